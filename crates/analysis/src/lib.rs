@@ -1,0 +1,1 @@
+//! Control flow, dominators, loops and pointer provenance of PTX functions.

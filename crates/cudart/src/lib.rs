@@ -1,0 +1,1 @@
+//! The CUDA runtime API over the driver API, for devices where NVIDIA's runtime cannot run.

@@ -1,0 +1,71 @@
+//! What the runtime itself needs from a device, whatever the device is.
+//!
+//! The program's own calls do not go through this trait: they are passed on
+//! to the device's API table with the program's arguments. This is for what
+//! Ringfence adds: metadata at fixed addresses and questions about memory.
+
+use model::{DeviceAddress, DeviceKind, Extent};
+
+/// A driver call that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DriverError {
+    /// The call, `cuMemAddressReserve`.
+    pub call: &'static str,
+    /// Its result, a `CUresult` value.
+    pub code: u32,
+    /// What it means here and what to do.
+    pub message: String,
+}
+
+impl std::fmt::Display for DriverError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} failed with error {}: {}", self.call, self.code, self.message)
+    }
+}
+
+impl std::error::Error for DriverError {}
+
+/// A device as the runtime sees it. Every call must be legal while a stream
+/// is being captured, and must not wait for kernels of the program.
+pub trait Driver: Send + Sync {
+    /// Which kind.
+    fn kind(&self) -> DeviceKind;
+
+    /// The device's name, for reports.
+    fn name(&self) -> String;
+
+    /// Driver version as cuDriverGetVersion gives it: 13000.
+    fn version(&self) -> u32;
+
+    /// Compute capability of the current device times ten: 90 for sm_90.
+    fn compute_capability(&self) -> Result<u32, DriverError>;
+
+    /// Map zero-filled device memory at exactly this address, readable and
+    /// writable by kernels of the current device. `size` is a multiple of
+    /// 2 MiB. An address range that is taken is an error that names it.
+    fn map_fixed(&self, address: DeviceAddress, size: u64) -> Result<(), DriverError>;
+
+    /// Map zero-filled host memory at exactly this address, at which the
+    /// device sees it too. Stays until the process ends.
+    fn map_host_fixed(&self, address: DeviceAddress, size: u64) -> Result<HostMapping, DriverError>;
+
+    /// Copy bytes into mapped device memory; done when it returns.
+    fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError>;
+
+    /// Store `value` `count` times from `address` on; done when it returns.
+    fn fill(&self, address: DeviceAddress, value: u32, count: u64) -> Result<(), DriverError>;
+
+    /// Copy bytes out of device memory; done when it returns.
+    fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError>;
+
+    /// The allocation that holds an address, as the driver knows it; `None`
+    /// if it knows of none.
+    fn allocation_of(&self, address: DeviceAddress) -> Option<Extent>;
+}
+
+/// Host memory that the device sees at the same address.
+#[derive(Clone, Copy, Debug)]
+pub struct HostMapping {
+    /// Its bytes, valid until the process ends.
+    pub extent: Extent,
+}

@@ -1,0 +1,1 @@
+//! Allocation registry, and the algebra of placement and lookup tables. Pure.

@@ -1,0 +1,105 @@
+//! What an instruction does to memory, and where in the source it stands.
+
+use serde::{Deserialize, Serialize};
+
+/// A PTX state space, as far as a memory access can name one (PTX ISA, 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Space {
+    /// No space in the instruction: the address itself decides.
+    Generic,
+    /// `.global`.
+    Global,
+    /// `.shared`, also `.shared::cta`.
+    Shared,
+    /// `.shared::cluster`.
+    SharedCluster,
+    /// `.local`.
+    Local,
+    /// `.const`.
+    Const,
+    /// `.param`, of an entry or of a function.
+    Param,
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessKind {
+    /// Reads only.
+    Read,
+    /// Writes only.
+    Write,
+    /// Reads and writes in one atomic step (`atom`, `red`).
+    Atomic,
+}
+
+/// Number of an access site within its module. Zero means "none" in device
+/// records, so the first site is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SiteId(pub u32);
+
+/// Where the bounds that an access is held to come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Provenance {
+    /// A pointer in the kernel's parameters, `offset` bytes into the
+    /// parameter block; bounds come from the host at launch.
+    KernelParameter {
+        /// Byte offset in the kernel's parameter block.
+        offset: u32,
+    },
+    /// A variable of the module; bounds are known when it is instrumented.
+    Variable,
+    /// A pointer that appears on the device (loaded, returned, passed to a
+    /// function); bounds are looked up where it appears.
+    Lookup,
+    /// More than one of the above can reach the access; bounds travel with
+    /// the pointer in registers.
+    Several,
+    /// The analysis could not follow the pointer; the address itself is
+    /// looked up at the access, which finds wild accesses only.
+    Unknown,
+}
+
+/// A place in the program's source, from `.loc` (PTX ISA, 11.5.4).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SourceLocation {
+    /// File name as the compiler wrote it.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1; 0 when unknown.
+    pub column: u32,
+}
+
+/// One instruction that accesses memory, in one kernel or device function.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccessSite {
+    /// Number within the module.
+    pub id: SiteId,
+    /// Mangled name of the kernel or device function.
+    pub function: String,
+    /// What the access does.
+    pub kind: AccessKind,
+    /// The space the instruction names.
+    pub space: Space,
+    /// Bytes accessed from the address on.
+    pub width: u32,
+    /// Constant offset that the instruction adds to the checked address.
+    /// Sites checked together share one check; each has its own offset from
+    /// the address that a record carries.
+    pub offset: i64,
+    /// The first site of the group that shares this site's check; its own id
+    /// when it is checked alone.
+    pub group: SiteId,
+    /// Where its bounds come from.
+    pub provenance: Provenance,
+    /// Source position, when the program was built with line information.
+    pub source: Option<SourceLocation>,
+    /// Line in the module's PTX, from 1.
+    pub ptx_line: u32,
+    /// The instruction's text.
+    pub instruction: String,
+}

@@ -1,0 +1,114 @@
+//! A memory error, as data. Text, JSON and exit codes are made from this.
+
+use crate::{AccessKind, Allocation, DeviceAddress, SourceLocation, Space};
+use serde::{Deserialize, Serialize};
+
+/// The stable name of a kind of error. The kebab-case form is API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rule {
+    /// A read outside the allocation that the pointer came from.
+    GlobalOutOfBoundsRead,
+    /// A write outside the allocation that the pointer came from.
+    GlobalOutOfBoundsWrite,
+    /// An atomic outside the allocation that the pointer came from.
+    GlobalOutOfBoundsAtomic,
+    /// An access through a pointer that points into no allocation at all
+    /// (null, wild, or a host address that the device cannot reach).
+    InvalidPointer,
+}
+
+impl Rule {
+    /// The rule's id in reports, JSON and suppressions.
+    pub fn id(self) -> &'static str {
+        match self {
+            Rule::GlobalOutOfBoundsRead => "global-out-of-bounds-read",
+            Rule::GlobalOutOfBoundsWrite => "global-out-of-bounds-write",
+            Rule::GlobalOutOfBoundsAtomic => "global-out-of-bounds-atomic",
+            Rule::InvalidPointer => "invalid-pointer",
+        }
+    }
+}
+
+/// Which thread of the grid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct ThreadCoordinates {
+    /// `blockIdx`.
+    pub block: [u32; 3],
+    /// `threadIdx`.
+    pub thread: [u32; 3],
+}
+
+/// One frame of a host call stack, innermost first in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct HostFrame {
+    /// Demangled function name, or the address when there is no symbol.
+    pub function: String,
+    /// File name, with debug information.
+    pub file: Option<String>,
+    /// Line, with debug information.
+    pub line: Option<u32>,
+    /// Object file that holds the code.
+    pub object: Option<String>,
+}
+
+/// Where an address lies relative to an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "where", content = "bytes")]
+pub enum Relation {
+    /// Bytes from the allocation's end to the address (0: first byte past).
+    After(u64),
+    /// Bytes from the address up to the allocation's first byte.
+    Before(u64),
+    /// Bytes from the allocation's first byte to the address; the access
+    /// starts inside and runs over the end.
+    Inside(u64),
+}
+
+/// An allocation together with how an access lies relative to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NearestAllocation {
+    /// The allocation.
+    pub allocation: Allocation,
+    /// Where the access starts, relative to it.
+    pub relation: Relation,
+    /// Host call stack of its creation, innermost first; empty if unknown.
+    pub allocated_at: Vec<HostFrame>,
+}
+
+/// One memory error, deduplicated by site.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What is wrong.
+    pub rule: Rule,
+    /// What the access does.
+    pub kind: AccessKind,
+    /// Space that the instruction names.
+    pub space: Space,
+    /// Bytes accessed.
+    pub width: u32,
+    /// Address of the first byte accessed.
+    pub address: DeviceAddress,
+    /// Mangled name of the kernel that was launched; empty if unknown.
+    pub kernel: String,
+    /// Mangled name of the function that holds the access.
+    pub function: String,
+    /// Source position of the access.
+    pub source: Option<SourceLocation>,
+    /// Line in the module's PTX, from 1.
+    pub ptx_line: u32,
+    /// The PTX instruction.
+    pub instruction: String,
+    /// The first thread that was seen to do it.
+    pub thread: ThreadCoordinates,
+    /// Ordinal of the launch in the process, from 1; 0 if unknown.
+    pub launch: u64,
+    /// The allocation that the pointer came from, where known.
+    pub intended: Option<NearestAllocation>,
+    /// Another live allocation that the access hit or is nearest to.
+    pub nearest: Option<NearestAllocation>,
+    /// Host call stack of the launch, innermost first; empty if unknown.
+    pub launched_at: Vec<HostFrame>,
+    /// Records merged into this finding so far (threads and launches).
+    pub occurrences: u64,
+}

@@ -1,0 +1,18 @@
+//! The vocabulary of Ringfence: ids, access sites, allocations, findings,
+//! coverage, settings, and the one declaration of every record and address
+//! that host and device share.
+//!
+//! No I/O, no policy, no dependency on any other Ringfence crate.
+
+mod access;
+mod coverage;
+mod finding;
+pub mod layout;
+mod memory;
+mod settings;
+
+pub use access::{AccessKind, AccessSite, Provenance, SiteId, SourceLocation, Space};
+pub use coverage::{Coverage, KernelCoverage, UncheckedReason};
+pub use finding::{Finding, HostFrame, NearestAllocation, Relation, Rule, ThreadCoordinates};
+pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
+pub use settings::{DeviceKind, Settings, SettingsError};

@@ -1,0 +1,23 @@
+//! Lossless PTX: lexer, statement and scope tree with spans, instruction
+//! table, edits by span.
+//!
+//! [`parse`] never panics, on any bytes. The tree borrows the source; every
+//! node has the span of its text, so a rewriter edits the text by span
+//! ([`Edits`]) and whatever it does not touch stays byte-identical. Opcodes
+//! and directives that the crate does not know survive verbatim.
+
+mod edit;
+mod error;
+mod lexer;
+mod operand;
+mod parser;
+mod span;
+pub mod table;
+mod tree;
+
+pub use edit::Edits;
+pub use error::Error;
+pub use lexer::{Token, TokenKind, tokenize};
+pub use parser::parse;
+pub use span::{Position, Span};
+pub use tree::*;

@@ -1,0 +1,102 @@
+//! The instruction table: what each opcode does to its operands and to
+//! memory. One row an instruction; parser, analyser and emulator read it.
+//! Unknown opcodes are answered with `None`, never guessed.
+
+use crate::Instruction;
+
+/// What an operand is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Written.
+    Destination,
+    /// Read.
+    Source,
+    /// Read and written.
+    Both,
+    /// Address of a memory access.
+    Address,
+    /// Label, function, prototype.
+    Target,
+}
+
+/// Space of a memory access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Space {
+    Generic,
+    Global,
+    Shared,
+    SharedCluster,
+    Local,
+    Const,
+    /// `.param` of whichever kind: entry, function, or a call's temporaries.
+    Param,
+    /// `.tensor` memory of tcgen05.
+    Tensor,
+}
+
+/// What an access does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs)]
+pub enum Effect {
+    Read,
+    Write,
+    Atomic,
+}
+
+/// How many bytes are accessed from the address on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// Known from the instruction.
+    Bytes(u32),
+    /// Held by an operand (index into `operands`), register or immediate.
+    Operand(usize),
+    /// Only inside a descriptor or a tensor map.
+    Descriptor,
+}
+
+/// One memory access of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Index of the address operand in `Instruction::operands`.
+    pub operand: usize,
+    /// Space.
+    pub space: Space,
+    /// Effect.
+    pub effect: Effect,
+    /// Extent.
+    pub width: Width,
+    /// The access happens after issue (cp.async, bulk copies).
+    pub asynchronous: bool,
+}
+
+/// How an instruction depends on the other lanes of its warp or block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Convergence {
+    /// Each lane on its own.
+    None,
+    /// Lanes named by a mask (`.sync` with a mask operand).
+    Mask,
+    /// All lanes of the warp must execute it together.
+    Warp,
+    /// A barrier of the block or cluster.
+    Block,
+}
+
+/// What the table says of one instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Role of each operand of the instruction, in the order written.
+    pub roles: Vec<Role>,
+    /// Accesses to memory: none, one, or two (cp.async and kin).
+    pub accesses: Vec<Access>,
+    /// Convergence class.
+    pub convergence: Convergence,
+    /// Ends or redirects control: bra, brx, ret, exit, trap, call.
+    pub is_control: bool,
+}
+
+/// What the table says of `instruction`; `None` for opcodes it lacks.
+pub fn classify(_instruction: &Instruction<'_>) -> Option<Info> {
+    todo!()
+}

@@ -1,0 +1,1 @@
+//! Findings and coverage as text and JSON. Never touches a driver.

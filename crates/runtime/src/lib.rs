@@ -1,0 +1,1 @@
+//! What Ringfence does at load, allocate, copy, launch, synchronize and exit.

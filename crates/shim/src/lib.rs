@@ -1,0 +1,1 @@
+//! `libringfence.so`: the exported CUDA driver API, each function a thin call into the runtime.
