@@ -4,6 +4,7 @@
 //! to the device's API table with the program's arguments. This is for what
 //! Ringfence adds: metadata at fixed addresses and questions about memory.
 
+use crate::HostMapping;
 use model::{DeviceAddress, DeviceKind, Extent};
 
 /// A driver call that failed.
@@ -19,7 +20,11 @@ pub struct DriverError {
 
 impl std::fmt::Display for DriverError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} failed with error {}: {}", self.call, self.code, self.message)
+        write!(
+            f,
+            "{} failed with error {}: {}",
+            self.call, self.code, self.message
+        )
     }
 }
 
@@ -47,7 +52,8 @@ pub trait Driver: Send + Sync {
 
     /// Map zero-filled host memory at exactly this address, at which the
     /// device sees it too. Stays until the process ends.
-    fn map_host_fixed(&self, address: DeviceAddress, size: u64) -> Result<HostMapping, DriverError>;
+    fn map_host_fixed(&self, address: DeviceAddress, size: u64)
+    -> Result<HostMapping, DriverError>;
 
     /// Copy bytes into mapped device memory; done when it returns.
     fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError>;
@@ -61,11 +67,4 @@ pub trait Driver: Send + Sync {
     /// The allocation that holds an address, as the driver knows it; `None`
     /// if it knows of none.
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent>;
-}
-
-/// Host memory that the device sees at the same address.
-#[derive(Clone, Copy, Debug)]
-pub struct HostMapping {
-    /// Its bytes, valid until the process ends.
-    pub extent: Extent,
 }

@@ -2,5 +2,7 @@
 //! implementation over the real libcuda.
 
 mod device;
+mod host_mapping;
 
-pub use device::{Driver, DriverError, HostMapping};
+pub use device::{Driver, DriverError};
+pub use host_mapping::HostMapping;
