@@ -1,8 +1,33 @@
 //! The CUDA driver API declared once, the [`Driver`] trait, and its `gpu`
 //! implementation over the real libcuda.
+//!
+//! [`sys`] is generated from the headers of the pinned toolchain; whatever
+//! else needs the list of functions (exports, hooks, the CPU device, tests)
+//! derives it from there. This crate must never keep state of the program:
+//! that is the runtime's.
 
+mod api;
 mod device;
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    clippy::all,
+    reason = "names and layout are those of cuda.h, whose reference manual documents them"
+)]
+mod generated;
 mod host_mapping;
+pub mod resolver;
+
+/// Types and constants of cuda.h, under their C names.
+pub mod sys {
+    pub use crate::generated::constants::*;
+    pub use crate::generated::enums::*;
+    pub use crate::generated::types::*;
+}
 
 pub use device::{Driver, DriverError};
+pub use generated::api::{Api, COUNT, FUNCTIONS, index};
+pub use generated::signatures;
 pub use host_mapping::HostMapping;
