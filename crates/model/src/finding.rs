@@ -74,6 +74,10 @@ pub struct NearestAllocation {
     pub relation: Relation,
     /// Host call stack of its creation, innermost first; empty if unknown.
     pub allocated_at: Vec<HostFrame>,
+    /// Whether the program had freed it before the access was reported.
+    pub freed: bool,
+    /// Host call stack of that free, innermost first; empty if unknown.
+    pub freed_at: Vec<HostFrame>,
 }
 
 /// One memory error, deduplicated by site.

@@ -36,6 +36,13 @@ pub struct Settings {
     pub launch_count: u64,
     /// Host frames kept per allocation and launch.
     pub num_callers_host: u32,
+    /// Launches of each kernel whose host call stack is kept. Walking a stack
+    /// costs microseconds, so by default only the first launches pay.
+    pub launch_backtraces: u32,
+    /// Exit code of `ringfence run` when there are findings; `None`: 98.
+    pub error_exitcode: Option<u8>,
+    /// File for the JSON report, written by `ringfence run`.
+    pub json: Option<PathBuf>,
     /// Seed of the CPU device's warp schedule.
     pub seed: u64,
     /// Worker threads of the CPU device; 0 is one a core.
@@ -59,12 +66,175 @@ impl Default for Settings {
             launch_skip: 0,
             launch_count: 0,
             num_callers_host: 16,
+            launch_backtraces: 32,
+            error_exitcode: None,
+            json: None,
             seed: 0,
             cpu_threads: 0,
             session: None,
             driver: None,
         }
     }
+}
+
+/// The names that [`Settings::set`] knows, as the command line and
+/// `RINGFENCE_OPTIONS` spell them.
+pub const SETTING_NAMES: &[&str] = &[
+    "check",
+    "cpu-threads",
+    "device",
+    "driver",
+    "error-exitcode",
+    "json",
+    "kernel-name",
+    "kernel-name-exclude",
+    "launch-backtraces",
+    "launch-count",
+    "launch-skip",
+    "log-file",
+    "num-callers-host",
+    "print-limit",
+    "seed",
+];
+
+impl Settings {
+    /// Applies the text of `RINGFENCE_OPTIONS`: `key=value` pairs separated by
+    /// colons; a colon or a backslash inside a value is written `\:` or
+    /// `\\`. Empty pairs are ignored.
+    ///
+    /// # Errors
+    ///
+    /// The first pair that is malformed, unknown, or out of range.
+    pub fn apply_options(&mut self, text: &str) -> Result<(), SettingsError> {
+        for pair in split_options(text) {
+            if pair.is_empty() {
+                continue;
+            }
+            let Some((key, value)) = pair.split_once('=') else {
+                return Err(SettingsError {
+                    setting: pair,
+                    help: "expected key=value; separate settings by colons".into(),
+                });
+            };
+            self.set(key.trim(), value)?;
+        }
+        Ok(())
+    }
+
+    /// Sets one option by its name in kebab-case.
+    ///
+    /// # Errors
+    ///
+    /// The name is unknown, or the value is not of its kind.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingsError> {
+        let fail = |help: &str| SettingsError {
+            setting: format!("{key}={value}"),
+            help: help.into(),
+        };
+        match key {
+            "device" => {
+                self.device = Some(parse_device(value).ok_or_else(|| fail("expected gpu or cpu"))?)
+            }
+            "check" => self.check = parse_bool(value).ok_or_else(|| fail("expected on or off"))?,
+            "log-file" => {
+                self.log_file = Some(non_empty(value).ok_or_else(|| fail("expected a file name"))?)
+            }
+            "json" => {
+                let path = non_empty(value).ok_or_else(|| fail("expected a file name"))?;
+                self.json = Some(path.into());
+            }
+            "driver" => {
+                let path =
+                    non_empty(value).ok_or_else(|| fail("expected the path of libcuda.so.1"))?;
+                self.driver = Some(path.into());
+            }
+            "kernel-name" => {
+                self.kernel_name =
+                    Some(non_empty(value).ok_or_else(|| fail("expected part of a kernel's name"))?);
+            }
+            "kernel-name-exclude" => {
+                let name =
+                    non_empty(value).ok_or_else(|| fail("expected part of a kernel's name"))?;
+                self.kernel_name_exclude = Some(name);
+            }
+            "print-limit" => self.print_limit = number(value).ok_or_else(|| fail(U32_HELP))?,
+            "num-callers-host" => {
+                self.num_callers_host = number(value).ok_or_else(|| fail(U32_HELP))?
+            }
+            "launch-backtraces" => {
+                self.launch_backtraces = number(value).ok_or_else(|| fail(U32_HELP))?
+            }
+            "cpu-threads" => self.cpu_threads = number(value).ok_or_else(|| fail(U32_HELP))?,
+            "launch-skip" => self.launch_skip = number(value).ok_or_else(|| fail(U64_HELP))?,
+            "launch-count" => self.launch_count = number(value).ok_or_else(|| fail(U64_HELP))?,
+            "seed" => self.seed = number(value).ok_or_else(|| fail(U64_HELP))?,
+            "error-exitcode" => {
+                self.error_exitcode =
+                    Some(number(value).ok_or_else(|| fail("expected a number from 0 to 255"))?);
+            }
+            _ => {
+                return Err(fail(&format!(
+                    "unknown setting; known are {}",
+                    SETTING_NAMES.join(", ")
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a kernel passes the name filters. Either of its names may
+    /// match.
+    pub fn selects_kernel(&self, mangled: &str, demangled: &str) -> bool {
+        let matches =
+            |part: &String| mangled.contains(part.as_str()) || demangled.contains(part.as_str());
+        self.kernel_name.as_ref().is_none_or(matches)
+            && !self.kernel_name_exclude.as_ref().is_some_and(matches)
+    }
+}
+
+const U32_HELP: &str = "expected a number from 0 to 4294967295";
+const U64_HELP: &str = "expected a number from 0 to 18446744073709551615";
+
+fn split_options(text: &str) -> Vec<String> {
+    let mut pairs = vec![String::new()];
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        let last = pairs.len() - 1;
+        match character {
+            ':' => pairs.push(String::new()),
+            '\\' => match characters.next() {
+                Some(escaped @ (':' | '\\')) => pairs[last].push(escaped),
+                Some(other) => pairs[last].extend(['\\', other]),
+                None => pairs[last].push('\\'),
+            },
+            other => pairs[last].push(other),
+        }
+    }
+    pairs
+}
+
+fn parse_device(value: &str) -> Option<DeviceKind> {
+    match value {
+        "gpu" => Some(DeviceKind::Gpu),
+        "cpu" => Some(DeviceKind::Cpu),
+        _ => None,
+    }
+}
+
+fn parse_bool(value: &str) -> Option<bool> {
+    match value {
+        "1" | "on" | "yes" | "true" => Some(true),
+        "0" | "off" | "no" | "false" => Some(false),
+        _ => None,
+    }
+}
+
+fn non_empty(value: &str) -> Option<String> {
+    (!value.is_empty()).then(|| value.to_string())
+}
+
+fn number<T: std::str::FromStr>(value: &str) -> Option<T> {
+    value.parse().ok()
 }
 
 /// A setting that could not be read.
@@ -83,3 +253,65 @@ impl std::fmt::Display for SettingsError {
 }
 
 impl std::error::Error for SettingsError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_in_order_and_colons_can_be_escaped() {
+        let mut settings = Settings::default();
+        settings
+            .apply_options(
+                r"device=cpu:print-limit=3::log-file=/tmp/a\:b-%p.log:check=off:print-limit=4",
+            )
+            .unwrap();
+        assert_eq!(settings.device, Some(DeviceKind::Cpu));
+        assert_eq!(settings.print_limit, 4);
+        assert_eq!(settings.log_file.as_deref(), Some("/tmp/a:b-%p.log"));
+        assert!(!settings.check);
+    }
+
+    #[test]
+    fn every_known_name_can_be_set_and_none_other() {
+        for name in SETTING_NAMES {
+            let accepted = ["1", "cpu"]
+                .iter()
+                .any(|value| Settings::default().set(name, value).is_ok());
+            assert!(accepted, "{name} takes neither 1 nor cpu");
+        }
+        assert!(Settings::default().set("sesion", "1").is_err());
+    }
+
+    #[test]
+    fn errors_name_the_pair_and_what_was_expected() {
+        for text in [
+            "nonsense",
+            "device=tpu",
+            "print-limit=-1",
+            "error-exitcode=256",
+            "check=maybe",
+            "json=",
+            "x=1",
+        ] {
+            let error = Settings::default().apply_options(text).unwrap_err();
+            assert!(error.setting.contains(text), "{error}");
+            assert!(!error.help.is_empty());
+        }
+    }
+
+    #[test]
+    fn kernel_filters_match_either_name() {
+        let only = Settings {
+            kernel_name: Some("scale(".into()),
+            ..Settings::default()
+        };
+        assert!(only.selects_kernel("_Z5scalePf", "scale(float*)"));
+        assert!(!only.selects_kernel("_Z3addPf", "add(float*)"));
+        let not = Settings {
+            kernel_name_exclude: Some("_Z3add".into()),
+            ..Settings::default()
+        };
+        assert!(!not.selects_kernel("_Z3addPf", "add(float*)"));
+    }
+}
