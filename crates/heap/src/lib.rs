@@ -1,1 +1,14 @@
-//! Allocation registry, and the algebra of placement and lookup tables. Pure.
+//! What the host knows about device memory, and how the device is told.
+//!
+//! [`Registry`] holds the live allocations and remembers the freed ones.
+//! [`Tables`] turns changes of live allocations into writes to the lookup
+//! tables of [`model::layout`]. Both are plain data: nothing here locks,
+//! allocates device memory, or calls a driver.
+
+mod placement;
+mod registry;
+mod tables;
+
+pub use placement::padded_size;
+pub use registry::{Entry, Freed, Inserted, Neighbours, Registry};
+pub use tables::{TableUpdate, Tables, TablesError};

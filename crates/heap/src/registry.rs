@@ -1,0 +1,293 @@
+//! The live allocations of the process, by address.
+//!
+//! A lookup is on the path of every kernel launch: it is one search in an
+//! ordered map. Live extents never overlap; what the driver hands out anew
+//! displaces whatever was believed to be there.
+
+use model::{Allocation, AllocationKind, DeviceAddress, Extent};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A live allocation and what its creator noted about it (the runtime keeps
+/// the host call stack there).
+#[derive(Clone, Debug)]
+pub struct Entry<T> {
+    /// The allocation.
+    pub allocation: Allocation,
+    /// The note given to [`Registry::insert`].
+    pub note: T,
+}
+
+/// An allocation that was freed, with a note about the free.
+#[derive(Clone, Debug)]
+pub struct Freed<T> {
+    /// The allocation as it was.
+    pub entry: Entry<T>,
+    /// The note given to [`Registry::remove`].
+    pub note: T,
+}
+
+/// Outcome of an insertion.
+#[derive(Clone, Debug)]
+pub struct Inserted {
+    /// Order of creation in the process, from 1.
+    pub serial: u64,
+    /// Extents that the new one overlaps, now gone: their frees went through
+    /// calls that are not hooked.
+    pub displaced: Vec<Extent>,
+}
+
+/// The live allocations next to an address that none of them holds.
+#[derive(Clone, Debug)]
+pub struct Neighbours<'a, T> {
+    /// The nearest that ends at or before the address.
+    pub below: Option<&'a Entry<T>>,
+    /// The nearest that starts after the address.
+    pub above: Option<&'a Entry<T>>,
+}
+
+/// Live allocations, and a bounded history of freed ones.
+#[derive(Clone, Debug)]
+pub struct Registry<T> {
+    live: BTreeMap<u64, Entry<T>>,
+    freed: VecDeque<Freed<T>>,
+    history: usize,
+    serial: u64,
+}
+
+impl<T: Clone> Registry<T> {
+    /// An empty registry that remembers the `history` latest freed
+    /// allocations.
+    pub fn new(history: usize) -> Registry<T> {
+        Registry {
+            live: BTreeMap::new(),
+            freed: VecDeque::new(),
+            history,
+            serial: 0,
+        }
+    }
+
+    /// Number of live allocations.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether there is no live allocation.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// The live allocations by address.
+    pub fn iter(&self) -> impl Iterator<Item = &Entry<T>> {
+        self.live.values()
+    }
+
+    /// Registers an allocation. Returns `None`, changing nothing, if it is
+    /// empty or does not lie below 2^64.
+    pub fn insert(
+        &mut self,
+        kind: AllocationKind,
+        extent: Extent,
+        name: Option<String>,
+        note: T,
+    ) -> Option<Inserted> {
+        let end = extent.base.0.checked_add(extent.size)?;
+        if extent.size == 0 {
+            return None;
+        }
+        let stale: Vec<u64> = self
+            .live
+            .range(..end)
+            .rev()
+            .take_while(|(_, entry)| entry.allocation.extent.end() > extent.base)
+            .map(|(base, _)| *base)
+            .collect();
+        let displaced = stale
+            .into_iter()
+            .filter_map(|base| self.live.remove(&base))
+            .map(|entry| entry.allocation.extent)
+            .collect();
+        self.serial += 1;
+        let allocation = Allocation {
+            extent,
+            kind,
+            serial: self.serial,
+            name,
+        };
+        self.live.insert(extent.base.0, Entry { allocation, note });
+        Some(Inserted {
+            serial: self.serial,
+            displaced,
+        })
+    }
+
+    /// Removes the live allocation that starts at `base` and remembers it as
+    /// freed. Returns `None` if none starts there.
+    pub fn remove(&mut self, base: DeviceAddress, note: T) -> Option<&Freed<T>> {
+        let entry = self.live.remove(&base.0)?;
+        if self.freed.len() >= self.history.max(1) {
+            self.freed.pop_front();
+        }
+        self.freed.push_back(Freed { entry, note });
+        self.freed.back()
+    }
+
+    /// The live allocation that a pointer belongs to: the one that holds the
+    /// address, else the one that it is one past the end of.
+    #[inline]
+    pub fn find(&self, address: DeviceAddress) -> Option<&Entry<T>> {
+        let (_, entry) = self.live.range(..=address.0).next_back()?;
+        // Live extents do not overlap, so an allocation that holds the address
+        // has the greatest base not above it.
+        let offset = address.0 - entry.allocation.extent.base.0;
+        (offset <= entry.allocation.extent.size).then_some(entry)
+    }
+
+    /// The live allocation that holds the byte at `address`.
+    pub fn holding(&self, address: DeviceAddress) -> Option<&Entry<T>> {
+        self.find(address)
+            .filter(|entry| entry.allocation.extent.contains(address))
+    }
+
+    /// The live allocation with this base.
+    pub fn at(&self, base: DeviceAddress) -> Option<&Entry<T>> {
+        self.live.get(&base.0)
+    }
+
+    /// The nearest live allocations on both sides of an address.
+    pub fn neighbours(&self, address: DeviceAddress) -> Neighbours<'_, T> {
+        let below = self
+            .live
+            .range(..=address.0)
+            .next_back()
+            .map(|(_, entry)| entry);
+        let above = self
+            .live
+            .range(address.0..)
+            .find(|(base, _)| **base > address.0)
+            .map(|(_, entry)| entry);
+        Neighbours { below, above }
+    }
+
+    /// The latest freed allocation that held the address, or that it was one
+    /// past the end of.
+    pub fn freed(&self, address: DeviceAddress) -> Option<&Freed<T>> {
+        let offset =
+            |freed: &Freed<T>| address.0.wrapping_sub(freed.entry.allocation.extent.base.0);
+        let size = |freed: &Freed<T>| freed.entry.allocation.extent.size;
+        let newest_first = || self.freed.iter().rev();
+        newest_first()
+            .find(|freed| offset(freed) < size(freed))
+            .or_else(|| newest_first().find(|freed| offset(freed) == size(freed)))
+    }
+
+    /// The latest freed allocation with exactly this extent.
+    pub fn freed_extent(&self, extent: Extent) -> Option<&Freed<T>> {
+        self.freed
+            .iter()
+            .rev()
+            .find(|freed| freed.entry.allocation.extent == extent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn extent(base: u64, size: u64) -> Extent {
+        Extent {
+            base: DeviceAddress(base),
+            size,
+        }
+    }
+
+    fn registry(extents: &[(u64, u64)]) -> Registry<()> {
+        let mut registry = Registry::new(4);
+        for (base, size) in extents {
+            registry.insert(AllocationKind::Device, extent(*base, *size), None, ());
+        }
+        registry
+    }
+
+    #[test]
+    fn a_pointer_one_past_the_end_belongs_unless_another_starts_there() {
+        let registry = registry(&[(0x100, 0x100), (0x200, 0x10)]);
+        let base = |address| {
+            registry
+                .find(DeviceAddress(address))
+                .map(|entry| entry.allocation.extent.base.0)
+        };
+        assert_eq!(base(0x1ff), Some(0x100));
+        assert_eq!(base(0x200), Some(0x200));
+        assert_eq!(base(0x210), Some(0x200));
+        assert_eq!(base(0x211), None);
+        assert_eq!(base(0xff), None);
+        assert!(registry.holding(DeviceAddress(0x210)).is_none());
+    }
+
+    #[test]
+    fn the_driver_is_believed_when_extents_collide() {
+        let mut registry = registry(&[(0x100, 0x100), (0x200, 0x100), (0x300, 0x100)]);
+        let inserted = registry
+            .insert(AllocationKind::Foreign, extent(0x180, 0x100), None, ())
+            .unwrap();
+        assert_eq!(
+            inserted.displaced,
+            [extent(0x200, 0x100), extent(0x100, 0x100)]
+        );
+        assert_eq!(registry.len(), 2);
+    }
+
+    #[test]
+    fn freed_allocations_are_remembered_newest_first_up_to_the_bound() {
+        let mut registry = Registry::new(2);
+        for (serial, base) in [0x100u64, 0x200, 0x300, 0x100].into_iter().enumerate() {
+            registry
+                .insert(AllocationKind::Device, extent(base, 0x80), None, serial)
+                .unwrap();
+            registry.remove(DeviceAddress(base), serial + 100).unwrap();
+        }
+        assert!(registry.remove(DeviceAddress(0x100), 0).is_none());
+        assert_eq!(registry.freed(DeviceAddress(0x110)).unwrap().note, 103);
+        assert_eq!(registry.freed(DeviceAddress(0x380)).unwrap().entry.note, 2);
+        assert!(registry.freed(DeviceAddress(0x200)).is_none());
+    }
+
+    #[test]
+    fn empty_and_wrapping_extents_are_not_registered() {
+        let registry = registry(&[(0x100, 0), (u64::MAX - 1, 8)]);
+        assert!(registry.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn lookups_agree_with_a_linear_search(
+            operations in prop::collection::vec((any::<bool>(), 0u64..64, 1u64..40), 1..60),
+            address in 0u64..1100,
+        ) {
+            let mut registry = Registry::new(8);
+            let mut naive: Vec<Extent> = Vec::new();
+            for (insert, slot, size) in operations {
+                let new = extent(16 * slot + 16, size);
+                if insert {
+                    registry.insert(AllocationKind::Device, new, None, ());
+                    naive.retain(|old| old.end() <= new.base || new.end() <= old.base);
+                    naive.push(new);
+                } else {
+                    let removed = registry.remove(new.base, ()).is_some();
+                    prop_assert_eq!(removed, naive.iter().any(|old| old.base == new.base));
+                    naive.retain(|old| old.base != new.base);
+                }
+            }
+            let address = DeviceAddress(address);
+            let holding = naive.iter().find(|old| old.contains(address)).copied();
+            let expected = holding.or_else(|| naive.iter().find(|old| old.end() == address).copied());
+            prop_assert_eq!(registry.find(address).map(|entry| entry.allocation.extent), expected);
+            let neighbours = registry.neighbours(address);
+            let below = naive.iter().filter(|old| old.base <= address).max_by_key(|old| old.base).copied();
+            let above = naive.iter().filter(|old| old.base > address).min_by_key(|old| old.base).copied();
+            prop_assert_eq!(neighbours.below.map(|entry| entry.allocation.extent), below);
+            prop_assert_eq!(neighbours.above.map(|entry| entry.allocation.extent), above);
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! The lookup tables of `model::layout` as a sequence of writes.
+//!
+//! Kernels may run while the tables change, so every sequence keeps each
+//! lookup of an allocation that stays live right after *each* write: an extent
+//! entry is complete before anything leads to it, a leaf is painted before its
+//! region points at it, and the number of a removed extent is used again only
+//! after thousands of others.
+//!
+//! A region (64 MiB) is in one of three states. It starts empty; while one
+//! extent alone touches it, its entry is that extent; from the second on it
+//! has a leaf, which it keeps: taking a leaf back could not be made safe
+//! against a kernel that has just read its address.
+//!
+//! Which extent answers for a granule (256 bytes): the one that has bytes in
+//! it; else the one that ends exactly where it begins (a pointer one past the
+//! end is legal). Where several have bytes in one granule, as small module
+//! variables do, a *shared* extent over all of them answers there: lookups in
+//! that granule are then less exact, and never a false alarm.
+
+use model::Extent;
+use model::layout::{
+    EXTENT_TABLE, EXTENT_TABLE_RESERVED, ExtentEntry, GRANULE_SHIFT, LEAF_ENTRIES, LEAVES,
+    LEAVES_RESERVED, REGION_COUNT, REGION_IS_EXTENT, REGION_SHIFT, REGION_TABLE,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Something to do to device memory. Updates of one list are done in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableUpdate {
+    /// Copy bytes to an address.
+    Write {
+        /// First byte.
+        address: u64,
+        /// What to store.
+        bytes: Vec<u8>,
+    },
+    /// Store a `u32` repeatedly.
+    Fill {
+        /// First byte, a multiple of four.
+        address: u64,
+        /// What to store.
+        value: u32,
+        /// How many times.
+        count: u64,
+    },
+    /// Map zero-filled device memory.
+    Map {
+        /// First byte, a multiple of 2 MiB.
+        address: u64,
+        /// Bytes, a multiple of 2 MiB.
+        size: u64,
+    },
+}
+
+/// The tables cannot take an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TablesError {
+    /// The extent does not lie in the 47-bit address space.
+    #[error(
+        "{base:#x} + {size} bytes lies outside the 47-bit address space that the lookup tables cover"
+    )]
+    OutsideAddressSpace {
+        /// First byte.
+        base: u64,
+        /// Length in bytes.
+        size: u64,
+    },
+    /// The reserved address range of the extent table or the leaves is used
+    /// up.
+    #[error("the {table} is full: more allocations are live than its address range can hold")]
+    Full {
+        /// Which table.
+        table: &'static str,
+    },
+}
+
+/// Bytes that the driver maps at a time.
+const MAP_GRANULE: u64 = 2 << 20;
+const ENTRY_SIZE: u64 = size_of::<ExtentEntry>() as u64;
+const LEAF_SIZE: u64 = LEAF_ENTRIES * 4;
+/// Removed extents that are remembered before a number is used again.
+const RETIRED: usize = 4096;
+const GRANULE: u64 = 1 << GRANULE_SHIFT;
+const REGION_GRANULES: u64 = LEAF_ENTRIES;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Region {
+    Only(u32),
+    Leaf(u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    base: u64,
+    end: u64,
+    index: u32,
+}
+
+/// An extent that answers for one granule which several claims share.
+#[derive(Clone, Copy, Debug)]
+struct Shared {
+    base: u64,
+    end: u64,
+    index: u32,
+}
+
+/// Granules `first..=last` and who answers for them.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: u64,
+    last: u64,
+    base: u64,
+    end: u64,
+    /// `None`: several claims share this (single) granule.
+    index: Option<u32>,
+}
+
+/// The state of the lookup tables, as far as updates have been given out.
+#[derive(Clone, Debug)]
+pub struct Tables {
+    claims: BTreeMap<u64, Claim>,
+    shared: BTreeMap<u64, Shared>,
+    regions: BTreeMap<u64, Region>,
+    next_index: u32,
+    retired: VecDeque<u32>,
+    mapped_entries: u64,
+    next_leaf: u64,
+    mapped_leaves: u64,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Tables::new()
+    }
+}
+
+impl Tables {
+    /// Tables without an extent. The region table itself must be mapped and
+    /// zero; everything else is mapped by updates.
+    pub fn new() -> Tables {
+        Tables {
+            claims: BTreeMap::new(),
+            shared: BTreeMap::new(),
+            regions: BTreeMap::new(),
+            // Extent 0 means "none" in a leaf.
+            next_index: 1,
+            retired: VecDeque::new(),
+            mapped_entries: 0,
+            next_leaf: 0,
+            mapped_leaves: 0,
+        }
+    }
+
+    /// Adds an extent that overlaps none of those present; appends the
+    /// writes.
+    ///
+    /// # Errors
+    ///
+    /// The extent lies outside the address space, or a table is full. Then
+    /// the writes appended so far are harmless and the extent is not found by
+    /// lookups.
+    pub fn insert(
+        &mut self,
+        extent: Extent,
+        serial: u64,
+        out: &mut Vec<TableUpdate>,
+    ) -> Result<(), TablesError> {
+        let (base, size) = (extent.base.0, extent.size);
+        let end = base
+            .checked_add(size)
+            .filter(|end| end >> REGION_SHIFT < REGION_COUNT);
+        let Some(end) = end.filter(|_| size != 0) else {
+            return Err(TablesError::OutsideAddressSpace { base, size });
+        };
+        self.reserve_leaves(base, end, out)?;
+        let index = self.new_extent(
+            ExtentEntry {
+                base,
+                size,
+                serial,
+                reserved: 0,
+            },
+            out,
+        )?;
+        self.claims.insert(base, Claim { base, end, index });
+
+        let mut only = Vec::new();
+        for region in base >> REGION_SHIFT..=end >> REGION_SHIFT {
+            match self.regions.get(&region).copied() {
+                None => {
+                    self.regions.insert(region, Region::Only(index));
+                    only.push(region);
+                }
+                Some(Region::Only(_)) => {
+                    let leaf = self.take_leaf();
+                    self.regions.insert(region, Region::Leaf(leaf));
+                    let first = region * REGION_GRANULES;
+                    self.paint(first, first + REGION_GRANULES - 1, leaf, false, out)?;
+                    out.push(write_region(region, &[leaf]));
+                }
+                Some(Region::Leaf(leaf)) => self.paint_claim(base, end, region, leaf, out)?,
+            }
+        }
+        write_region_runs(&only, u64::from(index) | REGION_IS_EXTENT, out);
+        Ok(())
+    }
+
+    /// Removes the extent that starts at `base`, if there is one; appends the
+    /// writes.
+    ///
+    /// # Errors
+    ///
+    /// A granule now needs a shared extent and the extent table is full.
+    pub fn remove(&mut self, base: u64, out: &mut Vec<TableUpdate>) -> Result<(), TablesError> {
+        let Some(claim) = self.claims.remove(&base) else {
+            return Ok(());
+        };
+        let mut only = Vec::new();
+        let mut result = Ok(());
+        for region in claim.base >> REGION_SHIFT..=claim.end >> REGION_SHIFT {
+            match self.regions.get(&region).copied() {
+                Some(Region::Only(index)) if index == claim.index => {
+                    self.regions.remove(&region);
+                    only.push(region);
+                }
+                Some(Region::Leaf(leaf)) => {
+                    result = result.and(self.paint_claim(claim.base, claim.end, region, leaf, out));
+                }
+                Some(Region::Only(_)) | None => {}
+            }
+        }
+        write_region_runs(&only, 0, out);
+        self.retired.push_back(claim.index);
+        result
+    }
+
+    /// Repaints the granules of `base..=end` that lie in one region.
+    fn paint_claim(
+        &mut self,
+        base: u64,
+        end: u64,
+        region: u64,
+        leaf: u64,
+        out: &mut Vec<TableUpdate>,
+    ) -> Result<(), TablesError> {
+        let region_first = region * REGION_GRANULES;
+        let first = (base >> GRANULE_SHIFT).max(region_first);
+        let last = (end >> GRANULE_SHIFT).min(region_first + REGION_GRANULES - 1);
+        self.paint(first, last, leaf, true, out)
+    }
+
+    /// Writes who answers for granules `first..=last`, all of one region, to
+    /// its leaf. `clear`: also where nobody does (a new leaf is zero).
+    fn paint(
+        &mut self,
+        first: u64,
+        last: u64,
+        leaf: u64,
+        clear: bool,
+        out: &mut Vec<TableUpdate>,
+    ) -> Result<(), TablesError> {
+        let fill = |first: u64, last: u64, value: u32, out: &mut Vec<TableUpdate>| {
+            let address = leaf + (first % REGION_GRANULES) * 4;
+            out.push(TableUpdate::Fill {
+                address,
+                value,
+                count: last - first + 1,
+            });
+        };
+        let mut next = first;
+        for run in self.runs(first, last) {
+            if clear && run.first > next {
+                fill(next, run.first - 1, 0, out);
+            }
+            let index = match run.index {
+                Some(index) => {
+                    // No longer shared: only its first and last granule can have been.
+                    for granule in [run.first, run.last] {
+                        if let Some(old) = self.shared.remove(&granule) {
+                            self.retired.push_back(old.index);
+                        }
+                    }
+                    index
+                }
+                None => self.share(run, out)?,
+            };
+            fill(run.first, run.last, index, out);
+            next = run.last + 1;
+        }
+        if clear && next <= last {
+            fill(next, last, 0, out);
+        }
+        Ok(())
+    }
+
+    /// The extent for a granule that several claims share.
+    fn share(&mut self, run: Run, out: &mut Vec<TableUpdate>) -> Result<u32, TablesError> {
+        let old = self.shared.get(&run.first).copied();
+        if let Some(old) = old
+            && (old.base, old.end) == (run.base, run.end)
+        {
+            return Ok(old.index);
+        }
+        let entry = ExtentEntry {
+            base: run.base,
+            size: run.end - run.base,
+            serial: 0,
+            reserved: 0,
+        };
+        let index = self.new_extent(entry, out)?;
+        self.shared.insert(
+            run.first,
+            Shared {
+                base: run.base,
+                end: run.end,
+                index,
+            },
+        );
+        self.retired.extend(old.map(|old| old.index));
+        Ok(index)
+    }
+
+    /// Who answers for granules `first..=last`, in order, without gaps that
+    /// anybody claims.
+    fn runs(&self, first: u64, last: u64) -> Vec<Run> {
+        let past = (last + 1) << GRANULE_SHIFT;
+        let mut claims: Vec<Claim> = self
+            .claims
+            .range(..past)
+            .rev()
+            .map(|(_, claim)| *claim)
+            .take_while(|claim| claim.end >> GRANULE_SHIFT >= first)
+            .collect();
+        claims.reverse();
+
+        let mut hard: Vec<Run> = Vec::with_capacity(claims.len());
+        for claim in &claims {
+            let mut run = Run {
+                first: claim.base >> GRANULE_SHIFT,
+                last: (claim.end - 1) >> GRANULE_SHIFT,
+                base: claim.base,
+                end: claim.end,
+                index: Some(claim.index),
+            };
+            if let Some(previous) = hard
+                .last_mut()
+                .filter(|previous| previous.last == run.first)
+            {
+                if previous.first == previous.last {
+                    previous.end = claim.end;
+                    previous.index = None;
+                } else {
+                    previous.last -= 1;
+                    let shared = Run {
+                        first: run.first,
+                        last: run.first,
+                        base: previous.base,
+                        end: claim.end,
+                        index: None,
+                    };
+                    hard.push(shared);
+                }
+                run.first += 1;
+            }
+            if run.first <= run.last {
+                hard.push(run);
+            }
+        }
+
+        let mut runs: Vec<Run> = Vec::with_capacity(hard.len() + 1);
+        let mut rest = claims
+            .iter()
+            .filter(|claim| claim.end % GRANULE == 0)
+            .peekable();
+        let mut hard = hard.into_iter().peekable();
+        loop {
+            // A claim that ends at a granule's start answers there if nobody has bytes in it.
+            let soft = rest.peek().map(|claim| claim.end >> GRANULE_SHIFT);
+            match (hard.peek(), soft) {
+                (Some(run), Some(granule)) if granule >= run.first => {
+                    if granule <= run.last {
+                        rest.next();
+                    } else {
+                        runs.extend(hard.next());
+                    }
+                }
+                (_, Some(granule)) => {
+                    let claim = rest.next().expect("peeked");
+                    let index = Some(claim.index);
+                    runs.push(Run {
+                        first: granule,
+                        last: granule,
+                        base: claim.base,
+                        end: claim.end,
+                        index,
+                    });
+                }
+                (Some(_), None) => runs.extend(hard.next()),
+                (None, None) => break,
+            }
+        }
+        runs.retain_mut(|run| {
+            run.first = run.first.max(first);
+            run.last = run.last.min(last);
+            run.first <= run.last
+        });
+        runs
+    }
+
+    /// A number for an extent, and the writes that make its entry.
+    fn new_extent(
+        &mut self,
+        entry: ExtentEntry,
+        out: &mut Vec<TableUpdate>,
+    ) -> Result<u32, TablesError> {
+        let reusable = if self.retired.len() > RETIRED {
+            self.retired.pop_front()
+        } else {
+            None
+        };
+        let index = match reusable {
+            Some(index) => index,
+            None => {
+                if u64::from(self.next_index) * ENTRY_SIZE >= EXTENT_TABLE_RESERVED {
+                    return Err(TablesError::Full {
+                        table: "extent table",
+                    });
+                }
+                self.next_index += 1;
+                self.next_index - 1
+            }
+        };
+        let address = EXTENT_TABLE + u64::from(index) * ENTRY_SIZE;
+        while address >= EXTENT_TABLE + self.mapped_entries {
+            out.push(TableUpdate::Map {
+                address: EXTENT_TABLE + self.mapped_entries,
+                size: MAP_GRANULE,
+            });
+            self.mapped_entries += MAP_GRANULE;
+        }
+        let bytes = [entry.base, entry.size, entry.serial, entry.reserved]
+            .map(u64::to_le_bytes)
+            .concat();
+        out.push(TableUpdate::Write { address, bytes });
+        Ok(index)
+    }
+
+    /// Maps what an insertion of `base..=end` will need, before anything is
+    /// changed: every region that another extent holds alone gets a leaf.
+    fn reserve_leaves(
+        &mut self,
+        base: u64,
+        end: u64,
+        out: &mut Vec<TableUpdate>,
+    ) -> Result<(), TablesError> {
+        let needed = self
+            .regions
+            .range(base >> REGION_SHIFT..=end >> REGION_SHIFT)
+            .filter(|(_, region)| matches!(region, Region::Only(_)))
+            .count() as u64;
+        let bytes = (self.next_leaf + needed) * LEAF_SIZE;
+        if bytes > LEAVES_RESERVED {
+            return Err(TablesError::Full { table: "leaf area" });
+        }
+        while self.mapped_leaves < bytes {
+            out.push(TableUpdate::Map {
+                address: LEAVES + self.mapped_leaves,
+                size: MAP_GRANULE,
+            });
+            self.mapped_leaves += MAP_GRANULE;
+        }
+        Ok(())
+    }
+
+    fn take_leaf(&mut self) -> u64 {
+        self.next_leaf += 1;
+        LEAVES + (self.next_leaf - 1) * LEAF_SIZE
+    }
+}
+
+fn write_region(region: u64, values: &[u64]) -> TableUpdate {
+    let bytes = values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    TableUpdate::Write {
+        address: REGION_TABLE + region * 8,
+        bytes,
+    }
+}
+
+/// Writes `value` to the entries of ascending `regions`, neighbours at once.
+fn write_region_runs(regions: &[u64], value: u64, out: &mut Vec<TableUpdate>) {
+    for run in regions.chunk_by(|a, b| a + 1 == *b) {
+        out.push(write_region(run[0], &vec![value; run.len()]));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! The oracle is the device's lookup written out in Rust over simulated
+//! device memory, held against a linear search after every single write.
+
+use super::*;
+use model::DeviceAddress;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+/// Device memory: what was mapped, and the words that were written.
+#[derive(Default)]
+struct Memory {
+    mapped: Vec<(u64, u64)>,
+    words: HashMap<u64, u32>,
+}
+
+impl Memory {
+    fn new() -> Memory {
+        Memory {
+            mapped: vec![(REGION_TABLE, REGION_COUNT * 8)],
+            words: HashMap::new(),
+        }
+    }
+
+    fn check(&self, address: u64, size: u64) {
+        let inside =
+            |(base, length): &(u64, u64)| address >= *base && address + size <= base + length;
+        // Neighbouring mappings are contiguous; a write may span two.
+        let mapped = self.mapped.iter().any(inside)
+            || (address..address + size).step_by(4).all(|word| {
+                self.mapped
+                    .iter()
+                    .any(|(base, length)| word >= *base && word < base + length)
+            });
+        assert!(mapped, "{address:#x} + {size} is not mapped");
+    }
+
+    fn apply(&mut self, update: &TableUpdate) {
+        match update {
+            TableUpdate::Write { address, bytes } => {
+                self.check(*address, bytes.len() as u64);
+                for (index, word) in bytes.chunks_exact(4).enumerate() {
+                    let value = u32::from_le_bytes(word.try_into().unwrap());
+                    self.words.insert(address + 4 * index as u64, value);
+                }
+            }
+            TableUpdate::Fill {
+                address,
+                value,
+                count,
+            } => {
+                self.check(*address, count * 4);
+                for index in 0..*count {
+                    self.words.insert(address + 4 * index, *value);
+                }
+            }
+            TableUpdate::Map { address, size } => {
+                assert_eq!((address % MAP_GRANULE, size % MAP_GRANULE), (0, 0));
+                let overlaps = |(base, length): &(u64, u64)| {
+                    address < &(base + length) && *base < address + size
+                };
+                assert!(
+                    !self.mapped.iter().any(overlaps),
+                    "{address:#x} mapped twice"
+                );
+                self.mapped.push((*address, *size));
+            }
+        }
+    }
+
+    fn u32(&self, address: u64) -> u32 {
+        self.check(address, 4);
+        self.words.get(&address).copied().unwrap_or(0)
+    }
+
+    fn u64(&self, address: u64) -> u64 {
+        u64::from(self.u32(address)) | u64::from(self.u32(address + 4)) << 32
+    }
+
+    /// What a kernel does; `None` is a miss.
+    fn lookup(&self, pointer: u64) -> Option<(u64, u64)> {
+        let region = self.u64(REGION_TABLE + (pointer >> REGION_SHIFT) * 8);
+        let index = if region == 0 {
+            0
+        } else if region & REGION_IS_EXTENT != 0 {
+            region as u32
+        } else {
+            self.u32(region + ((pointer >> GRANULE_SHIFT) & (LEAF_ENTRIES - 1)) * 4)
+        };
+        if index == 0 {
+            return None;
+        }
+        let entry = EXTENT_TABLE + u64::from(index) * ENTRY_SIZE;
+        let (base, size) = (self.u64(entry), self.u64(entry + 8));
+        (pointer.wrapping_sub(base) <= size).then_some((base, size))
+    }
+}
+
+fn extent(base: u64, size: u64) -> Extent {
+    Extent {
+        base: DeviceAddress(base),
+        size,
+    }
+}
+
+/// What a lookup must answer, where that is exact.
+fn expected(live: &[Extent], pointer: u64) -> Option<Extent> {
+    let holding = live
+        .iter()
+        .find(|extent| extent.contains(DeviceAddress(pointer)));
+    holding
+        .or_else(|| live.iter().find(|extent| extent.end().0 == pointer))
+        .copied()
+}
+
+fn shares_a_granule(live: &[Extent], pointer: u64) -> bool {
+    let granule = pointer >> GRANULE_SHIFT;
+    let touches = |extent: &&Extent| {
+        extent.base.0 >> GRANULE_SHIFT <= granule
+            && (extent.end().0 - 1) >> GRANULE_SHIFT >= granule
+    };
+    live.iter().filter(touches).count() > 1
+}
+
+fn check_all(memory: &Memory, live: &[Extent]) {
+    for extent in live {
+        let (base, end) = (extent.base.0, extent.end().0);
+        for pointer in [base, base + 1, base + extent.size / 2, end - 1, end] {
+            let Some(expected) = expected(live, pointer) else {
+                continue;
+            };
+            let answer = memory.lookup(pointer);
+            if shares_a_granule(live, pointer) {
+                // Never a false alarm: the answer spans at least the right extent.
+                let (base, size) = answer.unwrap_or_else(|| panic!("{pointer:#x} not found"));
+                assert!(base <= expected.base.0 && expected.end().0 <= base + size);
+            } else if pointer != expected.end().0
+                || expected.end().0 % GRANULE != 0
+                || answer.is_some()
+            {
+                assert_eq!(
+                    answer,
+                    Some((expected.base.0, expected.size)),
+                    "pointer {pointer:#x}"
+                );
+            } else {
+                // One past the end, and the next granule has other owners: a miss needs one.
+                assert!(
+                    live.iter()
+                        .any(|other| other.base.0 >> GRANULE_SHIFT == pointer >> GRANULE_SHIFT)
+                );
+            }
+        }
+    }
+}
+
+struct Harness {
+    tables: Tables,
+    memory: Memory,
+    live: Vec<Extent>,
+    serial: u64,
+}
+
+impl Harness {
+    fn new() -> Harness {
+        Harness {
+            tables: Tables::new(),
+            memory: Memory::new(),
+            live: Vec::new(),
+            serial: 0,
+        }
+    }
+
+    /// Applies the updates; after each, every extent that is live before and
+    /// after the change must be found.
+    fn apply(&mut self, updates: &[TableUpdate]) {
+        for update in updates {
+            self.memory.apply(update);
+            for extent in &self.live {
+                for pointer in [extent.base.0, extent.end().0 - 1] {
+                    let (base, size) = self
+                        .memory
+                        .lookup(pointer)
+                        .unwrap_or_else(|| panic!("{pointer:#x} lost"));
+                    assert!(base <= extent.base.0 && extent.end().0 <= base + size);
+                }
+            }
+        }
+    }
+
+    fn insert(&mut self, new: Extent) {
+        self.serial += 1;
+        let mut updates = Vec::new();
+        self.tables.insert(new, self.serial, &mut updates).unwrap();
+        self.apply(&updates);
+        self.live.push(new);
+        check_all(&self.memory, &self.live);
+    }
+
+    fn remove(&mut self, base: u64) {
+        self.live.retain(|extent| extent.base.0 != base);
+        let mut updates = Vec::new();
+        self.tables.remove(base, &mut updates).unwrap();
+        self.apply(&updates);
+        check_all(&self.memory, &self.live);
+    }
+}
+
+const REGION: u64 = 1 << REGION_SHIFT;
+
+#[test]
+fn one_extent_over_many_regions_needs_no_leaf() {
+    let mut harness = Harness::new();
+    harness.insert(extent(0x7000_0000_0000, 5 * REGION));
+    assert_eq!(harness.tables.mapped_leaves, 0);
+    assert_eq!(
+        harness.memory.lookup(0x7000_0000_0000 + 5 * REGION),
+        Some((0x7000_0000_0000, 5 * REGION))
+    );
+    assert_eq!(
+        harness.memory.lookup(0x7000_0000_0000 + 5 * REGION + 1),
+        None
+    );
+    harness.insert(extent(0x7000_0000_0000 + 5 * REGION + 512, 64));
+    assert!(harness.tables.mapped_leaves > 0);
+    harness.remove(0x7000_0000_0000);
+    assert_eq!(harness.memory.lookup(0x7000_0000_0000), None);
+}
+
+#[test]
+fn a_neighbour_that_starts_at_the_end_takes_the_granule_and_gives_it_back() {
+    let mut harness = Harness::new();
+    harness.insert(extent(0x1000_0000, 0x200));
+    harness.insert(extent(0x1000_0200, 0x100));
+    assert_eq!(
+        harness.memory.lookup(0x1000_0200),
+        Some((0x1000_0200, 0x100))
+    );
+    harness.remove(0x1000_0200);
+    assert_eq!(
+        harness.memory.lookup(0x1000_0200),
+        Some((0x1000_0000, 0x200))
+    );
+}
+
+#[test]
+fn variables_that_share_a_granule_are_answered_together_there_only() {
+    let mut harness = Harness::new();
+    harness.insert(extent(0x1000_0000, 4));
+    harness.insert(extent(0x1000_0008, 4));
+    harness.insert(extent(0x1000_0010, 0x1000));
+    assert_eq!(
+        harness.memory.lookup(0x1000_0002),
+        Some((0x1000_0000, 0x1010))
+    );
+    assert_eq!(
+        harness.memory.lookup(0x1000_0400),
+        Some((0x1000_0010, 0x1000))
+    );
+    harness.remove(0x1000_0008);
+    harness.remove(0x1000_0010);
+    assert_eq!(harness.memory.lookup(0x1000_0002), Some((0x1000_0000, 4)));
+}
+
+#[test]
+fn extents_outside_the_address_space_are_refused_whole() {
+    let mut tables = Tables::new();
+    for (base, size) in [
+        (1 << 47, 16),
+        ((1 << 47) - 16, 16),
+        (u64::MAX, 2),
+        (0x1000, 0),
+    ] {
+        let mut updates = Vec::new();
+        assert!(
+            tables.insert(extent(base, size), 1, &mut updates).is_err(),
+            "{base:#x}"
+        );
+        assert!(updates.is_empty());
+    }
+}
+
+#[test]
+fn numbers_of_removed_extents_are_used_again_late() {
+    let mut harness = Harness::new();
+    for _ in 0..3 * RETIRED {
+        harness.insert(extent(0x1000_0000, 64));
+        harness.remove(0x1000_0000);
+    }
+    assert!(u64::from(harness.tables.next_index) <= RETIRED as u64 + 3);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn lookups_are_right_after_every_write(
+        operations in prop::collection::vec(
+            (0u8..4, 0u64..24, prop::sample::select(vec![1u64, 4, 60, 256, 512, 300, 4096, REGION, REGION + 256, 3 * REGION - 256])),
+            1..24,
+        ),
+        stride in prop::sample::select(vec![16u64, 256, 512, 4096, REGION / 2, REGION]),
+    ) {
+        let mut harness = Harness::new();
+        for (operation, slot, size) in operations {
+            let new = extent(0x5000_0000_0000 - 4 * stride + slot * stride, size);
+            if operation == 0 {
+                harness.remove(new.base.0);
+            } else if harness.live.iter().all(|old| old.end() <= new.base || new.end() <= old.base) {
+                harness.insert(new);
+            }
+        }
+    }
+}
