@@ -1,0 +1,100 @@
+//! Names to functions, for both versions of the runtime library.
+
+use crate::generated::names::{EXPORTS_12, EXPORTS_13, NAMES, STUBS};
+use crate::{api, twelve};
+
+/// Whose names and signatures a program was compiled against. CUDA 13 took
+/// the plain names for what CUDA 12 calls `…_v2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// libcudart.so.12.
+    Twelve,
+    /// libcudart.so.13.
+    Thirteen,
+}
+
+impl Version {
+    /// Names that this version's library exports, sorted.
+    pub fn exports(self) -> &'static [&'static str] {
+        match self {
+            Self::Twelve => &EXPORTS_12,
+            Self::Thirteen => &EXPORTS_13,
+        }
+    }
+
+    /// 12 or 13.
+    pub fn number(self) -> u32 {
+        match self {
+            Self::Twelve => 12,
+            Self::Thirteen => 13,
+        }
+    }
+}
+
+/// One implemented function.
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    address: *const (),
+}
+
+// SAFETY: the address is that of a function, which all threads may call; it is
+// never read or written through.
+unsafe impl Sync for Entry {}
+
+impl Entry {
+    pub(crate) const fn new(name: &'static str, address: *const ()) -> Self {
+        Self { name, address }
+    }
+}
+
+const TABLES: &[&[Entry]] = &[
+    api::copy::TABLE,
+    api::device::TABLE,
+    api::device::OTHER,
+    api::error::TABLE,
+    api::event::TABLE,
+    api::function::TABLE,
+    api::graph::TABLE,
+    api::graph_nodes::TABLE,
+    api::launch::TABLE,
+    api::launch::OTHER,
+    api::library::TABLE,
+    api::memory::TABLE,
+    api::memset::TABLE,
+    api::occupancy::TABLE,
+    api::pool::TABLE,
+    api::registration::TABLE,
+    api::stream::TABLE,
+    api::symbol::TABLE,
+];
+
+fn find(tables: &[&[Entry]], name: &str) -> Option<*const ()> {
+    tables.iter().flat_map(|table| table.iter()).find(|entry| entry.name == name).map(|entry| entry.address)
+}
+
+/// The function of CUDA 13's runtime with this name, a failing one if it is
+/// not implemented; `None` if the runtime has no such function.
+pub fn lookup(name: &str) -> Option<*const ()> {
+    lookup_version(Version::Thirteen, name)
+}
+
+/// [`lookup`] among the functions of one version.
+pub fn lookup_version(version: Version, name: &str) -> Option<*const ()> {
+    if version.exports().binary_search(&name).is_err() {
+        return None;
+    }
+    implemented(version, name)
+        .or_else(|| NAMES.binary_search(&name).ok().map(|index| STUBS[index] as *const ()))
+}
+
+/// The implementation, if there is one.
+pub(crate) fn implemented(version: Version, name: &str) -> Option<*const ()> {
+    match version {
+        Version::Thirteen => find(TABLES, name),
+        Version::Twelve => match twelve::renamed(name) {
+            twelve::Renamed::Own => find(&[twelve::TABLE, twelve::OTHER], name),
+            twelve::Renamed::As(thirteen) => find(TABLES, thirteen),
+            twelve::Renamed::Absent => None,
+        },
+    }
+}
