@@ -1,1 +1,3 @@
 //! A CPU device that executes PTX, a warp of 32 lanes at a time.
+
+pub mod arith;
