@@ -6,9 +6,12 @@
 //! ([`Edits`]) and whatever it does not touch stays byte-identical. Opcodes
 //! and directives that the crate does not know survive verbatim.
 
+mod cursor;
+mod declaration;
 mod edit;
 mod error;
 mod lexer;
+mod number;
 mod operand;
 mod parser;
 mod span;

@@ -298,12 +298,12 @@ pub struct Opcode<'a> {
 impl<'a> Opcode<'a> {
     /// The part before the first dot: `ld`.
     pub fn base(&self) -> &'a str {
-        self.text.split('.').next().unwrap_or("")
+        self.text.split('.').next().unwrap_or("").trim_end()
     }
 
     /// Modifiers in the order written, without dots (`shared::cta` is one).
     pub fn modifiers(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.text.split('.').skip(1)
+        self.text.split('.').skip(1).map(str::trim)
     }
 
     /// Whether a modifier is present, at any place.
