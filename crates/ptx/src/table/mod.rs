@@ -1,8 +1,17 @@
 //! The instruction table: what each opcode does to its operands and to
 //! memory. One row an instruction; parser, analyser and emulator read it.
 //! Unknown opcodes are answered with `None`, never guessed.
+//!
+//! # To add an instruction
+//! Add one row to `rows::ROWS` (the notation is explained there). Rows of one
+//! base are tried in order and the first whose modifiers are all present is
+//! taken, so put the special before the general. Nothing else is needed:
+//! [`classify`] applies rows, it knows no opcode but `call`.
 
-use crate::Instruction;
+mod rows;
+mod rules;
+
+pub use rules::{classify, knows, space_of, vector_length};
 
 /// What an operand is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,9 +58,34 @@ pub enum Effect {
 pub enum Width {
     /// Known from the instruction.
     Bytes(u32),
-    /// Held by an operand (index into `operands`), register or immediate.
+    /// Held by an operand (index into `operands`), register or immediate,
+    /// as a number of bytes.
     Operand(usize),
-    /// Only inside a descriptor or a tensor map.
+    /// `cp.async` with a fourth operand, index `source`. It holds the bytes to
+    /// read (`src-size`, at most those in operand `size`), or it is a
+    /// predicate (`ignore-src`): where true, nothing is read, else operand
+    /// `size` tells. Only its declaration says which.
+    CopySource {
+        /// Index of the immediate `cp-size`.
+        size: usize,
+        /// Index of `src-size` or `ignore-src`.
+        source: usize,
+    },
+    /// A matrix that the warp accesses together from one address: `rows` rows
+    /// (columns, where it is column-major) of `row_bits` bits.
+    Matrix {
+        /// Rows.
+        rows: u32,
+        /// Bits of a row.
+        row_bits: u32,
+        /// Bits of an element, the unit of the stride.
+        element_bits: u32,
+        /// Operand with the distance between starts of rows, in elements.
+        /// `None`: rows follow each other without gaps.
+        stride: Option<usize>,
+    },
+    /// Only inside a descriptor or a tensor map, which the operand is or
+    /// points to; or columns of tensor memory.
     Descriptor,
 }
 
@@ -68,6 +102,9 @@ pub struct Access {
     pub width: Width,
     /// The access happens after issue (cp.async, bulk copies).
     pub asynchronous: bool,
+    /// Only the addresses of this many lanes, from lane 0 on, are used
+    /// (ldmatrix, stmatrix); 32 everywhere else.
+    pub lanes: u32,
 }
 
 /// How an instruction depends on the other lanes of its warp or block.
@@ -94,9 +131,4 @@ pub struct Info {
     pub convergence: Convergence,
     /// Ends or redirects control: bra, brx, ret, exit, trap, call.
     pub is_control: bool,
-}
-
-/// What the table says of `instruction`; `None` for opcodes it lacks.
-pub fn classify(_instruction: &Instruction<'_>) -> Option<Info> {
-    todo!()
 }

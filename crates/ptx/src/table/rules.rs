@@ -1,0 +1,239 @@
+//! Applies the rows of the table to an instruction.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::rows::{AccessRow, ROWS, Row, SpaceRule, Which, WidthRule};
+use super::{Access, Convergence, Info, Role, Space, Width};
+use crate::{Instruction, Opcode, OperandKind, Type};
+
+static BY_BASE: LazyLock<HashMap<&'static str, Vec<&'static Row>>> = LazyLock::new(|| {
+    let mut map: HashMap<_, Vec<_>> = HashMap::with_capacity(ROWS.len());
+    for row in ROWS {
+        map.entry(row.base).or_default().push(row);
+    }
+    map
+});
+
+/// What the table says of `instruction`; `None` for opcodes it lacks, and for
+/// accesses whose width cannot be told (a missing type or operand).
+pub fn classify(instruction: &Instruction<'_>) -> Option<Info> {
+    let opcode = &instruction.opcode;
+    let row = find(opcode)?;
+    let mut accesses = Vec::with_capacity(row.accesses.len());
+    for access in row.accesses {
+        let Some(operand) = locate(access.operand, instruction) else { continue };
+        accesses.push(resolve(access, operand, instruction)?);
+    }
+    let convergence = match row.convergence {
+        Convergence::None if opcode.has("aligned") => Convergence::Warp,
+        other => other,
+    };
+    Some(Info { roles: roles(row, instruction), accesses, convergence, is_control: row.is_control })
+}
+
+/// Whether the table has a row for the opcode.
+pub fn knows(opcode: &Opcode<'_>) -> bool {
+    find(opcode).is_some()
+}
+
+/// State spaces among the modifiers, in the order written: `.shared::cta` is
+/// [`Space::Shared`], `.param::entry` is [`Space::Param`].
+fn spaces<'a>(opcode: &Opcode<'a>) -> impl Iterator<Item = Space> + use<'a> {
+    opcode.modifiers().filter_map(|modifier| {
+        // `.const[2]` cannot be an opcode token; the bank is gone since PTX 2.2.
+        Some(match modifier {
+            "global" => Space::Global,
+            "shared" | "shared::cta" => Space::Shared,
+            "shared::cluster" => Space::SharedCluster,
+            "local" => Space::Local,
+            "const" => Space::Const,
+            "param" | "param::entry" | "param::func" => Space::Param,
+            _ => return None,
+        })
+    })
+}
+
+/// The first state space among the modifiers, or generic.
+pub fn space_of(opcode: &Opcode<'_>) -> Space {
+    spaces(opcode).next().unwrap_or(Space::Generic)
+}
+
+/// `.v2`, `.v4`, `.v8`; 1 without.
+pub fn vector_length(opcode: &Opcode<'_>) -> u32 {
+    opcode
+        .modifiers()
+        .find_map(|modifier| match modifier {
+            "v2" => Some(2),
+            "v4" => Some(4),
+            "v8" => Some(8),
+            _ => None,
+        })
+        .unwrap_or(1)
+}
+
+fn find(opcode: &Opcode<'_>) -> Option<&'static Row> {
+    let rows = BY_BASE.get(opcode.base())?;
+    rows.iter().copied().find(|row| row.with.iter().all(|modifier| opcode.has(modifier)))
+}
+
+fn locate(which: Which, instruction: &Instruction<'_>) -> Option<usize> {
+    match which {
+        Which::Bracket(nth) => instruction
+            .operands
+            .iter()
+            .enumerate()
+            .filter(|(_, operand)| matches!(operand.kind, OperandKind::Address(_)))
+            .map(|(index, _)| index)
+            .nth(nth),
+        Which::Descriptor(index) => {
+            let operand = instruction.operands.get(index)?;
+            matches!(operand.kind, OperandKind::Name(_)).then_some(index)
+        }
+    }
+}
+
+fn resolve(row: &AccessRow, operand: usize, instruction: &Instruction<'_>) -> Option<Access> {
+    let opcode = &instruction.opcode;
+    let space = match row.space {
+        SpaceRule::Nth(nth) => spaces(opcode).nth(nth).unwrap_or(Space::Generic),
+        SpaceRule::Is(space) => space,
+    };
+    let mut lanes = 32;
+    let width = match row.width {
+        WidthRule::Typed => Width::Bytes(typed_width(instruction)?),
+        WidthRule::Bytes(bytes) => Width::Bytes(bytes),
+        WidthRule::Operand(index) => Width::Operand(present(instruction, index)?),
+        WidthRule::CopySource => {
+            let size = present(instruction, 2)?;
+            // With a cache policy it is the last operand.
+            let count = instruction.operands.len() - usize::from(opcode.has("L2::cache_hint"));
+            if count > 3 { Width::CopySource { size, source: 3 } } else { Width::Operand(size) }
+        }
+        WidthRule::Fragment => fragment(instruction, operand)?,
+        WidthRule::MatrixRow => {
+            lanes = matrix_rows(opcode)?;
+            Width::Bytes(16)
+        }
+        WidthRule::Descriptor => Width::Descriptor,
+    };
+    Some(Access { operand, space, effect: row.effect, width, asynchronous: row.asynchronous, lanes })
+}
+
+fn present(instruction: &Instruction<'_>, index: usize) -> Option<usize> {
+    (index < instruction.operands.len()).then_some(index)
+}
+
+/// Bytes from the type and the vector length. Elements of a loaded vector
+/// that go to the sink `_` are not read (PTX ISA, `ld`): those at the end do
+/// not count.
+fn typed_width(instruction: &Instruction<'_>) -> Option<u32> {
+    let element = instruction.opcode.types().last()?.bytes();
+    let mut count = vector_length(&instruction.opcode);
+    if instruction.opcode.base() == "ld"
+        && let Some(OperandKind::Vector(elements)) = instruction.operands.first().map(|operand| &operand.kind)
+        && elements.len() == count as usize
+    {
+        let sinks = elements.iter().rev().take_while(|e| e.kind == OperandKind::Sink).count() as u32;
+        count = (count - sinks).max(1);
+    }
+    (element > 0).then_some(element * count)
+}
+
+/// Lanes whose addresses `ldmatrix` and `stmatrix` use: one a row in memory.
+fn matrix_rows(opcode: &Opcode<'_>) -> Option<u32> {
+    let mut matrices = None;
+    let mut rows = 8;
+    for modifier in opcode.modifiers() {
+        match modifier {
+            "x1" => matrices = Some(1),
+            "x2" => matrices = Some(2),
+            "x4" => matrices = Some(4),
+            // 16 rows of 16 bytes; all other shapes have 8 of them. (`m16n8`
+            // is stored transposed, 8 rows of 16 elements of a byte.)
+            "m16n16" => rows = 16,
+            _ => {}
+        }
+    }
+    Some((matrices? * rows).min(32))
+}
+
+/// Extent of a `wmma` fragment (PTX ISA, "Matrix Fragments for WMMA").
+fn fragment(instruction: &Instruction<'_>, address: usize) -> Option<Width> {
+    let opcode = &instruction.opcode;
+    let (mut which, mut shape, mut is_row, mut element_bits) = (None, None, None, None);
+    for modifier in opcode.modifiers() {
+        match modifier {
+            "a" | "b" | "c" | "d" => which = Some(modifier),
+            "row" => is_row = Some(true),
+            "col" => is_row = Some(false),
+            "s4" | "u4" => element_bits = Some(4),
+            "b1" => element_bits = Some(1),
+            _ => {
+                if let Some(parsed) = parse_shape(modifier) {
+                    shape = Some(parsed);
+                } else if let Some(ty) = Type::from_modifier(modifier) {
+                    // `.tf32` is 4 bytes in memory, as its type says.
+                    element_bits = Some(ty.bytes() * 8);
+                }
+            }
+        }
+    }
+    let (m, n, k) = shape?;
+    let (rows, columns) = match which? {
+        "a" => (m, k),
+        "b" => (k, n),
+        _ => (m, n),
+    };
+    let (rows, length) = if is_row? { (rows, columns) } else { (columns, rows) };
+    let element_bits = element_bits?;
+    // Loads: address, stride. Stores: address, registers, stride.
+    let stride = address + if opcode.has("store") { 2 } else { 1 };
+    let stride = present(instruction, stride);
+    Some(Width::Matrix { rows, row_bits: length * element_bits, element_bits, stride })
+}
+
+/// `m16n8k32`
+fn parse_shape(text: &str) -> Option<(u32, u32, u32)> {
+    let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
+    let (n, k) = rest.split_once('k')?;
+    Some((m.parse().ok()?, n.parse().ok()?, k.parse().ok()?))
+}
+
+fn roles(row: &Row, instruction: &Instruction<'_>) -> Vec<Role> {
+    if row.base == "call" {
+        return call_roles(instruction);
+    }
+    let letters = row.roles.as_bytes();
+    let role = |index: usize, kind: &OperandKind<'_>| match letters.get(index) {
+        Some(b'd') => Role::Destination,
+        Some(b'b') => Role::Both,
+        Some(b't') => Role::Target,
+        Some(_) => Role::Source,
+        None if matches!(kind, OperandKind::Address(_)) => Role::Address,
+        None => Role::Source,
+    };
+    let mut roles = Vec::with_capacity(instruction.operands.len());
+    for (index, operand) in instruction.operands.iter().enumerate() {
+        roles.push(role(index, &operand.kind));
+    }
+    roles
+}
+
+/// `call (returns), callee, (arguments), prototype`: the callee is the first
+/// operand that is no list; a list before it is written, one after it read.
+fn call_roles(instruction: &Instruction<'_>) -> Vec<Role> {
+    let mut seen_callee = false;
+    instruction
+        .operands
+        .iter()
+        .map(|operand| match operand.kind {
+            OperandKind::List(_) if !seen_callee => Role::Destination,
+            OperandKind::List(_) => Role::Source,
+            _ => {
+                seen_callee = true;
+                Role::Target
+            }
+        })
+        .collect()
+}
