@@ -86,7 +86,7 @@ impl HostMapping {
     }
 
     fn word(&self, offset: u64) -> Option<&'static AtomicU64> {
-        if offset % 8 != 0 {
+        if !offset.is_multiple_of(8) {
             return None;
         }
         self.words.get(usize::try_from(offset / 8).ok()?)

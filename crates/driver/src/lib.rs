@@ -17,6 +17,7 @@ mod device;
     reason = "names and layout are those of cuda.h, whose reference manual documents them"
 )]
 mod generated;
+pub mod gpu;
 mod host_mapping;
 pub mod resolver;
 

@@ -1,0 +1,398 @@
+//! The real driver.
+//!
+//! What Ringfence itself does on the device happens on a stream of its own,
+//! which waits for none of the program's, and with the calling thread's
+//! capture mode relaxed, so that a program that captures a stream notices
+//! nothing. It must never change the program's current context.
+
+mod load;
+
+pub use load::{OLDEST_DRIVER, OWN_SYMBOL, OpenError};
+
+use crate::sys::{
+    CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE, CUcontext, CUdevice_attribute,
+    CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationProp, CUmemAllocationType, CUmemLocation,
+    CUmemLocationType, CUpointer_attribute, CUresult, CUstream, CUstream_flags,
+    CUstreamCaptureMode,
+};
+use crate::{Api, Driver, DriverError, HostMapping};
+use load::Library;
+use model::{DeviceAddress, DeviceKind, Extent};
+use std::collections::HashMap;
+use std::ffi::{CStr, c_void};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// The real driver, loaded.
+pub struct Gpu {
+    library: Library,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Own stream of each context that was used.
+    streams: HashMap<CUcontext, CUstream>,
+    /// The context in which metadata was mapped, for threads that have none.
+    home: CUcontext,
+}
+
+/// Calls a function of the table and turns its result into a `DriverError`.
+macro_rules! call {
+    ($gpu:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
+        match $gpu.library.api.$function {
+            // SAFETY: the table holds the driver's functions under cuda.h's
+            // signatures; pointers among the arguments are to locals or to
+            // slices whose lengths are passed along.
+            Some(function) => check(stringify!($function), unsafe { function($($argument),*) }),
+            None => Err(missing(stringify!($function))),
+        }
+    };
+}
+
+impl Gpu {
+    /// Loads the driver's library from `path`, or from where it is found.
+    ///
+    /// # Errors
+    /// There is none, it cannot be loaded, or it is older than 12.0.
+    pub fn open(path: Option<&Path>) -> Result<Gpu, OpenError> {
+        Ok(Gpu {
+            library: Library::open(path)?,
+            state: Mutex::default(),
+        })
+    }
+
+    /// Whether a driver library is where it would be searched for.
+    pub fn is_installed() -> bool {
+        load::find().is_ok()
+    }
+
+    /// The driver's functions.
+    pub fn api(&self) -> &Api {
+        &self.library.api
+    }
+
+    /// The file that was loaded.
+    pub fn path(&self) -> &Path {
+        &self.library.path
+    }
+
+    /// A function that cuda.h does not declare (cudaGL.h, cudaEGL.h and so
+    /// on); null if the driver has none.
+    pub fn symbol(&self, name: &CStr) -> *mut c_void {
+        self.library.symbol(name)
+    }
+
+    /// Runs `work` with a context current and the capture mode relaxed.
+    fn within<T>(
+        &self,
+        work: impl FnOnce(CUcontext) -> Result<T, DriverError>,
+    ) -> Result<T, DriverError> {
+        let mut current = CUcontext::NULL;
+        call!(self, cuCtxGetCurrent(&mut current))?;
+        let borrowed = current == CUcontext::NULL;
+        if borrowed {
+            current = self.lock().home;
+            if current == CUcontext::NULL {
+                return Err(DriverError {
+                    call: "cuCtxGetCurrent",
+                    code: CUresult::CUDA_ERROR_INVALID_CONTEXT.0,
+                    message: "no context is current on this thread; this is an error in Ringfence"
+                        .into(),
+                });
+            }
+            call!(self, cuCtxPushCurrent_v2(current))?;
+        }
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        let exchanged = call!(self, cuThreadExchangeStreamCaptureMode(&mut mode));
+        let result = exchanged.and_then(|()| {
+            let result = work(current);
+            call!(self, cuThreadExchangeStreamCaptureMode(&mut mode)).and(result)
+        });
+        if borrowed {
+            let mut popped = CUcontext::NULL;
+            return call!(self, cuCtxPopCurrent_v2(&mut popped)).and(result);
+        }
+        result
+    }
+
+    /// The own stream of a context, which must be current.
+    fn stream(&self, context: CUcontext) -> Result<CUstream, DriverError> {
+        if let Some(stream) = self.lock().streams.get(&context) {
+            return Ok(*stream);
+        }
+        let mut stream = CUstream::NULL;
+        call!(
+            self,
+            cuStreamCreate(&mut stream, CUstream_flags::CU_STREAM_NON_BLOCKING.0)
+        )?;
+        // Another thread may have made one meanwhile; both work.
+        self.lock().streams.insert(context, stream);
+        Ok(stream)
+    }
+
+    /// Runs asynchronous work on the own stream and waits for it alone.
+    fn on_stream(
+        &self,
+        work: impl FnOnce(CUstream) -> Result<(), DriverError>,
+    ) -> Result<(), DriverError> {
+        self.within(|context| {
+            let stream = self.stream(context)?;
+            work(stream)?;
+            call!(self, cuStreamSynchronize(stream))
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        // Nothing panics while it is held; the state is valid at any point.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn device(&self) -> Result<i32, DriverError> {
+        let mut device = 0;
+        call!(self, cuCtxGetDevice(&mut device))?;
+        Ok(device)
+    }
+
+    /// Forgets the streams of a context that is being destroyed.
+    pub fn context_destroyed(&self, context: CUcontext) {
+        let mut state = self.lock();
+        state.streams.remove(&context);
+        if state.home == context {
+            state.home = CUcontext::NULL;
+        }
+    }
+}
+
+impl Driver for Gpu {
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Gpu
+    }
+
+    fn name(&self) -> String {
+        let read = || {
+            let mut device = 0;
+            let mut name = [0; 256];
+            call!(self, cuDeviceGet(&mut device, 0)).ok()?;
+            call!(
+                self,
+                cuDeviceGetName(name.as_mut_ptr(), name.len() as i32, device)
+            )
+            .ok()?;
+            let bytes = name.map(|byte| byte.cast_unsigned());
+            Some(
+                CStr::from_bytes_until_nul(&bytes)
+                    .ok()?
+                    .to_string_lossy()
+                    .into_owned(),
+            )
+        };
+        read().unwrap_or_else(|| "NVIDIA GPU".into())
+    }
+
+    fn version(&self) -> u32 {
+        self.library.version
+    }
+
+    fn compute_capability(&self) -> Result<u32, DriverError> {
+        // A module may be loaded before there is a context (cuda-facts.md).
+        let device = self.device().unwrap_or(0);
+        let (mut major, mut minor) = (0, 0);
+        let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR;
+        call!(self, cuDeviceGetAttribute(&mut major, attribute, device))?;
+        let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR;
+        call!(self, cuDeviceGetAttribute(&mut minor, attribute, device))?;
+        Ok((major * 10 + minor).max(0).cast_unsigned())
+    }
+
+    fn map_fixed(&self, address: DeviceAddress, size: u64) -> Result<(), DriverError> {
+        let bytes = size as usize;
+        self.within(|context| {
+            let device = self.device()?;
+            let mut reserved = 0;
+            call!(
+                self,
+                cuMemAddressReserve(&mut reserved, bytes, 0, address.0, 0)
+            )?;
+            let undo = |error| {
+                // The first error is the one to tell.
+                let _ = call!(self, cuMemAddressFree(reserved, bytes));
+                error
+            };
+            if reserved != address.0 {
+                return Err(undo(taken("cuMemAddressReserve", address, size)));
+            }
+            let location = CUmemLocation {
+                type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+                id: device,
+            };
+            let mut properties = CUmemAllocationProp::zeroed();
+            properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+            properties.location = location;
+            let mut handle = 0;
+            call!(self, cuMemCreate(&mut handle, bytes, &properties, 0)).map_err(undo)?;
+            let mapped = call!(self, cuMemMap(address.0, bytes, 0, handle, 0));
+            // The mapping holds its own reference.
+            call!(self, cuMemRelease(handle))
+                .and(mapped)
+                .map_err(undo)?;
+            let access = CUmemAccessDesc {
+                location,
+                flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            };
+            call!(self, cuMemSetAccess(address.0, bytes, &access, 1))?;
+            self.lock().home = context;
+            Ok(())
+        })?;
+        self.fill(address, 0, size / 4)
+    }
+
+    fn map_host_fixed(
+        &self,
+        address: DeviceAddress,
+        size: u64,
+    ) -> Result<HostMapping, DriverError> {
+        let bytes = size as usize;
+        let wanted = address.0 as *mut c_void;
+        // SAFETY: a new anonymous mapping; MAP_FIXED_NOREPLACE never replaces
+        // one that exists.
+        let mapped = unsafe {
+            libc::mmap(
+                wanted,
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
+                -1,
+                0,
+            )
+        };
+        if mapped != wanted {
+            if mapped != libc::MAP_FAILED {
+                // SAFETY: the mapping was made just now and nothing uses it.
+                unsafe { libc::munmap(mapped, bytes) };
+            }
+            return Err(taken("mmap", address, size));
+        }
+        let undo = |error| {
+            // SAFETY: made above, and not handed out.
+            unsafe { libc::munmap(mapped, bytes) };
+            error
+        };
+        self.within(|_| {
+            let flags = CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE;
+            call!(self, cuMemHostRegister_v2(mapped, bytes, flags))?;
+            let mut seen = 0;
+            call!(self, cuMemHostGetDevicePointer_v2(&mut seen, mapped, 0))?;
+            if seen != address.0 {
+                // The first error is the one to tell.
+                let _ = call!(self, cuMemHostUnregister(mapped));
+                return Err(DriverError {
+                    call: "cuMemHostGetDevicePointer",
+                    code: CUresult::CUDA_ERROR_NOT_SUPPORTED.0,
+                    message: format!(
+                        "the device sees host memory at {seen:#x}, not at its own address {address}; Ringfence \
+                         needs a device with unified addressing for registered memory"
+                    ),
+                });
+            }
+            Ok(())
+        })
+        .map_err(undo)?;
+        // SAFETY: mapped above, page-aligned, never unmapped from here on, and
+        // reachable only through the mapping that is returned and the device.
+        Ok(unsafe {
+            HostMapping::from_mapped(Extent {
+                base: address,
+                size,
+            })
+        })
+    }
+
+    fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError> {
+        self.on_stream(|stream| {
+            call!(
+                self,
+                cuMemcpyHtoDAsync_v2(address.0, bytes.as_ptr().cast(), bytes.len(), stream)
+            )
+        })
+    }
+
+    fn fill(&self, address: DeviceAddress, value: u32, count: u64) -> Result<(), DriverError> {
+        self.on_stream(|stream| {
+            call!(
+                self,
+                cuMemsetD32Async(address.0, value, count as usize, stream)
+            )
+        })
+    }
+
+    fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {
+        self.on_stream(|stream| {
+            call!(
+                self,
+                cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), address.0, bytes.len(), stream)
+            )
+        })
+    }
+
+    fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {
+        let mut base = 0u64;
+        let mut size = 0usize;
+        let start = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR;
+        call!(
+            self,
+            cuPointerGetAttribute((&raw mut base).cast(), start, address.0)
+        )
+        .ok()?;
+        let length = CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+        call!(
+            self,
+            cuPointerGetAttribute((&raw mut size).cast(), length, address.0)
+        )
+        .ok()?;
+        (size > 0).then_some(Extent {
+            base: DeviceAddress(base),
+            size: size as u64,
+        })
+    }
+}
+
+fn check(call: &'static str, result: CUresult) -> Result<(), DriverError> {
+    if result == CUresult::CUDA_SUCCESS {
+        return Ok(());
+    }
+    let message = match result {
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+            "the device has no memory left for Ringfence's tables".to_owned()
+        }
+        _ => result
+            .name()
+            .unwrap_or("an error that cuda.h does not list")
+            .to_owned(),
+    };
+    Err(DriverError {
+        call,
+        code: result.0,
+        message,
+    })
+}
+
+fn missing(call: &'static str) -> DriverError {
+    DriverError {
+        call,
+        code: CUresult::CUDA_ERROR_NOT_FOUND.0,
+        message: "the driver does not export it; update the driver".into(),
+    }
+}
+
+fn taken(call: &'static str, address: DeviceAddress, size: u64) -> DriverError {
+    DriverError {
+        call,
+        code: CUresult::CUDA_ERROR_OUT_OF_MEMORY.0,
+        message: format!(
+            "the address range {address} to {:#x}, which Ringfence needs, is taken; \
+             look for another tool in the process that reserves it (sanitizers, other interposers)",
+            address.0 + size
+        ),
+    }
+}
