@@ -1,1 +1,18 @@
-//! Findings and coverage as text and JSON. Never touches a driver.
+//! Findings and coverage as text, JSON and session events.
+//!
+//! Everything here turns data into something to read; nothing here decides
+//! what a finding is, and nothing touches a driver. The JSON form is API and
+//! versioned ([`json`]); the text may change.
+
+mod demangle;
+pub mod json;
+mod rules;
+pub mod session;
+mod summary;
+mod text;
+
+pub use demangle::demangle;
+pub use rules::{RuleHelp, rule_help, rules};
+pub use session::Event;
+pub use summary::{Totals, summary};
+pub use text::finding;

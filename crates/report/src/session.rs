@@ -1,0 +1,206 @@
+//! What a checked process leaves for the command: JSON lines, one event each.
+//!
+//! A process may die at any moment, so every line stands alone, findings are
+//! written when they are found, and coverage is written again and again, the
+//! last one marked complete.
+
+use model::{Coverage, DeviceKind, Finding};
+use serde::{Deserialize, Serialize};
+
+/// One line of `<session>/<pid>.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// The library came up in a process.
+    Start {
+        /// Its process id.
+        pid: u32,
+        /// Path of its executable.
+        program: String,
+        /// Which device it runs on.
+        device: DeviceKind,
+        /// The device's name.
+        device_name: String,
+        /// Driver version, 13000 for CUDA 13.0.
+        driver_version: u32,
+    },
+    /// A finding, when it is first seen.
+    Finding {
+        /// Number within the process, from 1.
+        id: u64,
+        /// The finding.
+        finding: Box<Finding>,
+    },
+    /// How often a finding was seen, at the end.
+    Occurrences {
+        /// Number within the process.
+        id: u64,
+        /// Records merged into it.
+        occurrences: u64,
+    },
+    /// What was checked so far.
+    Coverage {
+        /// The counters.
+        coverage: Coverage,
+        /// Whether the process ended in order and this is the last word.
+        complete: bool,
+    },
+    /// Ringfence could not do something; the program runs on.
+    Error {
+        /// What, where, what to do.
+        message: String,
+    },
+}
+
+/// A process of a session, put together from its events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    /// Its process id.
+    pub pid: u32,
+    /// Path of its executable.
+    pub program: String,
+    /// Which device it ran on.
+    pub device: DeviceKind,
+    /// The device's name.
+    pub device_name: String,
+    /// Driver version.
+    pub driver_version: u32,
+    /// Its findings, in the order they were found.
+    pub findings: Vec<Finding>,
+    /// What was checked, as far as the process told.
+    pub coverage: Coverage,
+    /// Whether the process ended in order.
+    pub complete: bool,
+    /// What went wrong in Ringfence.
+    pub errors: Vec<String>,
+}
+
+/// Puts the processes of one session file together. A line that does not
+/// parse, as a killed process leaves at the end, is skipped. A process that
+/// replaced itself (exec) starts anew, so a file can hold several.
+pub fn read_processes(text: &str) -> Vec<Process> {
+    let mut processes: Vec<Process> = Vec::new();
+    let mut first_finding = Vec::new();
+    for event in text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Event>(line).ok())
+    {
+        if let Event::Start {
+            pid,
+            program,
+            device,
+            device_name,
+            driver_version,
+        } = event
+        {
+            processes.push(Process {
+                pid,
+                program,
+                device,
+                device_name,
+                driver_version,
+                findings: Vec::new(),
+                coverage: Coverage::default(),
+                complete: false,
+                errors: Vec::new(),
+            });
+            first_finding.clear();
+            continue;
+        }
+        let Some(process) = processes.last_mut() else {
+            continue;
+        };
+        match event {
+            Event::Start { .. } => {}
+            Event::Finding { id, finding } => {
+                first_finding.push(id);
+                process.findings.push(*finding);
+            }
+            Event::Occurrences { id, occurrences } => {
+                let index = first_finding.iter().position(|known| *known == id);
+                if let Some(finding) = index.and_then(|index| process.findings.get_mut(index)) {
+                    finding.occurrences = occurrences;
+                }
+            }
+            Event::Coverage { coverage, complete } => {
+                process.coverage = coverage;
+                process.complete |= complete;
+            }
+            Event::Error { message } => process.errors.push(message),
+        }
+    }
+    processes
+}
+
+/// Adds the coverage of another process.
+pub fn merge_coverage(into: &mut Coverage, from: &Coverage) {
+    into.dropped_records += from.dropped_records;
+    for (name, kernel) in &from.kernels {
+        let merged = into.kernels.entry(name.clone()).or_default();
+        merged.proved += kernel.proved;
+        merged.checked += kernel.checked;
+        for (reason, launches) in &kernel.unchecked {
+            *merged.unchecked.entry(*reason).or_default() += launches;
+        }
+        // Sites belong to the kernel's text: the same kernel in two processes
+        // has them once.
+        merged.exact_sites = merged.exact_sites.max(kernel.exact_sites);
+        merged.weak_sites = merged.weak_sites.max(kernel.weak_sites);
+        for (opcode, sites) in &kernel.unchecked_sites {
+            let known = merged.unchecked_sites.entry(opcode.clone()).or_default();
+            *known = (*known).max(*sites);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::tests::sample_finding;
+
+    fn line(event: &Event) -> String {
+        serde_json::to_string(event).unwrap() + "\n"
+    }
+
+    fn start() -> Event {
+        Event::Start {
+            pid: 7,
+            program: "/bin/app".into(),
+            device: DeviceKind::Cpu,
+            device_name: "CPU".into(),
+            driver_version: 13000,
+        }
+    }
+
+    #[test]
+    fn a_killed_process_keeps_its_findings_and_is_incomplete() {
+        let mut text = line(&start());
+        text += &line(&Event::Finding {
+            id: 4,
+            finding: Box::new(sample_finding()),
+        });
+        text += &line(&Event::Occurrences {
+            id: 4,
+            occurrences: 9,
+        });
+        text += "{\"event\":\"coverage\",\"cover";
+        let processes = read_processes(&text);
+        assert_eq!(processes.len(), 1);
+        assert_eq!(processes[0].findings[0].occurrences, 9);
+        assert!(!processes[0].complete);
+    }
+
+    #[test]
+    fn exec_starts_a_new_process_under_the_same_id() {
+        let done = Event::Coverage {
+            coverage: Coverage::default(),
+            complete: true,
+        };
+        let text = line(&start()) + &line(&start()) + &line(&done);
+        let complete: Vec<bool> = read_processes(&text)
+            .iter()
+            .map(|process| process.complete)
+            .collect();
+        assert_eq!(complete, [false, true]);
+    }
+}

@@ -1,0 +1,214 @@
+//! The one line that ends every run.
+
+use crate::demangle;
+use crate::text::count;
+use model::{Coverage, KernelCoverage, UncheckedReason};
+
+/// Names that the summary line spells out; the rest is counted.
+const NAMES: usize = 3;
+/// Characters of a kernel's name that the summary line shows.
+const NAME_LENGTH: usize = 40;
+
+/// What the summary line counts.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Distinct findings.
+    pub findings: u64,
+    /// Records merged into them.
+    pub occurrences: u64,
+    /// Coverage of all processes together.
+    pub coverage: Coverage,
+    /// Processes that ended without saying what they had checked.
+    pub incomplete: Vec<u32>,
+}
+
+impl Totals {
+    /// Launches that ran with checks or were proved.
+    pub fn covered_launches(&self) -> u64 {
+        self.coverage
+            .kernels
+            .values()
+            .map(|kernel| kernel.checked + kernel.proved)
+            .sum()
+    }
+}
+
+/// `ringfence: no findings; kernels: 3 checked, 0 proved, 1 unchecked (…)`.
+/// One line without a newline.
+pub fn summary(totals: &Totals) -> String {
+    let mut line = String::from("ringfence: ");
+    if totals.findings == 0 {
+        line.push_str("no findings");
+    } else {
+        line.push_str(&count(totals.findings, "finding"));
+        if totals.occurrences > totals.findings {
+            line.push_str(&format!(" ({})", count(totals.occurrences, "occurrence")));
+        }
+    }
+    let kernels = &totals.coverage.kernels;
+    let number = |test: &dyn Fn(&KernelCoverage) -> bool| {
+        kernels.values().filter(|kernel| test(kernel)).count()
+    };
+    let checked = number(&|kernel| kernel.checked > 0);
+    let proved = number(&|kernel| kernel.checked == 0 && kernel.proved > 0);
+    let unchecked: Vec<String> = kernels
+        .iter()
+        .filter(|(_, kernel)| !kernel.unchecked.is_empty())
+        .map(|(name, kernel)| format!("{}: {}", short(name), reasons(kernel)))
+        .collect();
+    line.push_str(&format!(
+        "; kernels: {checked} checked, {proved} proved, {} unchecked",
+        unchecked.len()
+    ));
+    line.push_str(&list(&unchecked));
+    let partly: Vec<String> = kernels
+        .iter()
+        .filter(|(_, kernel)| kernel.checked > 0 && !kernel.unchecked_sites.is_empty())
+        .map(|(name, kernel)| {
+            let opcodes: Vec<&str> = kernel
+                .unchecked_sites
+                .keys()
+                .map(String::as_str)
+                .take(NAMES)
+                .collect();
+            format!("{}: {}", short(name), opcodes.join(", "))
+        })
+        .collect();
+    if !partly.is_empty() {
+        line.push_str(&format!(
+            "; {} not fully covered{}",
+            partly.len(),
+            list(&partly)
+        ));
+    }
+    if totals.coverage.dropped_records > 0 {
+        line.push_str(&format!(
+            "; {} more than the ring could hold",
+            count(totals.coverage.dropped_records, "record")
+        ));
+    }
+    if !totals.incomplete.is_empty() {
+        let processes: Vec<String> = totals.incomplete.iter().map(u32::to_string).collect();
+        let plural = if processes.len() == 1 { "" } else { "es" };
+        line.push_str(&format!(
+            "; process{plural} {} ended early: the counts are those of the last synchronization",
+            processes.join(", ")
+        ));
+    }
+    line
+}
+
+/// A kernel's name without its parameters, cut to a length.
+fn short(name: &str) -> String {
+    let full = demangle(name);
+    let head = full
+        .split('(')
+        .next()
+        .filter(|head| !head.is_empty())
+        .unwrap_or(&full);
+    // Return types come first in the names of templates.
+    let head = head.strip_prefix("void ").unwrap_or(head);
+    if head.chars().count() <= NAME_LENGTH {
+        return head.to_string();
+    }
+    head.chars().take(NAME_LENGTH - 1).chain(['…']).collect()
+}
+
+fn reasons(kernel: &KernelCoverage) -> String {
+    let words: Vec<&str> = kernel
+        .unchecked
+        .keys()
+        .map(|reason| describe(*reason))
+        .collect();
+    let launches: u64 = kernel.unchecked.values().sum();
+    let all = launches + kernel.checked + kernel.proved;
+    if launches == all {
+        words.join(", ")
+    } else {
+        format!("{}, {launches} of {all} launches", words.join(", "))
+    }
+}
+
+fn describe(reason: UncheckedReason) -> &'static str {
+    match reason {
+        UncheckedReason::NoPtx => "no PTX",
+        UncheckedReason::NotInstrumentable => "PTX not understood",
+        UncheckedReason::Rejected => "instrumented module refused by the driver",
+        UncheckedReason::LaunchPath => "launched by a call that is not hooked",
+        UncheckedReason::Registers => "block too large for the checked build",
+        UncheckedReason::Excluded => "excluded",
+    }
+}
+
+fn list(items: &[String]) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let mut text = items
+        .iter()
+        .take(NAMES)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("; ");
+    if items.len() > NAMES {
+        text.push_str(&format!("; and {} more", items.len() - NAMES));
+    }
+    format!(" ({text})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn kernel(checked: u64, unchecked: &[(UncheckedReason, u64)]) -> KernelCoverage {
+        KernelCoverage {
+            checked,
+            unchecked: unchecked.iter().copied().collect(),
+            ..KernelCoverage::default()
+        }
+    }
+
+    #[test]
+    fn a_clean_run() {
+        let kernels = BTreeMap::from([
+            ("_Z5scalePfi".to_string(), kernel(3, &[])),
+            ("_Z3addPf".to_string(), kernel(1, &[])),
+            (
+                "gemm".to_string(),
+                kernel(0, &[(UncheckedReason::NoPtx, 7)]),
+            ),
+        ]);
+        let totals = Totals {
+            coverage: Coverage {
+                kernels,
+                dropped_records: 0,
+            },
+            ..Totals::default()
+        };
+        insta::assert_snapshot!(summary(&totals));
+        assert_eq!(totals.covered_launches(), 4);
+    }
+
+    #[test]
+    fn everything_that_can_be_less_than_perfect_is_said() {
+        let mut partly = kernel(2, &[(UncheckedReason::Excluded, 1)]);
+        partly.unchecked_sites.insert("cp.async.bulk".into(), 3);
+        let mut kernels = BTreeMap::from([("_Z5scalePfi".to_string(), partly)]);
+        for index in 0..5 {
+            let name = format!("kernel_with_a_name_that_goes_on_and_on_and_on_{index}");
+            kernels.insert(name, kernel(0, &[(UncheckedReason::LaunchPath, 1)]));
+        }
+        let coverage = Coverage {
+            kernels,
+            dropped_records: 12_345,
+        };
+        let totals = Totals {
+            findings: 1,
+            occurrences: 4096,
+            coverage,
+            incomplete: vec![42],
+        };
+        insta::assert_snapshot!(summary(&totals));
+    }
+}
