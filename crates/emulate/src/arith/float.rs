@@ -69,8 +69,15 @@ pub fn mul_f32(a: f32, b: f32, mode: Mode) -> f32 {
 /// `fma.f32`, `mad.f32`: one rounding.
 #[inline(always)]
 pub fn fma_f32(a: f32, b: f32, c: f32, mode: Mode) -> f32 {
+    fma_f32_on(a, b, c, mode, cfg!(target_feature = "fma"))
+}
+
+/// As [`fma_f32`], for code that is compiled for processors with a fused
+/// instruction (`fused`) and without; the results are the same.
+#[inline(always)]
+pub fn fma_f32_on(a: f32, b: f32, c: f32, mode: Mode, fused: bool) -> f32 {
     let (a, b, c) = (operand(a, mode), operand(b, mode), operand(c, mode));
-    if cfg!(target_feature = "fma") && mode.round == Round::Nearest {
+    if fused && mode.round == Round::Nearest {
         return result(a.mul_add(b, c), mode);
     }
     // The product is exact in f64; the odd sum survives a second rounding.
@@ -282,7 +289,10 @@ mod tests {
                 let m = mode(round);
                 assert_eq!(add_f32(a, b, m).to_bits(), bits(x.add(y, round)), "{a:e} + {b:e} {round:?}");
                 assert_eq!(mul_f32(a, b, m).to_bits(), bits(x.mul(y)), "{a:e} * {b:e} {round:?}");
-                assert_eq!(fma_f32(a, b, c, m).to_bits(), bits(x.mul(y).add(z, round)), "{a:e}*{b:e}+{c:e} {round:?}");
+                for fused in [false, true] {
+                    let fma = fma_f32_on(a, b, c, m, fused);
+                    assert_eq!(fma.to_bits(), bits(x.mul(y).add(z, round)), "{a:e}*{b:e}+{c:e} {round:?}");
+                }
                 if b != 0.0 {
                     assert_eq!(div_f32(a, b, m).to_bits(), bits(x.div(y)), "{a:e} / {b:e} {round:?}");
                 }
