@@ -1,1 +1,60 @@
 //! Control flow, dominators, loops and pointer provenance of PTX functions.
+//!
+//! [`Code`] flattens a function's body and resolves its names; [`Cfg`] is its
+//! control flow; [`Dominators`] and [`Loops`] are its structure; [`Ssa`] gives
+//! every 64-bit register a value at every point (PTX is not in SSA form:
+//! registers are redefined, and a predicated definition is a
+//! may-definition); [`Provenance`] says which buffer each of those values was
+//! derived from, after the base pointer analysis of cuCatch (PLDI 2023,
+//! 4.1.1).
+//!
+//! The analysis never guesses: what it cannot follow is
+//! [`Origin::Unknown`]. It has no opinion on what is done with the answer.
+
+mod cfg;
+mod code;
+mod dominators;
+mod loops;
+mod lower;
+mod names;
+mod origin;
+mod provenance;
+mod ssa;
+
+pub use cfg::{BasicBlock, BlockId, Cfg};
+pub use code::{Code, Inst, Reference, Referent, Role};
+pub use dominators::Dominators;
+pub use loops::{Loop, Loops};
+pub use lower::{Expr, Term};
+pub use names::{ModuleSymbols, Symbol, SymbolId, SymbolSpace, WideReg};
+pub use origin::{Origin, Root, RootId};
+pub use provenance::Provenance;
+pub use ssa::{Definition, Ssa, Value, ValueId};
+
+/// Everything the crate finds out about one function.
+#[derive(Debug)]
+pub struct Analysis<'m, 'a> {
+    /// The flat body.
+    pub code: Code<'m, 'a>,
+    /// Its control flow.
+    pub cfg: Cfg,
+    /// Its dominator tree.
+    pub dominators: Dominators,
+    /// Values of 64-bit registers.
+    pub ssa: Ssa,
+    /// Where those values come from.
+    pub provenance: Provenance,
+}
+
+impl<'m, 'a> Analysis<'m, 'a> {
+    /// Analyses `function`; `None` for a declaration without a body.
+    pub fn of(module: &ModuleSymbols<'a>, function: &'m ptx::Function<'a>) -> Option<Self> {
+        let code = Code::of(module, function)?;
+        let cfg = Cfg::of(&code);
+        let dominators = Dominators::of(&cfg);
+        let mut code = code;
+        let ssa = Ssa::of(&mut code, &cfg, &dominators);
+        let provenance = Provenance::of(&code, &dominators, &ssa);
+        Some(Analysis { code, cfg, dominators, ssa, provenance })
+    }
+}

@@ -1,0 +1,289 @@
+//! A function's body as a flat list of instructions, with the names that
+//! provenance depends on resolved.
+
+use crate::names::{Meaning, ModuleSymbols, Scopes, Symbol, SymbolId, WideReg};
+use crate::ssa::ValueId;
+use ptx::table::{Info, classify};
+use ptx::{Block, Function, Instruction, Loc, OperandKind, Span, Statement};
+use rustc_hash::FxHashMap;
+
+/// What an operand does with a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Written.
+    Write,
+    /// Read.
+    Read,
+    /// Read, as the base of an address.
+    Address,
+    /// Read or written or both: the opcode is not known.
+    Unknown,
+}
+
+/// What a name in an operand refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Referent {
+    /// A 64-bit register.
+    Wide(WideReg),
+    /// A variable or parameter, plus a constant.
+    Symbol(SymbolId, i64),
+}
+
+/// One mention of a 64-bit register or a symbol by an instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct Reference {
+    /// Index of the operand.
+    pub operand: u8,
+    /// Index within a vector or list operand.
+    pub element: u8,
+    /// What is done with it.
+    pub role: Role,
+    /// What it is.
+    pub referent: Referent,
+    /// For registers: the value read, or the value written. Filled by
+    /// [`crate::Ssa::of`]; [`ValueId::NONE`] in unreachable code.
+    pub value: ValueId,
+}
+
+/// One instruction with its surroundings.
+#[derive(Clone, Copy, Debug)]
+pub struct Inst<'m, 'a> {
+    /// The instruction.
+    pub instruction: &'m Instruction<'a>,
+    /// First and one past the last of its [`Reference`]s.
+    pub references: (u32, u32),
+    /// The closest `.loc` before it, in text order.
+    pub loc: Option<&'m Loc<'a>>,
+    /// The first of the `.pragma`s that stand directly before it, else the
+    /// instruction itself: text that must stay attached to the instruction
+    /// begins here.
+    pub attached_from: u32,
+    /// The innermost `{ … }` around it: names in different scopes may differ
+    /// although their texts agree.
+    pub scope: u32,
+    info: u32,
+}
+
+/// A flat body.
+#[derive(Debug)]
+pub struct Code<'m, 'a> {
+    /// The function.
+    pub function: &'m Function<'a>,
+    /// Its instructions in text order.
+    pub instructions: Vec<Inst<'m, 'a>>,
+    /// References of all instructions.
+    pub references: Vec<Reference>,
+    /// Symbols that [`Referent::Symbol`] refers to.
+    pub symbols: Vec<Symbol<'a>>,
+    /// Number of 64-bit registers.
+    pub registers: u32,
+    /// Instruction indices that labels stand before, in order, deduplicated.
+    pub label_targets: Vec<u32>,
+    infos: Vec<Option<Info>>,
+    labels: FxHashMap<(u32, &'a str), u32>,
+    targets: FxHashMap<(u32, &'a str), &'m [&'a str]>,
+    parents: Vec<u32>,
+}
+
+const NO_INFO: u32 = u32::MAX;
+
+impl<'m, 'a> Code<'m, 'a> {
+    /// Flattens `function`; `None` if it has no body.
+    pub fn of(module: &ModuleSymbols<'a>, function: &'m Function<'a>) -> Option<Self> {
+        let body = function.body.as_ref()?;
+        let mut walk = Walk {
+            code: Code {
+                function,
+                instructions: Vec::new(),
+                references: Vec::new(),
+                symbols: Vec::new(),
+                registers: 0,
+                label_targets: Vec::new(),
+                infos: Vec::new(),
+                labels: FxHashMap::default(),
+                targets: FxHashMap::default(),
+                parents: vec![0],
+            },
+            scopes: Scopes::of(module, function),
+            loc: None,
+        };
+        walk.block(body, 0);
+        let Walk { mut code, scopes, .. } = walk;
+        code.registers = scopes.registers;
+        code.symbols = scopes.symbols;
+        code.label_targets.dedup();
+        Some(code)
+    }
+
+    /// References of one instruction.
+    pub fn references_of(&self, index: usize) -> &[Reference] {
+        let (start, end) = self.instructions[index].references;
+        &self.references[start as usize..end as usize]
+    }
+
+    /// What the instruction table says of an instruction that mentions an
+    /// address, a 64-bit register or a symbol; `None` for opcodes it lacks
+    /// and for instructions that mention none of these.
+    pub fn info(&self, index: usize) -> Option<&Info> {
+        self.infos.get(self.instructions[index].info as usize)?.as_ref()
+    }
+
+    /// Whether the table was asked and had no answer.
+    pub fn is_unclassified(&self, index: usize) -> bool {
+        self.infos.get(self.instructions[index].info as usize).is_some_and(Option::is_none)
+    }
+
+    /// The instruction that label `name` stands before, as seen from
+    /// instruction `from`. May be one past the last.
+    pub fn label(&self, from: usize, name: &str) -> Option<u32> {
+        self.find(&self.labels, from, name)
+    }
+
+    /// The names that `.branchtargets` lists under `name`.
+    pub fn branch_targets(&self, from: usize, name: &str) -> Option<&'m [&'a str]> {
+        self.find(&self.targets, from, name)
+    }
+
+    fn find<T: Copy>(&self, map: &FxHashMap<(u32, &'a str), T>, from: usize, name: &str) -> Option<T> {
+        let mut scope = self.instructions[from].scope;
+        loop {
+            if let Some(found) = map.get(&(scope, name)) {
+                return Some(*found);
+            }
+            if scope == 0 {
+                return None;
+            }
+            scope = self.parents[scope as usize];
+        }
+    }
+}
+
+struct Walk<'s, 'm, 'a> {
+    code: Code<'m, 'a>,
+    scopes: Scopes<'s, 'a>,
+    loc: Option<&'m Loc<'a>>,
+}
+
+impl<'m, 'a> Walk<'_, 'm, 'a> {
+    fn block(&mut self, block: &'m Block<'a>, scope: u32) {
+        let mut pragma: Option<Span> = None;
+        for statement in &block.statements {
+            let here = self.code.instructions.len() as u32;
+            match statement {
+                Statement::Pragma(span) => {
+                    pragma = pragma.or(Some(*span));
+                    continue;
+                }
+                Statement::Label(label) => {
+                    self.code.labels.insert((scope, label.name), here);
+                    self.code.label_targets.push(here);
+                }
+                Statement::Instruction(instruction) => {
+                    let attached = pragma.map_or(instruction.span.start, |span| span.start);
+                    self.instruction(instruction, scope, attached);
+                }
+                Statement::Variable(variable) => self.scopes.declare(variable),
+                Statement::Block(inner) => {
+                    let child = self.code.parents.len() as u32;
+                    self.code.parents.push(scope);
+                    self.scopes.enter();
+                    self.block(inner, child);
+                    self.scopes.leave();
+                }
+                Statement::Loc(loc) => self.loc = Some(loc),
+                Statement::Targets(targets) => {
+                    self.code.targets.insert((scope, targets.label), &targets.names);
+                }
+                Statement::CallPrototype(_) | Statement::Other(_) => {}
+            }
+            pragma = None;
+        }
+    }
+
+    fn instruction(&mut self, instruction: &'m Instruction<'a>, scope: u32, attached_from: u32) {
+        let first = self.code.references.len();
+        let mut has_address = false;
+        for (index, operand) in instruction.operands.iter().enumerate() {
+            let index = index.min(255) as u8;
+            match &operand.kind {
+                OperandKind::Name(name) => self.mention(name, 0, index, 0, Role::Read),
+                OperandKind::NameOffset(name, offset) => self.mention(name, *offset, index, 0, Role::Read),
+                OperandKind::Address(address) => {
+                    has_address = true;
+                    if let Some(base) = address.base {
+                        self.mention(base, address.offset, index, 0, Role::Address);
+                    }
+                }
+                OperandKind::Vector(elements) | OperandKind::List(elements) => {
+                    for (element, operand) in elements.iter().enumerate() {
+                        if let OperandKind::Name(name) = &operand.kind {
+                            self.mention(name, 0, index, element.min(255) as u8, Role::Read);
+                        }
+                    }
+                }
+                OperandKind::Pair(left, right) => {
+                    self.mention(left, 0, index, 0, Role::Read);
+                    self.mention(right, 0, index, 1, Role::Read);
+                }
+                _ => {}
+            }
+        }
+        let end = self.code.references.len();
+        let mut info = NO_INFO;
+        if end > first || has_address {
+            let base = instruction.opcode.base();
+            if !has_address && first_operand_is_written(base) {
+                for reference in &mut self.code.references[first..end] {
+                    if reference.operand == 0 {
+                        reference.role = Role::Write;
+                    }
+                }
+            } else {
+                let answer = classify(instruction);
+                for reference in &mut self.code.references[first..end] {
+                    if reference.role == Role::Address {
+                        continue;
+                    }
+                    reference.role = match &answer {
+                        None => Role::Unknown,
+                        Some(info) => match info.roles.get(usize::from(reference.operand)) {
+                            Some(ptx::table::Role::Destination) => Role::Write,
+                            Some(ptx::table::Role::Both) => Role::Unknown,
+                            Some(_) => Role::Read,
+                            None => Role::Unknown,
+                        },
+                    };
+                }
+                info = self.code.infos.len() as u32;
+                self.code.infos.push(answer);
+            }
+        }
+        self.code.instructions.push(Inst {
+            instruction,
+            references: (first as u32, end as u32),
+            loc: self.loc,
+            attached_from,
+            scope,
+            info,
+        });
+    }
+
+    fn mention(&mut self, name: &str, offset: i64, operand: u8, element: u8, role: Role) {
+        let referent = match self.scopes.resolve(name) {
+            Meaning::Wide(register) => Referent::Wide(register),
+            Meaning::Symbol(symbol) => Referent::Symbol(symbol, offset),
+            Meaning::Nothing => return,
+        };
+        self.code.references.push(Reference { operand, element, role, referent, value: ValueId::NONE });
+    }
+}
+
+/// Arithmetic whose first operand is its only result: the table need not be
+/// asked. Everything else is.
+fn first_operand_is_written(base: &str) -> bool {
+    matches!(
+        base,
+        "add" | "sub" | "mul" | "mad" | "mov" | "cvta" | "cvt" | "shl" | "shr" | "and" | "or" | "xor" | "not"
+            | "neg" | "selp" | "min" | "max" | "div" | "rem" | "fma" | "abs"
+    )
+}

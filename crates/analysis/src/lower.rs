@@ -1,0 +1,224 @@
+//! What a definition does to provenance: one row an instruction.
+//!
+//! Anything that has no row is [`Term::Unknown`], never a guess.
+
+use crate::code::{Code, Referent, Role};
+use crate::names::SymbolSpace;
+use crate::origin::{Root, RootId};
+use crate::ssa::{Definition, Ssa, ValueId};
+use ptx::{OperandKind, Type};
+use rustc_hash::FxHashMap;
+
+/// An operand of a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Term {
+    /// The value of a register.
+    Value(ValueId),
+    /// A small constant.
+    Null,
+    /// A number that is not a pointer.
+    Integer,
+    /// See [`crate::Origin::Opaque`].
+    Opaque,
+    /// A pointer that comes into being here.
+    Root(RootId),
+    /// Not followed.
+    Unknown,
+}
+
+/// A definition, reduced to what matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expr {
+    /// The same as.
+    Copy(Term),
+    /// The same as, and known to be a pointer (`cvta`).
+    Sure(Term),
+    /// Sum.
+    Add(Term, Term),
+    /// Difference.
+    Subtract(Term, Term),
+    /// First if the predicate operand of the `selp` holds, else second.
+    Select(Term, Term),
+    /// One of the two.
+    Choose(Term, Term),
+    /// `or`, `xor`.
+    Combine(Term, Term),
+    /// `and`.
+    Mask(Term, Term),
+}
+
+/// Definitions of all values, and the roots found on the way.
+pub(crate) struct Lowered {
+    pub(crate) exprs: Vec<Expr>,
+    pub(crate) roots: Vec<Root>,
+}
+
+pub(crate) fn lower(code: &Code<'_, '_>, ssa: &Ssa) -> Lowered {
+    let mut lowering = Lowering { code, roots: Vec::new(), known: FxHashMap::default() };
+    let exprs = ssa
+        .values
+        .iter()
+        .enumerate()
+        .map(|(id, value)| match value.definition {
+            Definition::Instruction { instruction, reference, .. } => {
+                lowering.definition(ValueId(id as u32), instruction as usize, reference as usize)
+            }
+            _ => Expr::Copy(Term::Unknown),
+        })
+        .collect();
+    Lowered { exprs, roots: lowering.roots }
+}
+
+struct Lowering<'c, 'm, 'a> {
+    code: &'c Code<'m, 'a>,
+    roots: Vec<Root>,
+    known: FxHashMap<Root, RootId>,
+}
+
+impl Lowering<'_, '_, '_> {
+    fn root(&mut self, root: Root) -> Term {
+        let roots = &mut self.roots;
+        Term::Root(*self.known.entry(root).or_insert_with(|| {
+            roots.push(root);
+            RootId(roots.len() as u32 - 1)
+        }))
+    }
+
+    /// The root that a symbol's address is derived from.
+    fn symbol(&mut self, space: SymbolSpace, symbol: crate::SymbolId) -> Term {
+        let root = match space {
+            SymbolSpace::Global => Root::Variable { symbol },
+            SymbolSpace::Const => Root::Const,
+            SymbolSpace::Shared => Root::Shared,
+            SymbolSpace::Local => Root::Local,
+            SymbolSpace::EntryParameter { .. } | SymbolSpace::CallParameter => Root::ParameterWindow,
+            SymbolSpace::Other => return Term::Integer,
+        };
+        self.root(root)
+    }
+
+    /// Operand `index` as a source.
+    fn term(&mut self, instruction: usize, index: usize) -> Term {
+        let found = self
+            .code
+            .references_of(instruction)
+            .iter()
+            .find(|r| usize::from(r.operand) == index && r.element == 0 && r.role != Role::Write)
+            .copied();
+        if let Some(reference) = found {
+            return match reference.referent {
+                Referent::Wide(_) => Term::Value(reference.value),
+                Referent::Symbol(id, _) => self.symbol(self.code.symbols[id.0 as usize].space, id),
+            };
+        }
+        match self.code.instructions[instruction].instruction.operands.get(index).map(|o| &o.kind) {
+            Some(OperandKind::Integer(value)) if (-4096..4096).contains(value) => Term::Null,
+            Some(OperandKind::Integer(_) | OperandKind::F32(_) | OperandKind::F64(_)) => Term::Integer,
+            // A floating-point register, or a special register such as
+            // %clock64.
+            Some(OperandKind::Name(name)) if name.starts_with('%') => Term::Opaque,
+            Some(OperandKind::Name(_)) => Term::Integer,
+            Some(OperandKind::Vector(_)) => Term::Opaque,
+            _ => Term::Unknown,
+        }
+    }
+
+    fn constant(&self, instruction: usize, index: usize) -> Option<i64> {
+        match self.code.instructions[instruction].instruction.operands.get(index)?.kind {
+            OperandKind::Integer(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    fn definition(&mut self, id: ValueId, at: usize, reference: usize) -> Expr {
+        let instruction = self.code.instructions[at].instruction;
+        let reference = self.code.references[reference];
+        if reference.role == Role::Unknown {
+            return Expr::Copy(Term::Unknown);
+        }
+        let opcode = instruction.opcode;
+        let base = opcode.base();
+        let is_float = || opcode.types().any(is_floating);
+        match base {
+            "mov" => match instruction.operands.first().map(|o| &o.kind) {
+                Some(OperandKind::Name(_)) => Expr::Copy(self.term(at, 1)),
+                _ => Expr::Copy(Term::Opaque),
+            },
+            "cvta" => {
+                let space = opcode.modifiers().find_map(|modifier| match modifier {
+                    "global" => Some(None),
+                    "shared" | "shared::cta" | "shared::cluster" => Some(Some(Root::Shared)),
+                    "local" => Some(Some(Root::Local)),
+                    "const" => Some(Some(Root::Const)),
+                    "param" | "param::entry" => Some(Some(Root::ParameterWindow)),
+                    _ => None,
+                });
+                match space {
+                    Some(None) => Expr::Sure(self.term(at, 1)),
+                    Some(Some(root)) => Expr::Copy(self.root(root)),
+                    None => Expr::Copy(Term::Unknown),
+                }
+            }
+            "addc" | "subc" | "madc" => Expr::Copy(Term::Unknown),
+            "add" | "sub" | "mad" if opcode.has("cc") => Expr::Copy(Term::Unknown),
+            "add" | "sub" | "mad" | "min" | "max" if is_float() => Expr::Copy(Term::Integer),
+            "add" => Expr::Add(self.term(at, 1), self.term(at, 2)),
+            "sub" => Expr::Subtract(self.term(at, 1), self.term(at, 2)),
+            "mad" | "sad" => Expr::Add(Term::Integer, self.term(at, 3)),
+            "min" | "max" => Expr::Choose(self.term(at, 1), self.term(at, 2)),
+            "slct" => Expr::Choose(self.term(at, 1), self.term(at, 2)),
+            "selp" => Expr::Select(self.term(at, 1), self.term(at, 2)),
+            "neg" | "not" if !is_float() => Expr::Subtract(Term::Integer, self.term(at, 1)),
+            "or" | "xor" => Expr::Combine(self.term(at, 1), self.term(at, 2)),
+            "and" => match (self.constant(at, 1), self.constant(at, 2)) {
+                // A mask that keeps the high bits aligns; another one takes
+                // the pointer's low bits as a number.
+                (None, Some(mask)) if !(0..1 << 32).contains(&mask) => Expr::Add(self.term(at, 1), Term::Integer),
+                (Some(mask), None) if !(0..1 << 32).contains(&mask) => Expr::Add(self.term(at, 2), Term::Integer),
+                (None, None) => Expr::Mask(self.term(at, 1), self.term(at, 2)),
+                _ => Expr::Copy(Term::Integer),
+            },
+            "cvt" => {
+                let same = opcode.types().all(|ty| matches!(ty, Type::U64 | Type::S64 | Type::B64));
+                Expr::Copy(if same { self.term(at, 1) } else { Term::Integer })
+            }
+            "mul" | "shl" | "shr" | "div" | "rem" | "fma" | "abs" | "neg" | "not" | "bfe" | "brev" | "sqrt"
+            | "rcp" | "rsqrt" | "ex2" | "lg2" | "copysign" | "createpolicy" | "mbarrier" | "stacksave" | "szext"
+            | "dp4a" | "dp2a" | "mma" | "wmma" => Expr::Copy(Term::Integer),
+            "ld" | "ldu" => Expr::Copy(self.load(id, at, reference.element)),
+            "atom" | "call" => {
+                let narrow = base == "atom" && opcode.types().any(|ty| ty.bytes() != 8);
+                Expr::Copy(if narrow { Term::Integer } else { self.root(Root::Lookup { value: id }) })
+            }
+            "mapa" => Expr::Copy(self.root(Root::Shared)),
+            "alloca" => Expr::Copy(self.root(Root::Local)),
+            "bfi" | "prmt" | "tex" | "tld4" | "suld" | "shfl" => Expr::Copy(Term::Opaque),
+            _ => Expr::Copy(Term::Unknown),
+        }
+    }
+
+    fn load(&mut self, id: ValueId, at: usize, element: u8) -> Term {
+        let inst = &self.code.instructions[at];
+        let opcode = inst.instruction.opcode;
+        if opcode.types().any(|ty| ty.bytes() != 8) {
+            return Term::Integer;
+        }
+        let address = self.code.references_of(at).iter().find(|r| r.role == Role::Address);
+        if let Some(Referent::Symbol(symbol, offset)) = address.map(|r| r.referent)
+            && inst.instruction.guard.is_none()
+            && (opcode.has("param") || opcode.has("param::entry"))
+            && let SymbolSpace::EntryParameter { offset: start, .. } = self.code.symbols[symbol.0 as usize].space
+            && let Some(offset) = i64::from(start)
+                .checked_add(offset)
+                .and_then(|offset| offset.checked_add(i64::from(element) * 8))
+                .and_then(|offset| u32::try_from(offset).ok())
+        {
+            return self.root(Root::KernelParameter { offset });
+        }
+        self.root(Root::Lookup { value: id })
+    }
+}
+
+fn is_floating(ty: Type) -> bool {
+    matches!(ty, Type::F64 | Type::F32 | Type::F16 | Type::F16x2 | Type::BF16 | Type::BF16x2 | Type::F32x2)
+}

@@ -1,0 +1,282 @@
+//! What a name means at a place in a function: a 64-bit register, a
+//! variable, a parameter, or nothing the analysis follows.
+//!
+//! PTX scopes nest (`{ .reg … }`), and inner declarations hide outer ones.
+
+use ptx::{Function, Module, Type, VariableSpace};
+use rustc_hash::FxHashMap;
+
+/// A 64-bit integer register of a function, numbered densely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct WideReg(pub u32);
+
+/// A variable or parameter that a function mentions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SymbolId(pub u32);
+
+/// Where a symbol lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SymbolSpace {
+    /// `.global`
+    Global,
+    /// `.const`
+    Const,
+    /// `.shared`
+    Shared,
+    /// `.local`
+    Local,
+    /// A parameter of an entry, at this offset in the parameter block.
+    EntryParameter {
+        /// Bytes from the start of the parameter block.
+        offset: u32,
+        /// Declared with `.ptr`.
+        is_pointer: bool,
+    },
+    /// A parameter of a function or of a call.
+    CallParameter,
+    /// A function, label, texture, …
+    Other,
+}
+
+/// A symbol as a function sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Symbol<'a> {
+    /// Name.
+    pub name: &'a str,
+    /// Space.
+    pub space: SymbolSpace,
+    /// Size in bytes, where the declaration fixes it: not for arrays without
+    /// a length, and not for `.common`, where another file may say more.
+    pub size: Option<u64>,
+}
+
+/// Symbols at file scope.
+#[derive(Clone, Debug, Default)]
+pub struct ModuleSymbols<'a> {
+    map: FxHashMap<&'a str, Symbol<'a>>,
+}
+
+impl<'a> ModuleSymbols<'a> {
+    /// Collects the symbols of `module`.
+    pub fn of(module: &Module<'a>) -> Self {
+        let mut map = FxHashMap::default();
+        for item in &module.items {
+            let symbol = match item {
+                ptx::Item::Variable(variable) => symbol_of(variable),
+                ptx::Item::Function(function) => {
+                    Symbol { name: function.name, space: SymbolSpace::Other, size: None }
+                }
+                _ => continue,
+            };
+            map.insert(symbol.name, symbol);
+        }
+        ModuleSymbols { map }
+    }
+
+    /// The symbol of that name.
+    pub fn get(&self, name: &str) -> Option<&Symbol<'a>> {
+        self.map.get(name)
+    }
+}
+
+fn symbol_of<'a>(variable: &ptx::Variable<'a>) -> Symbol<'a> {
+    let space = match variable.space {
+        VariableSpace::Global => SymbolSpace::Global,
+        VariableSpace::Const => SymbolSpace::Const,
+        VariableSpace::Shared => SymbolSpace::Shared,
+        VariableSpace::Local => SymbolSpace::Local,
+        VariableSpace::Param => SymbolSpace::CallParameter,
+        VariableSpace::Reg | VariableSpace::Sreg | VariableSpace::Tex => SymbolSpace::Other,
+    };
+    let size = if variable.linkage == ptx::Linkage::Common { None } else { variable.size() };
+    Symbol { name: variable.name, space, size: size.filter(|&size| size > 0) }
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Wide(WideReg),
+    Symbol(SymbolId),
+    /// A register of another type, a label, a special register, a constant.
+    Nothing,
+}
+
+/// `%rd<10>`: registers `%rd0` to `%rd9`.
+struct Family<'a> {
+    prefix: &'a str,
+    count: u32,
+    /// Number of the first, or `None` for registers that are not 64-bit.
+    base: Option<u32>,
+    depth: u32,
+}
+
+/// The scopes open at a place in a function.
+pub(crate) struct Scopes<'m, 'a> {
+    module: &'m ModuleSymbols<'a>,
+    families: Vec<Family<'a>>,
+    single: FxHashMap<&'a str, (Meaning, u32)>,
+    /// What declarations in open scopes hid, to be put back when they close.
+    hidden: Vec<(&'a str, Option<(Meaning, u32)>)>,
+    open: Vec<(usize, usize)>,
+    depth: u32,
+    pub(crate) registers: u32,
+    pub(crate) symbols: Vec<Symbol<'a>>,
+    from_module: FxHashMap<&'a str, SymbolId>,
+}
+
+impl<'m, 'a> Scopes<'m, 'a> {
+    pub(crate) fn of(module: &'m ModuleSymbols<'a>, function: &Function<'a>) -> Self {
+        let mut scopes = Scopes {
+            module,
+            families: Vec::new(),
+            single: FxHashMap::default(),
+            hidden: Vec::new(),
+            open: Vec::new(),
+            depth: 0,
+            registers: 0,
+            symbols: Vec::new(),
+            from_module: FxHashMap::default(),
+        };
+        let mut offset = 0u64;
+        for parameter in &function.parameters {
+            if parameter.space == VariableSpace::Reg {
+                scopes.declare(parameter);
+                continue;
+            }
+            let mut symbol = symbol_of(parameter);
+            symbol.space = SymbolSpace::CallParameter;
+            if function.is_entry {
+                let align = u64::from(parameter.alignment().max(1));
+                offset = offset.div_ceil(align) * align;
+                let at = u32::try_from(offset).unwrap_or(u32::MAX);
+                symbol.space = SymbolSpace::EntryParameter { offset: at, is_pointer: parameter.is_pointer };
+                offset = offset.saturating_add(parameter.size().unwrap_or(0));
+            }
+            scopes.declare_symbol(symbol);
+        }
+        for variable in &function.returns {
+            if variable.space == VariableSpace::Reg {
+                scopes.declare(variable);
+            } else {
+                scopes.declare_symbol(symbol_of(variable));
+            }
+        }
+        scopes
+    }
+
+    pub(crate) fn enter(&mut self) {
+        self.open.push((self.families.len(), self.hidden.len()));
+        self.depth += 1;
+    }
+
+    pub(crate) fn leave(&mut self) {
+        let Some((families, hidden)) = self.open.pop() else { return };
+        self.depth -= 1;
+        self.families.truncate(families);
+        while self.hidden.len() > hidden {
+            match self.hidden.pop() {
+                Some((name, Some(old))) => {
+                    self.single.insert(name, old);
+                }
+                Some((name, None)) => {
+                    self.single.remove(name);
+                }
+                None => {}
+            }
+        }
+    }
+
+    pub(crate) fn declare(&mut self, variable: &ptx::Variable<'a>) {
+        if variable.space != VariableSpace::Reg {
+            return self.declare_symbol(symbol_of(variable));
+        }
+        let wide = matches!(variable.ty, Type::B64 | Type::U64 | Type::S64) && variable.vector <= 1;
+        match variable.range {
+            Some(count) => {
+                let base = wide.then_some(self.registers);
+                if wide {
+                    self.registers = self.registers.saturating_add(count);
+                }
+                self.families.push(Family { prefix: variable.name, count, base, depth: self.depth });
+            }
+            None => {
+                let meaning = if wide {
+                    self.registers += 1;
+                    Meaning::Wide(WideReg(self.registers - 1))
+                } else {
+                    Meaning::Nothing
+                };
+                self.bind(variable.name, meaning);
+            }
+        }
+    }
+
+    fn declare_symbol(&mut self, symbol: Symbol<'a>) {
+        let id = SymbolId(self.symbols.len() as u32);
+        self.symbols.push(symbol);
+        self.bind(symbol.name, Meaning::Symbol(id));
+    }
+
+    fn bind(&mut self, name: &'a str, meaning: Meaning) {
+        let old = self.single.insert(name, (meaning, self.depth));
+        if !self.open.is_empty() {
+            self.hidden.push((name, old));
+        }
+    }
+
+    /// What `name` means here.
+    pub(crate) fn resolve(&mut self, name: &str) -> Meaning {
+        let family = self.family(name);
+        if let Some((meaning, depth)) = family
+            && !self.single.get(name).is_some_and(|(_, single)| *single > depth)
+        {
+            return meaning;
+        }
+        if let Some((meaning, _)) = self.single.get(name) {
+            return *meaning;
+        }
+        if name.starts_with('%') {
+            return Meaning::Nothing;
+        }
+        if let Some(id) = self.from_module.get(name) {
+            return Meaning::Symbol(*id);
+        }
+        match self.module.get(name) {
+            Some(symbol) => {
+                let id = SymbolId(self.symbols.len() as u32);
+                self.symbols.push(*symbol);
+                self.from_module.insert(symbol.name, id);
+                Meaning::Symbol(id)
+            }
+            None => Meaning::Nothing,
+        }
+    }
+
+    /// The innermost family that `name` is a member of.
+    fn family(&self, name: &str) -> Option<(Meaning, u32)> {
+        let bytes = name.as_bytes();
+        if !bytes.last().is_some_and(u8::is_ascii_digit) {
+            return None;
+        }
+        for family in self.families.iter().rev() {
+            let Some(digits) = name.strip_prefix(family.prefix) else { continue };
+            if digits.is_empty() || digits.len() > 9 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+                continue;
+            }
+            // `%r01` is not a member of `%r<5>`.
+            if digits.len() > 1 && digits.starts_with('0') {
+                continue;
+            }
+            let number: u32 = digits.parse().unwrap_or(u32::MAX);
+            if number >= family.count {
+                continue;
+            }
+            let meaning = match family.base {
+                Some(base) => Meaning::Wide(WideReg(base + number)),
+                None => Meaning::Nothing,
+            };
+            return Some((meaning, family.depth));
+        }
+        None
+    }
+}

@@ -1,0 +1,184 @@
+//! The lattice: what a 64-bit value can be, as far as pointers go.
+
+use crate::names::SymbolId;
+use crate::ssa::ValueId;
+
+/// Number of a root within a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RootId(pub u32);
+
+/// A place where a pointer comes into being (a base pointer definition of
+/// cuCatch, 4.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Root {
+    /// Eight bytes of the kernel's parameters.
+    KernelParameter {
+        /// Bytes from the start of the parameter block.
+        offset: u32,
+    },
+    /// The address of a `.global` variable.
+    Variable {
+        /// The variable.
+        symbol: SymbolId,
+    },
+    /// A value that appears on the device: loaded, returned, passed.
+    Lookup {
+        /// The value.
+        value: ValueId,
+    },
+    /// Something in shared memory.
+    Shared,
+    /// Something in local memory.
+    Local,
+    /// Something in constant memory.
+    Const,
+    /// A parameter of the entry or function itself, by address.
+    ParameterWindow,
+}
+
+impl Root {
+    /// Whether the root lies in global memory (as opposed to another window
+    /// of the generic address space).
+    pub fn is_global(self) -> bool {
+        matches!(self, Root::KernelParameter { .. } | Root::Variable { .. } | Root::Lookup { .. })
+    }
+}
+
+/// Where a value comes from.
+///
+/// `sure` means: known to be a pointer, not an integer of the same width (it
+/// went through `cvta`, is the address of a variable, is declared `.ptr`, or
+/// an access uses it directly).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nothing yet, or a register read before its definition.
+    Undefined,
+    /// A small constant, such as a null pointer.
+    Null,
+    /// Not a pointer, and not the difference of two.
+    Integer,
+    /// Maybe a pointer, of unknown root; not the difference of two.
+    Opaque,
+    /// A pointer derived from this root, if it is a pointer at all.
+    Pointer {
+        /// The root.
+        root: RootId,
+        /// Known to be a pointer.
+        sure: bool,
+    },
+    /// A pointer derived from one of several roots (or from several
+    /// instances of one): only the execution tells which.
+    Several {
+        /// Known to be a pointer.
+        sure: bool,
+    },
+    /// Anything, also a difference of pointers, which turns one pointer into
+    /// another when it is added.
+    Unknown,
+}
+
+impl Origin {
+    /// The least origin that covers both.
+    #[must_use]
+    pub fn join(self, other: Origin) -> Origin {
+        use Origin::{Integer, Null, Opaque, Pointer, Several, Undefined, Unknown};
+        match (self, other) {
+            (Undefined, x) | (x, Undefined) => x,
+            (Unknown, _) | (_, Unknown) => Unknown,
+            (Null, x) | (x, Null) => x,
+            (Integer, Integer) => Integer,
+            (Pointer { root: a, sure: s }, Pointer { root: b, sure: t }) if a == b => {
+                Pointer { root: a, sure: s && t }
+            }
+            (Pointer { sure: s, .. } | Several { sure: s }, Pointer { sure: t, .. } | Several { sure: t }) => {
+                Several { sure: s && t }
+            }
+            (Pointer { sure: true, .. } | Several { sure: true }, Integer | Opaque)
+            | (Integer | Opaque, Pointer { sure: true, .. } | Several { sure: true }) => Unknown,
+            (Integer | Opaque | Pointer { .. } | Several { .. }, Integer | Opaque)
+            | (Integer | Opaque, Pointer { .. } | Several { .. }) => Opaque,
+        }
+    }
+
+    /// Known to be a pointer.
+    pub fn is_sure(self) -> bool {
+        matches!(self, Origin::Pointer { sure: true, .. } | Origin::Several { sure: true })
+    }
+
+    fn is_pointer(self) -> bool {
+        matches!(self, Origin::Pointer { .. } | Origin::Several { .. })
+    }
+
+    fn is_number(self) -> bool {
+        matches!(self, Origin::Null | Origin::Integer)
+    }
+
+    /// The origin of a sum.
+    #[must_use]
+    pub fn add(self, other: Origin) -> Origin {
+        use Origin::{Integer, Opaque, Several, Undefined, Unknown};
+        match (self, other) {
+            (Undefined, _) | (_, Undefined) => Undefined,
+            (Unknown, _) | (_, Unknown) => Unknown,
+            (a, b) if a.is_number() && b.is_number() => Integer,
+            (a, b) if b.is_number() => a,
+            (a, b) if a.is_number() => b,
+            (a, b) if a.is_sure() && b.is_sure() => Unknown,
+            (a, _) if a.is_sure() => a,
+            (_, b) if b.is_sure() => b,
+            (a, b) if a.is_pointer() && b.is_pointer() => {
+                // `p + p` is no pointer arithmetic; of two candidates, the
+                // execution takes the one that lies in an allocation.
+                if a == b { Unknown } else { Several { sure: false } }
+            }
+            (Opaque, Opaque) => Opaque,
+            _ => Unknown,
+        }
+    }
+
+    /// The origin of a difference.
+    #[must_use]
+    pub fn subtract(self, other: Origin) -> Origin {
+        use Origin::{Integer, Pointer, Undefined, Unknown};
+        match (self, other) {
+            (Undefined, _) | (_, Undefined) => Undefined,
+            (Unknown, _) | (_, Unknown) => Unknown,
+            (a, b) if a.is_number() && b.is_number() => Integer,
+            (a, b) if b.is_number() => a,
+            (Pointer { root: a, .. }, Pointer { root: b, .. }) if a == b => Integer,
+            _ => Unknown,
+        }
+    }
+
+    /// The origin of a value that is one of the two, by a rule that is not
+    /// followed (`min`, `slct`).
+    #[must_use]
+    pub fn choose(self, other: Origin) -> Origin {
+        match self.join(other) {
+            Origin::Several { sure: true } => Origin::Unknown,
+            Origin::Several { sure: false } => Origin::Opaque,
+            joined => joined,
+        }
+    }
+
+    /// The origin of `or` and `xor`: like a sum, but two candidates stay
+    /// undecided.
+    #[must_use]
+    pub fn combine(self, other: Origin) -> Origin {
+        if self.is_pointer() && other.is_pointer() && self.is_sure() == other.is_sure() {
+            return Origin::Unknown;
+        }
+        self.add(other)
+    }
+
+    /// The origin of `and` with a mask that is not a constant.
+    #[must_use]
+    pub fn mask(self, other: Origin) -> Origin {
+        match (self, other) {
+            (Origin::Undefined, _) | (_, Origin::Undefined) => Origin::Undefined,
+            (Origin::Unknown, _) | (_, Origin::Unknown) => Origin::Unknown,
+            (a, b) if a.is_number() && b.is_number() => Origin::Integer,
+            _ => Origin::Opaque,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Base pointer analysis: the origin of every 64-bit value, by iteration over
+//! [`Expr`]s to a fixed point.
+//!
+//! A root is an *instance*: the list node loaded in this round of a loop is
+//! not the one loaded in the last. In SSA form a chain of definitions without
+//! a phi always stays with one instance, and so does a phi that the root's
+//! definition strictly dominates; every other phi makes
+//! [`Origin::Several`].
+
+use crate::code::{Code, Referent, Role};
+use crate::dominators::Dominators;
+use crate::lower::{Expr, Lowered, Term, lower};
+use crate::names::SymbolSpace;
+use crate::origin::{Origin, Root, RootId};
+use crate::ssa::{Definition, Ssa, ValueId};
+use ptx::table::Space;
+
+/// Origins of a function's values.
+#[derive(Clone, Debug, Default)]
+pub struct Provenance {
+    /// The roots.
+    pub roots: Vec<Root>,
+    exprs: Vec<Expr>,
+    origins: Vec<Origin>,
+}
+
+/// Rounds after which values that still change are given up as unknown. Real
+/// code needs three or four.
+const ROUNDS: usize = 40;
+
+impl Provenance {
+    /// Analyses a function.
+    pub fn of(code: &Code<'_, '_>, dominators: &Dominators, ssa: &Ssa) -> Provenance {
+        let Lowered { exprs, roots } = lower(code, ssa);
+        let sure = pointer_evidence(code, ssa, &exprs, &roots);
+        let mut origins = vec![Origin::Undefined; ssa.values.len()];
+        let joins = Joins { dominators, ssa, roots: &roots };
+        for round in 0..=ROUNDS {
+            let mut changed = false;
+            for id in 0..ssa.values.len() {
+                let new = joins.evaluate(id, &exprs, &origins, &sure);
+                // Joined with what was there, so that origins only rise.
+                let mut new = origins[id].join(new);
+                if new != origins[id] {
+                    if round == ROUNDS {
+                        new = Origin::Unknown;
+                    }
+                    origins[id] = new;
+                    changed = true;
+                }
+            }
+            if !changed {
+                break;
+            }
+            if round == ROUNDS {
+                // What has not settled may still feed others: give up on all
+                // that could, rather than answer half an iteration.
+                origins.iter_mut().for_each(|origin| *origin = Origin::Unknown);
+            }
+        }
+        Provenance { roots, exprs, origins }
+    }
+
+    /// The origin of a value; unknown in unreachable code.
+    pub fn origin(&self, value: ValueId) -> Origin {
+        self.origins.get(value.0 as usize).copied().unwrap_or(Origin::Unknown)
+    }
+
+    /// The definition of a value that an instruction makes.
+    pub fn expr(&self, value: ValueId) -> Option<Expr> {
+        self.exprs.get(value.0 as usize).copied()
+    }
+
+    /// The origin of an operand of a definition.
+    pub fn origin_of(&self, term: Term) -> Origin {
+        match term {
+            Term::Value(value) => self.origin(value),
+            other => origin_of_term(other, &self.origins, &[]),
+        }
+    }
+
+    /// The root with that number.
+    pub fn root(&self, id: RootId) -> Option<Root> {
+        self.roots.get(id.0 as usize).copied()
+    }
+}
+
+struct Joins<'x> {
+    dominators: &'x Dominators,
+    ssa: &'x Ssa,
+    roots: &'x [Root],
+}
+
+impl Joins<'_> {
+    fn evaluate(&self, id: usize, exprs: &[Expr], origins: &[Origin], sure: &[bool]) -> Origin {
+        let value = &self.ssa.values[id];
+        match value.definition {
+            Definition::Undefined => Origin::Undefined,
+            Definition::Phi { .. } => {
+                let mut joined = Origin::Undefined;
+                for &argument in self.ssa.phi_arguments(ValueId(id as u32)) {
+                    joined = joined.join(origins.get(argument.0 as usize).copied().unwrap_or(Origin::Undefined));
+                }
+                match joined {
+                    Origin::Pointer { root, sure } if !self.survives(root, value.block) => Origin::Several { sure },
+                    joined => joined,
+                }
+            }
+            Definition::Instruction { old, .. } => {
+                let term = |term| origin_of_term(term, origins, sure);
+                let new = match exprs[id] {
+                    Expr::Copy(a) => term(a),
+                    Expr::Sure(a) => match term(a) {
+                        Origin::Pointer { root, .. } => Origin::Pointer { root, sure: true },
+                        Origin::Several { .. } => Origin::Several { sure: true },
+                        // A number or something packed that is a pointer
+                        // after all.
+                        Origin::Undefined => Origin::Undefined,
+                        Origin::Null => Origin::Null,
+                        Origin::Integer | Origin::Opaque | Origin::Unknown => Origin::Unknown,
+                    },
+                    Expr::Add(a, b) => term(a).add(term(b)),
+                    Expr::Subtract(a, b) => term(a).subtract(term(b)),
+                    Expr::Select(a, b) => term(a).join(term(b)),
+                    Expr::Choose(a, b) => term(a).choose(term(b)),
+                    Expr::Combine(a, b) => term(a).combine(term(b)),
+                    Expr::Mask(a, b) => term(a).mask(term(b)),
+                };
+                match old {
+                    Some(old) => new.join(term(Term::Value(old))),
+                    None => new,
+                }
+            }
+        }
+    }
+
+    /// Whether a phi in `block` always sees the newest instance of `root`.
+    fn survives(&self, root: RootId, block: crate::BlockId) -> bool {
+        let Some(Root::Lookup { value }) = self.roots.get(root.0 as usize) else { return true };
+        let Some(value) = self.ssa.value(*value) else { return false };
+        value.block != block && self.dominators.dominates(value.block, block)
+    }
+}
+
+fn origin_of_term(term: Term, origins: &[Origin], sure: &[bool]) -> Origin {
+    match term {
+        Term::Value(value) => origins.get(value.0 as usize).copied().unwrap_or(Origin::Unknown),
+        Term::Null => Origin::Null,
+        Term::Integer => Origin::Integer,
+        Term::Opaque => Origin::Opaque,
+        Term::Root(root) => Origin::Pointer { root, sure: sure.get(root.0 as usize).copied().unwrap_or(false) },
+        Term::Unknown => Origin::Unknown,
+    }
+}
+
+/// For each root, whether something shows that it is a pointer.
+fn pointer_evidence(code: &Code<'_, '_>, ssa: &Ssa, exprs: &[Expr], roots: &[Root]) -> Vec<bool> {
+    let mut sure: Vec<bool> = roots.iter().map(|root| !matches!(root, Root::KernelParameter { .. } | Root::Lookup { .. })).collect();
+    for symbol in &code.symbols {
+        let SymbolSpace::EntryParameter { offset, is_pointer: true } = symbol.space else { continue };
+        if let Some(index) = roots.iter().position(|&root| root == Root::KernelParameter { offset }) {
+            sure[index] = true;
+        }
+    }
+    let mut mark = |mut value: ValueId| {
+        // Long chains of copies do not occur; a bound keeps this linear.
+        for _ in 0..64 {
+            let Some(Definition::Instruction { old, .. }) = ssa.value(value).map(|v| v.definition) else { return };
+            let old_is_undefined =
+                old.is_none_or(|old| ssa.value(old).is_some_and(|v| v.definition == Definition::Undefined));
+            if !old_is_undefined {
+                return;
+            }
+            let term = match exprs[value.0 as usize] {
+                Expr::Copy(term) | Expr::Sure(term) => term,
+                Expr::Add(term, Term::Integer | Term::Null) => term,
+                Expr::Subtract(term, Term::Integer | Term::Null) => term,
+                _ => return,
+            };
+            match term {
+                Term::Value(next) => value = next,
+                Term::Root(root) => {
+                    sure[root.0 as usize] = true;
+                    return;
+                }
+                _ => return,
+            }
+        }
+    };
+    for index in 0..code.instructions.len() {
+        let Some(info) = code.info(index) else { continue };
+        for access in &info.accesses {
+            if !matches!(access.space, Space::Global | Space::Generic) {
+                continue;
+            }
+            for reference in code.references_of(index) {
+                if reference.role == Role::Address
+                    && usize::from(reference.operand) == access.operand
+                    && matches!(reference.referent, Referent::Wide(_))
+                {
+                    mark(reference.value);
+                }
+            }
+        }
+    }
+    for (value, expr) in exprs.iter().enumerate() {
+        if matches!(expr, Expr::Sure(_)) {
+            mark(ValueId(value as u32));
+        }
+    }
+    sure
+}
