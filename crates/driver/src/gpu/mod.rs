@@ -17,6 +17,7 @@ use crate::sys::{
 };
 use crate::{Api, Driver, DriverError, HostMapping};
 use load::Library;
+use model::layout::{CONTROL_BASE, METADATA_RESERVED};
 use model::{DeviceAddress, DeviceKind, Extent};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
@@ -35,6 +36,8 @@ struct State {
     streams: HashMap<CUcontext, CUstream>,
     /// The context in which metadata was mapped, for threads that have none.
     home: CUcontext,
+    /// The metadata region's addresses are reserved.
+    reserved: bool,
 }
 
 /// Calls a function of the table and turns its result into a `DriverError`.
@@ -148,6 +151,31 @@ impl Gpu {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Reserves the addresses of all metadata, once: see
+    /// [`METADATA_RESERVED`] for why not piece by piece.
+    fn reserve_metadata(&self) -> Result<(), DriverError> {
+        if self.lock().reserved {
+            return Ok(());
+        }
+        let bytes = METADATA_RESERVED as usize;
+        let mut base = 0;
+        call!(
+            self,
+            cuMemAddressReserve(&mut base, bytes, 0, CONTROL_BASE, 0)
+        )?;
+        if base != CONTROL_BASE {
+            // The conflict is the error to tell, not a failure to give back.
+            let _ = call!(self, cuMemAddressFree(base, bytes));
+            return Err(taken(
+                "cuMemAddressReserve",
+                DeviceAddress(CONTROL_BASE),
+                METADATA_RESERVED,
+            ));
+        }
+        self.lock().reserved = true;
+        Ok(())
+    }
+
     fn device(&self) -> Result<i32, DriverError> {
         let mut device = 0;
         call!(self, cuCtxGetDevice(&mut device))?;
@@ -209,19 +237,7 @@ impl Driver for Gpu {
         let bytes = size as usize;
         self.within(|context| {
             let device = self.device()?;
-            let mut reserved = 0;
-            call!(
-                self,
-                cuMemAddressReserve(&mut reserved, bytes, 0, address.0, 0)
-            )?;
-            let undo = |error| {
-                // The first error is the one to tell.
-                let _ = call!(self, cuMemAddressFree(reserved, bytes));
-                error
-            };
-            if reserved != address.0 {
-                return Err(undo(taken("cuMemAddressReserve", address, size)));
-            }
+            self.reserve_metadata()?;
             let location = CUmemLocation {
                 type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
                 id: device,
@@ -230,12 +246,10 @@ impl Driver for Gpu {
             properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
             properties.location = location;
             let mut handle = 0;
-            call!(self, cuMemCreate(&mut handle, bytes, &properties, 0)).map_err(undo)?;
+            call!(self, cuMemCreate(&mut handle, bytes, &properties, 0))?;
             let mapped = call!(self, cuMemMap(address.0, bytes, 0, handle, 0));
             // The mapping holds its own reference.
-            call!(self, cuMemRelease(handle))
-                .and(mapped)
-                .map_err(undo)?;
+            call!(self, cuMemRelease(handle)).and(mapped)?;
             let access = CUmemAccessDesc {
                 location,
                 flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
