@@ -42,9 +42,13 @@ pub(crate) type Step<T> = Result<T, Failed>;
 
 pub(crate) struct Cursor<'a> {
     pub source: &'a str,
+    /// Where to stop: the end of the source, or of a part of it.
+    limit: usize,
     pub token: Lookahead,
     /// End of the token before [`Cursor::token`].
     pub previous_end: u32,
+    /// Inside a `call`, where parentheses are lists; else they are arithmetic.
+    pub in_call: bool,
     errors: Vec<RawError>,
     depth: u32,
 }
@@ -52,17 +56,22 @@ pub(crate) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// `source` must be shorter than 4 GiB.
     pub fn new(source: &'a str) -> Self {
-        let token = Lookahead { kind: TokenKind::Trivia, start: 0, end: 0, after_newline: true, at_end: false };
-        let mut cursor = Cursor { source, token, previous_end: 0, errors: Vec::new(), depth: 0 };
+        Self::within(source, 0, source.len() as u32)
+    }
+
+    /// Only the tokens from `start` to `end`, both bounds of tokens.
+    pub fn within(source: &'a str, start: u32, end: u32) -> Self {
+        let token = Lookahead { kind: TokenKind::Trivia, start, end: start, after_newline: true, at_end: false };
+        let limit = source.len().min(end as usize);
+        let mut cursor = Cursor { source, limit, token, previous_end: start, in_call: false, errors: Vec::new(), depth: 0 };
         cursor.bump();
-        cursor.previous_end = 0;
         cursor
     }
 
     /// Go to the next token.
     #[inline]
     pub fn bump(&mut self) {
-        let bytes = self.source.as_bytes();
+        let bytes = &self.source.as_bytes()[..self.limit];
         self.previous_end = self.token.end;
         let mut at = self.token.end as usize;
         let mut after_newline = false;

@@ -1,7 +1,7 @@
 //! Operands of instructions.
 
 use crate::cursor::{Cursor, Step};
-use crate::number::{self, Float};
+use crate::expression::Constant;
 use crate::{Address, Operand, OperandKind, Span, TokenKind};
 
 const OPERAND_HELP: &str =
@@ -9,15 +9,8 @@ const OPERAND_HELP: &str =
 const ADDRESS_HELP: &str = "Write `[name]`, `[name+4]`, `[name+-4]`, or `[name, {x, y}]` for tensors and textures.";
 
 impl<'a> Cursor<'a> {
-    /// `a, b, c` up to, not including, `close`.
-    pub fn operands(&mut self, close: u8, context: &str) -> Step<Vec<Operand<'a>>> {
-        let mut list = Vec::new();
-        self.operands_into(&mut list, close, context)?;
-        Ok(list)
-    }
-
-    /// Like [`Cursor::operands`], into a vector that exists.
-    pub fn operands_into(&mut self, list: &mut Vec<Operand<'a>>, close: u8, context: &str) -> Step<()> {
+    /// `a, b, c` up to, not including, `close`, into `list`.
+    pub fn operands(&mut self, list: &mut Vec<Operand<'a>>, close: u8, context: &str) -> Step<()> {
         if self.at(close) {
             return Ok(());
         }
@@ -40,14 +33,10 @@ impl<'a> Cursor<'a> {
         let kind = match self.token.kind {
             TokenKind::Word => self.name_operand()?,
             TokenKind::Punct(b'[') => self.address()?,
-            TokenKind::Integer | TokenKind::Float | TokenKind::Punct(b'-' | b'+' | b'~') => self.number_operand()?,
+            TokenKind::Integer | TokenKind::Float | TokenKind::Punct(b'-' | b'+' | b'~') => self.number()?,
             TokenKind::Punct(b'{') => OperandKind::Vector(self.nested(b'}', "in a vector")?),
-            TokenKind::Punct(b'(') => OperandKind::List(self.nested(b')', "in a list")?),
-            TokenKind::Punct(b'!') => {
-                self.bump();
-                let (name, _) = self.word("a predicate", "after `!`", "Negate a predicate register: `!%p1`.")?;
-                OperandKind::Not(name)
-            }
+            TokenKind::Punct(b'(') => self.parenthesis()?,
+            TokenKind::Punct(b'!') => self.negated()?,
             TokenKind::String => {
                 let text = self.text();
                 self.bump();
@@ -58,10 +47,11 @@ impl<'a> Cursor<'a> {
         Ok(Operand { kind, span: self.since(start) })
     }
 
-    /// A name, `a|b`, `a+4`, or the sink `_`.
+    /// A name, `a|b`, `a+4`, `a[4]`, or the sink `_`.
     #[inline]
     fn name_operand(&mut self) -> Step<OperandKind<'a>> {
         let name = self.text();
+        let start = self.token.start;
         self.bump();
         Ok(match self.token.kind {
             TokenKind::Punct(b'|') => {
@@ -70,75 +60,66 @@ impl<'a> Cursor<'a> {
                 let (other, _) = self.word("a register", "after `|`", help)?;
                 OperandKind::Pair(name, other)
             }
-            TokenKind::Punct(b'+' | b'-') => match self.offset_terms() {
-                Some(offset) => OperandKind::NameOffset(name, offset),
-                None => return Err(self.unexpected("an integer", "after a sign", OPERAND_HELP)),
-            },
+            TokenKind::Punct(b'+') => OperandKind::NameOffset(name, self.offset()?),
+            TokenKind::Punct(b'[') => {
+                self.bump();
+                self.constant()?;
+                self.expect(b']', "after an index", "Write `name[4]`.")?;
+                OperandKind::Text(self.slice(start, self.previous_end))
+            }
+            TokenKind::Directive if is_component(self.text()) => {
+                self.bump();
+                OperandKind::Text(self.slice(start, self.previous_end))
+            }
             _ if name == "_" => OperandKind::Sink,
             _ => OperandKind::Name(name),
         })
     }
 
-    /// `+4`, `+-4`, `-4`, `+4+4`: the sum. Stops before what does not fit;
-    /// `None` if a sign is not followed by an integer.
-    fn offset_terms(&mut self) -> Option<i64> {
-        let mut sum = 0i64;
-        while let TokenKind::Punct(sign @ (b'+' | b'-')) = self.token.kind {
-            let mut negative = sign == b'-';
-            self.bump();
-            while let TokenKind::Punct(inner @ (b'+' | b'-')) = self.token.kind {
-                negative ^= inner == b'-';
-                self.bump();
-            }
-            if self.token.kind != TokenKind::Integer {
-                return None;
-            }
-            let value = number::integer(self.text())? as i64;
-            self.bump();
-            sum = sum.wrapping_add(if negative { value.wrapping_neg() } else { value });
+    /// `+` and an integer expression: an offset.
+    fn offset(&mut self) -> Step<i64> {
+        self.bump();
+        let at = self.span();
+        match self.constant()?.bits() {
+            Some(offset) => Ok(offset),
+            None => Err(self.fail("offset that is no integer".to_string(), at, ADDRESS_HELP)),
         }
-        Some(sum)
     }
 
-    /// A number with signs before it.
-    fn number_operand(&mut self) -> Step<OperandKind<'a>> {
-        let (mut negative, mut inverted) = (false, false);
-        while let TokenKind::Punct(sign @ (b'-' | b'+' | b'~')) = self.token.kind {
-            match sign {
-                b'-' => negative ^= true,
-                b'~' => inverted ^= true,
-                _ => {}
-            }
-            self.bump();
+    /// A constant expression.
+    fn number(&mut self) -> Step<OperandKind<'a>> {
+        Ok(match self.constant()? {
+            Constant::Signed(value) => OperandKind::Integer(value),
+            Constant::Unsigned(value) => OperandKind::Integer(value as i64),
+            Constant::Single(bits) => OperandKind::F32(bits),
+            Constant::Double(value) => OperandKind::F64(value.to_bits()),
+        })
+    }
+
+    /// `!%p`, or the constant `!4`.
+    fn negated(&mut self) -> Step<OperandKind<'a>> {
+        let rest = self.source[self.token.end as usize..].trim_start();
+        if rest.starts_with(|c: char| c.is_ascii_digit() || c == '(') {
+            return self.number();
         }
-        let text = self.text();
-        let kind = match self.token.kind {
-            TokenKind::Integer => number::integer(text).map(|bits| {
-                let value = if negative { (bits as i64).wrapping_neg() } else { bits as i64 };
-                OperandKind::Integer(if inverted { !value } else { value })
-            }),
-            TokenKind::Float if !inverted => number::float(text).map(|value| match value {
-                Float::Single(bits) => OperandKind::F32(bits ^ (u32::from(negative) << 31)),
-                Float::Double(bits) => OperandKind::F64(bits ^ (u64::from(negative) << 63)),
-            }),
-            _ => return Err(self.unexpected("a number", "after a sign", "Only numbers can be signed: use `neg` or `not`.")),
-        };
-        let Some(kind) = kind else {
-            let message = format!("malformed number `{}`", text.chars().take(40).collect::<String>());
-            let help = "Numbers are decimal, 0x hexadecimal, 0 octal, 0b binary, 1.5, 0f and 8 or 0d and 16 hex digits.";
-            return Err(self.fail(message, self.span(), help));
-        };
         self.bump();
-        Ok(kind)
+        let (name, _) = self.word("a predicate", "after `!`", "Negate a predicate register: `!%p1`.")?;
+        Ok(OperandKind::Not(name))
+    }
+
+    /// `(a, b)` of a call; elsewhere a constant expression.
+    fn parenthesis(&mut self) -> Step<OperandKind<'a>> {
+        if !self.in_call { self.number() } else { Ok(OperandKind::List(self.nested(b')', "in a list")?)) }
     }
 
     /// `{ … }` or `( … )` with operands inside.
     fn nested(&mut self, close: u8, context: &str) -> Step<Vec<Operand<'a>>> {
         self.enter()?;
         self.bump();
-        let list = self.operands(close, context);
+        let mut list = Vec::new();
+        let result = self.operands(&mut list, close, context);
         self.leave();
-        let list = list?;
+        result?;
         self.bump();
         Ok(list)
     }
@@ -151,40 +132,35 @@ impl<'a> Cursor<'a> {
             TokenKind::Word => {
                 let (name, span) = (self.text(), self.span());
                 self.bump();
-                if matches!(self.token.kind, TokenKind::Punct(b'+' | b'-')) {
-                    let Some(offset) = self.offset_terms() else {
-                        return Err(self.unexpected("an integer", "in an address", ADDRESS_HELP));
-                    };
-                    (Some(name), span, offset)
-                } else {
-                    (Some(name), span, 0)
-                }
+                let offset = if self.at(b'+') { self.offset()? } else { 0 };
+                (Some(name), span, offset)
             }
-            TokenKind::Integer | TokenKind::Punct(b'-') => match self.number_operand()? {
-                OperandKind::Integer(value) => {
-                    let Some(more) = self.offset_terms() else {
-                        return Err(self.unexpected("an integer", "in an address", ADDRESS_HELP));
-                    };
-                    (None, Span { start, end: start }, value.wrapping_add(more))
-                }
-                _ => return Err(self.unexpected("an integer", "in an address", ADDRESS_HELP)),
-            },
+            TokenKind::Integer | TokenKind::Punct(b'-' | b'(' | b'~') => {
+                let Some(value) = self.constant()?.bits() else {
+                    return Err(self.unexpected("an integer", "in an address", ADDRESS_HELP));
+                };
+                (None, Span { start, end: start }, value)
+            }
             _ => return Err(self.unexpected("a name or number", "in an address", ADDRESS_HELP)),
         };
-        let coordinates = if self.eat(b',') {
+        let mut coordinates = Vec::new();
+        if self.eat(b',') {
             self.enter()?;
-            let list = self.operands(b']', "in an address");
+            let result = self.operands(&mut coordinates, b']', "in an address");
             self.leave();
-            list?
-        } else {
-            Vec::new()
-        };
+            result?;
+        }
         self.expect(b']', "after an address", ADDRESS_HELP)?;
-        while self.token.kind == TokenKind::Directive {
+        if self.at_directive(".unified") {
             self.bump();
         }
         Ok(OperandKind::Address(Address { base, base_span, offset, coordinates }))
     }
+}
+
+/// `%tid .x`: a component with a blank before its dot.
+fn is_component(text: &str) -> bool {
+    matches!(text, ".x" | ".y" | ".z" | ".w" | ".r" | ".g" | ".b" | ".a" | ".b0" | ".b1" | ".b2" | ".b3" | ".h0" | ".h1")
 }
 
 fn closing_help(close: u8) -> &'static str {

@@ -151,7 +151,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.file 1 "name"[, time, size]`, to the end of the line.
+    /// `.file 1 "name"[, time, size]`. No `;` ends it, nor the newline: only
+    /// a comma carries it on (measured).
     fn file_directive(&mut self) -> Step<File<'a>> {
         let cursor = &mut self.cursor;
         let start = cursor.token.start;
@@ -163,14 +164,13 @@ impl<'a> Parser<'a> {
         let name = cursor.text();
         let name = &name[1..name.len() - 1];
         cursor.bump();
-        self.rest_of_line();
-        Ok(File { index, name, span: self.cursor.since(start) })
-    }
-
-    fn rest_of_line(&mut self) {
-        while !self.cursor.token.after_newline {
-            self.cursor.bump();
+        while cursor.eat(b',') {
+            if cursor.token.kind != TokenKind::Integer {
+                return Err(cursor.unexpected("a number", "in `.file`", FILE_HELP));
+            }
+            cursor.bump();
         }
+        Ok(File { index, name, span: self.cursor.since(start) })
     }
 
     /// `.section name { … }`: DWARF, kept as text.
@@ -355,20 +355,26 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.loc file line column [, function_name label[+n], inlined_at f l c]`,
-    /// to the end of the line.
+    /// `.loc file line column [, function_name label[+n], inlined_at f l c]`.
+    /// No `;` ends it, nor the newline: only a comma carries it on, and an
+    /// instruction may follow on the same line (measured).
     fn loc(&mut self) -> Step<Loc<'a>> {
         let start = self.cursor.token.start;
         self.cursor.bump();
         let [file, line, column] = self.three("after `.loc`")?;
         let rest_start = self.cursor.previous_end;
         let mut inlined_at = None;
-        while !self.cursor.token.after_newline {
-            let is_inlined = self.cursor.token.kind == TokenKind::Word && self.cursor.text() == "inlined_at";
-            self.cursor.bump();
-            if is_inlined {
+        while self.cursor.eat(b',') {
+            let (word, _) = self.cursor.word("`function_name` or `inlined_at`", "in `.loc`", LINE_HELP)?;
+            if word == "inlined_at" {
                 let [file, line, column] = self.three("after `inlined_at`")?;
                 inlined_at = Some((file, line, column));
+            } else {
+                // A label with an offset.
+                self.cursor.word("a label", "in `.loc`", LINE_HELP)?;
+                if self.cursor.eat(b'+') {
+                    self.cursor.small_integer("an offset", "after `+`", LINE_HELP)?;
+                }
             }
         }
         let rest = self.cursor.slice(rest_start, self.cursor.previous_end).trim();
@@ -409,7 +415,8 @@ impl<'a> Parser<'a> {
             opcode.text = self.cursor.slice(opcode.span.start, opcode.span.end);
         }
         self.operands.clear();
-        self.cursor.operands_into(&mut self.operands, b';', "after an operand")?;
+        self.cursor.in_call = opcode.base() == "call";
+        self.cursor.operands(&mut self.operands, b';', "after an operand")?;
         self.cursor.bump();
         let operands = self.operands.drain(..).collect();
         Ok(Instruction { guard, opcode, operands, span: self.cursor.since(start) })

@@ -14,7 +14,7 @@ pub(super) struct Row {
     /// and written, `s` source, `t` target. Operands beyond the letters are
     /// addresses where bracketed and sources elsewhere.
     pub roles: &'static str,
-    /// Accesses to memory. One whose operand is absent is left out.
+    /// Accesses to memory.
     pub accesses: &'static [AccessRow],
     /// Convergence; `.aligned` lifts `None` to `Warp`.
     pub convergence: Convergence,
@@ -29,6 +29,9 @@ pub(super) struct AccessRow {
     pub effect: Effect,
     pub width: WidthRule,
     pub asynchronous: bool,
+    /// Left out where its operand is absent. Without the operand of any other
+    /// access nothing is known of the instruction.
+    pub is_optional: bool,
 }
 
 /// Which operand an access goes by.
@@ -94,11 +97,11 @@ impl Row {
 }
 
 const fn now(operand: usize, effect: Effect, space: SpaceRule, width: WidthRule) -> AccessRow {
-    AccessRow { operand: Bracket(operand), space, effect, width, asynchronous: false }
+    AccessRow { operand: Bracket(operand), space, effect, width, asynchronous: false, is_optional: false }
 }
 
 const fn later(operand: usize, effect: Effect, space: SpaceRule, width: WidthRule) -> AccessRow {
-    AccessRow { operand: Bracket(operand), space, effect, width, asynchronous: true }
+    AccessRow { operand: Bracket(operand), space, effect, width, asynchronous: true, is_optional: false }
 }
 
 /// Matrix operands of wgmma and tcgen05.mma, in shared memory.
@@ -109,12 +112,23 @@ const fn described(operand: usize) -> AccessRow {
         effect: Read,
         width: Descriptor,
         asynchronous: true,
+        is_optional: true,
     }
 }
 
-/// An 8-byte mbarrier object that a later completion counts down.
+/// An 8-byte mbarrier object that a later completion counts down; some forms
+/// go without, where it is not the only operand.
 const fn completes(operand: usize, space: SpaceRule) -> AccessRow {
-    later(operand, Atomic, space, Bytes(8))
+    let mut access = later(operand, Atomic, space, Bytes(8));
+    access.is_optional = operand > 0;
+    access
+}
+
+/// An operand of tcgen05.mma that may be in tensor memory.
+const fn tensor(operand: usize) -> AccessRow {
+    let mut access = later(operand, Read, TENSOR, Descriptor);
+    access.is_optional = true;
+    access
 }
 
 const TENSOR: SpaceRule = Is(Space::Tensor);
@@ -198,7 +212,8 @@ pub(super) static ROWS: &[Row] = &[
     row("tcgen05", &["wait"], "").convergence(Warp),
     row("tcgen05", &["cp"], "").accesses(&[later(0, Write, TENSOR, Descriptor), described(1)]),
     row("tcgen05", &["shift"], "").accesses(&[later(0, Write, TENSOR, Descriptor)]),
-    row("tcgen05", &["mma"], "").accesses(&[later(0, Write, TENSOR, Descriptor), described(1), described(2)]),
+    row("tcgen05", &["mma"], "").accesses(&[
+        later(0, Write, TENSOR, Descriptor), described(1), described(2), tensor(1), tensor(2), tensor(3), tensor(4)]),
     row("tcgen05", &["commit"], "").accesses(&[completes(0, Nth(0))]),
     row("tcgen05", &["fence"], ""),
     row("tcgen05", &["fence::before_thread_sync"], ""),

@@ -16,14 +16,18 @@ static BY_BASE: LazyLock<HashMap<&'static str, Vec<&'static Row>>> = LazyLock::n
 });
 
 /// What the table says of `instruction`; `None` for opcodes it lacks, and for
-/// accesses whose width cannot be told (a missing type or operand).
+/// accesses that cannot be told: a missing type, size or bracketed operand
+/// (ptxas also takes `ld.global.b32 %r1, array[1];`).
 pub fn classify(instruction: &Instruction<'_>) -> Option<Info> {
     let opcode = &instruction.opcode;
     let row = find(opcode)?;
     let mut accesses = Vec::with_capacity(row.accesses.len());
     for access in row.accesses {
-        let Some(operand) = locate(access.operand, instruction) else { continue };
-        accesses.push(resolve(access, operand, instruction)?);
+        match locate(access.operand, instruction) {
+            Some(operand) => accesses.push(resolve(access, operand, instruction)?),
+            None if access.is_optional => {}
+            None => return None,
+        }
     }
     let convergence = match row.convergence {
         Convergence::None if opcode.has("aligned") => Convergence::Warp,

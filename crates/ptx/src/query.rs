@@ -1,0 +1,176 @@
+//! Questions to the tree that every reader of it asks.
+
+use crate::{
+    Address, Block, File, Function, Instruction, Item, Module, Operand, OperandKind, Position, Statement, Variable,
+};
+
+impl<'a> Module<'a> {
+    /// All functions, declared and defined, in order.
+    pub fn functions(&self) -> impl Iterator<Item = &Function<'a>> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Function(function) => Some(function),
+            _ => None,
+        })
+    }
+
+    /// All variables at file scope, in order.
+    pub fn variables(&self) -> impl Iterator<Item = &Variable<'a>> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Variable(variable) => Some(variable),
+            _ => None,
+        })
+    }
+
+    /// All `.file` directives, in order.
+    pub fn files(&self) -> impl Iterator<Item = &File<'a>> {
+        self.items.iter().filter_map(|item| match item {
+            Item::File(file) => Some(file),
+            _ => None,
+        })
+    }
+
+    /// Name of the file that a `.loc` numbers.
+    pub fn file_name(&self, index: u32) -> Option<&'a str> {
+        self.files().find(|file| file.index == index).map(|file| file.name)
+    }
+}
+
+impl<'a> Function<'a> {
+    /// All statements of the body in the order of the text, nested ones after
+    /// the scope that holds them. Empty for a declaration.
+    pub fn statements(&self) -> Statements<'_, 'a> {
+        match &self.body {
+            Some(body) => body.walk(),
+            None => Statements { stack: Vec::new() },
+        }
+    }
+
+    /// All instructions of the body in the order of the text, whatever scope
+    /// they are in.
+    pub fn instructions(&self) -> impl Iterator<Item = &Instruction<'a>> {
+        self.statements().filter_map(|(_, statement)| match statement {
+            Statement::Instruction(instruction) => Some(instruction),
+            _ => None,
+        })
+    }
+}
+
+impl<'a> Block<'a> {
+    /// All statements in the order of the text, nested ones after the scope
+    /// that holds them.
+    pub fn walk(&self) -> Statements<'_, 'a> {
+        Statements { stack: vec![self.statements.iter()] }
+    }
+}
+
+/// Statements of a body with the depth of their scope: 0 for those of the
+/// body itself.
+#[derive(Clone, Debug)]
+pub struct Statements<'t, 'a> {
+    stack: Vec<std::slice::Iter<'t, Statement<'a>>>,
+}
+
+impl<'t, 'a> Iterator for Statements<'t, 'a> {
+    type Item = (usize, &'t Statement<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let depth = self.stack.len().checked_sub(1)?;
+            match self.stack[depth].next() {
+                Some(statement) => {
+                    if let Statement::Block(block) = statement {
+                        self.stack.push(block.statements.iter());
+                    }
+                    return Some((depth, statement));
+                }
+                None => {
+                    self.stack.pop();
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Instruction<'a> {
+    /// Bracketed operands with their indices, in order.
+    pub fn addresses(&self) -> impl Iterator<Item = (usize, &Address<'a>)> {
+        self.operands.iter().enumerate().filter_map(|(index, operand)| match &operand.kind {
+            OperandKind::Address(address) => Some((index, address)),
+            _ => None,
+        })
+    }
+
+    /// The first bracketed operand, with its index.
+    pub fn address_operand(&self) -> Option<(usize, &Address<'a>)> {
+        self.addresses().next()
+    }
+}
+
+impl<'a> Operand<'a> {
+    /// Calls `visit` with every name the operand mentions: registers, symbols,
+    /// labels, also inside vectors, lists, addresses and pairs. Sinks are no
+    /// names. For what is kept as text, the part before `[` or `.`.
+    pub fn names(&self, visit: &mut impl FnMut(&'a str)) {
+        match &self.kind {
+            OperandKind::Name(name) | OperandKind::NameOffset(name, _) | OperandKind::Not(name) => visit(name),
+            OperandKind::Pair(first, second) => {
+                for name in [first, second] {
+                    if *name != "_" {
+                        visit(name);
+                    }
+                }
+            }
+            OperandKind::Vector(list) | OperandKind::List(list) => list.iter().for_each(|item| item.names(visit)),
+            OperandKind::Address(address) => {
+                if let Some(base) = address.base {
+                    visit(base);
+                }
+                address.coordinates.iter().for_each(|item| item.names(visit));
+            }
+            OperandKind::Text(text) if !text.starts_with('"') => {
+                visit(text.split(['[', '.']).next().unwrap_or(text).trim_end());
+            }
+            OperandKind::Text(_)
+            | OperandKind::Integer(_)
+            | OperandKind::F32(_)
+            | OperandKind::F64(_)
+            | OperandKind::Sink => {}
+        }
+    }
+}
+
+/// Lines of a source, for many questions about positions.
+#[derive(Clone, Debug)]
+pub struct LineIndex<'a> {
+    source: &'a str,
+    /// Offset of the first byte of each line.
+    starts: Vec<u32>,
+}
+
+impl<'a> LineIndex<'a> {
+    /// Walks `source` once. Lines that begin beyond 4 GiB are left out.
+    pub fn new(source: &'a str) -> Self {
+        let newlines = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let starts = newlines.map_while(|(at, _)| u32::try_from(at + 1).ok());
+        LineIndex { source, starts: std::iter::once(0).chain(starts).collect() }
+    }
+
+    /// Line and column of a byte offset. One beyond the end counts as the
+    /// end, one inside a character as its start.
+    pub fn position(&self, offset: u32) -> Position {
+        let mut offset = (offset as usize).min(self.source.len());
+        while !self.source.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        let line = self.starts.partition_point(|start| *start as usize <= offset);
+        let start = self.starts[line - 1] as usize;
+        Position { line: line as u32, column: self.source[start..offset].chars().count() as u32 + 1 }
+    }
+
+    /// Text of a line, from 1, without its newline; empty if there is none.
+    pub fn line(&self, line: u32) -> &'a str {
+        let Some(index) = (line as usize).checked_sub(1).filter(|index| *index < self.starts.len()) else { return "" };
+        let end = self.starts.get(index + 1).map_or(self.source.len(), |next| *next as usize);
+        self.source[self.starts[index] as usize..end].trim_end_matches(['\n', '\r'])
+    }
+}
