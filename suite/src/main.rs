@@ -1,2 +1,155 @@
-//! Build and test steps.
-fn main() {}
+//! `ringfence-suite`: builds the detection cases, and runs them.
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use suite::compile::{Linkage, Toolchain};
+use suite::{case, compile, results, run};
+
+#[derive(Parser)]
+#[command(about = "Detection cases for Ringfence, each with a twin that must stay silent.")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compiles the cases.
+    Build {
+        /// Folder with `include` and the groups of cases.
+        #[arg(long, default_value = "suite/cases")]
+        sources: PathBuf,
+        /// Source of the bench kernels, to be run at small sizes as good programs.
+        #[arg(long)]
+        bench: Option<PathBuf>,
+        /// Python environment or folder with the CUDA compiler.
+        #[arg(long, default_value = "target/toolchain/cuda")]
+        toolchain: PathBuf,
+        /// Where programs and manifest go.
+        #[arg(long)]
+        out: PathBuf,
+        /// Runtime library of the cases that do not ask for one.
+        #[arg(long, default_value = "static")]
+        cudart: Linkage,
+    },
+    /// Runs built cases under Ringfence and judges each.
+    Run {
+        /// Device to run on.
+        #[arg(long)]
+        device: Device,
+        /// Folder that `build` wrote.
+        #[arg(long)]
+        cases: PathBuf,
+        /// The `ringfence` command.
+        #[arg(long)]
+        ringfence: PathBuf,
+        /// File for the results.
+        #[arg(long)]
+        json: Option<PathBuf>,
+        /// Only cases whose name contains this.
+        #[arg(long)]
+        filter: Option<String>,
+        /// Programs at a time.
+        #[arg(long, default_value_t = 2)]
+        jobs: usize,
+        /// Seconds that one run of one program may take.
+        #[arg(long, default_value_t = 60)]
+        timeout: u64,
+    },
+    /// Lists the cases.
+    List {
+        /// Folder with the groups of cases.
+        #[arg(long, default_value = "suite/cases")]
+        sources: PathBuf,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Device {
+    Cpu,
+    Gpu,
+}
+
+fn main() -> ExitCode {
+    match act(Arguments::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("ringfence-suite: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn act(command: Command) -> Result<bool> {
+    match command {
+        Command::Build {
+            sources,
+            bench,
+            toolchain,
+            out,
+            cudart,
+        } => {
+            let commit = results::commit(&sources);
+            let toolchain = Toolchain::find(&toolchain)?;
+            let programs = compile::build(
+                &sources,
+                bench.as_deref(),
+                &toolchain,
+                cudart,
+                commit,
+                &out,
+            )?;
+            println!("{programs} programs in {}", out.display());
+            Ok(true)
+        }
+        Command::Run {
+            device,
+            cases,
+            ringfence,
+            json,
+            filter,
+            jobs,
+            timeout,
+        } => {
+            let options = run::Options {
+                device: match device {
+                    Device::Cpu => model::DeviceKind::Cpu,
+                    Device::Gpu => model::DeviceKind::Gpu,
+                },
+                cases,
+                ringfence,
+                filter,
+                jobs,
+                limit: Duration::from_secs(timeout),
+            };
+            let results = run::run(&options, &|line| println!("{line}"))?;
+            let summary = &results.summary;
+            println!(
+                "{} of {} bad twins detected, {} false alarms in {} good programs, on {}",
+                summary.detected,
+                summary.cases,
+                summary.false_alarms,
+                summary.good,
+                results.provenance.device
+            );
+            println!("{} passed, {} failed", summary.passed, summary.failed);
+            if let Some(json) = json {
+                results.write(&json)?;
+            }
+            Ok(summary.failed == 0)
+        }
+        Command::List { sources } => {
+            for source in case::read_sources(&sources.join("global"))? {
+                println!(
+                    "{:<26} {:<28} {}",
+                    source.name, source.expect.rule, source.bug
+                );
+            }
+            Ok(true)
+        }
+    }
+}

@@ -2,14 +2,15 @@
 // build: arch=90
 // expect: rule=global-out-of-bounds-read function=staged size=4080
 #include "case.h"
-#include <cuda_pipeline.h>
 
 __global__ void staged(const int4 *in, int4 *out, int n) {
     __shared__ int4 tile[64];
     int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) __pipeline_memcpy_async(&tile[threadIdx.x], &in[i], sizeof(int4));
-    __pipeline_commit();
-    __pipeline_wait_prior(0);
+    if (i < n) {
+        unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(&tile[threadIdx.x]));
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(in + i) : "memory");  // BUG
+    }
+    asm volatile("cp.async.commit_group;\n cp.async.wait_group 0;" ::: "memory");
     __syncthreads();
     if (i < n) out[i] = tile[threadIdx.x];
 }

@@ -1,0 +1,273 @@
+//! Compiles cases with the pinned nvcc.
+//!
+//! A program is compiled again only when its sources, its flags or the
+//! compiler changed: the command and a digest of the sources lie beside it.
+
+use crate::case::{Bad, Case, Cudart, Manifest, Program, Source};
+use anyhow::{Context, Result, bail, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A CUDA compiler: a folder with `bin/nvcc`, `include` and `lib`.
+#[derive(Clone, Debug)]
+pub struct Toolchain {
+    root: PathBuf,
+}
+
+/// Runtime library of the cases that do not ask for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Linkage {
+    /// As nvcc does by default.
+    Static,
+    /// Shared, but every eighth case static: a folder that is small and has
+    /// both.
+    Mixed,
+}
+
+/// One nvcc call.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Sources, absolute.
+    pub sources: Vec<PathBuf>,
+    /// Flags beside the common ones.
+    pub flags: Vec<String>,
+    /// Program to write.
+    pub output: PathBuf,
+}
+
+impl Toolchain {
+    /// The toolchain at `path`: the `nvidia/cu13` folder itself, or a Python
+    /// environment that holds it.
+    ///
+    /// # Errors
+    ///
+    /// There is no nvcc.
+    pub fn find(path: &Path) -> Result<Toolchain> {
+        let mut candidates = vec![path.to_owned()];
+        if let Ok(entries) = std::fs::read_dir(path.join("lib")) {
+            for entry in entries {
+                candidates.push(entry?.path().join("site-packages/nvidia/cu13"));
+            }
+        }
+        match candidates
+            .into_iter()
+            .find(|root| root.join("bin/nvcc").is_file())
+        {
+            Some(root) => Ok(Toolchain { root }),
+            None => bail!(
+                "no CUDA compiler in {}; `cargo xtask setup` installs it",
+                path.display()
+            ),
+        }
+    }
+
+    /// The compiler driver.
+    pub fn nvcc(&self) -> PathBuf {
+        self.root.join("bin/nvcc")
+    }
+
+    /// Folder of the CUDA runtime's libraries.
+    pub fn libraries(&self) -> PathBuf {
+        self.root.join("lib")
+    }
+
+    /// Runs `job` unless its program is up to date.
+    ///
+    /// # Errors
+    ///
+    /// A source cannot be read, or nvcc refuses it; its messages are the error.
+    pub fn compile(&self, job: &Job, include: &Path) -> Result<()> {
+        let mut command = Command::new(self.nvcc());
+        command
+            .args(["-std=c++17", "-lineinfo", "-I"])
+            .arg(include)
+            .arg("-L")
+            .arg(self.libraries())
+            .args(&job.flags)
+            .args(&job.sources)
+            .arg("-o")
+            .arg(&job.output);
+        let mut key = format!("{command:?}\n");
+        for source in job.sources.iter().cloned().chain(headers(include)?) {
+            let bytes = std::fs::read(&source)
+                .with_context(|| format!("failed to read {}", source.display()))?;
+            key += &format!("{} {:016x}\n", source.display(), fnv(&bytes));
+        }
+        let key_path = PathBuf::from(format!("{}.key", job.output.display()));
+        if job.output.exists() && std::fs::read_to_string(&key_path).is_ok_and(|old| old == key) {
+            return Ok(());
+        }
+        let output = command
+            .output()
+            .with_context(|| format!("failed to start {}", self.nvcc().display()))?;
+        ensure!(
+            output.status.success(),
+            "nvcc refused {}:\n{}{}",
+            job.sources[0].display(),
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        std::fs::write(&key_path, key)
+            .with_context(|| format!("failed to write {}", key_path.display()))
+    }
+}
+
+fn headers(include: &Path) -> Result<Vec<PathBuf>> {
+    let mut headers = Vec::new();
+    for entry in std::fs::read_dir(include)
+        .with_context(|| format!("failed to list {}", include.display()))?
+    {
+        headers.push(entry?.path());
+    }
+    headers.sort();
+    Ok(headers)
+}
+
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// Compiles all cases below `sources` (the folder that holds `include` and
+/// one folder a group) and the bench program into `out`, and writes the
+/// manifest. Returns the number of programs.
+///
+/// # Errors
+///
+/// A case is malformed or does not compile.
+pub fn build(
+    sources: &Path,
+    bench: Option<&Path>,
+    toolchain: &Toolchain,
+    linkage: Linkage,
+    commit: String,
+    out: &Path,
+) -> Result<usize> {
+    // Sources are named by their full path, so that line information does not
+    // depend on where the build was started.
+    let sources = &std::fs::canonicalize(sources)
+        .with_context(|| format!("no cases at {}", sources.display()))?;
+    std::fs::create_dir_all(out).with_context(|| format!("failed to make {}", out.display()))?;
+    let include = sources.join("include");
+    let mut jobs = Vec::new();
+    let mut cases = Vec::new();
+    for (index, source) in crate::case::read_sources(&sources.join("global"))?
+        .iter()
+        .enumerate()
+    {
+        let cudart = source.build.cudart.unwrap_or(match linkage {
+            Linkage::Mixed if index % 8 != 0 => Cudart::Shared,
+            _ => Cudart::Static,
+        });
+        cases.push(add_case(source, cudart, out, &mut jobs)?);
+    }
+    if let Some(bench) = bench {
+        let bench = std::fs::canonicalize(bench)
+            .with_context(|| format!("no bench kernels at {}", bench.display()))?;
+        let cudart = match linkage {
+            Linkage::Static => Cudart::Static,
+            Linkage::Mixed => Cudart::Shared,
+        };
+        jobs.push(Job {
+            sources: vec![bench],
+            flags: flags(cudart, Some(90)),
+            output: out.join("bench_small"),
+        });
+        for kernel in crate::results::KERNELS {
+            cases.push(Case {
+                name: format!("bench_{kernel}"),
+                about: format!("the bench kernel {kernel}, at a small size"),
+                cudart,
+                good: Program {
+                    path: "bench_small".into(),
+                    arguments: vec!["--small".into(), "--kernel".into(), (*kernel).into()],
+                },
+                bad: None,
+            });
+        }
+    }
+    compile_all(toolchain, &jobs, &include)?;
+    Manifest {
+        commit,
+        libraries: toolchain.libraries(),
+        cases,
+    }
+    .write(out)?;
+    Ok(jobs.len())
+}
+
+/// nvcc's flags for a runtime library and a target.
+pub fn flags(cudart: Cudart, arch: Option<u32>) -> Vec<String> {
+    let mut flags = vec![format!(
+        "-cudart={}",
+        match cudart {
+            Cudart::Static => "static",
+            Cudart::Shared => "shared",
+        }
+    )];
+    flags.extend(arch.map(|arch| format!("-arch=sm_{arch}")));
+    flags
+}
+
+fn add_case(source: &Source, cudart: Cudart, out: &Path, jobs: &mut Vec<Job>) -> Result<Case> {
+    let folder = source.path.parent().context("a case without a folder")?;
+    let mut twin = |prefix: &str, define: &[&str]| {
+        let path = PathBuf::from(format!("{prefix}_{}", source.name));
+        let mut flags = flags(cudart, source.build.arch);
+        if source.build.rdc {
+            flags.push("-rdc=true".into());
+        }
+        flags.extend(define.iter().map(|flag| (*flag).to_owned()));
+        jobs.push(Job {
+            sources: std::iter::once(source.path.clone())
+                .chain(source.build.sources.iter().map(|other| folder.join(other)))
+                .collect(),
+            flags,
+            output: out.join(&path),
+        });
+        Program {
+            path,
+            arguments: Vec::new(),
+        }
+    };
+    Ok(Case {
+        name: source.name.clone(),
+        about: source.bug.clone(),
+        cudart,
+        good: twin("good", &[]),
+        bad: Some(Bad {
+            program: twin("bad", &["-DBAD"]),
+            expect: source.expect.clone(),
+        }),
+    })
+}
+
+/// Runs all jobs, as many at a time as there are cores, and reports every
+/// failure.
+///
+/// # Errors
+///
+/// At least one job failed.
+pub fn compile_all(toolchain: &Toolchain, jobs: &[Job], include: &Path) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = toolchain.compile(job, include)
+                        && let Ok(mut failures) = failures.lock()
+                    {
+                        failures.push(format!("{error:#}"));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap_or_else(|e| e.into_inner());
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(())
+}

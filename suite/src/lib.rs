@@ -1,0 +1,14 @@
+//! Detection cases, what each must be judged as, and the runners that find
+//! out: `ringfence-suite` for verdicts, `ringfence-bench` for times.
+//!
+//! Everything here looks at Ringfence from outside: it starts the `ringfence`
+//! command on programs that nvcc built and reads the JSON report. It must
+//! never look at a verdict in any other way, so that what it says holds for a
+//! user too.
+
+pub mod case;
+pub mod compile;
+pub mod judge;
+pub mod process;
+pub mod results;
+pub mod run;
