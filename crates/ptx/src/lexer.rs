@@ -131,14 +131,15 @@ pub(crate) fn scan(bytes: &[u8], at: usize) -> (TokenKind, usize) {
     }
 }
 
-/// Letters, digits, `_ $ %`, dots before any of them, `::` before a letter.
+/// Letters, digits, `_ $ %`, and dots and `::` before any of them
+/// (`.cta_group::1`).
 #[inline(always)]
 fn word(bytes: &[u8], mut at: usize) -> usize {
     loop {
         at = run(bytes, at, WORD);
         match bytes.get(at) {
             Some(b'.') if is(bytes, at + 1, WORD) => at += 2,
-            Some(b':') if bytes.get(at + 1) == Some(&b':') && is(bytes, at + 2, WORD_START) => at += 3,
+            Some(b':') if bytes.get(at + 1) == Some(&b':') && is(bytes, at + 2, WORD) => at += 3,
             _ => return at,
         }
     }
@@ -149,7 +150,7 @@ fn directive(bytes: &[u8], mut at: usize) -> usize {
     loop {
         at = run(bytes, at, WORD);
         match bytes.get(at) {
-            Some(b':') if bytes.get(at + 1) == Some(&b':') && is(bytes, at + 2, WORD_START) => at += 3,
+            Some(b':') if bytes.get(at + 1) == Some(&b':') && is(bytes, at + 2, WORD) => at += 3,
             _ => return at,
         }
     }

@@ -439,6 +439,9 @@ impl<'a> Parser<'a> {
             }
         }
         let mut depth = 0usize;
+        // Braces around statements are a scope, which ends what is skipped;
+        // others are a vector or an initializer.
+        let mut has_statements = false;
         loop {
             if cursor.token.at_end {
                 return;
@@ -448,6 +451,7 @@ impl<'a> Parser<'a> {
                     cursor.bump();
                     return;
                 }
+                TokenKind::Punct(b';') => has_statements = true,
                 TokenKind::Punct(b'{') => depth += 1,
                 TokenKind::Punct(b'}') => {
                     if depth == 0 {
@@ -458,7 +462,7 @@ impl<'a> Parser<'a> {
                         return;
                     }
                     depth -= 1;
-                    if depth == 0 {
+                    if depth == 0 && has_statements {
                         cursor.bump();
                         return;
                     }

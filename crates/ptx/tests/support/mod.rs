@@ -1,0 +1,102 @@
+//! What several tests share: where the toolchain is, and what must hold of
+//! any PTX that a compiler wrote.
+#![allow(dead_code, missing_docs)]
+
+use std::path::{Path, PathBuf};
+
+use ptx::table::classify;
+
+pub fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/ptx is in a workspace").to_path_buf()
+}
+
+/// The CUDA toolchain's folder with `bin` and `include`.
+pub fn toolchain() -> PathBuf {
+    let root = std::env::var_os("RINGFENCE_TOOLCHAIN")
+        .map_or_else(|| workspace().join("target/toolchain/cuda"), PathBuf::from);
+    if root.join("bin/ptxas").exists() {
+        return root;
+    }
+    std::fs::read_dir(root.join("lib"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("site-packages/nvidia/cu13"))
+        .find(|folder| folder.join("bin/ptxas").exists())
+        .unwrap_or_else(|| {
+            panic!("no CUDA toolchain below {}: run `cargo xtask setup`, or set RINGFENCE_TOOLCHAIN", root.display())
+        })
+}
+
+/// All files below `folder` with this extension, in a fixed order.
+pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|found| found == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What is wrong with how the crate reads `source`: it must parse, its tokens
+/// must be its text, no edit must change nothing, spans must nest, and every
+/// instruction with a bracketed operand must be classified.
+pub fn defects(source: &str) -> Vec<String> {
+    let mut defects = Vec::new();
+    let tokens = ptx::tokenize(source);
+    let joined: String = tokens.iter().map(|token| token.span.text(source)).collect();
+    if joined != source {
+        defects.push("the tokens' texts joined are not the source".to_string());
+    }
+    if ptx::Edits::new().apply(source) != source {
+        defects.push("no edits changed the source".to_string());
+    }
+    let module = match ptx::parse(source) {
+        Ok(module) => module,
+        Err(errors) => {
+            defects.extend(errors.iter().map(ToString::to_string));
+            return defects;
+        }
+    };
+    for function in module.functions() {
+        if function.name_span.text(source) != function.name {
+            defects.push(format!("span of the name of {}", function.name));
+        }
+        for instruction in function.instructions() {
+            let text = instruction.span.text(source);
+            if !text.ends_with(';') || instruction.opcode.span.text(source) != instruction.opcode.text {
+                defects.push(format!("span of `{text}`"));
+            }
+            match classify(instruction) {
+                Some(info) => {
+                    if info.roles.len() != instruction.operands.len() {
+                        defects.push(format!("{} roles for `{text}`", info.roles.len()));
+                    }
+                }
+                None => defects.push(format!("unclassified: `{text}`")),
+            }
+        }
+    }
+    defects
+}
+
+/// Fails with all that is wrong with `files`, or if there are none.
+pub fn assert_sound(files: &[PathBuf]) {
+    assert!(!files.is_empty(), "no files to test");
+    let mut report = String::new();
+    for path in files {
+        let source = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        for defect in defects(&source).iter().take(10) {
+            report += &format!("{}: {defect}\n", path.display());
+        }
+    }
+    assert!(report.is_empty(), "{report}");
+}
