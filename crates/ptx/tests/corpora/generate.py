@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Writes PTX from Triton, Numba and nvcc for the corpus tests.
+
+    generate.py OUTPUT [--nvcc PATH] [--sources FOLDER]
+
+OUTPUT gets the folders triton/ and numba/, and with --nvcc also nvcc/ (all
+.cu files of --sources, by default those beside this script, for several
+targets). No GPU is needed: everything is compiled ahead of time.
+
+Pins, for a virtual environment of Python 3.11:
+    triton==3.6.0
+    numba==0.68.1
+    numba-cuda==0.30.4
+    numpy==2.4.6
+    nvidia-nvvm==13.0.88
+    nvidia-cuda-nvrtc==13.0.88
+    nvidia-cuda-runtime==13.0.96
+"""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+
+import triton_kernels
+import numba_kernels
+
+# Architectures that nvcc writes differently for: two generators, several
+# generations of matrix and copy instructions.
+NVCC_TARGETS = ["75", "80", "90a", "100a", "120"]
+
+
+def nvcc(compiler, sources, output):
+    output.mkdir(parents=True, exist_ok=True)
+    for source in sorted(sources.glob("*.cu")):
+        for target in NVCC_TARGETS:
+            for mode, flags in (("plain", []), ("rdc", ["-rdc=true"]), ("debug", ["-G"]), ("lines", ["-lineinfo"])):
+                command = [compiler, "-std=c++17", f"-arch=compute_{target}", "-ptx", *flags]
+                path = output / f"{source.stem}.{target}.{mode}.ptx"
+                subprocess.run([*command, "-o", str(path), str(source)], check=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=pathlib.Path)
+    parser.add_argument("--nvcc")
+    parser.add_argument("--sources", type=pathlib.Path, default=pathlib.Path(__file__).parent)
+    arguments = parser.parse_args()
+    triton_kernels.generate(arguments.output / "triton")
+    numba_kernels.generate(arguments.output / "numba")
+    if arguments.nvcc:
+        nvcc(arguments.nvcc, arguments.sources, arguments.output / "nvcc")
+    count = sum(1 for _ in arguments.output.rglob("*.ptx"))
+    print(f"{count} PTX files below {arguments.output}")
+    return 0 if count else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
