@@ -54,8 +54,15 @@ impl Cfg {
         let mut blocks = Vec::new();
         let mut block_of = Vec::with_capacity(count);
         // A label may stand after the last instruction: an empty last block.
-        let ends_with_label = code.label_targets.last().is_some_and(|&label| label as usize == count);
-        for (index, &starts_here) in starts.iter().enumerate().take(count + usize::from(ends_with_label || count == 0)) {
+        let ends_with_label = code
+            .label_targets
+            .last()
+            .is_some_and(|&label| label as usize == count);
+        for (index, &starts_here) in starts
+            .iter()
+            .enumerate()
+            .take(count + usize::from(ends_with_label || count == 0))
+        {
             if starts_here {
                 blocks.push(BasicBlock {
                     first: index as u32,
@@ -95,7 +102,9 @@ impl Cfg {
         }
         for (number, successors) in edges.into_iter().enumerate() {
             for &successor in &successors {
-                blocks[successor.0 as usize].predecessors.push(BlockId(number as u32));
+                blocks[successor.0 as usize]
+                    .predecessors
+                    .push(BlockId(number as u32));
             }
             blocks[number].successors = successors;
         }
@@ -104,7 +113,12 @@ impl Cfg {
         for (place, block) in order.iter().enumerate() {
             position[block.0 as usize] = place as u32;
         }
-        Cfg { blocks, order, position, block_of }
+        Cfg {
+            blocks,
+            order,
+            position,
+            block_of,
+        }
     }
 
     /// Whether control can get to `block`.
@@ -130,7 +144,11 @@ fn targets(
     let instruction = code.instructions[index].instruction;
     let guarded = instruction.guard.is_some();
     let anywhere = |out: &mut SmallVec<[BlockId; 2]>| {
-        out.extend(code.label_targets.iter().filter_map(|&label| block_at(label)));
+        out.extend(
+            code.label_targets
+                .iter()
+                .filter_map(|&label| block_at(label)),
+        );
     };
     match instruction.opcode.base() {
         "bra" => {
@@ -145,12 +163,20 @@ fn targets(
             guarded
         }
         "brx" => {
-            let list = instruction.operands.iter().rev().find_map(|operand| match &operand.kind {
-                OperandKind::Name(name) => code.branch_targets(index, name),
-                _ => None,
+            let list = instruction
+                .operands
+                .iter()
+                .rev()
+                .find_map(|operand| match &operand.kind {
+                    OperandKind::Name(name) => code.branch_targets(index, name),
+                    _ => None,
+                });
+            let found: Option<SmallVec<[BlockId; 2]>> = list.and_then(|names| {
+                names
+                    .iter()
+                    .map(|name| code.label(index, name).and_then(block_at))
+                    .collect()
             });
-            let found: Option<SmallVec<[BlockId; 2]>> =
-                list.and_then(|names| names.iter().map(|name| code.label(index, name).and_then(block_at)).collect());
             match found {
                 Some(blocks) => out.extend(blocks),
                 None => anywhere(out),

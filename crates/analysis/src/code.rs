@@ -108,7 +108,9 @@ impl<'m, 'a> Code<'m, 'a> {
             loc: None,
         };
         walk.block(body, 0);
-        let Walk { mut code, scopes, .. } = walk;
+        let Walk {
+            mut code, scopes, ..
+        } = walk;
         code.registers = scopes.registers;
         code.symbols = scopes.symbols;
         code.label_targets.dedup();
@@ -125,12 +127,16 @@ impl<'m, 'a> Code<'m, 'a> {
     /// address, a 64-bit register or a symbol; `None` for opcodes it lacks
     /// and for instructions that mention none of these.
     pub fn info(&self, index: usize) -> Option<&Info> {
-        self.infos.get(self.instructions[index].info as usize)?.as_ref()
+        self.infos
+            .get(self.instructions[index].info as usize)?
+            .as_ref()
     }
 
     /// Whether the table was asked and had no answer.
     pub fn is_unclassified(&self, index: usize) -> bool {
-        self.infos.get(self.instructions[index].info as usize).is_some_and(Option::is_none)
+        self.infos
+            .get(self.instructions[index].info as usize)
+            .is_some_and(Option::is_none)
     }
 
     /// The instruction that label `name` stands before, as seen from
@@ -144,7 +150,12 @@ impl<'m, 'a> Code<'m, 'a> {
         self.find(&self.targets, from, name)
     }
 
-    fn find<T: Copy>(&self, map: &FxHashMap<(u32, &'a str), T>, from: usize, name: &str) -> Option<T> {
+    fn find<T: Copy>(
+        &self,
+        map: &FxHashMap<(u32, &'a str), T>,
+        from: usize,
+        name: &str,
+    ) -> Option<T> {
         let mut scope = self.instructions[from].scope;
         loop {
             if let Some(found) = map.get(&(scope, name)) {
@@ -192,7 +203,9 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
                 }
                 Statement::Loc(loc) => self.loc = Some(loc),
                 Statement::Targets(targets) => {
-                    self.code.targets.insert((scope, targets.label), &targets.names);
+                    self.code
+                        .targets
+                        .insert((scope, targets.label), &targets.names);
                 }
                 Statement::CallPrototype(_) | Statement::Other(_) => {}
             }
@@ -207,7 +220,9 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
             let index = index.min(255) as u8;
             match &operand.kind {
                 OperandKind::Name(name) => self.mention(name, 0, index, 0, Role::Read),
-                OperandKind::NameOffset(name, offset) => self.mention(name, *offset, index, 0, Role::Read),
+                OperandKind::NameOffset(name, offset) => {
+                    self.mention(name, *offset, index, 0, Role::Read)
+                }
                 OperandKind::Address(address) => {
                     has_address = true;
                     if let Some(base) = address.base {
@@ -274,7 +289,13 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
             Meaning::Symbol(symbol) => Referent::Symbol(symbol, offset),
             Meaning::Nothing => return,
         };
-        self.code.references.push(Reference { operand, element, role, referent, value: ValueId::NONE });
+        self.code.references.push(Reference {
+            operand,
+            element,
+            role,
+            referent,
+            value: ValueId::NONE,
+        });
     }
 }
 
@@ -283,7 +304,26 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
 fn first_operand_is_written(base: &str) -> bool {
     matches!(
         base,
-        "add" | "sub" | "mul" | "mad" | "mov" | "cvta" | "cvt" | "shl" | "shr" | "and" | "or" | "xor" | "not"
-            | "neg" | "selp" | "min" | "max" | "div" | "rem" | "fma" | "abs"
+        "add"
+            | "sub"
+            | "mul"
+            | "mad"
+            | "mov"
+            | "cvta"
+            | "cvt"
+            | "shl"
+            | "shr"
+            | "and"
+            | "or"
+            | "xor"
+            | "not"
+            | "neg"
+            | "selp"
+            | "min"
+            | "max"
+            | "div"
+            | "rem"
+            | "fma"
+            | "abs"
     )
 }

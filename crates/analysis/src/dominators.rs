@@ -22,7 +22,11 @@ impl Dominators {
         let count = cfg.blocks.len();
         let mut idom = vec![NONE; count];
         let Some(&entry) = cfg.order.first() else {
-            return Dominators { idom, span: Vec::new(), children: Vec::new() };
+            return Dominators {
+                idom,
+                span: Vec::new(),
+                children: Vec::new(),
+            };
         };
         idom[entry.0 as usize] = entry.0;
         let mut changed = true;
@@ -68,7 +72,11 @@ impl Dominators {
             }
         }
         idom[entry.0 as usize] = NONE;
-        Dominators { idom, span, children }
+        Dominators {
+            idom,
+            span,
+            children,
+        }
     }
 
     /// The immediate dominator; `None` for the entry and unreachable blocks.
@@ -80,9 +88,10 @@ impl Dominators {
     /// Whether every path from the entry to `below` goes through `above`. A
     /// block dominates itself; unreachable blocks take part in nothing.
     pub fn dominates(&self, above: BlockId, below: BlockId) -> bool {
-        let (Some(&(first, last)), Some(&(at, _))) =
-            (self.span.get(above.0 as usize), self.span.get(below.0 as usize))
-        else {
+        let (Some(&(first, last)), Some(&(at, _))) = (
+            self.span.get(above.0 as usize),
+            self.span.get(below.0 as usize),
+        ) else {
             return false;
         };
         first != NONE && at != NONE && first <= at && at <= last
@@ -98,7 +107,8 @@ impl Dominators {
         let mut frontiers: Vec<SmallVec<[BlockId; 2]>> = vec![SmallVec::new(); cfg.blocks.len()];
         for &block in &cfg.order {
             let predecessors = &cfg.blocks[block.0 as usize].predecessors;
-            let is_join = predecessors.len() > 1 || (block == cfg.order[0] && !predecessors.is_empty());
+            let is_join =
+                predecessors.len() > 1 || (block == cfg.order[0] && !predecessors.is_empty());
             if !is_join {
                 continue;
             }

@@ -55,6 +55,12 @@ impl<'m, 'a> Analysis<'m, 'a> {
         let mut code = code;
         let ssa = Ssa::of(&mut code, &cfg, &dominators);
         let provenance = Provenance::of(&code, &dominators, &ssa);
-        Some(Analysis { code, cfg, dominators, ssa, provenance })
+        Some(Analysis {
+            code,
+            cfg,
+            dominators,
+            ssa,
+            provenance,
+        })
     }
 }

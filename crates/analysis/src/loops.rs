@@ -52,7 +52,12 @@ impl Loops {
                 stack.extend(cfg.blocks[block.0 as usize].predecessors.iter().copied());
             }
             blocks.sort_unstable();
-            loops.push(Loop { header, blocks, parent: None, depth: 1 });
+            loops.push(Loop {
+                header,
+                blocks,
+                parent: None,
+                depth: 1,
+            });
         }
         loops.sort_by_key(|l| std::cmp::Reverse(l.blocks.len()));
         let mut innermost: Vec<Option<usize>> = vec![None; cfg.blocks.len()];

@@ -54,19 +54,28 @@ pub(crate) struct Lowered {
 }
 
 pub(crate) fn lower(code: &Code<'_, '_>, ssa: &Ssa) -> Lowered {
-    let mut lowering = Lowering { code, roots: Vec::new(), known: FxHashMap::default() };
+    let mut lowering = Lowering {
+        code,
+        roots: Vec::new(),
+        known: FxHashMap::default(),
+    };
     let exprs = ssa
         .values
         .iter()
         .enumerate()
         .map(|(id, value)| match value.definition {
-            Definition::Instruction { instruction, reference, .. } => {
-                lowering.definition(ValueId(id as u32), instruction as usize, reference as usize)
-            }
+            Definition::Instruction {
+                instruction,
+                reference,
+                ..
+            } => lowering.definition(ValueId(id as u32), instruction as usize, reference as usize),
             _ => Expr::Copy(Term::Unknown),
         })
         .collect();
-    Lowered { exprs, roots: lowering.roots }
+    Lowered {
+        exprs,
+        roots: lowering.roots,
+    }
 }
 
 struct Lowering<'c, 'm, 'a> {
@@ -91,7 +100,9 @@ impl Lowering<'_, '_, '_> {
             SymbolSpace::Const => Root::Const,
             SymbolSpace::Shared => Root::Shared,
             SymbolSpace::Local => Root::Local,
-            SymbolSpace::EntryParameter { .. } | SymbolSpace::CallParameter => Root::ParameterWindow,
+            SymbolSpace::EntryParameter { .. } | SymbolSpace::CallParameter => {
+                Root::ParameterWindow
+            }
             SymbolSpace::Other => return Term::Integer,
         };
         self.root(root)
@@ -111,9 +122,16 @@ impl Lowering<'_, '_, '_> {
                 Referent::Symbol(id, _) => self.symbol(self.code.symbols[id.0 as usize].space, id),
             };
         }
-        match self.code.instructions[instruction].instruction.operands.get(index).map(|o| &o.kind) {
+        match self.code.instructions[instruction]
+            .instruction
+            .operands
+            .get(index)
+            .map(|o| &o.kind)
+        {
             Some(OperandKind::Integer(value)) if (-4096..4096).contains(value) => Term::Null,
-            Some(OperandKind::Integer(_) | OperandKind::F32(_) | OperandKind::F64(_)) => Term::Integer,
+            Some(OperandKind::Integer(_) | OperandKind::F32(_) | OperandKind::F64(_)) => {
+                Term::Integer
+            }
             // A floating-point register, or a special register such as
             // %clock64.
             Some(OperandKind::Name(name)) if name.starts_with('%') => Term::Opaque,
@@ -124,7 +142,12 @@ impl Lowering<'_, '_, '_> {
     }
 
     fn constant(&self, instruction: usize, index: usize) -> Option<i64> {
-        match self.code.instructions[instruction].instruction.operands.get(index)?.kind {
+        match self.code.instructions[instruction]
+            .instruction
+            .operands
+            .get(index)?
+            .kind
+        {
             OperandKind::Integer(value) => Some(value),
             _ => None,
         }
@@ -173,22 +196,38 @@ impl Lowering<'_, '_, '_> {
             "and" => match (self.constant(at, 1), self.constant(at, 2)) {
                 // A mask that keeps the high bits aligns; another one takes
                 // the pointer's low bits as a number.
-                (None, Some(mask)) if !(0..1 << 32).contains(&mask) => Expr::Add(self.term(at, 1), Term::Integer),
-                (Some(mask), None) if !(0..1 << 32).contains(&mask) => Expr::Add(self.term(at, 2), Term::Integer),
+                (None, Some(mask)) if !(0..1 << 32).contains(&mask) => {
+                    Expr::Add(self.term(at, 1), Term::Integer)
+                }
+                (Some(mask), None) if !(0..1 << 32).contains(&mask) => {
+                    Expr::Add(self.term(at, 2), Term::Integer)
+                }
                 (None, None) => Expr::Mask(self.term(at, 1), self.term(at, 2)),
                 _ => Expr::Copy(Term::Integer),
             },
             "cvt" => {
-                let same = opcode.types().all(|ty| matches!(ty, Type::U64 | Type::S64 | Type::B64));
-                Expr::Copy(if same { self.term(at, 1) } else { Term::Integer })
+                let same = opcode
+                    .types()
+                    .all(|ty| matches!(ty, Type::U64 | Type::S64 | Type::B64));
+                Expr::Copy(if same {
+                    self.term(at, 1)
+                } else {
+                    Term::Integer
+                })
             }
-            "mul" | "shl" | "shr" | "div" | "rem" | "fma" | "abs" | "neg" | "not" | "bfe" | "brev" | "sqrt"
-            | "rcp" | "rsqrt" | "ex2" | "lg2" | "copysign" | "createpolicy" | "mbarrier" | "stacksave" | "szext"
-            | "dp4a" | "dp2a" | "mma" | "wmma" => Expr::Copy(Term::Integer),
+            "mul" | "shl" | "shr" | "div" | "rem" | "fma" | "abs" | "neg" | "not" | "bfe"
+            | "brev" | "sqrt" | "rcp" | "rsqrt" | "ex2" | "lg2" | "copysign" | "createpolicy"
+            | "mbarrier" | "stacksave" | "szext" | "dp4a" | "dp2a" | "mma" | "wmma" => {
+                Expr::Copy(Term::Integer)
+            }
             "ld" | "ldu" => Expr::Copy(self.load(id, at, reference.element)),
             "atom" | "call" => {
                 let narrow = base == "atom" && opcode.types().any(|ty| ty.bytes() != 8);
-                Expr::Copy(if narrow { Term::Integer } else { self.root(Root::Lookup { value: id }) })
+                Expr::Copy(if narrow {
+                    Term::Integer
+                } else {
+                    self.root(Root::Lookup { value: id })
+                })
             }
             "mapa" => Expr::Copy(self.root(Root::Shared)),
             "alloca" => Expr::Copy(self.root(Root::Local)),
@@ -203,11 +242,16 @@ impl Lowering<'_, '_, '_> {
         if opcode.types().any(|ty| ty.bytes() != 8) {
             return Term::Integer;
         }
-        let address = self.code.references_of(at).iter().find(|r| r.role == Role::Address);
+        let address = self
+            .code
+            .references_of(at)
+            .iter()
+            .find(|r| r.role == Role::Address);
         if let Some(Referent::Symbol(symbol, offset)) = address.map(|r| r.referent)
             && inst.instruction.guard.is_none()
             && (opcode.has("param") || opcode.has("param::entry"))
-            && let SymbolSpace::EntryParameter { offset: start, .. } = self.code.symbols[symbol.0 as usize].space
+            && let SymbolSpace::EntryParameter { offset: start, .. } =
+                self.code.symbols[symbol.0 as usize].space
             && let Some(offset) = i64::from(start)
                 .checked_add(offset)
                 .and_then(|offset| offset.checked_add(i64::from(element) * 8))
@@ -220,5 +264,8 @@ impl Lowering<'_, '_, '_> {
 }
 
 fn is_floating(ty: Type) -> bool {
-    matches!(ty, Type::F64 | Type::F32 | Type::F16 | Type::F16x2 | Type::BF16 | Type::BF16x2 | Type::F32x2)
+    matches!(
+        ty,
+        Type::F64 | Type::F32 | Type::F16 | Type::F16x2 | Type::BF16 | Type::BF16x2 | Type::F32x2
+    )
 }

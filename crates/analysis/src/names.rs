@@ -63,9 +63,11 @@ impl<'a> ModuleSymbols<'a> {
         for item in &module.items {
             let symbol = match item {
                 ptx::Item::Variable(variable) => symbol_of(variable),
-                ptx::Item::Function(function) => {
-                    Symbol { name: function.name, space: SymbolSpace::Other, size: None }
-                }
+                ptx::Item::Function(function) => Symbol {
+                    name: function.name,
+                    space: SymbolSpace::Other,
+                    size: None,
+                },
                 _ => continue,
             };
             map.insert(symbol.name, symbol);
@@ -88,8 +90,16 @@ fn symbol_of<'a>(variable: &ptx::Variable<'a>) -> Symbol<'a> {
         VariableSpace::Param => SymbolSpace::CallParameter,
         VariableSpace::Reg | VariableSpace::Sreg | VariableSpace::Tex => SymbolSpace::Other,
     };
-    let size = if variable.linkage == ptx::Linkage::Common { None } else { variable.size() };
-    Symbol { name: variable.name, space, size: size.filter(|&size| size > 0) }
+    let size = if variable.linkage == ptx::Linkage::Common {
+        None
+    } else {
+        variable.size()
+    };
+    Symbol {
+        name: variable.name,
+        space,
+        size: size.filter(|&size| size > 0),
+    }
 }
 
 /// What a name stands for.
@@ -149,7 +159,10 @@ impl<'m, 'a> Scopes<'m, 'a> {
                 let align = u64::from(parameter.alignment().max(1));
                 offset = offset.div_ceil(align) * align;
                 let at = u32::try_from(offset).unwrap_or(u32::MAX);
-                symbol.space = SymbolSpace::EntryParameter { offset: at, is_pointer: parameter.is_pointer };
+                symbol.space = SymbolSpace::EntryParameter {
+                    offset: at,
+                    is_pointer: parameter.is_pointer,
+                };
                 offset = offset.saturating_add(parameter.size().unwrap_or(0));
             }
             scopes.declare_symbol(symbol);
@@ -170,7 +183,9 @@ impl<'m, 'a> Scopes<'m, 'a> {
     }
 
     pub(crate) fn leave(&mut self) {
-        let Some((families, hidden)) = self.open.pop() else { return };
+        let Some((families, hidden)) = self.open.pop() else {
+            return;
+        };
         self.depth -= 1;
         self.families.truncate(families);
         while self.hidden.len() > hidden {
@@ -197,7 +212,12 @@ impl<'m, 'a> Scopes<'m, 'a> {
                 if wide {
                     self.registers = self.registers.saturating_add(count);
                 }
-                self.families.push(Family { prefix: variable.name, count, base, depth: self.depth });
+                self.families.push(Family {
+                    prefix: variable.name,
+                    count,
+                    base,
+                    depth: self.depth,
+                });
             }
             None => {
                 let meaning = if wide {
@@ -228,7 +248,10 @@ impl<'m, 'a> Scopes<'m, 'a> {
     pub(crate) fn resolve(&mut self, name: &str) -> Meaning {
         let family = self.family(name);
         if let Some((meaning, depth)) = family
-            && !self.single.get(name).is_some_and(|(_, single)| *single > depth)
+            && !self
+                .single
+                .get(name)
+                .is_some_and(|(_, single)| *single > depth)
         {
             return meaning;
         }
@@ -259,8 +282,11 @@ impl<'m, 'a> Scopes<'m, 'a> {
             return None;
         }
         for family in self.families.iter().rev() {
-            let Some(digits) = name.strip_prefix(family.prefix) else { continue };
-            if digits.is_empty() || digits.len() > 9 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            let Some(digits) = name.strip_prefix(family.prefix) else {
+                continue;
+            };
+            if digits.is_empty() || digits.len() > 9 || !digits.bytes().all(|b| b.is_ascii_digit())
+            {
                 continue;
             }
             // `%r01` is not a member of `%r<5>`.

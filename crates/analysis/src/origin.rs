@@ -40,7 +40,10 @@ impl Root {
     /// Whether the root lies in global memory (as opposed to another window
     /// of the generic address space).
     pub fn is_global(self) -> bool {
-        matches!(self, Root::KernelParameter { .. } | Root::Variable { .. } | Root::Lookup { .. })
+        matches!(
+            self,
+            Root::KernelParameter { .. } | Root::Variable { .. } | Root::Lookup { .. }
+        )
     }
 }
 
@@ -87,12 +90,14 @@ impl Origin {
             (Unknown, _) | (_, Unknown) => Unknown,
             (Null, x) | (x, Null) => x,
             (Integer, Integer) => Integer,
-            (Pointer { root: a, sure: s }, Pointer { root: b, sure: t }) if a == b => {
-                Pointer { root: a, sure: s && t }
-            }
-            (Pointer { sure: s, .. } | Several { sure: s }, Pointer { sure: t, .. } | Several { sure: t }) => {
-                Several { sure: s && t }
-            }
+            (Pointer { root: a, sure: s }, Pointer { root: b, sure: t }) if a == b => Pointer {
+                root: a,
+                sure: s && t,
+            },
+            (
+                Pointer { sure: s, .. } | Several { sure: s },
+                Pointer { sure: t, .. } | Several { sure: t },
+            ) => Several { sure: s && t },
             (Pointer { sure: true, .. } | Several { sure: true }, Integer | Opaque)
             | (Integer | Opaque, Pointer { sure: true, .. } | Several { sure: true }) => Unknown,
             (Integer | Opaque | Pointer { .. } | Several { .. }, Integer | Opaque)
@@ -102,7 +107,10 @@ impl Origin {
 
     /// Known to be a pointer.
     pub fn is_sure(self) -> bool {
-        matches!(self, Origin::Pointer { sure: true, .. } | Origin::Several { sure: true })
+        matches!(
+            self,
+            Origin::Pointer { sure: true, .. } | Origin::Several { sure: true }
+        )
     }
 
     fn is_pointer(self) -> bool {
@@ -129,7 +137,11 @@ impl Origin {
             (a, b) if a.is_pointer() && b.is_pointer() => {
                 // `p + p` is no pointer arithmetic; of two candidates, the
                 // execution takes the one that lies in an allocation.
-                if a == b { Unknown } else { Several { sure: false } }
+                if a == b {
+                    Unknown
+                } else {
+                    Several { sure: false }
+                }
             }
             (Opaque, Opaque) => Opaque,
             _ => Unknown,

@@ -34,7 +34,11 @@ impl Provenance {
         let Lowered { exprs, roots } = lower(code, ssa);
         let sure = pointer_evidence(code, ssa, &exprs, &roots);
         let mut origins = vec![Origin::Undefined; ssa.values.len()];
-        let joins = Joins { dominators, ssa, roots: &roots };
+        let joins = Joins {
+            dominators,
+            ssa,
+            roots: &roots,
+        };
         for round in 0..=ROUNDS {
             let mut changed = false;
             for id in 0..ssa.values.len() {
@@ -55,15 +59,24 @@ impl Provenance {
             if round == ROUNDS {
                 // What has not settled may still feed others: give up on all
                 // that could, rather than answer half an iteration.
-                origins.iter_mut().for_each(|origin| *origin = Origin::Unknown);
+                origins
+                    .iter_mut()
+                    .for_each(|origin| *origin = Origin::Unknown);
             }
         }
-        Provenance { roots, exprs, origins }
+        Provenance {
+            roots,
+            exprs,
+            origins,
+        }
     }
 
     /// The origin of a value; unknown in unreachable code.
     pub fn origin(&self, value: ValueId) -> Origin {
-        self.origins.get(value.0 as usize).copied().unwrap_or(Origin::Unknown)
+        self.origins
+            .get(value.0 as usize)
+            .copied()
+            .unwrap_or(Origin::Unknown)
     }
 
     /// The definition of a value that an instruction makes.
@@ -99,10 +112,17 @@ impl Joins<'_> {
             Definition::Phi { .. } => {
                 let mut joined = Origin::Undefined;
                 for &argument in self.ssa.phi_arguments(ValueId(id as u32)) {
-                    joined = joined.join(origins.get(argument.0 as usize).copied().unwrap_or(Origin::Undefined));
+                    joined = joined.join(
+                        origins
+                            .get(argument.0 as usize)
+                            .copied()
+                            .unwrap_or(Origin::Undefined),
+                    );
                 }
                 match joined {
-                    Origin::Pointer { root, sure } if !self.survives(root, value.block) => Origin::Several { sure },
+                    Origin::Pointer { root, sure } if !self.survives(root, value.block) => {
+                        Origin::Several { sure }
+                    }
                     joined => joined,
                 }
             }
@@ -136,38 +156,65 @@ impl Joins<'_> {
 
     /// Whether a phi in `block` always sees the newest instance of `root`.
     fn survives(&self, root: RootId, block: crate::BlockId) -> bool {
-        let Some(Root::Lookup { value }) = self.roots.get(root.0 as usize) else { return true };
-        let Some(value) = self.ssa.value(*value) else { return false };
+        let Some(Root::Lookup { value }) = self.roots.get(root.0 as usize) else {
+            return true;
+        };
+        let Some(value) = self.ssa.value(*value) else {
+            return false;
+        };
         value.block != block && self.dominators.dominates(value.block, block)
     }
 }
 
 fn origin_of_term(term: Term, origins: &[Origin], sure: &[bool]) -> Origin {
     match term {
-        Term::Value(value) => origins.get(value.0 as usize).copied().unwrap_or(Origin::Unknown),
+        Term::Value(value) => origins
+            .get(value.0 as usize)
+            .copied()
+            .unwrap_or(Origin::Unknown),
         Term::Null => Origin::Null,
         Term::Integer => Origin::Integer,
         Term::Opaque => Origin::Opaque,
-        Term::Root(root) => Origin::Pointer { root, sure: sure.get(root.0 as usize).copied().unwrap_or(false) },
+        Term::Root(root) => Origin::Pointer {
+            root,
+            sure: sure.get(root.0 as usize).copied().unwrap_or(false),
+        },
         Term::Unknown => Origin::Unknown,
     }
 }
 
 /// For each root, whether something shows that it is a pointer.
 fn pointer_evidence(code: &Code<'_, '_>, ssa: &Ssa, exprs: &[Expr], roots: &[Root]) -> Vec<bool> {
-    let mut sure: Vec<bool> = roots.iter().map(|root| !matches!(root, Root::KernelParameter { .. } | Root::Lookup { .. })).collect();
+    let mut sure: Vec<bool> = roots
+        .iter()
+        .map(|root| !matches!(root, Root::KernelParameter { .. } | Root::Lookup { .. }))
+        .collect();
     for symbol in &code.symbols {
-        let SymbolSpace::EntryParameter { offset, is_pointer: true } = symbol.space else { continue };
-        if let Some(index) = roots.iter().position(|&root| root == Root::KernelParameter { offset }) {
+        let SymbolSpace::EntryParameter {
+            offset,
+            is_pointer: true,
+        } = symbol.space
+        else {
+            continue;
+        };
+        if let Some(index) = roots
+            .iter()
+            .position(|&root| root == Root::KernelParameter { offset })
+        {
             sure[index] = true;
         }
     }
     let mut mark = |mut value: ValueId| {
         // Long chains of copies do not occur; a bound keeps this linear.
         for _ in 0..64 {
-            let Some(Definition::Instruction { old, .. }) = ssa.value(value).map(|v| v.definition) else { return };
-            let old_is_undefined =
-                old.is_none_or(|old| ssa.value(old).is_some_and(|v| v.definition == Definition::Undefined));
+            let Some(Definition::Instruction { old, .. }) = ssa.value(value).map(|v| v.definition)
+            else {
+                return;
+            };
+            let old_is_undefined = old.is_none_or(|old| {
+                ssa.value(old)
+                    .is_some_and(|v| v.definition == Definition::Undefined)
+            });
             if !old_is_undefined {
                 return;
             }
@@ -188,7 +235,9 @@ fn pointer_evidence(code: &Code<'_, '_>, ssa: &Ssa, exprs: &[Expr], roots: &[Roo
         }
     };
     for index in 0..code.instructions.len() {
-        let Some(info) = code.info(index) else { continue };
+        let Some(info) = code.info(index) else {
+            continue;
+        };
         for access in &info.accesses {
             if !matches!(access.space, Space::Global | Space::Generic) {
                 continue;

@@ -71,7 +71,11 @@ impl Ssa {
 
     /// The arguments of a phi.
     pub fn phi_arguments(&self, value: ValueId) -> &[ValueId] {
-        match self.values.get(value.0 as usize).map(|value| value.definition) {
+        match self
+            .values
+            .get(value.0 as usize)
+            .map(|value| value.definition)
+        {
             Some(Definition::Phi { first, end }) => &self.arguments[first as usize..end as usize],
             _ => &[],
         }
@@ -104,14 +108,19 @@ fn place_phis(code: &Code<'_, '_>, cfg: &Cfg, dominators: &Dominators) -> Vec<Ve
             let references = code.references_of(index);
             for pass_writes in [false, true] {
                 for reference in references {
-                    let Referent::Wide(register) = reference.referent else { continue };
+                    let Referent::Wide(register) = reference.referent else {
+                        continue;
+                    };
                     let writes = matches!(reference.role, Role::Write | Role::Unknown);
                     if writes != pass_writes {
                         continue;
                     }
                     let register = register.0 as usize;
                     let reads = !writes || guarded || reference.role == Role::Unknown;
-                    if reads && defined_in[register] != block.0 && places[register].exposed.last() != Some(&block.0) {
+                    if reads
+                        && defined_in[register] != block.0
+                        && places[register].exposed.last() != Some(&block.0)
+                    {
                         places[register].exposed.push(block.0);
                     }
                     if writes {
@@ -138,7 +147,9 @@ fn place_phis(code: &Code<'_, '_>, cfg: &Cfg, dominators: &Dominators) -> Vec<Ve
         let number = register as u32;
         if !multiple[register] {
             let definition = BlockId(place.definitions[0]);
-            let strictly = |&block: &u32| block != definition.0 && dominators.dominates(definition, BlockId(block));
+            let strictly = |&block: &u32| {
+                block != definition.0 && dominators.dominates(definition, BlockId(block))
+            };
             if place.exposed.iter().all(strictly) {
                 continue;
             }
@@ -183,35 +194,49 @@ struct BlockRange {
 
 fn range(cfg: &Cfg, block: BlockId) -> BlockRange {
     let block = &cfg.blocks[block.0 as usize];
-    BlockRange { first: block.first as usize, end: block.end as usize }
+    BlockRange {
+        first: block.first as usize,
+        end: block.end as usize,
+    }
 }
 
 /// Walks the dominator tree and names the values.
-fn rename(code: &mut Code<'_, '_>, cfg: &Cfg, dominators: &Dominators, phis: &[Vec<WideReg>]) -> Ssa {
+fn rename(
+    code: &mut Code<'_, '_>,
+    cfg: &Cfg,
+    dominators: &Dominators,
+    phis: &[Vec<WideReg>],
+) -> Ssa {
     let mut ssa = Ssa::default();
     let mut phi_values: Vec<Vec<ValueId>> = vec![Vec::new(); cfg.blocks.len()];
     for (block, registers) in phis.iter().enumerate() {
         for &register in registers {
             let first = ssa.arguments.len() as u32;
             let count = cfg.blocks[block].predecessors.len();
-            ssa.arguments.resize(ssa.arguments.len() + count, ValueId::NONE);
+            ssa.arguments
+                .resize(ssa.arguments.len() + count, ValueId::NONE);
             phi_values[block].push(ValueId(ssa.values.len() as u32));
             ssa.values.push(Value {
                 register,
                 block: BlockId(block as u32),
-                definition: Definition::Phi { first, end: ssa.arguments.len() as u32 },
+                definition: Definition::Phi {
+                    first,
+                    end: ssa.arguments.len() as u32,
+                },
             });
         }
     }
     let mut current = vec![ValueId::NONE; code.registers as usize];
     let mut undo: Vec<(u32, ValueId)> = Vec::new();
-    let Some(&entry) = cfg.order.first() else { return ssa };
+    let Some(&entry) = cfg.order.first() else {
+        return ssa;
+    };
     let mut stack: Vec<(BlockId, usize, usize)> = Vec::new();
     let enter = |block: BlockId,
-                     code: &mut Code<'_, '_>,
-                     ssa: &mut Ssa,
-                     current: &mut Vec<ValueId>,
-                     undo: &mut Vec<(u32, ValueId)>| {
+                 code: &mut Code<'_, '_>,
+                 ssa: &mut Ssa,
+                 current: &mut Vec<ValueId>,
+                 undo: &mut Vec<(u32, ValueId)>| {
         let at = block.0 as usize;
         for (&register, &value) in phis[at].iter().zip(&phi_values[at]) {
             undo.push((register.0, current[register.0 as usize]));
@@ -225,7 +250,9 @@ fn rename(code: &mut Code<'_, '_>, cfg: &Cfg, dominators: &Dominators, phis: &[V
             let to = successor.0 as usize;
             for (&register, &phi) in phis[to].iter().zip(&phi_values[to]) {
                 let value = read(register, entry, ssa, current, undo, false);
-                let Definition::Phi { first, .. } = ssa.values[phi.0 as usize].definition else { continue };
+                let Definition::Phi { first, .. } = ssa.values[phi.0 as usize].definition else {
+                    continue;
+                };
                 for (place, &predecessor) in cfg.blocks[to].predecessors.iter().enumerate() {
                     if predecessor == block {
                         ssa.arguments[first as usize + place] = value;
@@ -272,7 +299,11 @@ fn read(
         return current[at];
     }
     let value = ValueId(ssa.values.len() as u32);
-    ssa.values.push(Value { register, block: entry, definition: Definition::Undefined });
+    ssa.values.push(Value {
+        register,
+        block: entry,
+        definition: Definition::Undefined,
+    });
     if keep {
         undo.push((register.0, ValueId::NONE));
         current[at] = value;
@@ -292,13 +323,17 @@ fn name_instruction(
     let (first, end) = code.instructions[index].references;
     let guarded = code.instructions[index].instruction.guard.is_some();
     for reference in &mut code.references[first as usize..end as usize] {
-        if let (Referent::Wide(register), Role::Read | Role::Address) = (reference.referent, reference.role) {
+        if let (Referent::Wide(register), Role::Read | Role::Address) =
+            (reference.referent, reference.role)
+        {
             reference.value = read(register, entry, ssa, current, undo, true);
         }
     }
     for place in first..end {
         let reference = code.references[place as usize];
-        let (Referent::Wide(register), Role::Write | Role::Unknown) = (reference.referent, reference.role) else {
+        let (Referent::Wide(register), Role::Write | Role::Unknown) =
+            (reference.referent, reference.role)
+        else {
             continue;
         };
         let may_keep = guarded || reference.role == Role::Unknown;
@@ -307,7 +342,11 @@ fn name_instruction(
         ssa.values.push(Value {
             register,
             block,
-            definition: Definition::Instruction { instruction: index as u32, reference: place, old },
+            definition: Definition::Instruction {
+                instruction: index as u32,
+                reference: place,
+                old,
+            },
         });
         undo.push((register.0, current[register.0 as usize]));
         current[register.0 as usize] = value;

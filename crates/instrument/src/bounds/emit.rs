@@ -1,0 +1,691 @@
+//! Writes the PTX of a plan.
+//!
+//! A check of an address `a` with constant offsets from `low` on, over `n`
+//! bytes, against `base` and `size`: outside exactly if
+//! `a + low - base >= max(size, n - 1) - (n - 1)`, unsigned. That holds for
+//! every alignment and never wraps: what lies before the base becomes a huge
+//! offset, and a size below `n` a limit of zero.
+
+use super::plan::{Base, Extent, Group, Plan, Source, carried};
+use super::text::*;
+use crate::parameters::ParameterSlot;
+use crate::patch::{Patch, line};
+use crate::support::{APPEND, LOOKUP};
+use analysis::{Analysis, Definition, Expr, Origin, Root, RootId, Term, ValueId, WideReg};
+use model::layout::{
+    LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, READ_SINK, UNBOUNDED, WRITE_SINK,
+};
+use ptx::{Guard, OperandKind};
+use rustc_hash::FxHashMap;
+use std::fmt::Write;
+
+/// Writes `head`, for the top of the body, and the edits of the rest.
+pub(super) fn emit(
+    analysis: &Analysis<'_, '_>,
+    plan: &Plan,
+    slots: &[ParameterSlot],
+    head: &mut String,
+    patch: &mut Patch,
+) {
+    let mut emit = Emit::of(analysis, plan);
+    emit.body(patch);
+    emit.head(slots, head);
+}
+
+struct Emit<'x, 'm, 'a> {
+    analysis: &'x Analysis<'m, 'a>,
+    plan: &'x Plan,
+    /// Number of the limit register of each root and extent (bytes - 1).
+    limits: FxHashMap<(RootId, u64), u32>,
+    /// The same, in order of number.
+    limit_list: Vec<(RootId, u64)>,
+    shadows: FxHashMap<WideReg, u32>,
+    /// Roots and shadowed values, by the instruction that makes them.
+    made: FxHashMap<u32, Made>,
+    labels: u32,
+}
+
+#[derive(Default)]
+struct Made {
+    roots: Vec<(RootId, ValueId)>,
+    values: Vec<ValueId>,
+}
+
+impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
+    fn of(analysis: &'x Analysis<'m, 'a>, plan: &'x Plan) -> Self {
+        let mut emit = Emit {
+            analysis,
+            plan,
+            limits: FxHashMap::default(),
+            limit_list: Vec::new(),
+            shadows: FxHashMap::default(),
+            made: FxHashMap::default(),
+            labels: 0,
+        };
+        for group in &plan.groups {
+            if let (Source::Root(root), Extent::Bytes(bytes @ 2..)) = (group.source, group.extent)
+                && emit.declared_size(root).is_none()
+            {
+                let next = emit.limit_list.len() as u32;
+                let list = &mut emit.limit_list;
+                emit.limits.entry((root, bytes - 1)).or_insert_with(|| {
+                    list.push((root, bytes - 1));
+                    next
+                });
+            }
+        }
+        for (number, &register) in plan.shadow_registers.iter().enumerate() {
+            emit.shadows.insert(register, number as u32);
+        }
+        let at = |value: ValueId| match analysis.ssa.value(value).map(|v| v.definition) {
+            Some(Definition::Instruction { instruction, .. }) => Some(instruction),
+            _ => None,
+        };
+        for &root in &plan.needed {
+            if let Some(Root::Lookup { value }) = analysis.provenance.root(root)
+                && let Some(instruction) = at(value)
+            {
+                emit.made
+                    .entry(instruction)
+                    .or_default()
+                    .roots
+                    .push((root, value));
+            }
+        }
+        for &value in &plan.shadowed {
+            if let Some(instruction) = at(value) {
+                emit.made.entry(instruction).or_default().values.push(value);
+            }
+        }
+        // The sets have no order of their own; the text must have one.
+        for made in emit.made.values_mut() {
+            made.roots.sort_unstable();
+            made.values.sort_unstable();
+        }
+        emit
+    }
+
+    /// The size of a variable that the module declares.
+    fn declared_size(&self, root: RootId) -> Option<u64> {
+        match self.analysis.provenance.root(root)? {
+            Root::Variable { symbol } => self.analysis.code.symbols[symbol.0 as usize].size,
+            _ => None,
+        }
+    }
+
+    fn body(&mut self, patch: &mut Patch) {
+        let code = &self.analysis.code;
+        let mut planned = self.plan.accesses.iter().peekable();
+        // Definitions by `ld.param` that wait for the end of their run: the
+        // results of a call are to be read before the next call.
+        let mut waiting: Vec<u32> = Vec::new();
+        for index in 0..code.instructions.len() {
+            let inst = &code.instructions[index];
+            let instruction = inst.instruction;
+            let base = instruction.opcode.base();
+            if matches!(base, "ret" | "exit" | "trap") {
+                patch.insert(inst.attached_from, |out| {
+                    self.report(instruction.guard, out)
+                });
+            }
+            let mut checked = planned.clone();
+            while let Some(access) = checked.next_if(|p| p.instruction as usize == index) {
+                if access.leads {
+                    let group = &self.plan.groups[access.group as usize];
+                    patch.insert(inst.attached_from, |out| {
+                        self.check(access.group, group, index, access.operand, out)
+                    });
+                }
+            }
+            while let Some(access) = planned.next_if(|p| p.instruction as usize == index) {
+                if let Some(OperandKind::Address(address)) =
+                    instruction.operands.get(access.operand).map(|o| &o.kind)
+                {
+                    let span = address.base_span;
+                    let register = Op::Family(REDIRECTED, access.group);
+                    patch.edit(span.start, span.end, |out| {
+                        let _ = write!(out, "{register}");
+                    });
+                }
+            }
+            if self.made.contains_key(&(index as u32)) {
+                waiting.push(index as u32);
+            }
+            let in_run = |i: usize| {
+                code.instructions.get(i).is_some_and(|next| {
+                    let opcode = next.instruction.opcode;
+                    opcode.base() == "ld" && (opcode.has("param") || opcode.has("param::func"))
+                })
+            };
+            let run_goes_on = in_run(index)
+                && in_run(index + 1)
+                && self.analysis.cfg.block_of[index] == self.analysis.cfg.block_of[index + 1];
+            if !waiting.is_empty() && !run_goes_on {
+                patch.insert(instruction.span.end, |out| {
+                    out.push_str("\n\t");
+                    for &made in &waiting {
+                        self.after(made, out);
+                    }
+                });
+                waiting.clear();
+            }
+        }
+        self.end(patch);
+    }
+
+    /// A body that control can fall out of ends like one with a `ret`.
+    fn end(&mut self, patch: &mut Patch) {
+        let Some(body) = &self.analysis.code.function.body else {
+            return;
+        };
+        let Some(last) = self.analysis.cfg.blocks.last() else {
+            return;
+        };
+        let leaves =
+            match self.analysis.code.instructions[last.first as usize..last.end as usize].last() {
+                Some(inst) => {
+                    inst.instruction.guard.is_none()
+                        && matches!(
+                            inst.instruction.opcode.base(),
+                            "ret" | "exit" | "trap" | "bra" | "brx"
+                        )
+                }
+                None => false,
+            };
+        if !leaves {
+            patch.insert(body.span.end - 1, |out| self.report(None, out));
+        }
+    }
+
+    /// What follows a definition: bounds of the roots it makes, then shadows.
+    fn after(&self, instruction: u32, out: &mut String) {
+        let Some(made) = self.made.get(&instruction) else {
+            return;
+        };
+        let code = &self.analysis.code;
+        let guard = code.instructions[instruction as usize].instruction.guard;
+        for &(root, value) in &made.roots {
+            let Some(pointer) = self.name_of(value) else {
+                continue;
+            };
+            let (base, size) = (Op::Family(ROOT_BASE, root.0), Op::Family(ROOT_SIZE, root.0));
+            lookup(Op::Program(pointer), guard, base, size, out);
+            self.limits_of(root, out);
+        }
+        for &value in &made.values {
+            self.shadow(value, guard, out);
+        }
+    }
+
+    /// The limits that depend on one root's size.
+    fn limits_of(&self, root: RootId, out: &mut String) {
+        for (number, &(of, less)) in self.limit_list.iter().enumerate() {
+            if of == root {
+                limit(
+                    Op::Family(LIMIT, number as u32),
+                    Op::Family(ROOT_SIZE, root.0),
+                    less,
+                    out,
+                );
+            }
+        }
+    }
+
+    /// The text of the register that an instruction writes.
+    fn name_of(&self, value: ValueId) -> Option<&'a str> {
+        let Definition::Instruction {
+            instruction,
+            reference,
+            ..
+        } = self.analysis.ssa.value(value)?.definition
+        else {
+            return None;
+        };
+        let reference = self.analysis.code.references[reference as usize];
+        let operands = &self.analysis.code.instructions[instruction as usize]
+            .instruction
+            .operands;
+        match &operands.get(usize::from(reference.operand))?.kind {
+            OperandKind::Name(name) => Some(name),
+            OperandKind::Vector(elements) | OperandKind::List(elements) => {
+                match elements.get(usize::from(reference.element))?.kind {
+                    OperandKind::Name(name) => Some(name),
+                    _ => None,
+                }
+            }
+            OperandKind::Pair(left, right) => {
+                Some(if reference.element == 0 { left } else { right })
+            }
+            _ => None,
+        }
+    }
+
+    /// Base and size of a root, as operands.
+    fn root_bounds(&self, root: RootId) -> (Op<'a>, Op<'a>) {
+        let base = Op::Family(ROOT_BASE, root.0);
+        match self.declared_size(root) {
+            Some(size) => (base, Op::Constant(size)),
+            None => (base, Op::Family(ROOT_SIZE, root.0)),
+        }
+    }
+
+    /// Base and size of what a definition takes its bounds from.
+    fn term_bounds(&self, term: Term) -> (Op<'a>, Op<'a>) {
+        let anything = (Op::Constant(0), Op::Constant(UNBOUNDED));
+        match (self.analysis.provenance.origin_of(term), term) {
+            (Origin::Pointer { root, .. }, _) if self.plan.needed.contains(&root) => {
+                self.root_bounds(root)
+            }
+            (Origin::Several { .. }, Term::Value(value)) => {
+                let register = self.analysis.ssa.value(value).map(|v| v.register);
+                match register.and_then(|register| self.shadows.get(&register)) {
+                    Some(&number) => (
+                        Op::Family(SHADOW_BASE, number),
+                        Op::Family(SHADOW_SIZE, number),
+                    ),
+                    None => anything,
+                }
+            }
+            (Origin::Null | Origin::Undefined, _) => (Op::Constant(0), Op::Constant(0)),
+            // Another space, or nothing that is followed.
+            _ => anything,
+        }
+    }
+
+    /// Sets the shadow of a register where the register is set.
+    fn shadow(&self, value: ValueId, guard: Option<Guard<'a>>, out: &mut String) {
+        let Some(register) = self.analysis.ssa.value(value).map(|v| v.register) else {
+            return;
+        };
+        let (Some(&number), Some(expr)) = (
+            self.shadows.get(&register),
+            self.analysis.provenance.expr(value),
+        ) else {
+            return;
+        };
+        let own = (
+            Op::Family(SHADOW_BASE, number),
+            Op::Family(SHADOW_SIZE, number),
+        );
+        let under = Under(guard);
+        let terms = carried(self.analysis, expr);
+        let bounds: Vec<_> = terms.iter().map(|&term| self.term_bounds(term)).collect();
+        match (expr, bounds.as_slice()) {
+            (_, [one]) if *one == own => {}
+            (_, [(base, size)]) => {
+                line!(out, "{under}mov.b64 {}, {base};", own.0);
+                line!(out, "{under}mov.b64 {}, {size};", own.1);
+            }
+            (Expr::Select(..), [first, second]) => {
+                let Some(predicate) = self.predicate_of(value) else {
+                    return;
+                };
+                line!(
+                    out,
+                    "{under}selp.b64 {}, {}, {}, {predicate};",
+                    own.0,
+                    first.0,
+                    second.0
+                );
+                line!(
+                    out,
+                    "{under}selp.b64 {}, {}, {}, {predicate};",
+                    own.1,
+                    first.1,
+                    second.1
+                );
+            }
+            (_, [first, second]) => {
+                // Of two candidates, the one that points into an allocation;
+                // if both do, no bounds are better than wrong ones.
+                let size = reg(first.1, SCRATCH, out);
+                line!(out, "setp.eq.s64 {OUTSIDE}, {size}, 0;");
+                let size = reg(second.1, SCRATCH, out);
+                line!(out, "setp.ne.and.s64 {OTHER}, {size}, 0, !{OUTSIDE};");
+                line!(
+                    out,
+                    "selp.b64 {SCRATCH}, {}, {}, {OUTSIDE};",
+                    second.0,
+                    first.0
+                );
+                line!(
+                    out,
+                    "selp.b64 {SCRATCH2}, {}, {}, {OUTSIDE};",
+                    second.1,
+                    first.1
+                );
+                line!(out, "{under}selp.b64 {}, 0, {SCRATCH}, {OTHER};", own.0);
+                line!(
+                    out,
+                    "{under}selp.b64 {}, {UNBOUNDED}, {SCRATCH2}, {OTHER};",
+                    own.1
+                );
+            }
+            _ => {}
+        }
+    }
+
+    /// The predicate operand of the `selp` that makes a value.
+    fn predicate_of(&self, value: ValueId) -> Option<&'a str> {
+        let Definition::Instruction { instruction, .. } =
+            self.analysis.ssa.value(value)?.definition
+        else {
+            return None;
+        };
+        match self.analysis.code.instructions[instruction as usize]
+            .instruction
+            .operands
+            .get(3)?
+            .kind
+        {
+            OperandKind::Name(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The check that a group's first member carries.
+    fn check(&self, number: u32, group: &Group, index: usize, operand: usize, out: &mut String) {
+        let instruction = self.analysis.code.instructions[index].instruction;
+        let guard = instruction.guard;
+        let redirected = Op::Family(REDIRECTED, number);
+        let Some(OperandKind::Address(address)) =
+            instruction.operands.get(operand).map(|o| &o.kind)
+        else {
+            return;
+        };
+        let Some(name) = address.base else { return };
+        let pointer = match group.base {
+            Base::Register(_) => Op::Program(name),
+            Base::Symbol(_) => {
+                line!(out, "mov.u64 {redirected}, {name};");
+                redirected
+            }
+        };
+        let low = group.low;
+        let (base, size) = match group.source {
+            Source::Root(root) => self.root_bounds(root),
+            Source::Shadow(register) => match self.shadows.get(&register) {
+                Some(&number) => (
+                    Op::Family(SHADOW_BASE, number),
+                    Op::Family(SHADOW_SIZE, number),
+                ),
+                None => (Op::Constant(0), Op::Constant(UNBOUNDED)),
+            },
+            Source::Declared(size) => (pointer, Op::Constant(size)),
+            Source::Weak => {
+                // A variable's own address tells its bounds; any other
+                // address only tells where it points itself.
+                let probe = match group.base {
+                    Base::Register(_) if low != 0 => {
+                        line!(out, "add.s64 {OFFSET}, {pointer}, {low};");
+                        OFFSET
+                    }
+                    _ => pointer,
+                };
+                lookup_in(probe, guard, out);
+                (WEAK_BASE, WEAK_SIZE)
+            }
+        };
+        line!(out, "sub.s64 {OFFSET}, {pointer}, {base};");
+        if low != 0 {
+            line!(out, "add.s64 {OFFSET}, {OFFSET}, {low};");
+        }
+        match group.extent {
+            Extent::Bytes(bytes) => {
+                let less = bytes - 1;
+                let limit = match (group.source, size) {
+                    (_, Op::Constant(size)) => Op::Constant(size.max(less) - less),
+                    (_, size) if less == 0 => size,
+                    (Source::Root(root), size) => match self.limits.get(&(root, less)) {
+                        Some(&number) => Op::Family(LIMIT, number),
+                        None => size,
+                    },
+                    (_, size) => {
+                        limit(SCRATCH, size, less, out);
+                        SCRATCH
+                    }
+                };
+                match guard {
+                    None => line!(out, "setp.ge.u64 {OUTSIDE}, {OFFSET}, {limit};"),
+                    Some(Guard {
+                        negated, register, ..
+                    }) => {
+                        let not = if negated { "!" } else { "" };
+                        line!(
+                            out,
+                            "setp.ge.and.u64 {OUTSIDE}, {OFFSET}, {limit}, {not}{register};"
+                        );
+                    }
+                }
+            }
+            Extent::Operand(operand) => {
+                let Some(OperandKind::Name(count)) =
+                    instruction.operands.get(operand).map(|o| &o.kind)
+                else {
+                    return;
+                };
+                // Outside if any byte is: offset > size, or more bytes than
+                // are left; no bytes are never outside.
+                let size = reg(size, SCRATCH2, out);
+                line!(out, "cvt.u64.u32 {SCRATCH}, {count};");
+                line!(out, "setp.gt.u64 {OUTSIDE}, {OFFSET}, {size};");
+                line!(out, "sub.s64 {OFFSET}, {size}, {OFFSET};");
+                line!(
+                    out,
+                    "setp.gt.or.u64 {OUTSIDE}, {SCRATCH}, {OFFSET}, {OUTSIDE};"
+                );
+                line!(out, "setp.ne.and.s64 {OUTSIDE}, {SCRATCH}, 0, {OUTSIDE};");
+                if let Some(Guard {
+                    negated, register, ..
+                }) = guard
+                {
+                    if negated {
+                        line!(out, "not.pred {OTHER}, {register};");
+                        line!(out, "and.pred {OUTSIDE}, {OUTSIDE}, {OTHER};");
+                    } else {
+                        line!(out, "and.pred {OUTSIDE}, {OUTSIDE}, {register};");
+                    }
+                }
+            }
+        }
+        if self.plan.records_bounds {
+            line!(out, "@{OUTSIDE} mov.b64 {RECORD_BASE}, {base};");
+            line!(out, "@{OUTSIDE} mov.b64 {RECORD_SIZE}, {size};");
+        }
+        line!(out, "@{OUTSIDE} mov.u32 {SITE}, {};", group.site.0);
+        line!(out, "@{OUTSIDE} mov.b64 {ADDRESS}, {pointer};");
+        line!(
+            out,
+            "selp.b64 {redirected}, {}, {pointer}, {OUTSIDE};",
+            sink(group)
+        );
+    }
+
+    /// Appends a record where a thread leaves, if it has one.
+    fn report(&mut self, guard: Option<Guard<'_>>, out: &mut String) {
+        let number = self.labels;
+        self.labels += 1;
+        match guard {
+            None => line!(out, "setp.eq.s32 {OUTSIDE}, {SITE}, 0;"),
+            Some(Guard {
+                negated, register, ..
+            }) => {
+                let not = if negated { "" } else { "!" };
+                line!(out, "setp.eq.or.s32 {OUTSIDE}, {SITE}, 0, {not}{register};");
+            }
+        }
+        line!(out, "@{OUTSIDE} bra $__rf_done{number};");
+        if self.plan.launch {
+            line!(out, "ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];");
+        } else {
+            line!(out, "mov.b64 {SCRATCH}, 0;");
+        }
+        let (base, size) = if self.plan.records_bounds {
+            (RECORD_BASE, RECORD_SIZE)
+        } else {
+            (Op::Constant(0), Op::Constant(0))
+        };
+        line!(out, "{{");
+        line!(out, ".param .b32 __ringfence_0;");
+        line!(
+            out,
+            ".param .b64 __ringfence_1, __ringfence_2, __ringfence_3, __ringfence_4;"
+        );
+        line!(out, "st.param.b32 [__ringfence_0], {SITE};");
+        line!(out, "st.param.b64 [__ringfence_1], {ADDRESS};");
+        line!(out, "st.param.b64 [__ringfence_2], {base};");
+        line!(out, "st.param.b64 [__ringfence_3], {size};");
+        line!(out, "st.param.b64 [__ringfence_4], {SCRATCH};");
+        line!(
+            out,
+            "call {APPEND}, (__ringfence_0, __ringfence_1, __ringfence_2, __ringfence_3, __ringfence_4);"
+        );
+        line!(out, "}}");
+        line!(out, "$__rf_done{number}:");
+    }
+
+    /// Declarations and what is computed once, at the top of the body.
+    fn head(&self, slots: &[ParameterSlot], out: &mut String) {
+        let roots = self.analysis.provenance.roots.len();
+        out.push_str("\n\t");
+        line!(out, ".reg .pred {OUTSIDE}, {OTHER};");
+        line!(out, ".reg .b32 {SITE};");
+        line!(
+            out,
+            ".reg .b64 {ADDRESS}, {RECORD_BASE}, {RECORD_SIZE}, {WEAK_BASE}, {WEAK_SIZE};"
+        );
+        line!(out, ".reg .b64 {OFFSET}, {SCRATCH}, {SCRATCH2};");
+        for (family, count) in [
+            (REDIRECTED, self.plan.groups.len()),
+            (ROOT_BASE, roots),
+            (ROOT_SIZE, roots),
+            (LIMIT, self.limit_list.len()),
+            (SHADOW_BASE, self.shadows.len()),
+            (SHADOW_SIZE, self.shadows.len()),
+        ] {
+            if count > 0 {
+                line!(out, ".reg .b64 %__rf_{family}<{count}>;");
+            }
+        }
+        line!(out, "mov.u32 {SITE}, 0;");
+        line!(out, "mov.b64 {ADDRESS}, 0;");
+        if self.plan.records_bounds {
+            line!(out, "mov.b64 {RECORD_BASE}, 0;");
+            line!(out, "mov.b64 {RECORD_SIZE}, 0;");
+        }
+        let mut needed: Vec<RootId> = self.plan.needed.iter().copied().collect();
+        needed.sort_unstable();
+        for root in needed {
+            let (base, size) = (Op::Family(ROOT_BASE, root.0), Op::Family(ROOT_SIZE, root.0));
+            match self.analysis.provenance.root(root) {
+                Some(Root::KernelParameter { offset }) if self.plan.launch => {
+                    let place = self
+                        .plan
+                        .roots
+                        .iter()
+                        .position(|&o| o == offset)
+                        .unwrap_or(0);
+                    let at = size_of::<LaunchHeader>() + place * size_of::<LaunchBounds>();
+                    let size_at = at + std::mem::offset_of!(LaunchBounds, size);
+                    line!(out, "ld.param.b64 {base}, [{LAUNCH_PARAMETER}+{at}];");
+                    line!(out, "ld.param.b64 {size}, [{LAUNCH_PARAMETER}+{size_at}];");
+                }
+                Some(Root::KernelParameter { offset }) => {
+                    let parameters = &self.analysis.code.function.parameters;
+                    let holds = |slot: &ParameterSlot| {
+                        slot.offset <= offset && offset - slot.offset < slot.size
+                    };
+                    let Some((parameter, slot)) =
+                        parameters.iter().zip(slots).find(|(_, slot)| holds(slot))
+                    else {
+                        continue;
+                    };
+                    line!(
+                        out,
+                        "ld.param.b64 {SCRATCH2}, [{}+{}];",
+                        parameter.name,
+                        offset - slot.offset
+                    );
+                    lookup(SCRATCH2, None, base, size, out);
+                }
+                Some(Root::Variable { symbol }) => {
+                    let symbol = &self.analysis.code.symbols[symbol.0 as usize];
+                    line!(out, "mov.u64 {base}, {};", symbol.name);
+                    if symbol.size.is_none() {
+                        lookup(base, None, base, size, out);
+                    }
+                }
+                _ => continue,
+            }
+            self.limits_of(root, out);
+        }
+    }
+}
+
+/// Where a group's accesses go when they are outside: an address that keeps
+/// the alignment of every member.
+fn sink(group: &Group) -> u64 {
+    let start = if group.writes { WRITE_SINK } else { READ_SINK };
+    let (alignment, at) = group.alignment;
+    let slack = group.low.wrapping_sub(at).rem_euclid(alignment as i64);
+    start
+        .wrapping_sub(group.low as u64)
+        .wrapping_add(slack as u64)
+}
+
+/// `limit = max(size, less) - less`
+fn limit(into: Op<'_>, size: Op<'_>, less: u64, out: &mut String) {
+    line!(out, "max.u64 {into}, {size}, {less};");
+    line!(out, "sub.s64 {into}, {into}, {less};");
+}
+
+/// The operand itself if it is a register, else `scratch`, set to it.
+fn reg<'a>(operand: Op<'a>, scratch: Op<'a>, out: &mut String) -> Op<'a> {
+    match operand {
+        Op::Constant(value) => {
+            line!(out, "mov.b64 {scratch}, {value};");
+            scratch
+        }
+        register => register,
+    }
+}
+
+/// Looks up `pointer` under `guard`; where it is false, the results keep
+/// their values. No lane takes another path for it.
+fn lookup(pointer: Op<'_>, guard: Option<Guard<'_>>, base: Op<'_>, size: Op<'_>, out: &mut String) {
+    lookup_in(pointer, guard, out);
+    let under = Under(guard);
+    line!(out, "{under}mov.b64 {base}, {WEAK_BASE};");
+    line!(out, "{under}mov.b64 {size}, {WEAK_SIZE};");
+}
+
+/// Looks up `pointer`, or null where `guard` is false, into the scratch pair.
+fn lookup_in(pointer: Op<'_>, guard: Option<Guard<'_>>, out: &mut String) {
+    let argument = match guard {
+        None => pointer,
+        Some(Guard {
+            negated: false,
+            register,
+            ..
+        }) => {
+            line!(out, "selp.b64 {SCRATCH}, {pointer}, 0, {register};");
+            SCRATCH
+        }
+        Some(Guard {
+            negated: true,
+            register,
+            ..
+        }) => {
+            line!(out, "selp.b64 {SCRATCH}, 0, {pointer}, {register};");
+            SCRATCH
+        }
+    };
+    line!(out, "{{");
+    line!(out, ".param .b64 __ringfence_0;");
+    line!(out, ".param .align 8 .b8 __ringfence_1[16];");
+    line!(out, "st.param.b64 [__ringfence_0], {argument};");
+    line!(out, "call (__ringfence_1), {LOOKUP}, (__ringfence_0);");
+    line!(out, "ld.param.b64 {WEAK_BASE}, [__ringfence_1];");
+    line!(out, "ld.param.b64 {WEAK_SIZE}, [__ringfence_1+8];");
+    line!(out, "}}");
+}

@@ -1,0 +1,313 @@
+//! This pass holds every global and generic access to the bounds of the
+//! allocation that its pointer was derived from.
+//!
+//! Checks live in the data flow (measurements.md; cuCatch branches): compare,
+//! select the address of a sink, keep the site; one record is written when
+//! the thread leaves. An access that fails its check reads zero or writes to
+//! nowhere; nothing traps, nothing returns early, and no lane takes another
+//! path than the program's.
+//!
+//! The pass must never report a legal access. Where provenance is not
+//! certain, the address itself is looked up (`Provenance::Unknown`).
+
+mod emit;
+mod plan;
+mod text;
+
+use crate::patch::Patch;
+use crate::sites::Sites;
+use crate::{EntryPlan, Error, Instrumented, parameters, support};
+use analysis::{Analysis, ModuleSymbols};
+use model::KernelCoverage;
+use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+use plan::Plan;
+use ptx::{Function, Item, Module};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Prefix of every register that a check uses.
+pub(crate) const REGISTER_PREFIX: &str = "%__rf_";
+/// Prefix of every label that a check uses.
+pub(crate) const LABEL_PREFIX: &str = "$__rf_";
+
+pub(crate) fn instrument(source: &str) -> Result<Instrumented, Error> {
+    let module = ptx::parse(source).map_err(Error::Syntax)?;
+    if module.address_size != 64 {
+        return Err(Error::AddressSize(module.address_size));
+    }
+    reserve_names(source)?;
+    let tag = tag_of(source);
+    let symbols = ModuleSymbols::of(&module);
+    let mut pass = Pass {
+        module: &module,
+        symbols: &symbols,
+        sites: Sites::of(&module),
+        out: String::with_capacity(source.len() * 3),
+        entries: Vec::new(),
+        functions: FxHashMap::default(),
+        helpers_needed: false,
+    };
+    let mut at = 0;
+    let mut helpers_at = None;
+    for item in &module.items {
+        let Item::Function(function) = item else {
+            continue;
+        };
+        if function.body.is_none() {
+            continue;
+        }
+        pass.out
+            .push_str(&source[at as usize..function.span.start as usize]);
+        helpers_at.get_or_insert(pass.out.len());
+        pass.function(function)?;
+        at = function.span.end;
+    }
+    pass.out.push_str(&source[at as usize..]);
+    let Pass {
+        sites,
+        mut out,
+        mut entries,
+        functions,
+        helpers_needed,
+        ..
+    } = pass;
+    if let (true, Some(at)) = (helpers_needed, helpers_at) {
+        // Before the first function, whose leading comments stay with it.
+        out.insert_str(at, &support::functions(&module, tag));
+    }
+    finish_entries(&mut entries, &functions, &module);
+    Ok(Instrumented {
+        text: out,
+        tag,
+        sites: sites.list,
+        entries,
+    })
+}
+
+/// What is known of a function once it is done.
+#[derive(Default)]
+struct Done {
+    coverage: KernelCoverage,
+    calls: Vec<String>,
+    calls_unknown: bool,
+}
+
+struct Pass<'x, 'a> {
+    module: &'x Module<'a>,
+    symbols: &'x ModuleSymbols<'a>,
+    sites: Sites<'a>,
+    out: String,
+    entries: Vec<EntryPlan>,
+    functions: FxHashMap<String, Done>,
+    helpers_needed: bool,
+}
+
+impl<'x, 'a> Pass<'x, 'a> {
+    fn function(&mut self, function: &'x Function<'a>) -> Result<(), Error> {
+        let source = self.module.source;
+        let text = function.span.text(source);
+        let Some(body) = &function.body else {
+            self.out.push_str(text);
+            return Ok(());
+        };
+        let Some(analysis) = Analysis::of(self.symbols, function) else {
+            self.out.push_str(text);
+            return Ok(());
+        };
+        let (slots, parameter_bytes) = parameters::layout(function);
+        let mut plan = Plan::of(&analysis, self.symbols, &mut self.sites)?;
+        let launch_offset = parameter_bytes.next_multiple_of(8);
+        let launch_size =
+            (size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * plan.roots.len()) as u32;
+        let limit = parameters::limit(
+            self.module.version,
+            parameters::architecture(&self.module.target),
+        );
+        let launch_parameter = (function.is_entry
+            && launch_offset.saturating_add(launch_size) <= limit)
+            .then_some(parameters::ParameterSlot {
+                offset: launch_offset,
+                size: launch_size,
+            });
+        plan.launch = launch_parameter.is_some();
+        let checked = !plan.is_empty();
+        let mut patch = Patch::default();
+        let mut head = String::new();
+        if function.is_entry {
+            self.out.push_str(text);
+            if checked {
+                self.out.push_str("\n// Checked copy.\n");
+                rename_copy(
+                    &mut patch,
+                    function,
+                    launch_parameter.map(|slot| slot.size),
+                    source,
+                );
+            }
+        }
+        if checked {
+            self.helpers_needed = true;
+            let mut body_patch = Patch::default();
+            emit::emit(&analysis, &plan, &slots, &mut head, &mut body_patch);
+            let inside = body.span.start + 1;
+            patch.render(
+                source,
+                (function.span.start, inside),
+                function.span.start,
+                "",
+                &mut self.out,
+            );
+            body_patch.render(
+                source,
+                (inside, function.span.end),
+                inside,
+                &head,
+                &mut self.out,
+            );
+        } else if !function.is_entry {
+            self.out.push_str(text);
+        }
+        if function.is_entry {
+            self.entries.push(EntryPlan {
+                name: function.name.to_owned(),
+                checked_name: checked.then(|| format!("{CHECKED_PREFIX}{}", function.name)),
+                parameters: slots,
+                parameter_bytes,
+                launch_parameter: launch_parameter.filter(|_| checked),
+                roots: if plan.launch && checked {
+                    plan.roots.clone()
+                } else {
+                    Vec::new()
+                },
+                coverage: KernelCoverage::default(),
+                uses_device_malloc: false,
+            });
+        }
+        let (calls, calls_unknown) = plan::callees(&analysis.code);
+        self.functions.insert(
+            function.name.to_owned(),
+            Done {
+                coverage: plan.coverage,
+                calls,
+                calls_unknown,
+            },
+        );
+        Ok(())
+    }
+}
+
+/// Gives the copy its name and its last parameter.
+fn rename_copy(patch: &mut Patch, function: &Function<'_>, launch_size: Option<u32>, source: &str) {
+    let name = function.name_span;
+    patch.edit(name.start, name.end, |out| {
+        out.push_str(CHECKED_PREFIX);
+        out.push_str(function.name);
+    });
+    let Some(size) = launch_size else { return };
+    let parameter = format!(".param .align 8 .b8 {LAUNCH_PARAMETER}[{size}]");
+    match function.parameter_list {
+        Some(list) => {
+            let comma = if function.parameters.is_empty() {
+                ""
+            } else {
+                ","
+            };
+            // Before the blanks that stand before `)`.
+            let inner = &source[list.start as usize..list.end as usize - 1];
+            let at = list.start + inner.trim_end().len() as u32;
+            // A comment at the end would swallow what follows it on its line.
+            patch.insert(at.max(list.start + 1), |out| {
+                let _ = std::fmt::Write::write_fmt(out, format_args!("{comma}\n\t{parameter}"));
+            });
+        }
+        None => patch.insert(name.end, |out| {
+            let _ = std::fmt::Write::write_fmt(out, format_args!("({parameter})"));
+        }),
+    }
+}
+
+/// The names that checks use must be free.
+fn reserve_names(source: &str) -> Result<(), Error> {
+    for reserved in ["__ringfence_", REGISTER_PREFIX, LABEL_PREFIX] {
+        if let Some(at) = source.find(reserved) {
+            let rest = &source[at..];
+            let end = rest
+                .find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$' | '%'))
+                .unwrap_or(rest.len());
+            return Err(Error::ReservedName {
+                name: rest[..end].to_owned(),
+                line: ptx::Position::of(source, at as u32).line,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// FNV-1a, 64 bits; zero, which means "no module", is avoided.
+fn tag_of(source: &str) -> u64 {
+    let hash = source
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+    hash.max(1)
+}
+
+/// Adds to each entry what its callees tell.
+fn finish_entries(
+    entries: &mut [EntryPlan],
+    functions: &FxHashMap<String, Done>,
+    module: &Module<'_>,
+) {
+    let allocates = |name: &str| name == "malloc";
+    let module_allocates = module
+        .items
+        .iter()
+        .any(|item| matches!(item, Item::Function(f) if allocates(f.name)));
+    for entry in entries {
+        let Some(own) = functions.get(&entry.name) else {
+            continue;
+        };
+        entry.coverage = own.coverage.clone();
+        let direct: FxHashSet<&str> = own.calls.iter().map(String::as_str).collect();
+        for callee in direct
+            .iter()
+            .filter(|name| **name != entry.name)
+            .filter_map(|name| functions.get(*name))
+        {
+            entry.coverage.exact_sites += callee.coverage.exact_sites;
+            entry.coverage.weak_sites += callee.coverage.weak_sites;
+            for (opcode, count) in &callee.coverage.unchecked_sites {
+                *entry
+                    .coverage
+                    .unchecked_sites
+                    .entry(opcode.clone())
+                    .or_default() += count;
+            }
+        }
+        if !module_allocates {
+            continue;
+        }
+        let mut seen: FxHashSet<&str> = FxHashSet::default();
+        let mut stack = vec![entry.name.as_str()];
+        let mut uses = false;
+        while let Some(name) = stack.pop() {
+            if allocates(name) {
+                uses = true;
+                break;
+            }
+            if !seen.insert(name) {
+                continue;
+            }
+            match functions.get(name) {
+                // An indirect call may reach any function of the module.
+                Some(done) if done.calls_unknown => {
+                    uses = true;
+                    break;
+                }
+                Some(done) => stack.extend(done.calls.iter().map(String::as_str)),
+                None => {}
+            }
+        }
+        entry.uses_device_malloc = uses;
+    }
+}

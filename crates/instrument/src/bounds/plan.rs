@@ -1,0 +1,617 @@
+//! Decides, for one function, which accesses are checked together, against
+//! what, and which roots and shadow registers that needs. Writes no text.
+
+use crate::Error;
+use crate::sites::{NewSite, Sites};
+use analysis::{
+    Analysis, Code, Definition, Expr, ModuleSymbols, Origin, Reference, Referent, Role, Root,
+    RootId, SymbolId, SymbolSpace, Term, ValueId, WideReg,
+};
+use model::{AccessKind, KernelCoverage, Provenance, SiteId, Space};
+use ptx::OperandKind;
+use ptx::table::{Access, Effect, Width};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Where a check's bounds come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Source {
+    /// Registers or constants of this root.
+    Root(RootId),
+    /// Shadow registers of this register.
+    Shadow(WideReg),
+    /// A variable that the instruction names, of this declared size.
+    Declared(u64),
+    /// Looked up from the address itself.
+    Weak,
+}
+
+/// The address that is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Base {
+    /// A register, with the value it has.
+    Register(ValueId),
+    /// A variable.
+    Symbol(SymbolId),
+}
+
+/// Bytes that a check covers, from the lowest offset on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Known.
+    Bytes(u64),
+    /// In this operand of the instruction, a 32-bit register.
+    Operand(usize),
+}
+
+/// Accesses that share one check.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub(super) base: Base,
+    pub(super) source: Source,
+    /// Lowest constant offset.
+    pub(super) low: i64,
+    /// Bytes from there.
+    pub(super) extent: Extent,
+    /// Writes and atomics go to another sink than reads.
+    pub(super) writes: bool,
+    /// Alignment of the widest member, and the offset it holds at.
+    pub(super) alignment: (u64, i64),
+    pub(super) site: SiteId,
+}
+
+/// One access of an instruction, in text order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Planned {
+    pub(super) instruction: u32,
+    pub(super) operand: usize,
+    pub(super) group: u32,
+    pub(super) leads: bool,
+}
+
+/// The plan for one function.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) groups: Vec<Group>,
+    pub(super) accesses: Vec<Planned>,
+    /// Parameter offsets whose bounds are needed, in the launch parameter's
+    /// order.
+    pub(super) roots: Vec<u32>,
+    /// All roots whose bounds are needed.
+    pub(super) needed: FxHashSet<RootId>,
+    /// Values that must set the shadow of their register.
+    pub(super) shadowed: FxHashSet<ValueId>,
+    /// Registers that have a shadow.
+    pub(super) shadow_registers: Vec<WideReg>,
+    /// Some record needs the bounds it was checked against.
+    pub(super) records_bounds: bool,
+    /// There is a launch parameter. Set by the caller.
+    pub(super) launch: bool,
+    pub(super) coverage: KernelCoverage,
+}
+
+/// Largest span of one group: well inside the sinks.
+const GROUP_SPAN: u64 = 16 << 10;
+
+impl Plan {
+    pub(super) fn of(
+        analysis: &Analysis<'_, '_>,
+        symbols: &ModuleSymbols<'_>,
+        sites: &mut Sites<'_>,
+    ) -> Result<Plan, Error> {
+        let mut planner = Planner {
+            analysis,
+            symbols,
+            plan: Plan::default(),
+            open: FxHashMap::default(),
+        };
+        planner.accesses(sites)?;
+        planner.roots();
+        Ok(planner.plan)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.accesses.is_empty()
+    }
+}
+
+/// What must agree for two accesses to share a check.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key<'a> {
+    base: Base,
+    writes: bool,
+    guard: Option<(&'a str, bool, u32)>,
+}
+
+struct Planner<'x, 'm, 'a> {
+    analysis: &'x Analysis<'m, 'a>,
+    symbols: &'x ModuleSymbols<'a>,
+    plan: Plan,
+    open: FxHashMap<Key<'a>, u32>,
+}
+
+impl<'a> Planner<'_, '_, 'a> {
+    fn accesses(&mut self, sites: &mut Sites<'_>) -> Result<(), Error> {
+        let code = &self.analysis.code;
+        for index in 0..code.instructions.len() {
+            let block = self.analysis.cfg.block_of[index];
+            if self.analysis.cfg.blocks[block.0 as usize].first as usize == index {
+                self.open.clear();
+            }
+            let instruction = code.instructions[index].instruction;
+            if let Some(info) = code.info(index) {
+                for access in &info.accesses {
+                    self.access(index, access, sites)?;
+                }
+            } else if code.is_unclassified(index)
+                && instruction
+                    .operands
+                    .iter()
+                    .any(|o| matches!(o.kind, OperandKind::Address(_)))
+            {
+                self.unchecked(index);
+            }
+            self.close(index);
+        }
+        Ok(())
+    }
+
+    /// Ends the groups that cannot go on after an instruction: a callee may
+    /// end the thread, and a guard may get a new value.
+    fn close(&mut self, index: usize) {
+        if self.open.is_empty() {
+            return;
+        }
+        let instruction = self.analysis.code.instructions[index].instruction;
+        if instruction.opcode.base() == "call" {
+            self.open.clear();
+            return;
+        }
+        let unknown = self.analysis.code.is_unclassified(index);
+        let mut close = |name: &str| {
+            self.open
+                .retain(|key, _| key.guard.is_none_or(|(guard, _, _)| guard != name));
+        };
+        for (place, operand) in instruction.operands.iter().enumerate() {
+            match &operand.kind {
+                OperandKind::Name(name) if place == 0 || unknown => close(name),
+                OperandKind::Pair(left, right) => {
+                    close(left);
+                    close(right);
+                }
+                OperandKind::Vector(elements) | OperandKind::List(elements)
+                    if place == 0 || unknown =>
+                {
+                    for element in elements {
+                        if let OperandKind::Name(name) = element.kind {
+                            close(name);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn unchecked(&mut self, index: usize) {
+        let opcode = self.analysis.code.instructions[index]
+            .instruction
+            .opcode
+            .text;
+        match self.plan.coverage.unchecked_sites.get_mut(opcode) {
+            Some(count) => *count += 1,
+            None => {
+                self.plan
+                    .coverage
+                    .unchecked_sites
+                    .insert(opcode.to_owned(), 1);
+            }
+        }
+    }
+
+    fn access(
+        &mut self,
+        index: usize,
+        access: &Access,
+        sites: &mut Sites<'_>,
+    ) -> Result<(), Error> {
+        let generic = match access.space {
+            ptx::table::Space::Global => false,
+            ptx::table::Space::Generic => true,
+            _ => return Ok(()),
+        };
+        let code = &self.analysis.code;
+        let inst = &code.instructions[index];
+        let instruction = inst.instruction;
+        let Some(OperandKind::Address(address)) =
+            instruction.operands.get(access.operand).map(|o| &o.kind)
+        else {
+            self.unchecked(index);
+            return Ok(());
+        };
+        let reference = code
+            .references_of(index)
+            .iter()
+            .find(|r| r.role == Role::Address && usize::from(r.operand) == access.operand);
+        let Some(reference) = reference else {
+            self.unchecked(index);
+            return Ok(());
+        };
+        let Some((base, source)) = self.source(reference, generic) else {
+            return Ok(());
+        };
+        if instruction.opcode.base() == "multimem" {
+            self.unchecked(index);
+            return Ok(());
+        }
+        let extent = match width_of(instruction, access) {
+            Some(extent) => extent,
+            None => {
+                self.unchecked(index);
+                return Ok(());
+            }
+        };
+        if extent == Extent::Bytes(0) {
+            return Ok(());
+        }
+        let kind = match access.effect {
+            Effect::Read => AccessKind::Read,
+            Effect::Write => AccessKind::Write,
+            Effect::Atomic => AccessKind::Atomic,
+        };
+        let provenance = self.provenance(source, base);
+        let (low, width) = (
+            address.offset,
+            if let Extent::Bytes(bytes) = extent {
+                bytes
+            } else {
+                1
+            },
+        );
+        if let Base::Symbol(symbol) = base {
+            // The address is a constant: nothing to do at run time if it
+            // lies within the declaration.
+            let within = match (
+                code.symbols[symbol.0 as usize].size,
+                u64::try_from(low),
+                extent,
+            ) {
+                (Some(size), Ok(low), Extent::Bytes(bytes)) => {
+                    low.checked_add(bytes).is_some_and(|end| end <= size)
+                }
+                _ => false,
+            };
+            if within {
+                self.plan.coverage.exact_sites += 1;
+                return Ok(());
+            }
+        }
+        if sites.list.len() >= u32::MAX as usize {
+            return Err(Error::TooManySites);
+        }
+        let id = sites.add(NewSite {
+            function: code.function.name,
+            kind,
+            space: if generic {
+                Space::Generic
+            } else {
+                Space::Global
+            },
+            width: u32::try_from(width).unwrap_or(u32::MAX),
+            offset: low,
+            provenance,
+            loc: inst.loc,
+            span: instruction.span,
+        });
+        match provenance {
+            Provenance::Unknown => self.plan.coverage.weak_sites += 1,
+            _ => self.plan.coverage.exact_sites += 1,
+        }
+        self.plan.records_bounds |= !matches!(provenance, Provenance::KernelParameter { .. });
+        let writes = access.effect != Effect::Read;
+        let alignment = (natural_alignment(width, access), low);
+        let key = Key {
+            base,
+            writes,
+            guard: instruction
+                .guard
+                .map(|guard| (guard.register, guard.negated, inst.scope)),
+        };
+        let groupable =
+            matches!(extent, Extent::Bytes(bytes) if bytes <= GROUP_SPAN) && source != Source::Weak;
+        if groupable
+            && let Some(&open) = self.open.get(&key)
+            && let Some(group) = self.plan.groups.get_mut(open as usize)
+            && let Some((new_low, new_bytes, new_alignment)) = merged(group, low, width, alignment)
+        {
+            group.low = new_low;
+            group.extent = Extent::Bytes(new_bytes);
+            group.alignment = new_alignment;
+            if let Some(site) = sites.list.last_mut() {
+                site.group = group.site;
+            }
+            self.plan.accesses.push(Planned {
+                instruction: index as u32,
+                operand: access.operand,
+                group: open,
+                leads: false,
+            });
+            return Ok(());
+        }
+        let number = self.plan.groups.len() as u32;
+        self.plan.groups.push(Group {
+            base,
+            source,
+            low,
+            extent,
+            writes,
+            alignment,
+            site: id,
+        });
+        self.plan.accesses.push(Planned {
+            instruction: index as u32,
+            operand: access.operand,
+            group: number,
+            leads: true,
+        });
+        if groupable {
+            self.open.insert(key, number);
+        }
+        Ok(())
+    }
+
+    /// What an address is checked against; `None` if it lies in a space that
+    /// this protection does not cover.
+    fn source(&self, reference: &Reference, generic: bool) -> Option<(Base, Source)> {
+        let provenance = &self.analysis.provenance;
+        match reference.referent {
+            Referent::Symbol(id, _) => {
+                let symbol = &self.analysis.code.symbols[id.0 as usize];
+                match symbol.space {
+                    SymbolSpace::Global => {}
+                    _ => return None,
+                }
+                Some((
+                    Base::Symbol(id),
+                    symbol.size.map_or(Source::Weak, Source::Declared),
+                ))
+            }
+            Referent::Wide(register) => {
+                let base = Base::Register(reference.value);
+                let source = match provenance.origin(reference.value) {
+                    Origin::Pointer { root, .. } => match provenance.root(root) {
+                        Some(Root::Variable { symbol }) if !self.is_module_variable(symbol) => {
+                            Source::Weak
+                        }
+                        Some(root_kind) if root_kind.is_global() => Source::Root(root),
+                        Some(Root::ParameterWindow) => return None,
+                        Some(_) if generic => return None,
+                        _ => Source::Weak,
+                    },
+                    Origin::Several { .. } => Source::Shadow(register),
+                    _ => Source::Weak,
+                };
+                Some((base, source))
+            }
+        }
+    }
+
+    /// Whether the symbol can be named at the top of the function.
+    fn is_module_variable(&self, id: SymbolId) -> bool {
+        let symbol = &self.analysis.code.symbols[id.0 as usize];
+        self.symbols.get(symbol.name) == Some(symbol)
+    }
+
+    fn provenance(&self, source: Source, base: Base) -> Provenance {
+        match source {
+            // The address of a variable that another file declares.
+            Source::Weak if matches!(base, Base::Symbol(_)) => Provenance::Lookup,
+            Source::Weak => Provenance::Unknown,
+            Source::Declared(_) => Provenance::Variable,
+            Source::Shadow(_) => Provenance::Several,
+            Source::Root(root) => match self.analysis.provenance.root(root) {
+                Some(Root::KernelParameter { offset }) => Provenance::KernelParameter { offset },
+                Some(Root::Variable { .. }) => Provenance::Variable,
+                _ => Provenance::Lookup,
+            },
+        }
+    }
+
+    /// Collects the roots and the shadow registers that the groups need.
+    fn roots(&mut self) {
+        let mut stack: Vec<ValueId> = Vec::new();
+        let sources: Vec<(Source, Base)> = self
+            .plan
+            .groups
+            .iter()
+            .map(|group| (group.source, group.base))
+            .collect();
+        for source in sources {
+            match source {
+                (Source::Root(root), _) => need(&mut self.plan, self.analysis, root),
+                (Source::Shadow(_), Base::Register(value)) => stack.push(value),
+                _ => {}
+            }
+        }
+        let ssa = &self.analysis.ssa;
+        let mut registers: FxHashSet<WideReg> = FxHashSet::default();
+        while let Some(id) = stack.pop() {
+            let Some(value) = ssa.value(id) else { continue };
+            if !self.plan.shadowed.insert(id) {
+                continue;
+            }
+            if registers.insert(value.register) {
+                self.plan.shadow_registers.push(value.register);
+            }
+            match value.definition {
+                Definition::Undefined => {}
+                Definition::Phi { .. } => stack.extend(ssa.phi_arguments(id)),
+                Definition::Instruction { old, .. } => {
+                    stack.extend(old);
+                    let Some(expr) = self.analysis.provenance.expr(id) else {
+                        continue;
+                    };
+                    for term in carried(self.analysis, expr) {
+                        match (self.analysis.provenance.origin_of(term), term) {
+                            (Origin::Pointer { root, .. }, _) => {
+                                need(&mut self.plan, self.analysis, root)
+                            }
+                            (Origin::Several { .. }, Term::Value(value)) => stack.push(value),
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Notes that a root's bounds are needed.
+fn need(plan: &mut Plan, analysis: &Analysis<'_, '_>, root: RootId) {
+    let Some(kind) = analysis.provenance.root(root) else {
+        return;
+    };
+    if kind.is_global()
+        && plan.needed.insert(root)
+        && let Root::KernelParameter { offset } = kind
+    {
+        plan.roots.push(offset);
+    }
+}
+
+/// The operands of a definition that its bounds come from: one, or two that
+/// the execution decides between.
+pub(super) fn carried(analysis: &Analysis<'_, '_>, expr: Expr) -> Vec<Term> {
+    let origin = |term| analysis.provenance.origin_of(term);
+    let is_pointer = |term| {
+        matches!(
+            origin(term),
+            Origin::Pointer { .. } | Origin::Several { .. }
+        )
+    };
+    match expr {
+        Expr::Copy(a) | Expr::Sure(a) => vec![a],
+        Expr::Select(a, b) | Expr::Choose(a, b) => vec![a, b],
+        Expr::Subtract(a, _) => vec![a],
+        Expr::Add(a, b) | Expr::Combine(a, b) | Expr::Mask(a, b) => {
+            match (is_pointer(a), is_pointer(b)) {
+                (true, true) if origin(a).is_sure() => vec![a],
+                (true, true) if origin(b).is_sure() => vec![b],
+                (true, true) => vec![a, b],
+                (true, false) => vec![a],
+                (false, _) => vec![b],
+            }
+        }
+    }
+}
+
+/// Bytes that an access covers; `None` if only a descriptor knows.
+fn width_of(instruction: &ptx::Instruction<'_>, access: &Access) -> Option<Extent> {
+    let integer = |operand: usize| match instruction.operands.get(operand)?.kind {
+        OperandKind::Integer(value) => u64::try_from(value).ok(),
+        _ => None,
+    };
+    match access.width {
+        Width::Bytes(bytes) => Some(Extent::Bytes(u64::from(bytes))),
+        Width::Operand(operand) => match integer(operand) {
+            Some(bytes) => Some(Extent::Bytes(bytes)),
+            None => match instruction.operands.get(operand)?.kind {
+                OperandKind::Name(_) => Some(Extent::Operand(operand)),
+                _ => None,
+            },
+        },
+        Width::CopySource { size, source } => {
+            Some(Extent::Bytes(integer(size)?.min(integer(source)?)))
+        }
+        Width::Matrix {
+            rows,
+            row_bits,
+            element_bits,
+            stride,
+        } => {
+            let row = u64::from(row_bits).div_ceil(8);
+            let step = match stride {
+                Some(operand) => integer(operand)?.checked_mul(u64::from(element_bits))? / 8,
+                None => row,
+            };
+            Some(Extent::Bytes(
+                step.checked_mul(u64::from(rows).saturating_sub(1))?
+                    .checked_add(row)?,
+            ))
+        }
+        Width::Descriptor => None,
+    }
+}
+
+/// The alignment that the hardware asks of an access.
+fn natural_alignment(width: u64, access: &Access) -> u64 {
+    if access.asynchronous || !matches!(access.width, Width::Bytes(_)) {
+        return 32;
+    }
+    if width.is_power_of_two() {
+        width.min(32)
+    } else {
+        16
+    }
+}
+
+/// The group with one more member: new lowest offset, bytes, alignment.
+/// `None` if the two cannot share a sink.
+fn merged(
+    group: &Group,
+    low: i64,
+    width: u64,
+    (alignment, at): (u64, i64),
+) -> Option<(i64, u64, (u64, i64))> {
+    let Extent::Bytes(bytes) = group.extent else {
+        return None;
+    };
+    let end = group
+        .low
+        .checked_add_unsigned(bytes)?
+        .max(low.checked_add_unsigned(width)?);
+    let new_low = group.low.min(low);
+    let span = u64::try_from(end.checked_sub(new_low)?).ok()?;
+    let (own, own_at) = group.alignment;
+    let smaller = own.min(alignment) as i64;
+    // One sink address must be aligned for both: their offsets must agree
+    // modulo the smaller alignment, as they do for any address that is
+    // aligned for both.
+    if span > GROUP_SPAN || at.wrapping_sub(own_at) % smaller != 0 {
+        return None;
+    }
+    Some((
+        new_low,
+        span,
+        if alignment > own {
+            (alignment, at)
+        } else {
+            (own, own_at)
+        },
+    ))
+}
+
+/// Names of the functions that are called; whether others may be.
+pub(super) fn callees(code: &Code<'_, '_>) -> (Vec<String>, bool) {
+    let mut names = Vec::new();
+    let mut unknown = false;
+    for inst in &code.instructions {
+        if inst.instruction.opcode.base() != "call" {
+            continue;
+        }
+        let name = inst
+            .instruction
+            .operands
+            .iter()
+            .find_map(|operand| match operand.kind {
+                OperandKind::Name(name) => Some(name),
+                _ => None,
+            });
+        match name {
+            Some(name) if !name.starts_with('%') => names.push(name.to_owned()),
+            _ => unknown = true,
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    (names, unknown)
+}

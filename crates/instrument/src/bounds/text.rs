@@ -1,0 +1,71 @@
+//! Names of the registers that checks use, and how operands are spelled.
+
+use std::fmt;
+
+/// An operand of check code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op<'a> {
+    /// A register of a numbered family: `%__rf_` + family + number.
+    Family(&'static str, u32),
+    /// A single register.
+    Single(&'static str),
+    /// One of the program's registers.
+    Program(&'a str),
+    /// A constant.
+    Constant(u64),
+}
+
+impl fmt::Display for Op<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Op::Family(family, number) => write!(f, "%__rf_{family}{number}"),
+            Op::Single(name) => write!(f, "%__rf_{name}"),
+            Op::Program(name) => f.write_str(name),
+            Op::Constant(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+/// The program's guard before a check's own instruction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Under<'a>(pub(super) Option<ptx::Guard<'a>>);
+
+impl fmt::Display for Under<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(guard) => write!(
+                f,
+                "@{}{} ",
+                if guard.negated { "!" } else { "" },
+                guard.register
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Redirected addresses, one a group.
+pub(super) const REDIRECTED: &str = "a";
+/// Base and size of roots.
+pub(super) const ROOT_BASE: &str = "b";
+pub(super) const ROOT_SIZE: &str = "s";
+/// Limits, one for each root and extent.
+pub(super) const LIMIT: &str = "m";
+/// Base and size that travel with a register.
+pub(super) const SHADOW_BASE: &str = "hb";
+pub(super) const SHADOW_SIZE: &str = "hs";
+
+/// Scratch.
+pub(super) const OFFSET: Op<'static> = Op::Single("o");
+pub(super) const SCRATCH: Op<'static> = Op::Single("t");
+pub(super) const SCRATCH2: Op<'static> = Op::Single("u");
+pub(super) const OUTSIDE: Op<'static> = Op::Single("q");
+pub(super) const OTHER: Op<'static> = Op::Single("r");
+/// Bounds looked up at an access.
+pub(super) const WEAK_BASE: Op<'static> = Op::Single("wb");
+pub(super) const WEAK_SIZE: Op<'static> = Op::Single("ws");
+/// What the record at the exit will say.
+pub(super) const SITE: Op<'static> = Op::Single("site");
+pub(super) const ADDRESS: Op<'static> = Op::Single("address");
+pub(super) const RECORD_BASE: Op<'static> = Op::Single("record_base");
+pub(super) const RECORD_SIZE: Op<'static> = Op::Single("record_size");

@@ -1,0 +1,175 @@
+//! The two device functions that checks call, as PTX: look up the extent of
+//! a pointer, append a record to the ring. Both are local to the file, so
+//! that any number of instrumented files can be linked together.
+//!
+//! All addresses come from `model::layout`; nothing here may hold a number
+//! of its own.
+
+use crate::parameters::architecture;
+use model::layout as l;
+use std::mem::offset_of;
+
+/// Name of the lookup function.
+pub(crate) const LOOKUP: &str = "__ringfence_lookup";
+/// Name of the append function.
+pub(crate) const APPEND: &str = "__ringfence_append";
+
+/// Both functions, for a module of this version and target.
+pub(crate) fn functions(module: &ptx::Module<'_>, tag: u64) -> String {
+    format!("{}{}", lookup(module), append(module, tag))
+}
+
+fn lookup(module: &ptx::Module<'_>) -> String {
+    let sm = architecture(&module.target);
+    let mut windows = vec!["shared", "local", "const"];
+    if module.version >= (7, 7) && sm >= 70 {
+        windows.push("param");
+    }
+    if module.version >= (7, 8) && sm >= 90 {
+        windows.push("shared::cluster");
+    }
+    let windows: String = windows
+        .iter()
+        .map(|space| {
+            format!("\tisspacep.{space} %__rf_q, %__rf_p;\n\t@%__rf_q bra $__rf_window;\n")
+        })
+        .collect();
+    format!(
+        "
+// Bounds of the allocation that a pointer points into: base and size.
+.func (.param .align 8 .b8 __ringfence_bounds[16]) {LOOKUP} (.param .b64 __ringfence_pointer)
+{{
+	.reg .pred %__rf_q;
+	.reg .b32 %__rf_w;
+	.reg .b64 %__rf_p, %__rf_a, %__rf_b, %__rf_s, %__rf_o;
+	ld.param.b64 %__rf_p, [__ringfence_pointer];
+	shr.u64 %__rf_a, %__rf_p, {region_shift};
+	setp.ge.u64 %__rf_q, %__rf_a, {region_count};
+	@%__rf_q bra $__rf_nothing;
+	shl.b64 %__rf_a, %__rf_a, 3;
+	add.s64 %__rf_a, %__rf_a, {region_table};
+	ld.global.b64 %__rf_a, [%__rf_a];
+	setp.eq.s64 %__rf_q, %__rf_a, 0;
+	@%__rf_q bra $__rf_nothing;
+	setp.lt.s64 %__rf_q, %__rf_a, 0;
+	@%__rf_q bra $__rf_extent;
+	shr.u64 %__rf_o, %__rf_p, {granule_shift};
+	and.b64 %__rf_o, %__rf_o, {leaf_mask};
+	shl.b64 %__rf_o, %__rf_o, 2;
+	add.s64 %__rf_a, %__rf_a, %__rf_o;
+	ld.global.b32 %__rf_w, [%__rf_a];
+	setp.eq.s32 %__rf_q, %__rf_w, 0;
+	@%__rf_q bra $__rf_nothing;
+	cvt.u64.u32 %__rf_a, %__rf_w;
+$__rf_extent:
+	and.b64 %__rf_a, %__rf_a, 4294967295;
+	shl.b64 %__rf_a, %__rf_a, {entry_shift};
+	add.s64 %__rf_a, %__rf_a, {extent_table};
+	ld.global.v2.b64 {{%__rf_b, %__rf_s}}, [%__rf_a];
+	sub.s64 %__rf_o, %__rf_p, %__rf_b;
+	setp.gt.u64 %__rf_q, %__rf_o, %__rf_s;
+	@%__rf_q bra $__rf_nothing;
+	st.param.b64 [__ringfence_bounds], %__rf_b;
+	st.param.b64 [__ringfence_bounds+8], %__rf_s;
+	ret;
+$__rf_nothing:
+{windows}	mov.b64 %__rf_a, {miss_size};
+	ld.global.b64 %__rf_s, [%__rf_a];
+	st.param.b64 [__ringfence_bounds], %__rf_p;
+	st.param.b64 [__ringfence_bounds+8], %__rf_s;
+	ret;
+$__rf_window:
+	mov.b64 %__rf_b, 0;
+	mov.b64 %__rf_s, {unbounded};
+	st.param.b64 [__ringfence_bounds], %__rf_b;
+	st.param.b64 [__ringfence_bounds+8], %__rf_s;
+	ret;
+}}
+",
+        region_shift = l::REGION_SHIFT,
+        region_count = l::REGION_COUNT,
+        region_table = l::REGION_TABLE,
+        granule_shift = l::GRANULE_SHIFT,
+        leaf_mask = l::LEAF_ENTRIES - 1,
+        entry_shift = size_of::<l::ExtentEntry>().trailing_zeros(),
+        extent_table = l::EXTENT_TABLE,
+        miss_size = l::MISS_SIZE,
+        unbounded = l::UNBOUNDED,
+    )
+}
+
+fn append(module: &ptx::Module<'_>, tag: u64) -> String {
+    // The record must be whole before its number can be seen.
+    let publish = if architecture(&module.target) >= 70 {
+        "st.release.sys.global.u64 [%__rf_s], %__rf_n;"
+    } else {
+        "membar.sys;\n\tst.volatile.global.u64 [%__rf_s], %__rf_n;"
+    };
+    format!(
+        "
+// One record of a violated check.
+.func {APPEND} (.param .b32 __ringfence_site, .param .b64 __ringfence_address, .param .b64 __ringfence_base, .param .b64 __ringfence_size, .param .b64 __ringfence_number)
+{{
+	.reg .pred %__rf_q;
+	.reg .b32 %__rf_w, %__rf_x, %__rf_y, %__rf_z;
+	.reg .b64 %__rf_n, %__rf_t, %__rf_s, %__rf_v;
+	mov.b64 %__rf_t, {head};
+	atom.global.add.u64 %__rf_n, [%__rf_t], 1;
+	mov.b64 %__rf_t, {tail};
+	ld.volatile.global.u64 %__rf_v, [%__rf_t];
+	sub.s64 %__rf_v, %__rf_n, %__rf_v;
+	setp.ge.u64 %__rf_q, %__rf_v, {capacity};
+	@%__rf_q bra $__rf_full;
+	and.b64 %__rf_s, %__rf_n, {slot_mask};
+	shl.b64 %__rf_s, %__rf_s, {record_shift};
+	add.s64 %__rf_s, %__rf_s, {records};
+	mov.b64 %__rf_v, {tag};
+	st.global.b64 [%__rf_s+{module}], %__rf_v;
+	ld.param.b64 %__rf_v, [__ringfence_address];
+	st.global.b64 [%__rf_s+{address}], %__rf_v;
+	ld.param.b64 %__rf_v, [__ringfence_base];
+	st.global.b64 [%__rf_s+{base}], %__rf_v;
+	ld.param.b64 %__rf_v, [__ringfence_size];
+	st.global.b64 [%__rf_s+{size}], %__rf_v;
+	ld.param.b64 %__rf_v, [__ringfence_number];
+	st.global.b64 [%__rf_s+{launch}], %__rf_v;
+	ld.param.b32 %__rf_w, [__ringfence_site];
+	st.global.b32 [%__rf_s+{site}], %__rf_w;
+	mov.u32 %__rf_x, %tid.x;
+	mov.u32 %__rf_y, %tid.y;
+	mov.u32 %__rf_z, %tid.z;
+	shl.b32 %__rf_y, %__rf_y, 10;
+	shl.b32 %__rf_z, %__rf_z, 20;
+	or.b32 %__rf_x, %__rf_x, %__rf_y;
+	or.b32 %__rf_x, %__rf_x, %__rf_z;
+	st.global.b32 [%__rf_s+{thread}], %__rf_x;
+	mov.u32 %__rf_x, %ctaid.x;
+	st.global.b32 [%__rf_s+{block_x}], %__rf_x;
+	mov.u32 %__rf_y, %ctaid.y;
+	mov.u32 %__rf_z, %ctaid.z;
+	shl.b32 %__rf_z, %__rf_z, 16;
+	or.b32 %__rf_y, %__rf_y, %__rf_z;
+	st.global.b32 [%__rf_s+{block_yz}], %__rf_y;
+	add.s64 %__rf_n, %__rf_n, 1;
+	{publish}
+$__rf_full:
+	ret;
+}}
+",
+        head = l::RING_HEAD,
+        tail = l::RING_TAIL,
+        capacity = l::RING_CAPACITY,
+        slot_mask = l::RING_CAPACITY - 1,
+        record_shift = size_of::<l::Record>().trailing_zeros(),
+        records = l::RING_RECORDS,
+        module = offset_of!(l::Record, module),
+        address = offset_of!(l::Record, address),
+        base = offset_of!(l::Record, base),
+        size = offset_of!(l::Record, size),
+        launch = offset_of!(l::Record, launch),
+        site = offset_of!(l::Record, site),
+        thread = offset_of!(l::Record, thread),
+        block_x = offset_of!(l::Record, block_x),
+        block_yz = offset_of!(l::Record, block_yz),
+    )
+}
