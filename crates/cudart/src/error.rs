@@ -2,7 +2,7 @@
 //! each thread.
 
 use crate::generated::errors::ERRORS;
-use crate::generated::types::cudaError_t;
+use crate::generated::types::{cudaError, cudaError_t};
 use driver::sys::CUresult;
 use std::cell::Cell;
 use std::ffi::CStr;
@@ -18,7 +18,7 @@ thread_local! {
 pub(crate) fn check(result: CUresult) -> Result<(), cudaError_t> {
     match result.0 {
         0 => Ok(()),
-        code if entry(code).is_some() => Err(cudaError_t(code)),
+        code if entry(code).is_some() => Err(cudaError(code)),
         _ => Err(cudaError_t::cudaErrorUnknown),
     }
 }
@@ -39,16 +39,19 @@ pub(crate) fn record(error: cudaError_t) -> cudaError_t {
 
 /// The thread's last error, which stays.
 pub(crate) fn peek() -> cudaError_t {
-    cudaError_t(LAST.get())
+    cudaError(LAST.get())
 }
 
 /// The thread's last error, which is success afterwards.
 pub(crate) fn take() -> cudaError_t {
-    cudaError_t(LAST.replace(0))
+    cudaError(LAST.replace(0))
 }
 
 fn entry(code: u32) -> Option<&'static (u32, &'static CStr, &'static CStr)> {
-    ERRORS.binary_search_by_key(&code, |entry| entry.0).ok().map(|index| &ERRORS[index])
+    ERRORS
+        .binary_search_by_key(&code, |entry| entry.0)
+        .ok()
+        .map(|index| &ERRORS[index])
 }
 
 /// `cudaErrorInvalidValue`.
@@ -75,21 +78,66 @@ mod tests {
     #[test]
     fn driver_numbers_are_runtime_numbers() {
         for (driver, runtime) in [
-            (CUresult::CUDA_ERROR_INVALID_VALUE, cudaError_t::cudaErrorInvalidValue),
-            (CUresult::CUDA_ERROR_OUT_OF_MEMORY, cudaError_t::cudaErrorMemoryAllocation),
-            (CUresult::CUDA_ERROR_NOT_INITIALIZED, cudaError_t::cudaErrorInitializationError),
-            (CUresult::CUDA_ERROR_DEINITIALIZED, cudaError_t::cudaErrorCudartUnloading),
-            (CUresult::CUDA_ERROR_NO_DEVICE, cudaError_t::cudaErrorNoDevice),
-            (CUresult::CUDA_ERROR_INVALID_CONTEXT, cudaError_t::cudaErrorDeviceUninitialized),
-            (CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU, cudaError_t::cudaErrorNoKernelImageForDevice),
-            (CUresult::CUDA_ERROR_INVALID_HANDLE, cudaError_t::cudaErrorInvalidResourceHandle),
-            (CUresult::CUDA_ERROR_NOT_FOUND, cudaError_t::cudaErrorSymbolNotFound),
-            (CUresult::CUDA_ERROR_NOT_READY, cudaError_t::cudaErrorNotReady),
-            (CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, cudaError_t::cudaErrorIllegalAddress),
-            (CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, cudaError_t::cudaErrorLaunchOutOfResources),
-            (CUresult::CUDA_ERROR_LAUNCH_FAILED, cudaError_t::cudaErrorLaunchFailure),
-            (CUresult::CUDA_ERROR_NOT_SUPPORTED, cudaError_t::cudaErrorNotSupported),
-            (CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, cudaError_t::cudaErrorStreamCaptureUnsupported),
+            (
+                CUresult::CUDA_ERROR_INVALID_VALUE,
+                cudaError_t::cudaErrorInvalidValue,
+            ),
+            (
+                CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+                cudaError_t::cudaErrorMemoryAllocation,
+            ),
+            (
+                CUresult::CUDA_ERROR_NOT_INITIALIZED,
+                cudaError_t::cudaErrorInitializationError,
+            ),
+            (
+                CUresult::CUDA_ERROR_DEINITIALIZED,
+                cudaError_t::cudaErrorCudartUnloading,
+            ),
+            (
+                CUresult::CUDA_ERROR_NO_DEVICE,
+                cudaError_t::cudaErrorNoDevice,
+            ),
+            (
+                CUresult::CUDA_ERROR_INVALID_CONTEXT,
+                cudaError_t::cudaErrorDeviceUninitialized,
+            ),
+            (
+                CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
+                cudaError_t::cudaErrorNoKernelImageForDevice,
+            ),
+            (
+                CUresult::CUDA_ERROR_INVALID_HANDLE,
+                cudaError_t::cudaErrorInvalidResourceHandle,
+            ),
+            (
+                CUresult::CUDA_ERROR_NOT_FOUND,
+                cudaError_t::cudaErrorSymbolNotFound,
+            ),
+            (
+                CUresult::CUDA_ERROR_NOT_READY,
+                cudaError_t::cudaErrorNotReady,
+            ),
+            (
+                CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+                cudaError_t::cudaErrorIllegalAddress,
+            ),
+            (
+                CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
+                cudaError_t::cudaErrorLaunchOutOfResources,
+            ),
+            (
+                CUresult::CUDA_ERROR_LAUNCH_FAILED,
+                cudaError_t::cudaErrorLaunchFailure,
+            ),
+            (
+                CUresult::CUDA_ERROR_NOT_SUPPORTED,
+                cudaError_t::cudaErrorNotSupported,
+            ),
+            (
+                CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                cudaError_t::cudaErrorStreamCaptureUnsupported,
+            ),
         ] {
             assert_eq!(check(driver), Err(runtime));
         }
@@ -99,15 +147,23 @@ mod tests {
 
     #[test]
     fn texts_are_those_of_the_library() {
-        assert_eq!(text(cudaError_t::cudaErrorInvalidValue), c"invalid argument");
-        assert_eq!(name(cudaError_t::cudaErrorMemoryAllocation), c"cudaErrorMemoryAllocation");
-        assert_eq!(text(cudaError_t(4242)), c"unrecognized error code");
+        assert_eq!(
+            text(cudaError_t::cudaErrorInvalidValue),
+            c"invalid argument"
+        );
+        assert_eq!(
+            name(cudaError_t::cudaErrorMemoryAllocation),
+            c"cudaErrorMemoryAllocation"
+        );
+        assert_eq!(text(cudaError(4242)), c"unrecognized error code");
     }
 
     #[test]
     fn the_last_error_is_the_threads_own() {
         record(cudaError_t::cudaErrorInvalidValue);
-        std::thread::spawn(|| assert_eq!(peek(), cudaError_t::cudaSuccess)).join().unwrap();
+        std::thread::spawn(|| assert_eq!(peek(), cudaError_t::cudaSuccess))
+            .join()
+            .unwrap();
         assert_eq!(peek(), cudaError_t::cudaErrorInvalidValue);
         assert_eq!(take(), cudaError_t::cudaErrorInvalidValue);
         assert_eq!(take(), cudaError_t::cudaSuccess);

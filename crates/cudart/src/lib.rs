@@ -13,6 +13,12 @@
 //! that all of the program's work passes Ringfence's hooks, and must never be
 //! used over a real NVIDIA driver, where the program keeps its own runtime.
 
+#![allow(
+    non_snake_case,
+    non_camel_case_types,
+    reason = "names of CUDA's headers"
+)]
+
 #[macro_use]
 mod macros;
 
@@ -22,9 +28,13 @@ mod error;
 pub mod forwarding;
 pub mod generated {
     //! What NVIDIA's headers and library declare; written by `cargo xtask generate`.
+    #[rustfmt::skip]
     pub mod errors;
+    #[rustfmt::skip]
     pub mod names;
+    #[rustfmt::skip]
     pub mod signatures;
+    #[rustfmt::skip]
     pub mod types;
 }
 pub mod redirect;

@@ -32,7 +32,8 @@ macro_rules! get {
     ($pointer:expr) => {{
         // SAFETY: null becomes None; otherwise the caller of a runtime
         // function promises that its in pointers can be read for the call.
-        unsafe { $pointer.as_ref() }.ok_or(crate::generated::types::cudaError_t::cudaErrorInvalidValue)
+        unsafe { $pointer.as_ref() }
+            .ok_or(crate::generated::types::cudaError_t::cudaErrorInvalidValue)
     }};
 }
 
@@ -57,7 +58,12 @@ macro_rules! runtime {
         ///
         /// # Safety
         /// As CUDA's documentation of the function demands of its arguments.
-        #[allow(non_snake_case, clippy::too_many_arguments, reason = "C names and signatures")]
+        #[allow(
+            non_snake_case,
+            clippy::too_many_arguments,
+            clippy::redundant_closure_call,
+            reason = "C names and signatures; `?` and `return` in the body end the body"
+        )]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> crate::generated::types::cudaError_t {
             crate::error::finish((|| -> Result<(), crate::generated::types::cudaError_t> { $body })())
         }

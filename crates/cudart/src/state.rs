@@ -155,7 +155,11 @@ pub(crate) fn reset_device() -> Result<(), cudaError_t> {
 
 /// In a `_ptsz` function stream 0 is the thread's own default stream.
 pub(crate) fn per_thread(stream: CUstream) -> CUstream {
-    if stream.0 == 0 { CUstream(u64::from(driver::sys::CU_STREAM_PER_THREAD)) } else { stream }
+    if stream.0 == 0 {
+        CUstream(u64::from(driver::sys::CU_STREAM_PER_THREAD))
+    } else {
+        stream
+    }
 }
 
 /// Asks without a context being needed: is the driver there at all? Used by

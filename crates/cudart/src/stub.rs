@@ -7,6 +7,9 @@ use crate::generated::types::cudaError_t;
 /// The function at position `INDEX` of [`NAMES`]. It may be called with any
 /// arguments of the C calling convention, since it looks at none.
 pub(crate) extern "C" fn stub<const INDEX: usize>() -> cudaError_t {
-    eprintln!("ringfence: {} is not available on the cpu device", NAMES[INDEX]);
+    eprintln!(
+        "ringfence: {} is not available on the cpu device",
+        NAMES[INDEX]
+    );
     record(cudaError_t::cudaErrorNotSupported)
 }

@@ -69,7 +69,11 @@ const TABLES: &[&[Entry]] = &[
 ];
 
 fn find(tables: &[&[Entry]], name: &str) -> Option<*const ()> {
-    tables.iter().flat_map(|table| table.iter()).find(|entry| entry.name == name).map(|entry| entry.address)
+    tables
+        .iter()
+        .flat_map(|table| table.iter())
+        .find(|entry| entry.name == name)
+        .map(|entry| entry.address)
 }
 
 /// The function of CUDA 13's runtime with this name, a failing one if it is
@@ -83,8 +87,12 @@ pub fn lookup_version(version: Version, name: &str) -> Option<*const ()> {
     if version.exports().binary_search(&name).is_err() {
         return None;
     }
-    implemented(version, name)
-        .or_else(|| NAMES.binary_search(&name).ok().map(|index| STUBS[index] as *const ()))
+    implemented(version, name).or_else(|| {
+        NAMES
+            .binary_search(&name)
+            .ok()
+            .map(|index| STUBS[index] as *const ())
+    })
 }
 
 /// The implementation, if there is one.

@@ -1,0 +1,213 @@
+//! The source of `libcudart.so.13` and `libcudart.so.12`: libraries with
+//! NVIDIA's names and symbol versions whose functions jump into
+//! libringfence.so, which must be loaded already.
+
+use crate::table::Version;
+use std::fmt::Write as _;
+
+/// Exit code when libringfence.so is not there: Ringfence itself failed.
+const FAILED: u32 = 96;
+
+/// What to build one forwarding library from:
+/// `cc -shared -fPIC -Wl,-soname,NAME -Wl,--version-script=SCRIPT SOURCE -o NAME`.
+#[derive(Clone, Debug)]
+pub struct Forwarding {
+    /// File name and SONAME, `libcudart.so.13`.
+    pub soname: String,
+    /// C source for x86-64.
+    pub source: String,
+    /// Linker version script.
+    pub version_script: String,
+}
+
+/// The forwarding library of one version.
+pub fn forwarding_source(version: Version) -> Forwarding {
+    let names = version.exports();
+    let number = version.number();
+    let soname = format!("libcudart.so.{number}");
+    let mut source = format!(
+        r#"/* Forwards the CUDA {number} runtime API to libringfence.so. Generated. */
+#include <stdio.h>
+#include <unistd.h>
+
+extern void *ringfence_cudart_lookup(const char *name, unsigned version) __attribute__((weak));
+
+__attribute__((visibility("hidden"))) void *ringfence_cudart_table[{count}];
+
+static const char *const names[{count}] = {{
+"#,
+        count = names.len()
+    );
+    for name in names {
+        let _ = writeln!(source, "    \"{name}\",");
+    }
+    let _ = write!(
+        source,
+        r#"}};
+
+__attribute__((constructor)) static void fill(void) {{
+    if (!ringfence_cudart_lookup) {{
+        fprintf(stderr, "ringfence: this {soname} only works inside `ringfence run --device cpu`, which loads "
+                        "libringfence.so; take its folder out of LD_LIBRARY_PATH\n");
+        _exit({FAILED});
+    }}
+    for (unsigned i = 0; i < {count}; i++) {{
+        ringfence_cudart_table[i] = ringfence_cudart_lookup(names[i], {number});
+        if (!ringfence_cudart_table[i]) {{
+            fprintf(stderr, "ringfence: libringfence.so and {soname} are of different builds: %s is missing\n", names[i]);
+            _exit({FAILED});
+        }}
+    }}
+}}
+
+__asm__(
+    ".text\n"
+"#,
+        count = names.len()
+    );
+    for (index, name) in names.iter().enumerate() {
+        let _ = writeln!(
+            source,
+            "    \".globl {name}\\n.type {name},@function\\n.p2align 4\\n{name}: endbr64\\n jmp *ringfence_cudart_table+{}(%rip)\\n.size {name},.-{name}\\n\"",
+            index * 8
+        );
+    }
+    source.push_str(");\n");
+    let mut version_script = format!("{soname} {{\nglobal:\n");
+    for name in names {
+        let _ = writeln!(version_script, "    {name};");
+    }
+    version_script.push_str("local:\n    *;\n};\n");
+    Forwarding {
+        soname,
+        source,
+        version_script,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+    use std::process::Command;
+
+    fn build(folder: &Path, version: Version) -> std::path::PathBuf {
+        let forwarding = forwarding_source(version);
+        let source = folder.join("forward.c");
+        let script = folder.join("forward.map");
+        let library = folder.join(&forwarding.soname);
+        std::fs::write(&source, forwarding.source).unwrap();
+        std::fs::write(&script, forwarding.version_script).unwrap();
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror"])
+            .arg(format!("-Wl,-soname,{}", forwarding.soname))
+            .arg(format!("-Wl,--version-script={}", script.display()))
+            .arg(&source)
+            .arg("-o")
+            .arg(&library)
+            .output()
+            .unwrap();
+        assert!(
+            built.status.success(),
+            "{}",
+            String::from_utf8_lossy(&built.stderr)
+        );
+        library
+    }
+
+    #[test]
+    fn exports_the_names_under_the_version() {
+        for version in [Version::Twelve, Version::Thirteen] {
+            let folder = tempfile::tempdir().unwrap();
+            let library = build(folder.path(), version);
+            let listed = Command::new("nm")
+                .args(["-D", "--defined-only"])
+                .arg(&library)
+                .output()
+                .unwrap();
+            let listed = String::from_utf8(listed.stdout).unwrap();
+            let exported: BTreeSet<_> = listed
+                .lines()
+                .filter_map(|line| line.split(" T ").nth(1))
+                .map(str::to_string)
+                .collect();
+            let expected: BTreeSet<_> = version
+                .exports()
+                .iter()
+                .map(|name| format!("{name}@@libcudart.so.{}", version.number()))
+                .collect();
+            assert_eq!(exported, expected);
+        }
+    }
+
+    #[test]
+    fn says_so_when_ringfence_is_not_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = build(folder.path(), Version::Thirteen);
+        let source = folder.path().join("main.c");
+        let program = folder.path().join("main");
+        std::fs::write(
+            &source,
+            "int cudaGetLastError(void);\nint main(void) { return cudaGetLastError(); }\n",
+        )
+        .unwrap();
+        let mut rpath = std::ffi::OsString::from("-Wl,-rpath,");
+        rpath.push(folder.path());
+        let built = Command::new("cc")
+            .arg(&source)
+            .arg(&library)
+            .arg(rpath)
+            .arg("-o")
+            .arg(&program)
+            .output()
+            .unwrap();
+        assert!(
+            built.status.success(),
+            "{}",
+            String::from_utf8_lossy(&built.stderr)
+        );
+        let run = Command::new(&program).output().unwrap();
+        assert_eq!(run.status.code(), Some(FAILED as i32));
+        let said = String::from_utf8(run.stderr).unwrap();
+        assert!(
+            said.starts_with("ringfence: this libcudart.so.13 only works inside `ringfence run"),
+            "{said}"
+        );
+    }
+
+    /// The same program with a library that answers `ringfence_cudart_lookup`.
+    #[test]
+    fn calls_arrive_with_their_arguments() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = build(folder.path(), Version::Thirteen);
+        let answer = folder.path().join("answer.c");
+        std::fs::write(
+            &answer,
+            "#include <string.h>\nstatic int set(int n) { return n + 1; }\nstatic int none(void) { return 801; }\n\
+             void *ringfence_cudart_lookup(const char *name, unsigned version) {\n\
+             return version == 13 && !strcmp(name, \"cudaSetDevice\") ? (void *)set : (void *)none; }\n\
+             int cudaSetDevice(int); int cudaGetLastError(void);\n\
+             int main(void) { return cudaSetDevice(41) == 42 && cudaGetLastError() == 801 ? 0 : 1; }\n",
+        )
+        .unwrap();
+        let program = folder.path().join("answer");
+        let mut rpath = std::ffi::OsString::from("-Wl,-rpath,");
+        rpath.push(folder.path());
+        let built = Command::new("cc")
+            .arg("-rdynamic")
+            .arg(&answer)
+            .arg(&library)
+            .arg(rpath)
+            .arg("-o")
+            .arg(&program)
+            .output();
+        let built = built.unwrap();
+        assert!(
+            built.status.success(),
+            "{}",
+            String::from_utf8_lossy(&built.stderr)
+        );
+        assert!(Command::new(&program).status().unwrap().success());
+    }
+}
