@@ -1,0 +1,319 @@
+//! Allocations: device, managed, pinned, registered, of pools, of modules.
+//!
+//! Freed memory leaves the table at once, so that the driver's own checks see
+//! it as gone, but its pages stay until all work that was in a stream at that
+//! moment is over: `kernel<<<>>>(p); cudaFree(p)` is legal, and a kernel that
+//! never ends must not block a free.
+
+use super::arena::Arena;
+use super::queue::Ticket;
+use super::{Device, Result, State, context};
+use crate::mapping::{GRANULE, MapError};
+use driver::sys::CUresult;
+use model::{AllocationKind, DeviceAddress, Extent};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Where an allocation's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// Part of a chunk.
+    Arena,
+    /// A mapping of its own.
+    Own,
+    /// The program's memory, made visible.
+    Registered,
+    /// Someone else's to unmap: a VMM reservation, a module, metadata.
+    Elsewhere,
+}
+
+/// Flags of `cuMemHostAlloc` and `cuMemHostRegister` as they were given.
+pub type HostFlags = u32;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Allocation {
+    pub base: u64,
+    /// Bytes asked for.
+    pub size: u64,
+    pub kind: AllocationKind,
+    pub context: u64,
+    pub flags: u32,
+    /// `CU_POINTER_ATTRIBUTE_BUFFER_ID`: never reused.
+    pub serial: u64,
+    pub backing: Backing,
+}
+
+/// What `cuPointerGetAttribute` answers from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PointerInfo {
+    /// The allocation.
+    pub extent: Extent,
+    /// How it was made.
+    pub kind: AllocationKind,
+    /// Its context's handle.
+    pub context: u64,
+    /// Unique in the process.
+    pub serial: u64,
+    /// Flags it was made with.
+    pub flags: u32,
+}
+
+impl PointerInfo {
+    /// Whether the host may use the address as well.
+    pub fn on_host(&self) -> bool {
+        matches!(self.kind, AllocationKind::Host | AllocationKind::HostRegistered | AllocationKind::Managed)
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Allocations {
+    by_base: BTreeMap<u64, Allocation>,
+    arena: Arena,
+    /// Freed, waiting for work that may still use it.
+    leaving: Vec<(Vec<Arc<Ticket>>, Allocation)>,
+    serial: u64,
+    /// Bytes of live device allocations.
+    used: u64,
+}
+
+impl Allocations {
+    /// The allocation that holds an address.
+    pub fn at(&self, address: u64) -> Option<&Allocation> {
+        let (_, allocation) = self.by_base.range(..=address).next_back()?;
+        (address - allocation.base < allocation.size).then_some(allocation)
+    }
+
+    /// Enters an allocation; its range must be free, which whoever mapped it
+    /// has seen to.
+    pub fn insert(&mut self, extent: (u64, u64), kind: AllocationKind, flags: u32, backing: Backing) -> u64 {
+        self.serial += 1;
+        let (base, size) = extent;
+        let context = context::current().unwrap_or(0);
+        if backing == Backing::Arena || backing == Backing::Own {
+            self.used += size;
+        }
+        self.by_base.insert(base, Allocation { base, size, kind, context, flags, serial: self.serial, backing });
+        base
+    }
+
+    /// Takes an allocation out by its base.
+    pub fn remove(&mut self, base: u64, fits: impl Fn(&Allocation) -> bool) -> Option<Allocation> {
+        if !fits(self.by_base.get(&base)?) {
+            return None;
+        }
+        let allocation = self.by_base.remove(&base)?;
+        if allocation.backing == Backing::Arena || allocation.backing == Backing::Own {
+            self.used -= allocation.size;
+        }
+        Some(allocation)
+    }
+}
+
+impl State {
+    /// Tickets of everything that is in a stream now.
+    pub(crate) fn in_flight(&self) -> Vec<Arc<Ticket>> {
+        let _order = self.order.lock();
+        let streams = self.streams.read();
+        streams.values().chain([&self.legacy]).filter_map(|stream| stream.newest()).collect()
+    }
+
+    /// Gives back what waited for work that is over now.
+    pub(crate) fn sweep(&self, allocations: &mut Allocations) {
+        let leaving = std::mem::take(&mut allocations.leaving);
+        for (tickets, allocation) in leaving {
+            if tickets.iter().all(|ticket| ticket.is_done()) {
+                self.give_back(allocations, &allocation);
+            } else {
+                allocations.leaving.push((tickets, allocation));
+            }
+        }
+    }
+
+    fn give_back(&self, allocations: &mut Allocations, allocation: &Allocation) {
+        let gone = match allocation.backing {
+            Backing::Arena => allocations.arena.give_back(allocation.base, allocation.size),
+            Backing::Own => Some(allocation.base),
+            Backing::Registered | Backing::Elsewhere => None,
+        };
+        if let Some(address) = gone
+            && let Err(error) = self.memory.unmap(address)
+        {
+            // The mapping is ours, so this is a defect of the table.
+            self.host.report(&format!("the CPU device could not unmap {address:#x}: {error}"));
+        }
+    }
+
+    /// Removes an allocation from the map once `tickets` are done.
+    pub(crate) fn let_go(&self, allocations: &mut Allocations, allocation: Allocation, tickets: Vec<Arc<Ticket>>) {
+        allocations.leaving.push((tickets, allocation));
+        self.sweep(allocations);
+    }
+}
+
+fn out_of_memory(error: MapError) -> CUresult {
+    match error {
+        MapError::Invalid { .. } => CUresult::CUDA_ERROR_INVALID_VALUE,
+        _ => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+    }
+}
+
+impl Device {
+    /// `cuMemAlloc`, `cuMemAllocManaged`, `cuMemHostAlloc`, by kind.
+    pub fn allocate(&self, size: u64, kind: AllocationKind, flags: u32) -> Result<DeviceAddress> {
+        self.enter()?;
+        if size == 0 {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let mut allocations = self.state.allocations.lock();
+        self.state.sweep(&mut allocations);
+        if size > self.total_memory().saturating_sub(allocations.used) {
+            return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        let memory = &self.state.memory;
+        let (base, backing) = if size <= Arena::LARGEST {
+            let base = match allocations.arena.take(size) {
+                Some(base) => base,
+                None => {
+                    allocations.arena.add_chunk(memory.map(GRANULE, GRANULE).map_err(out_of_memory)?);
+                    allocations.arena.take(size).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?
+                }
+            };
+            (base, Backing::Arena)
+        } else {
+            (memory.map(size.next_multiple_of(GRANULE), GRANULE).map_err(out_of_memory)?, Backing::Own)
+        };
+        Ok(DeviceAddress(allocations.insert((base, size), kind, flags, backing)))
+    }
+
+    /// `cuMemAllocPitch`: rows of `width` bytes, each at a multiple of the
+    /// pitch that is returned too.
+    pub fn allocate_pitch(&self, width: u64, height: u64, element: u32) -> Result<(DeviceAddress, u64)> {
+        if !matches!(element, 4 | 8 | 16) || width == 0 || height == 0 {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let pitch = width.checked_next_multiple_of(super::arena::ALIGNMENT).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let size = pitch.checked_mul(height).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        Ok((self.allocate(size, AllocationKind::Device, 0)?, pitch))
+    }
+
+    /// `cuMemAllocAsync`, `cuMemAllocFromPoolAsync`: usable at once, which is
+    /// before the stream gets there.
+    pub fn allocate_async(&self, size: u64, stream: u64) -> Result<DeviceAddress> {
+        self.enter()?;
+        self.state.stream(stream)?;
+        self.allocate(size, AllocationKind::Pool, 0)
+    }
+
+    /// `cuMemFree`. 0 does nothing.
+    pub fn free(&self, address: DeviceAddress) -> Result<()> {
+        self.enter()?;
+        if address.0 == 0 {
+            return Ok(());
+        }
+        let fits = |a: &Allocation| {
+            matches!(a.kind, AllocationKind::Device | AllocationKind::Managed | AllocationKind::Pool)
+        };
+        self.remove(address.0, fits)
+    }
+
+    /// `cuMemFreeHost`
+    pub fn free_host(&self, address: DeviceAddress) -> Result<()> {
+        self.enter()?;
+        self.remove(address.0, |a| a.kind == AllocationKind::Host)
+    }
+
+    fn remove(&self, base: u64, fits: impl Fn(&Allocation) -> bool) -> Result<()> {
+        let tickets = self.state.in_flight();
+        let mut allocations = self.state.allocations.lock();
+        let allocation = allocations.remove(base, fits).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        self.state.let_go(&mut allocations, allocation, tickets);
+        Ok(())
+    }
+
+    /// `cuMemFreeAsync`
+    pub fn free_async(&self, address: DeviceAddress, stream: u64) -> Result<()> {
+        self.enter()?;
+        let stream = self.state.stream(stream)?;
+        if address.0 == 0 {
+            return Ok(());
+        }
+        // While a capture runs, nothing of the stream is executed: the graph
+        // may use the memory at each of its launches, so it stays.
+        let captured = stream.capturing.lock().is_some();
+        let tickets: Vec<_> = stream.newest().into_iter().collect();
+        let mut allocations = self.state.allocations.lock();
+        let fits = |a: &Allocation| matches!(a.kind, AllocationKind::Pool | AllocationKind::Device);
+        let allocation = allocations.remove(address.0, fits).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        if captured {
+            allocations.insert((allocation.base, allocation.size), allocation.kind, allocation.flags, allocation.backing);
+        } else {
+            self.state.let_go(&mut allocations, allocation, tickets);
+        }
+        Ok(())
+    }
+
+    /// `cuMemHostRegister`: the program's memory, seen at its own address.
+    pub fn register_host(&self, address: u64, size: u64, flags: HostFlags) -> Result<()> {
+        self.enter()?;
+        if address == 0 || size == 0 {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let mut allocations = self.state.allocations.lock();
+        self.state.memory.register(address, size).map_err(|error| match error {
+            MapError::InUse { .. } => CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+            _ => CUresult::CUDA_ERROR_INVALID_VALUE,
+        })?;
+        allocations.insert((address, size), AllocationKind::HostRegistered, flags, Backing::Registered);
+        Ok(())
+    }
+
+    /// `cuMemHostUnregister`
+    pub fn unregister_host(&self, address: u64) -> Result<()> {
+        self.enter()?;
+        let mut allocations = self.state.allocations.lock();
+        let registered = |a: &Allocation| a.kind == AllocationKind::HostRegistered;
+        allocations.remove(address, registered).ok_or(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)?;
+        self.state.memory.unregister(address).map_err(|_| CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+    }
+
+    /// The allocation that holds an address; `None` for memory that the
+    /// device does not know.
+    pub fn pointer_info(&self, address: u64) -> Option<PointerInfo> {
+        let allocations = self.state.allocations.lock();
+        allocations.at(address).map(|a| PointerInfo {
+            extent: Extent { base: DeviceAddress(a.base), size: a.size },
+            kind: a.kind,
+            context: a.context,
+            serial: a.serial,
+            flags: a.flags,
+        })
+    }
+
+    /// `cuMemGetInfo`: free and total bytes.
+    pub fn memory_info(&self) -> Result<(u64, u64)> {
+        self.enter()?;
+        let total = self.total_memory();
+        Ok((total.saturating_sub(self.state.allocations.lock().used), total))
+    }
+
+    /// Everything that a context allocated goes with it.
+    pub(crate) fn free_context(&self, context: u64) {
+        let tickets = self.state.in_flight();
+        let mut allocations = self.state.allocations.lock();
+        let theirs: Vec<u64> = allocations
+            .by_base
+            .values()
+            .filter(|a| a.context == context && a.backing != Backing::Elsewhere)
+            .map(|a| a.base)
+            .collect();
+        for base in theirs {
+            if let Some(allocation) = allocations.remove(base, |_| true) {
+                if allocation.backing == Backing::Registered {
+                    // Already unregistered by the program's unmapping at worst.
+                    let _ = self.state.memory.unregister(base);
+                }
+                self.state.let_go(&mut allocations, allocation, tickets.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What streams execute.
+
+use super::State;
+use super::copy::{Copy, Fill};
+use super::event::Event;
+use super::launch::KernelCall;
+use driver::sys::CUresult;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A piece of work. Cheap to clone: graphs execute theirs many times.
+#[derive(Clone)]
+pub(crate) enum Work {
+    /// Only its place in the order matters.
+    Nothing,
+    Kernel(Arc<KernelCall>),
+    Copy(Copy),
+    /// Bytes taken from pageable memory when the call was made.
+    Upload { to: u64, bytes: Arc<[u8]> },
+    Fill(Fill),
+    /// A function of the program.
+    Host(Arc<dyn Fn() + Send + Sync>),
+    /// `cuEventRecord`: the stamp that belongs to that call.
+    Stamp(Arc<std::sync::OnceLock<Instant>>),
+    /// An event-record node of a graph.
+    Record(Arc<Event>),
+    /// `cuStreamWriteValue32`, `64`
+    WriteValue { to: u64, value: u64, wide: bool },
+    /// `cuStreamWaitValue32`, `64`
+    WaitValue { at: u64, value: u64, wide: bool, relation: WaitRelation },
+    /// The nodes of a graph, in an order that respects their edges.
+    Sequence(Arc<Vec<Work>>),
+}
+
+/// When `cuStreamWaitValue` goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitRelation {
+    /// `(int)(*addr − value) >= 0`
+    GreaterEqual,
+    /// `*addr == value`
+    Equal,
+    /// `(*addr & value) != 0`
+    And,
+    /// `~(*addr | value) != 0`
+    Nor,
+}
+
+impl WaitRelation {
+    fn holds(self, now: u64, value: u64, wide: bool) -> bool {
+        match self {
+            WaitRelation::GreaterEqual if wide => now.wrapping_sub(value) as i64 >= 0,
+            WaitRelation::GreaterEqual => (now as u32).wrapping_sub(value as u32) as i32 >= 0,
+            WaitRelation::Equal => now == value,
+            WaitRelation::And => now & value != 0,
+            WaitRelation::Nor => !(now | value) & if wide { u64::MAX } else { 0xffff_ffff } != 0,
+        }
+    }
+}
+
+impl Work {
+    /// Executes it on this thread. In a context that has failed, only stamps
+    /// and host functions still happen: waiting threads must go on.
+    pub fn run(&self, state: &Arc<State>) {
+        let failed = state.check().is_err();
+        match self {
+            Work::Nothing => {}
+            Work::Stamp(stamp) => {
+                // Set once: the stamp belongs to one record call.
+                let _ = stamp.set(Instant::now());
+            }
+            Work::Record(event) => event.completed_now(),
+            Work::Host(function) if !failed => function(),
+            _ if failed => {}
+            Work::Host(_) => {}
+            Work::Kernel(call) => call.run(state),
+            Work::Copy(copy) => {
+                if let Err(error) = copy.run(&state.memory, &*state.host) {
+                    state.fail(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, &format!("copy on the CPU device: {error}"));
+                }
+            }
+            Work::Upload { to, bytes } => {
+                if let Err(error) = state.memory.write(*to, bytes) {
+                    state.fail(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, &format!("copy on the CPU device: {error}"));
+                }
+            }
+            Work::Fill(fill) => {
+                if let Err(error) = fill.run(&state.memory) {
+                    state.fail(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, &format!("memset on the CPU device: {error}"));
+                }
+            }
+            Work::WriteValue { to, value, wide } => {
+                let stored = if *wide {
+                    state.memory.view().store::<u64>(*to, *value)
+                } else {
+                    state.memory.view().store::<u32>(*to, *value as u32)
+                };
+                if let Err(error) = stored {
+                    state.fail(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, &format!("stream write on the CPU device: {error}"));
+                }
+            }
+            Work::WaitValue { at, value, wide, relation } => wait_value(state, *at, *value, *wide, *relation),
+            Work::Sequence(nodes) => nodes.iter().for_each(|node| node.run(state)),
+        }
+    }
+}
+
+fn wait_value(state: &Arc<State>, at: u64, value: u64, wide: bool, relation: WaitRelation) {
+    let cancel = state.cancel();
+    let mut pause = Duration::from_micros(1);
+    while !cancel.load(std::sync::atomic::Ordering::Acquire) {
+        // A fresh view each time: it must not hold back changes to the map.
+        let now = if wide {
+            state.memory.view().load::<u64>(at)
+        } else {
+            state.memory.view().load::<u32>(at).map(u64::from)
+        };
+        match now {
+            Ok(now) if relation.holds(now, value, wide) => return,
+            Ok(_) => {}
+            Err(error) => {
+                state.fail(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, &format!("stream wait on the CPU device: {error}"));
+                return;
+            }
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(1));
+    }
+}
