@@ -20,6 +20,8 @@ pub enum UncheckedReason {
     Registers,
     /// Excluded by an option.
     Excluded,
+    /// Ringfence could not set itself up on the device.
+    Failed,
 }
 
 /// Launches of one kernel, by outcome.

@@ -212,6 +212,7 @@ mod tests {
             coverage: coverage.clone(),
             complete: true,
             errors: vec!["something".into()],
+            failed: false,
         };
         let mut totals = Totals {
             findings: 2,

@@ -5,6 +5,7 @@
 //! versioned ([`json`]); the text may change.
 
 mod demangle;
+mod file_name;
 pub mod json;
 mod rules;
 pub mod session;
@@ -12,6 +13,7 @@ mod summary;
 mod text;
 
 pub use demangle::demangle;
+pub use file_name::expand_file_name;
 pub use rules::{RuleHelp, rule_help, rules};
 pub use session::Event;
 pub use summary::{Totals, summary};

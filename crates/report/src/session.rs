@@ -49,6 +49,8 @@ pub enum Event {
     Error {
         /// What, where, what to do.
         message: String,
+        /// Whether nothing can be checked any more.
+        fatal: bool,
     },
 }
 
@@ -73,6 +75,8 @@ pub struct Process {
     pub complete: bool,
     /// What went wrong in Ringfence.
     pub errors: Vec<String>,
+    /// Whether one of the errors kept it from checking anything more.
+    pub failed: bool,
 }
 
 /// Puts the processes of one session file together. A line that does not
@@ -103,6 +107,7 @@ pub fn read_processes(text: &str) -> Vec<Process> {
                 coverage: Coverage::default(),
                 complete: false,
                 errors: Vec::new(),
+                failed: false,
             });
             first_finding.clear();
             continue;
@@ -126,7 +131,10 @@ pub fn read_processes(text: &str) -> Vec<Process> {
                 process.coverage = coverage;
                 process.complete |= complete;
             }
-            Event::Error { message } => process.errors.push(message),
+            Event::Error { message, fatal } => {
+                process.errors.push(message);
+                process.failed |= fatal;
+            }
         }
     }
     processes

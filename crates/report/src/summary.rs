@@ -137,6 +137,7 @@ fn describe(reason: UncheckedReason) -> &'static str {
         UncheckedReason::LaunchPath => "launched by a call that is not hooked",
         UncheckedReason::Registers => "block too large for the checked build",
         UncheckedReason::Excluded => "excluded",
+        UncheckedReason::Failed => "Ringfence failed",
     }
 }
 

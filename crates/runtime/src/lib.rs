@@ -1,1 +1,33 @@
-//! What Ringfence does at load, allocate, copy, launch, synchronize and exit.
+//! What Ringfence does when a program loads, allocates, launches, synchronizes
+//! and exits.
+//!
+//! The shim calls [`Runtime`] from its hooks, before or after it passes the
+//! program's call on. Handles are plain numbers, C memory is read by the shim:
+//! nothing here is unsafe. No lock is held while a driver function runs,
+//! because the driver may call back into the program; work that must not
+//! interleave goes through a [`turn::Turn`] instead.
+
+mod drain;
+mod findings;
+mod functions;
+mod launches;
+mod memory;
+mod metadata;
+mod output;
+mod plan;
+mod prepare;
+mod runtime;
+mod settings;
+mod stacks;
+mod turn;
+mod watcher;
+mod window;
+
+pub use instrument::{EntryPlan, ParameterSlot};
+pub use launches::{LaunchDecision, LaunchParameter};
+pub use plan::{ModulePart, ModulePlan, Prepared};
+pub use runtime::{Runtime, StartError};
+pub use settings::settings_from_environment;
+
+#[cfg(test)]
+mod tests;

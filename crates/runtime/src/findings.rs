@@ -1,0 +1,293 @@
+//! From a record that a kernel left to findings: which access of the group it
+//! was, which rule it breaks, and how it lies relative to allocations.
+
+use crate::launches::Launch;
+use crate::plan::PartPlan;
+use crate::stacks::{self, Stack};
+use heap::{Entry, Registry};
+use model::layout::Record;
+use model::{
+    AccessKind, AccessSite, Allocation, AllocationKind, DeviceAddress, Extent, Finding,
+    NearestAllocation, Provenance, Relation, Rule, SiteId, ThreadCoordinates,
+};
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Addresses below this are taken for null pointers with an offset: nothing
+/// is near them.
+const NULL_PAGE: u64 = 4096;
+
+/// What identifies a finding: module, site, rule.
+type Key = (u64, SiteId, Rule);
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    id: u64,
+    occurrences: u64,
+}
+
+/// The instrumented texts of the process and what was found in them.
+#[derive(Default)]
+pub(crate) struct Findings {
+    parts: RwLock<FxHashMap<u64, Arc<PartPlan>>>,
+    seen: Mutex<FxHashMap<Key, Seen>>,
+}
+
+/// One access that a record proves to be wrong.
+pub(crate) struct Violation<'a> {
+    pub site: &'a AccessSite,
+    pub rule: Rule,
+    /// First byte accessed.
+    pub address: DeviceAddress,
+    /// What it was held to; zeros if the pointer points into nothing.
+    pub bounds: Extent,
+    /// The pointer as it was before the kernel computed with it, if known.
+    pub pointer: Option<DeviceAddress>,
+}
+
+impl Findings {
+    pub fn add_part(&self, part: &Arc<PartPlan>) {
+        // The same text loaded twice has the same tag and the same sites.
+        self.parts
+            .write()
+            .entry(part.tag)
+            .or_insert_with(|| part.clone());
+    }
+
+    pub fn part(&self, tag: u64) -> Option<Arc<PartPlan>> {
+        self.parts.read().get(&tag).cloned()
+    }
+
+    /// Counts a violation. `Some(id)` if it is the first of its kind.
+    pub fn count(&self, tag: u64, violation: &Violation<'_>) -> Option<u64> {
+        let mut seen = self.seen.lock();
+        let next = seen.len() as u64 + 1;
+        let entry = seen
+            .entry((tag, violation.site.id, violation.rule))
+            .or_insert(Seen {
+                id: next,
+                occurrences: 0,
+            });
+        entry.occurrences += 1;
+        (entry.occurrences == 1).then_some(entry.id)
+    }
+
+    /// Number and occurrences of every finding.
+    pub fn occurrences(&self) -> Vec<(u64, u64)> {
+        let mut all: Vec<(u64, u64)> = self
+            .seen
+            .lock()
+            .values()
+            .map(|seen| (seen.id, seen.occurrences))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+/// The accesses of a record's group that lie outside its bounds. Empty if the
+/// record contradicts itself or names no site of the text.
+pub(crate) fn violations<'a>(
+    part: &'a PartPlan,
+    record: &Record,
+    launch: Option<&Launch>,
+) -> Vec<Violation<'a>> {
+    part.group(SiteId(record.site))
+        .filter_map(|site| violation(site, record, launch))
+        .collect()
+}
+
+fn violation<'a>(
+    site: &'a AccessSite,
+    record: &Record,
+    launch: Option<&Launch>,
+) -> Option<Violation<'a>> {
+    let carried = Extent {
+        base: DeviceAddress(record.base),
+        size: record.size,
+    };
+    let root = match site.provenance {
+        Provenance::KernelParameter { offset } => {
+            launch.and_then(|launch| launch.roots.iter().find(|root| root.offset == offset))
+        }
+        _ => None,
+    };
+    let bounds = root.map_or(carried, |root| root.bounds);
+    let address = DeviceAddress(record.address.wrapping_add_signed(site.offset));
+    let offset = address.0.wrapping_sub(bounds.base.0);
+    let inside = offset < bounds.size && bounds.size - offset >= u64::from(site.width);
+    // A launch that is forgotten leaves no bounds to hold the access to: the
+    // device found it wrong, and that stands.
+    if inside {
+        return None;
+    }
+    let known = root.is_some() || record.base != 0 || launch.is_some() || record.launch == 0;
+    let rule = match site.kind {
+        _ if bounds.size == 0 && known => Rule::InvalidPointer,
+        AccessKind::Read => Rule::GlobalOutOfBoundsRead,
+        AccessKind::Write => Rule::GlobalOutOfBoundsWrite,
+        AccessKind::Atomic => Rule::GlobalOutOfBoundsAtomic,
+    };
+    let pointer = match root {
+        Some(root) => Some(DeviceAddress(root.pointer)),
+        // A lookup that finds nothing answers the pointer itself as the base.
+        None => (bounds.size == 0 && bounds.base.0 != 0).then_some(bounds.base),
+    };
+    Some(Violation {
+        site,
+        rule,
+        address,
+        bounds,
+        pointer,
+    })
+}
+
+/// An allocation as a finding names it, its stacks not resolved yet.
+struct Near {
+    allocation: Allocation,
+    stack: Stack,
+    freed: Option<Stack>,
+}
+
+/// The allocations that a violation has to do with.
+pub(crate) struct Context {
+    intended: Option<Near>,
+    nearest: Option<Near>,
+}
+
+/// Looks the allocations of a violation up. Calls no driver.
+pub(crate) fn context(violation: &Violation<'_>, registry: &Registry<Stack>) -> Context {
+    let live = |entry: &Entry<Stack>| Near {
+        allocation: entry.allocation.clone(),
+        stack: entry.note.clone(),
+        freed: None,
+    };
+    let freed = |freed: &heap::Freed<Stack>| Near {
+        allocation: freed.entry.allocation.clone(),
+        stack: freed.entry.note.clone(),
+        freed: Some(freed.note.clone()),
+    };
+    let bounds = violation.bounds;
+    let intended = if bounds.size == 0 {
+        violation
+            .pointer
+            .and_then(|pointer| registry.freed(pointer))
+            .or_else(|| registry.freed(violation.address))
+            .map(freed)
+    } else {
+        let same = registry
+            .at(bounds.base)
+            .filter(|entry| entry.allocation.extent == bounds)
+            .map(live);
+        same.or_else(|| registry.freed_extent(bounds).map(freed))
+            .or_else(|| {
+                let kind = match violation.site.provenance {
+                    Provenance::Variable => AllocationKind::Variable,
+                    _ => AllocationKind::Foreign,
+                };
+                let allocation = Allocation {
+                    extent: bounds,
+                    kind,
+                    serial: 0,
+                    name: None,
+                };
+                Some(Near {
+                    allocation,
+                    stack: None,
+                    freed: None,
+                })
+            })
+    };
+    let other = |entry: &&Entry<Stack>| {
+        intended
+            .as_ref()
+            .is_none_or(|near| near.allocation.extent.base != entry.allocation.extent.base)
+    };
+    let hit = registry.holding(violation.address).filter(other);
+    let nearest = match (hit, &intended) {
+        (Some(entry), _) => Some(live(entry)),
+        (None, None) if violation.address.0 >= NULL_PAGE => {
+            nearest(registry, violation.address).map(live)
+        }
+        (None, _) => None,
+    };
+    Context { intended, nearest }
+}
+
+/// The closer one of the neighbours.
+fn nearest(registry: &Registry<Stack>, address: DeviceAddress) -> Option<&Entry<Stack>> {
+    let neighbours = registry.neighbours(address);
+    let distance = |entry: &&Entry<Stack>| match relation(entry.allocation.extent, address) {
+        Relation::Inside(_) => 0,
+        Relation::After(bytes) | Relation::Before(bytes) => bytes,
+    };
+    neighbours
+        .below
+        .into_iter()
+        .chain(neighbours.above)
+        .min_by_key(distance)
+}
+
+fn relation(extent: Extent, address: DeviceAddress) -> Relation {
+    if address < extent.base {
+        Relation::Before(extent.base.0 - address.0)
+    } else if extent.contains(address) {
+        Relation::Inside(address.0 - extent.base.0)
+    } else {
+        Relation::After(address.0 - extent.end().0)
+    }
+}
+
+/// Puts a finding together; resolves stacks, which is slow.
+pub(crate) fn finding(
+    violation: &Violation<'_>,
+    context: Context,
+    record: &Record,
+    launch: Option<&Launch>,
+    kernel: Option<String>,
+    callers: u32,
+) -> Finding {
+    let near = |near: Near| NearestAllocation {
+        relation: relation(near.allocation.extent, violation.address),
+        allocated_at: stacks::resolve(&near.stack, callers),
+        freed: near.freed.is_some(),
+        freed_at: near
+            .freed
+            .map(|stack| stacks::resolve(&stack, callers))
+            .unwrap_or_default(),
+        allocation: near.allocation,
+    };
+    let site = violation.site;
+    let thread = record.thread;
+    Finding {
+        rule: violation.rule,
+        kind: site.kind,
+        space: site.space,
+        width: site.width,
+        address: violation.address,
+        kernel: launch
+            .map(|launch| launch.function.name.clone())
+            .or(kernel)
+            .unwrap_or_default(),
+        function: site.function.clone(),
+        source: site.source.clone(),
+        ptx_line: site.ptx_line,
+        instruction: site.instruction.clone(),
+        thread: ThreadCoordinates {
+            block: [
+                record.block_x,
+                record.block_yz & 0xffff,
+                record.block_yz >> 16,
+            ],
+            thread: [thread & 0x3ff, (thread >> 10) & 0x3ff, thread >> 20],
+        },
+        launch: record.launch,
+        intended: context.intended.map(near),
+        nearest: context.nearest.map(near),
+        launched_at: launch
+            .map(|launch| stacks::resolve(&launch.stack, callers))
+            .unwrap_or_default(),
+        occurrences: 1,
+    }
+}

@@ -1,0 +1,247 @@
+//! The kernels that the program has handles of, and how their launches went.
+
+use crate::plan::ModulePlan;
+use instrument::EntryPlan;
+use model::{Coverage, KernelCoverage, UncheckedReason};
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const REASONS: [UncheckedReason; 7] = [
+    UncheckedReason::NoPtx,
+    UncheckedReason::NotInstrumentable,
+    UncheckedReason::Rejected,
+    UncheckedReason::LaunchPath,
+    UncheckedReason::Registers,
+    UncheckedReason::Excluded,
+    UncheckedReason::Failed,
+];
+
+/// A kernel of a loaded module.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub name: String,
+    pub module: u64,
+    /// Handle of the instrumented copy.
+    pub checked: Option<u64>,
+    pub entry: Option<Arc<EntryPlan>>,
+    pub plan: Option<Arc<ModulePlan>>,
+    /// Excluded by name.
+    pub excluded: bool,
+    /// Largest block that the instrumented copy can be launched with; 0 if
+    /// not known.
+    pub checked_threads: AtomicU32,
+    /// Host call stacks taken of its launches.
+    pub stacks: AtomicU32,
+    pub counts: Counts,
+}
+
+/// Launches by outcome.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    proved: AtomicU64,
+    checked: AtomicU64,
+    unchecked: [AtomicU64; REASONS.len()],
+}
+
+impl Counts {
+    pub fn proved(&self) {
+        self.proved.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn checked(&self) {
+        self.checked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn unchecked(&self, reason: UncheckedReason) {
+        if let Some(index) = REASONS.iter().position(|known| *known == reason) {
+            self.unchecked[index].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes one checked launch back: it went another way after all.
+    pub fn not_checked_after_all(&self) {
+        let _ = self
+            .checked
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                count.checked_sub(1)
+            });
+    }
+
+    fn add_to(&self, coverage: &mut KernelCoverage) {
+        coverage.proved += self.proved.load(Ordering::Relaxed);
+        coverage.checked += self.checked.load(Ordering::Relaxed);
+        for (reason, count) in REASONS.iter().zip(&self.unchecked) {
+            let count = count.load(Ordering::Relaxed);
+            if count > 0 {
+                *coverage.unchecked.entry(*reason).or_default() += count;
+            }
+        }
+    }
+
+    fn any(&self) -> bool {
+        let loaded = |count: &AtomicU64| count.load(Ordering::Relaxed) > 0;
+        loaded(&self.proved) || loaded(&self.checked) || self.unchecked.iter().any(loaded)
+    }
+}
+
+/// All kernels by handle.
+#[derive(Default)]
+pub(crate) struct Functions {
+    by_handle: RwLock<FxHashMap<u64, Arc<Function>>>,
+    /// Launches of kernels whose module was unloaded.
+    unloaded: Mutex<Coverage>,
+    /// Launches of handles that nobody told us about.
+    unknown: Counts,
+}
+
+/// Name under which launches of unknown handles are counted.
+const UNKNOWN: &str = "(unknown kernel)";
+
+impl Functions {
+    pub fn insert(&self, handle: u64, function: Function) {
+        let old = self.by_handle.write().insert(handle, Arc::new(function));
+        if let Some(old) = old {
+            self.retire(&old);
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, handle: u64) -> Option<Arc<Function>> {
+        self.by_handle.read().get(&handle).cloned()
+    }
+
+    /// Whether a handle is known with this name and copy.
+    pub fn knows(&self, handle: u64, module: u64, name: &str, checked: Option<u64>) -> bool {
+        self.by_handle.read().get(&handle).is_some_and(|function| {
+            function.module == module && function.name == name && function.checked == checked
+        })
+    }
+
+    pub fn count_unknown(&self, reason: UncheckedReason) {
+        self.unknown.unchecked(reason);
+    }
+
+    pub fn unload(&self, module: u64) {
+        let mut gone = Vec::new();
+        self.by_handle.write().retain(|_, function| {
+            let keep = function.module != module;
+            if !keep {
+                gone.push(function.clone());
+            }
+            keep
+        });
+        for function in gone {
+            self.retire(&function);
+        }
+    }
+
+    fn retire(&self, function: &Function) {
+        add(&mut self.unloaded.lock(), function);
+    }
+
+    /// The kernel whose code holds the part with this tag, if launches of one
+    /// alone were checked: records of device functions do not say which kernel
+    /// called them.
+    pub fn only_user_of(&self, tag: u64) -> Option<String> {
+        let functions = self.by_handle.read();
+        let holds = |plan: &Arc<ModulePlan>| plan.parts.iter().any(|part| part.tag == tag);
+        let mut users = functions
+            .values()
+            .filter(|function| function.counts.checked.load(Ordering::Relaxed) > 0)
+            .filter(|function| function.plan.as_ref().is_some_and(holds));
+        let user = users.next()?;
+        users.next().is_none().then(|| user.name.clone())
+    }
+
+    /// Every kernel that was launched so far.
+    pub fn coverage(&self) -> Coverage {
+        let mut coverage = self.unloaded.lock().clone();
+        // Copied out first: a launch must not wait for the sums.
+        let functions: Vec<Arc<Function>> = self.by_handle.read().values().cloned().collect();
+        for function in functions {
+            add(&mut coverage, &function);
+        }
+        if self.unknown.any() {
+            self.unknown
+                .add_to(coverage.kernels.entry(UNKNOWN.into()).or_default());
+        }
+        coverage
+    }
+}
+
+fn add(coverage: &mut Coverage, function: &Function) {
+    if !function.counts.any() {
+        return;
+    }
+    let kernel = coverage.kernels.entry(function.name.clone()).or_default();
+    function.counts.add_to(kernel);
+    if let Some(entry) = &function.entry {
+        kernel.exact_sites = entry.coverage.exact_sites;
+        kernel.weak_sites = entry.coverage.weak_sites;
+        kernel
+            .unchecked_sites
+            .clone_from(&entry.coverage.unchecked_sites);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(name: &str, module: u64) -> Function {
+        Function {
+            name: name.into(),
+            module,
+            checked: Some(1),
+            entry: None,
+            plan: None,
+            excluded: false,
+            checked_threads: AtomicU32::new(0),
+            stacks: AtomicU32::new(0),
+            counts: Counts::default(),
+        }
+    }
+
+    #[test]
+    fn counts_survive_unloading_and_reuse_of_handles() {
+        let functions = Functions::default();
+        functions.insert(10, function("a", 1));
+        functions.get(10).unwrap().counts.checked();
+        functions.insert(10, function("a", 2));
+        functions.get(10).unwrap().counts.checked();
+        functions
+            .get(10)
+            .unwrap()
+            .counts
+            .unchecked(UncheckedReason::Registers);
+        functions.insert(11, function("never-launched", 2));
+        functions.unload(2);
+        assert!(functions.get(10).is_none());
+        functions.count_unknown(UncheckedReason::LaunchPath);
+        let coverage = functions.coverage();
+        assert_eq!(coverage.kernels["a"].checked, 2);
+        assert_eq!(
+            coverage.kernels["a"].unchecked[&UncheckedReason::Registers],
+            1
+        );
+        assert_eq!(
+            coverage.kernels[UNKNOWN].unchecked[&UncheckedReason::LaunchPath],
+            1
+        );
+        assert!(!coverage.kernels.contains_key("never-launched"));
+    }
+
+    #[test]
+    fn every_reason_has_a_counter() {
+        let counts = Counts::default();
+        for reason in REASONS {
+            counts.unchecked(reason);
+        }
+        let mut coverage = KernelCoverage::default();
+        counts.add_to(&mut coverage);
+        assert_eq!(coverage.unchecked.len(), REASONS.len());
+        assert!(coverage.unchecked.values().all(|count| *count == 1));
+    }
+}

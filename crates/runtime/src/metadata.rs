@@ -1,0 +1,148 @@
+//! The metadata of `model::layout` on the device: mapped at the first launch
+//! that is checked, its lookup tables brought up to date before launches that
+//! use them.
+
+use crate::memory::{Change, Memory};
+use crate::turn::Turn;
+use driver::{Driver, DriverError, HostMapping};
+use heap::{TableUpdate, Tables};
+use model::DeviceAddress;
+use model::layout::{
+    CONTROL_BASE, CONTROL_SIZE, MISS_SIZE, REGION_COUNT, REGION_TABLE, RING_BASE, RING_SIZE,
+    UNBOUNDED,
+};
+use parking_lot::Mutex;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// See the module's header.
+#[derive(Default)]
+pub(crate) struct Metadata {
+    turn: Turn,
+    attached: OnceLock<Result<HostMapping, String>>,
+    /// Touched only by the thread whose turn it is; the lock is never held
+    /// across a driver call.
+    tables: Mutex<Tables>,
+    miss_unbounded: AtomicBool,
+    miss_written: AtomicBool,
+}
+
+impl Metadata {
+    /// Maps everything at its fixed address, once.
+    ///
+    /// # Errors
+    ///
+    /// What could not be mapped, and what to do; the same at each call.
+    pub fn attach(&self, driver: &dyn Driver) -> Result<HostMapping, String> {
+        if let Some(done) = self.attached.get() {
+            return done.clone();
+        }
+        let Some(_turn) = self.turn.take() else {
+            return Err("the driver called back while Ringfence was setting itself up".into());
+        };
+        if let Some(done) = self.attached.get() {
+            return done.clone();
+        }
+        let result = map(driver).map_err(|error| {
+            format!(
+                "cannot map Ringfence's metadata at its fixed addresses: {error}. Nothing can be checked in this \
+                 process; run it with --no-check to see whether it works without checks"
+            )
+        });
+        self.attached.get_or_init(|| result).clone()
+    }
+
+    /// The record ring, once attached.
+    pub fn ring(&self) -> Option<HostMapping> {
+        self.attached
+            .get()
+            .and_then(|result| result.as_ref().ok().copied())
+    }
+
+    /// From now on a lookup that finds nothing allows everything: device-side
+    /// malloc hands out memory that the host cannot see.
+    pub fn allow_misses(&self) {
+        self.miss_unbounded.store(true, Ordering::Release);
+    }
+
+    /// Whether misses are allowed.
+    pub fn misses_allowed(&self) -> bool {
+        self.miss_unbounded.load(Ordering::Acquire)
+    }
+
+    /// Writes what a failed lookup answers, if that changed. Needed before
+    /// every checked launch; costs two loads.
+    pub fn publish_miss_size(&self, driver: &dyn Driver) -> Result<(), DriverError> {
+        if !self.misses_allowed() || self.miss_written.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        driver.write(DeviceAddress(MISS_SIZE), &UNBOUNDED.to_le_bytes())?;
+        self.miss_written.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Brings the lookup tables up to date with the registry.
+    ///
+    /// # Errors
+    ///
+    /// What failed. Lookups of some allocations would then miss, so misses
+    /// are allowed from then on rather than raising false alarms.
+    pub fn flush(&self, driver: &dyn Driver, memory: &Memory) -> Result<(), String> {
+        if !memory.changed() {
+            return Ok(());
+        }
+        // A nested call finds the outer one doing the work.
+        let Some(_turn) = self.turn.take() else {
+            return Ok(());
+        };
+        let changes = memory.take_changes();
+        let mut updates = Vec::new();
+        let mut problem = None;
+        {
+            let mut tables = self.tables.lock();
+            for change in changes {
+                let done = match change {
+                    Change::Insert { extent, serial } => {
+                        tables.insert(extent, serial, &mut updates)
+                    }
+                    Change::Remove { base } => tables.remove(base, &mut updates),
+                };
+                problem = problem.or(done.err().map(|error| error.to_string()));
+            }
+        }
+        for update in &updates {
+            if let Err(error) = apply(driver, update) {
+                problem = problem.or(Some(error.to_string()));
+                break;
+            }
+        }
+        match problem {
+            None => Ok(()),
+            Some(problem) => {
+                self.allow_misses();
+                Err(format!(
+                    "the device's lookup tables could not be brought up to date: {problem}. Pointers that kernels load \
+                     from memory are from now on checked only where their allocation is known"
+                ))
+            }
+        }
+    }
+}
+
+fn map(driver: &dyn Driver) -> Result<HostMapping, DriverError> {
+    driver.map_fixed(DeviceAddress(CONTROL_BASE), CONTROL_SIZE)?;
+    driver.map_fixed(DeviceAddress(REGION_TABLE), REGION_COUNT * 8)?;
+    driver.map_host_fixed(DeviceAddress(RING_BASE), RING_SIZE)
+}
+
+fn apply(driver: &dyn Driver, update: &TableUpdate) -> Result<(), DriverError> {
+    match update {
+        TableUpdate::Write { address, bytes } => driver.write(DeviceAddress(*address), bytes),
+        TableUpdate::Fill {
+            address,
+            value,
+            count,
+        } => driver.fill(DeviceAddress(*address), *value, *count),
+        TableUpdate::Map { address, size } => driver.map_fixed(DeviceAddress(*address), *size),
+    }
+}

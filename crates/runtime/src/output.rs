@@ -1,0 +1,141 @@
+//! Where findings, errors and coverage go: text for people, session events for
+//! the command. A forked child shares neither file with its parent: it is
+//! silent until it executes another program.
+
+use model::{Coverage, Finding, Settings};
+use parking_lot::Mutex;
+use report::Event;
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// See the module's header.
+pub(crate) struct Output {
+    pid: u32,
+    text: Mutex<Text>,
+    session: Option<Mutex<File>>,
+    print_limit: u64,
+    printed: AtomicU64,
+    said: Mutex<BTreeSet<String>>,
+}
+
+enum Text {
+    Stderr,
+    File(File),
+}
+
+impl Text {
+    /// What cannot be written to the terminal is lost, as the program's own
+    /// output would be.
+    fn write(&mut self, text: &str) {
+        let _ = match self {
+            Text::Stderr => std::io::stderr().write_all(text.as_bytes()),
+            Text::File(file) => file.write_all(text.as_bytes()),
+        };
+    }
+}
+
+impl Output {
+    /// Opens the log and session files.
+    ///
+    /// # Errors
+    ///
+    /// Which file could not be opened and why.
+    pub fn open(settings: &Settings) -> Result<Output, String> {
+        let pid = std::process::id();
+        let append = |path: &std::path::Path| {
+            let opened = OpenOptions::new().create(true).append(true).open(path);
+            opened.map_err(|error| format!("cannot write to {}: {error}", path.display()))
+        };
+        let text = match &settings.log_file {
+            None => Text::Stderr,
+            Some(pattern) => {
+                let name = report::expand_file_name(pattern, pid, |key| std::env::var(key).ok())?;
+                Text::File(append(name.as_ref())?)
+            }
+        };
+        let session = match &settings.session {
+            None => None,
+            Some(directory) => Some(Mutex::new(append(&directory.join(format!("{pid}.jsonl")))?)),
+        };
+        Ok(Output {
+            pid,
+            text: Mutex::new(text),
+            session,
+            print_limit: u64::from(settings.print_limit),
+            printed: AtomicU64::new(0),
+            said: Mutex::new(BTreeSet::new()),
+        })
+    }
+
+    /// Whether this process is the one that was started.
+    pub fn is_ours(&self) -> bool {
+        std::process::id() == self.pid
+    }
+
+    /// Whether a command collects the results and ends with the summary.
+    pub fn has_session(&self) -> bool {
+        self.session.is_some()
+    }
+
+    pub fn finding(&self, id: u64, finding: &Finding) {
+        self.event(&Event::Finding {
+            id,
+            finding: Box::new(finding.clone()),
+        });
+        let before = self.printed.fetch_add(1, Ordering::Relaxed);
+        if before < self.print_limit {
+            self.line(&report::finding(finding));
+        } else if before == self.print_limit {
+            self.line(&format!(
+                "========= print limit of {} reached: further findings are counted, not shown\n",
+                self.print_limit
+            ));
+        }
+    }
+
+    pub fn coverage(&self, coverage: &Coverage, complete: bool) {
+        self.event(&Event::Coverage {
+            coverage: coverage.clone(),
+            complete,
+        });
+    }
+
+    /// Says what went wrong, each message once.
+    pub fn error(&self, message: &str, fatal: bool) {
+        if !self.said.lock().insert(message.to_string()) {
+            return;
+        }
+        self.event(&Event::Error {
+            message: message.to_string(),
+            fatal,
+        });
+        self.line(&format!(
+            "ringfence: {}: {message}\n",
+            if fatal { "error" } else { "warning" }
+        ));
+    }
+
+    pub fn line(&self, text: &str) {
+        if self.is_ours() {
+            self.text.lock().write(text);
+        }
+    }
+
+    pub fn event(&self, event: &Event) {
+        let Some(session) = &self.session else { return };
+        if !self.is_ours() {
+            return;
+        }
+        let written = serde_json::to_string(event)
+            .map_err(std::io::Error::other)
+            // One write, so that a process which dies leaves whole lines.
+            .and_then(|line| session.lock().write_all((line + "\n").as_bytes()));
+        if let Err(error) = written {
+            self.text.lock().write(&format!(
+                "ringfence: error: cannot write to the session directory: {error}\n"
+            ));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What was decided about a module when it was prepared.
+
+use instrument::{EntryPlan, Instrumented};
+use model::{AccessSite, Provenance, SiteId, UncheckedReason};
+use parking_lot::RwLock;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Code that a program hands to the driver.
+#[derive(Clone, Copy, Debug)]
+pub enum ModulePart<'a> {
+    /// A fat binary: one container or several.
+    Fatbin(&'a [u8]),
+    /// PTX text.
+    Ptx(&'a str),
+    /// Machine code (a cubin).
+    Elf(&'a [u8]),
+}
+
+/// What to load instead of the program's module, or that its own is to be
+/// loaded.
+#[derive(Clone, Debug)]
+pub enum Prepared {
+    /// Load (and link, if several) this PTX.
+    Instrumented {
+        /// One text for each part.
+        ptx: Vec<String>,
+        /// To be given back to [`crate::Runtime::module_loaded`].
+        plan: Arc<ModulePlan>,
+    },
+    /// Load what the program gave.
+    Original {
+        /// To be given back to [`crate::Runtime::module_loaded`].
+        plan: Arc<ModulePlan>,
+        /// The PTX in it that fits the device, for devices that run nothing
+        /// else.
+        ptx: Option<Vec<String>>,
+    },
+}
+
+impl Prepared {
+    /// The plan in either case.
+    pub fn plan(&self) -> &Arc<ModulePlan> {
+        match self {
+            Prepared::Instrumented { plan, .. } | Prepared::Original { plan, .. } => plan,
+        }
+    }
+}
+
+/// The plan of one module.
+#[derive(Debug)]
+pub struct ModulePlan {
+    pub(crate) parts: Vec<Arc<PartPlan>>,
+    entries: FxHashMap<String, Arc<EntryPlan>>,
+    uses_lookups: bool,
+    instruments_functions: bool,
+    /// Why its kernels run unchecked, if they do.
+    unchecked: RwLock<Option<(UncheckedReason, String)>>,
+}
+
+impl ModulePlan {
+    pub(crate) fn instrumented(parts: Vec<Instrumented>) -> ModulePlan {
+        let mut entries = FxHashMap::default();
+        let mut plans = Vec::with_capacity(parts.len());
+        let mut uses_lookups = false;
+        let mut instruments_functions = false;
+        for part in parts {
+            instruments_functions |= part
+                .sites
+                .iter()
+                .any(|site| part.entries.iter().all(|entry| entry.name != site.function));
+            uses_lookups |= part.sites.iter().any(|site| {
+                !matches!(
+                    site.provenance,
+                    Provenance::KernelParameter { .. } | Provenance::Variable
+                )
+            });
+            for entry in part.entries {
+                // A checked entry without a launch parameter looks its pointers up.
+                uses_lookups |= entry.checked_name.is_some() && entry.launch_parameter.is_none();
+                entries
+                    .entry(entry.name.clone())
+                    .or_insert_with(|| Arc::new(entry));
+            }
+            plans.push(Arc::new(PartPlan::new(part.tag, part.sites)));
+        }
+        ModulePlan {
+            parts: plans,
+            entries,
+            uses_lookups,
+            instruments_functions,
+            unchecked: RwLock::new(None),
+        }
+    }
+
+    pub(crate) fn original(reason: UncheckedReason, message: String) -> ModulePlan {
+        ModulePlan {
+            parts: Vec::new(),
+            entries: FxHashMap::default(),
+            uses_lookups: false,
+            instruments_functions: false,
+            unchecked: RwLock::new(Some((reason, message))),
+        }
+    }
+
+    /// The plan of a kernel by its mangled name.
+    pub fn entry(&self, name: &str) -> Option<&Arc<EntryPlan>> {
+        self.entries.get(name)
+    }
+
+    /// The kernels that have an instrumented copy: mangled name and name of
+    /// the copy.
+    pub fn checked_entries(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.entries
+            .values()
+            .filter_map(|entry| Some((entry.name.as_str(), entry.checked_name.as_deref()?)))
+    }
+
+    /// Whether code of the module reads the device's lookup tables.
+    pub fn uses_lookups(&self) -> bool {
+        self.uses_lookups
+    }
+
+    /// Whether device functions of the module carry checks. They are checked
+    /// in place, so they need the metadata however a kernel is launched.
+    pub fn instruments_functions(&self) -> bool {
+        self.instruments_functions
+    }
+
+    /// Whether a kernel of the module allocates on the device.
+    pub fn uses_device_malloc(&self) -> bool {
+        self.entries.values().any(|entry| entry.uses_device_malloc)
+    }
+
+    /// Why kernels of the module run unchecked, and the details.
+    pub fn unchecked(&self) -> Option<(UncheckedReason, String)> {
+        self.unchecked.read().clone()
+    }
+
+    pub(crate) fn unchecked_reason(&self) -> Option<UncheckedReason> {
+        self.unchecked.read().as_ref().map(|(reason, _)| *reason)
+    }
+
+    pub(crate) fn reject(&self, message: String) {
+        *self.unchecked.write() = Some((UncheckedReason::Rejected, message));
+    }
+}
+
+/// The sites of one instrumented text.
+#[derive(Debug)]
+pub(crate) struct PartPlan {
+    pub tag: u64,
+    sites: Vec<AccessSite>,
+    /// Members of each group, as indices into `sites`.
+    groups: FxHashMap<SiteId, Vec<u32>>,
+}
+
+impl PartPlan {
+    fn new(tag: u64, sites: Vec<AccessSite>) -> PartPlan {
+        let mut groups: FxHashMap<SiteId, Vec<u32>> = FxHashMap::default();
+        for (index, site) in sites.iter().enumerate() {
+            groups.entry(site.group).or_default().push(index as u32);
+        }
+        PartPlan { tag, sites, groups }
+    }
+
+    /// The sites that share the check which a record names. Empty if the
+    /// record names no site of this text.
+    pub fn group(&self, site: SiteId) -> impl Iterator<Item = &AccessSite> {
+        let group = self.site(site).map_or(site, |site| site.group);
+        let members = self.groups.get(&group).map_or(&[][..], Vec::as_slice);
+        members.iter().map(|index| &self.sites[*index as usize])
+    }
+
+    fn site(&self, id: SiteId) -> Option<&AccessSite> {
+        self.sites.get((id.0 as usize).checked_sub(1)?)
+    }
+}

@@ -1,0 +1,124 @@
+//! From what the program loads to what the driver is given.
+
+use crate::plan::{ModulePart, ModulePlan, Prepared};
+use fatbin::Kind;
+use instrument::Options;
+use model::UncheckedReason;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// PTX larger than this is taken for a decompression bomb. The largest module
+/// seen in the wild is two orders of magnitude smaller.
+const PTX_LIMIT: u64 = 1 << 30;
+
+/// Why a module is loaded as it is, in words for the user.
+type Refusal = (UncheckedReason, String);
+
+/// Prepares a module of one part or of several that are linked together.
+/// `capability` is the device's; an error text if it is not known. With
+/// `check` off, nothing is instrumented.
+pub(crate) fn prepare(
+    parts: &[ModulePart<'_>],
+    capability: Result<u32, String>,
+    check: bool,
+) -> Prepared {
+    let original = |(reason, message): Refusal, ptx| Prepared::Original {
+        plan: Arc::new(ModulePlan::original(reason, message)),
+        ptx,
+    };
+    let texts = match capability
+        .map_err(|message| (UncheckedReason::Failed, message))
+        .and_then(|c| texts(parts, c))
+    {
+        Ok(texts) => texts,
+        Err(refusal) => return original(refusal, None),
+    };
+    if !check {
+        let refusal = (
+            UncheckedReason::Excluded,
+            "checking is switched off".to_string(),
+        );
+        return original(refusal, Some(texts));
+    }
+    let options = Options::default();
+    let instrumented: Result<Vec<_>, _> = texts
+        .iter()
+        .map(|text| instrument::instrument(text, &options))
+        .collect();
+    match instrumented {
+        Ok(mut parts) => {
+            let ptx = parts
+                .iter_mut()
+                .map(|part| std::mem::take(&mut part.text))
+                .collect();
+            Prepared::Instrumented {
+                ptx,
+                plan: Arc::new(ModulePlan::instrumented(parts)),
+            }
+        }
+        Err(error) => original(
+            (UncheckedReason::NotInstrumentable, error.to_string()),
+            Some(texts),
+        ),
+    }
+}
+
+/// The PTX of every part, for this device.
+fn texts(parts: &[ModulePart<'_>], capability: u32) -> Result<Vec<String>, Refusal> {
+    let mut texts = Vec::with_capacity(parts.len());
+    for part in parts {
+        match part {
+            ModulePart::Ptx(text) => texts.push((*text).to_string()),
+            ModulePart::Elf(_) => {
+                return Err((
+                    UncheckedReason::NoPtx,
+                    "the module is machine code without PTX".into(),
+                ));
+            }
+            ModulePart::Fatbin(bytes) => texts.extend(fatbin_text(bytes, capability)?),
+        }
+    }
+    if texts.is_empty() {
+        return Err((UncheckedReason::NoPtx, "the module holds no code".into()));
+    }
+    Ok(texts)
+}
+
+/// The best PTX of a fat binary; `None` if it is empty, as the first part of a
+/// program built with -rdc=true is.
+fn fatbin_text(bytes: &[u8], capability: u32) -> Result<Option<String>, Refusal> {
+    let broken = |what: &str, error: &dyn std::fmt::Display| {
+        (
+            UncheckedReason::NotInstrumentable,
+            format!("{what}: {error}"),
+        )
+    };
+    let entries =
+        fatbin::parse(bytes).map_err(|error| broken("the fat binary cannot be read", &error))?;
+    if entries.is_empty() {
+        return Ok(None);
+    }
+    let Some(entry) = fatbin::best_ptx(&entries, capability) else {
+        let ptx = entries
+            .iter()
+            .filter(|entry| entry.kind == Kind::Ptx)
+            .map(|entry| format!("compute_{}", entry.arch));
+        let found = ptx.collect::<Vec<_>>().join(", ");
+        let message = if found.is_empty() {
+            "the fat binary holds no PTX; build with `-gencode arch=compute_XX,code=compute_XX`"
+                .to_string()
+        } else {
+            format!("the fat binary's PTX ({found}) does not fit an sm_{capability} device")
+        };
+        return Err((UncheckedReason::NoPtx, message));
+    };
+    let payload = entry
+        .payload(PTX_LIMIT)
+        .map_err(|error| broken("PTX in the fat binary cannot be read", &error))?;
+    let text = match payload {
+        Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(str::to_string),
+        Cow::Owned(bytes) => String::from_utf8(bytes).map_err(|error| error.utf8_error()),
+    };
+    text.map(Some)
+        .map_err(|error| broken("PTX in the fat binary is not text", &error))
+}

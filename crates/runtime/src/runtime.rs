@@ -1,0 +1,627 @@
+//! The runtime of one process: what the shim's hooks call.
+
+use crate::drain::{Drain, Mode};
+use crate::findings::{self, Findings, Violation};
+use crate::functions::{Counts, Function, Functions};
+use crate::launches::{Launch, LaunchDecision, LaunchParameter, Launches, Root};
+use crate::memory::Memory;
+use crate::metadata::Metadata;
+use crate::output::Output;
+use crate::plan::{ModulePart, ModulePlan, PartPlan, Prepared};
+use crate::prepare;
+use crate::stacks;
+use crate::watcher::Watcher;
+use crate::window::LaunchWindow;
+use driver::Driver;
+use instrument::EntryPlan;
+use model::layout::Record;
+use model::{AllocationKind, Coverage, DeviceAddress, Extent, Settings, UncheckedReason};
+use parking_lot::{Mutex, RwLock};
+use report::Event;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How often a running process leaves its coverage, in case it is killed.
+const SNAPSHOT: Duration = Duration::from_secs(1);
+/// User addresses lie between these; anything else is not worth a driver call.
+const LOWEST_ADDRESS: u64 = 4096;
+const HIGHEST_ADDRESS: u64 = 1 << 47;
+
+/// The runtime could not start; the program should run without it.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The log file or the session directory cannot be written.
+    #[error("{0}")]
+    Output(String),
+}
+
+/// What Ringfence knows and does in one process. All methods may be called
+/// from any thread.
+pub struct Runtime {
+    me: Weak<Runtime>,
+    settings: Settings,
+    driver: Arc<dyn Driver>,
+    memory: Memory,
+    metadata: Metadata,
+    modules: RwLock<FxHashMap<u64, Arc<ModulePlan>>>,
+    functions: Functions,
+    launches: Launches,
+    findings: Findings,
+    drain: Drain,
+    output: Output,
+    window: LaunchWindow,
+    watcher: Watcher,
+    next_launch: AtomicU64,
+    /// Kernels that look pointers up may be running.
+    lookups_outstanding: AtomicBool,
+    finished: AtomicBool,
+    snapshot: Mutex<Snapshot>,
+}
+
+struct Snapshot {
+    at: Instant,
+    complete: Option<Coverage>,
+}
+
+impl Runtime {
+    /// Starts the runtime over a device. Nothing is mapped yet.
+    ///
+    /// # Errors
+    ///
+    /// A file that the settings name cannot be written.
+    pub fn new(settings: Settings, driver: Arc<dyn Driver>) -> Result<Arc<Runtime>, StartError> {
+        let output = Output::open(&settings).map_err(StartError::Output)?;
+        output.event(&Event::Start {
+            pid: std::process::id(),
+            program: std::env::current_exe()
+                .map(|path| path.display().to_string())
+                .unwrap_or_default(),
+            device: driver.kind(),
+            device_name: driver.name(),
+            driver_version: driver.version(),
+        });
+        let window = LaunchWindow::new(settings.launch_skip, settings.launch_count);
+        Ok(Arc::new_cyclic(|me| Runtime {
+            me: me.clone(),
+            settings,
+            driver,
+            memory: Memory::new(),
+            metadata: Metadata::default(),
+            modules: RwLock::default(),
+            functions: Functions::default(),
+            launches: Launches::new(),
+            findings: Findings::default(),
+            drain: Drain::default(),
+            output,
+            window,
+            watcher: Watcher::default(),
+            next_launch: AtomicU64::new(0),
+            lookups_outstanding: AtomicBool::new(false),
+            finished: AtomicBool::new(false),
+            snapshot: Mutex::new(Snapshot {
+                at: Instant::now(),
+                complete: None,
+            }),
+        }))
+    }
+
+    /// The settings that it runs under.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The device that it runs on.
+    pub fn driver(&self) -> &Arc<dyn Driver> {
+        &self.driver
+    }
+
+    /// Decides what to load for a module. Several parts are linked together
+    /// (`nvcc -rdc=true`).
+    pub fn prepare_module(&self, parts: &[ModulePart<'_>]) -> Prepared {
+        let capability = self
+            .driver
+            .compute_capability()
+            .map_err(|error| error.to_string());
+        let prepared = prepare::prepare(parts, capability, self.settings.check);
+        if let Some((UncheckedReason::NotInstrumentable | UncheckedReason::Failed, message)) =
+            prepared.plan().unchecked()
+        {
+            self.output
+                .error(&format!("a module runs without checks: {message}"), false);
+        }
+        prepared
+    }
+
+    /// The driver has loaded a prepared module under this handle.
+    pub fn module_loaded(&self, module: u64, plan: Arc<ModulePlan>) {
+        for part in &plan.parts {
+            self.findings.add_part(part);
+        }
+        if plan.uses_device_malloc() {
+            self.metadata.allow_misses();
+        }
+        self.modules.write().insert(module, plan);
+    }
+
+    /// The driver refused the instrumented text; the original will be loaded
+    /// under the same plan.
+    pub fn module_rejected(&self, plan: &ModulePlan, message: &str) {
+        plan.reject(message.to_string());
+        self.output.error(
+            &format!("the driver refused the instrumented form of a module, which runs without checks: {message}"),
+            false,
+        );
+    }
+
+    /// The program is about to unload a module.
+    pub fn module_unloading(&self, module: u64) {
+        self.functions.unload(module);
+        self.modules.write().remove(&module);
+    }
+
+    /// The plan of a loaded module.
+    pub fn module_plan(&self, module: u64) -> Option<Arc<ModulePlan>> {
+        self.modules.read().get(&module).cloned()
+    }
+
+    /// The program got a handle of a kernel; `checked` is the handle of its
+    /// instrumented copy.
+    pub fn function_resolved(&self, function: u64, module: u64, name: &str, checked: Option<u64>) {
+        // Programs resolve a kernel again and again; its counts must stay.
+        if self.functions.knows(function, module, name, checked) {
+            return;
+        }
+        let plan = self.module_plan(module);
+        let entry = plan.as_ref().and_then(|plan| plan.entry(name).cloned());
+        let excluded = !self.settings.selects_kernel(name, &report::demangle(name));
+        self.functions.insert(
+            function,
+            Function {
+                name: name.to_string(),
+                module,
+                checked,
+                entry,
+                plan,
+                excluded,
+                checked_threads: AtomicU32::new(0),
+                stacks: AtomicU32::new(0),
+                counts: Counts::default(),
+            },
+        );
+    }
+
+    /// The largest block that the instrumented copy of a kernel can be
+    /// launched with (`CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`).
+    pub fn checked_limit(&self, function: u64, threads: u32) {
+        if let Some(function) = self.functions.get(function) {
+            function.checked_threads.store(threads, Ordering::Relaxed);
+        }
+    }
+
+    /// The program asked for the address of a module's variable.
+    pub fn variable_resolved(&self, name: &str, extent: Extent) {
+        let known = self.memory.read(|registry| {
+            registry.at(extent.base).is_some_and(|entry| {
+                entry.allocation.kind == AllocationKind::Variable
+                    && entry.allocation.extent == extent
+            })
+        });
+        if !known {
+            self.memory.insert(
+                AllocationKind::Variable,
+                extent,
+                Some(name.to_string()),
+                None,
+            );
+            self.memory_changed();
+        }
+    }
+
+    /// What to ask the driver for, so that a pointer one past the end of an
+    /// allocation is never the base of another.
+    pub fn padded_size(&self, size: u64) -> u64 {
+        if self.settings.check {
+            heap::padded_size(size)
+        } else {
+            size
+        }
+    }
+
+    /// The program has a new allocation of these bytes (its own size, not the
+    /// padded one).
+    pub fn allocated(&self, kind: AllocationKind, extent: Extent) {
+        let stack = stacks::capture(self.settings.num_callers_host);
+        self.memory.insert(kind, extent, None, stack);
+        self.memory_changed();
+    }
+
+    /// The program is about to free the allocation that starts here.
+    pub fn freeing(&self, base: DeviceAddress) {
+        let stack = stacks::capture(self.settings.num_callers_host);
+        self.memory.remove(base, stack);
+    }
+
+    /// The allocation that holds an address, with the size that the program
+    /// asked for.
+    pub fn extent_of(&self, address: DeviceAddress) -> Option<Extent> {
+        self.memory.read(|registry| {
+            registry
+                .holding(address)
+                .map(|entry| entry.allocation.extent)
+        })
+    }
+
+    /// A kernel that looks pointers up may be running, and may be given the
+    /// new allocation through memory.
+    fn memory_changed(&self) {
+        if self.lookups_outstanding.load(Ordering::Relaxed) {
+            self.flush_tables();
+        }
+    }
+
+    fn flush_tables(&self) {
+        if let Err(message) = self.metadata.flush(&*self.driver, &self.memory) {
+            self.output.error(&message, false);
+        }
+    }
+
+    /// Decides how a kernel is launched. `read_parameter` reads eight bytes of
+    /// its parameter block; `None` if they are not there. Call it for every
+    /// launch, and launch what it answers.
+    pub fn plan_launch(
+        &self,
+        function: u64,
+        block: [u32; 3],
+        read_parameter: &dyn Fn(u32) -> Option<u64>,
+    ) -> LaunchDecision {
+        let Some(function) = self.functions.get(function) else {
+            self.functions.count_unknown(UncheckedReason::LaunchPath);
+            return LaunchDecision::Original;
+        };
+        match self.decide(&function, block, read_parameter) {
+            Ok(decision) => decision,
+            Err(reason) => {
+                function.counts.unchecked(reason);
+                LaunchDecision::Original
+            }
+        }
+    }
+
+    fn decide(
+        &self,
+        function: &Arc<Function>,
+        block: [u32; 3],
+        read_parameter: &dyn Fn(u32) -> Option<u64>,
+    ) -> Result<LaunchDecision, UncheckedReason> {
+        let plan = function.plan.as_ref().ok_or(UncheckedReason::LaunchPath)?;
+        if let Some(reason) = plan.unchecked_reason() {
+            return Err(reason);
+        }
+        if plan.instruments_functions() {
+            self.make_ready(plan)?;
+        }
+        if function.excluded || !self.window.admits() {
+            return Err(UncheckedReason::Excluded);
+        }
+        let entry = function
+            .entry
+            .as_ref()
+            .ok_or(UncheckedReason::NotInstrumentable)?;
+        if entry.checked_name.is_none() {
+            if plan.instruments_functions()
+                && entry.coverage.exact_sites + entry.coverage.weak_sites > 0
+            {
+                function.counts.checked();
+                self.watcher.launched(&self.me);
+            } else {
+                // Nothing in it can go wrong.
+                function.counts.proved();
+            }
+            return Ok(LaunchDecision::Original);
+        }
+        let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
+        let limit = function.checked_threads.load(Ordering::Relaxed);
+        let threads = block
+            .iter()
+            .fold(1u32, |threads, side| threads.saturating_mul(*side));
+        if limit != 0 && threads > limit {
+            return Err(UncheckedReason::Registers);
+        }
+        let roots = self
+            .roots(entry, read_parameter)
+            .ok_or(UncheckedReason::LaunchPath)?;
+        self.make_ready(plan)?;
+        let id = self.next_launch.fetch_add(1, Ordering::Relaxed) + 1;
+        let launch_parameter = match entry.launch_parameter {
+            Some(_) => launch_parameter(id, &roots),
+            None => LaunchParameter::new(),
+        };
+        let kept = self.settings.launch_backtraces;
+        let wanted = function.stacks.load(Ordering::Relaxed) < kept;
+        let stack = if wanted && function.stacks.fetch_add(1, Ordering::Relaxed) < kept {
+            stacks::capture(self.settings.num_callers_host)
+        } else {
+            None
+        };
+        self.launches.remember(Launch {
+            id,
+            function: function.clone(),
+            roots,
+            stack,
+        });
+        function.counts.checked();
+        self.watcher.launched(&self.me);
+        Ok(LaunchDecision::Checked {
+            function: checked,
+            launch_parameter,
+            plan: entry.clone(),
+        })
+    }
+
+    /// What code of the module needs on the device before it runs.
+    fn make_ready(&self, plan: &ModulePlan) -> Result<(), UncheckedReason> {
+        if let Err(message) = self.metadata.attach(&*self.driver) {
+            self.output.error(&message, true);
+            return Err(UncheckedReason::Failed);
+        }
+        if plan.uses_lookups() {
+            self.lookups_outstanding.store(true, Ordering::Relaxed);
+            self.flush_tables();
+        }
+        if let Err(error) = self.metadata.publish_miss_size(&*self.driver) {
+            self.output.error(&error.to_string(), true);
+            return Err(UncheckedReason::Failed);
+        }
+        Ok(())
+    }
+
+    /// The pointer parameters and what they point into. `None` if one cannot
+    /// be read.
+    fn roots(
+        &self,
+        entry: &EntryPlan,
+        read: &dyn Fn(u32) -> Option<u64>,
+    ) -> Option<SmallVec<[Root; 8]>> {
+        let mut roots: SmallVec<[Root; 8]> = SmallVec::with_capacity(entry.roots.len());
+        let nothing = Extent {
+            base: DeviceAddress(0),
+            size: 0,
+        };
+        for offset in &entry.roots {
+            roots.push(Root {
+                offset: *offset,
+                pointer: read(*offset)?,
+                bounds: nothing,
+            });
+        }
+        let mut unknown = false;
+        self.memory.read(|registry| {
+            for root in &mut roots {
+                match registry.find(DeviceAddress(root.pointer)) {
+                    Some(found) => root.bounds = found.allocation.extent,
+                    None => unknown |= is_user_address(root.pointer),
+                }
+            }
+        });
+        if unknown {
+            for root in roots.iter_mut().filter(|root| root.bounds.size == 0) {
+                root.bounds = self
+                    .ask_driver(DeviceAddress(root.pointer))
+                    .unwrap_or(nothing);
+            }
+        }
+        Some(roots)
+    }
+
+    /// Asks the driver for an allocation that was made by a call which is not
+    /// hooked, and remembers it.
+    fn ask_driver(&self, address: DeviceAddress) -> Option<Extent> {
+        if !is_user_address(address.0) {
+            return None;
+        }
+        let extent = self.driver.allocation_of(address)?;
+        let belongs = address.0.wrapping_sub(extent.base.0) <= extent.size && extent.size != 0;
+        if !belongs {
+            return None;
+        }
+        self.memory
+            .insert(AllocationKind::Foreign, extent, None, None);
+        Some(extent)
+    }
+
+    /// A kernel was launched by a call that [`Runtime::plan_launch`] is not
+    /// asked about.
+    pub fn unhooked_launch(&self, function: u64, reason: UncheckedReason) {
+        let Some(function) = self.functions.get(function) else {
+            return self.functions.count_unknown(reason);
+        };
+        function.counts.unchecked(reason);
+        // The kernel itself is the program's own, functions that it calls are
+        // checked in place all the same. Failure to get ready is said there.
+        if let Some(plan) = function
+            .plan
+            .as_ref()
+            .filter(|plan| plan.instruments_functions())
+        {
+            let _ = self.make_ready(plan);
+            self.watcher.launched(&self.me);
+        }
+    }
+
+    /// The driver refused to launch the instrumented copy, and the program's
+    /// kernel was launched instead.
+    pub fn launched_original_instead(&self, function: u64, reason: UncheckedReason) {
+        if let Some(function) = self.functions.get(function) {
+            function.counts.not_checked_after_all();
+            function.counts.unchecked(reason);
+        }
+    }
+
+    /// The program waited for the device: whatever its kernels have found is
+    /// reported before this returns.
+    pub fn synchronized(&self) {
+        self.watcher.synchronized();
+        self.lookups_outstanding.store(false, Ordering::Relaxed);
+        self.run_drain(Mode::Wait);
+        let due = {
+            let mut snapshot = self.snapshot.lock();
+            let due = snapshot.at.elapsed() >= SNAPSHOT;
+            if due {
+                snapshot.at = Instant::now();
+            }
+            due
+        };
+        if due {
+            self.output.coverage(&self.coverage(), false);
+        }
+    }
+
+    /// The process is about to end: reports what is left, and the coverage.
+    /// May be called again; says only what is new.
+    pub fn finish(&self) {
+        if !self.output.is_ours() {
+            return;
+        }
+        self.run_drain(Mode::Last);
+        let first = !self.finished.swap(true, Ordering::AcqRel);
+        let coverage = self.coverage();
+        let occurrences = self.findings.occurrences();
+        {
+            let mut snapshot = self.snapshot.lock();
+            if snapshot.complete.as_ref() == Some(&coverage) {
+                return;
+            }
+            snapshot.complete = Some(coverage.clone());
+        }
+        for (id, occurrences) in &occurrences {
+            self.output.event(&Event::Occurrences {
+                id: *id,
+                occurrences: *occurrences,
+            });
+        }
+        self.output.coverage(&coverage, true);
+        if first && !self.output.has_session() {
+            let totals = report::Totals {
+                findings: occurrences.len() as u64,
+                occurrences: occurrences.iter().map(|(_, occurrences)| occurrences).sum(),
+                coverage,
+                incomplete: Vec::new(),
+            };
+            self.output.line(&(report::summary(&totals) + "\n"));
+        }
+    }
+
+    /// What was checked so far.
+    pub fn coverage(&self) -> Coverage {
+        let mut coverage = self.functions.coverage();
+        coverage.dropped_records = self.drain.dropped();
+        coverage
+    }
+
+    /// Says something that went wrong, on stderr or in the log, and to the
+    /// command; each text once. `fatal`: nothing can be checked any more.
+    pub fn report_error(&self, message: &str, fatal: bool) {
+        self.output.error(message, fatal);
+    }
+
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn watcher(&self) -> &Watcher {
+        &self.watcher
+    }
+
+    /// What the watcher does at each tick.
+    pub(crate) fn glance(&self) {
+        self.run_drain(Mode::Glance);
+    }
+
+    fn run_drain(&self, mode: Mode) {
+        if let Some(ring) = self.metadata.ring() {
+            self.drain
+                .run(ring, &*self.driver, mode, |record| self.handle(record));
+        }
+    }
+
+    fn handle(&self, record: &Record) {
+        let Some(part) = self.findings.part(record.module) else {
+            let message = format!(
+                "a record names module {:#018x}, which was not loaded through Ringfence (the program may have written \
+                 over the record ring); it is ignored",
+                record.module
+            );
+            self.output.error(&message, false);
+            return;
+        };
+        let launch = self.launches.get(record.launch);
+        let launch = launch.as_deref();
+        let violations = findings::violations(&part, record, launch);
+        if violations.is_empty() {
+            let message = format!(
+                "the check of site {} in module {:#018x} failed at {:#x}, but none of its accesses lies outside the \
+                 bounds {:#x} + {}: this is an error of Ringfence, please report it",
+                record.site, record.module, record.address, record.base, record.size
+            );
+            self.output.error(&message, false);
+        }
+        for violation in &violations {
+            self.found(&part, record, launch, violation);
+        }
+    }
+
+    fn found(
+        &self,
+        part: &Arc<PartPlan>,
+        record: &Record,
+        launch: Option<&Launch>,
+        violation: &Violation<'_>,
+    ) {
+        if violation.bounds.size == 0 && launch.is_none_or(|launch| launch.roots.is_empty()) {
+            // The device knows what the registry knows. If the driver knows
+            // more, the program did nothing wrong and Ringfence missed a call.
+            let registered = self
+                .memory
+                .read(|registry| registry.holding(violation.address).is_some());
+            if !registered && let Some(extent) = self.ask_driver(violation.address) {
+                let message = format!(
+                    "memory at {} ({} bytes) was allocated by a call that Ringfence does not hook; an access to it was \
+                     held back before that was known, so results of this run may be wrong",
+                    extent.base, extent.size
+                );
+                self.output.error(&message, false);
+                return;
+            }
+        }
+        let Some(id) = self.findings.count(part.tag, violation) else {
+            return;
+        };
+        let context = self
+            .memory
+            .read(|registry| findings::context(violation, registry));
+        let kernel = launch
+            .is_none()
+            .then(|| self.functions.only_user_of(part.tag))
+            .flatten();
+        let callers = self.settings.num_callers_host;
+        let finding = findings::finding(violation, context, record, launch, kernel, callers);
+        self.output.finding(id, &finding);
+    }
+}
+
+fn is_user_address(address: u64) -> bool {
+    (LOWEST_ADDRESS..HIGHEST_ADDRESS).contains(&address)
+}
+
+fn launch_parameter(id: u64, roots: &[Root]) -> LaunchParameter {
+    let mut bytes = LaunchParameter::with_capacity(8 + 16 * roots.len());
+    bytes.extend_from_slice(&id.to_le_bytes());
+    for root in roots {
+        bytes.extend_from_slice(&root.bounds.base.0.to_le_bytes());
+        bytes.extend_from_slice(&root.bounds.size.to_le_bytes());
+    }
+    bytes
+}

@@ -1,0 +1,7 @@
+//! The runtime over a fake device: what the device was told, and what comes
+//! out when it leaves records.
+
+mod coverage;
+mod fake;
+mod findings;
+mod launch;

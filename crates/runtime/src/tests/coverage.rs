@@ -1,0 +1,144 @@
+//! Preparing modules, and the honest end.
+
+use super::fake::{Bench, Fake, KERNEL, MODULE, NAME, module};
+use crate::{ModulePart, Prepared, Runtime};
+use model::{Settings, UncheckedReason};
+use std::sync::Arc;
+
+const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n\
+    .visible .entry store(.param .u64 p)\n{\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [p];\n\
+    st.global.u32 [%rd1], 1;\nret;\n}\n";
+
+#[test]
+fn launches_are_counted_by_outcome() {
+    let bench = Bench::new();
+    bench.launch(0, 0);
+    bench.launch(0, 0);
+    bench
+        .runtime
+        .launched_original_instead(KERNEL, UncheckedReason::Registers);
+    bench
+        .runtime
+        .unhooked_launch(KERNEL, UncheckedReason::LaunchPath);
+    // Resolving the kernel again must not lose its counts.
+    bench
+        .runtime
+        .function_resolved(KERNEL, MODULE, NAME, Some(super::fake::COPY));
+    bench.runtime.finish();
+    bench.runtime.finish();
+    let process = bench.process();
+    let kernel = &process.coverage.kernels[NAME];
+    assert_eq!((kernel.checked, kernel.exact_sites), (1, 3));
+    assert_eq!(kernel.unchecked[&UncheckedReason::Registers], 1);
+    assert_eq!(kernel.unchecked[&UncheckedReason::LaunchPath], 1);
+    assert_eq!(bench.events().matches("\"complete\":true").count(), 1);
+    bench.launch(0, 0);
+    bench.runtime.finish();
+    assert_eq!(bench.process().coverage.kernels[NAME].checked, 2);
+}
+
+#[test]
+fn ptx_is_instrumented_and_rejection_is_remembered() {
+    let bench = Bench::new();
+    let Prepared::Instrumented { ptx, plan } =
+        bench.runtime.prepare_module(&[ModulePart::Ptx(PTX)])
+    else {
+        panic!("not instrumented");
+    };
+    assert!(ptx[0].contains("__ringfence_checked_store"));
+    assert_eq!(
+        plan.checked_entries().collect::<Vec<_>>(),
+        [("store", "__ringfence_checked_store")]
+    );
+    assert_eq!(plan.entry("store").unwrap().roots, [0]);
+    bench.runtime.module_rejected(&plan, "ptxas said no");
+    bench.runtime.module_loaded(0x30, plan);
+    bench.runtime.function_resolved(0x31, 0x30, "store", None);
+    bench.runtime.plan_launch(0x31, [1; 3], &|_| Some(0));
+    assert_eq!(
+        bench.runtime.coverage().kernels["store"].unchecked[&UncheckedReason::Rejected],
+        1
+    );
+}
+
+#[test]
+fn what_cannot_be_checked_has_a_reason() {
+    let reason = |settings: Settings, part: ModulePart<'_>| {
+        let bench = Bench::with(settings, Fake::default(), module(false));
+        let prepared = bench.runtime.prepare_module(&[part]);
+        let Prepared::Original { plan, ptx } = prepared else {
+            panic!("instrumented")
+        };
+        let (reason, message) = plan.unchecked().unwrap();
+        assert!(!message.is_empty());
+        (reason, ptx.is_some())
+    };
+    let on = Settings::default;
+    assert_eq!(
+        reason(on(), ModulePart::Elf(b"\x7fELF")),
+        (UncheckedReason::NoPtx, false)
+    );
+    assert_eq!(
+        reason(on(), ModulePart::Fatbin(&[])),
+        (UncheckedReason::NoPtx, false)
+    );
+    assert_eq!(
+        reason(on(), ModulePart::Fatbin(b"garbage")),
+        (UncheckedReason::NotInstrumentable, false)
+    );
+    assert_eq!(
+        reason(on(), ModulePart::Ptx("} not ptx {")),
+        (UncheckedReason::NotInstrumentable, true)
+    );
+    let off = Settings {
+        check: false,
+        ..Settings::default()
+    };
+    assert_eq!(
+        reason(off, ModulePart::Ptx(PTX)),
+        (UncheckedReason::Excluded, true)
+    );
+}
+
+#[test]
+fn fat_binaries_give_the_best_ptx() {
+    let sm = |arch: u32| PTX.replace("sm_75", &format!("sm_{arch}"));
+    let (old, new, newer) = (sm(75), sm(90), sm(100));
+    let entries = [(75, &old), (90, &new), (100, &newer)].map(|(arch, text)| fatbin::NewEntry {
+        kind: fatbin::Kind::Ptx,
+        arch,
+        target: fatbin::Target::Generic,
+        version: (7, 0),
+        identifier: None,
+        compression: fatbin::Compression::None,
+        payload: text.clone().into_bytes(),
+    });
+    let bytes = fatbin::write(&entries);
+    let Prepared::Instrumented { ptx, .. } = Bench::new()
+        .runtime
+        .prepare_module(&[ModulePart::Fatbin(&bytes)])
+    else {
+        panic!("not instrumented");
+    };
+    assert!(ptx[0].contains("sm_90"));
+    let only_newer = fatbin::write(&entries[2..]);
+    let prepared = Bench::new()
+        .runtime
+        .prepare_module(&[ModulePart::Fatbin(&only_newer)]);
+    let (reason, message) = prepared.plan().unchecked().unwrap();
+    assert_eq!(reason, UncheckedReason::NoPtx);
+    assert!(message.contains("compute_100"), "{message}");
+}
+
+#[test]
+fn files_that_cannot_be_written_stop_the_start() {
+    let settings = Settings {
+        log_file: Some("/no/such/directory/log".into()),
+        ..Settings::default()
+    };
+    let error = Runtime::new(settings, Arc::new(Fake::default()))
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(error.contains("/no/such/directory/log"), "{error}");
+}

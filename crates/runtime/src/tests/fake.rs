@@ -1,0 +1,296 @@
+//! A device in a few lines: memory is a map of words, kernels are the test.
+
+use crate::{LaunchDecision, ModulePlan, Runtime};
+use driver::{Driver, DriverError, HostMapping};
+use instrument::{EntryPlan, Instrumented, ParameterSlot};
+use model::layout::{
+    CONTROL_BASE, CONTROL_SIZE, RING_BASE, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_SIZE,
+    RING_TAIL, Record,
+};
+use model::{
+    AccessKind, AccessSite, DeviceAddress, DeviceKind, Extent, KernelCoverage, Provenance,
+    Settings, SiteId, SourceLocation, Space,
+};
+use parking_lot::Mutex;
+use report::session::{Process, read_processes};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+#[derive(Default)]
+pub struct Fake {
+    pub words: Mutex<BTreeMap<u64, u32>>,
+    pub mapped: Mutex<Vec<(u64, u64)>>,
+    pub writes: Mutex<Vec<u64>>,
+    pub ring: Mutex<Option<HostMapping>>,
+    /// Extents that only the driver knows, and how often it was asked.
+    pub foreign: Mutex<(Vec<Extent>, u32)>,
+    /// An address that cannot be mapped.
+    pub taken: Option<u64>,
+}
+
+impl Fake {
+    pub fn u64(&self, address: u64) -> u64 {
+        let words = self.words.lock();
+        let word = |address| u64::from(words.get(&address).copied().unwrap_or(0));
+        word(address) | word(address + 4) << 32
+    }
+
+    fn set_u64(&self, address: u64, value: u64) {
+        let mut words = self.words.lock();
+        words.insert(address, value as u32);
+        words.insert(address + 4, (value >> 32) as u32);
+    }
+
+    /// Does what a thread does that has failed a check (`layout::Record`).
+    /// Returns whether the ring had room.
+    pub fn leave(&self, record: Record) -> bool {
+        let ring = self.ring.lock().expect("metadata is attached");
+        let number = self.u64(RING_HEAD);
+        self.set_u64(RING_HEAD, number + 1);
+        if number - ring.load_u64_acquire(RING_TAIL - RING_BASE).unwrap() >= RING_CAPACITY {
+            return false;
+        }
+        let at = RING_RECORDS - RING_BASE + number % RING_CAPACITY * 64;
+        let words = [
+            record.module,
+            record.address,
+            record.base,
+            record.size,
+            record.launch,
+            u64::from(record.site) | u64::from(record.thread) << 32,
+            u64::from(record.block_x) | u64::from(record.block_yz) << 32,
+        ];
+        for (index, word) in words.iter().enumerate() {
+            assert!(ring.store_u64_release(at + 8 + 8 * index as u64, *word));
+        }
+        ring.store_u64_release(at, number + 1)
+    }
+}
+
+impl Driver for Fake {
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cpu
+    }
+
+    fn name(&self) -> String {
+        "fake".into()
+    }
+
+    fn version(&self) -> u32 {
+        13000
+    }
+
+    fn compute_capability(&self) -> Result<u32, DriverError> {
+        Ok(90)
+    }
+
+    fn map_fixed(&self, address: DeviceAddress, size: u64) -> Result<(), DriverError> {
+        if self.taken == Some(address.0) {
+            let message = format!("{address} + {size} bytes is taken");
+            return Err(DriverError {
+                call: "cuMemAddressReserve",
+                code: 2,
+                message,
+            });
+        }
+        assert_eq!((address.0 % CONTROL_SIZE, size % CONTROL_SIZE), (0, 0));
+        self.mapped.lock().push((address.0, size));
+        Ok(())
+    }
+
+    fn map_host_fixed(
+        &self,
+        address: DeviceAddress,
+        size: u64,
+    ) -> Result<HostMapping, DriverError> {
+        assert_eq!((address.0, size), (RING_BASE, RING_SIZE));
+        let words: Vec<AtomicU64> = (0..size / 8).map(|_| AtomicU64::new(0)).collect();
+        let mapping = HostMapping::from_words(
+            Extent {
+                base: address,
+                size,
+            },
+            words.leak(),
+        )
+        .unwrap();
+        *self.ring.lock() = Some(mapping);
+        Ok(mapping)
+    }
+
+    fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError> {
+        self.writes.lock().push(address.0);
+        for (index, word) in bytes.chunks_exact(4).enumerate() {
+            self.words.lock().insert(
+                address.0 + 4 * index as u64,
+                u32::from_le_bytes(word.try_into().unwrap()),
+            );
+        }
+        Ok(())
+    }
+
+    fn fill(&self, address: DeviceAddress, value: u32, count: u64) -> Result<(), DriverError> {
+        self.writes.lock().push(address.0);
+        for index in 0..count {
+            self.words.lock().insert(address.0 + 4 * index, value);
+        }
+        Ok(())
+    }
+
+    fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {
+        assert!(address.0 >= CONTROL_BASE && bytes.len() == 8);
+        bytes.copy_from_slice(&self.u64(address.0).to_le_bytes());
+        Ok(())
+    }
+
+    fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {
+        let mut foreign = self.foreign.lock();
+        foreign.1 += 1;
+        foreign
+            .0
+            .iter()
+            .find(|extent| extent.contains(address))
+            .copied()
+    }
+}
+
+pub const TAG: u64 = 0x1234_5678_9abc_def0;
+pub const MODULE: u64 = 0x10;
+pub const KERNEL: u64 = 0x20;
+pub const COPY: u64 = 0x21;
+pub const NAME: &str = "_Z5scalePfS_";
+
+pub fn site(id: u32, group: u32, offset: i64, provenance: Provenance) -> AccessSite {
+    AccessSite {
+        id: SiteId(id),
+        function: NAME.into(),
+        kind: AccessKind::Write,
+        space: Space::Global,
+        width: 4,
+        offset,
+        group: SiteId(group),
+        provenance,
+        source: Some(SourceLocation {
+            file: "demo.cu".into(),
+            line: 10 + id,
+            column: 1,
+        }),
+        ptx_line: 20 + id,
+        instruction: "st.global.f32 [%rd1], %f1;".into(),
+    }
+}
+
+/// A kernel of two pointers: site 1 and 2 share the check of the first, site 3
+/// has the second, site 4 looks its pointer up if `lookups`.
+pub fn module(lookups: bool) -> Instrumented {
+    let mut sites = vec![
+        site(1, 1, 0, Provenance::KernelParameter { offset: 0 }),
+        site(2, 1, 4, Provenance::KernelParameter { offset: 0 }),
+        site(3, 3, 0, Provenance::KernelParameter { offset: 8 }),
+    ];
+    sites[2].kind = AccessKind::Read;
+    if lookups {
+        sites.push(site(4, 4, 0, Provenance::Lookup));
+    }
+    let entry = EntryPlan {
+        name: NAME.into(),
+        checked_name: Some(format!("__ringfence_checked_{NAME}")),
+        parameters: vec![
+            ParameterSlot { offset: 0, size: 8 },
+            ParameterSlot { offset: 8, size: 8 },
+        ],
+        parameter_bytes: 16,
+        launch_parameter: Some(ParameterSlot {
+            offset: 16,
+            size: 40,
+        }),
+        roots: vec![0, 8],
+        coverage: KernelCoverage {
+            exact_sites: sites.len() as u32,
+            ..KernelCoverage::default()
+        },
+        uses_device_malloc: false,
+    };
+    Instrumented {
+        text: String::new(),
+        tag: TAG,
+        sites,
+        entries: vec![entry],
+    }
+}
+
+pub struct Bench {
+    pub runtime: Arc<Runtime>,
+    pub device: Arc<Fake>,
+    directory: tempfile::TempDir,
+}
+
+impl Bench {
+    pub fn new() -> Bench {
+        Bench::with(Settings::default(), Fake::default(), module(false))
+    }
+
+    pub fn with(mut settings: Settings, device: Fake, module: Instrumented) -> Bench {
+        let directory = tempfile::tempdir().unwrap();
+        settings.session = Some(directory.path().to_path_buf());
+        settings.log_file = Some(directory.path().join("log").display().to_string());
+        let device = Arc::new(device);
+        let runtime = Runtime::new(settings, device.clone()).unwrap();
+        runtime.module_loaded(MODULE, Arc::new(ModulePlan::instrumented(vec![module])));
+        runtime.function_resolved(KERNEL, MODULE, NAME, Some(COPY));
+        Bench {
+            runtime,
+            device,
+            directory,
+        }
+    }
+
+    pub fn launch(&self, first: u64, second: u64) -> LaunchDecision {
+        self.runtime
+            .plan_launch(KERNEL, [256, 1, 1], &|offset| match offset {
+                0 => Some(first),
+                8 => Some(second),
+                _ => None,
+            })
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap()
+    }
+
+    pub fn events(&self) -> String {
+        std::fs::read_to_string(
+            self.directory
+                .path()
+                .join(format!("{}.jsonl", std::process::id())),
+        )
+        .unwrap()
+    }
+
+    /// What the command would read.
+    pub fn process(&self) -> Process {
+        let mut processes = read_processes(&self.events());
+        assert_eq!(processes.len(), 1);
+        processes.remove(0)
+    }
+}
+
+pub fn extent(base: u64, size: u64) -> Extent {
+    Extent {
+        base: DeviceAddress(base),
+        size,
+    }
+}
+
+pub fn record(site: u32, address: u64, launch: u64) -> Record {
+    Record {
+        module: TAG,
+        address,
+        launch,
+        site,
+        thread: 3 | 2 << 10 | 1 << 20,
+        block_x: 7,
+        block_yz: 6 | 5 << 16,
+        ..Record::default()
+    }
+}

@@ -1,0 +1,289 @@
+//! From records to findings.
+
+use super::fake::{Bench, Fake, KERNEL, MODULE, NAME, extent, module, record};
+use model::layout::{RING_CAPACITY, Record};
+use model::{
+    AllocationKind, DeviceAddress, Provenance, Relation, Rule, Settings, ThreadCoordinates,
+};
+use std::time::{Duration, Instant};
+
+const A: u64 = 0x7f00_0000_0000;
+const B: u64 = 0x7f00_0000_1000;
+
+#[test]
+fn a_write_past_the_end_is_one_finding_with_everything_known_about_it() {
+    let bench = Bench::new();
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 64));
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(B, 64));
+    bench.launch(A, B);
+    // Sites 1 and 2 share the check: at 60 only the second runs over the end.
+    assert!(bench.device.leave(record(1, A + 60, 1)));
+    assert!(bench.device.leave(record(1, A + 60, 1)));
+    bench.runtime.synchronized();
+    bench.runtime.finish();
+
+    let process = bench.process();
+    assert_eq!(process.findings.len(), 1);
+    let finding = &process.findings[0];
+    assert_eq!(finding.rule, Rule::GlobalOutOfBoundsWrite);
+    assert_eq!(
+        (finding.ptx_line, finding.width, finding.address),
+        (22, 4, DeviceAddress(A + 64))
+    );
+    assert_eq!(
+        (finding.kernel.as_str(), finding.launch, finding.occurrences),
+        (NAME, 1, 2)
+    );
+    assert_eq!(
+        finding.thread,
+        ThreadCoordinates {
+            block: [7, 6, 5],
+            thread: [3, 2, 1]
+        }
+    );
+    let intended = finding.intended.as_ref().unwrap();
+    assert_eq!(intended.allocation.extent, extent(A, 64));
+    assert_eq!(
+        (intended.allocation.serial, intended.relation),
+        (1, Relation::After(0))
+    );
+    assert!(
+        intended
+            .allocated_at
+            .iter()
+            .any(|frame| frame.function.contains("a_write_past_the_end"))
+    );
+    assert!(!finding.launched_at.is_empty());
+    assert_eq!(finding.nearest, None);
+    assert!(process.complete);
+    assert!(
+        bench
+            .log()
+            .contains("Invalid __global__ write of size 4 bytes")
+    );
+}
+
+#[test]
+fn the_buffer_that_was_hit_is_named_beside_the_intended_one() {
+    let bench = Bench::new();
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 64));
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(B, 64));
+    bench.launch(A, A);
+    bench.device.leave(record(3, B + 8, 1));
+    bench.runtime.synchronized();
+    let finding = bench.process().findings.remove(0);
+    assert_eq!(finding.rule, Rule::GlobalOutOfBoundsRead);
+    assert_eq!(
+        finding.intended.unwrap().relation,
+        Relation::After(B + 8 - A - 64)
+    );
+    let nearest = finding.nearest.unwrap();
+    assert_eq!(
+        (nearest.allocation.serial, nearest.relation),
+        (2, Relation::Inside(8))
+    );
+}
+
+#[test]
+fn a_freed_pointer_is_traced_to_its_allocation_and_free() {
+    let bench = Bench::new();
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 64));
+    bench.runtime.freeing(DeviceAddress(A));
+    bench.launch(A, 0);
+    bench.device.leave(record(1, A + 8, 1));
+    bench.device.leave(record(3, 0, 1));
+    bench.runtime.synchronized();
+    let findings = bench.process().findings;
+    // Both members of the group are wrong, and the null pointer.
+    assert_eq!(findings.len(), 3);
+    assert!(
+        findings
+            .iter()
+            .all(|finding| finding.rule == Rule::InvalidPointer)
+    );
+    let freed = findings[0].intended.as_ref().unwrap();
+    assert!(freed.freed && !freed.freed_at.is_empty());
+    assert_eq!(freed.relation, Relation::Inside(8));
+    assert_eq!(
+        (&findings[2].intended, &findings[2].nearest),
+        (&None, &None)
+    );
+    assert!(bench.log().contains("is a null pointer"));
+}
+
+#[test]
+fn records_of_device_functions_carry_their_bounds_and_find_their_kernel() {
+    let mut with_function = module(true);
+    with_function.sites[3].function = "_Z4loadPf".into();
+    let bench = Bench::with(Settings::default(), Fake::default(), with_function);
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 64));
+    bench.launch(A, A);
+    bench.device.leave(Record {
+        base: A,
+        size: 64,
+        ..record(4, A + 62, 0)
+    });
+    // A lookup that found nothing answers the pointer and size 0.
+    bench.device.leave(Record {
+        base: B,
+        size: 0,
+        ..record(4, B + 4, 0)
+    });
+    bench.runtime.synchronized();
+    let findings = bench.process().findings;
+    assert_eq!(findings.len(), 2);
+    assert_eq!(
+        (findings[0].kernel.as_str(), findings[0].function.as_str()),
+        (NAME, "_Z4loadPf")
+    );
+    assert_eq!(
+        findings[0].intended.as_ref().unwrap().relation,
+        Relation::Inside(62)
+    );
+    assert_eq!(findings[1].rule, Rule::InvalidPointer);
+    assert_eq!(
+        findings[1].nearest.as_ref().unwrap().relation,
+        Relation::After(B + 4 - A - 64)
+    );
+}
+
+#[test]
+fn what_the_driver_knows_is_no_finding_but_said() {
+    let device = Fake::default();
+    device.foreign.lock().0.push(extent(B, 64));
+    let bench = Bench::with(Settings::default(), device, module(true));
+    bench.launch(0, 0);
+    bench.device.leave(Record {
+        base: B,
+        size: 0,
+        ..record(4, B + 4, 0)
+    });
+    bench.runtime.synchronized();
+    let process = bench.process();
+    assert!(process.findings.is_empty());
+    assert!(
+        process.errors[0].contains("does not hook"),
+        "{:?}",
+        process.errors
+    );
+}
+
+#[test]
+fn a_full_ring_drops_and_later_records_still_arrive() {
+    let bench = Bench::new();
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 64));
+    bench.launch(A, A);
+    let mut kept = 0;
+    for _ in 0..RING_CAPACITY + 100 {
+        kept += u64::from(bench.device.leave(record(1, A + 60, 1)));
+    }
+    // The watcher may have drained meanwhile.
+    assert!(kept >= RING_CAPACITY);
+    bench.runtime.synchronized();
+    std::thread::sleep(Duration::from_millis(8));
+    bench.runtime.synchronized();
+    assert!(bench.device.leave(record(3, A + 100, 1)));
+    bench.runtime.finish();
+    let process = bench.process();
+    assert_eq!(process.coverage.dropped_records, RING_CAPACITY + 100 - kept);
+    let occurrences: Vec<u64> = process
+        .findings
+        .iter()
+        .map(|finding| finding.occurrences)
+        .collect();
+    assert_eq!(occurrences, [kept, 1]);
+}
+
+#[test]
+fn a_kernel_that_never_ends_still_reports() {
+    let bench = Bench::new();
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 64));
+    bench.launch(A, A);
+    bench.device.leave(record(1, A + 64, 1));
+    let start = Instant::now();
+    while bench.process().findings.is_empty() {
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "the watcher did not drain"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_print_limit_silences_the_text_only() {
+    let settings = Settings {
+        print_limit: 1,
+        ..Settings::default()
+    };
+    let bench = Bench::with(settings, Fake::default(), module(false));
+    bench.launch(0, 0);
+    bench.device.leave(record(1, 0, 1));
+    bench.device.leave(record(3, 0, 1));
+    bench.runtime.finish();
+    assert_eq!(bench.process().findings.len(), 3);
+    let log = bench.log();
+    assert_eq!(log.matches("Invalid").count(), 1);
+    assert!(log.contains("print limit of 1 reached"));
+}
+
+#[test]
+fn forged_and_contradictory_records_are_said_and_not_believed() {
+    let bench = Bench::new();
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 64));
+    bench.launch(A, A);
+    bench.device.leave(Record {
+        module: 1,
+        ..record(1, A, 1)
+    });
+    bench.device.leave(record(99, A + 64, 1));
+    bench.device.leave(record(1, A, 1));
+    bench.runtime.synchronized();
+    let process = bench.process();
+    assert!(process.findings.is_empty());
+    assert_eq!(process.errors.len(), 3);
+}
+
+#[test]
+fn variables_are_named() {
+    let mut with_variable = module(false);
+    with_variable.sites[2].provenance = Provenance::Variable;
+    let bench = Bench::with(Settings::default(), Fake::default(), with_variable);
+    bench
+        .runtime
+        .variable_resolved("_ZN5table4dataE", extent(B, 16));
+    bench.launch(0, 0);
+    bench.device.leave(Record {
+        base: B,
+        size: 16,
+        ..record(3, B + 16, 1)
+    });
+    bench.runtime.module_unloading(MODULE);
+    bench
+        .runtime
+        .unhooked_launch(KERNEL, model::UncheckedReason::LaunchPath);
+    bench.runtime.synchronized();
+    let finding = bench.process().findings.remove(0);
+    assert_eq!(
+        finding.intended.unwrap().allocation.name.as_deref(),
+        Some("_ZN5table4dataE")
+    );
+}

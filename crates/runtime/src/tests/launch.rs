@@ -1,0 +1,175 @@
+//! Launch decisions and what reaches the device before a launch.
+
+use super::fake::{Bench, COPY, Fake, KERNEL, MODULE, NAME, extent, module};
+use crate::LaunchDecision;
+use model::layout::{CONTROL_BASE, MISS_SIZE, REGION_SHIFT, REGION_TABLE, UNBOUNDED};
+use model::{AllocationKind, DeviceAddress, Settings};
+
+const A: u64 = 0x7f00_0000_0000;
+const B: u64 = 0x7f00_0000_1000;
+
+fn words(decision: &LaunchDecision) -> Vec<u64> {
+    let LaunchDecision::Checked {
+        function,
+        launch_parameter,
+        plan,
+    } = decision
+    else {
+        panic!("not checked: {decision:?}");
+    };
+    assert_eq!((*function, plan.name.as_str()), (COPY, NAME));
+    launch_parameter
+        .chunks_exact(8)
+        .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+        .collect()
+}
+
+fn is_original(decision: &LaunchDecision) -> bool {
+    matches!(decision, LaunchDecision::Original)
+}
+
+#[test]
+fn bounds_of_interior_and_past_the_end_pointers_travel_with_the_launch() {
+    let bench = Bench::new();
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 1000));
+    bench
+        .runtime
+        .allocated(AllocationKind::Managed, extent(B, 64));
+    assert_eq!(words(&bench.launch(A + 16, B + 64)), [1, A, 1000, B, 64]);
+    assert_eq!(words(&bench.launch(0, B + 65)), [2, 0, 0, 0, 0]);
+    bench.runtime.freeing(DeviceAddress(B));
+    assert_eq!(words(&bench.launch(A, B)), [3, A, 1000, 0, 0]);
+    assert_eq!(
+        bench.runtime.extent_of(DeviceAddress(A + 999)),
+        Some(extent(A, 1000))
+    );
+    assert_eq!(bench.runtime.extent_of(DeviceAddress(A + 1000)), None);
+}
+
+#[test]
+fn metadata_is_mapped_at_the_first_checked_launch_and_not_before() {
+    let bench = Bench::new();
+    assert!(bench.device.mapped.lock().is_empty());
+    bench.launch(0, 0);
+    bench.launch(0, 0);
+    let mapped: Vec<u64> = bench
+        .device
+        .mapped
+        .lock()
+        .iter()
+        .map(|(address, _)| *address)
+        .collect();
+    assert_eq!(mapped, [CONTROL_BASE, REGION_TABLE]);
+}
+
+#[test]
+fn lookup_tables_are_written_only_for_modules_that_read_them() {
+    let entry = REGION_TABLE + (A >> REGION_SHIFT) * 8;
+    let plain = Bench::new();
+    plain
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 64));
+    plain.launch(A, A);
+    assert!(plain.device.writes.lock().is_empty());
+
+    let lookups = Bench::with(Settings::default(), Fake::default(), module(true));
+    lookups
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 64));
+    assert_eq!(lookups.device.u64(entry), 0);
+    lookups.launch(A, A);
+    assert_ne!(lookups.device.u64(entry), 0);
+    // A kernel may run that is handed the new allocation through memory.
+    lookups
+        .runtime
+        .allocated(AllocationKind::Device, extent(B, 64));
+    let leaf = lookups.device.u64(entry);
+    assert!(leaf != 0 && leaf >> 63 == 0);
+    lookups.runtime.synchronized();
+    lookups.runtime.freeing(DeviceAddress(A));
+    lookups.runtime.freeing(DeviceAddress(B));
+    let writes = lookups.device.writes.lock().len();
+    lookups.launch(0, 0);
+    assert!(lookups.device.writes.lock().len() > writes);
+}
+
+#[test]
+fn allocations_that_only_the_driver_knows_are_asked_for_once() {
+    let device = Fake::default();
+    device.foreign.lock().0.push(extent(A, 128));
+    let bench = Bench::with(Settings::default(), device, module(false));
+    assert_eq!(words(&bench.launch(A + 4, 0)), [1, A, 128, 0, 0]);
+    assert_eq!(words(&bench.launch(A + 8, 0)), [2, A, 128, 0, 0]);
+    assert_eq!(bench.device.foreign.lock().1, 1);
+}
+
+#[test]
+fn device_malloc_lets_failed_lookups_pass() {
+    let mut with_malloc = module(false);
+    with_malloc.entries[0].uses_device_malloc = true;
+    let bench = Bench::with(Settings::default(), Fake::default(), with_malloc);
+    assert_eq!(bench.device.u64(MISS_SIZE), 0);
+    bench.launch(0, 0);
+    assert_eq!(bench.device.u64(MISS_SIZE), UNBOUNDED);
+}
+
+#[test]
+fn filters_limits_and_unknown_handles_run_the_original() {
+    let excluded = Settings {
+        kernel_name_exclude: Some("scale(float*".into()),
+        ..Settings::default()
+    };
+    assert!(is_original(
+        &Bench::with(excluded, Fake::default(), module(false)).launch(0, 0)
+    ));
+
+    let window = Settings {
+        launch_skip: 1,
+        launch_count: 1,
+        ..Settings::default()
+    };
+    let bench = Bench::with(window, Fake::default(), module(false));
+    let originals: Vec<bool> = (0..3).map(|_| is_original(&bench.launch(0, 0))).collect();
+    assert_eq!(originals, [true, false, true]);
+
+    let bench = Bench::new();
+    bench.runtime.checked_limit(KERNEL, 255);
+    assert!(is_original(&bench.launch(0, 0)));
+    bench.runtime.checked_limit(KERNEL, 256);
+    assert!(!is_original(&bench.launch(0, 0)));
+    assert!(is_original(&bench.runtime.plan_launch(
+        0x99,
+        [1; 3],
+        &|_| Some(0)
+    )));
+    assert!(is_original(&bench.runtime.plan_launch(
+        KERNEL,
+        [1; 3],
+        &|_| None
+    )));
+
+    bench.runtime.module_unloading(MODULE);
+    assert!(is_original(&bench.launch(0, 0)));
+}
+
+#[test]
+fn an_address_range_that_is_taken_is_one_fatal_error() {
+    let device = Fake {
+        taken: Some(REGION_TABLE),
+        ..Fake::default()
+    };
+    let bench = Bench::with(Settings::default(), device, module(false));
+    assert!(is_original(&bench.launch(0, 0)));
+    assert!(is_original(&bench.launch(0, 0)));
+    let process = bench.process();
+    assert!(process.failed);
+    assert_eq!(process.errors.len(), 1);
+    assert!(
+        process.errors[0].contains("0x200010000000"),
+        "{}",
+        process.errors[0]
+    );
+    assert_eq!(bench.log().lines().count(), 1);
+}
