@@ -61,9 +61,23 @@ impl<'a> Cursor<'a> {
 
     /// Only the tokens from `start` to `end`, both bounds of tokens.
     pub fn within(source: &'a str, start: u32, end: u32) -> Self {
-        let token = Lookahead { kind: TokenKind::Trivia, start, end: start, after_newline: true, at_end: false };
+        let token = Lookahead {
+            kind: TokenKind::Trivia,
+            start,
+            end: start,
+            after_newline: true,
+            at_end: false,
+        };
         let limit = source.len().min(end as usize);
-        let mut cursor = Cursor { source, limit, token, previous_end: start, in_call: false, errors: Vec::new(), depth: 0 };
+        let mut cursor = Cursor {
+            source,
+            limit,
+            token,
+            previous_end: start,
+            in_call: false,
+            errors: Vec::new(),
+            depth: 0,
+        };
         cursor.bump();
         cursor
     }
@@ -78,8 +92,13 @@ impl<'a> Cursor<'a> {
         while at < bytes.len() {
             let (kind, end) = scan(bytes, at);
             if kind != TokenKind::Trivia {
-                self.token =
-                    Lookahead { kind, start: at as u32, end: end as u32, after_newline, at_end: false };
+                self.token = Lookahead {
+                    kind,
+                    start: at as u32,
+                    end: end as u32,
+                    after_newline,
+                    at_end: false,
+                };
                 return;
             }
             after_newline |= bytes[at..end].contains(&b'\n');
@@ -87,8 +106,13 @@ impl<'a> Cursor<'a> {
         }
         // An empty token after the last one, in no class that anything expects.
         let end = at as u32;
-        self.token =
-            Lookahead { kind: TokenKind::Trivia, start: end, end, after_newline: true, at_end: true };
+        self.token = Lookahead {
+            kind: TokenKind::Trivia,
+            start: end,
+            end,
+            after_newline: true,
+            at_end: true,
+        };
     }
 
     /// Text of the token ahead.
@@ -100,13 +124,19 @@ impl<'a> Cursor<'a> {
     /// Place of the token ahead.
     #[inline]
     pub fn span(&self) -> Span {
-        Span { start: self.token.start, end: self.token.end }
+        Span {
+            start: self.token.start,
+            end: self.token.end,
+        }
     }
 
     /// From `start` to the end of the token before.
     #[inline]
     pub fn since(&self, start: u32) -> Span {
-        Span { start, end: self.previous_end.max(start) }
+        Span {
+            start,
+            end: self.previous_end.max(start),
+        }
     }
 
     /// Text from `start` to `end`.
@@ -140,7 +170,45 @@ impl<'a> Cursor<'a> {
     /// Pass `c`, or record that it is missing.
     #[inline]
     pub fn expect(&mut self, c: u8, context: &str, help: &'static str) -> Step<()> {
-        if self.eat(c) { Ok(()) } else { Err(self.unexpected(&format!("`{}`", c as char), context, help)) }
+        if self.eat(c) {
+            Ok(())
+        } else {
+            Err(self.unfinished(&format!("`{}`", c as char), context, help))
+        }
+    }
+
+    /// Record that `expected` does not follow the token before. Where the line
+    /// ended, its end is the place: what is missing is missing there.
+    #[cold]
+    pub fn unfinished(&mut self, expected: &str, context: &str, help: &'static str) -> Failed {
+        if !self.token.after_newline || self.token.at_end || self.previous_end == 0 {
+            return self.unexpected(expected, context, help);
+        }
+        let mut start = self.previous_end as usize - 1;
+        while !self.source.is_char_boundary(start) {
+            start -= 1;
+        }
+        let span = Span {
+            start: start as u32,
+            end: self.previous_end,
+        };
+        self.fail(
+            format!("expected {expected} {context}, found the end of the line"),
+            span,
+            help,
+        )
+    }
+
+    /// Whether the token ahead begins a line and the token before could end a
+    /// statement: where an earlier `;` or `}` is missing, this is a good
+    /// place to go on.
+    pub fn at_fresh_line(&self) -> bool {
+        let before = self
+            .previous_end
+            .checked_sub(1)
+            .map(|at| self.source.as_bytes()[at as usize]);
+        self.token.after_newline
+            && !matches!(before, Some(b',' | b'(' | b'[' | b'{' | b'|' | b'+' | b'='))
     }
 
     /// Pass a word and return it with its place.
@@ -156,7 +224,11 @@ impl<'a> Cursor<'a> {
 
     /// Pass an integer literal that fits `u32`.
     pub fn small_integer(&mut self, what: &str, context: &str, help: &'static str) -> Step<u32> {
-        let value = if self.token.kind == TokenKind::Integer { crate::number::integer(self.text()) } else { None };
+        let value = if self.token.kind == TokenKind::Integer {
+            crate::number::integer(self.text())
+        } else {
+            None
+        };
         match value.and_then(|value| u32::try_from(value).ok()) {
             Some(value) => {
                 self.bump();
@@ -166,11 +238,24 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Skip to one of `stops`, or to the end.
+    pub fn skip_to(&mut self, stops: &[u8]) {
+        while !self.token.at_end
+            && !matches!(self.token.kind, TokenKind::Punct(c) if stops.contains(&c))
+        {
+            self.bump();
+        }
+    }
+
     /// Enter a nested construct; every `Ok` needs one [`Cursor::leave`].
     pub fn enter(&mut self) -> Step<()> {
         if self.depth == MAX_DEPTH {
             let message = format!("nesting deeper than {MAX_DEPTH} levels");
-            return Err(self.fail(message, self.span(), "Flatten the scopes or lists around this place."));
+            return Err(self.fail(
+                message,
+                self.span(),
+                "Flatten the scopes or lists around this place.",
+            ));
         }
         self.depth += 1;
         Ok(())
@@ -186,25 +271,35 @@ impl<'a> Cursor<'a> {
     pub fn unexpected(&mut self, expected: &str, context: &str, help: &'static str) -> Failed {
         let (found, help) = match self.token.kind {
             _ if self.token.at_end => ("the end of the file".to_string(), help),
-            TokenKind::Unterminated if self.text().starts_with('"') => {
-                ("a string without its closing quote".to_string(), "Close the string on the line it begins on.")
-            }
-            TokenKind::Unterminated => {
-                ("a comment that never ends".to_string(), "Close the comment with `*/`.")
-            }
+            TokenKind::Unterminated if self.text().starts_with('"') => (
+                "a string without its closing quote".to_string(),
+                "Close the string on the line it begins on.",
+            ),
+            TokenKind::Unterminated => (
+                "a comment that never ends".to_string(),
+                "Close the comment with `*/`.",
+            ),
             TokenKind::Unknown => (
                 format!("{:?}, which PTX has no use for", excerpt(self.text(), 20)),
                 "Remove these bytes: PTX is ASCII text.",
             ),
             _ => (format!("`{}`", excerpt(self.text(), 40)), help),
         };
-        self.fail(format!("expected {expected} {context}, found {found}"), self.span(), help)
+        self.fail(
+            format!("expected {expected} {context}, found {found}"),
+            self.span(),
+            help,
+        )
     }
 
     /// Record an error.
     #[cold]
     pub fn fail(&mut self, message: String, span: Span, help: &'static str) -> Failed {
-        self.errors.push(RawError { message, span, help });
+        self.errors.push(RawError {
+            message,
+            span,
+            help,
+        });
         Failed
     }
 
@@ -230,7 +325,13 @@ impl<'a> Cursor<'a> {
             .map(|error| {
                 let position = walk.position(source, error.span.start as usize);
                 let line = quote_line(source, walk.line_start, error.span.start as usize);
-                Error { message: error.message, span: error.span, position, line, help: error.help.to_string() }
+                Error {
+                    message: error.message,
+                    span: error.span,
+                    position,
+                    line,
+                    help: error.help.to_string(),
+                }
             })
             .collect()
     }
@@ -240,7 +341,10 @@ impl<'a> Cursor<'a> {
 fn last_text(source: &str) -> Span {
     let text = source.trim_end();
     match text.char_indices().next_back() {
-        Some((start, _)) => Span { start: start as u32, end: text.len() as u32 },
+        Some((start, _)) => Span {
+            start: start as u32,
+            end: text.len() as u32,
+        },
         None => Span::default(),
     }
 }
@@ -266,7 +370,10 @@ impl Walk {
             None => self.column += passed.chars().count() as u32,
         }
         self.offset = offset;
-        Position { line: self.line + 1, column: self.column + 1 }
+        Position {
+            line: self.line + 1,
+            column: self.column + 1,
+        }
     }
 }
 
@@ -281,16 +388,28 @@ fn quote_line(source: &str, line_start: usize, offset: usize) -> String {
     }
     let rest = &source[start..];
     // Looks no further than the window: one line may hold a whole file.
-    let window = rest.char_indices().nth(MAX_LINE).map_or(rest, |(end, _)| &rest[..end]);
+    let window = rest
+        .char_indices()
+        .nth(MAX_LINE)
+        .map_or(rest, |(end, _)| &rest[..end]);
     let (line, cut) = match window.find('\n') {
         Some(end) => (&window[..end], false),
         None => (window, window.len() < rest.len()),
     };
     let line = line.trim_end();
     if line.is_empty() && start == line_start {
-        return if source.trim().is_empty() { "(empty file)" } else { "(blank line)" }.to_string();
+        return if source.trim().is_empty() {
+            "(empty file)"
+        } else {
+            "(blank line)"
+        }
+        .to_string();
     }
-    format!("{}{line}{}", if start > line_start { "…" } else { "" }, if cut { "…" } else { "" })
+    format!(
+        "{}{line}{}",
+        if start > line_start { "…" } else { "" },
+        if cut { "…" } else { "" }
+    )
 }
 
 /// At most `limit` characters of the first line of `text`.

@@ -1,14 +1,17 @@
 //! Declarations: variables, parameters, functions.
 
-use crate::cursor::{Cursor, Step};
+use crate::cursor::{Cursor, Failed, Step};
 use crate::number;
-use crate::parser::Parser;
+use crate::parser::{Parser, begins_item};
 use crate::{Directive, Function, Linkage, Span, TokenKind, Type, Variable, VariableSpace};
 
-const VARIABLE_HELP: &str = "Write `.global .align 4 .b32 name[8];`: space, attributes, type, names.";
+const VARIABLE_HELP: &str =
+    "Write `.global .align 4 .b32 name[8];`: space, attributes, type, names.";
 const PARAMETER_HELP: &str = "Write `.param .u64 name` and separate parameters by commas.";
-const FUNCTION_HELP: &str = "Write `.entry name (parameters) { … }` or `.func (returns) name (parameters) { … }`.";
-const ARRAY_HELP: &str = "Array lengths are integers: `name[8]`, or `name[]` where the length is given elsewhere.";
+const FUNCTION_HELP: &str =
+    "Write `.entry name (parameters) { … }` or `.func (returns) name (parameters) { … }`.";
+const ARRAY_HELP: &str =
+    "Array lengths are integers: `name[8]`, or `name[]` where the length is given elsewhere.";
 const INITIALIZER_HELP: &str = "Write `= value` or `= {values}` and close every brace.";
 
 impl VariableSpace {
@@ -56,25 +59,39 @@ impl<'a> Cursor<'a> {
         Ok(variables)
     }
 
-    /// `( … )` of a function or prototype.
+    /// `( … )` of a function or prototype. After an error it goes on with the
+    /// next parameter, and fails at the end.
     pub fn parameters(&mut self) -> Step<Vec<Variable<'a>>> {
         self.bump();
         let mut list = Vec::new();
         if self.eat(b')') {
             return Ok(list);
         }
+        let mut result = Ok(());
         loop {
-            let start = self.token.start;
-            let prefix = self.prefix()?;
-            let mut variable = self.declarator(&prefix, Linkage::Local)?;
-            variable.span = self.since(start);
-            list.push(variable);
+            match self.parameter() {
+                Ok(variable) => list.push(variable),
+                Err(Failed) => {
+                    result = Err(Failed);
+                    self.skip_to(&[b',', b')', b'{', b'}', b';']);
+                }
+            }
             if !self.eat(b',') {
                 break;
             }
         }
-        self.expect(b')', "after the parameters", PARAMETER_HELP)?;
-        Ok(list)
+        if result.is_ok() || self.at(b')') {
+            self.expect(b')', "after the parameters", PARAMETER_HELP)?;
+        }
+        result.map(|()| list)
+    }
+
+    fn parameter(&mut self) -> Step<Variable<'a>> {
+        let start = self.token.start;
+        let prefix = self.prefix()?;
+        let mut variable = self.declarator(&prefix, Linkage::Local)?;
+        variable.span = self.since(start);
+        Ok(variable)
     }
 
     fn prefix(&mut self) -> Step<Prefix> {
@@ -90,7 +107,13 @@ impl<'a> Cursor<'a> {
             self.small_integer("a bank", "after `.const[`", VARIABLE_HELP)?;
             self.expect(b']', "after a bank", VARIABLE_HELP)?;
         }
-        let mut prefix = Prefix { space, align: None, vector: 1, ty: Type::B8, is_pointer: false };
+        let mut prefix = Prefix {
+            space,
+            align: None,
+            vector: 1,
+            ty: Type::B8,
+            is_pointer: false,
+        };
         let mut has_type = false;
         while self.token.kind == TokenKind::Directive {
             let text = self.text();
@@ -103,7 +126,8 @@ impl<'a> Cursor<'a> {
             self.bump();
             match text {
                 ".align" => {
-                    let align = self.small_integer("an alignment", "after `.align`", VARIABLE_HELP)?;
+                    let align =
+                        self.small_integer("an alignment", "after `.align`", VARIABLE_HELP)?;
                     if !align.is_power_of_two() {
                         let help = "Alignments are powers of two.";
                         return Err(self.fail(format!("alignment {align}"), at, help));
@@ -140,7 +164,9 @@ impl<'a> Cursor<'a> {
                 TokenKind::Punct(b';' | b'{' | b'}') => {
                     return Err(self.unexpected("`)`", "after an attribute", help));
                 }
-                _ if self.token.at_end => return Err(self.unexpected("`)`", "after an attribute", help)),
+                _ if self.token.at_end => {
+                    return Err(self.unexpected("`)`", "after an attribute", help));
+                }
                 _ => {}
             }
             self.bump();
@@ -153,7 +179,11 @@ impl<'a> Cursor<'a> {
         let (name, name_span) = self.word("a name", "in a declaration", VARIABLE_HELP)?;
         let mut range = None;
         if self.eat(b'<') {
-            range = Some(self.small_integer("a count", "after `<`", "Write `%r<5>` for %r0 to %r4.")?);
+            range = Some(self.small_integer(
+                "a count",
+                "after `<`",
+                "Write `%r<5>` for %r0 to %r4.",
+            )?);
             self.expect(b'>', "after a count", "Write `%r<5>` for %r0 to %r4.")?;
         }
         let mut dimensions = Vec::new();
@@ -162,7 +192,11 @@ impl<'a> Cursor<'a> {
                 dimensions.push(None);
                 continue;
             }
-            let length = if self.token.kind == TokenKind::Integer { number::integer(self.text()) } else { None };
+            let length = if self.token.kind == TokenKind::Integer {
+                number::integer(self.text())
+            } else {
+                None
+            };
             let Some(length) = length else {
                 return Err(self.unexpected("a length", "in an array", ARRAY_HELP));
             };
@@ -170,7 +204,11 @@ impl<'a> Cursor<'a> {
             dimensions.push(Some(length));
             self.expect(b']', "after a length", ARRAY_HELP)?;
         }
-        let initializer = if self.eat(b'=') { Some(self.initializer()?) } else { None };
+        let initializer = if self.eat(b'=') {
+            Some(self.initializer()?)
+        } else {
+            None
+        };
         Ok(Variable {
             space: prefix.space,
             linkage,
@@ -199,7 +237,14 @@ impl<'a> Cursor<'a> {
                 TokenKind::Punct(b',' | b';') if depth == 0 => break,
                 TokenKind::Punct(b'{' | b'(') => depth += 1,
                 TokenKind::Punct(b'}' | b')') if depth > 0 => depth -= 1,
-                TokenKind::Punct(b'}' | b')' | b';') | TokenKind::Unknown | TokenKind::Unterminated => {
+                // Casts: `(.s64)4`.
+                TokenKind::Directive if matches!(self.text(), ".s64" | ".u64") => {}
+                TokenKind::Directive => {
+                    return Err(self.unfinished("`;`", "after an initializer", INITIALIZER_HELP));
+                }
+                TokenKind::Punct(b'}' | b')' | b';')
+                | TokenKind::Unknown
+                | TokenKind::Unterminated => {
                     return Err(self.unexpected("a value", "in an initializer", INITIALIZER_HELP));
                 }
                 _ => {}
@@ -215,33 +260,54 @@ impl<'a> Cursor<'a> {
 
 impl<'a> Parser<'a> {
     /// `.entry` or `.func`, declared or defined; its linkage has been passed.
-    pub fn function(&mut self, start: u32, linkage: Linkage) -> Step<Function<'a>> {
-        let cursor = &mut self.cursor;
-        let is_entry = cursor.at_directive(".entry");
-        cursor.bump();
-        let mut directives = Vec::new();
-        while cursor.at_directive(".attribute") {
-            directives.push(cursor.function_directive()?);
+    /// `None` if its head was wrong; then the body has been looked at all the
+    /// same.
+    pub fn function(&mut self, start: u32, linkage: Linkage) -> Step<Option<Function<'a>>> {
+        let head = self.cursor.function_head(linkage);
+        if head.is_err() {
+            self.cursor.skip_to(b"{};");
+            if self.cursor.at(b'{') {
+                self.block()?;
+                return Ok(None);
+            }
         }
-        let returns = if cursor.at(b'(') && !is_entry { cursor.parameters()? } else { Vec::new() };
-        let (name, name_span) = cursor.word("a name", "in a function", FUNCTION_HELP)?;
+        let mut function = head?;
+        if self.cursor.at(b'{') {
+            function.body = Some(self.block()?);
+        } else {
+            self.cursor
+                .expect(b';', "or a body after a function's head", FUNCTION_HELP)?;
+        }
+        function.span = self.cursor.since(start);
+        Ok(Some(function))
+    }
+}
+
+impl<'a> Cursor<'a> {
+    fn function_head(&mut self, linkage: Linkage) -> Step<Function<'a>> {
+        let is_entry = self.at_directive(".entry");
+        self.bump();
+        let mut directives = Vec::new();
+        while self.at_directive(".attribute") {
+            directives.push(self.function_directive()?);
+        }
+        let returns = if self.at(b'(') && !is_entry {
+            self.parameters()?
+        } else {
+            Vec::new()
+        };
+        let (name, name_span) = self.word("a name", "in a function", FUNCTION_HELP)?;
         let mut parameter_list = None;
         let mut parameters = Vec::new();
-        if cursor.at(b'(') {
-            let start = cursor.token.start;
-            parameters = cursor.parameters()?;
-            parameter_list = Some(cursor.since(start));
+        if self.at(b'(') {
+            let start = self.token.start;
+            parameters = self.parameters()?;
+            parameter_list = Some(self.since(start));
         }
-        while cursor.token.kind == TokenKind::Directive {
-            directives.push(cursor.function_directive()?);
+        // A directive that begins something else means that `;` is missing.
+        while self.token.kind == TokenKind::Directive && !begins_item(self.text()) {
+            directives.push(self.function_directive()?);
         }
-        let body = if cursor.at(b'{') {
-            Some(self.block()?)
-        } else {
-            cursor.expect(b';', "or a body after a function's head", FUNCTION_HELP)?;
-            None
-        };
-        let span = self.cursor.since(start);
         Ok(Function {
             is_entry,
             linkage,
@@ -251,13 +317,11 @@ impl<'a> Parser<'a> {
             parameters,
             parameter_list,
             directives,
-            body,
-            span,
+            body: None,
+            span: name_span,
         })
     }
-}
 
-impl<'a> Cursor<'a> {
     /// `.maxntid 1024, 1, 1` and kin: a directive with numbers, strings or a
     /// list in parentheses.
     fn function_directive(&mut self) -> Step<Directive<'a>> {
@@ -280,6 +344,10 @@ impl<'a> Cursor<'a> {
             }
         }
         let span = self.since(start);
-        Ok(Directive { name, arguments: self.slice(name_end, span.end).trim(), span })
+        Ok(Directive {
+            name,
+            arguments: self.slice(name_end, span.end).trim(),
+            span,
+        })
     }
 }

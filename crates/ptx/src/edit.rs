@@ -22,7 +22,13 @@ impl Edits {
     /// Insert `text` before the byte at `offset`. Insertions at one place
     /// come out in the order they were made, before a replacement there.
     pub fn insert(&mut self, offset: u32, text: impl Into<String>) {
-        self.edits.push((Span { start: offset, end: offset }, text.into()));
+        self.edits.push((
+            Span {
+                start: offset,
+                end: offset,
+            },
+            text.into(),
+        ));
     }
 
     /// Replace the bytes of `span` by `text`.
@@ -35,7 +41,8 @@ impl Edits {
     /// # Panics
     /// If two replacements overlap: a defect of the caller, not of its input.
     pub fn apply(mut self, source: &str) -> String {
-        self.edits.sort_by_key(|(span, _)| (span.start, span.end != span.start));
+        self.edits
+            .sort_by_key(|(span, _)| (span.start, span.end != span.start));
         let added: usize = self.edits.iter().map(|(_, text)| text.len()).sum();
         let mut out = String::with_capacity(source.len() + added);
         let mut at = 0;

@@ -20,7 +20,11 @@ pub struct Error {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Position { line, column } = self.position;
-        write!(f, "line {line}, column {column}: {}\n  | {}\n  = help: {}", self.message, self.line, self.help)
+        write!(
+            f,
+            "line {line}, column {column}: {}\n  | {}\n  = help: {}",
+            self.message, self.line, self.help
+        )
     }
 }
 

@@ -69,7 +69,11 @@ impl<'a> Cursor<'a> {
                 Some(value) => value,
                 None => {
                     let message = format!("`{operator}` has no value for these operands");
-                    return Err(self.fail(message, at, "Divide by something else than zero; mix no floats and bits."));
+                    return Err(self.fail(
+                        message,
+                        at,
+                        "Divide by something else than zero; mix no floats and bits.",
+                    ));
                 }
             };
         }
@@ -80,7 +84,9 @@ impl<'a> Cursor<'a> {
         match self.token.kind {
             TokenKind::Integer => {
                 let text = self.text();
-                let Some(value) = number::integer(text) else { return Err(self.malformed()) };
+                let Some(value) = number::integer(text) else {
+                    return Err(self.malformed());
+                };
                 self.bump();
                 Ok(match i64::try_from(value) {
                     Ok(value) if !text.ends_with(['U', 'u']) => Constant::Signed(value),
@@ -88,7 +94,9 @@ impl<'a> Cursor<'a> {
                 })
             }
             TokenKind::Float => {
-                let Some(value) = number::float(self.text()) else { return Err(self.malformed()) };
+                let Some(value) = number::float(self.text()) else {
+                    return Err(self.malformed());
+                };
                 self.bump();
                 Ok(match value {
                     Float::Single(bits) => Constant::Single(bits),
@@ -122,7 +130,11 @@ impl<'a> Cursor<'a> {
                 self.expect(b')', "after a cast", "Write `(.s64)` or `(.u64)`.")?;
                 let value = self.unary()?;
                 let bits = self.integer_of(value)?;
-                return Ok(if cast == ".u64" { Constant::Unsigned(bits as u64) } else { Constant::Signed(bits) });
+                return Ok(if cast == ".u64" {
+                    Constant::Unsigned(bits as u64)
+                } else {
+                    Constant::Signed(bits)
+                });
             }
             let value = self.constant()?;
             self.expect(b')', "in a constant expression", "Close the parenthesis.")?;
@@ -146,14 +158,21 @@ impl<'a> Cursor<'a> {
             Some(bits) => Ok(bits),
             None => {
                 let at = self.span();
-                Err(self.fail("floating-point number where an integer is needed".to_string(), at, HELP))
+                Err(self.fail(
+                    "floating-point number where an integer is needed".to_string(),
+                    at,
+                    HELP,
+                ))
             }
         }
     }
 
     #[cold]
     fn malformed(&mut self) -> crate::cursor::Failed {
-        let message = format!("malformed number `{}`", self.text().chars().take(40).collect::<String>());
+        let message = format!(
+            "malformed number `{}`",
+            self.text().chars().take(40).collect::<String>()
+        );
         let help = "Numbers are decimal, 0x hexadecimal, 0 octal, 0b binary, 1.5, 0f and 8 or 0d and 16 hex digits.";
         self.fail(message, self.span(), help)
     }
@@ -167,7 +186,12 @@ impl<'a> Cursor<'a> {
             TokenKind::Word if self.text() == "%" => b'%',
             _ => return None,
         };
-        let second = self.source.as_bytes().get(self.token.end as usize).copied().unwrap_or(0);
+        let second = self
+            .source
+            .as_bytes()
+            .get(self.token.end as usize)
+            .copied()
+            .unwrap_or(0);
         Some(match (first, second) {
             (b'|', b'|') => ("||", 0),
             (b'&', b'&') => ("&&", 1),
@@ -207,7 +231,8 @@ fn combine(operator: &str, left: Constant, right: Constant) -> Option<Constant> 
     let (a, b) = (left.bits()?, right.bits()?);
     let truth = |value: bool| Some(Constant::Signed(i64::from(value)));
     let shift = b as u32 & 63;
-    let is_unsigned = matches!(left, Constant::Unsigned(_)) || matches!(right, Constant::Unsigned(_));
+    let is_unsigned =
+        matches!(left, Constant::Unsigned(_)) || matches!(right, Constant::Unsigned(_));
     match operator {
         "||" => return truth(a != 0 || b != 0),
         "&&" => return truth(a != 0 && b != 0),

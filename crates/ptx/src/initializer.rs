@@ -4,7 +4,8 @@ use crate::cursor::{Cursor, Step};
 use crate::expression::Constant;
 use crate::{Error, Span, TokenKind, Variable};
 
-const HELP: &str = "Values are numbers, `{ }` of values, `symbol+4`, `generic(symbol)+4` or `0xFF(symbol)`.";
+const HELP: &str =
+    "Values are numbers, `{ }` of values, `symbol+4`, `generic(symbol)+4` or `0xFF(symbol)`.";
 
 /// One value of an initializer.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,7 +35,9 @@ impl Variable<'_> {
     /// The initializer's value, `None` without one. `source` is the text of
     /// the module that the variable is from.
     pub fn initial_value(&self, source: &str) -> Result<Option<Value>, Vec<Error>> {
-        let Some(Span { start, end }) = self.initializer else { return Ok(None) };
+        let Some(Span { start, end }) = self.initializer else {
+            return Ok(None);
+        };
         let mut cursor = Cursor::within(source, start, end);
         let value = cursor.value();
         if value.is_ok() && !cursor.token.at_end {
@@ -99,7 +102,12 @@ impl<'a> Cursor<'a> {
             self.expect(b')', "after a symbol", HELP)?;
         }
         offset = self.symbol_offset()?.wrapping_add(offset);
-        Ok(Value::Symbol { name: name.to_string(), offset, is_generic, mask })
+        Ok(Value::Symbol {
+            name: name.to_string(),
+            offset,
+            is_generic,
+            mask,
+        })
     }
 
     fn symbol_offset(&mut self) -> Step<i64> {

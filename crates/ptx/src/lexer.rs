@@ -51,8 +51,13 @@ pub fn tokenize(source: &str) -> Vec<Token> {
     let mut at = 0;
     while at < bytes.len() {
         let (kind, end) = scan(bytes, at);
-        let (Ok(start), Ok(end32)) = (u32::try_from(at), u32::try_from(end)) else { break };
-        tokens.push(Token { kind, span: Span { start, end: end32 } });
+        let (Ok(start), Ok(end32)) = (u32::try_from(at), u32::try_from(end)) else {
+            break;
+        };
+        tokens.push(Token {
+            kind,
+            span: Span { start, end: end32 },
+        });
         at = end;
     }
     tokens
@@ -76,8 +81,8 @@ const fn classes() -> [u8; 256] {
             b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => SPACE,
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | b'%' => WORD_START | WORD,
             b'0'..=b'9' => DIGIT | WORD,
-            b'{' | b'}' | b'(' | b')' | b'[' | b']' | b',' | b';' | b':' | b'@' | b'!' | b'|' | b'+' | b'-' | b'='
-            | b'<' | b'>' | b'*' | b'/' | b'&' | b'^' | b'~' | b'?' => PUNCT,
+            b'{' | b'}' | b'(' | b')' | b'[' | b']' | b',' | b';' | b':' | b'@' | b'!' | b'|'
+            | b'+' | b'-' | b'=' | b'<' | b'>' | b'*' | b'/' | b'&' | b'^' | b'~' | b'?' => PUNCT,
             _ => 0,
         };
         i += 1;
@@ -87,7 +92,9 @@ const fn classes() -> [u8; 256] {
 
 #[inline(always)]
 fn is(bytes: &[u8], at: usize, class: u8) -> bool {
-    bytes.get(at).is_some_and(|&b| CLASS[b as usize] & class != 0)
+    bytes
+        .get(at)
+        .is_some_and(|&b| CLASS[b as usize] & class != 0)
 }
 
 /// End of the run of bytes of `class` that starts at `at`.
@@ -119,7 +126,9 @@ pub(crate) fn scan(bytes: &[u8], at: usize) -> (TokenKind, usize) {
             Some(length) => (TokenKind::Trivia, at + 2 + length + 2),
             None => (TokenKind::Unterminated, bytes.len()),
         },
-        (b'.', _) if is(bytes, at + 1, WORD_START) => (TokenKind::Directive, directive(bytes, at + 2)),
+        (b'.', _) if is(bytes, at + 1, WORD_START) => {
+            (TokenKind::Directive, directive(bytes, at + 2))
+        }
         (b'.', _) if is(bytes, at + 1, DIGIT) => number(bytes, at),
         (b'"', _) => string(bytes, at),
         (b'#', _) if starts_line(bytes, at) => (TokenKind::Trivia, line_end(bytes, at + 1)),
@@ -127,7 +136,10 @@ pub(crate) fn scan(bytes: &[u8], at: usize) -> (TokenKind, usize) {
         (0..0x80, _) => (TokenKind::Unknown, at + 1),
         // Characters outside ASCII: to the next ASCII byte, so that the ends
         // of tokens are ends of characters.
-        _ => (TokenKind::Unknown, at + bytes[at..].iter().take_while(|b| **b >= 0x80).count()),
+        _ => (
+            TokenKind::Unknown,
+            at + bytes[at..].iter().take_while(|b| **b >= 0x80).count(),
+        ),
     }
 }
 
@@ -164,7 +176,14 @@ fn number(bytes: &[u8], at: usize) -> (TokenKind, usize) {
     if bytes[at] == b'0' && second.is_ascii_alphabetic() && !matches!(second, b'e' | b'E') {
         let end = run(bytes, at, WORD);
         let is_float = matches!(second, b'f' | b'F' | b'd' | b'D');
-        return (if is_float { TokenKind::Float } else { TokenKind::Integer }, end);
+        return (
+            if is_float {
+                TokenKind::Float
+            } else {
+                TokenKind::Integer
+            },
+            end,
+        );
     }
     let mut end = run(bytes, at, DIGIT);
     let mut is_float = false;
@@ -180,7 +199,14 @@ fn number(bytes: &[u8], at: usize) -> (TokenKind, usize) {
         }
     }
     let end = run(bytes, end, WORD);
-    (if is_float { TokenKind::Float } else { TokenKind::Integer }, end)
+    (
+        if is_float {
+            TokenKind::Float
+        } else {
+            TokenKind::Integer
+        },
+        end,
+    )
 }
 
 /// Strings may not pass the end of the line: an open quote would otherwise
@@ -200,11 +226,18 @@ fn string(bytes: &[u8], at: usize) -> (TokenKind, usize) {
 
 /// Place of the newline at or after `at`, or the end.
 pub(crate) fn line_end(bytes: &[u8], at: usize) -> usize {
-    bytes[at..].iter().position(|b| *b == b'\n').map_or(bytes.len(), |length| at + length)
+    bytes[at..]
+        .iter()
+        .position(|b| *b == b'\n')
+        .map_or(bytes.len(), |length| at + length)
 }
 
 /// Whether only blanks stand between the start of the line and `at`.
 fn starts_line(bytes: &[u8], at: usize) -> bool {
-    let blanks = bytes[..at].iter().rev().take_while(|b| matches!(b, b' ' | b'\t')).count();
+    let blanks = bytes[..at]
+        .iter()
+        .rev()
+        .take_while(|b| matches!(b, b' ' | b'\t'))
+        .count();
     at == blanks || bytes[at - blanks - 1] == b'\n'
 }

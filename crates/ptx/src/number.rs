@@ -38,6 +38,9 @@ pub(crate) fn float(text: &str) -> Option<Float> {
             u64::from_str_radix(&text[2..], 16).ok().map(Float::Double)
         }
         [b'0', b'f' | b'F' | b'd' | b'D', ..] => None,
-        _ => text.parse::<f64>().ok().map(|value| Float::Double(value.to_bits())),
+        _ => text
+            .parse::<f64>()
+            .ok()
+            .map(|value| Float::Double(value.to_bits())),
     }
 }

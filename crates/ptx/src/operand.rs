@@ -4,9 +4,9 @@ use crate::cursor::{Cursor, Step};
 use crate::expression::Constant;
 use crate::{Address, Operand, OperandKind, Span, TokenKind};
 
-const OPERAND_HELP: &str =
-    "Write a register, name, number, `[address]`, `{vector}` or `(list)`, and separate operands by commas.";
-const ADDRESS_HELP: &str = "Write `[name]`, `[name+4]`, `[name+-4]`, or `[name, {x, y}]` for tensors and textures.";
+const OPERAND_HELP: &str = "Write a register, name, number, `[address]`, `{vector}` or `(list)`, and separate operands by commas.";
+const ADDRESS_HELP: &str =
+    "Write `[name]`, `[name+4]`, `[name+-4]`, or `[name, {x, y}]` for tensors and textures.";
 
 impl<'a> Cursor<'a> {
     /// `a, b, c` up to, not including, `close`, into `list`.
@@ -15,7 +15,7 @@ impl<'a> Cursor<'a> {
             return Ok(());
         }
         loop {
-            list.push(self.operand()?);
+            list.push(self.operand(close)?);
             if !self.eat(b',') {
                 break;
             }
@@ -23,17 +23,23 @@ impl<'a> Cursor<'a> {
         if self.at(close) {
             return Ok(());
         }
-        Err(self.unexpected(&format!("`,` or `{}`", close as char), context, closing_help(close)))
+        Err(self.unfinished(
+            &format!("`,` or `{}`", close as char),
+            context,
+            closing_help(close),
+        ))
     }
 
-    /// One operand.
+    /// One operand of a list that `close` ends.
     #[inline]
-    pub fn operand(&mut self) -> Step<Operand<'a>> {
+    fn operand(&mut self, close: u8) -> Step<Operand<'a>> {
         let start = self.token.start;
         let kind = match self.token.kind {
             TokenKind::Word => self.name_operand()?,
             TokenKind::Punct(b'[') => self.address()?,
-            TokenKind::Integer | TokenKind::Float | TokenKind::Punct(b'-' | b'+' | b'~') => self.number()?,
+            TokenKind::Integer | TokenKind::Float | TokenKind::Punct(b'-' | b'+' | b'~') => {
+                self.number()?
+            }
             TokenKind::Punct(b'{') => OperandKind::Vector(self.nested(b'}', "in a vector")?),
             TokenKind::Punct(b'(') => self.parenthesis()?,
             TokenKind::Punct(b'!') => self.negated()?,
@@ -42,9 +48,19 @@ impl<'a> Cursor<'a> {
                 self.bump();
                 OperandKind::Text(text)
             }
-            _ => return Err(self.unexpected("an operand", "in an instruction", OPERAND_HELP)),
+            _ => {
+                let what = if close == b';' {
+                    "an operand or `;`"
+                } else {
+                    "an operand"
+                };
+                return Err(self.unfinished(what, "in an instruction", OPERAND_HELP));
+            }
         };
-        Ok(Operand { kind, span: self.since(start) })
+        Ok(Operand {
+            kind,
+            span: self.since(start),
+        })
     }
 
     /// A name, `a|b`, `a+4`, `a[4]`, or the sink `_`.
@@ -103,13 +119,21 @@ impl<'a> Cursor<'a> {
             return self.number();
         }
         self.bump();
-        let (name, _) = self.word("a predicate", "after `!`", "Negate a predicate register: `!%p1`.")?;
+        let (name, _) = self.word(
+            "a predicate",
+            "after `!`",
+            "Negate a predicate register: `!%p1`.",
+        )?;
         Ok(OperandKind::Not(name))
     }
 
     /// `(a, b)` of a call; elsewhere a constant expression.
     fn parenthesis(&mut self) -> Step<OperandKind<'a>> {
-        if !self.in_call { self.number() } else { Ok(OperandKind::List(self.nested(b')', "in a list")?)) }
+        if !self.in_call {
+            self.number()
+        } else {
+            Ok(OperandKind::List(self.nested(b')', "in a list")?))
+        }
     }
 
     /// `{ … }` or `( … )` with operands inside.
@@ -154,13 +178,33 @@ impl<'a> Cursor<'a> {
         if self.at_directive(".unified") {
             self.bump();
         }
-        Ok(OperandKind::Address(Address { base, base_span, offset, coordinates }))
+        Ok(OperandKind::Address(Address {
+            base,
+            base_span,
+            offset,
+            coordinates,
+        }))
     }
 }
 
 /// `%tid .x`: a component with a blank before its dot.
 fn is_component(text: &str) -> bool {
-    matches!(text, ".x" | ".y" | ".z" | ".w" | ".r" | ".g" | ".b" | ".a" | ".b0" | ".b1" | ".b2" | ".b3" | ".h0" | ".h1")
+    matches!(
+        text,
+        ".x" | ".y"
+            | ".z"
+            | ".w"
+            | ".r"
+            | ".g"
+            | ".b"
+            | ".a"
+            | ".b0"
+            | ".b1"
+            | ".b2"
+            | ".b3"
+            | ".h0"
+            | ".h1"
+    )
 }
 
 fn closing_help(close: u8) -> &'static str {

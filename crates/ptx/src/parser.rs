@@ -5,30 +5,46 @@
 
 use crate::cursor::{Cursor, Failed, Step};
 use crate::{
-    Block, CallPrototype, Error, File, Guard, Instruction, Item, Label, Linkage, Loc, Module, Opcode, Operand, Span,
-    Statement, Targets, TokenKind, VariableSpace,
+    Block, CallPrototype, Error, File, Guard, Instruction, Item, Label, Linkage, Loc, Module,
+    Opcode, Operand, Span, Statement, Targets, TokenKind, VariableSpace,
 };
 
 const LINE_HELP: &str = "Write `.loc file line column` with three numbers on one line.";
 const FILE_HELP: &str = "Write `.file index \"name\"` on one line.";
-const STATEMENT_HELP: &str = "A body holds labels, instructions, declarations, directives and `{ }` scopes.";
-const ITEM_HELP: &str = "At file scope, declare variables and functions; each begins with a directive.";
+const STATEMENT_HELP: &str =
+    "A body holds labels, instructions, declarations, directives and `{ }` scopes.";
+const ITEM_HELP: &str =
+    "At file scope, declare variables and functions; each begins with a directive.";
 const LABEL_HELP: &str = "Put a label before it: `name: .branchtargets a, b;`.";
 
 /// Parse PTX text. On failure, all errors that were found, never none.
 pub fn parse(source: &str) -> Result<Module<'_>, Vec<Error>> {
     if u32::try_from(source.len()).is_err() {
         let mut cursor = Cursor::new("");
-        cursor.fail("file of 4 GiB or more".to_string(), Span::default(), "Split the module.");
+        cursor.fail(
+            "file of 4 GiB or more".to_string(),
+            Span::default(),
+            "Split the module.",
+        );
         return Err(cursor.into_errors());
     }
     let mut parser = Parser {
         cursor: Cursor::new(source),
-        module: Module { source, version: (0, 0), target: Vec::new(), address_size: 32, items: Vec::new() },
+        module: Module {
+            source,
+            version: (0, 0),
+            target: Vec::new(),
+            address_size: 32,
+            items: Vec::new(),
+        },
         operands: Vec::new(),
     };
     parser.file();
-    if parser.cursor.has_errors() { Err(parser.cursor.into_errors()) } else { Ok(parser.module) }
+    if parser.cursor.has_errors() {
+        Err(parser.cursor.into_errors())
+    } else {
+        Ok(parser.module)
+    }
 }
 
 pub(crate) struct Parser<'a> {
@@ -42,7 +58,8 @@ impl<'a> Parser<'a> {
     fn file(&mut self) {
         if !self.cursor.at_directive(".version") {
             let help = "Begin the file with `.version major.minor`, then `.target`.";
-            self.cursor.unexpected("`.version`", "at the start of a PTX file", help);
+            self.cursor
+                .unexpected("`.version`", "at the start of a PTX file", help);
         }
         while !self.cursor.token.at_end {
             let start = self.cursor.token.start;
@@ -63,7 +80,9 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         if self.cursor.token.kind != TokenKind::Directive {
-            return Err(self.cursor.unexpected("a directive", "at file scope", ITEM_HELP));
+            return Err(self
+                .cursor
+                .unexpected("a directive", "at file scope", ITEM_HELP));
         }
         let start = self.cursor.token.start;
         let text = self.cursor.text();
@@ -74,7 +93,9 @@ impl<'a> Parser<'a> {
                 Item::Header(self.cursor.since(start))
             }
             ".file" => Item::File(self.file_directive()?),
-            ".entry" | ".func" => Item::Function(self.function(start, Linkage::Local)?),
+            ".entry" | ".func" => {
+                return Ok(self.function(start, Linkage::Local)?.map(Item::Function));
+            }
             ".visible" | ".extern" | ".weak" | ".common" => {
                 self.cursor.bump();
                 let linkage = match text {
@@ -84,7 +105,7 @@ impl<'a> Parser<'a> {
                     _ => Linkage::Common,
                 };
                 if self.cursor.at_directive(".entry") || self.cursor.at_directive(".func") {
-                    Item::Function(self.function(start, linkage)?)
+                    return Ok(self.function(start, linkage)?.map(Item::Function));
                 } else {
                     return self.file_variables(start, linkage).map(|()| None);
                 }
@@ -115,7 +136,9 @@ impl<'a> Parser<'a> {
 
     fn file_variables(&mut self, start: u32, linkage: Linkage) -> Step<()> {
         let variables = self.cursor.declarations(start, linkage)?;
-        self.module.items.extend(variables.into_iter().map(Item::Variable));
+        self.module
+            .items
+            .extend(variables.into_iter().map(Item::Variable));
         Ok(())
     }
 
@@ -123,8 +146,13 @@ impl<'a> Parser<'a> {
         let cursor = &mut self.cursor;
         match name {
             ".version" => {
-                let number = cursor.text().split_once('.').filter(|_| cursor.token.kind == TokenKind::Float);
-                match number.and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?))) {
+                let number = cursor
+                    .text()
+                    .split_once('.')
+                    .filter(|_| cursor.token.kind == TokenKind::Float);
+                match number
+                    .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))
+                {
                     Some(version) => self.module.version = version,
                     None => {
                         let help = "Write `.version major.minor`, as in `.version 8.3`.";
@@ -145,7 +173,8 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 let help = "Write `.address_size 64` or `.address_size 32`.";
-                self.module.address_size = cursor.small_integer("32 or 64", "after `.address_size`", help)?;
+                self.module.address_size =
+                    cursor.small_integer("32 or 64", "after `.address_size`", help)?;
             }
         }
         Ok(())
@@ -170,7 +199,11 @@ impl<'a> Parser<'a> {
             }
             cursor.bump();
         }
-        Ok(File { index, name, span: self.cursor.since(start) })
+        Ok(File {
+            index,
+            name,
+            span: self.cursor.since(start),
+        })
     }
 
     /// `.section name { … }`: DWARF, kept as text.
@@ -182,10 +215,19 @@ impl<'a> Parser<'a> {
             }
             self.cursor.bump();
         }
+        let start = self.cursor.token.start;
         let mut depth = 0usize;
         loop {
             if self.cursor.token.at_end {
-                return Err(self.cursor.unexpected("`}`", "at the end of a section", help));
+                let span = Span {
+                    start,
+                    end: start + 1,
+                };
+                return Err(self.cursor.fail(
+                    "section that is never closed".to_string(),
+                    span,
+                    help,
+                ));
             }
             depth += usize::from(self.cursor.at(b'{'));
             depth -= usize::from(self.cursor.at(b'}'));
@@ -212,7 +254,11 @@ impl<'a> Parser<'a> {
                 }
                 TokenKind::Punct(b'{' | b'}') => break,
                 TokenKind::Unknown | TokenKind::Unterminated => {
-                    return Err(self.cursor.unexpected("the end", "of a directive", "End the directive with `;`."));
+                    return Err(self.cursor.unexpected(
+                        "the end",
+                        "of a directive",
+                        "End the directive with `;`.",
+                    ));
                 }
                 kind => after_comma = kind == TokenKind::Punct(b','),
             }
@@ -232,8 +278,15 @@ impl<'a> Parser<'a> {
                 break;
             }
             if self.cursor.token.at_end {
-                let help = "Close the body or scope with `}`.";
-                self.cursor.unexpected("`}`", "at the end of a scope", help);
+                let span = Span {
+                    start,
+                    end: start + 1,
+                };
+                self.cursor.fail(
+                    "scope that is never closed".to_string(),
+                    span,
+                    "Close it with `}`.",
+                );
                 break;
             }
             let start = self.cursor.token.start;
@@ -242,7 +295,10 @@ impl<'a> Parser<'a> {
             }
         }
         self.cursor.leave();
-        Ok(Block { statements, span: self.cursor.since(start) })
+        Ok(Block {
+            statements,
+            span: self.cursor.since(start),
+        })
     }
 
     #[inline]
@@ -271,7 +327,11 @@ impl<'a> Parser<'a> {
             TokenKind::Directive => self.directive(start, into)?,
             TokenKind::Punct(b'{') => into.push(Statement::Block(self.block()?)),
             TokenKind::Punct(b';') => self.cursor.bump(),
-            _ => return Err(self.cursor.unexpected("a statement", "in a body", STATEMENT_HELP)),
+            _ => {
+                return Err(self
+                    .cursor
+                    .unexpected("a statement", "in a body", STATEMENT_HELP));
+            }
         }
         Ok(())
     }
@@ -285,7 +345,10 @@ impl<'a> Parser<'a> {
                 _ => {}
             }
         }
-        Ok(Statement::Label(Label { name, span: self.cursor.since(start) }))
+        Ok(Statement::Label(Label {
+            name,
+            span: self.cursor.since(start),
+        }))
     }
 
     fn targets(&mut self, label: &'a str, start: u32) -> Step<Statement<'a>> {
@@ -293,22 +356,36 @@ impl<'a> Parser<'a> {
         self.cursor.bump();
         let mut names = Vec::new();
         loop {
-            let (name, _) = self.cursor.word("a label or function", "in a list of targets", help)?;
+            let (name, _) =
+                self.cursor
+                    .word("a label or function", "in a list of targets", help)?;
             names.push(name);
             if !self.cursor.eat(b',') {
                 break;
             }
         }
         self.cursor.expect(b';', "after a list of targets", help)?;
-        Ok(Statement::Targets(Targets { label, names, span: self.cursor.since(start) }))
+        Ok(Statement::Targets(Targets {
+            label,
+            names,
+            span: self.cursor.since(start),
+        }))
     }
 
     fn call_prototype(&mut self, label: &'a str, start: u32) -> Step<Statement<'a>> {
         let help = "Write `name: .callprototype (.param .b32 _) _ (.param .b32 _);`.";
         self.cursor.bump();
-        let returns = if self.cursor.at(b'(') { self.cursor.parameters()? } else { Vec::new() };
+        let returns = if self.cursor.at(b'(') {
+            self.cursor.parameters()?
+        } else {
+            Vec::new()
+        };
         self.cursor.word("`_`", "in a call prototype", help)?;
-        let parameters = if self.cursor.at(b'(') { self.cursor.parameters()? } else { Vec::new() };
+        let parameters = if self.cursor.at(b'(') {
+            self.cursor.parameters()?
+        } else {
+            Vec::new()
+        };
         // `.noreturn`, `.abi_preserve n` and kin.
         while self.cursor.token.kind == TokenKind::Directive {
             self.cursor.bump();
@@ -317,7 +394,12 @@ impl<'a> Parser<'a> {
             }
         }
         self.cursor.expect(b';', "after a call prototype", help)?;
-        Ok(Statement::CallPrototype(CallPrototype { label, returns, parameters, span: self.cursor.since(start) }))
+        Ok(Statement::CallPrototype(CallPrototype {
+            label,
+            returns,
+            parameters,
+            span: self.cursor.since(start),
+        }))
     }
 
     fn directive(&mut self, start: u32, into: &mut Vec<Statement<'a>>) -> Step<()> {
@@ -329,11 +411,16 @@ impl<'a> Parser<'a> {
                 while self.cursor.token.kind == TokenKind::String || self.cursor.at(b',') {
                     self.cursor.bump();
                 }
-                self.cursor.expect(b';', "after `.pragma`", "Write `.pragma \"name\";`.")?;
+                self.cursor
+                    .expect(b';', "after `.pragma`", "Write `.pragma \"name\";`.")?;
                 into.push(Statement::Pragma(self.cursor.since(start)));
             }
             ".branchtargets" | ".calltargets" | ".callprototype" => {
-                return Err(self.cursor.unexpected("a label", "before a list of targets or a prototype", LABEL_HELP));
+                return Err(self.cursor.unexpected(
+                    "a label",
+                    "before a list of targets or a prototype",
+                    LABEL_HELP,
+                ));
             }
             ".visible" | ".extern" | ".weak" | ".common" => {
                 self.cursor.bump();
@@ -365,7 +452,9 @@ impl<'a> Parser<'a> {
         let rest_start = self.cursor.previous_end;
         let mut inlined_at = None;
         while self.cursor.eat(b',') {
-            let (word, _) = self.cursor.word("`function_name` or `inlined_at`", "in `.loc`", LINE_HELP)?;
+            let (word, _) =
+                self.cursor
+                    .word("`function_name` or `inlined_at`", "in `.loc`", LINE_HELP)?;
             if word == "inlined_at" {
                 let [file, line, column] = self.three("after `inlined_at`")?;
                 inlined_at = Some((file, line, column));
@@ -373,12 +462,23 @@ impl<'a> Parser<'a> {
                 // A label with an offset.
                 self.cursor.word("a label", "in `.loc`", LINE_HELP)?;
                 if self.cursor.eat(b'+') {
-                    self.cursor.small_integer("an offset", "after `+`", LINE_HELP)?;
+                    self.cursor
+                        .small_integer("an offset", "after `+`", LINE_HELP)?;
                 }
             }
         }
-        let rest = self.cursor.slice(rest_start, self.cursor.previous_end).trim();
-        Ok(Loc { file, line, column, inlined_at, rest, span: self.cursor.since(start) })
+        let rest = self
+            .cursor
+            .slice(rest_start, self.cursor.previous_end)
+            .trim();
+        Ok(Loc {
+            file,
+            line,
+            column,
+            inlined_at,
+            rest,
+            span: self.cursor.since(start),
+        })
     }
 
     fn three(&mut self, context: &str) -> Step<[u32; 3]> {
@@ -394,8 +494,14 @@ impl<'a> Parser<'a> {
         self.cursor.bump();
         let negated = self.cursor.eat(b'!');
         let help = "Write `@%p1` or `@!%p1` before the instruction.";
-        let (register, _) = self.cursor.word("a predicate register", "after `@`", help)?;
-        Ok(Guard { negated, register, span: self.cursor.since(start) })
+        let (register, _) = self
+            .cursor
+            .word("a predicate register", "after `@`", help)?;
+        Ok(Guard {
+            negated,
+            register,
+            span: self.cursor.since(start),
+        })
     }
 
     /// An instruction whose opcode has been passed. `ld .param .u64` is legal
@@ -416,28 +522,22 @@ impl<'a> Parser<'a> {
         }
         self.operands.clear();
         self.cursor.in_call = opcode.base() == "call";
-        self.cursor.operands(&mut self.operands, b';', "after an operand")?;
+        self.cursor
+            .operands(&mut self.operands, b';', "after an operand")?;
         self.cursor.bump();
         let operands = self.operands.drain(..).collect();
-        Ok(Instruction { guard, opcode, operands, span: self.cursor.since(start) })
+        Ok(Instruction {
+            guard,
+            opcode,
+            operands,
+            span: self.cursor.since(start),
+        })
     }
 
     /// Skip to where parsing can go on after an error in the statement or
     /// item that began at `start`. Always makes progress.
     fn recover(&mut self, start: u32, in_body: bool) {
         let cursor = &mut self.cursor;
-        // A token that begins a line begins a statement: only its `;` was missing.
-        if cursor.token.start > start && cursor.token.after_newline {
-            let begins = match cursor.token.kind {
-                TokenKind::Word => in_body,
-                TokenKind::Directive => true,
-                TokenKind::Punct(b'@') => in_body,
-                _ => false,
-            };
-            if begins {
-                return;
-            }
-        }
         let mut depth = 0usize;
         // Braces around statements are a scope, which ends what is skipped;
         // others are a vector or an initializer.
@@ -445,6 +545,17 @@ impl<'a> Parser<'a> {
         loop {
             if cursor.token.at_end {
                 return;
+            }
+            if depth == 0 && cursor.token.start > start && cursor.at_fresh_line() {
+                // Only the end of the statement before is missing.
+                let begins = match cursor.token.kind {
+                    TokenKind::Word | TokenKind::Punct(b'@') => in_body,
+                    TokenKind::Directive => in_body || begins_item(cursor.text()),
+                    _ => false,
+                };
+                if begins {
+                    return;
+                }
             }
             match cursor.token.kind {
                 TokenKind::Punct(b';') if depth == 0 => {
@@ -472,4 +583,26 @@ impl<'a> Parser<'a> {
             cursor.bump();
         }
     }
+}
+
+/// Directives that begin something at file scope.
+pub(crate) fn begins_item(text: &str) -> bool {
+    matches!(
+        text,
+        ".version"
+            | ".target"
+            | ".address_size"
+            | ".file"
+            | ".entry"
+            | ".func"
+            | ".visible"
+            | ".extern"
+            | ".weak"
+            | ".common"
+            | ".section"
+            | ".alias"
+            | ".global"
+            | ".const"
+            | ".shared"
+    )
 }

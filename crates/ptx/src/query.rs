@@ -1,7 +1,8 @@
 //! Questions to the tree that every reader of it asks.
 
 use crate::{
-    Address, Block, File, Function, Instruction, Item, Module, Operand, OperandKind, Position, Statement, Variable,
+    Address, Block, File, Function, Instruction, Item, Module, Operand, OperandKind, Position,
+    Statement, Variable,
 };
 
 impl<'a> Module<'a> {
@@ -31,7 +32,9 @@ impl<'a> Module<'a> {
 
     /// Name of the file that a `.loc` numbers.
     pub fn file_name(&self, index: u32) -> Option<&'a str> {
-        self.files().find(|file| file.index == index).map(|file| file.name)
+        self.files()
+            .find(|file| file.index == index)
+            .map(|file| file.name)
     }
 }
 
@@ -48,10 +51,11 @@ impl<'a> Function<'a> {
     /// All instructions of the body in the order of the text, whatever scope
     /// they are in.
     pub fn instructions(&self) -> impl Iterator<Item = &Instruction<'a>> {
-        self.statements().filter_map(|(_, statement)| match statement {
-            Statement::Instruction(instruction) => Some(instruction),
-            _ => None,
-        })
+        self.statements()
+            .filter_map(|(_, statement)| match statement {
+                Statement::Instruction(instruction) => Some(instruction),
+                _ => None,
+            })
     }
 }
 
@@ -59,7 +63,9 @@ impl<'a> Block<'a> {
     /// All statements in the order of the text, nested ones after the scope
     /// that holds them.
     pub fn walk(&self) -> Statements<'_, 'a> {
-        Statements { stack: vec![self.statements.iter()] }
+        Statements {
+            stack: vec![self.statements.iter()],
+        }
     }
 }
 
@@ -94,10 +100,13 @@ impl<'t, 'a> Iterator for Statements<'t, 'a> {
 impl<'a> Instruction<'a> {
     /// Bracketed operands with their indices, in order.
     pub fn addresses(&self) -> impl Iterator<Item = (usize, &Address<'a>)> {
-        self.operands.iter().enumerate().filter_map(|(index, operand)| match &operand.kind {
-            OperandKind::Address(address) => Some((index, address)),
-            _ => None,
-        })
+        self.operands
+            .iter()
+            .enumerate()
+            .filter_map(|(index, operand)| match &operand.kind {
+                OperandKind::Address(address) => Some((index, address)),
+                _ => None,
+            })
     }
 
     /// The first bracketed operand, with its index.
@@ -112,7 +121,9 @@ impl<'a> Operand<'a> {
     /// names. For what is kept as text, the part before `[` or `.`.
     pub fn names(&self, visit: &mut impl FnMut(&'a str)) {
         match &self.kind {
-            OperandKind::Name(name) | OperandKind::NameOffset(name, _) | OperandKind::Not(name) => visit(name),
+            OperandKind::Name(name) | OperandKind::NameOffset(name, _) | OperandKind::Not(name) => {
+                visit(name)
+            }
             OperandKind::Pair(first, second) => {
                 for name in [first, second] {
                     if *name != "_" {
@@ -120,12 +131,17 @@ impl<'a> Operand<'a> {
                     }
                 }
             }
-            OperandKind::Vector(list) | OperandKind::List(list) => list.iter().for_each(|item| item.names(visit)),
+            OperandKind::Vector(list) | OperandKind::List(list) => {
+                list.iter().for_each(|item| item.names(visit))
+            }
             OperandKind::Address(address) => {
                 if let Some(base) = address.base {
                     visit(base);
                 }
-                address.coordinates.iter().for_each(|item| item.names(visit));
+                address
+                    .coordinates
+                    .iter()
+                    .for_each(|item| item.names(visit));
             }
             OperandKind::Text(text) if !text.starts_with('"') => {
                 visit(text.split(['[', '.']).next().unwrap_or(text).trim_end());
@@ -150,9 +166,15 @@ pub struct LineIndex<'a> {
 impl<'a> LineIndex<'a> {
     /// Walks `source` once. Lines that begin beyond 4 GiB are left out.
     pub fn new(source: &'a str) -> Self {
-        let newlines = source.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let newlines = source
+            .bytes()
+            .enumerate()
+            .filter(|(_, byte)| *byte == b'\n');
         let starts = newlines.map_while(|(at, _)| u32::try_from(at + 1).ok());
-        LineIndex { source, starts: std::iter::once(0).chain(starts).collect() }
+        LineIndex {
+            source,
+            starts: std::iter::once(0).chain(starts).collect(),
+        }
     }
 
     /// Line and column of a byte offset. One beyond the end counts as the
@@ -162,15 +184,28 @@ impl<'a> LineIndex<'a> {
         while !self.source.is_char_boundary(offset) {
             offset -= 1;
         }
-        let line = self.starts.partition_point(|start| *start as usize <= offset);
+        let line = self
+            .starts
+            .partition_point(|start| *start as usize <= offset);
         let start = self.starts[line - 1] as usize;
-        Position { line: line as u32, column: self.source[start..offset].chars().count() as u32 + 1 }
+        Position {
+            line: line as u32,
+            column: self.source[start..offset].chars().count() as u32 + 1,
+        }
     }
 
     /// Text of a line, from 1, without its newline; empty if there is none.
     pub fn line(&self, line: u32) -> &'a str {
-        let Some(index) = (line as usize).checked_sub(1).filter(|index| *index < self.starts.len()) else { return "" };
-        let end = self.starts.get(index + 1).map_or(self.source.len(), |next| *next as usize);
+        let Some(index) = (line as usize)
+            .checked_sub(1)
+            .filter(|index| *index < self.starts.len())
+        else {
+            return "";
+        };
+        let end = self
+            .starts
+            .get(index + 1)
+            .map_or(self.source.len(), |next| *next as usize);
         self.source[self.starts[index] as usize..end].trim_end_matches(['\n', '\r'])
     }
 }

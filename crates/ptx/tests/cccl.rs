@@ -68,9 +68,14 @@ fn substitute(text: &str, constraints: &[String]) -> String {
             continue;
         }
         let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let number: usize = rest[..digits].parse().unwrap_or_else(|_| panic!("operand in {text}"));
+        let number: usize = rest[..digits]
+            .parse()
+            .unwrap_or_else(|_| panic!("operand in {text}"));
         rest = &rest[digits..];
-        out += &match constraints.get(number).map(|c| c.trim_start_matches(['=', '+'])) {
+        out += &match constraints
+            .get(number)
+            .map(|c| c.trim_start_matches(['=', '+']))
+        {
             Some("r") => format!("%r{number}"),
             Some("l") => format!("%rd{number}"),
             Some("h") => format!("%rs{number}"),
@@ -89,10 +94,19 @@ fn samples() -> Vec<(String, String)> {
     let mut samples = Vec::new();
     for path in support::files(&folder, "h") {
         let header = std::fs::read_to_string(&path).expect("header is readable");
-        let name = path.file_name().expect("file").to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .expect("file")
+            .to_string_lossy()
+            .into_owned();
         for part in header.split("asm").skip(1) {
-            let part = part.trim_start().trim_start_matches("volatile").trim_start();
-            let Some(rest) = part.strip_prefix('(') else { continue };
+            let part = part
+                .trim_start()
+                .trim_start_matches("volatile")
+                .trim_start();
+            let Some(rest) = part.strip_prefix('(') else {
+                continue;
+            };
             let (text, constraints) = asm(rest);
             samples.push((name.clone(), substitute(&text, &constraints)));
         }
@@ -101,7 +115,9 @@ fn samples() -> Vec<(String, String)> {
 }
 
 fn module(body: &str) -> String {
-    format!(".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{{\n{body}\n}}\n")
+    format!(
+        ".version 9.0\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{{\n{body}\n}}\n"
+    )
 }
 
 #[test]

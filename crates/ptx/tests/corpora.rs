@@ -13,6 +13,10 @@ fn fixtures_are_read_and_classified() {
 fn corpora_are_read_and_classified() {
     let folder = support::workspace().join("target/corpora");
     let files = support::files(&folder, "ptx");
-    assert!(!files.is_empty(), "no PTX below {}: run `cargo xtask setup`, then `cargo xtask corpora`", folder.display());
+    assert!(
+        !files.is_empty(),
+        "no PTX below {}: run `cargo xtask setup`, then `cargo xtask corpora`",
+        folder.display()
+    );
     support::assert_sound(&files);
 }

@@ -76,7 +76,14 @@ use Which::{Bracket, Descriptor as AtDescriptor};
 use WidthRule::{Bytes, CopySource, Descriptor, Fragment, MatrixRow, Operand, Typed};
 
 const fn row(base: &'static str, with: &'static [&'static str], roles: &'static str) -> Row {
-    Row { base, with, roles, accesses: &[], convergence: Convergence::None, is_control: false }
+    Row {
+        base,
+        with,
+        roles,
+        accesses: &[],
+        convergence: Convergence::None,
+        is_control: false,
+    }
 }
 
 impl Row {
@@ -97,11 +104,25 @@ impl Row {
 }
 
 const fn now(operand: usize, effect: Effect, space: SpaceRule, width: WidthRule) -> AccessRow {
-    AccessRow { operand: Bracket(operand), space, effect, width, asynchronous: false, is_optional: false }
+    AccessRow {
+        operand: Bracket(operand),
+        space,
+        effect,
+        width,
+        asynchronous: false,
+        is_optional: false,
+    }
 }
 
 const fn later(operand: usize, effect: Effect, space: SpaceRule, width: WidthRule) -> AccessRow {
-    AccessRow { operand: Bracket(operand), space, effect, width, asynchronous: true, is_optional: false }
+    AccessRow {
+        operand: Bracket(operand),
+        space,
+        effect,
+        width,
+        asynchronous: true,
+        is_optional: false,
+    }
 }
 
 /// Matrix operands of wgmma and tcgen05.mma, in shared memory.

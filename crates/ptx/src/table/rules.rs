@@ -33,7 +33,12 @@ pub fn classify(instruction: &Instruction<'_>) -> Option<Info> {
         Convergence::None if opcode.has("aligned") => Convergence::Warp,
         other => other,
     };
-    Some(Info { roles: roles(row, instruction), accesses, convergence, is_control: row.is_control })
+    Some(Info {
+        roles: roles(row, instruction),
+        accesses,
+        convergence,
+        is_control: row.is_control,
+    })
 }
 
 /// Whether the table has a row for the opcode.
@@ -78,7 +83,9 @@ pub fn vector_length(opcode: &Opcode<'_>) -> u32 {
 
 fn find(opcode: &Opcode<'_>) -> Option<&'static Row> {
     let rows = BY_BASE.get(opcode.base())?;
-    rows.iter().copied().find(|row| row.with.iter().all(|modifier| opcode.has(modifier)))
+    rows.iter()
+        .copied()
+        .find(|row| row.with.iter().all(|modifier| opcode.has(modifier)))
 }
 
 fn locate(which: Which, instruction: &Instruction<'_>) -> Option<usize> {
@@ -112,7 +119,11 @@ fn resolve(row: &AccessRow, operand: usize, instruction: &Instruction<'_>) -> Op
             let size = present(instruction, 2)?;
             // With a cache policy it is the last operand.
             let count = instruction.operands.len() - usize::from(opcode.has("L2::cache_hint"));
-            if count > 3 { Width::CopySource { size, source: 3 } } else { Width::Operand(size) }
+            if count > 3 {
+                Width::CopySource { size, source: 3 }
+            } else {
+                Width::Operand(size)
+            }
         }
         WidthRule::Fragment => fragment(instruction, operand)?,
         WidthRule::MatrixRow => {
@@ -121,7 +132,14 @@ fn resolve(row: &AccessRow, operand: usize, instruction: &Instruction<'_>) -> Op
         }
         WidthRule::Descriptor => Width::Descriptor,
     };
-    Some(Access { operand, space, effect: row.effect, width, asynchronous: row.asynchronous, lanes })
+    Some(Access {
+        operand,
+        space,
+        effect: row.effect,
+        width,
+        asynchronous: row.asynchronous,
+        lanes,
+    })
 }
 
 fn present(instruction: &Instruction<'_>, index: usize) -> Option<usize> {
@@ -135,10 +153,15 @@ fn typed_width(instruction: &Instruction<'_>) -> Option<u32> {
     let element = instruction.opcode.types().last()?.bytes();
     let mut count = vector_length(&instruction.opcode);
     if instruction.opcode.base() == "ld"
-        && let Some(OperandKind::Vector(elements)) = instruction.operands.first().map(|operand| &operand.kind)
+        && let Some(OperandKind::Vector(elements)) =
+            instruction.operands.first().map(|operand| &operand.kind)
         && elements.len() == count as usize
     {
-        let sinks = elements.iter().rev().take_while(|e| e.kind == OperandKind::Sink).count() as u32;
+        let sinks = elements
+            .iter()
+            .rev()
+            .take_while(|e| e.kind == OperandKind::Sink)
+            .count() as u32;
         count = (count - sinks).max(1);
     }
     (element > 0).then_some(element * count)
@@ -189,12 +212,21 @@ fn fragment(instruction: &Instruction<'_>, address: usize) -> Option<Width> {
         "b" => (k, n),
         _ => (m, n),
     };
-    let (rows, length) = if is_row? { (rows, columns) } else { (columns, rows) };
+    let (rows, length) = if is_row? {
+        (rows, columns)
+    } else {
+        (columns, rows)
+    };
     let element_bits = element_bits?;
     // Loads: address, stride. Stores: address, registers, stride.
     let stride = address + if opcode.has("store") { 2 } else { 1 };
     let stride = present(instruction, stride);
-    Some(Width::Matrix { rows, row_bits: length * element_bits, element_bits, stride })
+    Some(Width::Matrix {
+        rows,
+        row_bits: length * element_bits,
+        element_bits,
+        stride,
+    })
 }
 
 /// `m16n8k32`

@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 use ptx::table::classify;
 
 pub fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("crates/ptx is in a workspace").to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("crates/ptx is in a workspace")
+        .to_path_buf()
 }
 
 /// The CUDA toolchain's folder with `bin` and `include`.
@@ -24,7 +28,10 @@ pub fn toolchain() -> PathBuf {
         .map(|entry| entry.path().join("site-packages/nvidia/cu13"))
         .find(|folder| folder.join("bin/ptxas").exists())
         .unwrap_or_else(|| {
-            panic!("no CUDA toolchain below {}: run `cargo xtask setup`, or set RINGFENCE_TOOLCHAIN", root.display())
+            panic!(
+                "no CUDA toolchain below {}: run `cargo xtask setup`, or set RINGFENCE_TOOLCHAIN",
+                root.display()
+            )
         })
 }
 
@@ -72,7 +79,9 @@ pub fn defects(source: &str) -> Vec<String> {
         }
         for instruction in function.instructions() {
             let text = instruction.span.text(source);
-            if !text.ends_with(';') || instruction.opcode.span.text(source) != instruction.opcode.text {
+            if !text.ends_with(';')
+                || instruction.opcode.span.text(source) != instruction.opcode.text
+            {
                 defects.push(format!("span of `{text}`"));
             }
             match classify(instruction) {
@@ -93,7 +102,8 @@ pub fn assert_sound(files: &[PathBuf]) {
     assert!(!files.is_empty(), "no files to test");
     let mut report = String::new();
     for path in files {
-        let source = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let source =
+            std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         for defect in defects(&source).iter().take(10) {
             report += &format!("{}: {defect}\n", path.display());
         }
