@@ -1,2 +1,77 @@
-//! Build and test steps.
-fn main() {}
+//! `cargo xtask STEP`: every step that CI takes, the demo, the GPU bundle and
+//! the benches. A step does its own set-up and says what it needs.
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+mod architecture;
+mod build;
+mod bundle;
+mod check;
+mod command;
+mod demo;
+mod generate;
+mod generate_cudart;
+mod layers;
+mod measure;
+mod readme;
+mod setup;
+mod workspace;
+
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", about = "Build, test and measure Ringfence.")]
+struct Arguments {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Subcommand)]
+enum Step {
+    /// Installs the pinned CUDA compiler into target/toolchain/cuda.
+    #[command(alias = "toolchain")]
+    Setup,
+    /// Makes the PTX corpora in target/corpora.
+    Corpora,
+    /// Regenerates what is generated from CUDA's headers.
+    Generate {
+        /// Only compare with what is committed.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Checks that crates use each other as ARCHITECTURE.md says.
+    Layers,
+    /// Builds the command, the library and the runtime's forwarding libraries.
+    Build,
+    /// Runs a CUDA program with a planted bug on the CPU device.
+    Demo,
+    /// Runs every test that this machine can run.
+    Test,
+    /// What CI runs.
+    Ci,
+    /// Writes a self-contained folder that runs suite and benches on a GPU.
+    GpuBundle,
+    /// Measures what can be measured without a GPU.
+    Bench,
+    /// Writes the README's tables from the committed results.
+    Readme {
+        /// Only compare with what is committed.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+fn main() -> Result<()> {
+    match Arguments::parse().step {
+        Step::Setup => setup::cuda().map(drop),
+        Step::Corpora => setup::corpora().map(drop),
+        Step::Generate { check } => check::generated(check),
+        Step::Layers => layers::check(),
+        Step::Build => build::all().map(drop),
+        Step::Demo => demo::run(),
+        Step::Test => check::test(),
+        Step::Ci => check::ci(),
+        Step::GpuBundle => bundle::write(),
+        Step::Bench => measure::run_all(),
+        Step::Readme { check } => readme::run(check),
+    }
+}

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Runs suite and benches of this folder on the machine's GPU.
+#
+#   ./run [suite|bench|all]
+#
+# Results go to $OUT, or ./results. Ends with 0 when every verdict was right
+# and every bench ran.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+out=${OUT:-$here/results}
+what=${1:-all}
+mkdir -p "$out"
+status=0
+
+# The driver's compilation cache would hide what a first load costs, and may
+# not be writable here.
+export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$out/.cuda-cache}
+
+if [ "$what" = suite ] || [ "$what" = all ]; then
+    timeout --kill-after=10 420 "$here/ringfence-suite" run --device gpu --cases "$here/cases" \
+        --ringfence "$here/ringfence" --json "$out/suite-gpu.json" --jobs 4 --timeout 60
+    code=$?
+    [ $code = 124 ] && echo "the suite ran out of time: 0 passed, 1 failed"
+    [ $code = 0 ] || status=1
+fi
+
+if [ "$what" = bench ] || [ "$what" = all ]; then
+    timeout --kill-after=10 540 "$here/ringfence-bench" gpu --programs "$here" \
+        --ringfence "$here/ringfence" --json "$out/gpu-bounds.json" --commit "$(cat "$here/commit")"
+    code=$?
+    [ $code = 124 ] && echo "the benches ran out of time"
+    [ $code = 0 ] || status=1
+fi
+
+rm -rf "$out/.cuda-cache"
+exit $status

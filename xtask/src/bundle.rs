@@ -1,0 +1,139 @@
+//! `gpu-bundle`: one folder that runs suite and benches on a machine with a
+//! GPU and nothing else: no Rust, no CUDA toolkit, no network.
+
+use crate::command::{command, output, run};
+use crate::workspace::{root, target};
+use crate::{build, setup};
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use suite::case::{Cudart, Manifest};
+use suite::compile::{Job, Linkage, compile_all, flags};
+
+/// The folder may not be larger than this, so that it travels easily.
+const LIMIT: u64 = 60 << 20;
+
+/// Writes target/gpu-bundle.
+///
+/// # Errors
+///
+/// Something cannot be built or written, or the folder is too large.
+pub fn write() -> Result<()> {
+    let toolchain = setup::cuda()?;
+    let built = build::all()?;
+    // Under the workspace's own target folder whatever CARGO_TARGET_DIR says.
+    let bundle = root().join("target/gpu-bundle");
+    if bundle.exists() {
+        std::fs::remove_dir_all(&bundle)
+            .with_context(|| format!("failed to clear {}", bundle.display()))?;
+    }
+    for folder in ["lib", "cases", "cudart", "ptx"] {
+        std::fs::create_dir_all(bundle.join(folder))?;
+    }
+
+    for name in ["ringfence", "libringfence.so", "ringfence-suite", "ringfence-bench"] {
+        strip(&built.folder.join(name), &bundle.join(name))?;
+    }
+    for entry in std::fs::read_dir(&built.cudart)? {
+        let path = entry?.path();
+        let name = path.file_name().context("a library without a name")?;
+        strip(&path, &bundle.join("cudart").join(name))?;
+    }
+    std::fs::copy(
+        toolchain.libraries().join("libcudart.so.13"),
+        bundle.join("lib/libcudart.so.13"),
+    )
+    .context("failed to copy libcudart.so.13")?;
+
+    // Compiled beside the bundle, so that a second call compiles nothing.
+    let cases = target().join("gpu-cases");
+    build::cases(&cases, Linkage::Mixed)?;
+    copy_cases(&cases, &bundle.join("cases"))?;
+    let kernels = root().join("bench/kernels");
+    let bench = |source: &str, output: PathBuf, extra: &[&str]| {
+        let mut flags = flags(Cudart::Static, Some(90));
+        flags.extend(extra.iter().map(|flag| (*flag).to_owned()));
+        Job {
+            sources: vec![kernels.join(source)],
+            flags,
+            output,
+        }
+    };
+    let programs = target().join("gpu-bench");
+    std::fs::create_dir_all(&programs)?;
+    compile_all(
+        &toolchain,
+        &[
+            bench("bench.cu", programs.join("bench"), &[]),
+            bench("launch.cu", programs.join("launch"), &[]),
+            bench("bench.cu", programs.join("bench.ptx"), &["-ptx"]),
+        ],
+        &kernels,
+    )?;
+    strip(&programs.join("bench"), &bundle.join("bench"))?;
+    strip(&programs.join("launch"), &bundle.join("launch"))?;
+    std::fs::copy(programs.join("bench.ptx"), bundle.join("ptx/bench.ptx"))?;
+    instrumented(&built.command, &bundle.join("ptx"))?;
+
+    std::fs::write(bundle.join("commit"), suite::results::commit(&root()))?;
+    let script = bundle.join("run");
+    std::fs::copy(root().join("bench/run-bundle.sh"), &script)
+        .context("failed to copy bench/run-bundle.sh")?;
+    run(command("chmod", ["+x"]).arg(&script))?;
+
+    let size = folder_size(&bundle)?;
+    ensure!(
+        size <= LIMIT,
+        "{} holds {} MiB, more than {}",
+        bundle.display(),
+        size >> 20,
+        LIMIT >> 20
+    );
+    println!("{}: {:.1} MiB", bundle.display(), size as f64 / f64::from(1 << 20));
+    Ok(())
+}
+
+/// The bench kernels as the driver gets them, for whoever wants to look.
+fn instrumented(ringfence: &Path, folder: &Path) -> Result<()> {
+    output(
+        command(ringfence, ["instrument"])
+            .arg(folder.join("bench.ptx"))
+            .arg("-o")
+            .arg(folder.join("bench.checked.ptx")),
+    )
+    .map(drop)
+}
+
+fn strip(from: &Path, to: &Path) -> Result<()> {
+    run(command("strip", ["--strip-unneeded", "-o"]).arg(to).arg(from))
+        .context("binutils are needed: install strip")
+}
+
+/// Copies manifest and programs; libraries are found beside them.
+fn copy_cases(from: &Path, to: &Path) -> Result<()> {
+    let mut manifest = Manifest::read(from)?;
+    manifest.libraries = "../lib".into();
+    let mut programs: Vec<&PathBuf> = Vec::new();
+    for case in &manifest.cases {
+        programs.push(&case.good.path);
+        programs.extend(case.bad.as_ref().map(|bad| &bad.program.path));
+    }
+    programs.sort();
+    programs.dedup();
+    for program in programs {
+        strip(&from.join(program), &to.join(program))?;
+    }
+    manifest.write(to)
+}
+
+fn folder_size(folder: &Path) -> Result<u64> {
+    let mut size = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        size += if entry.file_type()?.is_dir() {
+            folder_size(&entry.path())?
+        } else {
+            entry.metadata()?.len()
+        };
+    }
+    Ok(size)
+}

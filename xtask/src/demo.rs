@@ -1,0 +1,50 @@
+//! The demo: a real CUDA program with a planted bug, compiled by nvcc, under
+//! Ringfence on the CPU device.
+
+use crate::command::command;
+use crate::workspace::{root, target};
+use crate::{build, setup};
+use anyhow::{Context, Result, ensure};
+use std::time::Instant;
+use suite::case::Cudart;
+use suite::compile::{Job, flags};
+use suite::judge::EXIT_FINDINGS;
+
+/// Builds everything, runs the demo, shows the report.
+///
+/// # Errors
+///
+/// Something cannot be built, or the bug was not found.
+pub fn run() -> Result<()> {
+    let start = Instant::now();
+    let toolchain = setup::cuda()?;
+    let built = build::all()?;
+    let folder = target().join("demo");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("failed to make {}", folder.display()))?;
+    let source = root().join("suite/demo/blur.cu");
+    let program = folder.join("blur");
+    toolchain.compile(
+        &Job {
+            sources: vec![source],
+            flags: flags(Cudart::Static, None),
+            output: program.clone(),
+        },
+        &root().join("suite/cases/include"),
+    )?;
+    println!("ready after {:.0} s\n", start.elapsed().as_secs_f64());
+    println!("$ ringfence run --device cpu -- {}", program.display());
+    let status = command(&built.command, ["run", "--device", "cpu", "--"])
+        .arg(&program)
+        .status()
+        .with_context(|| format!("failed to start {}", built.command.display()))?;
+    ensure!(
+        status.code() == Some(EXIT_FINDINGS),
+        "the planted bug was not reported: ringfence ended with {status}"
+    );
+    println!(
+        "\nThe bug is in suite/demo/blur.cu; exit status {EXIT_FINDINGS} says that something was \
+         found."
+    );
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! Checks that crates use each other as the table in `ARCHITECTURE.md` says:
+//! each crate has a row, uses only what its row names, and what a row names
+//! stands further up.
+//!
+//! Tests may reach further (a test of instrumented code runs it on the
+//! emulator), with one exception: nothing of `emulate`, its tests included,
+//! uses `instrument`, because it is the independent judge of its output.
+
+use crate::command::{cargo, output};
+use crate::workspace::root;
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+    path: Option<String>,
+}
+
+/// Rows of the table: crate, and what it may use. In order.
+pub type Table = Vec<(String, BTreeSet<String>)>;
+
+/// Compares the table with `cargo metadata`.
+///
+/// # Errors
+///
+/// Every place where they differ.
+pub fn check() -> Result<()> {
+    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md"))
+        .context("failed to read ARCHITECTURE.md")?;
+    let metadata: Metadata = serde_json::from_str(&output(&mut cargo(&[
+        "metadata",
+        "--no-deps",
+        "--format-version",
+        "1",
+    ]))?)?;
+    let problems = problems(&table(&text), &metadata);
+    ensure!(problems.is_empty(), "{}", problems.join("\n"));
+    println!("layers: {} crates, as in ARCHITECTURE.md", metadata.packages.len());
+    Ok(())
+}
+
+/// The rows of the first table whose head starts with `| crate |`.
+pub fn table(text: &str) -> Table {
+    text.lines()
+        .skip_while(|line| !line.starts_with("| crate |"))
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let [name, .., uses] = cells.as_slice() else {
+                return None;
+            };
+            let uses = uses
+                .split(',')
+                .map(|word| word.trim().trim_matches('`').to_owned())
+                .filter(|word| !word.is_empty())
+                .collect();
+            Some((name.trim_matches('`').to_owned(), uses))
+        })
+        .collect()
+}
+
+/// A crate's name in the table: its package without the project's prefix.
+fn short(package: &str) -> &str {
+    package.strip_prefix("ringfence-").unwrap_or(package)
+}
+
+fn problems(table: &Table, metadata: &Metadata) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut above: BTreeSet<&str> = BTreeSet::new();
+    let rows: BTreeMap<&str, &BTreeSet<String>> = table
+        .iter()
+        .map(|(name, uses)| (name.as_str(), uses))
+        .collect();
+    for (name, uses) in table {
+        for used in uses {
+            if !above.contains(used.as_str()) {
+                problems.push(format!(
+                    "ARCHITECTURE.md: `{name}` may use `{used}`, which does not stand above it"
+                ));
+            }
+        }
+        if !above.insert(name) {
+            problems.push(format!("ARCHITECTURE.md: `{name}` has two rows"));
+        }
+    }
+    let packages: BTreeSet<&str> = metadata
+        .packages
+        .iter()
+        .map(|package| short(&package.name))
+        .collect();
+    for name in rows.keys().filter(|name| !packages.contains(*name)) {
+        problems.push(format!("ARCHITECTURE.md: there is no crate `{name}`"));
+    }
+    for package in &metadata.packages {
+        let name = short(&package.name);
+        let Some(uses) = rows.get(name) else {
+            problems.push(format!("ARCHITECTURE.md: the crate `{name}` has no row"));
+            continue;
+        };
+        for dependency in package.dependencies.iter().filter(|d| d.path.is_some()) {
+            let used = short(&dependency.name);
+            let test_only = dependency.kind.as_deref() == Some("dev");
+            if name == "emulate" && used == "instrument" {
+                problems.push(
+                    "`emulate` uses `instrument`; it must stay an independent judge".into(),
+                );
+            } else if !test_only && !uses.contains(used) {
+                problems.push(format!(
+                    "`{name}` uses `{used}`, which its row in ARCHITECTURE.md does not allow"
+                ));
+            }
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "\
+# A page
+| crate | one sentence | may use |
+| --- | --- | --- |
+| `model` | Words. | |
+| `ptx` | Text. | |
+| `instrument` | Checks. | `ptx`, `model` |
+| `emulate` | A CPU. | `ptx`, `model` |
+
+| other | table | here |
+";
+
+    fn package(name: &str, uses: &[(&str, Option<&str>)]) -> Package {
+        Package {
+            name: name.into(),
+            dependencies: uses
+                .iter()
+                .map(|(name, kind)| Dependency {
+                    name: (*name).into(),
+                    kind: kind.map(str::to_owned),
+                    path: Some("/somewhere".into()),
+                })
+                .collect(),
+        }
+    }
+
+    fn workspace() -> Metadata {
+        Metadata {
+            packages: vec![
+                package("ringfence-model", &[]),
+                package("ringfence-ptx", &[]),
+                package(
+                    "ringfence-instrument",
+                    &[("ringfence-ptx", None), ("ringfence-emulate", Some("dev"))],
+                ),
+                package("ringfence-emulate", &[("ringfence-model", None)]),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_workspace_that_follows_its_table_is_accepted() {
+        assert_eq!(problems(&table(TABLE), &workspace()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_kind_of_breach_is_named() {
+        let mut upward = workspace();
+        upward.packages[1] = package("ringfence-ptx", &[("ringfence-model", None)]);
+        let mut judge = workspace();
+        judge.packages[3] = package("ringfence-emulate", &[("ringfence-instrument", Some("dev"))]);
+        let mut unlisted = workspace();
+        unlisted.packages.push(package("ringfence-extra", &[]));
+        let mut gone = workspace();
+        gone.packages.remove(0);
+        for (metadata, words) in [
+            (upward, "`ptx` uses `model`"),
+            (judge, "independent judge"),
+            (unlisted, "`extra` has no row"),
+            (gone, "no crate `model`"),
+        ] {
+            let found = problems(&table(TABLE), &metadata);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].contains(words), "{found:?}");
+        }
+        let swapped = TABLE.replace("| `model` | Words. | |", "| `model` | Words. | ptx |");
+        let found = problems(&table(&swapped), &workspace());
+        assert!(found[0].contains("does not stand above"), "{found:?}");
+    }
+
+    #[test]
+    fn this_workspace_follows_its_table() {
+        check().unwrap();
+    }
+}

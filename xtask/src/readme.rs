@@ -1,0 +1,202 @@
+//! Writes the README's tables from the committed results, so that no number
+//! in it can be older or better than the file it comes from.
+//!
+//! Between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->` stands what
+//! [`render`] makes of `bench/results/NAME.json`. A file that is not there
+//! gives a sentence that says so.
+
+use crate::workspace::root;
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Writes the tables, or compares.
+///
+/// # Errors
+///
+/// A marker is broken, a result file is malformed, or with `check` the README
+/// is not what the results give.
+pub fn run(check: bool) -> Result<()> {
+    let path = root().join("README.md");
+    let old = std::fs::read_to_string(&path).context("failed to read README.md")?;
+    let new = rewrite(&old, &root().join("bench/results"))?;
+    if check {
+        ensure!(
+            old == new,
+            "README.md does not show the committed results; run `cargo xtask readme`"
+        );
+    } else if old != new {
+        std::fs::write(&path, new).context("failed to write README.md")?;
+    }
+    Ok(())
+}
+
+fn rewrite(text: &str, results: &Path) -> Result<String> {
+    const OPEN: &str = "<!-- bench:";
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(OPEN) {
+        let (before, marked) = rest.split_at(start);
+        out += before;
+        let (name, _) = marked[OPEN.len()..]
+            .split_once(" -->")
+            .context("a bench marker in README.md does not end")?;
+        let close = format!("<!-- /bench:{name} -->");
+        let end = marked
+            .find(&close)
+            .with_context(|| format!("README.md has no `{close}`"))?;
+        let file = results.join(format!("{name}.json"));
+        let body = match std::fs::read_to_string(&file) {
+            Ok(json) => {
+                let value = serde_json::from_str(&json)
+                    .with_context(|| format!("{} is not JSON", file.display()))?;
+                render(name, &value).with_context(|| format!("in {}", file.display()))?
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                format!("No `{name}` results are committed yet.\n")
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("failed to read {}", file.display()));
+            }
+        };
+        let _ = write!(out, "{OPEN}{name} -->\n{body}{close}");
+        rest = &marked[end + close.len()..];
+    }
+    Ok(out + rest)
+}
+
+fn render(name: &str, results: &Value) -> Result<String> {
+    let mut out = match name {
+        "gpu-bounds" => gpu_bounds(results)?,
+        "suite-cpu" | "suite-gpu" => suite(results)?,
+        "instrument" => instrument(results)?,
+        "emulator" => emulator(results)?,
+        _ => bail!("nothing is known to render `{name}`"),
+    };
+    let text = |key: &str| results[key].as_str().unwrap_or("");
+    let _ = writeln!(
+        out,
+        "\n{}, driver {}, {}, commit {}.",
+        text("device"),
+        text("driver"),
+        text("date"),
+        text("commit")
+    );
+    Ok(out)
+}
+
+fn number(value: &Value, key: &str) -> Result<f64> {
+    value[key].as_f64().with_context(|| format!("no number `{key}`"))
+}
+
+fn rows(results: &Value) -> Result<&Vec<Value>> {
+    results["rows"].as_array().context("no rows")
+}
+
+/// A ratio or time where it was measured, else a dash.
+fn optional(value: &Value, key: &str, digits: usize) -> String {
+    value[key]
+        .as_f64()
+        .map_or("–".into(), |number| format!("{number:.digits$}"))
+}
+
+fn gpu_bounds(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let mut out = String::from(
+        "| kernel | native, ms | Ringfence | compute-sanitizer memcheck |\n| --- | ---: | ---: | ---: |\n",
+    );
+    for row in rows(results)? {
+        let _ = writeln!(
+            out,
+            "| {} | {:.3} | {:.2} | {} |",
+            row["kernel"].as_str().context("a row without a kernel")?,
+            number(row, "native_ms")?,
+            number(row, "ratio")?,
+            optional(row, "compute_sanitizer_ratio", 1)
+        );
+    }
+    let _ = writeln!(
+        out,
+        "| **geometric mean** | | **{:.2}** | **{}** |\n",
+        number(summary, "geomean")?,
+        optional(summary, "compute_sanitizer_geomean", 1)
+    );
+    let _ = writeln!(
+        out,
+        "Kernel time over native, medians, variants in turn. Checks add {:.2} µs of host time to \
+         a launch (native {:.2} µs); with `--no-check` kernels take {:.3} of native time.",
+        number(summary, "launch_us")?,
+        number(summary, "native_launch_us")?,
+        number(summary, "identity_ratio")?
+    );
+    Ok(out)
+}
+
+fn suite(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    Ok(format!(
+        "{} of {} programs with a bug got exactly the finding they should; {} false alarms in {} \
+         programs without one.\n",
+        number(summary, "detected")?,
+        number(summary, "cases")?,
+        number(summary, "false_alarms")?,
+        number(summary, "good")?
+    ))
+}
+
+fn instrument(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    Ok(format!(
+        "Instrumenting reads {:.1} MB of PTX a second ({:.1} MB in {} files).\n",
+        number(summary, "megabytes_per_second")?,
+        number(summary, "megabytes")?,
+        number(summary, "files")?
+    ))
+}
+
+fn emulator(results: &Value) -> Result<String> {
+    let mut out = String::from(
+        "| kernel | thread instructions | million a second and core |\n| --- | ---: | ---: |\n",
+    );
+    for row in rows(results)? {
+        let _ = writeln!(
+            out,
+            "| {} | {:.0} | {:.0} |",
+            row["kernel"].as_str().context("a row without a kernel")?,
+            number(row, "thread_instructions")?,
+            number(row, "millions_per_second_per_core")?
+        );
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_come_from_the_files_and_nothing_else_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(
+            folder.path().join("suite-cpu.json"),
+            r#"{"summary":{"detected":3,"cases":4,"false_alarms":0,"good":5},
+                "device":"CPU","driver":"CUDA 13.0","date":"2026-01-02","commit":"abc"}"#,
+        )
+        .unwrap();
+        let text = "a\n<!-- bench:suite-cpu -->\nold\n<!-- /bench:suite-cpu -->\nb\n\
+                    <!-- bench:emulator --><!-- /bench:emulator --> c";
+        let new = rewrite(text, folder.path()).unwrap();
+        assert!(new.contains("3 of 4 programs"), "{new}");
+        assert!(new.contains("CPU, driver CUDA 13.0, 2026-01-02, commit abc."));
+        assert!(new.contains("No `emulator` results are committed yet."));
+        assert!(!new.contains("old") && new.starts_with("a\n") && new.ends_with(" c"));
+        assert_eq!(rewrite(&new, folder.path()).unwrap(), new);
+        assert!(rewrite("<!-- bench:suite-cpu -->", folder.path()).is_err());
+    }
+
+    #[test]
+    fn the_committed_readme_shows_the_committed_results() {
+        run(true).unwrap();
+    }
+}

@@ -1,0 +1,179 @@
+//! Installs what the tests need and Rust does not bring: the pinned CUDA
+//! compiler and the tools that make the PTX corpora, each in a Python
+//! environment below `target/toolchain`.
+//!
+//! A stamp file holds the list of packages, so that a second call does
+//! nothing. Nothing outside `target` is touched.
+
+use crate::command::{command, output, run};
+use crate::workspace::root;
+use anyhow::{Context, Result, bail, ensure};
+use std::path::{Path, PathBuf};
+use suite::compile::Toolchain;
+
+/// The compiler's parts. They are pinned together: newer crt and nvvm bring
+/// a code generator whose PTX this ptxas refuses.
+const CUDA_PACKAGES: &[&str] = &[
+    "nvidia-cuda-nvcc==13.0.88",
+    "nvidia-cuda-crt==13.0.88",
+    "nvidia-nvvm==13.0.88",
+    "nvidia-cuda-runtime==13.0.96",
+    "nvidia-cuda-cccl==13.0.85",
+];
+
+/// Installs the CUDA compiler and returns it.
+///
+/// # Errors
+///
+/// Python, its venv module or pip is missing or fails; the error says what to
+/// install.
+pub fn cuda() -> Result<Toolchain> {
+    let folder = crate::workspace::cuda();
+    environment(&folder, CUDA_PACKAGES)?;
+    let toolchain = Toolchain::find(&folder)?;
+    // The linker looks for libcudart.so; the package brings only libcudart.so.13.
+    let link = toolchain.libraries().join("libcudart.so");
+    if !link.exists() {
+        std::os::unix::fs::symlink("libcudart.so.13", &link)
+            .with_context(|| format!("failed to make {}", link.display()))?;
+    }
+    Ok(toolchain)
+}
+
+/// Makes the PTX corpora and returns their folder.
+///
+/// # Errors
+///
+/// A tool cannot be installed, or the generator fails.
+pub fn corpora() -> Result<PathBuf> {
+    let toolchain = cuda()?;
+    let scripts = root().join("crates/ptx/tests/corpora");
+    let path = scripts.join("generate.py");
+    let generator = std::fs::read_to_string(&path)
+        .with_context(|| format!("failed to read {}", path.display()))?;
+    let packages = pins(&generator);
+    ensure!(!packages.is_empty(), "{} names no package", path.display());
+    let folder = root().join("target/toolchain/corpora");
+    environment(&folder, &packages)?;
+
+    let out = root().join("target/corpora");
+    let stamp = out.join("made-by");
+    let key = sources(&scripts)?;
+    if std::fs::read_to_string(&stamp).is_ok_and(|old| old == key) {
+        return Ok(out);
+    }
+    println!("making the PTX corpora in {}", out.display());
+    run(command(folder.join("bin/python3"), [&path])
+        .arg(&out)
+        .arg("--nvcc")
+        .arg(toolchain.nvcc()))?;
+    std::fs::write(&stamp, key).with_context(|| format!("failed to write {}", stamp.display()))?;
+    Ok(out)
+}
+
+/// The packages that the generator's head pins, one a line.
+fn pins(generator: &str) -> Vec<&str> {
+    generator
+        .lines()
+        .take_while(|line| !line.starts_with("import"))
+        .map(str::trim)
+        .filter(|line| line.contains("==") && !line.contains(' '))
+        .collect()
+}
+
+/// Everything that the corpora are made from, as one text.
+fn sources(folder: &Path) -> Result<String> {
+    let mut paths = Vec::new();
+    for entry in
+        std::fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?
+    {
+        let path = entry?.path();
+        if path.is_file() {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let mut text = String::new();
+    for path in paths {
+        text += &std::fs::read_to_string(&path)
+            .with_context(|| format!("failed to read {}", path.display()))?;
+    }
+    Ok(text)
+}
+
+/// A Python environment at `folder` with `packages`.
+fn environment(folder: &Path, packages: &[&str]) -> Result<()> {
+    let stamp = folder.join("ringfence-packages");
+    let list = packages.join("\n") + "\n";
+    if std::fs::read_to_string(&stamp).is_ok_and(|old| old == list) {
+        return Ok(());
+    }
+    let version = output(&mut command(
+        "python3",
+        ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+    ))
+    .context("Python 3 is needed to fetch the CUDA compiler: install python3")?;
+    let version = version.trim();
+    println!("installing into {}: {}", folder.display(), packages.join(" "));
+    let made = output(&mut {
+        let mut venv = command("python3", ["-m", "venv"]);
+        venv.arg(folder);
+        venv
+    });
+    match made {
+        Ok(_) => run(command(
+            folder.join("bin/python3"),
+            ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"],
+        )
+        .args(packages))
+        .context("pip could not install into target/toolchain: is there a network?")?,
+        Err(venv_error) => {
+            // Debian ships Python without venv; pip alone can fill the same
+            // folders, which is all that a compiler needs. A program that
+            // must run inside the environment finds them by PYTHONPATH.
+            println!("no `python3 -m venv` here, so pip installs into the folder itself");
+            let site = folder.join(format!("lib/python{version}/site-packages"));
+            let installed = run(command(
+                "python3",
+                ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"],
+            )
+            .arg(&site)
+            .args(packages));
+            if let Err(pip_error) = installed {
+                bail!(
+                    "neither `python3 -m venv` nor pip works; install one (Debian, Ubuntu: \
+                     apt install python3-venv python3-pip)\nvenv: {venv_error:#}\npip: {pip_error:#}"
+                );
+            }
+            wrapper(folder, &site)?;
+        }
+    }
+    std::fs::write(&stamp, list).with_context(|| format!("failed to write {}", stamp.display()))
+}
+
+/// `bin/python3` for a folder without a venv of its own.
+fn wrapper(folder: &Path, site: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    let path = folder.join("bin/python3");
+    std::fs::create_dir_all(folder.join("bin"))?;
+    std::fs::write(
+        &path,
+        format!(
+            "#!/bin/sh\nPYTHONPATH='{}' exec python3 \"$@\"\n",
+            site.display()
+        ),
+    )?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("failed to make {} executable", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pins_are_read_from_the_head_only() {
+        let text = "\"\"\"Doc.\n\nPins, here:\n    triton==3.6.0\n    numba==0.6\n\"\"\"\nimport a\nx==y\n";
+        assert_eq!(pins(text), ["triton==3.6.0", "numba==0.6"]);
+    }
+}
