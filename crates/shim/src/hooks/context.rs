@@ -1,0 +1,98 @@
+//! Start of CUDA, and the ends of contexts: kernels are awaited and their
+//! records read while that is still possible.
+
+use super::{hook, next, hooks};
+use crate::session;
+use driver::sys::{CUcontext, CUdevice, CUresult};
+
+hooks!(
+    cuInit,
+    cuCtxDestroy,
+    cuCtxDestroy_v2,
+    cuDevicePrimaryCtxReset,
+    cuDevicePrimaryCtxReset_v2,
+    cuDevicePrimaryCtxRelease,
+    cuDevicePrimaryCtxRelease_v2,
+);
+
+hook!(cuInit(flags: u32) |init| {
+    // SAFETY: the program's arguments.
+    let result = unsafe { init(flags) };
+    if result == CUresult::CUDA_SUCCESS
+        && let Some(session) = session::get()
+    {
+        session.initialise();
+    }
+    result
+});
+
+/// Waits for the kernels of a context and reads their records.
+fn drain(context: CUcontext) {
+    let (Some(runtime), Some(api)) = (session::runtime(), next()) else { return };
+    if let (Some(push), Some(pop), Some(wait)) =
+        (api.cuCtxPushCurrent_v2, api.cuCtxPopCurrent_v2, api.cuCtxSynchronize)
+    {
+        // SAFETY: a context that the program is about to destroy; null or a
+        // dead one is refused by the device, and nothing is popped then.
+        if unsafe { push(context) } == CUresult::CUDA_SUCCESS {
+            // SAFETY: no arguments; a failure leaves nothing to wait for.
+            let _ = unsafe { wait() };
+            let mut popped = CUcontext::NULL;
+            // SAFETY: pushed above.
+            let _ = unsafe { pop(&mut popped) };
+        }
+    }
+    runtime.synchronized();
+}
+
+/// The primary context of a device, if it is active.
+fn primary(device: CUdevice) -> Option<CUcontext> {
+    let api = next()?;
+    let (state, retain, release) =
+        (api.cuDevicePrimaryCtxGetState?, api.cuDevicePrimaryCtxRetain?, api.cuDevicePrimaryCtxRelease_v2?);
+    let (mut flags, mut active) = (0, 0);
+    let mut context = CUcontext::NULL;
+    // SAFETY: places for all answers; the reference that is taken is given
+    // back at once, and the program's own keeps the context alive.
+    unsafe {
+        if state(device, &mut flags, &mut active) != CUresult::CUDA_SUCCESS
+            || active == 0
+            || retain(&mut context, device) != CUresult::CUDA_SUCCESS
+        {
+            return None;
+        }
+        let _ = release(device);
+    }
+    Some(context)
+}
+
+fn forget(context: CUcontext) {
+    if let Some(gpu) = session::get().and_then(|session| session.gpu.as_ref()) {
+        gpu.context_destroyed(context);
+    }
+}
+
+hook!([cuCtxDestroy, cuCtxDestroy_v2](context: CUcontext) |destroy| {
+    drain(context);
+    forget(context);
+    // SAFETY: the program's arguments.
+    unsafe { destroy(context) }
+});
+
+hook!([cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2](device: CUdevice) |reset| {
+    if let Some(context) = session::runtime().and_then(|_| primary(device)) {
+        drain(context);
+        forget(context);
+    }
+    // SAFETY: the program's arguments.
+    unsafe { reset(device) }
+});
+
+hook!([cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2](device: CUdevice) |release| {
+    // It may be the last reference, which destroys the context.
+    if let Some(context) = session::runtime().and_then(|_| primary(device)) {
+        drain(context);
+    }
+    // SAFETY: the program's arguments.
+    unsafe { release(device) }
+});

@@ -1,0 +1,302 @@
+//! Launches: the runtime decides, and the checked copy gets one parameter more
+//! than the program passes.
+
+use super::{hook, loaded, hooks};
+use crate::session;
+use driver::sys::{
+    CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END, CUDA_LAUNCH_PARAMS, CUfunction,
+    CUlaunchConfig, CUresult, CUstream,
+};
+use model::UncheckedReason;
+use runtime::{EntryPlan, LaunchDecision, Runtime};
+use std::ffi::c_void;
+
+hooks!(
+    cuLaunchKernel,
+    cuLaunchKernel_ptsz,
+    cuLaunchKernelEx,
+    cuLaunchKernelEx_ptsz,
+    cuLaunchCooperativeKernel,
+    cuLaunchCooperativeKernel_ptsz,
+    cuLaunchCooperativeKernelMultiDevice,
+    cuLaunch,
+    cuLaunchGrid,
+    cuLaunchGridAsync,
+);
+
+/// The two ways to pass parameters, as the program gave them.
+#[derive(Clone, Copy)]
+struct Arguments {
+    /// One pointer for each parameter.
+    pointers: *mut *mut c_void,
+    /// `{1, buffer, 2, &size, 0}`.
+    extra: *mut *mut c_void,
+}
+
+/// The parameter block in one piece.
+#[derive(Clone, Copy)]
+struct Block {
+    start: *const u8,
+    size: usize,
+}
+
+impl Arguments {
+    /// The block, if it was passed that way.
+    ///
+    /// # Safety
+    /// `extra` is null or a list as cuLaunchKernel takes it.
+    unsafe fn block(self) -> Option<Block> {
+        if !self.pointers.is_null() || self.extra.is_null() {
+            return None;
+        }
+        let (mut start, mut size) = (None, None);
+        let mut item = self.extra;
+        loop {
+            // SAFETY: pairs up to the end mark, by the caller's word.
+            let key = unsafe { *item } as u64;
+            if key == u64::from(CU_LAUNCH_PARAM_END) {
+                break;
+            }
+            // SAFETY: each key is followed by its value.
+            let value = unsafe { *item.add(1) };
+            if key == u64::from(CU_LAUNCH_PARAM_BUFFER_POINTER) {
+                start = Some(value.cast_const().cast::<u8>());
+            } else if key == u64::from(CU_LAUNCH_PARAM_BUFFER_SIZE) {
+                // SAFETY: the value is a pointer to the size.
+                size = Some(unsafe { *value.cast::<usize>() });
+            } else {
+                // The device refuses what it does not know; so will it here.
+                return None;
+            }
+            // SAFETY: not yet at the end mark.
+            item = unsafe { item.add(2) };
+        }
+        Some(Block { start: start?, size: size? })
+    }
+
+    /// Eight bytes at `offset` of the parameter block.
+    ///
+    /// # Safety
+    /// The arguments belong to a kernel with this plan.
+    unsafe fn read(self, plan: &EntryPlan, block: Option<Block>, offset: u32) -> Option<u64> {
+        let offset = offset as usize;
+        if let Some(block) = block {
+            let inside = offset.checked_add(8)? <= block.size && !block.start.is_null();
+            // SAFETY: inside the block, whose size the program gave.
+            return inside.then(|| unsafe { block.start.add(offset).cast::<u64>().read_unaligned() });
+        }
+        if self.pointers.is_null() {
+            return None;
+        }
+        let holds = |slot: &runtime::ParameterSlot| {
+            let start = slot.offset as usize;
+            start <= offset && offset + 8 <= start + slot.size as usize
+        };
+        let index = plan.parameters.iter().position(holds)?;
+        // SAFETY: the list has a pointer for each of the kernel's parameters.
+        let parameter = unsafe { *self.pointers.add(index) }.cast_const().cast::<u8>();
+        if parameter.is_null() {
+            return None;
+        }
+        let within = offset - plan.parameters[index].offset as usize;
+        // SAFETY: each pointer leads to the parameter's bytes.
+        Some(unsafe { parameter.add(within).cast::<u64>().read_unaligned() })
+    }
+}
+
+/// A size that instrumented kernels rarely exceed, to launch without
+/// allocating.
+const COMMON_PARAMETERS: usize = 24;
+
+/// Launches what the runtime decides on. `launch` is the device's own call; it
+/// gets the function and the two forms of parameters.
+///
+/// # Safety
+/// `arguments` are the program's, for `function`.
+unsafe fn launch(
+    function: u64,
+    threads: [u32; 3],
+    arguments: Arguments,
+    launch: impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
+) -> CUresult {
+    let original = || launch(function, arguments.pointers, arguments.extra);
+    let Some(runtime) = session::runtime() else { return original() };
+    let known = loaded::function(function);
+    let entry = known.as_ref().and_then(|function| function.entry.as_deref());
+    // SAFETY: the program's arguments.
+    let block = unsafe { arguments.block() };
+    let read = |offset: u32| {
+        // SAFETY: the plan belongs to the function, the arguments too.
+        unsafe { arguments.read(entry?, block, offset) }
+    };
+    let decision = runtime.plan_launch(function, threads, &read);
+    let LaunchDecision::Checked { function: copy, launch_parameter, plan } = decision else { return original() };
+    // SAFETY: the program's arguments, for a kernel with this plan.
+    let result = unsafe { launch_checked(copy, &launch_parameter, &plan, arguments, block, &launch) };
+    match result {
+        CUresult::CUDA_SUCCESS => result,
+        _ => instead(runtime, function, result, original()),
+    }
+}
+
+/// The copy could not be launched. If the original could, its launch was not
+/// checked; if not, the program's launch was wrong by itself.
+fn instead(runtime: &Runtime, function: u64, copy: CUresult, original: CUresult) -> CUresult {
+    if original == CUresult::CUDA_SUCCESS {
+        let reason = match copy {
+            CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES => UncheckedReason::Registers,
+            _ => UncheckedReason::Rejected,
+        };
+        runtime.launched_original_instead(function, reason);
+    }
+    original
+}
+
+/// # Safety
+/// As [`launch`]; `plan` is that of the kernel.
+unsafe fn launch_checked(
+    copy: u64,
+    bounds: &[u8],
+    plan: &EntryPlan,
+    arguments: Arguments,
+    block: Option<Block>,
+    launch: &impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
+) -> CUresult {
+    let Some(slot) = plan.launch_parameter.filter(|_| !bounds.is_empty()) else {
+        return launch(copy, arguments.pointers, arguments.extra);
+    };
+    if let Some(block) = block {
+        let offset = slot.offset as usize;
+        let mut bytes = vec![0; offset + bounds.len()];
+        let size = block.size.min(offset);
+        if !block.start.is_null() {
+            // SAFETY: at most the size that the program gave.
+            bytes[..size].copy_from_slice(unsafe { std::slice::from_raw_parts(block.start, size) });
+        }
+        bytes[offset..].copy_from_slice(bounds);
+        let mut total = bytes.len();
+        let mut extra = [
+            CU_LAUNCH_PARAM_BUFFER_POINTER as usize as *mut c_void,
+            bytes.as_mut_ptr().cast(),
+            CU_LAUNCH_PARAM_BUFFER_SIZE as usize as *mut c_void,
+            (&raw mut total).cast(),
+            CU_LAUNCH_PARAM_END as usize as *mut c_void,
+        ];
+        return launch(copy, std::ptr::null_mut(), extra.as_mut_ptr());
+    }
+    let count = plan.parameters.len();
+    let mut few = [std::ptr::null_mut(); COMMON_PARAMETERS];
+    let mut many;
+    let pointers = if count < COMMON_PARAMETERS {
+        &mut few[..=count]
+    } else {
+        many = vec![std::ptr::null_mut(); count + 1];
+        &mut many[..]
+    };
+    if !arguments.pointers.is_null() {
+        // SAFETY: the list has a pointer for each of the kernel's parameters.
+        pointers[..count].copy_from_slice(unsafe { std::slice::from_raw_parts(arguments.pointers, count) });
+    }
+    pointers[count] = bounds.as_ptr().cast_mut().cast();
+    launch(copy, pointers.as_mut_ptr(), std::ptr::null_mut())
+}
+
+hook!([cuLaunchKernel, cuLaunchKernel_ptsz](
+    function: CUfunction,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    shared: u32,
+    stream: CUstream,
+    pointers: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) |next| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        launch(function.0, [block_x, block_y, block_z], Arguments { pointers, extra }, |function, pointers, extra| {
+            next(
+                CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers, extra,
+            )
+        })
+    }
+});
+
+hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
+    config: *const CUlaunchConfig,
+    function: CUfunction,
+    pointers: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) |next| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        if config.is_null() {
+            return next(config, function, pointers, extra);
+        }
+        let threads = [(*config).blockDimX, (*config).blockDimY, (*config).blockDimZ];
+        launch(function.0, threads, Arguments { pointers, extra }, |function, pointers, extra| {
+            next(config, CUfunction(function), pointers, extra)
+        })
+    }
+});
+
+hook!([cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz](
+    function: CUfunction,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    shared: u32,
+    stream: CUstream,
+    pointers: *mut *mut c_void,
+) |next| {
+    let arguments = Arguments { pointers, extra: std::ptr::null_mut() };
+    // SAFETY: the program's arguments.
+    unsafe {
+        launch(function.0, [block_x, block_y, block_z], arguments, |function, pointers, _| {
+            next(CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers)
+        })
+    }
+});
+
+/// Counts a launch that takes the original kernel.
+fn unchecked(function: CUfunction) {
+    if let Some(runtime) = session::runtime() {
+        runtime.unhooked_launch(function.0, UncheckedReason::LaunchPath);
+    }
+}
+
+hook!(cuLaunchCooperativeKernelMultiDevice(list: *mut CUDA_LAUNCH_PARAMS, count: u32, flags: u32) |next| {
+    // SAFETY: the program's arguments; the list was read by a successful call.
+    unsafe {
+        let result = next(list, count, flags);
+        if result == CUresult::CUDA_SUCCESS && !list.is_null() {
+            for position in 0..count as usize {
+                unchecked((*list.add(position)).function);
+            }
+        }
+        result
+    }
+});
+
+hook!(cuLaunch(function: CUfunction) |next| {
+    unchecked(function);
+    // SAFETY: the program's arguments.
+    unsafe { next(function) }
+});
+
+hook!(cuLaunchGrid(function: CUfunction, width: i32, height: i32) |next| {
+    unchecked(function);
+    // SAFETY: the program's arguments.
+    unsafe { next(function, width, height) }
+});
+
+hook!(cuLaunchGridAsync(function: CUfunction, width: i32, height: i32, stream: CUstream) |next| {
+    unchecked(function);
+    // SAFETY: the program's arguments.
+    unsafe { next(function, width, height, stream) }
+});

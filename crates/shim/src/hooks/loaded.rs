@@ -1,0 +1,65 @@
+//! What the shim itself must remember of loaded modules: which plan belongs to
+//! a handle, and which copy to a kernel.
+//!
+//! Handles of modules, libraries, functions and kernels are all pointers of
+//! the device, so one map for each pair serves both.
+
+use parking_lot::RwLock;
+use runtime::{EntryPlan, ModulePlan};
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+/// A module or library.
+#[derive(Clone)]
+pub struct Loaded {
+    /// What the runtime decided about it.
+    pub plan: Arc<ModulePlan>,
+    /// Whether the device was given instrumented code.
+    pub instrumented: bool,
+}
+
+/// A function or kernel of one.
+pub struct Function {
+    /// Handle of its module or library.
+    pub module: u64,
+    /// Mangled name.
+    pub name: String,
+    /// Handle of the instrumented copy.
+    pub checked: Option<u64>,
+    /// Its parameter layout, when it is instrumented.
+    pub entry: Option<Arc<EntryPlan>>,
+}
+
+static MODULES: LazyLock<RwLock<HashMap<u64, Loaded>>> = LazyLock::new(RwLock::default);
+static FUNCTIONS: LazyLock<RwLock<HashMap<u64, Arc<Function>>>> = LazyLock::new(RwLock::default);
+
+/// Remembers a module.
+pub fn add_module(handle: u64, loaded: Loaded) {
+    MODULES.write().insert(handle, loaded);
+}
+
+/// The module with this handle.
+pub fn module(handle: u64) -> Option<Loaded> {
+    MODULES.read().get(&handle).cloned()
+}
+
+/// Forgets a module and what was found in it.
+pub fn remove_module(handle: u64) {
+    MODULES.write().remove(&handle);
+    FUNCTIONS.write().retain(|_, function| function.module != handle);
+}
+
+/// Remembers a function.
+pub fn add_function(handle: u64, function: Function) {
+    FUNCTIONS.write().insert(handle, Arc::new(function));
+}
+
+/// The function with this handle.
+pub fn function(handle: u64) -> Option<Arc<Function>> {
+    FUNCTIONS.read().get(&handle).cloned()
+}
+
+/// The instrumented copy of a function.
+pub fn checked(handle: u64) -> Option<u64> {
+    function(handle)?.checked
+}

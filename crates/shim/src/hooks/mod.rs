@@ -1,0 +1,71 @@
+//! Hooks: what Ringfence adds to the functions of the device.
+//!
+//! A hook calls the device with the program's own arguments, tells the runtime
+//! what happened, and returns the device's own result. When there is no
+//! runtime (checking is off, CUDA is not initialised, a forked child) it only
+//! calls the device. No lock is held across a call of the device.
+
+mod context;
+mod enumerate;
+mod function;
+mod graph;
+mod image;
+mod launch;
+mod loaded;
+mod memory;
+mod module;
+mod query;
+mod replace;
+mod sync;
+
+use driver::Api;
+
+/// Defines one hook for several symbols with the same parameters. `$next` is
+/// the device's function of the same symbol.
+macro_rules! hook {
+    ([$($symbol:ident),+ $(,)?] $arguments:tt |$next:ident| $body:expr) => {
+        $($crate::hooks::hook!($symbol $arguments |$next| $body);)+
+    };
+    ($symbol:ident ($($argument:ident: $type:ty),* $(,)?) |$next:ident| $body:expr) => {
+        #[allow(non_snake_case, reason = "the symbol's name")]
+        unsafe extern "C" fn $symbol($($argument: $type),*) -> ::driver::sys::CUresult {
+            let Some($next) = $crate::hooks::next().and_then(|api| api.$symbol) else {
+                return $crate::failure::missing(::driver::index::$symbol as u32);
+            };
+            $body
+        }
+    };
+}
+
+/// Lists a module's hooks; the compiler compares each with the signature in
+/// cuda.h.
+macro_rules! hooks {
+    ($($symbol:ident),* $(,)?) => {
+        pub(super) fn register(add: &mut dyn FnMut(usize, *const ())) {
+            $({
+                const _: ::driver::signatures::$symbol = $symbol;
+                add(::driver::index::$symbol, $symbol as *const ());
+            })*
+        }
+    };
+}
+
+pub(crate) use {hook, hooks};
+
+/// Reports every hook: position of its function, and the hook.
+pub fn register(add: &mut dyn FnMut(usize, *const ())) {
+    context::register(add);
+    enumerate::register(add);
+    function::register(add);
+    graph::register(add);
+    launch::register(add);
+    memory::register(add);
+    module::register(add);
+    query::register(add);
+    sync::register(add);
+}
+
+/// The device's own functions.
+fn next() -> Option<&'static Api> {
+    Some(&crate::session::get()?.next)
+}

@@ -1,0 +1,448 @@
+//! Modules and libraries: hand the device instrumented code where there is
+//! PTX, and find the instrumented copy of every kernel the program looks up.
+
+use super::loaded::{self, Function, Loaded};
+use super::replace::{Decision, LoggedOptions, Options, decide};
+use super::{hook, image, next, hooks};
+use crate::session;
+use driver::sys::{
+    CUdeviceptr, CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUmodule, CUresult,
+};
+use model::{DeviceAddress, Extent};
+use runtime::{ModulePart, ModulePlan, Runtime};
+use std::ffi::{CStr, CString, OsStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+hooks!(
+    cuLibraryGetGlobal,
+    cuLibraryGetKernel,
+    cuLibraryGetManaged,
+    cuLibraryGetModule,
+    cuLibraryLoadData,
+    cuLibraryLoadFromFile,
+    cuLibraryUnload,
+    cuKernelGetFunction,
+    cuModuleGetFunction,
+    cuModuleGetGlobal_v2,
+    cuModuleLoad,
+    cuModuleLoadData,
+    cuModuleLoadDataEx,
+    cuModuleLoadFatBinary,
+    cuModuleUnload,
+);
+
+fn remember(runtime: &Runtime, handle: u64, plan: Arc<ModulePlan>, instrumented: bool) {
+    runtime.module_loaded(handle, Arc::clone(&plan));
+    loaded::add_module(handle, Loaded { plan, instrumented });
+}
+
+/// Loads an image as a module: the replacement if there is one and the device
+/// takes it, else as the program does.
+///
+/// # Safety
+/// `module` and `options` are the program's.
+unsafe fn load_module(
+    module: *mut CUmodule,
+    parts: &[ModulePart<'_>],
+    options: Options,
+    original: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let (Some(runtime), Some(load)) = (session::runtime(), next().and_then(|api| api.cuModuleLoadDataEx)) else {
+        return original();
+    };
+    // SAFETY: the program's options.
+    let plan = match unsafe { decide(runtime, parts, options) } {
+        Decision::Replace(replacement) if !module.is_null() => {
+            // SAFETY: the program's options.
+            let mut logged = unsafe { LoggedOptions::new(options) };
+            let raw = logged.raw();
+            let image = replacement.image.as_ptr().cast();
+            // SAFETY: the image is complete, options and log live on the stack.
+            let result = unsafe { load(module, image, raw.count, raw.names, raw.values) };
+            if result == CUresult::CUDA_SUCCESS {
+                // SAFETY: written by the successful call.
+                let handle = unsafe { *module }.0;
+                remember(runtime, handle, replacement.plan, replacement.instrumented);
+                return result;
+            }
+            let message = format!("{result:?}: {}", logged.text());
+            runtime.module_rejected(&replacement.plan, &message);
+            Some(replacement.plan)
+        }
+        Decision::Replace(replacement) => Some(replacement.plan),
+        Decision::Keep(plan) => plan,
+    };
+    let result = original();
+    if result == CUresult::CUDA_SUCCESS
+        && let Some(plan) = plan
+    {
+        // SAFETY: written by the successful call.
+        remember(runtime, unsafe { *module }.0, plan, false);
+    }
+    result
+}
+
+/// As [`load_module`], for libraries.
+///
+/// # Safety
+/// All pointers are the program's.
+unsafe fn load_library(
+    library: *mut CUlibrary,
+    parts: &[ModulePart<'_>],
+    options: Options,
+    library_options: LibraryOptions,
+    original: impl FnOnce() -> CUresult,
+) -> CUresult {
+    let (Some(runtime), Some(load)) = (session::runtime(), next().and_then(|api| api.cuLibraryLoadData)) else {
+        return original();
+    };
+    // SAFETY: the program's options.
+    let plan = match unsafe { decide(runtime, parts, options) } {
+        Decision::Replace(replacement) if !library.is_null() => {
+            // SAFETY: the program's options.
+            let mut logged = unsafe { LoggedOptions::new(options) };
+            let raw = logged.raw();
+            // SAFETY: the program's library options.
+            let (mut names, mut values) = unsafe { library_options.without_preserved() };
+            // SAFETY: the image is complete, and the device copies it, because
+            // the option that it need not is taken out.
+            let result = unsafe {
+                load(
+                    library,
+                    replacement.image.as_ptr().cast(),
+                    raw.names,
+                    raw.values,
+                    raw.count,
+                    names.as_mut_ptr(),
+                    values.as_mut_ptr(),
+                    names.len() as u32,
+                )
+            };
+            // SAFETY: written by the call if it succeeded.
+            let result = if result == CUresult::CUDA_SUCCESS { unsafe { compiled(*library) } } else { result };
+            if result == CUresult::CUDA_SUCCESS {
+                // SAFETY: written by the successful call.
+                remember(runtime, unsafe { *library }.0, replacement.plan, replacement.instrumented);
+                return result;
+            }
+            runtime.module_rejected(&replacement.plan, &format!("{result:?}: {}", logged.text()));
+            Some(replacement.plan)
+        }
+        Decision::Replace(replacement) => Some(replacement.plan),
+        Decision::Keep(plan) => plan,
+    };
+    let result = original();
+    if result == CUresult::CUDA_SUCCESS
+        && let Some(plan) = plan
+    {
+        // SAFETY: written by the successful call.
+        remember(runtime, unsafe { *library }.0, plan, false);
+    }
+    result
+}
+
+/// Libraries may be compiled at first use. An error in instrumented code must
+/// show here, where the original can still take its place; without a current
+/// context the device cannot compile, and the library passes.
+///
+/// # Safety
+/// `library` was loaded just now.
+unsafe fn compiled(library: CUlibrary) -> CUresult {
+    let Some(api) = next() else { return CUresult::CUDA_SUCCESS };
+    let (Some(current), Some(get), Some(unload)) =
+        (api.cuCtxGetCurrent, api.cuLibraryGetModule, api.cuLibraryUnload)
+    else {
+        return CUresult::CUDA_SUCCESS;
+    };
+    let mut context = driver::sys::CUcontext::NULL;
+    // SAFETY: a valid place for the answer.
+    if unsafe { current(&mut context) } != CUresult::CUDA_SUCCESS || context == driver::sys::CUcontext::NULL {
+        return CUresult::CUDA_SUCCESS;
+    }
+    let mut module = CUmodule::NULL;
+    // SAFETY: a loaded library, and a valid place for the answer.
+    let result = unsafe { get(&mut module, library) };
+    if result != CUresult::CUDA_SUCCESS {
+        // SAFETY: loaded, and its handle goes no further.
+        let _ = unsafe { unload(library) };
+    }
+    result
+}
+
+#[derive(Clone, Copy)]
+struct LibraryOptions {
+    count: u32,
+    names: *mut CUlibraryOption,
+    values: *mut *mut c_void,
+}
+
+impl LibraryOptions {
+    /// The options but for the promise that the image stays where it is.
+    ///
+    /// # Safety
+    /// The arrays are null or have `count` elements.
+    unsafe fn without_preserved(self) -> (Vec<CUlibraryOption>, Vec<*mut c_void>) {
+        if self.count == 0 || self.names.is_null() {
+            return Default::default();
+        }
+        let count = self.count as usize;
+        // SAFETY: the caller's word.
+        let names = unsafe { std::slice::from_raw_parts(self.names, count) };
+        let value = |position: usize| {
+            if self.values.is_null() {
+                std::ptr::null_mut()
+            } else {
+                // SAFETY: the caller's word.
+                unsafe { *self.values.add(position) }
+            }
+        };
+        let kept = names.iter().enumerate();
+        kept.filter(|(_, name)| **name != CUlibraryOption::CU_LIBRARY_BINARY_IS_PRESERVED)
+            .map(|(position, name)| (*name, value(position)))
+            .unzip()
+    }
+}
+
+/// The parts of a file that the program names; none if it cannot be read,
+/// which the device then says itself.
+///
+/// # Safety
+/// `name` is null or NUL-terminated.
+unsafe fn read_file(name: *const c_char) -> Vec<u8> {
+    if name.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: the caller's word.
+    let name = unsafe { CStr::from_ptr(name) };
+    std::fs::read(OsStr::from_bytes(name.to_bytes())).unwrap_or_default()
+}
+
+hook!(cuModuleLoad(module: *mut CUmodule, name: *const c_char) |load| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        let bytes = read_file(name);
+        load_module(module, &image::parts_of_file(&bytes), Options::NONE, || load(module, name))
+    }
+});
+
+hook!(cuModuleLoadData(module: *mut CUmodule, data: *const c_void) |load| {
+    // SAFETY: the program's arguments.
+    unsafe { load_module(module, &image::parts(data), Options::NONE, || load(module, data)) }
+});
+
+hook!(cuModuleLoadFatBinary(module: *mut CUmodule, data: *const c_void) |load| {
+    // SAFETY: the program's arguments.
+    unsafe { load_module(module, &image::parts(data), Options::NONE, || load(module, data)) }
+});
+
+hook!(cuModuleLoadDataEx(
+    module: *mut CUmodule,
+    data: *const c_void,
+    count: u32,
+    names: *mut CUjit_option,
+    values: *mut *mut c_void,
+) |load| {
+    let options = Options { count, names, values };
+    // SAFETY: the program's arguments.
+    unsafe { load_module(module, &image::parts(data), options, || load(module, data, count, names, values)) }
+});
+
+hook!(cuLibraryLoadData(
+    library: *mut CUlibrary,
+    data: *const c_void,
+    names: *mut CUjit_option,
+    values: *mut *mut c_void,
+    count: u32,
+    library_names: *mut CUlibraryOption,
+    library_values: *mut *mut c_void,
+    library_count: u32,
+) |load| {
+    let options = Options { count, names, values };
+    let library_options = LibraryOptions { count: library_count, names: library_names, values: library_values };
+    // SAFETY: the program's arguments.
+    unsafe {
+        load_library(library, &image::parts(data), options, library_options, || {
+            load(library, data, names, values, count, library_names, library_values, library_count)
+        })
+    }
+});
+
+hook!(cuLibraryLoadFromFile(
+    library: *mut CUlibrary,
+    name: *const c_char,
+    names: *mut CUjit_option,
+    values: *mut *mut c_void,
+    count: u32,
+    library_names: *mut CUlibraryOption,
+    library_values: *mut *mut c_void,
+    library_count: u32,
+) |load| {
+    let options = Options { count, names, values };
+    let library_options = LibraryOptions { count: library_count, names: library_names, values: library_values };
+    // SAFETY: the program's arguments.
+    unsafe {
+        let bytes = read_file(name);
+        load_library(library, &image::parts_of_file(&bytes), options, library_options, || {
+            load(library, name, names, values, count, library_names, library_values, library_count)
+        })
+    }
+});
+
+/// Drains what kernels of the module recorded, then forgets it.
+fn unloading(handle: u64) {
+    if let Some(runtime) = session::runtime() {
+        runtime.synchronized();
+        runtime.module_unloading(handle);
+        loaded::remove_module(handle);
+    }
+}
+
+hook!(cuModuleUnload(module: CUmodule) |unload| {
+    unloading(module.0);
+    // SAFETY: the program's arguments.
+    unsafe { unload(module) }
+});
+
+hook!(cuLibraryUnload(library: CUlibrary) |unload| {
+    unloading(library.0);
+    // SAFETY: the program's arguments.
+    unsafe { unload(library) }
+});
+
+hook!(cuLibraryGetModule(module: *mut CUmodule, library: CUlibrary) |get| {
+    // SAFETY: the program's arguments.
+    let result = unsafe { get(module, library) };
+    if result == CUresult::CUDA_SUCCESS
+        && let Some(runtime) = session::runtime()
+        && let Some(known) = loaded::module(library.0)
+    {
+        // SAFETY: written by the successful call.
+        let handle = unsafe { *module }.0;
+        if loaded::module(handle).is_none() {
+            remember(runtime, handle, known.plan, known.instrumented);
+        }
+    }
+    result
+});
+
+/// Tells the runtime of a kernel and its copy, which `find` looks up by name.
+pub(super) fn resolved(handle: u64, module: u64, name: &str, find: impl FnOnce(&CStr) -> Option<u64>) {
+    let (Some(runtime), Some(known)) = (session::runtime(), loaded::module(module)) else { return };
+    if loaded::function(handle).is_some_and(|function| function.module == module && function.name == name) {
+        return;
+    }
+    let mut checked = None;
+    let entry = known.plan.entry(name).filter(|_| known.instrumented).cloned();
+    if let Some(entry) = &entry
+        && let Some(copy) = entry.checked_name.as_deref().and_then(|copy| CString::new(copy).ok())
+    {
+        checked = find(&copy);
+    }
+    runtime.function_resolved(handle, module, name, checked);
+    loaded::add_function(handle, Function { module, name: name.to_owned(), checked, entry });
+}
+
+/// # Safety
+/// `name` is NUL-terminated: the device has found something under it.
+unsafe fn text<'a>(name: *const c_char) -> &'a str {
+    // SAFETY: the caller's word.
+    unsafe { CStr::from_ptr(name) }.to_str().unwrap_or("")
+}
+
+hook!(cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char) |get| {
+    // SAFETY: the program's arguments.
+    let result = unsafe { get(function, module, name) };
+    if result == CUresult::CUDA_SUCCESS {
+        // SAFETY: written by, and read by, the successful call.
+        let (handle, name) = unsafe { ((*function).0, text(name)) };
+        resolved(handle, module.0, name, |copy| {
+            let mut found = CUfunction::NULL;
+            // SAFETY: a loaded module, a name, and a place for the answer.
+            let result = unsafe { get(&mut found, module, copy.as_ptr()) };
+            (result == CUresult::CUDA_SUCCESS).then_some(found.0)
+        });
+    }
+    result
+});
+
+hook!(cuLibraryGetKernel(kernel: *mut CUkernel, library: CUlibrary, name: *const c_char) |get| {
+    // SAFETY: the program's arguments.
+    let result = unsafe { get(kernel, library, name) };
+    if result == CUresult::CUDA_SUCCESS {
+        // SAFETY: written by, and read by, the successful call.
+        let (handle, name) = unsafe { ((*kernel).0, text(name)) };
+        resolved(handle, library.0, name, |copy| {
+            let mut found = CUkernel::NULL;
+            // SAFETY: a loaded library, a name, and a place for the answer.
+            let result = unsafe { get(&mut found, library, copy.as_ptr()) };
+            (result == CUresult::CUDA_SUCCESS).then_some(found.0)
+        });
+    }
+    result
+});
+
+hook!(cuKernelGetFunction(function: *mut CUfunction, kernel: CUkernel) |get| {
+    // SAFETY: the program's arguments.
+    let result = unsafe { get(function, kernel) };
+    if result == CUresult::CUDA_SUCCESS
+        && let Some(known) = loaded::function(kernel.0)
+    {
+        // SAFETY: written by the successful call.
+        let handle = unsafe { *function }.0;
+        resolved(handle, known.module, &known.name, |_| {
+            let mut found = CUfunction::NULL;
+            // SAFETY: the copy's handle came from the device.
+            let result = unsafe { get(&mut found, CUkernel(known.checked?)) };
+            (result == CUresult::CUDA_SUCCESS).then_some(found.0)
+        });
+    }
+    result
+});
+
+/// Looks a variable up with places for both answers, as the program may have
+/// given none, and tells the runtime of it.
+///
+/// # Safety
+/// `pointer` and `bytes` are null or valid, `name` as the device expects it.
+unsafe fn variable(
+    pointer: *mut CUdeviceptr,
+    bytes: *mut usize,
+    name: *const c_char,
+    get: impl FnOnce(*mut CUdeviceptr, *mut usize) -> CUresult,
+) -> CUresult {
+    let (mut base, mut size) = (0, 0);
+    let result = get(&mut base, &mut size);
+    if result != CUresult::CUDA_SUCCESS {
+        return result;
+    }
+    if !pointer.is_null() {
+        // SAFETY: the caller's word.
+        unsafe { *pointer = base };
+    }
+    if !bytes.is_null() {
+        // SAFETY: the caller's word.
+        unsafe { *bytes = size };
+    }
+    if let Some(runtime) = session::runtime() {
+        let extent = Extent { base: DeviceAddress(base), size: size as u64 };
+        // SAFETY: the device has found a variable of this name.
+        runtime.variable_resolved(unsafe { text(name) }, extent);
+    }
+    result
+}
+
+hook!(cuModuleGetGlobal_v2(pointer: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule, name: *const c_char) |get| {
+    // SAFETY: the program's arguments.
+    unsafe { variable(pointer, bytes, name, |pointer, bytes| get(pointer, bytes, module, name)) }
+});
+
+hook!([cuLibraryGetGlobal, cuLibraryGetManaged](
+    pointer: *mut CUdeviceptr,
+    bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
+) |get| {
+    // SAFETY: the program's arguments.
+    unsafe { variable(pointer, bytes, name, |pointer, bytes| get(pointer, bytes, library, name)) }
+});

@@ -1,0 +1,223 @@
+//! The process's life: before main, fork, and every way to end.
+//!
+//! A report is due however the program ends: by returning from main, by
+//! `_exit`, by a signal that kills it. What a signal handler may do is next to
+//! nothing, so a thread that was made beforehand does the work, and the
+//! handler waits for it, but not for long.
+
+use crate::failure::{refuse, say, set_refusal};
+use crate::{resolver, session, table};
+use driver::COUNT;
+use driver::sys::CUresult;
+use model::DeviceKind;
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+/// By this symbol Ringfence's library is told from the real driver's.
+#[unsafe(no_mangle)]
+pub extern "C" fn ringfence_is_loaded() -> c_int {
+    1
+}
+
+/// Exit status when Ringfence itself cannot do what was asked.
+const EXIT_FAILED: c_int = 96;
+
+#[unsafe(link_section = ".init_array")]
+#[used]
+static BEFORE_MAIN: extern "C" fn() = before_main;
+
+/// On the CPU device, programs with the static CUDA runtime are redirected to
+/// ours; that must happen before their own constructors register kernels.
+extern "C" fn before_main() {
+    // Errors in settings are told at the first CUDA call: most processes that
+    // inherit the environment never make one.
+    let Ok(settings) = session::settings() else { return };
+    if session::device_kind(&settings) != DeviceKind::Cpu {
+        return;
+    }
+    resolver::install_cudart();
+    if let Err(error) = cudart::redirect_static() {
+        say(&format!("error: {error}"));
+        session::leave_error(&settings, DeviceKind::Cpu, &error.to_string());
+        exit_now(EXIT_FAILED);
+    }
+}
+
+#[unsafe(link_section = ".fini_array")]
+#[used]
+static AFTER_MAIN: extern "C" fn() = after_main;
+
+extern "C" fn after_main() {
+    finish();
+}
+
+/// Drains and writes what is left. Safe to call often.
+fn finish() {
+    // A vfork child shares the parent's memory and must not speak for it.
+    if OWNER.load(Ordering::Relaxed) == std::process::id()
+        && let Some(runtime) = session::runtime()
+    {
+        runtime.finish();
+    }
+}
+
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Called once, when the device has been opened.
+pub fn register() {
+    OWNER.store(std::process::id(), Ordering::Relaxed);
+    // SAFETY: plain function pointers in a library that is never unloaded.
+    unsafe {
+        libc::atexit(after_main);
+        libc::pthread_atfork(None, None, Some(in_child));
+    }
+}
+
+/// In a forked child neither contexts nor the CPU device's threads exist. The
+/// real driver knows that itself; calls of the CPU device are refused with the
+/// code that the real one gives.
+extern "C" fn in_child() {
+    session::set_forked();
+    let Some(session) = session::get() else { return };
+    if !session.is_initialised() {
+        return;
+    }
+    match session.kind {
+        DeviceKind::Gpu => {}
+        DeviceKind::Cpu => {
+            set_refusal(CUresult::CUDA_ERROR_NOT_INITIALIZED);
+            table::fill(&[refuse as *const () as usize; COUNT]);
+        }
+    }
+}
+
+/// `_exit` runs no handlers, so it is taken over.
+///
+/// # Safety
+/// As the C function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _exit(status: c_int) -> ! {
+    finish();
+    exit_now(status)
+}
+
+/// C99's name for the same.
+///
+/// # Safety
+/// As the C function.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "the C library's name")]
+pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
+    finish();
+    exit_now(status)
+}
+
+fn exit_now(status: c_int) -> ! {
+    loop {
+        // SAFETY: ends the process; touches no memory.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+/// Signals whose default is to kill.
+const FATAL: [c_int; 8] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGILL,
+    libc::SIGFPE,
+    libc::SIGABRT,
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGHUP,
+];
+
+/// How long a dying process waits for its report.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+struct Semaphore(UnsafeCell<MaybeUninit<libc::sem_t>>);
+
+// SAFETY: only touched through sem_init (once, before the others), sem_post
+// and sem_wait, which are made for sharing.
+unsafe impl Sync for Semaphore {}
+
+static DYING: Semaphore = Semaphore(UnsafeCell::new(MaybeUninit::uninit()));
+static SAID: AtomicBool = AtomicBool::new(false);
+static WATCH_SIGNALS: Once = Once::new();
+
+/// Called when the runtime has started: from now on there is something to
+/// report.
+pub fn initialised() {
+    WATCH_SIGNALS.call_once(|| {
+        let semaphore = DYING.0.get().cast::<libc::sem_t>();
+        // SAFETY: first use of this static; not shared between processes.
+        unsafe { libc::sem_init(semaphore, 0, 0) };
+        let spawned = without_signals(|| {
+            std::thread::Builder::new().name("ringfence-exit".into()).spawn(|| {
+                let semaphore = DYING.0.get().cast::<libc::sem_t>();
+                // SAFETY: initialised above; retried when interrupted.
+                while unsafe { libc::sem_wait(semaphore) } != 0 {}
+                finish();
+                SAID.store(true, Ordering::Release);
+            })
+        });
+        if spawned.is_err() {
+            // No thread, no last words: then signals stay as they are.
+            return;
+        }
+        for signal in FATAL {
+            watch(signal);
+        }
+    });
+}
+
+/// Runs `work`, and starts its threads, with all signals blocked.
+fn without_signals<T>(work: impl FnOnce() -> T) -> T {
+    let mut all = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: sigfillset and pthread_sigmask fill the sets that they are given.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let result = work();
+    // SAFETY: `before` was filled above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    result
+}
+
+/// Takes a signal whose action is still the default one.
+fn watch(signal: c_int) {
+    // SAFETY: a zeroed sigaction is a valid one with the default action, and
+    // both calls only read and write the structures given.
+    unsafe {
+        let mut present: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(signal, std::ptr::null(), &mut present) != 0 || present.sa_sigaction != libc::SIG_DFL {
+            return;
+        }
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = dying as *const () as usize;
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESETHAND;
+        libc::sigaction(signal, &action, std::ptr::null_mut());
+    }
+}
+
+/// Only what signal-safety(7) allows. The action is the default again when
+/// this runs (SA_RESETHAND), so raising the signal kills on return.
+extern "C" fn dying(signal: c_int) {
+    // SAFETY: sem_post, nanosleep and raise are async-signal-safe; the
+    // semaphore was initialised before the handler was installed.
+    unsafe {
+        libc::sem_post(DYING.0.get().cast::<libc::sem_t>());
+        let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        let mut left = LAST_WORDS.as_millis();
+        while left > 0 && !SAID.load(Ordering::Acquire) {
+            libc::nanosleep(&pause, std::ptr::null_mut());
+            left -= 1;
+        }
+        libc::raise(signal);
+    }
+}
