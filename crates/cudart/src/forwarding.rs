@@ -4,12 +4,14 @@
 
 use crate::table::Version;
 use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Exit code when libringfence.so is not there: Ringfence itself failed.
 const FAILED: u32 = 96;
 
-/// What to build one forwarding library from:
-/// `cc -shared -fPIC -Wl,-soname,NAME -Wl,--version-script=SCRIPT SOURCE -o NAME`.
+/// What to build one forwarding library from; see [`Forwarding::compile`].
 #[derive(Clone, Debug)]
 pub struct Forwarding {
     /// File name and SONAME, `libcudart.so.13`.
@@ -18,6 +20,70 @@ pub struct Forwarding {
     pub source: String,
     /// Linker version script.
     pub version_script: String,
+}
+
+/// Why a forwarding library was not built.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// A file could not be written, or `cc` not started.
+    #[error("cannot build {soname}: {source}")]
+    Io {
+        /// The library.
+        soname: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The C compiler refused the source.
+    #[error("cc refused the source of {soname}:\n{output}")]
+    Refused {
+        /// The library.
+        soname: String,
+        /// What the compiler said.
+        output: String,
+    },
+}
+
+impl Forwarding {
+    /// Builds the library in `folder`, which is made if need be, with `cc`.
+    /// Gives the library's path.
+    pub fn compile(&self, folder: &Path) -> Result<PathBuf, CompileError> {
+        let failed = |source| CompileError::Io {
+            soname: self.soname.clone(),
+            source,
+        };
+        let source = folder.join(format!("{}.c", self.soname));
+        let script = folder.join(format!("{}.map", self.soname));
+        let library = folder.join(&self.soname);
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        std::fs::write(&source, &self.source).map_err(failed)?;
+        std::fs::write(&script, &self.version_script).map_err(failed)?;
+        let mut version_script = std::ffi::OsString::from("-Wl,--version-script=");
+        version_script.push(&script);
+        let built = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O2", "-Wall", "-Werror"])
+            .arg(format!("-Wl,-soname,{}", self.soname))
+            .arg(version_script)
+            .arg(&source)
+            .arg("-o")
+            .arg(&library)
+            .output()
+            .map_err(failed)?;
+        if built.status.success() {
+            return Ok(library);
+        }
+        let output = String::from_utf8_lossy(&built.stderr).into_owned();
+        Err(CompileError::Refused {
+            soname: self.soname.clone(),
+            output,
+        })
+    }
+}
+
+/// The forwarding libraries of all versions.
+pub fn libraries() -> Vec<Forwarding> {
+    [Version::Twelve, Version::Thirteen]
+        .map(forwarding_source)
+        .into()
 }
 
 /// The forwarding library of one version.
@@ -89,31 +155,9 @@ __asm__(
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
-    use std::path::Path;
-    use std::process::Command;
 
-    fn build(folder: &Path, version: Version) -> std::path::PathBuf {
-        let forwarding = forwarding_source(version);
-        let source = folder.join("forward.c");
-        let script = folder.join("forward.map");
-        let library = folder.join(&forwarding.soname);
-        std::fs::write(&source, forwarding.source).unwrap();
-        std::fs::write(&script, forwarding.version_script).unwrap();
-        let built = Command::new("cc")
-            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror"])
-            .arg(format!("-Wl,-soname,{}", forwarding.soname))
-            .arg(format!("-Wl,--version-script={}", script.display()))
-            .arg(&source)
-            .arg("-o")
-            .arg(&library)
-            .output()
-            .unwrap();
-        assert!(
-            built.status.success(),
-            "{}",
-            String::from_utf8_lossy(&built.stderr)
-        );
-        library
+    fn build(folder: &Path, version: Version) -> PathBuf {
+        forwarding_source(version).compile(folder).unwrap()
     }
 
     #[test]

@@ -110,7 +110,10 @@ enum Plan {
 
 /// Redirects the static runtime of the running executable, if it has one.
 pub fn redirect_static() -> Result<Redirected, RedirectError> {
-    let file = std::fs::read("/proc/self/exe").map_err(RedirectError::Read)?;
+    let file = std::fs::File::open("/proc/self/exe").map_err(RedirectError::Read)?;
+    // SAFETY: the kernel refuses to write to a file that is being executed
+    // (ETXTBSY), so the bytes do not change under the map.
+    let file = unsafe { memmap2::Mmap::map(&file) }.map_err(RedirectError::Read)?;
     match plan(&file)? {
         Plan::NotCuda => Ok(Redirected::NotCuda),
         Plan::NoStaticRuntime => Ok(Redirected::NoStaticRuntime),
