@@ -65,6 +65,14 @@ impl Gpu {
         })
     }
 
+    /// The driver's library, without loading it.
+    ///
+    /// # Errors
+    /// There is none; the error lists where it was searched.
+    pub fn find() -> Result<std::path::PathBuf, OpenError> {
+        load::find()
+    }
+
     /// Whether a driver library is where it would be searched for.
     pub fn is_installed() -> bool {
         load::find().is_ok()
