@@ -247,6 +247,8 @@ fn combine(operator: &str, left: Constant, right: Constant) -> Option<Constant> 
                 _ => Constant::Signed(a >> shift),
             });
         }
+        // Unsigned whatever the operands, as ptxas has it (measured).
+        "%" => return (a as u64).checked_rem(b as u64).map(Constant::Unsigned),
         _ => {}
     }
     if is_unsigned {
@@ -260,7 +262,6 @@ fn combine(operator: &str, left: Constant, right: Constant) -> Option<Constant> 
             "-" => a.wrapping_sub(b),
             "*" => a.wrapping_mul(b),
             "/" => a.checked_div(b)?,
-            "%" => a.checked_rem(b)?,
             "&" => a & b,
             "|" => a | b,
             "^" => a ^ b,
@@ -277,8 +278,6 @@ fn combine(operator: &str, left: Constant, right: Constant) -> Option<Constant> 
         "*" => a.wrapping_mul(b),
         "/" if b == 0 => return None,
         "/" => a.wrapping_div(b),
-        "%" if b == 0 => return None,
-        "%" => a.wrapping_rem(b),
         "&" => a & b,
         "|" => a | b,
         "^" => a ^ b,
