@@ -61,6 +61,8 @@ pub struct Inst<'m, 'a> {
     /// The innermost `{ … }` around it: names in different scopes may differ
     /// although their texts agree.
     pub scope: u32,
+    /// For `cp`: the last operand is a predicate register (`ignore-src`).
+    pub ends_with_predicate: bool,
     info: u32,
 }
 
@@ -273,12 +275,19 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
                 self.code.infos.push(answer);
             }
         }
+        let ends_with_predicate = instruction.opcode.base() == "cp"
+            && match instruction.operands.last().map(|operand| &operand.kind) {
+                Some(OperandKind::Name(name)) => self.scopes.resolve(name) == Meaning::Predicate,
+                Some(OperandKind::Not(_)) => true,
+                _ => false,
+            };
         self.code.instructions.push(Inst {
             instruction,
             references: (first as u32, end as u32),
             loc: self.loc,
             attached_from,
             scope,
+            ends_with_predicate,
             info,
         });
     }
@@ -287,7 +296,7 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
         let referent = match self.scopes.resolve(name) {
             Meaning::Wide(register) => Referent::Wide(register),
             Meaning::Symbol(symbol) => Referent::Symbol(symbol, offset),
-            Meaning::Nothing => return,
+            Meaning::Predicate | Meaning::Nothing => return,
         };
         self.code.references.push(Reference {
             operand,

@@ -107,6 +107,8 @@ fn symbol_of<'a>(variable: &ptx::Variable<'a>) -> Symbol<'a> {
 pub(crate) enum Meaning {
     Wide(WideReg),
     Symbol(SymbolId),
+    /// A predicate register.
+    Predicate,
     /// A register of another type, a label, a special register, a constant.
     Nothing,
 }
@@ -115,8 +117,8 @@ pub(crate) enum Meaning {
 struct Family<'a> {
     prefix: &'a str,
     count: u32,
-    /// Number of the first, or `None` for registers that are not 64-bit.
-    base: Option<u32>,
+    /// What the first one means.
+    first: Meaning,
     depth: u32,
 }
 
@@ -206,28 +208,19 @@ impl<'m, 'a> Scopes<'m, 'a> {
             return self.declare_symbol(symbol_of(variable));
         }
         let wide = matches!(variable.ty, Type::B64 | Type::U64 | Type::S64) && variable.vector <= 1;
+        let meaning = match variable.ty {
+            _ if wide => Meaning::Wide(WideReg(self.registers)),
+            Type::Pred => Meaning::Predicate,
+            _ => Meaning::Nothing,
+        };
+        if wide {
+            self.registers = self.registers.saturating_add(variable.range.unwrap_or(1));
+        }
         match variable.range {
             Some(count) => {
-                let base = wide.then_some(self.registers);
-                if wide {
-                    self.registers = self.registers.saturating_add(count);
-                }
-                self.families.push(Family {
-                    prefix: variable.name,
-                    count,
-                    base,
-                    depth: self.depth,
-                });
+                self.families.push(Family { prefix: variable.name, count, first: meaning, depth: self.depth });
             }
-            None => {
-                let meaning = if wide {
-                    self.registers += 1;
-                    Meaning::Wide(WideReg(self.registers - 1))
-                } else {
-                    Meaning::Nothing
-                };
-                self.bind(variable.name, meaning);
-            }
+            None => self.bind(variable.name, meaning),
         }
     }
 
@@ -297,9 +290,9 @@ impl<'m, 'a> Scopes<'m, 'a> {
             if number >= family.count {
                 continue;
             }
-            let meaning = match family.base {
-                Some(base) => Meaning::Wide(WideReg(base + number)),
-                None => Meaning::Nothing,
+            let meaning = match family.first {
+                Meaning::Wide(WideReg(first)) => Meaning::Wide(WideReg(first + number)),
+                other => other,
             };
             return Some((meaning, family.depth));
         }

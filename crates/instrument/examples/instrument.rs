@@ -31,6 +31,11 @@ fn main() -> ExitCode {
                 done.sites.len(),
                 source.len() as f64 / 1e6 / seconds
             );
+            if let Err(errors) = instrument::verify(&source, &done.text) {
+                for error in errors.iter().take(10) {
+                    eprintln!("{input}: VERIFY {error}");
+                }
+            }
             if let Err(error) = std::fs::write(output, done.text) {
                 eprintln!("{output}: {error}");
                 return ExitCode::FAILURE;

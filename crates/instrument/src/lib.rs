@@ -3,7 +3,8 @@
 //!
 //! [`instrument`] runs the `bounds` pass: originals of kernels stay in the
 //! module byte for byte, each followed by a checked copy; device functions
-//! are checked in place. `model::layout` declares every address and name that the output
+//! are checked in place. [`verify`] judges the output without trusting the
+//! pass. `model::layout` declares every address and name that the output
 //! shares with the host.
 
 mod bounds;
@@ -12,9 +13,11 @@ mod parameters;
 mod patch;
 mod sites;
 mod support;
+mod verify;
 
 pub use error::Error;
 pub use parameters::ParameterSlot;
+pub use verify::{VerifyError, verify};
 
 /// What to instrument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

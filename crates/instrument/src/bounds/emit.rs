@@ -63,7 +63,8 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             labels: 0,
         };
         for group in &plan.groups {
-            if let (Source::Root(root), Extent::Bytes(bytes @ 2..)) = (group.source, group.extent)
+            if let (Source::Root(root), Extent::Bytes(bytes @ 2..) | Extent::BytesUnless(bytes @ 2.., _)) =
+                (group.source, group.extent)
                 && emit.declared_size(root).is_none()
             {
                 let next = emit.limit_list.len() as u32;
@@ -431,7 +432,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             line!(out, "add.s64 {OFFSET}, {OFFSET}, {low};");
         }
         match group.extent {
-            Extent::Bytes(bytes) => {
+            Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => {
                 let less = bytes - 1;
                 let limit = match (group.source, size) {
                     (_, Op::Constant(size)) => Op::Constant(size.max(less) - less),
@@ -458,37 +459,39 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                     }
                 }
             }
-            Extent::Operand(operand) => {
-                let Some(OperandKind::Name(count)) =
-                    instruction.operands.get(operand).map(|o| &o.kind)
-                else {
-                    return;
-                };
+            Extent::Operand(operand) | Extent::Steps { operand, .. } => {
+                let Some(count) = operand_name(instruction, operand) else { return };
+                let size = reg(size, SCRATCH2, out);
+                if let Extent::Steps { step, last, .. } = group.extent {
+                    line!(out, "mul.wide.u32 {SCRATCH}, {count}, {step};");
+                    line!(out, "add.s64 {SCRATCH}, {SCRATCH}, {last};");
+                } else {
+                    line!(out, "cvt.u64.u32 {SCRATCH}, {count};");
+                }
                 // Outside if any byte is: offset > size, or more bytes than
                 // are left; no bytes are never outside.
-                let size = reg(size, SCRATCH2, out);
-                line!(out, "cvt.u64.u32 {SCRATCH}, {count};");
                 line!(out, "setp.gt.u64 {OUTSIDE}, {OFFSET}, {size};");
                 line!(out, "sub.s64 {OFFSET}, {size}, {OFFSET};");
-                line!(
-                    out,
-                    "setp.gt.or.u64 {OUTSIDE}, {SCRATCH}, {OFFSET}, {OUTSIDE};"
-                );
+                line!(out, "setp.gt.or.u64 {OUTSIDE}, {SCRATCH}, {OFFSET}, {OUTSIDE};");
                 line!(out, "setp.ne.and.s64 {OUTSIDE}, {SCRATCH}, 0, {OUTSIDE};");
-                if let Some(Guard {
-                    negated, register, ..
-                }) = guard
-                {
-                    if negated {
-                        line!(out, "not.pred {OTHER}, {register};");
-                        line!(out, "and.pred {OUTSIDE}, {OUTSIDE}, {OTHER};");
-                    } else {
-                        line!(out, "and.pred {OUTSIDE}, {OUTSIDE}, {register};");
-                    }
+                if let Some(Guard { negated, register, .. }) = guard {
+                    outside_only(register, negated, out);
                 }
             }
         }
-        if self.plan.records_bounds {
+        if let Extent::BytesUnless(_, operand) = group.extent {
+            let Some(ignore) = operand_name(instruction, operand) else { return };
+            outside_only(ignore, true, out);
+        }
+        // The host knows the bounds that it gave to the launch itself.
+        let host_knows = match group.source {
+            Source::Root(root) => {
+                self.plan.launch
+                    && matches!(self.analysis.provenance.root(root), Some(Root::KernelParameter { .. }))
+            }
+            _ => false,
+        };
+        if !host_knows {
             line!(out, "@{OUTSIDE} mov.b64 {RECORD_BASE}, {base};");
             line!(out, "@{OUTSIDE} mov.b64 {RECORD_SIZE}, {size};");
         }
@@ -631,6 +634,25 @@ fn sink(group: &Group) -> u64 {
     start
         .wrapping_sub(group.low as u64)
         .wrapping_add(slack as u64)
+}
+
+/// The name that an operand is.
+fn operand_name<'a>(instruction: &ptx::Instruction<'a>, operand: usize) -> Option<&'a str> {
+    match instruction.operands.get(operand)?.kind {
+        OperandKind::Name(name) => Some(name),
+        _ => None,
+    }
+}
+
+/// Takes back the verdict where `predicate` does not hold (or, negated,
+/// where it does).
+fn outside_only(predicate: &str, negated: bool, out: &mut String) {
+    if negated {
+        line!(out, "not.pred {OTHER}, {predicate};");
+        line!(out, "and.pred {OUTSIDE}, {OUTSIDE}, {OTHER};");
+    } else {
+        line!(out, "and.pred {OUTSIDE}, {OUTSIDE}, {predicate};");
+    }
 }
 
 /// `limit = max(size, less) - less`

@@ -20,6 +20,7 @@ use crate::{EntryPlan, Error, Instrumented, parameters, support};
 use analysis::{Analysis, ModuleSymbols};
 use model::KernelCoverage;
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+pub(crate) use plan::{is_static, only_shared};
 use plan::Plan;
 use ptx::{Function, Item, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -114,6 +115,7 @@ impl<'x, 'a> Pass<'x, 'a> {
             return Ok(());
         };
         let (slots, parameter_bytes) = parameters::layout(function);
+        let first_site = self.sites.list.len();
         let mut plan = Plan::of(&analysis, self.symbols, &mut self.sites)?;
         let launch_offset = parameter_bytes.next_multiple_of(8);
         let launch_size =
@@ -129,6 +131,15 @@ impl<'x, 'a> Pass<'x, 'a> {
                 size: launch_size,
             });
         plan.launch = launch_parameter.is_some();
+        if !plan.launch && !plan.roots.is_empty() {
+            // Lookup mode: the device finds the bounds and must report them.
+            plan.records_bounds = true;
+            for site in &mut self.sites.list[first_site..] {
+                if matches!(site.provenance, model::Provenance::KernelParameter { .. }) {
+                    site.provenance = model::Provenance::Lookup;
+                }
+            }
+        }
         let checked = !plan.is_empty();
         let mut patch = Patch::default();
         let mut head = String::new();
@@ -243,7 +254,7 @@ fn reserve_names(source: &str) -> Result<(), Error> {
 }
 
 /// FNV-1a, 64 bits; zero, which means "no module", is avoided.
-fn tag_of(source: &str) -> u64 {
+pub(crate) fn tag_of(source: &str) -> u64 {
     let hash = source
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -1,0 +1,202 @@
+//! Judges instrumented PTX from its text.
+//!
+//! The verifier does not know how the pass plans: it reads both texts again,
+//! matches them statement by statement, and follows the check code through
+//! its registers. Of the analysis it uses one answer only: whether an access
+//! that carries no check provably lies in another space. It collects all
+//! errors. It must never accept what it does not understand.
+
+mod checks;
+mod statements;
+
+use crate::support;
+use analysis::{Analysis, ModuleSymbols};
+use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+use ptx::{Function, Item, Module, Position, Span};
+use rustc_hash::FxHashMap;
+
+/// Something that is wrong with instrumented PTX.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of the instrumented PTX: {message}")]
+pub struct VerifyError {
+    /// What is wrong, a lower-case fragment.
+    pub message: String,
+    /// Line of the instrumented text, from 1.
+    pub line: u32,
+}
+
+/// Checks instrumented PTX against its source: originals are unchanged, the
+/// copies and device functions hold the program's statements in order, every
+/// global or generic access goes through a register that a check selected in
+/// the same block, under the access's own guard, over bytes that include the
+/// access's, with sinks and addresses as `model::layout` has them.
+///
+/// # Errors
+/// All that is wrong, in text order.
+pub fn verify(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> {
+    let mut errors = Errors { text: instrumented, list: Vec::new() };
+    let parse = |text, what: &str, errors: &mut Errors<'_>| match ptx::parse(text) {
+        Ok(module) => Some(module),
+        Err(all) => {
+            for error in all {
+                let line = error.position.line;
+                errors.list.push(VerifyError { message: format!("{what} cannot be parsed: {}", error.message), line });
+            }
+            None
+        }
+    };
+    let old = parse(source, "the source", &mut errors);
+    let new = parse(instrumented, "the instrumented text", &mut errors);
+    if let (Some(old), Some(new)) = (old, new) {
+        modules(&old, &new, &mut errors);
+    }
+    if errors.list.is_empty() {
+        Ok(())
+    } else {
+        errors.list.sort_by_key(|error| error.line);
+        Err(errors.list)
+    }
+}
+
+/// Errors with places.
+pub(super) struct Errors<'t> {
+    text: &'t str,
+    list: Vec<VerifyError>,
+}
+
+impl Errors<'_> {
+    pub(super) fn at(&mut self, span: Span, message: impl Into<String>) {
+        let line = Position::of(self.text, span.start).line;
+        self.list.push(VerifyError { message: message.into(), line });
+    }
+}
+
+fn modules<'a>(old: &Module<'a>, new: &Module<'a>, errors: &mut Errors<'_>) {
+    let symbols = ModuleSymbols::of(old);
+    let helpers = format!(
+        ".version 6.0\n.target sm_70\n.address_size 64\n{}",
+        support::functions(old, crate::bounds::tag_of(old.source))
+    );
+    let helpers = ptx::parse(&helpers).ok();
+    let mut expected = old.items.iter().peekable();
+    for item in &new.items {
+        if let Item::Function(function) = item {
+            if let Some(name) = function.name.strip_prefix(CHECKED_PREFIX) {
+                let original = old.items.iter().find_map(|item| match item {
+                    Item::Function(f) if f.is_entry && f.name == name && f.body.is_some() => Some(f),
+                    _ => None,
+                });
+                match original {
+                    Some(original) => {
+                        signature(old, new, original, function, errors);
+                        compare(&symbols, old, new, original, function, errors);
+                    }
+                    None => errors.at(function.span, format!("no kernel `{name}` to be the copy of")),
+                }
+                continue;
+            }
+            if function.name == support::LOOKUP || function.name == support::APPEND {
+                let wanted = helpers.as_ref().and_then(|module| {
+                    module.items.iter().find_map(|item| match item {
+                        Item::Function(f) if f.name == function.name => Some(f.span.text(module.source)),
+                        _ => None,
+                    })
+                });
+                if wanted != Some(function.span.text(new.source)) {
+                    errors.at(function.span, format!("`{}` is not the function that checks expect", function.name));
+                }
+                continue;
+            }
+        }
+        let Some(old_item) = expected.next() else {
+            errors.at(span_of(item), "an item that the source does not have");
+            continue;
+        };
+        match (old_item, item) {
+            (Item::Function(original), Item::Function(function)) if !original.is_entry => {
+                let head = |f: &Function<'_>, source: &str| {
+                    let end = f.body.as_ref().map_or(f.span.end, |body| body.span.start);
+                    source[f.span.start as usize..end as usize].to_owned()
+                };
+                if head(original, old.source) != head(function, new.source) {
+                    errors.at(function.span, "the head of a device function changed");
+                }
+                if original.body.is_some() {
+                    compare(&symbols, old, new, original, function, errors);
+                }
+            }
+            _ => {
+                if span_of(old_item).text(old.source) != span_of(item).text(new.source) {
+                    errors.at(span_of(item), "text of the source changed");
+                }
+            }
+        }
+    }
+    if expected.next().is_some() {
+        errors.at(Span { start: 0, end: 0 }, "items of the source are missing");
+    }
+}
+
+fn span_of(item: &Item<'_>) -> Span {
+    match item {
+        Item::Header(span) | Item::Other(span) => *span,
+        Item::File(file) => file.span,
+        Item::Variable(variable) => variable.span,
+        Item::Function(function) => function.span,
+    }
+}
+
+/// A copy has the original's parameters and directives, and at most the
+/// launch parameter more.
+fn signature(old: &Module<'_>, new: &Module<'_>, original: &Function<'_>, copy: &Function<'_>, errors: &mut Errors<'_>) {
+    let texts = |f: &Function<'_>, source: &str, count: usize| -> Vec<String> {
+        f.parameters[..count.min(f.parameters.len())].iter().map(|p| p.span.text(source).trim().to_owned()).collect()
+    };
+    let count = original.parameters.len();
+    if texts(original, old.source, count) != texts(copy, new.source, count) {
+        errors.at(copy.span, "the program's parameters changed");
+    }
+    match copy.parameters.get(count..) {
+        Some([]) => {}
+        Some([launch]) if launch.name == LAUNCH_PARAMETER => {
+            let (header, each) = (size_of::<LaunchHeader>() as u64, size_of::<LaunchBounds>() as u64);
+            let size = launch.size().unwrap_or(0);
+            if size < header || !(size - header).is_multiple_of(each) || launch.alignment() != 8 {
+                errors.at(launch.span, "the launch parameter is not a header and bounds");
+            }
+        }
+        _ => errors.at(copy.span, "parameters that the program does not have"),
+    }
+    let directives = |f: &Function<'_>, source: &str| -> Vec<String> {
+        f.directives.iter().map(|d| d.span.text(source).to_owned()).collect()
+    };
+    if directives(original, old.source) != directives(copy, new.source) || original.linkage != copy.linkage {
+        errors.at(copy.span, "directives or linkage of the kernel changed");
+    }
+}
+
+fn compare<'a>(
+    symbols: &ModuleSymbols<'a>,
+    old: &Module<'a>,
+    new: &Module<'a>,
+    original: &Function<'a>,
+    function: &Function<'a>,
+    errors: &mut Errors<'_>,
+) {
+    let Some(analysis) = Analysis::of(symbols, original) else {
+        errors.at(function.span, "a body where the source has none");
+        return;
+    };
+    let index: FxHashMap<u32, usize> = analysis
+        .code
+        .instructions
+        .iter()
+        .enumerate()
+        .map(|(index, inst)| (inst.instruction.span.start, index))
+        .collect();
+    let from = statements::flatten(original);
+    let to = statements::flatten(function);
+    let matched = statements::matched(&from, &to, old.source, new.source, errors);
+    let launch = function.parameters.iter().find(|p| p.name == LAUNCH_PARAMETER).and_then(|p| p.size());
+    checks::follow(checks::Input { analysis: &analysis, index: &index, symbols, launch }, &matched, errors);
+}

@@ -1,0 +1,158 @@
+//! Matches the statements of an instrumented body with those of its source.
+
+use super::Errors;
+use crate::bounds::{LABEL_PREFIX, REGISTER_PREFIX};
+use ptx::{Block, Function, Instruction, OperandKind, Span, Statement};
+
+/// A statement or the edge of a scope, in text order.
+#[derive(Clone, Copy)]
+pub(super) enum Piece<'m, 'a> {
+    Statement(&'m Statement<'a>),
+    Open(Span),
+    Close(Span),
+}
+
+impl Piece<'_, '_> {
+    pub(super) fn span(&self) -> Span {
+        match self {
+            Piece::Open(span) | Piece::Close(span) => *span,
+            Piece::Statement(statement) => match statement {
+                Statement::Label(label) => label.span,
+                Statement::Instruction(instruction) => instruction.span,
+                Statement::Variable(variable) => variable.span,
+                Statement::Block(block) => block.span,
+                Statement::Loc(loc) => loc.span,
+                Statement::Targets(targets) => targets.span,
+                Statement::CallPrototype(prototype) => prototype.span,
+                Statement::Pragma(span) | Statement::Other(span) => *span,
+            },
+        }
+    }
+}
+
+pub(super) fn flatten<'m, 'a>(function: &'m Function<'a>) -> Vec<Piece<'m, 'a>> {
+    fn walk<'m, 'a>(block: &'m Block<'a>, out: &mut Vec<Piece<'m, 'a>>) {
+        for statement in &block.statements {
+            if let Statement::Block(inner) = statement {
+                let (start, end) = (inner.span.start, inner.span.end);
+                out.push(Piece::Open(Span { start, end: start + 1 }));
+                walk(inner, out);
+                out.push(Piece::Close(Span { start: end - 1, end }));
+            } else {
+                out.push(Piece::Statement(statement));
+            }
+        }
+    }
+    let mut out = Vec::new();
+    if let Some(body) = &function.body {
+        walk(body, &mut out);
+    }
+    out
+}
+
+/// One statement of the instrumented body.
+pub(super) enum Matched<'m, 'a> {
+    /// The program's, unchanged; with the source's piece.
+    Same(Piece<'m, 'a>, Piece<'m, 'a>),
+    /// The program's, with addresses redirected: source's, new.
+    Redirected(&'m Instruction<'a>, &'m Instruction<'a>),
+    /// Check code.
+    Added(Piece<'m, 'a>),
+}
+
+/// Whether a text names something that only checks use.
+pub(super) fn is_reserved(text: &str) -> bool {
+    text.contains(REGISTER_PREFIX) || text.contains(LABEL_PREFIX) || text.contains("__ringfence_")
+}
+
+pub(super) fn matched<'m, 'a>(
+    from: &[Piece<'m, 'a>],
+    to: &[Piece<'m, 'a>],
+    old: &str,
+    new: &str,
+    errors: &mut Errors<'_>,
+) -> Vec<Matched<'m, 'a>> {
+    let mut out = Vec::with_capacity(to.len());
+    let mut expected = from.iter().peekable();
+    let mut added_scopes = 0u32;
+    let mut at = 0;
+    while let Some(&piece) = to.get(at) {
+        at += 1;
+        let text = piece.span().text(new);
+        // Check code opens scopes of its own only for the parameters of its
+        // calls; the program's may begin with check code, too.
+        let next = to.get(at).map_or("", |next| next.span().text(new));
+        if matches!(piece, Piece::Open(_)) && next.starts_with(".param") && is_reserved(next) {
+            added_scopes += 1;
+            out.push(Matched::Added(piece));
+            continue;
+        }
+        if matches!(piece, Piece::Close(_)) && added_scopes > 0 {
+            added_scopes -= 1;
+            out.push(Matched::Added(piece));
+            continue;
+        }
+        if !is_reserved(text) {
+            match expected.next() {
+                Some(old_piece) if old_piece.span().text(old) == text => out.push(Matched::Same(*old_piece, piece)),
+                Some(_) => {
+                    errors.at(piece.span(), "a statement differs from the source's");
+                    return out;
+                }
+                None => {
+                    errors.at(piece.span(), "a statement that the source does not have");
+                    return out;
+                }
+            }
+            continue;
+        }
+        if let (Piece::Statement(Statement::Instruction(new_one)), Some(Piece::Statement(Statement::Instruction(old_one)))) =
+            (piece, expected.peek())
+            && is_redirection(old_one, new_one)
+        {
+            expected.next();
+            out.push(Matched::Redirected(old_one, new_one));
+            continue;
+        }
+        out.push(Matched::Added(piece));
+    }
+    if let Some(missing) = expected.next() {
+        let place = to.last().map_or(Span { start: 0, end: 0 }, Piece::span);
+        errors.at(place, format!("missing after this: `{}`", missing.span().text(old)));
+    }
+    out
+}
+
+/// Whether two instructions agree but for the bases of addresses.
+fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
+    let guards = match (&old.guard, &new.guard) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.negated == b.negated && a.register == b.register,
+        _ => false,
+    };
+    guards
+        && old.opcode.text == new.opcode.text
+        && old.operands.len() == new.operands.len()
+        && old.operands.iter().zip(&new.operands).all(|(a, b)| match (&a.kind, &b.kind) {
+            (OperandKind::Address(a), OperandKind::Address(b)) => {
+                let base = a.base == b.base || b.base.is_some_and(|base| base.starts_with(REGISTER_PREFIX));
+                base && a.offset == b.offset && same_all(&a.coordinates, &b.coordinates)
+            }
+            (a, b) => same(a, b),
+        })
+}
+
+fn same_all(a: &[ptx::Operand<'_>], b: &[ptx::Operand<'_>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(&a.kind, &b.kind))
+}
+
+/// Equality but for places.
+fn same(a: &OperandKind<'_>, b: &OperandKind<'_>) -> bool {
+    match (a, b) {
+        (OperandKind::Vector(a), OperandKind::Vector(b)) | (OperandKind::List(a), OperandKind::List(b)) => same_all(a, b),
+        (OperandKind::Address(a), OperandKind::Address(b)) => {
+            a.base == b.base && a.offset == b.offset && same_all(&a.coordinates, &b.coordinates)
+        }
+        (a, b) => a == b,
+    }
+}
