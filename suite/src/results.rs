@@ -148,6 +148,18 @@ pub fn commit(root: &Path) -> String {
     format!("{hash}{}", if dirty { "+" } else { "" })
 }
 
+/// The processor's name, as the kernel gives it; empty where it does not.
+pub fn processor() -> String {
+    std::fs::read_to_string("/proc/cpuinfo")
+        .ok()
+        .and_then(|text| {
+            text.lines()
+                .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+                .map(|(_, name)| name.trim().to_owned())
+        })
+        .unwrap_or_default()
+}
+
 /// Geometric mean; `None` of nothing, or of numbers that have no logarithm.
 pub fn geometric_mean(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let (mut sum, mut count) = (0.0, 0u32);
@@ -171,6 +183,11 @@ pub fn median(values: &mut [f64]) -> Option<f64> {
     } else {
         (values[middle - 1] + upper) / 2.0
     })
+}
+
+/// Rounds to four decimals, more than a repeated run confirms.
+pub fn round(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
 }
 
 #[cfg(test)]

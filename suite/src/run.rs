@@ -5,7 +5,7 @@ use crate::judge::{self, Report, Verdict};
 use crate::process::{self, Outcome};
 use crate::results::{Provenance, Results, SuiteRow, SuiteSummary, today};
 use anyhow::{Context, Result, ensure};
-use model::DeviceKind;
+pub use model::DeviceKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;

@@ -62,8 +62,14 @@ enum Step {
 
 fn main() -> Result<()> {
     match Arguments::parse().step {
-        Step::Setup => setup::cuda().map(drop),
-        Step::Corpora => setup::corpora().map(drop),
+        Step::Setup => {
+            println!("CUDA compiler: {}", setup::cuda()?.nvcc().display());
+            Ok(())
+        }
+        Step::Corpora => {
+            println!("PTX corpora: {}", setup::corpora()?.display());
+            Ok(())
+        }
         Step::Generate { check } => check::generated(check),
         Step::Layers => layers::check(),
         Step::Build => build::all().map(drop),

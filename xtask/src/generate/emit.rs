@@ -12,6 +12,7 @@ const NOTICE: &str =
 pub fn files(
     header: &Header,
     revisions: &[Revision],
+    extras: &[String],
     values: &Values,
 ) -> Result<Vec<(&'static str, String)>> {
     Ok(vec![
@@ -21,6 +22,7 @@ pub fn files(
         ("signatures.rs", signatures(header)?),
         ("api.rs", api(header)?),
         ("resolver.rs", resolver(revisions)),
+        ("extra.rs", extra(header.functions.len(), extras)),
         ("layout.rs", layout(header, values)),
         ("mod.rs", module()),
     ])
@@ -37,6 +39,10 @@ fn module() -> String {
             "Enumerations, as newtypes: a newer driver may return values that are not listed",
         ),
         ("resolver", "What cuGetProcAddress chooses from"),
+        (
+            "extra",
+            "Symbols of libcuda that other headers declare, by name only",
+        ),
         (
             "signatures",
             "The type of each function, under its symbol's name",
@@ -324,5 +330,29 @@ fn layout(header: &Header, values: &Values) -> String {
         }
     }
     out.push_str("};\n");
+    out
+}
+
+fn extra(count: usize, extras: &[String]) -> String {
+    let mut out = NOTICE.to_owned();
+    let _ = write!(
+        out,
+        "/// Symbols that libcuda exports and cuda.h does not declare: those of cudaGL.h,\n/// cudaEGL.h, cudaVDPAU.h and cudaProfiler.h.\npub const EXTRA: [&str; {}] = [\n",
+        extras.len()
+    );
+    for name in extras {
+        let _ = writeln!(out, "    \"{name}\",");
+    }
+    out.push_str("];\n\n/// Positions of the symbols when they are counted on after those of cuda.h.\npub mod extra_index {\n");
+    for (position, name) in extras.iter().enumerate() {
+        let _ = writeln!(out, "    pub const {name}: usize = {};", count + position);
+    }
+    out.push_str(
+        "}\n\n/// Expands to a call of the macro with every such symbol, in order, separated by\n/// commas.\n#[macro_export]\nmacro_rules! for_each_extra {\n    ($callback:path) => {\n        $callback! {\n",
+    );
+    for name in extras {
+        let _ = writeln!(out, "            {name},");
+    }
+    out.push_str("        }\n    };\n}\n");
     out
 }

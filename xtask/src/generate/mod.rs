@@ -30,9 +30,19 @@ pub fn run(check: bool) -> Result<()> {
     let typedefs = std::fs::read_to_string(include.join("cudaTypedefs.h"))
         .context("failed to read cudaTypedefs.h")?;
     let revisions = parse::revisions(&typedefs, &header)?;
+    let mut others = Vec::new();
+    for name in ["cudaGL.h", "cudaEGL.h", "cudaVDPAU.h"] {
+        others.push(
+            std::fs::read_to_string(include.join(name))
+                .with_context(|| format!("failed to read {name}"))?,
+        );
+    }
+    let profiler = std::fs::read_to_string(include.join("cudaProfilerTypedefs.h"))
+        .context("failed to read cudaProfilerTypedefs.h")?;
+    let extras = parse::extras(&others, &profiler);
     let values = layout::measure(&header, &include)?;
     let output = root.join(OUTPUT);
-    for (name, content) in emit::files(&header, &revisions, &values)? {
+    for (name, content) in emit::files(&header, &revisions, &extras, &values)? {
         let path = output.join(name);
         if check {
             let present = std::fs::read_to_string(&path).unwrap_or_default();

@@ -542,3 +542,39 @@ fn split_suffix(name: &str) -> (&str, &'static str) {
     }
     (name, "")
 }
+
+/// Symbols that libcuda exports and cuda.h does not declare: those of
+/// cudaGL.h, cudaEGL.h and cudaVDPAU.h (in `headers`) and of cudaProfiler.h
+/// (from `typedefs`, as the header itself is not part of the wheel).
+pub fn extras(headers: &[String], typedefs: &str) -> Vec<String> {
+    let mut names = std::collections::BTreeSet::new();
+    for text in headers {
+        // Not preprocessed: they include headers of other interfaces.
+        for part in text.split("CUDAAPI ").skip(1) {
+            names.extend(part.split('(').next().map(str::trim).map(str::to_owned));
+        }
+        for line in text.lines() {
+            let Some(definition) = line.strip_prefix("#define cu") else {
+                continue;
+            };
+            let Some(target) = definition.split_whitespace().nth(1) else {
+                continue;
+            };
+            for (open, suffix) in [("__CUDA_API_PTDS(", "_ptds"), ("__CUDA_API_PTSZ(", "_ptsz")] {
+                if let Some(name) = target.strip_prefix(open) {
+                    names.insert(format!("{}{suffix}", name.trim_end_matches(')')));
+                }
+            }
+            if !target.contains('(') {
+                names.insert(target.to_owned());
+            }
+        }
+    }
+    for part in typedefs.split("*PFN_").skip(1) {
+        names.extend(part.split("_v").next().map(str::to_owned));
+    }
+    // Windows only.
+    names
+        .retain(|name| is_identifier(name) && name.starts_with("cu") && !name.starts_with("cuWGL"));
+    names.into_iter().collect()
+}

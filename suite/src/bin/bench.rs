@@ -1,2 +1,0 @@
-//! Benches.
-fn main() {}

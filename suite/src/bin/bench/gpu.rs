@@ -1,0 +1,321 @@
+//! Times on a GPU: native, under Ringfence and under
+//! compute-sanitizer, in turn.
+//!
+//! Each kernel is measured by all variants before the next kernel starts, so
+//! that a clock that drifts or a device that warms up changes all alike. A
+//! variant that fails or runs out of time is an error of the run, except
+//! compute-sanitizer, which may be missing: then its columns are absent.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use suite::process;
+use suite::results::{KERNELS, Provenance, Results, geometric_mean, round, today};
+
+/// What to measure, and where.
+#[derive(clap::Args)]
+pub struct Gpu {
+    /// Folder with the programs `bench` and `launch`.
+    #[arg(long)]
+    programs: PathBuf,
+    /// The `ringfence` command.
+    #[arg(long)]
+    ringfence: PathBuf,
+    /// File for the results.
+    #[arg(long)]
+    json: PathBuf,
+    /// The compute-sanitizer command; searched on PATH and in /usr/local/cuda/bin.
+    #[arg(long)]
+    compute_sanitizer: Option<PathBuf>,
+    /// Leave compute-sanitizer out.
+    #[arg(long)]
+    no_compute_sanitizer: bool,
+    /// Commit of the measured sources.
+    #[arg(long, default_value = "")]
+    commit: String,
+    /// Only kernels whose name contains this.
+    #[arg(long)]
+    filter: Option<String>,
+    /// Seconds that one variant of one kernel may take.
+    #[arg(long, default_value_t = 60)]
+    timeout: u64,
+}
+
+/// Flat numbers of `gpu-bounds.json`.
+#[derive(Debug, Serialize, Deserialize)]
+struct Summary {
+    /// Geometric mean of kernel time under Ringfence over native.
+    geomean: f64,
+    /// Its largest.
+    worst: f64,
+    /// Kernel with the largest.
+    worst_kernel: String,
+    /// Geometric mean of kernel time under compute-sanitizer over native.
+    compute_sanitizer_geomean: Option<f64>,
+    /// How many times faster than compute-sanitizer, by geometric mean.
+    faster_than_compute_sanitizer: Option<f64>,
+    /// Geometric mean of kernel time under `--no-check` over native.
+    identity_ratio: f64,
+    /// Host time of one launch, native, in microseconds.
+    native_launch_us: f64,
+    /// Host time that checks add to one launch, in microseconds.
+    launch_us: f64,
+    /// Host time that `--no-check` adds to one launch, in microseconds.
+    identity_launch_us: f64,
+    /// Kernels measured.
+    kernels: usize,
+}
+
+/// One kernel; times in milliseconds.
+#[derive(Debug, Serialize, Deserialize)]
+struct Row {
+    kernel: String,
+    size: u64,
+    native_ms: f64,
+    ringfence_ms: f64,
+    no_check_ms: f64,
+    compute_sanitizer_ms: Option<f64>,
+    ratio: f64,
+    identity_ratio: f64,
+    compute_sanitizer_ratio: Option<f64>,
+}
+
+/// A line that the bench program prints.
+#[derive(Debug, Deserialize)]
+struct Line {
+    size: u64,
+    ms: f64,
+    digest: String,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Variant {
+    Native,
+    Checked,
+    NoCheck,
+    ComputeSanitizer,
+}
+
+/// Measures everything and writes the results.
+///
+/// # Errors
+///
+/// A variant fails, runs out of time, or computes something else.
+pub fn measure(gpu: &Gpu) -> Result<()> {
+    let sanitizer = if gpu.no_compute_sanitizer {
+        None
+    } else {
+        find_sanitizer(gpu.compute_sanitizer.as_deref())
+    };
+    let kernels = KERNELS
+        .iter()
+        .filter(|name| gpu.filter.as_ref().is_none_or(|part| name.contains(part)));
+    let mut rows = Vec::new();
+    for kernel in kernels {
+        let row = measure_kernel(gpu, sanitizer.as_deref(), kernel)
+            .with_context(|| format!("in the kernel {kernel}"))?;
+        println!(
+            "{:<14} native {:>9.4} ms  ringfence {:>6.3}  no check {:>6.3}  compute-sanitizer {}",
+            row.kernel,
+            row.native_ms,
+            row.ratio,
+            row.identity_ratio,
+            row.compute_sanitizer_ratio
+                .map_or("-".into(), |ratio| format!("{ratio:.1}"))
+        );
+        rows.push(row);
+    }
+    let [native, checked, no_check] =
+        [Variant::Native, Variant::Checked, Variant::NoCheck].map(|variant| {
+            let outcome = start(gpu, None, "launch", &[], variant)?;
+            launch_time(&outcome)
+        });
+    let (native, checked, no_check) = (native?, checked?, no_check?);
+    println!(
+        "launch: native {native:.3} us, checks add {:.3}, no check adds {:.3}",
+        checked - native,
+        no_check - native
+    );
+
+    let mean = |value: fn(&Row) -> f64| {
+        geometric_mean(rows.iter().map(value)).context("a kernel took no time at all")
+    };
+    let worst = rows
+        .iter()
+        .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
+        .context("no kernel matches the filter")?;
+    let geomean = mean(|row| row.ratio)?;
+    let sanitizer_ratios: Option<Vec<f64>> =
+        rows.iter().map(|row| row.compute_sanitizer_ratio).collect();
+    let compute_sanitizer_geomean = sanitizer_ratios.and_then(geometric_mean);
+    let summary = Summary {
+        geomean: round(geomean),
+        worst: worst.ratio,
+        worst_kernel: worst.kernel.clone(),
+        compute_sanitizer_geomean: compute_sanitizer_geomean.map(round),
+        faster_than_compute_sanitizer: compute_sanitizer_geomean.map(|mean| round(mean / geomean)),
+        identity_ratio: round(mean(|row| row.identity_ratio)?),
+        native_launch_us: round(native),
+        launch_us: round(checked - native),
+        identity_launch_us: round(no_check - native),
+        kernels: rows.len(),
+    };
+    let (device, driver) = device();
+    Results {
+        summary,
+        provenance: Provenance {
+            device,
+            driver,
+            date: today(),
+            commit: gpu.commit.clone(),
+        },
+        rows,
+    }
+    .write(&gpu.json)
+}
+
+fn measure_kernel(gpu: &Gpu, sanitizer: Option<&Path>, kernel: &str) -> Result<Row> {
+    let full = ["--kernel", kernel];
+    // Forty times slower or more: fewer repetitions of the same problem.
+    let few = ["--kernel", kernel, "--repetitions", "1", "--warmup", "1"];
+    let native = line(&start(gpu, None, "bench", &full, Variant::Native)?)?;
+    let checked = line(&start(gpu, None, "bench", &full, Variant::Checked)?)?;
+    let no_check = line(&start(gpu, None, "bench", &full, Variant::NoCheck)?)?;
+    for (name, other) in [("checks", &checked), ("--no-check", &no_check)] {
+        ensure!(
+            other.digest == native.digest,
+            "its result under {name} is {}, natively {}",
+            other.digest,
+            native.digest
+        );
+    }
+    let sanitized = match sanitizer {
+        None => None,
+        Some(path) => {
+            let outcome = start(gpu, Some(path), "bench", &few, Variant::ComputeSanitizer)?;
+            match line(&outcome) {
+                Ok(line) => Some(line.ms),
+                Err(error) => {
+                    println!("{kernel}: no time under compute-sanitizer: {error:#}");
+                    None
+                }
+            }
+        }
+    };
+    Ok(Row {
+        kernel: kernel.to_owned(),
+        size: native.size,
+        native_ms: native.ms,
+        ringfence_ms: checked.ms,
+        no_check_ms: no_check.ms,
+        compute_sanitizer_ms: sanitized,
+        ratio: round(checked.ms / native.ms),
+        identity_ratio: round(no_check.ms / native.ms),
+        compute_sanitizer_ratio: sanitized.map(|ms| round(ms / native.ms)),
+    })
+}
+
+fn start(
+    gpu: &Gpu,
+    sanitizer: Option<&Path>,
+    program: &str,
+    arguments: &[&str],
+    variant: Variant,
+) -> Result<process::Outcome> {
+    let path = gpu.programs.join(program);
+    let mut command = match (variant, sanitizer) {
+        (Variant::Native, _) => Command::new(&path),
+        (Variant::ComputeSanitizer, Some(sanitizer)) => {
+            let mut command = Command::new(sanitizer);
+            command.args(["--tool", "memcheck"]).arg(&path);
+            command
+        }
+        (Variant::ComputeSanitizer, None) => bail!("no compute-sanitizer"),
+        (Variant::Checked | Variant::NoCheck, _) => {
+            let mut command = Command::new(&gpu.ringfence);
+            command.args(["run", "--device", "gpu"]);
+            if variant == Variant::NoCheck {
+                command.arg("--no-check");
+            }
+            command.arg("--").arg(&path);
+            command
+        }
+    };
+    command.args(arguments).env_remove("RINGFENCE_OPTIONS");
+    let outcome = process::run(&mut command, Duration::from_secs(gpu.timeout))?;
+    // `--no-check` ends with "nothing was checked" (97) where the program
+    // itself ended with 0; the digest says whether it did its work.
+    let fine = match variant {
+        Variant::NoCheck => matches!(outcome.code(), Some(0 | 97)),
+        Variant::ComputeSanitizer => true,
+        Variant::Native | Variant::Checked => outcome.code() == Some(0),
+    };
+    ensure!(
+        fine,
+        "{program} {}: {}",
+        outcome.describe(),
+        outcome.stderr.trim()
+    );
+    Ok(outcome)
+}
+
+fn line(outcome: &process::Outcome) -> Result<Line> {
+    let text = json_line(outcome, "\"ms\"")?;
+    let line: Line = serde_json::from_str(text).with_context(|| format!("in `{text}`"))?;
+    ensure!(line.ms > 0.0, "it took no time: `{text}`");
+    Ok(line)
+}
+
+fn launch_time(outcome: &process::Outcome) -> Result<f64> {
+    #[derive(Deserialize)]
+    struct Launch {
+        launch_us: f64,
+    }
+    let launch: Launch = serde_json::from_str(json_line(outcome, "\"launch_us\"")?)?;
+    Ok(launch.launch_us)
+}
+
+/// The line with `key`: compute-sanitizer writes lines of its own between.
+fn json_line<'a>(outcome: &'a process::Outcome, key: &str) -> Result<&'a str> {
+    outcome
+        .stdout
+        .lines()
+        .find(|line| line.starts_with('{') && line.contains(key))
+        .with_context(|| {
+            format!(
+                "it {} and printed no result: {}",
+                outcome.describe(),
+                outcome.stderr.trim()
+            )
+        })
+}
+
+fn find_sanitizer(given: Option<&Path>) -> Option<PathBuf> {
+    let candidates: Vec<PathBuf> = match given {
+        Some(path) => vec![path.to_owned()],
+        None => std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
+            .chain(["/usr/local/cuda/bin".into()])
+            .map(|folder| folder.join("compute-sanitizer"))
+            .collect(),
+    };
+    let found = candidates.into_iter().find(|path| path.is_file());
+    if found.is_none() {
+        println!("no compute-sanitizer found; its columns are left out");
+    }
+    found
+}
+
+/// Device name and driver version, from nvidia-smi; empty where it is missing.
+fn device() -> (String, String) {
+    let output = Command::new("nvidia-smi")
+        .args(["--query-gpu=name,driver_version", "--format=csv,noheader"])
+        .output();
+    let text = output.map_or(String::new(), |output| {
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    });
+    let mut fields = text.lines().next().unwrap_or("").split(',');
+    let mut field = || fields.next().unwrap_or("").trim().to_owned();
+    (field(), field())
+}

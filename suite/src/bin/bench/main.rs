@@ -1,0 +1,36 @@
+//! `ringfence-bench`: what Ringfence costs.
+
+mod gpu;
+mod instrument;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(about = "Times of kernels and launches, with and without Ringfence.")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Kernel and launch times on the GPU.
+    Gpu(gpu::Gpu),
+    /// How fast PTX is instrumented.
+    Instrument(instrument::Instrument),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Bench::Gpu(gpu) => gpu::measure(&gpu),
+        Bench::Instrument(instrument) => instrument::measure(&instrument),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ringfence-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
