@@ -30,5 +30,6 @@ pub mod sys {
 
 pub use device::{Driver, DriverError};
 pub use generated::api::{Api, COUNT, FUNCTIONS, index};
+pub use generated::extra::{EXTRA, extra_index};
 pub use generated::signatures;
 pub use host_mapping::HostMapping;

@@ -1,7 +1,7 @@
 //! How things fail that cannot work: with one line that names what and why.
 
+use crate::exports::{COUNT, name};
 use driver::sys::CUresult;
-use driver::{COUNT, FUNCTIONS};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 static NAMED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
@@ -10,7 +10,7 @@ static NAMED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
 pub extern "C" fn missing(position: u32) -> CUresult {
     let position = position as usize;
     if NAMED.get(position).is_some_and(|named| !named.swap(true, Ordering::Relaxed)) {
-        let name = FUNCTIONS.get(position).copied().unwrap_or("a function");
+        let name = name(position).unwrap_or("a function");
         say(&format!("{name} is not supported by this device; the call fails with CUDA_ERROR_NOT_SUPPORTED"));
     }
     CUresult::CUDA_ERROR_NOT_SUPPORTED

@@ -5,9 +5,9 @@
 //! nothing, so a thread that was made beforehand does the work, and the
 //! handler waits for it, but not for long.
 
+use crate::exports::COUNT;
 use crate::failure::{refuse, say, set_refusal};
 use crate::{resolver, session, table};
-use driver::COUNT;
 use driver::sys::CUresult;
 use model::DeviceKind;
 use std::cell::UnsafeCell;

@@ -5,11 +5,13 @@ use crate::failure::{refuse, say, set_refusal};
 use crate::{cpu, exports, hooks, process, resolver, table};
 use driver::gpu::{Gpu, OpenError};
 use driver::sys::CUresult;
-use driver::{Api, COUNT, Driver};
+use crate::exports::COUNT;
+use driver::{Api, Driver};
 use model::{DeviceKind, Settings};
 use parking_lot::Mutex;
 use report::session::Event;
 use runtime::Runtime;
+use std::ffi::CString;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -106,6 +108,14 @@ fn begin() {
     for (address, found) in addresses.iter_mut().zip(session.next.addresses()) {
         if *found != 0 {
             *address = *found;
+        }
+    }
+    if let Some(gpu) = &session.gpu {
+        for (address, name) in addresses[driver::COUNT..].iter_mut().zip(driver::EXTRA) {
+            let found = CString::new(name).map_or(0, |name| gpu.symbol(&name) as usize);
+            if found != 0 {
+                *address = found;
+            }
         }
     }
     let watched = session.is_watched();

@@ -1,9 +1,9 @@
 //! The first call of any function starts Ringfence, then goes on as if the
 //! table had always been full.
 
+use crate::exports::COUNT;
 use crate::session;
 use crate::table;
-use driver::COUNT;
 
 /// Reached by a jump from a function's first table entry, with the position in
 /// r11d and the program's arguments where the System V ABI puts them. Keeps

@@ -5,8 +5,8 @@
 //! at any time a function with that symbol's signature, so that no ordering
 //! between entries matters.
 
-use crate::exports;
-use driver::{Api, COUNT};
+use crate::exports::{self, COUNT};
+use driver::Api;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 

@@ -15,6 +15,9 @@ pub mod enums;
 #[doc = "What cuGetProcAddress chooses from."]
 pub mod resolver;
 #[rustfmt::skip]
+#[doc = "Symbols of libcuda that other headers declare, by name only."]
+pub mod extra;
+#[rustfmt::skip]
 #[doc = "The type of each function, under its symbol's name."]
 pub mod signatures;
 #[rustfmt::skip]
