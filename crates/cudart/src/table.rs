@@ -106,3 +106,59 @@ pub(crate) fn implemented(version: Version, name: &str) -> Option<*const ()> {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_hold_only_names_of_the_runtime_once() {
+        let mut seen = std::collections::BTreeSet::new();
+        for entry in TABLES.iter().flat_map(|table| table.iter()) {
+            assert!(EXPORTS_13.binary_search(&entry.name).is_ok(), "{} is no runtime function", entry.name);
+            assert!(seen.insert(entry.name), "{} is there twice", entry.name);
+        }
+    }
+
+    #[test]
+    fn every_export_has_a_function() {
+        for version in [Version::Twelve, Version::Thirteen] {
+            for name in version.exports() {
+                assert!(lookup_version(version, name).is_some(), "{name}");
+            }
+            assert_eq!(lookup_version(version, "cudaNoSuchFunction"), None);
+        }
+        assert_eq!(lookup("cudaThreadSynchronize"), None);
+    }
+
+    #[test]
+    fn versions_differ_where_signatures_do() {
+        for name in ["cudaMemAdvise", "cudaPointerGetAttributes", "cudaGraphGetEdges"] {
+            assert_ne!(lookup_version(Version::Twelve, name), lookup(name), "{name}");
+        }
+        let renamed = lookup_version(Version::Twelve, "cudaMemAdvise_v2");
+        assert_eq!(renamed, lookup("cudaMemAdvise"));
+        assert_eq!(lookup_version(Version::Twelve, "cudaMalloc"), lookup("cudaMalloc"));
+    }
+
+    #[test]
+    fn a_missing_function_fails_with_not_supported() {
+        use crate::generated::types::cudaError_t;
+        let name = "cudaImportExternalMemory";
+        assert!(implemented(Version::Thirteen, name).is_none());
+        let stub = lookup(name).unwrap();
+        // SAFETY: stubs take no arguments and give a cudaError_t.
+        let stub: extern "C" fn() -> cudaError_t = unsafe { std::mem::transmute(stub) };
+        assert_eq!(stub(), cudaError_t::cudaErrorNotSupported);
+        assert_eq!(crate::error::take(), cudaError_t::cudaErrorNotSupported);
+    }
+
+    /// Not a check: `cargo test -p ringfence-cudart unimplemented -- --nocapture` lists them.
+    #[test]
+    fn unimplemented_names_can_be_listed() {
+        let missing: Vec<_> =
+            EXPORTS_13.iter().filter(|name| implemented(Version::Thirteen, name).is_none()).collect();
+        println!("{} of {} missing: {missing:?}", missing.len(), EXPORTS_13.len());
+        assert!(missing.len() < EXPORTS_13.len());
+    }
+}

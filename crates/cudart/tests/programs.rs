@@ -1,0 +1,274 @@
+//! Real CUDA programs, compiled by nvcc, run on the CPU device: with the
+//! static runtime, whose entry points are redirected, and with the shared one,
+//! whose place the forwarding libraries take. Each prints exactly what
+//! `programs/NAME.out` holds; `RINGFENCE_BLESS=1` writes those files anew.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+/// How a program gets its runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runtime {
+    Static,
+    Shared,
+}
+
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .unwrap()
+}
+
+fn toolkit() -> PathBuf {
+    let lib = workspace().join("target/toolchain/cuda/lib");
+    let found = std::fs::read_dir(&lib).ok().and_then(|mut entries| {
+        entries.find_map(|entry| {
+            Some(entry.ok()?.path().join("site-packages/nvidia/cu13")).filter(|path| path.is_dir())
+        })
+    });
+    found.unwrap_or_else(|| {
+        panic!(
+            "no CUDA compiler in {}; run `cargo xtask test`, which sets it up",
+            lib.display()
+        )
+    })
+}
+
+/// `libringfence.so`: named by the environment, else beside the tests.
+fn library() -> PathBuf {
+    if let Some(path) = std::env::var_os("RINGFENCE_LIBRARY") {
+        return path.into();
+    }
+    let profile = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .unwrap()
+        .join("debug");
+    let path = profile.join("libringfence.so");
+    assert!(
+        path.is_file(),
+        "no {}; run `cargo xtask test`, which builds it",
+        path.display()
+    );
+    path
+}
+
+/// A folder that keeps what the tests build.
+fn built() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+/// Folder with the forwarding libraries.
+fn forwarding() -> &'static Path {
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+        let folder = built().join("cudart");
+        for library in cudart::forwarding::libraries() {
+            library.compile(&folder).unwrap();
+        }
+        folder
+    });
+    &FOLDER
+}
+
+fn checked(command: &mut Command) -> Output {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?} failed:\n{said}");
+    output
+}
+
+fn nvcc() -> Command {
+    Command::new(toolkit().join("bin/nvcc"))
+}
+
+/// Compiles `sources` and links them with either runtime.
+fn compile(name: &str, sources: &[&str], flags: &[&str]) -> Vec<(Runtime, PathBuf)> {
+    let objects: Vec<PathBuf> = sources
+        .iter()
+        .map(|source| {
+            let object = built().join(format!("{name}-{source}.o"));
+            let path = workspace()
+                .join("crates/cudart/tests/programs")
+                .join(format!("{source}.cu"));
+            checked(
+                nvcc()
+                    .args(flags)
+                    .arg("-c")
+                    .arg(path)
+                    .arg("-o")
+                    .arg(&object),
+            );
+            object
+        })
+        .collect();
+    [(Runtime::Static, "static"), (Runtime::Shared, "shared")]
+        .into_iter()
+        .map(|(runtime, word)| {
+            let program = built().join(format!("{name}-{word}"));
+            let mut libraries = OsString::from("-L");
+            libraries.push(toolkit().join("lib"));
+            checked(
+                nvcc()
+                    .args(flags)
+                    .args(["-cudart", word])
+                    .arg(libraries)
+                    .args(&objects)
+                    .arg("-o")
+                    .arg(&program),
+            );
+            (runtime, program)
+        })
+        .collect()
+}
+
+fn run(program: &Path, runtime: Runtime) -> Output {
+    let mut command = Command::new(program);
+    command
+        .env("LD_PRELOAD", library())
+        .env("RINGFENCE_OPTIONS", "device=cpu")
+        .env_remove("RINGFENCE_SETTINGS");
+    if runtime == Runtime::Shared {
+        command.env("LD_LIBRARY_PATH", forwarding());
+    }
+    command.output().unwrap()
+}
+
+/// Compiles and runs a program with both runtimes and compares what it prints.
+fn prints(name: &str, sources: &[&str], flags: &[&str], status: i32) -> Vec<Output> {
+    let expected = workspace()
+        .join("crates/cudart/tests/programs")
+        .join(format!("{name}.out"));
+    let mut outputs = Vec::new();
+    for (runtime, program) in compile(name, sources, flags) {
+        let output = run(&program, runtime);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if std::env::var_os("RINGFENCE_BLESS").is_some() {
+            std::fs::write(&expected, &said).unwrap();
+        }
+        let wanted = std::fs::read_to_string(&expected).unwrap_or_default();
+        assert_eq!(
+            said, wanted,
+            "{name} with the {runtime:?} runtime; on stderr:\n{errors}"
+        );
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{name} with the {runtime:?} runtime; on stderr:\n{errors}"
+        );
+        outputs.push(output);
+    }
+    outputs
+}
+
+/// PTX only, which is what the CPU device runs anyway: saves running ptxas.
+const PTX: &[&str] = &["-gencode", "arch=compute_75,code=compute_75"];
+
+fn program(name: &str) {
+    prints(name, &[name], PTX, 0);
+}
+
+#[test]
+fn basics_as_nvcc_compiles_by_default() {
+    prints("basics", &["basics"], &[], 0);
+}
+
+#[test]
+fn symbols() {
+    program("symbols");
+}
+
+#[test]
+fn managed_variables() {
+    program("managed");
+}
+
+#[test]
+fn streams_and_events() {
+    program("streams");
+}
+
+#[test]
+fn graphs() {
+    program("graphs");
+}
+
+#[test]
+fn pools() {
+    program("pools");
+}
+
+#[test]
+fn pitched_and_3d_copies() {
+    program("copies");
+}
+
+#[test]
+fn device_queries() {
+    program("device");
+}
+
+#[test]
+fn kernels_as_objects() {
+    program("kernels");
+}
+
+#[test]
+fn relocatable_device_code() {
+    let flags = [PTX, &["-rdc=true"]].concat();
+    prints("linked", &["linked_main", "linked_other"], &flags, 0);
+}
+
+#[test]
+fn per_thread_default_streams() {
+    let flags = [PTX, &["--default-stream", "per-thread"]].concat();
+    prints("per_thread", &["per_thread"], &flags, 0);
+}
+
+#[test]
+fn calls_after_main_and_functions_that_are_missing() {
+    for output in prints("ending", &["ending"], PTX, 3) {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let line = "ringfence: cudaImportExternalMemory is not available on the cpu device\n";
+        assert!(errors.contains(line), "{errors}");
+    }
+}
+
+#[test]
+fn stripped_static_programs_are_told_what_to_do() {
+    let (runtime, program) = compile("stripped", &["ending"], PTX).remove(0);
+    assert_eq!(runtime, Runtime::Static);
+    checked(Command::new("strip").arg(&program));
+    let output = run(&program, runtime);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        errors.contains("link it with `nvcc -cudart shared`"),
+        "{errors}"
+    );
+    assert_eq!(output.status.code(), Some(96));
+    assert!(output.stdout.is_empty());
+}
+
+/// The loader finds the forwarding library, and every symbol in it.
+#[test]
+fn shared_programs_resolve() {
+    let (runtime, program) = compile("resolve", &["ending"], PTX).remove(1);
+    assert_eq!(runtime, Runtime::Shared);
+    let listed = checked(
+        Command::new("ldd")
+            .arg("-r")
+            .arg(&program)
+            .env("LD_LIBRARY_PATH", forwarding()),
+    );
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let line = listed
+        .lines()
+        .find(|line| line.contains("libcudart.so.13"))
+        .unwrap_or_default();
+    assert!(line.contains(&*forwarding().to_string_lossy()), "{listed}");
+    assert!(!listed.contains("undefined symbol"), "{listed}");
+}
