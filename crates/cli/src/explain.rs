@@ -1,0 +1,25 @@
+//! `ringfence explain`.
+
+use anyhow::{Result, bail};
+use std::fmt::Write as _;
+
+/// Prints what a rule means, or the list of rules.
+pub fn explain(rule: Option<&str>) -> Result<()> {
+    let mut text = String::new();
+    match rule {
+        None => {
+            for help in report::rules() {
+                writeln!(text, "{:28} {}", help.rule.id(), help.title)?;
+            }
+        }
+        Some(id) => {
+            let Some(help) = report::rule_help(id) else {
+                let known: Vec<&str> = report::rules().iter().map(|help| help.rule.id()).collect();
+                bail!("no rule is called `{id}`; there are {}", known.join(", "));
+            };
+            writeln!(text, "{}: {}\n\n{}", help.rule.id(), help.title, help.text)?;
+        }
+    }
+    print!("{text}");
+    Ok(())
+}

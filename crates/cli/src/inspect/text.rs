@@ -1,0 +1,93 @@
+//! An inspection for people.
+
+use super::{Accesses, Inspection, Kernel};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// Images first, then kernels, then what could not be read.
+pub fn text(inspection: &Inspection) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{}", inspection.file);
+    for image in &inspection.images {
+        let version = image
+            .ptx_version
+            .as_ref()
+            .map(|version| format!(", PTX ISA {version}"))
+            .unwrap_or_default();
+        let packed = if image.compression == "none" {
+            String::new()
+        } else {
+            format!(", {}", image.compression)
+        };
+        let _ = writeln!(
+            text,
+            "  {:5} sm_{}{version}{packed}, {} bytes, {} kernels",
+            image.kind, image.architecture, image.bytes, image.kernels
+        );
+    }
+    for (name, kernel) in &inspection.kernels {
+        let _ = writeln!(
+            text,
+            "kernel {}",
+            if kernel.demangled.is_empty() {
+                name
+            } else {
+                &kernel.demangled
+            }
+        );
+        let _ = writeln!(text, "  {}", code(kernel));
+        if let Some(accesses) = &kernel.accesses {
+            let _ = writeln!(text, "  {}", describe(accesses));
+        }
+    }
+    for problem in &inspection.problems {
+        let _ = writeln!(text, "problem: {problem}");
+    }
+    text
+}
+
+fn code(kernel: &Kernel) -> String {
+    let list = |architectures: &BTreeSet<u32>| {
+        architectures
+            .iter()
+            .map(|architecture| format!("sm_{architecture}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    match (kernel.ptx.is_empty(), kernel.sass.is_empty()) {
+        (false, false) => format!("PTX {}; SASS {}", list(&kernel.ptx), list(&kernel.sass)),
+        (false, true) => format!("PTX {}", list(&kernel.ptx)),
+        (true, _) => format!("SASS only ({}): runs without checks", list(&kernel.sass)),
+    }
+}
+
+fn describe(accesses: &Accesses) -> String {
+    let list = |counts: &BTreeMap<String, u32>| {
+        counts
+            .iter()
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    if accesses.by_kind.is_empty()
+        && accesses.exact + accesses.weak == 0
+        && accesses.unchecked.is_empty()
+    {
+        return "no accesses to check".into();
+    }
+    let mut text = format!("accesses: {}", list(&accesses.by_kind));
+    if accesses.by_kind.is_empty() {
+        text = "accesses: only in functions".into();
+    }
+    if !accesses.by_bounds.is_empty() {
+        let _ = write!(text, "; bounds from: {}", list(&accesses.by_bounds));
+    }
+    if accesses.weak > 0 {
+        let _ = write!(text, "; {} checked by address alone", accesses.weak);
+    }
+    if !accesses.unchecked.is_empty() {
+        let _ = write!(text, "; not checked: {}", list(&accesses.unchecked));
+    }
+    text
+}

@@ -1,0 +1,228 @@
+//! What can be typed. Names follow compute-sanitizer where both have the
+//! thing. Every option of `run` ends in `model::Settings`, over what
+//! `RINGFENCE_OPTIONS` says.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use model::{DeviceKind, Settings, SettingsError};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Finds memory errors in unmodified CUDA programs.
+#[derive(Debug, Parser)]
+#[command(name = "ringfence", version, after_help = EXIT_CODES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes of `run`: the program's own if all is well; 98 findings (--error-exitcode \
+overrides); 97 nothing was checked; 96 Ringfence failed; 128+N the program was killed by signal N.\n\
+Options can also be given as RINGFENCE_OPTIONS=name=value:name=value; the command line wins.";
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program and report its memory errors.
+    Run(RunOptions),
+    /// Add checks to a PTX file.
+    Instrument(InstrumentOptions),
+    /// Show the kernels of a program, library, cubin, fat binary or PTX file.
+    Inspect(InspectOptions),
+    /// Explain a rule, or list all rules.
+    Explain {
+        /// The rule's id, such as global-out-of-bounds-write.
+        rule: Option<String>,
+    },
+}
+
+/// Options of `ringfence run`.
+#[derive(Debug, Default, Args)]
+pub struct RunOptions {
+    /// Exit code when there are findings [default: 98]; 0 passes the program's own on.
+    #[arg(long, value_name = "CODE")]
+    pub error_exitcode: Option<u8>,
+    /// Findings shown as text at most; the rest is counted [default: 100].
+    #[arg(long, value_name = "N")]
+    pub print_limit: Option<u32>,
+    /// File for the text report instead of stderr. %p is the process id, %q{VAR} an environment variable.
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<String>,
+    /// File for the JSON report.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Check only kernels whose mangled or demangled name contains this.
+    #[arg(long, value_name = "TEXT")]
+    pub kernel_name: Option<String>,
+    /// Do not check kernels whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    pub kernel_name_exclude: Option<String>,
+    /// Launches to let pass before checking.
+    #[arg(long, value_name = "N")]
+    pub launch_skip: Option<u64>,
+    /// Launches to check after that; 0 is all.
+    #[arg(long, value_name = "N")]
+    pub launch_count: Option<u64>,
+    /// Host frames shown per call stack [default: 16]; 0 takes none.
+    #[arg(long, value_name = "N")]
+    pub num_callers_host: Option<u32>,
+    /// Launches of each kernel whose call stack is kept [default: 32].
+    #[arg(long, value_name = "N")]
+    pub launch_backtraces: Option<u32>,
+    /// The real GPU, or the CPU device that executes PTX [default: the GPU where there is one].
+    #[arg(long, value_enum)]
+    pub device: Option<Device>,
+    /// Path of the real libcuda.so.1.
+    #[arg(long, value_name = "FILE")]
+    pub driver: Option<PathBuf>,
+    /// Seed of the CPU device's warp schedule.
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Threads of the CPU device [default: one a core].
+    #[arg(long, value_name = "N")]
+    pub cpu_threads: Option<u32>,
+    /// Run the program under the library without checking anything.
+    #[arg(long)]
+    pub no_check: bool,
+    /// The program and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    pub program: Vec<OsString>,
+}
+
+/// Values of `--device`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Device {
+    /// The real driver.
+    Gpu,
+    /// The CPU device.
+    Cpu,
+}
+
+/// Options of `ringfence instrument`.
+#[derive(Debug, Args)]
+pub struct InstrumentOptions {
+    /// The PTX to instrument.
+    pub input: PathBuf,
+    /// Where the result goes.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Also write the access sites and kernels as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub sites: Option<PathBuf>,
+}
+
+/// Options of `ringfence inspect`.
+#[derive(Debug, Args)]
+pub struct InspectOptions {
+    /// Program, shared library, cubin, fat binary or PTX.
+    pub file: PathBuf,
+    /// Machine-readable.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl RunOptions {
+    /// The settings of the run: defaults, then `RINGFENCE_OPTIONS`, then the
+    /// command line.
+    ///
+    /// # Errors
+    ///
+    /// `RINGFENCE_OPTIONS` cannot be read.
+    pub fn settings(&self, environment: Option<&str>) -> Result<Settings, SettingsError> {
+        let mut settings = Settings::default();
+        if let Some(text) = environment {
+            settings.apply_options(text)?;
+        }
+        fn over<T: Clone>(setting: &mut T, option: Option<&T>) {
+            if let Some(value) = option {
+                setting.clone_from(value);
+            }
+        }
+        over(&mut settings.print_limit, self.print_limit.as_ref());
+        over(&mut settings.launch_skip, self.launch_skip.as_ref());
+        over(&mut settings.launch_count, self.launch_count.as_ref());
+        over(
+            &mut settings.num_callers_host,
+            self.num_callers_host.as_ref(),
+        );
+        over(
+            &mut settings.launch_backtraces,
+            self.launch_backtraces.as_ref(),
+        );
+        over(&mut settings.seed, self.seed.as_ref());
+        over(&mut settings.cpu_threads, self.cpu_threads.as_ref());
+        settings.error_exitcode = self.error_exitcode.or(settings.error_exitcode);
+        settings.log_file = self.log_file.clone().or(settings.log_file);
+        settings.json = self.json.clone().or(settings.json);
+        settings.kernel_name = self.kernel_name.clone().or(settings.kernel_name);
+        settings.kernel_name_exclude = self
+            .kernel_name_exclude
+            .clone()
+            .or(settings.kernel_name_exclude);
+        settings.driver = self.driver.clone().or(settings.driver);
+        let device = self.device.map(|device| match device {
+            Device::Gpu => DeviceKind::Gpu,
+            Device::Cpu => DeviceKind::Cpu,
+        });
+        settings.device = device.or(settings.device);
+        settings.check &= !self.no_check;
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_command_line_wins_over_the_environment() {
+        let parsed = Cli::try_parse_from([
+            "ringfence",
+            "run",
+            "--seed",
+            "2",
+            "--device",
+            "cpu",
+            "./app",
+            "--seed",
+            "3",
+        ]);
+        let Command::Run(options) = parsed.unwrap().command else {
+            panic!("not run")
+        };
+        assert_eq!(options.program, ["./app", "--seed", "3"]);
+        let settings = options
+            .settings(Some("seed=9:device=gpu:print-limit=5"))
+            .unwrap();
+        assert_eq!(
+            (settings.seed, settings.device, settings.print_limit),
+            (2, Some(DeviceKind::Cpu), 5)
+        );
+        assert!(options.settings(Some("sed=9")).is_err());
+    }
+
+    #[test]
+    fn every_setting_has_an_option_of_its_name() {
+        let command = Cli::command();
+        let run = command.find_subcommand("run").unwrap();
+        let longs: Vec<&str> = run
+            .get_arguments()
+            .filter_map(|argument| argument.get_long())
+            .collect();
+        for name in model::SETTING_NAMES {
+            let option = if *name == "check" { "no-check" } else { name };
+            assert!(longs.contains(&option), "--{option} is missing");
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Finds libringfence.so and puts it in front of the program.
+
+use super::program::{Facts, Runtime};
+use anyhow::{Context, Result, bail};
+use model::DeviceKind;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "libringfence.so";
+
+/// Ringfence's library.
+#[derive(Debug)]
+pub struct Library {
+    path: PathBuf,
+}
+
+/// Environment variables to set for the program.
+pub type Environment = Vec<(&'static str, OsString)>;
+
+/// The library named by `RINGFENCE_LIBRARY`, or the one that was installed
+/// with the command.
+pub fn find() -> Result<Library> {
+    if let Some(path) = std::env::var_os("RINGFENCE_LIBRARY") {
+        let path = PathBuf::from(path);
+        if !path.is_file() {
+            bail!(
+                "RINGFENCE_LIBRARY names {}, which is no file",
+                path.display()
+            );
+        }
+        let path = std::path::absolute(&path).context("RINGFENCE_LIBRARY")?;
+        return Ok(Library { path });
+    }
+    let command = std::env::current_exe()
+        .and_then(std::fs::canonicalize)
+        .context("cannot find where the command is")?;
+    let folder = command.parent().unwrap_or(Path::new("/"));
+    // Beside the command, as cargo builds it; or in the lib of a prefix whose
+    // bin holds the command.
+    let candidates = [folder.join(NAME), folder.join("../lib").join(NAME)];
+    for candidate in &candidates {
+        if candidate.is_file() {
+            let path = std::fs::canonicalize(candidate)
+                .with_context(|| candidate.display().to_string())?;
+            return Ok(Library { path });
+        }
+    }
+    bail!(
+        "{NAME} is neither {} nor {}; install it beside the command, or name it in RINGFENCE_LIBRARY",
+        candidates[0].display(),
+        candidates[1].display()
+    )
+}
+
+impl Library {
+    /// What makes the dynamic loader prefer Ringfence.
+    ///
+    /// # Errors
+    ///
+    /// The path cannot be written in LD_PRELOAD, or the CUDA runtime of the
+    /// CPU device is missing although the program needs it.
+    pub fn environment(&self, device: DeviceKind, facts: &Facts) -> Result<Environment> {
+        if self.path.to_string_lossy().contains([' ', ':', '\t', '\n']) {
+            bail!(
+                "{} cannot be preloaded, because LD_PRELOAD takes no path with a colon or a space; copy the library \
+                 elsewhere and name it in RINGFENCE_LIBRARY",
+                self.path.display()
+            );
+        }
+        let mut environment = vec![("LD_PRELOAD", before(&self.path, "LD_PRELOAD"))];
+        if device == DeviceKind::Cpu {
+            let runtimes = self.path.parent().unwrap_or(Path::new("/")).join("cudart");
+            if facts.runtime() == Some(Runtime::Shared) && !runtimes.is_dir() {
+                bail!(
+                    "the program uses the shared CUDA runtime, and the one for `--device cpu` is missing: there is no \
+                     folder {}; it is installed beside {NAME}",
+                    runtimes.display()
+                );
+            }
+            if runtimes.is_dir() {
+                environment.push(("LD_LIBRARY_PATH", before(&runtimes, "LD_LIBRARY_PATH")));
+            }
+        }
+        Ok(environment)
+    }
+}
+
+/// The path in front of what the variable holds already.
+fn before(path: &Path, variable: &str) -> OsString {
+    let mut value = path.as_os_str().to_os_string();
+    if let Some(old) = std::env::var_os(variable).filter(|old| !old.is_empty()) {
+        value.push(":");
+        value.push(old);
+    }
+    value
+}

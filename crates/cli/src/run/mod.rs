@@ -1,0 +1,109 @@
+//! `ringfence run`: check, prepare, run, conclude.
+
+mod child;
+mod library;
+mod outcome;
+mod program;
+
+use crate::options::RunOptions;
+use anyhow::{Context, Result, bail};
+use driver::gpu::Gpu;
+use model::{DeviceKind, Settings};
+use std::path::Path;
+
+/// Runs a program under Ringfence. Returns the exit code.
+pub fn run(options: &RunOptions) -> Result<u8> {
+    let environment = match std::env::var("RINGFENCE_OPTIONS") {
+        Ok(text) => Some(text),
+        Err(std::env::VarError::NotPresent) => None,
+        Err(error) => return Err(error).context("RINGFENCE_OPTIONS cannot be read"),
+    };
+    let mut settings = options
+        .settings(environment.as_deref())
+        .context("RINGFENCE_OPTIONS")?;
+
+    // Everything that can be known beforehand is checked beforehand.
+    let program = program::find(&options.program[0])?;
+    let device = choose_device(&mut settings)?;
+    let facts = program::examine(&program)?;
+    facts.check(&program, device)?;
+    let library = library::find()?;
+    let preload = library.environment(device, &facts)?;
+    check_outputs(&settings)?;
+
+    let session = tempfile::Builder::new()
+        .prefix("ringfence-")
+        .tempdir()
+        .context("cannot make a directory for the results; set TMPDIR to one that is writable")?;
+    settings.session = Some(session.path().to_path_buf());
+    let ended = child::run(&child::Start {
+        program: &program,
+        arguments: &options.program,
+        environment: &preload,
+        settings: &settings,
+    })?;
+    let outcome = outcome::Outcome::collect(session.path(), ended, &settings)?;
+    outcome.conclude(&options.program, &settings)
+}
+
+/// The device that is asked for, else the GPU where there is one.
+fn choose_device(settings: &mut Settings) -> Result<DeviceKind> {
+    let device = settings.device.unwrap_or_else(|| {
+        let node = ["/dev/nvidiactl", "/dev/dxg"]
+            .iter()
+            .any(|path| Path::new(path).exists());
+        let library = settings.driver.is_some() || Gpu::is_installed();
+        if node && library {
+            DeviceKind::Gpu
+        } else {
+            DeviceKind::Cpu
+        }
+    });
+    settings.device = Some(device);
+    if device == DeviceKind::Gpu {
+        let path = match settings.driver.take() {
+            Some(path) if path.is_file() => path,
+            Some(path) => bail!(
+                "there is no driver library {}; --driver wants the path of libcuda.so.1",
+                path.display()
+            ),
+            None => Gpu::find()?,
+        };
+        // The program may change its directory before its first CUDA call.
+        let path = std::path::absolute(&path)
+            .with_context(|| format!("cannot resolve {}", path.display()))?;
+        settings.driver = Some(path);
+    }
+    Ok(device)
+}
+
+/// Fails before the program starts if a result could not be written later.
+fn check_outputs(settings: &Settings) -> Result<()> {
+    if let Some(pattern) = &settings.log_file {
+        let name =
+            report::expand_file_name(pattern, std::process::id(), |key| std::env::var(key).ok())
+                .map_err(|message| anyhow::anyhow!("--log-file {message}"))?;
+        check_writable(Path::new(&name), pattern.contains("%p"))
+            .with_context(|| format!("--log-file {pattern}"))?;
+    }
+    if let Some(path) = &settings.json {
+        check_writable(path, false).with_context(|| format!("--json {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Opens a file for writing and empties it; `trial`: another name will be
+/// used in the end, so it is removed again.
+fn check_writable(path: &Path, trial: bool) -> Result<()> {
+    let existed = path.exists();
+    let opened = std::fs::OpenOptions::new()
+        .create(true)
+        .write(true)
+        .truncate(!trial)
+        .open(path);
+    opened.with_context(|| format!("cannot write to {}; choose another file", path.display()))?;
+    if trial && !existed {
+        std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,150 @@
+//! From what the processes left to one line, one file, one exit code.
+
+use super::child::Ended;
+use crate::exit;
+use anyhow::{Context, Result};
+use model::Settings;
+use report::Totals;
+use report::json::{ProgramEnd, Report, Run, Verdict};
+use report::session::{Process, merge_coverage, read_processes};
+use std::ffi::OsString;
+use std::path::Path;
+
+/// A finished run.
+#[derive(Debug)]
+pub struct Outcome {
+    processes: Vec<Process>,
+    totals: Totals,
+    ended: Ended,
+    verdict: Verdict,
+}
+
+impl Outcome {
+    /// Reads the session directory.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn collect(session: &Path, ended: Ended, settings: &Settings) -> Result<Outcome> {
+        let mut files: Vec<_> = std::fs::read_dir(session)
+            .and_then(|entries| {
+                entries
+                    .map(|entry| entry.map(|entry| entry.path()))
+                    .collect()
+            })
+            .with_context(|| format!("the results in {} cannot be read", session.display()))?;
+        files.sort();
+        let mut processes = Vec::new();
+        for file in files {
+            let text =
+                std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            processes.extend(read_processes(&String::from_utf8_lossy(&text)));
+        }
+        Ok(Outcome::new(processes, ended, settings))
+    }
+
+    fn new(processes: Vec<Process>, ended: Ended, settings: &Settings) -> Outcome {
+        let mut totals = Totals::default();
+        for process in &processes {
+            totals.findings += process.findings.len() as u64;
+            totals.occurrences += process
+                .findings
+                .iter()
+                .map(|finding| finding.occurrences)
+                .sum::<u64>();
+            merge_coverage(&mut totals.coverage, &process.coverage);
+            if !process.complete && !process.failed {
+                totals.incomplete.push(process.pid);
+            }
+        }
+        let verdict = if totals.findings > 0 {
+            Verdict::Findings
+        } else if processes.iter().any(|process| process.failed) {
+            Verdict::Failed
+        } else if totals.covered_launches() == 0 {
+            Verdict::NothingChecked
+        } else {
+            Verdict::Clean
+        };
+        let _ = settings;
+        Outcome {
+            processes,
+            totals,
+            ended,
+            verdict,
+        }
+    }
+
+    fn exit_code(&self, settings: &Settings) -> u8 {
+        let own = match self.ended {
+            Ended::Code(code) => code,
+            Ended::Signal(signal) => exit::SIGNAL.saturating_add(signal),
+        };
+        match (self.verdict, self.ended) {
+            (Verdict::Findings, _) => match settings.error_exitcode {
+                Some(0) => own,
+                Some(code) => code,
+                None => exit::FINDINGS,
+            },
+            (Verdict::Failed, _) => exit::FAILED,
+            (Verdict::NothingChecked, Ended::Code(_)) if settings.check => exit::NOTHING_CHECKED,
+            (Verdict::NothingChecked | Verdict::Clean, _) => own,
+        }
+    }
+
+    /// Why nothing was checked, in a line; `None` if something was.
+    fn nothing_checked(&self, settings: &Settings) -> Option<String> {
+        if self.verdict != Verdict::NothingChecked {
+            return None;
+        }
+        let launched = !self.totals.coverage.kernels.is_empty();
+        let why = if !settings.check {
+            "checking was switched off"
+        } else if self.processes.is_empty() {
+            "nothing was checked: the program made no CUDA call"
+        } else if launched {
+            "nothing was checked: every kernel launch ran without checks"
+        } else {
+            "nothing was checked: the program launched no kernel"
+        };
+        Some(format!("ringfence: {why}"))
+    }
+
+    /// Prints the summary, writes the JSON report; the exit code.
+    ///
+    /// # Errors
+    ///
+    /// The JSON report cannot be written.
+    pub fn conclude(&self, command: &[OsString], settings: &Settings) -> Result<u8> {
+        if let Ended::Signal(signal) = self.ended {
+            eprintln!("ringfence: the program was killed by signal {signal}");
+        }
+        if let Some(line) = self.nothing_checked(settings) {
+            eprintln!("{line}");
+        }
+        if settings.check && !self.processes.is_empty() {
+            eprintln!("{}", report::summary(&self.totals));
+        }
+        let exit_code = self.exit_code(settings);
+        if let Some(path) = &settings.json {
+            let report = Report::new(Run {
+                command: command
+                    .iter()
+                    .map(|part| part.to_string_lossy().into_owned())
+                    .collect(),
+                verdict: self.verdict,
+                program: match self.ended {
+                    Ended::Code(code) => ProgramEnd::Code(code.into()),
+                    Ended::Signal(signal) => ProgramEnd::Signal(signal.into()),
+                },
+                exit_code: exit_code.into(),
+                processes: &self.processes,
+                totals: &self.totals,
+            });
+            let text = report.to_json().context("the JSON report cannot be made")?;
+            std::fs::write(path, text)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(exit_code)
+    }
+}
