@@ -31,7 +31,7 @@ mod exported {
         use driver::extra_index as index;
         driver::for_each_extra!(define);
     }
-    pub(super) use {cuda::*, extra::*};
+    pub(super) use cuda::*;
 }
 
 /// First table entry: start, then take the call again.

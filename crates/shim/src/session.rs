@@ -146,7 +146,10 @@ fn open(kind: DeviceKind, settings: &Settings) -> Result<Opened, (CUresult, Stri
             Err(error @ OpenError::NotFound { .. }) => Err((CUresult::CUDA_ERROR_NO_DEVICE, error.to_string())),
             Err(error) => Err((CUresult::CUDA_ERROR_SYSTEM_NOT_READY, error.to_string())),
         },
-        DeviceKind::Cpu => Ok((cpu::api(), None, cpu::device(settings))),
+        DeviceKind::Cpu => match cpu::device(settings) {
+            Ok(device) => Ok((cpu::api(), None, device)),
+            Err(message) => Err((CUresult::CUDA_ERROR_SYSTEM_NOT_READY, message)),
+        },
     }
 }
 

@@ -9,7 +9,7 @@ mod context;
 mod enumerate;
 mod function;
 mod graph;
-mod image;
+pub mod image;
 mod launch;
 mod loaded;
 mod memory;
