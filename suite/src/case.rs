@@ -130,8 +130,7 @@ impl Manifest {
                 path.display()
             )
         })?;
-        serde_json::from_str(&text)
-            .with_context(|| format!("{} is not a manifest", path.display()))
+        serde_json::from_str(&text).with_context(|| format!("{} is not a manifest", path.display()))
     }
 
     /// Writes the manifest into `folder`.
@@ -208,7 +207,11 @@ fn read_build(text: &str) -> Result<Build> {
             Some(("cudart", "shared")) => build.cudart = Some(Cudart::Shared),
             Some(("cudart", "static")) => build.cudart = Some(Cudart::Static),
             Some(("arch", number)) => {
-                build.arch = Some(number.parse().context("arch is the number of an sm_ target")?);
+                build.arch = Some(
+                    number
+                        .parse()
+                        .context("arch is the number of an sm_ target")?,
+                );
             }
             None if word == "rdc" => build.rdc = true,
             None if word.ends_with(".cu") => build.sources.push(word.into()),

@@ -15,6 +15,8 @@ pub const EXIT_FINDINGS: i32 = 98;
 /// The parts of a report that verdicts depend on.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Report {
+    /// How the program itself ended.
+    pub program: ProgramEnd,
     /// All findings.
     pub findings: Vec<Finding>,
     /// What was checked.
@@ -23,6 +25,16 @@ pub struct Report {
     pub errors: Vec<String>,
     /// Processes of the run.
     pub processes: Vec<Process>,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProgramEnd {
+    /// With this exit code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
 }
 
 /// One process of a report.
@@ -138,6 +150,14 @@ fn usable<'a>(
     };
     if let Some(error) = report.errors.first() {
         return Err(wrong(format!("Ringfence failed: {error}")));
+    }
+    // A finding must not keep a program from its end.
+    if report.program != ProgramEnd::Code(0) {
+        return Err(wrong(format!(
+            "the program ended with {:?}{seen}: {}",
+            report.program,
+            tail(&outcome.stderr)
+        )));
     }
     let mut launches = 0;
     for (kernel, coverage) in &report.coverage.kernels {
@@ -264,6 +284,7 @@ mod tests {
             },
         );
         Report {
+            program: ProgramEnd::Code(0),
             findings,
             coverage,
             errors: vec![],
@@ -307,6 +328,9 @@ mod tests {
         }
         assert!(!judge_bad(&expectation(), &bad, Some(&report(vec![]))).pass);
         assert!(!judge_bad(&expectation(), &bad, None).pass);
+        let mut crashed = report(vec![finding()]);
+        crashed.program = ProgramEnd::Signal(11);
+        assert!(!judge_bad(&expectation(), &bad, Some(&crashed)).pass);
         assert!(
             !judge_bad(
                 &expectation(),
@@ -322,7 +346,14 @@ mod tests {
         let plain = outcome(0, "sum 3\n");
         assert!(judge_good(&outcome(0, "sum 3\n"), Some(&report(vec![])), &plain).pass);
         assert!(!judge_good(&outcome(0, "sum 4\n"), Some(&report(vec![])), &plain).pass);
-        assert!(!judge_good(&outcome(0, "sum 3\n"), Some(&report(vec![finding()])), &plain).pass);
+        assert!(
+            !judge_good(
+                &outcome(0, "sum 3\n"),
+                Some(&report(vec![finding()])),
+                &plain
+            )
+            .pass
+        );
         assert!(!judge_good(&outcome(0, "sum 3\n"), None, &plain).pass);
         assert!(
             !judge_good(

@@ -95,14 +95,8 @@ fn act(command: Command) -> Result<bool> {
         } => {
             let commit = results::commit(&sources);
             let toolchain = Toolchain::find(&toolchain)?;
-            let programs = compile::build(
-                &sources,
-                bench.as_deref(),
-                &toolchain,
-                cudart,
-                commit,
-                &out,
-            )?;
+            let programs =
+                compile::build(&sources, bench.as_deref(), &toolchain, cudart, commit, &out)?;
             println!("{programs} programs in {}", out.display());
             Ok(true)
         }

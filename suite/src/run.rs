@@ -212,8 +212,7 @@ fn judge_task(
 enum Mode<'a> {
     /// Without Ringfence.
     Native,
-    /// Under Ringfence, its kernels as they are; exit code 97 ("nothing was
-    /// checked") is what that means, so it is asked to be 0.
+    /// Under Ringfence, its kernels as they are.
     Unchecked,
     /// Under Ringfence, with the JSON report going to this file.
     Checked(&'a Path),

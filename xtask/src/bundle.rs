@@ -30,7 +30,12 @@ pub fn write() -> Result<()> {
         std::fs::create_dir_all(bundle.join(folder))?;
     }
 
-    for name in ["ringfence", "libringfence.so", "ringfence-suite", "ringfence-bench"] {
+    for name in [
+        "ringfence",
+        "libringfence.so",
+        "ringfence-suite",
+        "ringfence-bench",
+    ] {
         strip(&built.folder.join(name), &bundle.join(name))?;
     }
     for entry in std::fs::read_dir(&built.cudart)? {
@@ -88,7 +93,11 @@ pub fn write() -> Result<()> {
         size >> 20,
         LIMIT >> 20
     );
-    println!("{}: {:.1} MiB", bundle.display(), size as f64 / f64::from(1 << 20));
+    println!(
+        "{}: {:.1} MiB",
+        bundle.display(),
+        size as f64 / f64::from(1 << 20)
+    );
     Ok(())
 }
 
@@ -104,8 +113,10 @@ fn instrumented(ringfence: &Path, folder: &Path) -> Result<()> {
 }
 
 fn strip(from: &Path, to: &Path) -> Result<()> {
-    run(command("strip", ["--strip-unneeded", "-o"]).arg(to).arg(from))
-        .context("binutils are needed: install strip")
+    run(command("strip", ["--strip-unneeded", "-o"])
+        .arg(to)
+        .arg(from))
+    .context("binutils are needed: install strip")
 }
 
 /// Copies manifest and programs; libraries are found beside them.

@@ -95,7 +95,10 @@ pub fn ci() -> Result<()> {
     let skipped = tally.skipped.clone();
     tally.finish()?;
     if avoidable > 0 {
-        bail!("CI must not skip what needs no GPU:\n{}", skipped.join("\n"));
+        bail!(
+            "CI must not skip what needs no GPU:\n{}",
+            skipped.join("\n")
+        );
     }
     Ok(())
 }
@@ -115,7 +118,9 @@ fn tests() -> Result<Tally> {
     let cases = target().join("suite");
     step("cases", || build::cases(&cases, Linkage::Static))?;
     let mut tally = Tally::default();
-    step("test programs", || test_programs(&built, &cases, &mut tally))?;
+    step("test programs", || {
+        test_programs(&built, &cases, &mut tally)
+    })?;
     step("suite on the CPU device", || {
         suite(&built, &cases, DeviceKind::Cpu, &mut tally)
     })?;
@@ -134,12 +139,7 @@ fn tests() -> Result<Tally> {
     Ok(tally)
 }
 
-fn suite(
-    built: &Built,
-    cases: &Path,
-    device: DeviceKind,
-    tally: &mut Tally,
-) -> Result<()> {
+fn suite(built: &Built, cases: &Path, device: DeviceKind, tally: &mut Tally) -> Result<()> {
     let results = suite::run::run(
         &suite::run::Options {
             device,
@@ -185,10 +185,11 @@ fn test_programs(built: &Built, cases: &Path, tally: &mut Tally) -> Result<()> {
 
 /// Adds a line of a test program to the tally; whether it was a result line.
 fn count(line: &str, tally: &mut Tally) -> bool {
-    if let Some(name) = line
-        .strip_prefix("test ")
-        .and_then(|rest| rest.split(" ... ignored").next().filter(|name| name.len() < rest.len()))
-    {
+    if let Some(name) = line.strip_prefix("test ").and_then(|rest| {
+        rest.split(" ... ignored")
+            .next()
+            .filter(|name| name.len() < rest.len())
+    }) {
         tally
             .skipped
             .push(format!("the test {name}: it is marked `ignore`"));

@@ -33,7 +33,11 @@ pub fn run(command: &mut Command) -> Result<()> {
     let status = command
         .status()
         .with_context(|| format!("failed to start {}", describe(command)))?;
-    ensure!(status.success(), "{} ended with {status}", describe(command));
+    ensure!(
+        status.success(),
+        "{} ended with {status}",
+        describe(command)
+    );
     Ok(())
 }
 

@@ -21,7 +21,9 @@ const HEADER: &str = "\
 
 /// Regenerates, or with `check` only says whether the committed files differ.
 pub fn run(check: bool) -> anyhow::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask lies in the workspace")?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .context("xtask lies in the workspace")?;
     let toolkit = toolkit(root)?;
     let scratch = root.join("target/generate-cudart");
     std::fs::create_dir_all(&scratch)?;
@@ -31,7 +33,11 @@ pub fn run(check: bool) -> anyhow::Result<()> {
     let preprocessed = output(cc(&toolkit).args(["-E", "-P"]).arg(&unit))?;
     let macros = macro_constants(&output(cc(&toolkit).args(["-E", "-dM"]).arg(&unit))?);
     let declared = declarations::read(&preprocessed);
-    ensure!(declared.functions.len() > 250, "only {} functions read from cuda_runtime_api.h", declared.functions.len());
+    ensure!(
+        declared.functions.len() > 250,
+        "only {} functions read from cuda_runtime_api.h",
+        declared.functions.len()
+    );
     let wanted = reachable(&declared);
     let numbers = numbers(&toolkit, &scratch, &declared, &wanted, &macros)?;
     let exports13 = exported(&toolkit.join("lib/libcudart.so.13"))?;
@@ -52,7 +58,11 @@ pub fn run(check: bool) -> anyhow::Result<()> {
         if old == text {
             continue;
         }
-        ensure!(!check, "{} is not what the toolchain's headers give; run `cargo xtask generate`", path.display());
+        ensure!(
+            !check,
+            "{} is not what the toolchain's headers give; run `cargo xtask generate`",
+            path.display()
+        );
         std::fs::write(&path, text)?;
     }
     Ok(())
@@ -60,7 +70,9 @@ pub fn run(check: bool) -> anyhow::Result<()> {
 
 fn toolkit(root: &Path) -> anyhow::Result<PathBuf> {
     let lib = root.join("target/toolchain/cuda/lib");
-    for entry in std::fs::read_dir(&lib).with_context(|| format!("no CUDA toolchain at {}", lib.display()))? {
+    for entry in std::fs::read_dir(&lib)
+        .with_context(|| format!("no CUDA toolchain at {}", lib.display()))?
+    {
         let path = entry?.path().join("site-packages/nvidia/cu13");
         if path.is_dir() {
             return Ok(path);
@@ -76,8 +88,14 @@ fn cc(toolkit: &Path) -> Command {
 }
 
 fn output(command: &mut Command) -> anyhow::Result<String> {
-    let result = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    ensure!(result.status.success(), "{command:?} failed:\n{}", String::from_utf8_lossy(&result.stderr));
+    let result = command
+        .output()
+        .with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(
+        result.status.success(),
+        "{command:?} failed:\n{}",
+        String::from_utf8_lossy(&result.stderr)
+    );
     Ok(String::from_utf8(result.stdout)?)
 }
 
@@ -93,8 +111,13 @@ fn rustfmt(text: &str) -> anyhow::Result<String> {
     let text = text.to_string();
     let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
     let result = child.wait_with_output()?;
-    writer.join().map_err(|_| anyhow::anyhow!("writing to rustfmt failed"))??;
-    ensure!(result.status.success(), "rustfmt refused the generated text");
+    writer
+        .join()
+        .map_err(|_| anyhow::anyhow!("writing to rustfmt failed"))??;
+    ensure!(
+        result.status.success(),
+        "rustfmt refused the generated text"
+    );
     Ok(String::from_utf8(result.stdout)?)
 }
 
@@ -106,7 +129,11 @@ fn macro_constants(text: &str) -> Vec<String> {
         .filter_map(|line| line.split_once(' '))
         .filter(|(name, value)| {
             let digits = value.trim_end_matches(['u', 'U']);
-            let number = digits.strip_prefix("0x").map_or(digits.parse::<u32>().is_ok(), |hex| u32::from_str_radix(hex, 16).is_ok());
+            let number = digits
+                .strip_prefix("0x")
+                .map_or(digits.parse::<u32>().is_ok(), |hex| {
+                    u32::from_str_radix(hex, 16).is_ok()
+                });
             name.starts_with("cuda") && number
         })
         .map(|(name, _)| name.to_string())
@@ -123,10 +150,18 @@ fn reachable(declared: &Declarations) -> HashSet<String> {
         queue.push(function.result.clone());
         queue.extend(function.parameters.iter().map(|p| p.1.clone()));
     }
-    let mut enums: Vec<_> = declared.enums.keys().filter(|name| name.starts_with("cuda")).cloned().collect();
+    let mut enums: Vec<_> = declared
+        .enums
+        .keys()
+        .filter(|name| name.starts_with("cuda"))
+        .cloned()
+        .collect();
     enums.sort();
     queue.extend(enums.into_iter().map(Type::Named));
-    queue.extend(["cudaFuncAttributes", "cudaStreamCallback_t", "uint3"].map(|name| Type::Named(name.into())));
+    queue.extend(
+        ["cudaFuncAttributes", "cudaStreamCallback_t", "uint3"]
+            .map(|name| Type::Named(name.into())),
+    );
     while let Some(ty) = queue.pop() {
         match ty {
             Type::Void | Type::Builtin(_) => {}
@@ -160,7 +195,10 @@ fn numbers(
 ) -> anyhow::Result<HashMap<String, i64>> {
     let mut body = String::new();
     let mut put = |key: &str, expression: &str| {
-        let _ = writeln!(body, "  printf(\"%lld {key}\\n\", (long long)({expression}));");
+        let _ = writeln!(
+            body,
+            "  printf(\"%lld {key}\\n\", (long long)({expression}));"
+        );
     };
     for name in &declared.order {
         if !wanted.contains(name) {
@@ -169,7 +207,9 @@ fn numbers(
         for constant in declared.enums.get(name).into_iter().flatten() {
             put(&format!("enum {constant}"), constant);
         }
-        let Some(record) = declared.records.get(name) else { continue };
+        let Some(record) = declared.records.get(name) else {
+            continue;
+        };
         for (_, ty) in &record.fields {
             let mut ty = ty;
             while let Type::Array(element, length) = ty {
@@ -180,8 +220,15 @@ fn numbers(
         if let Some(c_name) = &record.c_name {
             put(&format!("size {name}"), &format!("sizeof({c_name})"));
             put(&format!("align {name}"), &format!("_Alignof({c_name})"));
-            for (field, _) in record.fields.iter().filter(|f| !f.0.starts_with("anonymous")) {
-                put(&format!("offset {name}.{field}"), &format!("offsetof({c_name}, {field})"));
+            for (field, _) in record
+                .fields
+                .iter()
+                .filter(|f| !f.0.starts_with("anonymous"))
+            {
+                put(
+                    &format!("offset {name}.{field}"),
+                    &format!("offsetof({c_name}, {field})"),
+                );
             }
         }
     }
@@ -192,12 +239,16 @@ fn numbers(
     let program = scratch.join("numbers");
     std::fs::write(
         &source,
-        format!("#include <stdio.h>\n#include <stddef.h>\n#include <cuda_runtime_api.h>\nint main(void) {{\n{body}  return 0;\n}}\n"),
+        format!(
+            "#include <stdio.h>\n#include <stddef.h>\n#include <cuda_runtime_api.h>\nint main(void) {{\n{body}  return 0;\n}}\n"
+        ),
     )?;
     output(cc(toolkit).arg(&source).arg("-o").arg(&program))?;
     let mut out = HashMap::new();
     for line in output(&mut Command::new(&program))?.lines() {
-        let (value, key) = line.split_once(' ').context("numbers program printed a line without a key")?;
+        let (value, key) = line
+            .split_once(' ')
+            .context("numbers program printed a line without a key")?;
         out.insert(key.to_string(), value.parse()?);
     }
     Ok(out)
@@ -205,7 +256,11 @@ fn numbers(
 
 /// Functions that a library exports, sorted.
 fn exported(library: &Path) -> anyhow::Result<BTreeSet<String>> {
-    let text = output(Command::new("nm").args(["-D", "--defined-only"]).arg(library))?;
+    let text = output(
+        Command::new("nm")
+            .args(["-D", "--defined-only"])
+            .arg(library),
+    )?;
     Ok(text
         .lines()
         .filter_map(|line| line.split_whitespace().nth(2))
@@ -215,24 +270,47 @@ fn exported(library: &Path) -> anyhow::Result<BTreeSet<String>> {
 }
 
 fn listed(path: &Path) -> anyhow::Result<BTreeSet<String>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    Ok(text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(str::to_string).collect())
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .map(str::to_string)
+        .collect())
 }
 
 /// Names and texts by asking the library itself.
 fn error_texts(toolkit: &Path, scratch: &Path, declared: &Declarations) -> anyhow::Result<String> {
-    let errors = declared.enums.get("cudaError").context("no enum cudaError")?;
+    let errors = declared
+        .enums
+        .get("cudaError")
+        .context("no enum cudaError")?;
     let mut body = String::new();
     for name in errors {
-        let _ = writeln!(body, "  printf(\"%d\\t%s\\t%s\\n\", (int){name}, cudaGetErrorName({name}), cudaGetErrorString({name}));");
+        let _ = writeln!(
+            body,
+            "  printf(\"%d\\t%s\\t%s\\n\", (int){name}, cudaGetErrorName({name}), cudaGetErrorString({name}));"
+        );
     }
     let source = scratch.join("errors.c");
     let program = scratch.join("errors");
-    std::fs::write(&source, format!("#include <stdio.h>\n#include <cuda_runtime_api.h>\nint main(void) {{\n{body}  return 0;\n}}\n"))?;
+    std::fs::write(
+        &source,
+        format!(
+            "#include <stdio.h>\n#include <cuda_runtime_api.h>\nint main(void) {{\n{body}  return 0;\n}}\n"
+        ),
+    )?;
     let lib = toolkit.join("lib");
     let mut rpath = std::ffi::OsString::from("-Wl,-rpath,");
     rpath.push(&lib);
-    output(cc(toolkit).arg(&source).arg("-o").arg(&program).arg(lib.join("libcudart.so.13")).arg(rpath))?;
+    output(
+        cc(toolkit)
+            .arg(&source)
+            .arg("-o")
+            .arg(&program)
+            .arg(lib.join("libcudart.so.13"))
+            .arg(rpath),
+    )?;
     let mut out = format!(
         "{HEADER}//! Names and texts of the runtime's errors, as NVIDIA's library gives them.\n\n\
          /// Value, name (with its NUL), text (with its NUL), by value.\n\
@@ -241,7 +319,8 @@ fn error_texts(toolkit: &Path, scratch: &Path, declared: &Declarations) -> anyho
     let mut rows = Vec::new();
     for line in output(&mut Command::new(&program))?.lines() {
         let mut parts = line.split('\t');
-        let (Some(value), Some(name), Some(text)) = (parts.next(), parts.next(), parts.next()) else {
+        let (Some(value), Some(name), Some(text)) = (parts.next(), parts.next(), parts.next())
+        else {
             bail!("errors program printed `{line}`");
         };
         rows.push((value.parse::<u32>()?, name.to_string(), text.to_string()));
@@ -262,7 +341,12 @@ fn types(
     numbers: &HashMap<String, i64>,
     macros: &[String],
 ) -> anyhow::Result<String> {
-    let number = |key: String| numbers.get(&key).copied().with_context(|| format!("the C compiler gave no `{key}`"));
+    let number = |key: String| {
+        numbers
+            .get(&key)
+            .copied()
+            .with_context(|| format!("the C compiler gave no `{key}`"))
+    };
     let mut out = format!(
         "{HEADER}//! Types of the CUDA runtime API (cuda_runtime_api.h, driver_types.h). Sizes and\n\
          //! offsets are the C compiler's, asserted below each type.\n{ALLOW}\nuse std::ffi::{{c_char, c_void}};\n\n"
@@ -292,7 +376,10 @@ fn types(
         } else if let Some(record) = declared.records.get(name) {
             // Only the compiler's alignment can tell an aligned attribute.
             let kind = if record.union { "union" } else { "struct" };
-            let _ = writeln!(out, "#[repr(C)]\n#[derive(Clone, Copy)]\npub {kind} {name} {{");
+            let _ = writeln!(
+                out,
+                "#[repr(C)]\n#[derive(Clone, Copy)]\npub {kind} {name} {{"
+            );
             for (field, ty) in &record.fields {
                 let _ = writeln!(out, "    pub {}: {},", rust_name(field), rust(ty)?);
             }
@@ -300,17 +387,32 @@ fn types(
             if record.c_name.is_some() {
                 let size = number(format!("size {name}"))?;
                 let align = number(format!("align {name}"))?;
-                let _ = writeln!(out, "const _: () = assert!(size_of::<{name}>() == {size} && align_of::<{name}>() == {align});");
-                for (field, _) in record.fields.iter().filter(|f| !f.0.starts_with("anonymous")) {
+                let _ = writeln!(
+                    out,
+                    "const _: () = assert!(size_of::<{name}>() == {size} && align_of::<{name}>() == {align});"
+                );
+                for (field, _) in record
+                    .fields
+                    .iter()
+                    .filter(|f| !f.0.starts_with("anonymous"))
+                {
                     let offset = number(format!("offset {name}.{field}"))?;
-                    let _ = writeln!(out, "const _: () = assert!(std::mem::offset_of!({name}, {}) == {offset});", rust_name(field));
+                    let _ = writeln!(
+                        out,
+                        "const _: () = assert!(std::mem::offset_of!({name}, {}) == {offset});",
+                        rust_name(field)
+                    );
                 }
             }
             out.push('\n');
         }
     }
     for name in macros {
-        let _ = writeln!(out, "pub const {name}: u32 = {};", number(format!("macro {name}"))? as u32);
+        let _ = writeln!(
+            out,
+            "pub const {name}: u32 = {};",
+            number(format!("macro {name}"))? as u32
+        );
     }
     Ok(out)
 }
@@ -318,8 +420,12 @@ fn types(
 /// Runtime handles are the driver's handles: the driver type for a pointer to
 /// such an opaque struct.
 fn handle(ty: &Type) -> Option<&'static str> {
-    let Type::Pointer(inner, _) = ty else { return None };
-    let Type::Named(tag) = inner.as_ref() else { return None };
+    let Type::Pointer(inner, _) = ty else {
+        return None;
+    };
+    let Type::Named(tag) = inner.as_ref() else {
+        return None;
+    };
     Some(match tag.as_str() {
         "CUstream_st" => "CUstream",
         "CUevent_st" => "CUevent",
@@ -350,28 +456,46 @@ fn rust_name(name: &str) -> String {
     }
 }
 
-fn rust_type(ty: &Type, declared: &Declarations, numbers: &HashMap<String, i64>) -> anyhow::Result<String> {
+fn rust_type(
+    ty: &Type,
+    declared: &Declarations,
+    numbers: &HashMap<String, i64>,
+) -> anyhow::Result<String> {
     Ok(match ty {
         Type::Void => "c_void".into(),
         Type::Builtin(name) => (*name).into(),
         Type::Named(name) => {
-            let known = declared.enums.contains_key(name) || declared.records.contains_key(name) || declared.typedefs.contains_key(name);
+            let known = declared.enums.contains_key(name)
+                || declared.records.contains_key(name)
+                || declared.typedefs.contains_key(name);
             if known { name.clone() } else { "c_void".into() }
         }
         Type::Pointer(inner, constant) => {
-            format!("*{} {}", if *constant { "const" } else { "mut" }, rust_type(inner, declared, numbers)?)
+            format!(
+                "*{} {}",
+                if *constant { "const" } else { "mut" },
+                rust_type(inner, declared, numbers)?
+            )
         }
         Type::Array(inner, length) => {
-            let count = numbers.get(&format!("length {length}")).with_context(|| format!("no length for [{length}]"))?;
+            let count = numbers
+                .get(&format!("length {length}"))
+                .with_context(|| format!("no length for [{length}]"))?;
             format!("[{}; {count}]", rust_type(inner, declared, numbers)?)
         }
         Type::Function(parameters, result) => {
-            let parameters: Vec<_> = parameters.iter().map(|p| rust_type(p, declared, numbers)).collect::<Result<_, _>>()?;
+            let parameters: Vec<_> = parameters
+                .iter()
+                .map(|p| rust_type(p, declared, numbers))
+                .collect::<Result<_, _>>()?;
             let result = match **result {
                 Type::Void => String::new(),
                 ref ty => format!(" -> {}", rust_type(ty, declared, numbers)?),
             };
-            format!("Option<unsafe extern \"C\" fn({}){result}>", parameters.join(", "))
+            format!(
+                "Option<unsafe extern \"C\" fn({}){result}>",
+                parameters.join(", ")
+            )
         }
     })
 }
@@ -386,10 +510,20 @@ fn signatures(declared: &Declarations) -> String {
         let parameters: Vec<_> = function
             .parameters
             .iter()
-            .filter_map(|(name, ty)| Some(format!("{}: {}", rust_name(name), rust_type(ty, declared, &none).ok()?)))
+            .filter_map(|(name, ty)| {
+                Some(format!(
+                    "{}: {}",
+                    rust_name(name),
+                    rust_type(ty, declared, &none).ok()?
+                ))
+            })
             .collect();
         let result = rust_type(&function.result, declared, &none).unwrap_or_default();
-        let _ = writeln!(out, "pub type {name} = unsafe extern \"C\" fn({}) -> {result};", parameters.join(", "));
+        let _ = writeln!(
+            out,
+            "pub type {name} = unsafe extern \"C\" fn({}) -> {result};",
+            parameters.join(", ")
+        );
     }
     out
 }
@@ -402,10 +536,23 @@ fn names(exports13: &BTreeSet<String>, exports12: &BTreeSet<String>) -> String {
     );
     let mut list = |name: &str, doc: &str, items: &mut dyn Iterator<Item = &String>| {
         let items: Vec<_> = items.map(|item| format!("{item:?}")).collect();
-        let _ = writeln!(out, "/// {doc}\npub static {name}: [&str; {}] = [{}];\n", items.len(), items.join(", "));
+        let _ = writeln!(
+            out,
+            "/// {doc}\npub static {name}: [&str; {}] = [{}];\n",
+            items.len(),
+            items.join(", ")
+        );
     };
-    list("EXPORTS_13", "Exports of libcudart.so.13, sorted.", &mut exports13.iter());
-    list("EXPORTS_12", "Exports of libcudart.so.12, sorted.", &mut exports12.iter());
+    list(
+        "EXPORTS_13",
+        "Exports of libcudart.so.13, sorted.",
+        &mut exports13.iter(),
+    );
+    list(
+        "EXPORTS_12",
+        "Exports of libcudart.so.12, sorted.",
+        &mut exports12.iter(),
+    );
     list("NAMES", "Both, sorted.", &mut all.iter());
     let stubs: Vec<_> = (0..all.len()).map(|i| format!("stub::<{i}>")).collect();
     let _ = writeln!(

@@ -49,7 +49,10 @@ pub fn check() -> Result<()> {
     ]))?)?;
     let problems = problems(&table(&text), &metadata);
     ensure!(problems.is_empty(), "{}", problems.join("\n"));
-    println!("layers: {} crates, as in ARCHITECTURE.md", metadata.packages.len());
+    println!(
+        "layers: {} crates, as in ARCHITECTURE.md",
+        metadata.packages.len()
+    );
     Ok(())
 }
 
@@ -116,9 +119,8 @@ fn problems(table: &Table, metadata: &Metadata) -> Vec<String> {
             let used = short(&dependency.name);
             let test_only = dependency.kind.as_deref() == Some("dev");
             if name == "emulate" && used == "instrument" {
-                problems.push(
-                    "`emulate` uses `instrument`; it must stay an independent judge".into(),
-                );
+                problems
+                    .push("`emulate` uses `instrument`; it must stay an independent judge".into());
             } else if !test_only && !uses.contains(used) {
                 problems.push(format!(
                     "`{name}` uses `{used}`, which its row in ARCHITECTURE.md does not allow"
@@ -183,7 +185,10 @@ mod tests {
         let mut upward = workspace();
         upward.packages[1] = package("ringfence-ptx", &[("ringfence-model", None)]);
         let mut judge = workspace();
-        judge.packages[3] = package("ringfence-emulate", &[("ringfence-instrument", Some("dev"))]);
+        judge.packages[3] = package(
+            "ringfence-emulate",
+            &[("ringfence-instrument", Some("dev"))],
+        );
         let mut unlisted = workspace();
         unlisted.packages.push(package("ringfence-extra", &[]));
         let mut gone = workspace();

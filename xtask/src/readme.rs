@@ -87,7 +87,9 @@ fn render(name: &str, results: &Value) -> Result<String> {
 }
 
 fn number(value: &Value, key: &str) -> Result<f64> {
-    value[key].as_f64().with_context(|| format!("no number `{key}`"))
+    value[key]
+        .as_f64()
+        .with_context(|| format!("no number `{key}`"))
 }
 
 fn rows(results: &Value) -> Result<&Vec<Value>> {

@@ -114,7 +114,11 @@ fn environment(folder: &Path, packages: &[&str]) -> Result<()> {
     ))
     .context("Python 3 is needed to fetch the CUDA compiler: install python3")?;
     let version = version.trim();
-    println!("installing into {}: {}", folder.display(), packages.join(" "));
+    println!(
+        "installing into {}: {}",
+        folder.display(),
+        packages.join(" ")
+    );
     let made = output(&mut {
         let mut venv = command("python3", ["-m", "venv"]);
         venv.arg(folder);
@@ -123,7 +127,13 @@ fn environment(folder: &Path, packages: &[&str]) -> Result<()> {
     match made {
         Ok(_) => run(command(
             folder.join("bin/python3"),
-            ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"],
+            [
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+            ],
         )
         .args(packages))
         .context("pip could not install into target/toolchain: is there a network?")?,
@@ -135,7 +145,14 @@ fn environment(folder: &Path, packages: &[&str]) -> Result<()> {
             let site = folder.join(format!("lib/python{version}/site-packages"));
             let installed = run(command(
                 "python3",
-                ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"],
+                [
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--disable-pip-version-check",
+                    "--target",
+                ],
             )
             .arg(&site)
             .args(packages));

@@ -51,7 +51,11 @@ pub struct Declarations {
 
 pub fn read(preprocessed: &str) -> Declarations {
     let tokens = tokens(preprocessed);
-    let mut reader = Reader { tokens, at: 0, out: Declarations::default() };
+    let mut reader = Reader {
+        tokens,
+        at: 0,
+        out: Declarations::default(),
+    };
     while reader.at < reader.tokens.len() {
         let start = reader.at;
         if reader.item().is_none() {
@@ -183,7 +187,9 @@ impl Reader {
         let parameters = self.parameters()?;
         self.attributes()?;
         self.expect(";")?;
-        self.out.functions.push((name, Function { parameters, result }));
+        self.out
+            .functions
+            .push((name, Function { parameters, result }));
         Some(())
     }
 
@@ -225,7 +231,8 @@ impl Reader {
                     constant |= self.eat("const");
                     return Some((ty, constant));
                 }
-                "unsigned" | "signed" | "int" | "long" | "short" | "char" | "void" | "float" | "double" => {
+                "unsigned" | "signed" | "int" | "long" | "short" | "char" | "void" | "float"
+                | "double" => {
                     words.push(self.peek().to_string());
                 }
                 _ => break,
@@ -355,7 +362,14 @@ impl Reader {
             (None, Some(_)) => None,
         };
         self.out.order.push(name.clone());
-        self.out.records.insert(name.clone(), Record { union: kind == "union", fields, c_name });
+        self.out.records.insert(
+            name.clone(),
+            Record {
+                union: kind == "union",
+                fields,
+                c_name,
+            },
+        );
         Some(Type::Named(name))
     }
 
@@ -397,13 +411,27 @@ impl Reader {
         self.attributes()?;
         if self.peek() == "(" && self.tokens.get(self.at + 1)? == "*" {
             self.at += 2;
-            let name = if self.peek() == ")" { String::new() } else { self.next()? };
+            let name = if self.peek() == ")" {
+                String::new()
+            } else {
+                self.next()?
+            };
             self.expect(")")?;
             self.expect("(")?;
             let parameters = self.parameters()?;
-            return Some((name, Type::Function(parameters.into_iter().map(|p| p.1).collect(), Box::new(ty))));
+            return Some((
+                name,
+                Type::Function(parameters.into_iter().map(|p| p.1).collect(), Box::new(ty)),
+            ));
         }
-        let name = if self.peek().starts_with(|c: char| c.is_alphabetic() || c == '_') { self.next()? } else { String::new() };
+        let name = if self
+            .peek()
+            .starts_with(|c: char| c.is_alphabetic() || c == '_')
+        {
+            self.next()?
+        } else {
+            String::new()
+        };
         let mut lengths = Vec::new();
         while self.eat("[") {
             let mut length = String::new();

@@ -118,7 +118,10 @@ fn read(path: &Path, folders: &mut Vec<(String, Vec<String>)>) -> Result<()> {
         let entry = entry?.path();
         if entry.is_dir() {
             read(&entry, folders)?;
-        } else if entry.extension().is_some_and(|extension| extension == "ptx") {
+        } else if entry
+            .extension()
+            .is_some_and(|extension| extension == "ptx")
+        {
             files.push(
                 std::fs::read_to_string(&entry)
                     .with_context(|| format!("failed to read {}", entry.display()))?,
