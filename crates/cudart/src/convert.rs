@@ -7,6 +7,35 @@ use driver::sys::{
 };
 use std::ffi::c_void;
 
+/// Structs that are passed on by pointer must be laid out as the driver's.
+macro_rules! alike {
+    ($($runtime:ident = $driver:ident { $($field:ident = $other:ident),* })*) => {
+        $(const _: () = {
+            use driver::sys::$driver;
+            assert!(size_of::<$runtime>() == size_of::<$driver>());
+            assert!(align_of::<$runtime>() == align_of::<$driver>());
+            $(assert!(std::mem::offset_of!($runtime, $field) == std::mem::offset_of!($driver, $other));)*
+        };)*
+    };
+}
+
+alike! {
+    cudaMemPoolProps = CUmemPoolProps { allocType = allocType, handleTypes = handleTypes, location = location, maxSize = maxSize }
+    cudaMemAccessDesc = CUmemAccessDesc { location = location, flags = flags }
+    cudaMemLocation = CUmemLocation { r#type = type_, id = id }
+    cudaMemAllocNodeParams = CUDA_MEM_ALLOC_NODE_PARAMS { poolProps = poolProps, accessDescs = accessDescs, bytesize = bytesize, dptr = dptr }
+    cudaMemAllocNodeParamsV2 = CUDA_MEM_ALLOC_NODE_PARAMS_v2 { poolProps = poolProps, accessDescs = accessDescs, bytesize = bytesize, dptr = dptr }
+    cudaGraphEdgeData = CUgraphEdgeData { from_port = from_port, to_port = to_port, r#type = type_ }
+    cudaGraphInstantiateParams = CUDA_GRAPH_INSTANTIATE_PARAMS { flags = flags, uploadStream = hUploadStream, errNode_out = hErrNode_out, result_out = result_out }
+    cudaLaunchAttribute = CUlaunchAttribute { id = id, val = value }
+    cudaLaunchAttributeValue = CUlaunchAttributeValue {}
+    cudaMemcpyAttributes = CUmemcpyAttributes { srcAccessOrder = srcAccessOrder, srcLocHint = srcLocHint, dstLocHint = dstLocHint, flags = flags }
+    cudaMemcpy3DBatchOp = CUDA_MEMCPY3D_BATCH_OP { src = src, dst = dst, extent = extent, srcAccessOrder = srcAccessOrder, flags = flags }
+    cudaMemPoolPtrExportData = CUmemPoolPtrExportData {}
+    cudaIpcMemHandle_t = CUipcMemHandle {}
+    cudaIpcEventHandle_t = CUipcEventHandle {}
+}
+
 /// A pointer as the driver's device address.
 pub(crate) fn address<T>(pointer: *const T) -> u64 {
     pointer as usize as u64

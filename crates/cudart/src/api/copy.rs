@@ -14,7 +14,7 @@ const PER_THREAD: CUstream = CUstream(CU_STREAM_PER_THREAD as u64);
 
 /// When a copy is done and in what order.
 #[derive(Clone, Copy)]
-enum When {
+pub(crate) enum When {
     /// Before the call returns, in order with the legacy default stream.
     Now,
     /// Before the call returns, in order with the thread's default stream.
@@ -97,7 +97,7 @@ pub(crate) fn copy_in_stream(
     copy_1d(dst, src, count, kind, When::InStream(stream))
 }
 
-fn run_2d(copy: &CUDA_MEMCPY2D, when: When) -> Result<(), cudaError_t> {
+pub(crate) fn run_2d(copy: &CUDA_MEMCPY2D, when: When) -> Result<(), cudaError_t> {
     ready()?;
     if copy.WidthInBytes == 0 || copy.Height == 0 {
         return Ok(());
@@ -193,83 +193,8 @@ fn parameters_peer(parms: *const cudaMemcpy3DPeerParms) -> Result<CUDA_MEMCPY3D_
     })
 }
 
-fn linear(pointer: *const c_void, pitch: usize) -> Side {
+pub(crate) fn linear(pointer: *const c_void, pitch: usize) -> Side {
     Side::Linear { pointer, pitch }
-}
-
-fn at(array: cudaArray_t, x: usize, y: usize) -> Side {
-    Side::Array { array, x, y }
-}
-
-/// Rows of a row-major range of an array, for the 1-D copies to and from it:
-/// a first partial row, whole rows, a last partial row.
-fn rows(
-    array: CUarray,
-    x: usize,
-    y: usize,
-    count: usize,
-) -> Result<Vec<(usize, usize, usize, usize)>, cudaError_t> {
-    let mut descriptor = CUDA_ARRAY3D_DESCRIPTOR::zeroed();
-    cu!(cuArray3DGetDescriptor_v2(&raw mut descriptor, array))?;
-    let width = descriptor.Width * element_bytes(array)?;
-    let (mut x, mut y, mut left, mut out) = (x, y, count, Vec::new());
-    if x >= width {
-        return Err(cudaError_t::cudaErrorInvalidValue);
-    }
-    while left > 0 {
-        let (bytes, rows) = if x == 0 && left >= width {
-            (width, left / width)
-        } else {
-            (left.min(width - x), 1)
-        };
-        out.push((x, y, bytes, rows));
-        left -= bytes * rows;
-        y += rows;
-        x = 0;
-    }
-    Ok(out)
-}
-
-fn to_array(
-    dst: cudaArray_t,
-    x: usize,
-    y: usize,
-    src: *const c_void,
-    count: usize,
-    kind: cudaMemcpyKind,
-    when: When,
-) -> Result<(), cudaError_t> {
-    ready()?;
-    let mut from = src;
-    for (x, y, width, height) in rows(dst, x, y, count)? {
-        run_2d(
-            &copy_2d(at(dst, x, y), linear(from, width), width, height, kind)?,
-            when,
-        )?;
-        from = from.wrapping_byte_add(width * height);
-    }
-    Ok(())
-}
-
-fn from_array(
-    dst: *mut c_void,
-    src: cudaArray_t,
-    x: usize,
-    y: usize,
-    count: usize,
-    kind: cudaMemcpyKind,
-    when: When,
-) -> Result<(), cudaError_t> {
-    ready()?;
-    let mut to = dst;
-    for (x, y, width, height) in rows(src, x, y, count)? {
-        run_2d(
-            &copy_2d(linear(to, width), at(src, x, y), width, height, kind)?,
-            when,
-        )?;
-        to = to.wrapping_byte_add(width * height);
-    }
-    Ok(())
 }
 
 runtime! {
@@ -312,76 +237,6 @@ runtime! {
         run_2d(&copy_2d(linear(dst, dpitch), linear(src, spitch), width, height, kind)?, When::InStream(stream))
     }
 
-    /// Copies rows into an array.
-    fn cudaMemcpy2DToArray(
-        dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, spitch: usize, width: usize, height: usize,
-        kind: cudaMemcpyKind
-    ) {
-        run_2d(&copy_2d(at(dst, wOffset, hOffset), linear(src, spitch), width, height, kind)?, When::Now)
-    }
-
-    /// Enqueues a copy of rows into an array.
-    fn cudaMemcpy2DToArrayAsync / cudaMemcpy2DToArrayAsync_ptsz [stream] (
-        dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, spitch: usize, width: usize, height: usize,
-        kind: cudaMemcpyKind, stream: cudaStream_t
-    ) {
-        run_2d(&copy_2d(at(dst, wOffset, hOffset), linear(src, spitch), width, height, kind)?, When::InStream(stream))
-    }
-
-    /// Copies rows out of an array.
-    fn cudaMemcpy2DFromArray(
-        dst: *mut c_void, dpitch: usize, src: cudaArray_const_t, wOffset: usize, hOffset: usize, width: usize,
-        height: usize, kind: cudaMemcpyKind
-    ) {
-        run_2d(&copy_2d(linear(dst, dpitch), at(src, wOffset, hOffset), width, height, kind)?, When::Now)
-    }
-
-    /// Enqueues a copy of rows out of an array.
-    fn cudaMemcpy2DFromArrayAsync / cudaMemcpy2DFromArrayAsync_ptsz [stream] (
-        dst: *mut c_void, dpitch: usize, src: cudaArray_const_t, wOffset: usize, hOffset: usize, width: usize,
-        height: usize, kind: cudaMemcpyKind, stream: cudaStream_t
-    ) {
-        run_2d(&copy_2d(linear(dst, dpitch), at(src, wOffset, hOffset), width, height, kind)?, When::InStream(stream))
-    }
-
-    /// Copies rows between arrays.
-    fn cudaMemcpy2DArrayToArray(
-        dst: cudaArray_t, wOffsetDst: usize, hOffsetDst: usize, src: cudaArray_const_t, wOffsetSrc: usize,
-        hOffsetSrc: usize, width: usize, height: usize, kind: cudaMemcpyKind
-    ) {
-        run_2d(&copy_2d(at(dst, wOffsetDst, hOffsetDst), at(src, wOffsetSrc, hOffsetSrc), width, height, kind)?, When::Now)
-    }
-
-    /// Copies bytes into an array, row after row.
-    fn cudaMemcpyToArray(
-        dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, count: usize, kind: cudaMemcpyKind
-    ) {
-        to_array(dst, wOffset, hOffset, src, count, kind, When::Now)
-    }
-
-    /// Enqueues a copy of bytes into an array, row after row.
-    fn cudaMemcpyToArrayAsync / cudaMemcpyToArrayAsync_ptsz [stream] (
-        dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, count: usize, kind: cudaMemcpyKind,
-        stream: cudaStream_t
-    ) {
-        to_array(dst, wOffset, hOffset, src, count, kind, When::InStream(stream))
-    }
-
-    /// Copies bytes out of an array, row after row.
-    fn cudaMemcpyFromArray(
-        dst: *mut c_void, src: cudaArray_const_t, wOffset: usize, hOffset: usize, count: usize, kind: cudaMemcpyKind
-    ) {
-        from_array(dst, src, wOffset, hOffset, count, kind, When::Now)
-    }
-
-    /// Enqueues a copy of bytes out of an array, row after row.
-    fn cudaMemcpyFromArrayAsync / cudaMemcpyFromArrayAsync_ptsz [stream] (
-        dst: *mut c_void, src: cudaArray_const_t, wOffset: usize, hOffset: usize, count: usize, kind: cudaMemcpyKind,
-        stream: cudaStream_t
-    ) {
-        from_array(dst, src, wOffset, hOffset, count, kind, When::InStream(stream))
-    }
-
     /// Copies a box.
     fn cudaMemcpy3D(p: *const cudaMemcpy3DParms) {
         run_3d(&parameters_3d(p)?, When::Now)
@@ -401,6 +256,13 @@ runtime! {
     fn cudaMemcpy3DPeer(p: *const cudaMemcpy3DPeerParms) {
         let copy = parameters_peer(p)?;
         cu!(cuMemcpy3DPeer(&raw const copy))
+    }
+
+    /// Copies a box between devices, in order with the thread's default stream.
+    [unchecked] fn cudaMemcpy3DPeer_ptds(p: *const cudaMemcpy3DPeerParms) {
+        let copy = parameters_peer(p)?;
+        cu!(cuMemcpy3DPeerAsync(&raw const copy, PER_THREAD))?;
+        waited(PER_THREAD)
     }
 
     /// Enqueues a copy of a box between devices.

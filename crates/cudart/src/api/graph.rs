@@ -1,7 +1,7 @@
 //! Graphs as a whole: making, instantiating, launching, updating, taking apart.
 
 use crate::generated::types::*;
-use crate::state::ready;
+use crate::state::{self, ready};
 use driver::sys::{CUgraph, CUgraphExec, CUgraphExecUpdateResultInfo, CUgraphNode, CUuserObject};
 use std::ffi::{c_char, c_void};
 
@@ -44,6 +44,21 @@ runtime! {
         let mut exec = CUgraphExec::NULL;
         // The parameters are laid out as the driver's.
         cu!(cuGraphInstantiateWithParams(&raw mut exec, graph, instantiateParams.cast()))?;
+        put!(pGraphExec, exec)
+    }
+
+    /// Makes a graph executable; an upload in stream 0 is one in the thread's own default stream.
+    [unchecked] fn cudaGraphInstantiateWithParams_ptsz(
+        pGraphExec: *mut cudaGraphExec_t, graph: cudaGraph_t, instantiateParams: *mut cudaGraphInstantiateParams
+    ) {
+        ready()?;
+        let mut params = *get!(instantiateParams)?;
+        params.uploadStream = state::per_thread(params.uploadStream);
+        let mut exec = CUgraphExec::NULL;
+        let result = cu!(cuGraphInstantiateWithParams(&raw mut exec, graph, (&raw mut params).cast()));
+        params.uploadStream = get!(instantiateParams)?.uploadStream;
+        put!(instantiateParams, params)?;
+        result?;
         put!(pGraphExec, exec)
     }
 

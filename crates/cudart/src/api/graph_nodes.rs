@@ -12,7 +12,7 @@ use driver::sys::{
 use std::ffi::c_void;
 
 /// The context that nodes get: the current one.
-fn context() -> Result<CUcontext, cudaError_t> {
+pub(crate) fn context() -> Result<CUcontext, cudaError_t> {
     ready()?;
     let mut context = CUcontext::NULL;
     cu!(cuCtxGetCurrent(&raw mut context))?;
@@ -52,7 +52,7 @@ fn host_parameters(
 }
 
 /// A copy of `count` bytes as a 3-D copy of one row.
-fn row(
+pub(crate) fn row(
     dst: *mut c_void,
     src: *const c_void,
     count: usize,
@@ -85,7 +85,7 @@ fn row(
     Ok(copy)
 }
 
-fn add_copy(
+pub(crate) fn add_copy(
     out: *mut cudaGraphNode_t,
     graph: cudaGraph_t,
     dependencies: *const cudaGraphNode_t,

@@ -299,18 +299,6 @@ runtime! {
         cu!(cuArrayDestroy(array))
     }
 
-    /// Handle with which another process opens an allocation.
-    fn cudaIpcGetMemHandle(handle: *mut cudaIpcMemHandle_t, devPtr: *mut c_void) {
-        ready()?;
-        cu!(cuIpcGetMemHandle(handle.cast(), address(devPtr)))
-    }
-
-    /// Closes an allocation of another process.
-    fn cudaIpcCloseMemHandle(devPtr: *mut c_void) {
-        ready()?;
-        cu!(cuIpcCloseMemHandle(address(devPtr)))
-    }
-
     /// May one device use another's memory?
     fn cudaDeviceCanAccessPeer(canAccessPeer: *mut i32, device: i32, peerDevice: i32) {
         let (device, peer) = (state::device_at(device)?, state::device_at(peerDevice)?);

@@ -1,13 +1,17 @@
 //! The runtime's functions, by theme. Each file declares its functions with
 //! the `runtime!` macro, which also makes the file's table.
 
+pub mod array;
+pub mod batch;
 pub mod copy;
 pub mod device;
 pub mod error;
 pub mod event;
 pub mod function;
 pub mod graph;
+pub mod graph_generic;
 pub mod graph_nodes;
+pub mod ipc;
 pub mod launch;
 pub mod library;
 pub mod memory;

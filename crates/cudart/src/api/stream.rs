@@ -123,6 +123,12 @@ runtime! {
         cu!(cuStreamCopyAttributes(dst, src))
     }
 
+    /// Copies attributes between streams; stream 0 is the thread's own default stream.
+    [unchecked] fn cudaStreamCopyAttributes_ptsz(dst: cudaStream_t, src: cudaStream_t) {
+        ready()?;
+        cu!(cuStreamCopyAttributes(state::per_thread(dst), state::per_thread(src)))
+    }
+
     /// An attribute of a stream.
     fn cudaStreamGetAttribute / cudaStreamGetAttribute_ptsz [hStream] (
         hStream: cudaStream_t, attr: cudaLaunchAttributeID, value_out: *mut cudaLaunchAttributeValue

@@ -13,7 +13,11 @@ fn variable(symbol: *const c_void) -> Result<Variable, cudaError_t> {
 }
 
 /// Address of a range within a variable.
-fn within(symbol: *const c_void, count: usize, offset: usize) -> Result<*mut c_void, cudaError_t> {
+pub(crate) fn within(
+    symbol: *const c_void,
+    count: usize,
+    offset: usize,
+) -> Result<*mut c_void, cudaError_t> {
     let variable = variable(symbol)?;
     match offset.checked_add(count) {
         Some(end) if end <= variable.size => Ok(pointer(variable.address + offset as u64)),
