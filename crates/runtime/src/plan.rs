@@ -52,6 +52,7 @@ impl Prepared {
 pub struct ModulePlan {
     pub(crate) parts: Vec<Arc<PartPlan>>,
     entries: FxHashMap<String, Arc<EntryPlan>>,
+    variables: Vec<String>,
     uses_lookups: bool,
     instruments_functions: bool,
     /// Why its kernels run unchecked, if they do.
@@ -62,9 +63,11 @@ impl ModulePlan {
     pub(crate) fn instrumented(parts: Vec<Instrumented>) -> ModulePlan {
         let mut entries = FxHashMap::default();
         let mut plans = Vec::with_capacity(parts.len());
+        let mut variables = Vec::new();
         let mut uses_lookups = false;
         let mut instruments_functions = false;
         for part in parts {
+            variables.extend(part.variables.into_iter().map(|variable| variable.name));
             instruments_functions |= part
                 .sites
                 .iter()
@@ -87,6 +90,7 @@ impl ModulePlan {
         ModulePlan {
             parts: plans,
             entries,
+            variables,
             uses_lookups,
             instruments_functions,
             unchecked: RwLock::new(None),
@@ -97,6 +101,7 @@ impl ModulePlan {
         ModulePlan {
             parts: Vec::new(),
             entries: FxHashMap::default(),
+            variables: Vec::new(),
             uses_lookups: false,
             instruments_functions: false,
             unchecked: RwLock::new(Some((reason, message))),
@@ -114,6 +119,13 @@ impl ModulePlan {
         self.entries
             .values()
             .filter_map(|entry| Some((entry.name.as_str(), entry.checked_name.as_deref()?)))
+    }
+
+    /// Variables in global memory, by name. Their addresses must be told to
+    /// [`crate::Runtime::variable_resolved`] before kernels of the module run,
+    /// or lookups of pointers to them find nothing.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.variables.iter().map(String::as_str)
     }
 
     /// Whether code of the module reads the device's lookup tables.

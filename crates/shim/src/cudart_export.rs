@@ -9,7 +9,10 @@ use std::ffi::{CStr, c_char, c_uint};
 /// # Safety
 /// `name` is a C string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ringfence_cudart_lookup(name: *const c_char, version: c_uint) -> *const () {
+pub unsafe extern "C" fn ringfence_cudart_lookup(
+    name: *const c_char,
+    version: c_uint,
+) -> *const () {
     let version = match version {
         12 => cudart::Version::Twelve,
         13 => cudart::Version::Thirteen,
@@ -17,5 +20,8 @@ pub unsafe extern "C" fn ringfence_cudart_lookup(name: *const c_char, version: c
     };
     // SAFETY: the forwarding libraries pass their own string literals.
     let name = unsafe { CStr::from_ptr(name) };
-    name.to_str().ok().and_then(|name| cudart::lookup_version(version, name)).unwrap_or(std::ptr::null())
+    name.to_str()
+        .ok()
+        .and_then(|name| cudart::lookup_version(version, name))
+        .unwrap_or(std::ptr::null())
 }

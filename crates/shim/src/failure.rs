@@ -9,9 +9,14 @@ static NAMED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
 /// Answers a call of a function that the device does not have.
 pub extern "C" fn missing(position: u32) -> CUresult {
     let position = position as usize;
-    if NAMED.get(position).is_some_and(|named| !named.swap(true, Ordering::Relaxed)) {
+    if NAMED
+        .get(position)
+        .is_some_and(|named| !named.swap(true, Ordering::Relaxed))
+    {
         let name = name(position).unwrap_or("a function");
-        say(&format!("{name} is not supported by this device; the call fails with CUDA_ERROR_NOT_SUPPORTED"));
+        say(&format!(
+            "{name} is not supported by this device; the call fails with CUDA_ERROR_NOT_SUPPORTED"
+        ));
     }
     CUresult::CUDA_ERROR_NOT_SUPPORTED
 }

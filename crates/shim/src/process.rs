@@ -35,7 +35,9 @@ static BEFORE_MAIN: extern "C" fn() = before_main;
 extern "C" fn before_main() {
     // Errors in settings are told at the first CUDA call: most processes that
     // inherit the environment never make one.
-    let Ok(settings) = session::settings() else { return };
+    let Ok(settings) = session::settings() else {
+        return;
+    };
     if session::device_kind(&settings) != DeviceKind::Cpu {
         return;
     }
@@ -82,7 +84,9 @@ pub fn register() {
 /// code that the real one gives.
 extern "C" fn in_child() {
     session::set_forked();
-    let Some(session) = session::get() else { return };
+    let Some(session) = session::get() else {
+        return;
+    };
     if !session.is_initialised() {
         return;
     }
@@ -156,13 +160,15 @@ pub fn initialised() {
         // SAFETY: first use of this static; not shared between processes.
         unsafe { libc::sem_init(semaphore, 0, 0) };
         let spawned = without_signals(|| {
-            std::thread::Builder::new().name("ringfence-exit".into()).spawn(|| {
-                let semaphore = DYING.0.get().cast::<libc::sem_t>();
-                // SAFETY: initialised above; retried when interrupted.
-                while unsafe { libc::sem_wait(semaphore) } != 0 {}
-                finish();
-                SAID.store(true, Ordering::Release);
-            })
+            std::thread::Builder::new()
+                .name("ringfence-exit".into())
+                .spawn(|| {
+                    let semaphore = DYING.0.get().cast::<libc::sem_t>();
+                    // SAFETY: initialised above; retried when interrupted.
+                    while unsafe { libc::sem_wait(semaphore) } != 0 {}
+                    finish();
+                    SAID.store(true, Ordering::Release);
+                })
         });
         if spawned.is_err() {
             // No thread, no last words: then signals stay as they are.
@@ -195,7 +201,9 @@ fn watch(signal: c_int) {
     // both calls only read and write the structures given.
     unsafe {
         let mut present: libc::sigaction = std::mem::zeroed();
-        if libc::sigaction(signal, std::ptr::null(), &mut present) != 0 || present.sa_sigaction != libc::SIG_DFL {
+        if libc::sigaction(signal, std::ptr::null(), &mut present) != 0
+            || present.sa_sigaction != libc::SIG_DFL
+        {
             return;
         }
         let mut action: libc::sigaction = std::mem::zeroed();
@@ -212,7 +220,10 @@ extern "C" fn dying(signal: c_int) {
     // semaphore was initialised before the handler was installed.
     unsafe {
         libc::sem_post(DYING.0.get().cast::<libc::sem_t>());
-        let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        let pause = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 1_000_000,
+        };
         let mut left = LAST_WORDS.as_millis();
         while left > 0 && !SAID.load(Ordering::Acquire) {
             libc::nanosleep(&pause, std::ptr::null_mut());

@@ -31,14 +31,23 @@ pub fn register_failed(add: &mut dyn FnMut(usize, *const ())) {
     register(add);
 }
 
-unsafe extern "C" fn first(symbol: *const c_char, function: *mut *mut c_void, version: i32, flags: u64) -> CUresult {
+unsafe extern "C" fn first(
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    version: i32,
+    flags: u64,
+) -> CUresult {
     let Some(session) = session::get().filter(|session| session.kind == DeviceKind::Gpu) else {
         // SAFETY: the program's own arguments.
         let result = unsafe { from_table(symbol, function, version, flags, std::ptr::null_mut()) };
         // Without a place for a status, absence is an error.
         // SAFETY: written by `from_table` when it succeeds, which checks null.
         let absent = result == CUresult::CUDA_SUCCESS && unsafe { *function }.is_null();
-        return if absent { CUresult::CUDA_ERROR_NOT_FOUND } else { result };
+        return if absent {
+            CUresult::CUDA_ERROR_NOT_FOUND
+        } else {
+            result
+        };
     };
     let Some(next) = session.next.cuGetProcAddress else {
         return crate::failure::missing(index::cuGetProcAddress as u32);
@@ -79,7 +88,13 @@ unsafe extern "C" fn second(
 ///
 /// # Safety
 /// `symbol` and `function` are what the device's resolver has just accepted.
-unsafe fn substitute(session: &Session, symbol: *const c_char, function: *mut *mut c_void, version: i32, flags: u64) {
+unsafe fn substitute(
+    session: &Session,
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    version: i32,
+    flags: u64,
+) {
     if symbol.is_null() || function.is_null() {
         return;
     }
@@ -89,18 +104,28 @@ unsafe fn substitute(session: &Session, symbol: *const c_char, function: *mut *m
         return;
     }
     // SAFETY: a NUL-terminated name, which the device's resolver has read.
-    let Ok(name) = unsafe { CStr::from_ptr(symbol) }.to_str() else { return };
+    let Ok(name) = unsafe { CStr::from_ptr(symbol) }.to_str() else {
+        return;
+    };
     let expected = match resolve(name, version.max(0).cast_unsigned(), per_thread(flags)) {
         Resolution::Function(position) => Some(position),
         Resolution::VersionTooOld | Resolution::NotFound => None,
     };
-    let Some(position) = chosen(session.next.addresses(), found, name, expected, version) else { return };
+    let Some(position) = chosen(session.next.addresses(), found, name, expected, version) else {
+        return;
+    };
     // SAFETY: the place is valid; see above.
     unsafe { *function = table::program_api().addresses()[position] as *mut c_void };
 }
 
 /// The position of the variant that the device answered with.
-fn chosen(next: &[usize], found: usize, name: &str, expected: Option<usize>, version: i32) -> Option<usize> {
+fn chosen(
+    next: &[usize],
+    found: usize,
+    name: &str,
+    expected: Option<usize>,
+    version: i32,
+) -> Option<usize> {
     // The variant that the table expects, if it is that very function; several
     // symbols may share one address.
     if let Some(position) = expected
@@ -109,9 +134,13 @@ fn chosen(next: &[usize], found: usize, name: &str, expected: Option<usize>, ver
         return expected;
     }
     let of_name = |position: &usize| {
-        FUNCTIONS[*position].strip_prefix(name).is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('_'))
+        FUNCTIONS[*position]
+            .strip_prefix(name)
+            .is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('_'))
     };
-    let same = (0..next.len()).filter(|position| next[*position] == found).find(of_name);
+    let same = (0..next.len())
+        .filter(|position| next[*position] == found)
+        .find(of_name);
     // A function that is not among the exported ones: the table is right as
     // far as it reaches.
     let certain = expected.filter(|_| version.max(0).cast_unsigned() <= KNOWN_VERSION);
@@ -138,8 +167,14 @@ unsafe fn from_table(
         CUdriverProcAddress_flags::CU_GET_PROC_ADDRESS_LEGACY_STREAM.0
             | CUdriverProcAddress_flags::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.0,
     );
-    let Ok(version) = u32::try_from(version) else { return CUresult::CUDA_ERROR_INVALID_VALUE };
-    if symbol.is_null() || function.is_null() || version > KNOWN_VERSION || flags & !known_flags != 0 {
+    let Ok(version) = u32::try_from(version) else {
+        return CUresult::CUDA_ERROR_INVALID_VALUE;
+    };
+    if symbol.is_null()
+        || function.is_null()
+        || version > KNOWN_VERSION
+        || flags & !known_flags != 0
+    {
         return CUresult::CUDA_ERROR_INVALID_VALUE;
     }
     // SAFETY: not null, and NUL-terminated by the caller's word.
@@ -149,12 +184,14 @@ unsafe fn from_table(
             table::program_api().addresses()[position] as *mut c_void,
             CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS,
         ),
-        Resolution::VersionTooOld => {
-            (std::ptr::null_mut(), CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT)
-        }
-        Resolution::NotFound => {
-            (std::ptr::null_mut(), CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND)
-        }
+        Resolution::VersionTooOld => (
+            std::ptr::null_mut(),
+            CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT,
+        ),
+        Resolution::NotFound => (
+            std::ptr::null_mut(),
+            CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
+        ),
     };
     // SAFETY: not null, and valid by the caller's word.
     unsafe { *function = answer };

@@ -1,11 +1,11 @@
 //! What this process runs on: settings, the device's functions, and the
 //! runtime that watches. Made once, at the first CUDA call.
 
+use crate::exports::COUNT;
 use crate::failure::{refuse, say, set_refusal};
 use crate::{cpu, exports, hooks, process, resolver, table};
 use driver::gpu::{Gpu, OpenError};
 use driver::sys::CUresult;
-use crate::exports::COUNT;
 use driver::{Api, Driver};
 use model::{DeviceKind, Settings};
 use parking_lot::Mutex;
@@ -95,13 +95,26 @@ fn failed() -> bool {
 fn begin() {
     let settings = match settings() {
         Ok(settings) => settings,
-        Err(message) => return fail(&Settings::default(), DeviceKind::Cpu, CUresult::CUDA_ERROR_SYSTEM_NOT_READY, &message),
+        Err(message) => {
+            return fail(
+                &Settings::default(),
+                DeviceKind::Cpu,
+                CUresult::CUDA_ERROR_SYSTEM_NOT_READY,
+                &message,
+            );
+        }
     };
     let kind = device_kind(&settings);
     let session = match open(kind, &settings) {
-        Ok((next, gpu, driver)) => {
-            Session { settings, kind, next, gpu, driver, initialised: AtomicBool::new(false), runtime: OnceLock::new() }
-        }
+        Ok((next, gpu, driver)) => Session {
+            settings,
+            kind,
+            next,
+            gpu,
+            driver,
+            initialised: AtomicBool::new(false),
+            runtime: OnceLock::new(),
+        },
         Err((code, message)) => return fail(&settings, kind, code, &message),
     };
     let mut addresses = exports::missing();
@@ -143,7 +156,9 @@ fn open(kind: DeviceKind, settings: &Settings) -> Result<Opened, (CUresult, Stri
                 let gpu = Arc::new(gpu);
                 Ok((*gpu.api(), Some(Arc::clone(&gpu)), gpu))
             }
-            Err(error @ OpenError::NotFound { .. }) => Err((CUresult::CUDA_ERROR_NO_DEVICE, error.to_string())),
+            Err(error @ OpenError::NotFound { .. }) => {
+                Err((CUresult::CUDA_ERROR_NO_DEVICE, error.to_string()))
+            }
             Err(error) => Err((CUresult::CUDA_ERROR_SYSTEM_NOT_READY, error.to_string())),
         },
         DeviceKind::Cpu => match cpu::device(settings) {
@@ -157,15 +172,22 @@ fn open(kind: DeviceKind, settings: &Settings) -> Result<Opened, (CUresult, Stri
 /// a device node, else the CPU. Cheap: constructors ask.
 pub fn device_kind(settings: &Settings) -> DeviceKind {
     settings.device.unwrap_or_else(|| {
-        let node = ["/dev/nvidiactl", "/dev/dxg"].iter().any(|path| Path::new(path).exists());
+        let node = ["/dev/nvidiactl", "/dev/dxg"]
+            .iter()
+            .any(|path| Path::new(path).exists());
         let library = settings.driver.is_some() || Gpu::is_installed();
-        if node && library { DeviceKind::Gpu } else { DeviceKind::Cpu }
+        if node && library {
+            DeviceKind::Gpu
+        } else {
+            DeviceKind::Cpu
+        }
     })
 }
 
 /// Settings from the environment.
 pub fn settings() -> Result<Settings, String> {
-    runtime::settings_from_environment(|name| std::env::var(name).ok()).map_err(|error| error.to_string())
+    runtime::settings_from_environment(|name| std::env::var(name).ok())
+        .map_err(|error| error.to_string())
 }
 
 /// Ringfence cannot start: every function answers `code`, and user and
@@ -182,23 +204,43 @@ fn fail(settings: &Settings, kind: DeviceKind, code: CUresult, message: &str) {
 
 /// Leaves an error for the command, without a runtime to do it.
 pub fn leave_error(settings: &Settings, device: DeviceKind, message: &str) {
-    let Some(folder) = &settings.session else { return };
-    let program = std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default();
+    let Some(folder) = &settings.session else {
+        return;
+    };
+    let program = std::env::current_exe()
+        .map(|path| path.display().to_string())
+        .unwrap_or_default();
     let pid = std::process::id();
     let events = [
-        Event::Start { pid, program, device, device_name: String::new(), driver_version: 0 },
-        Event::Error { message: message.to_owned(), fatal: true },
+        Event::Start {
+            pid,
+            program,
+            device,
+            device_name: String::new(),
+            driver_version: 0,
+        },
+        Event::Error {
+            message: message.to_owned(),
+            fatal: true,
+        },
     ];
     let path = folder.join(format!("{pid}.jsonl"));
-    let written = std::fs::OpenOptions::new().create(true).append(true).open(&path).and_then(|mut file| {
-        for event in &events {
-            let line = serde_json::to_string(event).map_err(std::io::Error::other)?;
-            writeln!(file, "{line}")?;
-        }
-        Ok(())
-    });
+    let written = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .and_then(|mut file| {
+            for event in &events {
+                let line = serde_json::to_string(event).map_err(std::io::Error::other)?;
+                writeln!(file, "{line}")?;
+            }
+            Ok(())
+        });
     if let Err(error) = written {
-        say(&format!("error: failed to write {}: {error}", path.display()));
+        say(&format!(
+            "error: failed to write {}: {error}",
+            path.display()
+        ));
     }
 }
 

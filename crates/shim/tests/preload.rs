@@ -37,7 +37,11 @@ static BUILT: LazyLock<Built> = LazyLock::new(|| {
             .expect("start cc");
         assert!(done.success(), "cc {source}");
     };
-    compile(&["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"], "driver.c", "libcuda.so.1");
+    compile(
+        &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"],
+        "driver.c",
+        "libcuda.so.1",
+    );
     compile(&["-pthread", "-ldl"], "program.c", "program");
     Built { folder }
 });
@@ -49,7 +53,13 @@ fn program(what: &str, settings: &str) -> Command {
     command
         .arg(what)
         .env("LD_PRELOAD", library())
-        .env("RINGFENCE_SETTINGS", format!(r#"{{"device":"gpu","driver":"{}"{settings}}}"#, driver.display()))
+        .env(
+            "RINGFENCE_SETTINGS",
+            format!(
+                r#"{{"device":"gpu","driver":"{}"{settings}}}"#,
+                driver.display()
+            ),
+        )
         .env_remove("RINGFENCE_OPTIONS")
         .env_remove("LD_LIBRARY_PATH");
     command
@@ -72,23 +82,47 @@ fn exports_are_what_cuda_h_declares() {
         .filter(|symbol| symbol.is_definition())
         .filter_map(|symbol| Some(symbol.name().ok()?.to_owned()))
         .collect();
-    let cuda: BTreeSet<String> = exported.iter().filter(|name| is_cuda(name)).cloned().collect();
-    let declared: BTreeSet<String> = driver::FUNCTIONS.iter().chain(&driver::EXTRA).map(|name| name.to_string()).collect();
+    let cuda: BTreeSet<String> = exported
+        .iter()
+        .filter(|name| is_cuda(name))
+        .cloned()
+        .collect();
+    let declared: BTreeSet<String> = driver::FUNCTIONS
+        .iter()
+        .chain(&driver::EXTRA)
+        .map(|name| name.to_string())
+        .collect();
     let difference: Vec<_> = cuda.symmetric_difference(&declared).collect();
     assert!(difference.is_empty(), "{difference:?}");
-    let others: BTreeSet<&str> = exported.iter().filter(|name| !is_cuda(name)).map(String::as_str).collect();
-    assert_eq!(others, BTreeSet::from(["_Exit", "_exit", "ringfence_cudart_lookup", "ringfence_is_loaded"]));
+    let others: BTreeSet<&str> = exported
+        .iter()
+        .filter(|name| !is_cuda(name))
+        .map(String::as_str)
+        .collect();
+    assert_eq!(
+        others,
+        BTreeSet::from([
+            "_Exit",
+            "_exit",
+            "ringfence_cudart_lookup",
+            "ringfence_is_loaded"
+        ])
+    );
 }
 
 /// `cuXyz`, not `cublasXyz`.
 fn is_cuda(name: &str) -> bool {
-    name.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
+    name.strip_prefix("cu")
+        .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
 }
 
 #[test]
 fn the_first_call_keeps_its_arguments() {
     let (stdout, stderr, _) = run(&mut program("launch", UNCHECKED));
-    assert_eq!(stdout, "launch 0x10 1 2 3 4 5 6 7 0x20 0x30 0x40\n7\n", "{stderr}");
+    assert_eq!(
+        stdout, "launch 0x10 1 2 3 4 5 6 7 0x20 0x30 0x40\n7\n",
+        "{stderr}"
+    );
     let (stdout, stderr, _) = run(&mut program("float", UNCHECKED));
     assert_eq!(stdout, "bias 0x10 1.5\n8\n", "{stderr}");
 }
@@ -140,14 +174,20 @@ fn results_of_the_driver_pass_through() {
 fn an_old_driver_is_one_clear_error() {
     let (stdout, stderr, _) = run(program("init", "").env("FAKE_VERSION", "11080"));
     assert_eq!(stdout, "802\n");
-    assert!(stderr.contains("CUDA 11.8") && stderr.contains("update the driver"), "{stderr}");
+    assert!(
+        stderr.contains("CUDA 11.8") && stderr.contains("update the driver"),
+        "{stderr}"
+    );
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 
 #[test]
 fn no_driver_is_one_clear_error() {
     let mut command = program("init", "");
-    command.env("RINGFENCE_SETTINGS", r#"{"device":"gpu","driver":"/nowhere/libcuda.so.1"}"#);
+    command.env(
+        "RINGFENCE_SETTINGS",
+        r#"{"device":"gpu","driver":"/nowhere/libcuda.so.1"}"#,
+    );
     let (stdout, stderr, _) = run(&mut command);
     assert_eq!(stdout, "802\n");
     assert!(stderr.contains("/nowhere/libcuda.so.1"), "{stderr}");
@@ -157,7 +197,10 @@ fn no_driver_is_one_clear_error() {
 #[test]
 fn ringfence_is_not_its_own_driver() {
     let mut command = program("init", "");
-    command.env("RINGFENCE_SETTINGS", format!(r#"{{"device":"gpu","driver":"{}"}}"#, library().display()));
+    command.env(
+        "RINGFENCE_SETTINGS",
+        format!(r#"{{"device":"gpu","driver":"{}"}}"#, library().display()),
+    );
     let (stdout, stderr, _) = run(&mut command);
     assert_eq!(stdout, "802\n");
     assert!(stderr.contains("Ringfence itself"), "{stderr}");
@@ -166,7 +209,9 @@ fn ringfence_is_not_its_own_driver() {
 #[test]
 fn bad_settings_are_one_clear_error() {
     let mut command = program("init", "");
-    command.env_remove("RINGFENCE_SETTINGS").env("RINGFENCE_OPTIONS", "devise=gpu");
+    command
+        .env_remove("RINGFENCE_SETTINGS")
+        .env("RINGFENCE_OPTIONS", "devise=gpu");
     let (stdout, stderr, _) = run(&mut command);
     assert_eq!(stdout, "802\n");
     assert!(stderr.contains("devise=gpu"), "{stderr}");
@@ -176,12 +221,18 @@ fn bad_settings_are_one_clear_error() {
 fn an_error_at_start_reaches_the_session() {
     let session = tempfile::tempdir().expect("temporary folder");
     let mut command = program("init", "");
-    let settings =
-        format!(r#"{{"device":"gpu","driver":"/nowhere/libcuda.so.1","session":"{}"}}"#, session.path().display());
+    let settings = format!(
+        r#"{{"device":"gpu","driver":"/nowhere/libcuda.so.1","session":"{}"}}"#,
+        session.path().display()
+    );
     run(command.env("RINGFENCE_SETTINGS", settings));
-    let files: Vec<_> = std::fs::read_dir(session.path()).expect("read").map(|file| file.expect("entry").path()).collect();
+    let files: Vec<_> = std::fs::read_dir(session.path())
+        .expect("read")
+        .map(|file| file.expect("entry").path())
+        .collect();
     assert_eq!(files.len(), 1);
-    let processes = report::session::read_processes(&std::fs::read_to_string(&files[0]).expect("read"));
+    let processes =
+        report::session::read_processes(&std::fs::read_to_string(&files[0]).expect("read"));
     assert_eq!(processes.len(), 1);
     assert_eq!(processes[0].errors.len(), 1);
 }
@@ -189,9 +240,15 @@ fn an_error_at_start_reaches_the_session() {
 #[test]
 fn allocations_are_padded_and_the_program_hears_its_own_size() {
     let (stdout, stderr, _) = run(&mut program("memory", ""));
-    assert_eq!(stdout, "allocate 1025\nsize 1024\nfree 0x7f0000000000\n", "{stderr}");
+    assert_eq!(
+        stdout, "allocate 1025\nsize 1024\nfree 0x7f0000000000\n",
+        "{stderr}"
+    );
     let (stdout, stderr, _) = run(&mut program("memory", UNCHECKED));
-    assert_eq!(stdout, "allocate 1024\nsize 4096\nfree 0x7f0000000000\n", "{stderr}");
+    assert_eq!(
+        stdout, "allocate 1024\nsize 4096\nfree 0x7f0000000000\n",
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -215,9 +272,19 @@ fn the_report_comes_however_the_program_ends() {
         let session = tempfile::tempdir().expect("temporary folder");
         let settings = format!(r#","session":"{}""#, session.path().display());
         let (_, stderr, output) = run(&mut program(what, &settings));
-        assert_eq!((output.status.code(), output.status.signal()), (code, signal), "{what}: {stderr}");
-        let file = std::fs::read_dir(session.path()).expect("read").next().expect("a file").expect("entry").path();
-        let processes = report::session::read_processes(&std::fs::read_to_string(file).expect("read"));
+        assert_eq!(
+            (output.status.code(), output.status.signal()),
+            (code, signal),
+            "{what}: {stderr}"
+        );
+        let file = std::fs::read_dir(session.path())
+            .expect("read")
+            .next()
+            .expect("a file")
+            .expect("entry")
+            .path();
+        let processes =
+            report::session::read_processes(&std::fs::read_to_string(file).expect("read"));
         assert_eq!(processes.len(), 1, "{what}");
         assert!(processes[0].complete, "{what}: {stderr}");
     }

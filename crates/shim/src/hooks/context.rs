@@ -1,7 +1,7 @@
 //! Start of CUDA, and the ends of contexts: kernels are awaited and their
 //! records read while that is still possible.
 
-use super::{hook, next, hooks};
+use super::{hook, hooks, next};
 use crate::session;
 use driver::sys::{CUcontext, CUdevice, CUresult};
 
@@ -28,10 +28,14 @@ hook!(cuInit(flags: u32) |init| {
 
 /// Waits for the kernels of a context and reads their records.
 fn drain(context: CUcontext) {
-    let (Some(runtime), Some(api)) = (session::runtime(), next()) else { return };
-    if let (Some(push), Some(pop), Some(wait)) =
-        (api.cuCtxPushCurrent_v2, api.cuCtxPopCurrent_v2, api.cuCtxSynchronize)
-    {
+    let (Some(runtime), Some(api)) = (session::runtime(), next()) else {
+        return;
+    };
+    if let (Some(push), Some(pop), Some(wait)) = (
+        api.cuCtxPushCurrent_v2,
+        api.cuCtxPopCurrent_v2,
+        api.cuCtxSynchronize,
+    ) {
         // SAFETY: a context that the program is about to destroy; null or a
         // dead one is refused by the device, and nothing is popped then.
         if unsafe { push(context) } == CUresult::CUDA_SUCCESS {
@@ -48,8 +52,11 @@ fn drain(context: CUcontext) {
 /// The primary context of a device, if it is active.
 fn primary(device: CUdevice) -> Option<CUcontext> {
     let api = next()?;
-    let (state, retain, release) =
-        (api.cuDevicePrimaryCtxGetState?, api.cuDevicePrimaryCtxRetain?, api.cuDevicePrimaryCtxRelease_v2?);
+    let (state, retain, release) = (
+        api.cuDevicePrimaryCtxGetState?,
+        api.cuDevicePrimaryCtxRetain?,
+        api.cuDevicePrimaryCtxRelease_v2?,
+    );
     let (mut flags, mut active) = (0, 0);
     let mut context = CUcontext::NULL;
     // SAFETY: places for all answers; the reference that is taken is given

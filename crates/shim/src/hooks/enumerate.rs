@@ -1,13 +1,18 @@
 //! Lists of a module's kernels, without the instrumented copies.
 
 use super::module::resolved;
-use super::{hook, next, hooks};
+use super::{hook, hooks, next};
 use crate::session;
 use driver::sys::{CUfunction, CUkernel, CUlibrary, CUmodule, CUresult};
 use model::layout::CHECKED_PREFIX;
 use std::ffi::{CStr, c_char};
 
-hooks!(cuLibraryEnumerateKernels, cuLibraryGetKernelCount, cuModuleEnumerateFunctions, cuModuleGetFunctionCount);
+hooks!(
+    cuLibraryEnumerateKernels,
+    cuLibraryGetKernelCount,
+    cuModuleEnumerateFunctions,
+    cuModuleGetFunctionCount
+);
 
 /// What differs between functions of modules and kernels of libraries: `H` is
 /// the handle that is asked, `K` the one that is listed.
@@ -16,6 +21,7 @@ struct Lister<H, K> {
     list: unsafe extern "C" fn(*mut K, u32, H) -> CUresult,
     name: unsafe extern "C" fn(*mut *const c_char, K) -> CUresult,
     number: fn(K) -> u64,
+    is_kernel: bool,
 }
 
 /// Kernels with their names.
@@ -39,10 +45,14 @@ impl<H: Copy, K: Copy + Default> Lister<H, K> {
                 return Err(CUresult::CUDA_ERROR_UNKNOWN);
             }
             // SAFETY: the device's own string, NUL-terminated.
-            let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+            let name = unsafe { CStr::from_ptr(name) }
+                .to_string_lossy()
+                .into_owned();
             named.push((handle, name));
         }
-        Ok(named.into_iter().partition(|(_, name)| !name.starts_with(CHECKED_PREFIX)))
+        Ok(named
+            .into_iter()
+            .partition(|(_, name)| !name.starts_with(CHECKED_PREFIX)))
     }
 
     /// Answers the count of the program's own kernels.
@@ -76,10 +86,20 @@ impl<H: Copy, K: Copy + Default> Lister<H, K> {
                 for (position, (handle, name)) in own.iter().take(room as usize).enumerate() {
                     // SAFETY: below `room`.
                     unsafe { *places.add(position) = *handle };
-                    resolved((self.number)(*handle), module, name, |copy| {
-                        let is_copy = |(_, name): &&(K, String)| copy.to_bytes() == name.as_bytes();
-                        copies.iter().find(is_copy).map(|(handle, _)| (self.number)(*handle))
-                    });
+                    resolved(
+                        (self.number)(*handle),
+                        self.is_kernel,
+                        module,
+                        name,
+                        |copy| {
+                            let is_copy =
+                                |(_, name): &&(K, String)| copy.to_bytes() == name.as_bytes();
+                            copies
+                                .iter()
+                                .find(is_copy)
+                                .map(|(handle, _)| (self.number)(*handle))
+                        },
+                    );
                 }
                 CUresult::CUDA_SUCCESS
             }
@@ -89,7 +109,11 @@ impl<H: Copy, K: Copy + Default> Lister<H, K> {
 }
 
 fn check(result: CUresult) -> Result<(), CUresult> {
-    if result == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(result) }
+    if result == CUresult::CUDA_SUCCESS {
+        Ok(())
+    } else {
+        Err(result)
+    }
 }
 
 fn modules() -> Option<Lister<CUmodule, CUfunction>> {
@@ -100,6 +124,7 @@ fn modules() -> Option<Lister<CUmodule, CUfunction>> {
         list: api.cuModuleEnumerateFunctions?,
         name: api.cuFuncGetName?,
         number: |function| function.0,
+        is_kernel: false,
     })
 }
 
@@ -111,6 +136,7 @@ fn libraries() -> Option<Lister<CUlibrary, CUkernel>> {
         list: api.cuLibraryEnumerateKernels?,
         name: api.cuKernelGetName?,
         number: |kernel| kernel.0,
+        is_kernel: true,
     })
 }
 

@@ -1,7 +1,9 @@
 //! Attributes of kernels, given to their instrumented copies too.
 
-use super::{hook, loaded, hooks};
-use driver::sys::{CUdevice, CUfunc_cache, CUfunction, CUfunction_attribute, CUkernel, CUresult, CUsharedconfig};
+use super::{hook, hooks, loaded};
+use driver::sys::{
+    CUdevice, CUfunc_cache, CUfunction, CUfunction_attribute, CUkernel, CUresult, CUsharedconfig,
+};
 
 hooks!(
     cuFuncSetAttribute,

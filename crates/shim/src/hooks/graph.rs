@@ -4,19 +4,27 @@
 use super::{hook, hooks};
 use crate::session;
 use driver::sys::{
-    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUgraph, CUgraphEdgeData, CUgraphNode, CUgraphNodeParams,
-    CUgraphNodeType, CUresult,
+    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUgraph, CUgraphEdgeData, CUgraphNode,
+    CUgraphNodeParams, CUgraphNodeType, CUresult,
 };
 use model::UncheckedReason;
 
-hooks!(cuGraphAddKernelNode, cuGraphAddKernelNode_v2, cuGraphAddNode, cuGraphAddNode_v2);
+hooks!(
+    cuGraphAddKernelNode,
+    cuGraphAddKernelNode_v2,
+    cuGraphAddNode,
+    cuGraphAddNode_v2
+);
 
 /// Counts a kernel node by its function or kernel handle.
 fn count(result: CUresult, function: u64, kernel: u64) -> CUresult {
     if result == CUresult::CUDA_SUCCESS
         && let Some(runtime) = session::runtime()
     {
-        runtime.unhooked_launch(if function != 0 { function } else { kernel }, UncheckedReason::LaunchPath);
+        runtime.unhooked_launch(
+            if function != 0 { function } else { kernel },
+            UncheckedReason::LaunchPath,
+        );
     }
     result
 }

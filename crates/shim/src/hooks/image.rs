@@ -47,7 +47,10 @@ pub fn parts_of_file(bytes: &[u8]) -> Vec<ModulePart<'_>> {
         Some(ELF_MAGIC) => vec![ModulePart::Elf(bytes)],
         _ => {
             let text = bytes.split(|byte| *byte == 0).next().unwrap_or(bytes);
-            std::str::from_utf8(text).map(ModulePart::Ptx).into_iter().collect()
+            std::str::from_utf8(text)
+                .map(ModulePart::Ptx)
+                .into_iter()
+                .collect()
         }
     }
 }
@@ -99,15 +102,23 @@ unsafe fn wrapper<'a>(image: *const c_void) -> Vec<ModulePart<'a>> {
 unsafe fn container<'a>(pointer: *const c_void) -> Option<ModulePart<'a>> {
     let pointer: *const u8 = pointer.cast();
     // SAFETY: a container has a header of 16 bytes.
-    let header = unsafe { pointer.cast::<[u8; fatbin::CONTAINER_HEADER_SIZE]>().read_unaligned() };
+    let header = unsafe {
+        pointer
+            .cast::<[u8; fatbin::CONTAINER_HEADER_SIZE]>()
+            .read_unaligned()
+    };
     match fatbin::container_size(&header) {
         Ok(size) => {
             // SAFETY: the header says how long it is, and the driver, for
             // which it was made, trusts it too.
-            Some(ModulePart::Fatbin(unsafe { std::slice::from_raw_parts(pointer, size as usize) }))
+            Some(ModulePart::Fatbin(unsafe {
+                std::slice::from_raw_parts(pointer, size as usize)
+            }))
         }
         Err(error) => {
-            say(&format!("a fat binary that the program registers cannot be read, its kernels run unchecked: {error}"));
+            say(&format!(
+                "a fat binary that the program registers cannot be read, its kernels run unchecked: {error}"
+            ));
             None
         }
     }
@@ -125,10 +136,16 @@ unsafe fn elf<'a>(pointer: *const u8) -> Option<ModulePart<'a>> {
     // SAFETY: the header of an ELF64 file has 64 bytes.
     let header = unsafe { pointer.cast::<[u8; ELF_HEADER_SIZE]>().read_unaligned() };
     let u16_at = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
-    let offset = header[SECTION_OFFSET..].first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
+    let offset = header[SECTION_OFFSET..]
+        .first_chunk()
+        .map(|bytes| u64::from_le_bytes(*bytes))?;
     // Compilers put the section table last.
     let end = offset.checked_add(u16_at(SECTION_ENTRY_SIZE) * u16_at(SECTION_COUNT))?;
-    let size = usize::try_from(end).ok().filter(|size| *size >= ELF_HEADER_SIZE && *size < 1 << 32)?;
+    let size = usize::try_from(end)
+        .ok()
+        .filter(|size| *size >= ELF_HEADER_SIZE && *size < 1 << 32)?;
     // SAFETY: a complete file reaches to the end of its section table.
-    Some(ModulePart::Elf(unsafe { std::slice::from_raw_parts(pointer, size) }))
+    Some(ModulePart::Elf(unsafe {
+        std::slice::from_raw_parts(pointer, size)
+    }))
 }

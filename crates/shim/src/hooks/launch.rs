@@ -1,15 +1,18 @@
 //! Launches: the runtime decides, and the checked copy gets one parameter more
 //! than the program passes.
 
-use super::{hook, loaded, hooks};
+use super::loaded::{self, Function};
+use super::{hook, hooks, next};
 use crate::session;
 use driver::sys::{
-    CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END, CUDA_LAUNCH_PARAMS, CUfunction,
-    CUlaunchConfig, CUresult, CUstream,
+    CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END,
+    CUDA_LAUNCH_PARAMS, CUfunction, CUfunction_attribute, CUkernel, CUlaunchConfig, CUresult,
+    CUstream,
 };
 use model::UncheckedReason;
 use runtime::{EntryPlan, LaunchDecision, Runtime};
 use std::ffi::c_void;
+use std::sync::atomic::Ordering;
 
 hooks!(
     cuLaunchKernel,
@@ -71,7 +74,10 @@ impl Arguments {
             // SAFETY: not yet at the end mark.
             item = unsafe { item.add(2) };
         }
-        Some(Block { start: start?, size: size? })
+        Some(Block {
+            start: start?,
+            size: size?,
+        })
     }
 
     /// Eight bytes at `offset` of the parameter block.
@@ -83,7 +89,8 @@ impl Arguments {
         if let Some(block) = block {
             let inside = offset.checked_add(8)? <= block.size && !block.start.is_null();
             // SAFETY: inside the block, whose size the program gave.
-            return inside.then(|| unsafe { block.start.add(offset).cast::<u64>().read_unaligned() });
+            return inside
+                .then(|| unsafe { block.start.add(offset).cast::<u64>().read_unaligned() });
         }
         if self.pointers.is_null() {
             return None;
@@ -94,7 +101,9 @@ impl Arguments {
         };
         let index = plan.parameters.iter().position(holds)?;
         // SAFETY: the list has a pointer for each of the kernel's parameters.
-        let parameter = unsafe { *self.pointers.add(index) }.cast_const().cast::<u8>();
+        let parameter = unsafe { *self.pointers.add(index) }
+            .cast_const()
+            .cast::<u8>();
         if parameter.is_null() {
             return None;
         }
@@ -120,22 +129,71 @@ unsafe fn launch(
     launch: impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
 ) -> CUresult {
     let original = || launch(function, arguments.pointers, arguments.extra);
-    let Some(runtime) = session::runtime() else { return original() };
+    let Some(runtime) = session::runtime() else {
+        return original();
+    };
     let known = loaded::function(function);
-    let entry = known.as_ref().and_then(|function| function.entry.as_deref());
+    let entry = known
+        .as_ref()
+        .and_then(|function| function.entry.as_deref());
     // SAFETY: the program's arguments.
     let block = unsafe { arguments.block() };
     let read = |offset: u32| {
         // SAFETY: the plan belongs to the function, the arguments too.
         unsafe { arguments.read(entry?, block, offset) }
     };
+    if let Some(known) = &known {
+        find_limit(runtime, function, known);
+    }
     let decision = runtime.plan_launch(function, threads, &read);
-    let LaunchDecision::Checked { function: copy, launch_parameter, plan } = decision else { return original() };
+    let LaunchDecision::Checked {
+        function: copy,
+        launch_parameter,
+        plan,
+    } = decision
+    else {
+        return original();
+    };
     // SAFETY: the program's arguments, for a kernel with this plan.
-    let result = unsafe { launch_checked(copy, &launch_parameter, &plan, arguments, block, &launch) };
+    let result =
+        unsafe { launch_checked(copy, &launch_parameter, &plan, arguments, block, &launch) };
     match result {
         CUresult::CUDA_SUCCESS => result,
         _ => instead(runtime, function, result, original()),
+    }
+}
+
+/// Asks the device once how many threads a block of the copy may have: with
+/// its additional registers that may be fewer than of the original.
+fn find_limit(runtime: &Runtime, function: u64, known: &Function) {
+    let Some(copy) = known.checked else { return };
+    if known.limit_known.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let Some(api) = next() else { return };
+    let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+    let mut threads = 0;
+    let asked = if known.is_kernel {
+        let mut device = 0;
+        let current = api.cuCtxGetDevice.map(|get| {
+            // SAFETY: a place for the answer.
+            unsafe { get(&mut device) }
+        });
+        (current == Some(CUresult::CUDA_SUCCESS))
+            .then_some(())
+            .and(api.cuKernelGetAttribute)
+            .map(|get| {
+                // SAFETY: the copy's handle came from the device.
+                unsafe { get(&mut threads, attribute, CUkernel(copy), device) }
+            })
+    } else {
+        api.cuFuncGetAttribute.map(|get| {
+            // SAFETY: the copy's handle came from the device.
+            unsafe { get(&mut threads, attribute, CUfunction(copy)) }
+        })
+    };
+    if asked == Some(CUresult::CUDA_SUCCESS) && threads > 0 {
+        runtime.checked_limit(function, threads.cast_unsigned());
     }
 }
 
@@ -195,7 +253,8 @@ unsafe fn launch_checked(
     };
     if !arguments.pointers.is_null() {
         // SAFETY: the list has a pointer for each of the kernel's parameters.
-        pointers[..count].copy_from_slice(unsafe { std::slice::from_raw_parts(arguments.pointers, count) });
+        pointers[..count]
+            .copy_from_slice(unsafe { std::slice::from_raw_parts(arguments.pointers, count) });
     }
     pointers[count] = bounds.as_ptr().cast_mut().cast();
     launch(copy, pointers.as_mut_ptr(), std::ptr::null_mut())

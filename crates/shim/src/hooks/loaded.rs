@@ -7,6 +7,7 @@
 use parking_lot::RwLock;
 use runtime::{EntryPlan, ModulePlan};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 /// A module or library.
@@ -16,18 +17,24 @@ pub struct Loaded {
     pub plan: Arc<ModulePlan>,
     /// Whether the device was given instrumented code.
     pub instrumented: bool,
+    /// Whether the addresses of its variables are known.
+    pub variables_known: Arc<AtomicBool>,
 }
 
 /// A function or kernel of one.
 pub struct Function {
     /// Handle of its module or library.
     pub module: u64,
+    /// Whether the handle is a CUkernel, not a CUfunction.
+    pub is_kernel: bool,
     /// Mangled name.
     pub name: String,
     /// Handle of the instrumented copy.
     pub checked: Option<u64>,
     /// Its parameter layout, when it is instrumented.
     pub entry: Option<Arc<EntryPlan>>,
+    /// Whether the largest block of the copy was asked for.
+    pub limit_known: AtomicBool,
 }
 
 static MODULES: LazyLock<RwLock<HashMap<u64, Loaded>>> = LazyLock::new(RwLock::default);
@@ -46,7 +53,9 @@ pub fn module(handle: u64) -> Option<Loaded> {
 /// Forgets a module and what was found in it.
 pub fn remove_module(handle: u64) {
     MODULES.write().remove(&handle);
-    FUNCTIONS.write().retain(|_, function| function.module != handle);
+    FUNCTIONS
+        .write()
+        .retain(|_, function| function.module != handle);
 }
 
 /// Remembers a function.

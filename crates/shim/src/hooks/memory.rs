@@ -7,11 +7,11 @@
 //! program's own number.
 
 use super::sync::Waited;
-use super::{hook, next, hooks};
+use super::{hook, hooks, next};
 use crate::session;
 use driver::sys::{
-    CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUdeviceptr, CUexternalMemory, CUgraphicsResource, CUipcMemHandle,
-    CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
+    CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUdeviceptr, CUexternalMemory, CUgraphicsResource,
+    CUipcMemHandle, CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
 };
 use model::{AllocationKind, DeviceAddress, Extent};
 use parking_lot::Mutex;
@@ -51,7 +51,9 @@ const PADDED_ROW: usize = 1 << 20;
 
 /// Asks for the padded size, and for the program's own if there is no room.
 fn padded(bytes: usize, ask: impl Fn(usize) -> CUresult) -> CUresult {
-    let Some(runtime) = session::runtime() else { return ask(bytes) };
+    let Some(runtime) = session::runtime() else {
+        return ask(bytes);
+    };
     let more = usize::try_from(runtime.padded_size(bytes as u64)).unwrap_or(bytes);
     match ask(more) {
         CUresult::CUDA_ERROR_OUT_OF_MEMORY if more != bytes => ask(bytes),
@@ -61,7 +63,13 @@ fn padded(bytes: usize, ask: impl Fn(usize) -> CUresult) -> CUresult {
 
 fn tell(kind: AllocationKind, base: u64, size: usize) {
     if let Some(runtime) = session::runtime() {
-        runtime.allocated(kind, Extent { base: DeviceAddress(base), size: size as u64 });
+        runtime.allocated(
+            kind,
+            Extent {
+                base: DeviceAddress(base),
+                size: size as u64,
+            },
+        );
     }
 }
 
@@ -69,7 +77,12 @@ fn tell(kind: AllocationKind, base: u64, size: usize) {
 ///
 /// # Safety
 /// `place` was written by a successful call.
-unsafe fn allocated(result: CUresult, kind: AllocationKind, place: *const u64, size: usize) -> CUresult {
+unsafe fn allocated(
+    result: CUresult,
+    kind: AllocationKind,
+    place: *const u64,
+    size: usize,
+) -> CUresult {
     if result == CUresult::CUDA_SUCCESS && !place.is_null() {
         // SAFETY: the caller's word.
         tell(kind, unsafe { *place }, size);

@@ -3,7 +3,7 @@
 
 use super::loaded::{self, Function, Loaded};
 use super::replace::{Decision, LoggedOptions, Options, decide};
-use super::{hook, image, next, hooks};
+use super::{hook, hooks, image, next};
 use crate::session;
 use driver::sys::{
     CUdeviceptr, CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUmodule, CUresult,
@@ -13,6 +13,7 @@ use runtime::{ModulePart, ModulePlan, Runtime};
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 hooks!(
     cuLibraryGetGlobal,
@@ -34,7 +35,14 @@ hooks!(
 
 fn remember(runtime: &Runtime, handle: u64, plan: Arc<ModulePlan>, instrumented: bool) {
     runtime.module_loaded(handle, Arc::clone(&plan));
-    loaded::add_module(handle, Loaded { plan, instrumented });
+    loaded::add_module(
+        handle,
+        Loaded {
+            plan,
+            instrumented,
+            variables_known: Arc::default(),
+        },
+    );
 }
 
 /// Loads an image as a module: the replacement if there is one and the device
@@ -48,7 +56,10 @@ unsafe fn load_module(
     options: Options,
     original: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let (Some(runtime), Some(load)) = (session::runtime(), next().and_then(|api| api.cuModuleLoadDataEx)) else {
+    let (Some(runtime), Some(load)) = (
+        session::runtime(),
+        next().and_then(|api| api.cuModuleLoadDataEx),
+    ) else {
         return original();
     };
     // SAFETY: the program's options.
@@ -94,7 +105,10 @@ unsafe fn load_library(
     library_options: LibraryOptions,
     original: impl FnOnce() -> CUresult,
 ) -> CUresult {
-    let (Some(runtime), Some(load)) = (session::runtime(), next().and_then(|api| api.cuLibraryLoadData)) else {
+    let (Some(runtime), Some(load)) = (
+        session::runtime(),
+        next().and_then(|api| api.cuLibraryLoadData),
+    ) else {
         return original();
     };
     // SAFETY: the program's options.
@@ -120,10 +134,19 @@ unsafe fn load_library(
                 )
             };
             // SAFETY: written by the call if it succeeded.
-            let result = if result == CUresult::CUDA_SUCCESS { unsafe { compiled(*library) } } else { result };
+            let result = if result == CUresult::CUDA_SUCCESS {
+                unsafe { compiled(*library) }
+            } else {
+                result
+            };
             if result == CUresult::CUDA_SUCCESS {
                 // SAFETY: written by the successful call.
-                remember(runtime, unsafe { *library }.0, replacement.plan, replacement.instrumented);
+                remember(
+                    runtime,
+                    unsafe { *library }.0,
+                    replacement.plan,
+                    replacement.instrumented,
+                );
                 return result;
             }
             runtime.module_rejected(&replacement.plan, &format!("{result:?}: {}", logged.text()));
@@ -149,15 +172,21 @@ unsafe fn load_library(
 /// # Safety
 /// `library` was loaded just now.
 unsafe fn compiled(library: CUlibrary) -> CUresult {
-    let Some(api) = next() else { return CUresult::CUDA_SUCCESS };
-    let (Some(current), Some(get), Some(unload)) =
-        (api.cuCtxGetCurrent, api.cuLibraryGetModule, api.cuLibraryUnload)
-    else {
+    let Some(api) = next() else {
+        return CUresult::CUDA_SUCCESS;
+    };
+    let (Some(current), Some(get), Some(unload)) = (
+        api.cuCtxGetCurrent,
+        api.cuLibraryGetModule,
+        api.cuLibraryUnload,
+    ) else {
         return CUresult::CUDA_SUCCESS;
     };
     let mut context = driver::sys::CUcontext::NULL;
     // SAFETY: a valid place for the answer.
-    if unsafe { current(&mut context) } != CUresult::CUDA_SUCCESS || context == driver::sys::CUcontext::NULL {
+    if unsafe { current(&mut context) } != CUresult::CUDA_SUCCESS
+        || context == driver::sys::CUcontext::NULL
+    {
         return CUresult::CUDA_SUCCESS;
     }
     let mut module = CUmodule::NULL;
@@ -326,21 +355,120 @@ hook!(cuLibraryGetModule(module: *mut CUmodule, library: CUlibrary) |get| {
     result
 });
 
+/// Finds the module's variables, once, so that the runtime knows of them
+/// before the first kernel runs. `get` asks the device for one by name. A
+/// library needs a current context for that, so it is tried again with each
+/// of its kernels until it works.
+fn find_variables(known: &Loaded, get: impl Fn(&CStr, &mut CUdeviceptr, &mut usize) -> CUresult) {
+    let Some(runtime) = session::runtime() else {
+        return;
+    };
+    if !known.instrumented || known.variables_known.load(Ordering::Acquire) {
+        return;
+    }
+    let mut all = true;
+    for name in known.plan.variables() {
+        let Ok(text) = CString::new(name) else {
+            continue;
+        };
+        let (mut base, mut size) = (0, 0);
+        match get(&text, &mut base, &mut size) {
+            CUresult::CUDA_SUCCESS => {
+                runtime.variable_resolved(
+                    name,
+                    Extent {
+                        base: DeviceAddress(base),
+                        size: size as u64,
+                    },
+                );
+            }
+            // Removed by the device's compiler, as nothing refers to it.
+            CUresult::CUDA_ERROR_NOT_FOUND => {}
+            _ => all = false,
+        }
+    }
+    known.variables_known.store(all, Ordering::Release);
+}
+
+/// # Safety
+/// `handle` is a loaded module.
+unsafe fn find_module_variables(handle: CUmodule) {
+    if let (Some(known), Some(get)) = (
+        loaded::module(handle.0),
+        next().and_then(|api| api.cuModuleGetGlobal_v2),
+    ) {
+        // SAFETY: places for both answers, the caller's handle.
+        find_variables(&known, |name, base, size| unsafe {
+            get(base, size, handle, name.as_ptr())
+        });
+    }
+}
+
+/// # Safety
+/// `handle` is a loaded library.
+unsafe fn find_library_variables(handle: CUlibrary) {
+    let Some(api) = next() else { return };
+    if let (Some(known), Some(global), Some(managed)) = (
+        loaded::module(handle.0),
+        api.cuLibraryGetGlobal,
+        api.cuLibraryGetManaged,
+    ) {
+        find_variables(&known, |name, base, size| {
+            // SAFETY: places for both answers, the caller's handle.
+            match unsafe { global(base, size, handle, name.as_ptr()) } {
+                CUresult::CUDA_ERROR_NOT_FOUND => {
+                    // SAFETY: as above.
+                    unsafe { managed(base, size, handle, name.as_ptr()) }
+                }
+                result => result,
+            }
+        });
+    }
+}
+
 /// Tells the runtime of a kernel and its copy, which `find` looks up by name.
-pub(super) fn resolved(handle: u64, module: u64, name: &str, find: impl FnOnce(&CStr) -> Option<u64>) {
-    let (Some(runtime), Some(known)) = (session::runtime(), loaded::module(module)) else { return };
-    if loaded::function(handle).is_some_and(|function| function.module == module && function.name == name) {
+pub(super) fn resolved(
+    handle: u64,
+    is_kernel: bool,
+    module: u64,
+    name: &str,
+    find: impl FnOnce(&CStr) -> Option<u64>,
+) {
+    let (Some(runtime), Some(known)) = (session::runtime(), loaded::module(module)) else {
+        return;
+    };
+    if loaded::function(handle)
+        .is_some_and(|function| function.module == module && function.name == name)
+    {
         return;
     }
     let mut checked = None;
-    let entry = known.plan.entry(name).filter(|_| known.instrumented).cloned();
+    let entry = known
+        .plan
+        .entry(name)
+        .filter(|_| known.instrumented)
+        .cloned();
     if let Some(entry) = &entry
-        && let Some(copy) = entry.checked_name.as_deref().and_then(|copy| CString::new(copy).ok())
+        && let Some(copy) = entry
+            .checked_name
+            .as_deref()
+            .and_then(|copy| CString::new(copy).ok())
     {
         checked = find(&copy);
     }
     runtime.function_resolved(handle, module, name, checked);
-    loaded::add_function(handle, Function { module, name: name.to_owned(), checked, entry });
+    let name = name.to_owned();
+    loaded::add_function(
+        handle,
+        Function {
+            module,
+            is_kernel,
+            name,
+            checked,
+            entry,
+            limit_known: AtomicBool::new(false),
+        },
+    );
 }
 
 /// # Safety
@@ -354,9 +482,11 @@ hook!(cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *co
     // SAFETY: the program's arguments.
     let result = unsafe { get(function, module, name) };
     if result == CUresult::CUDA_SUCCESS {
+        // SAFETY: the module that the call has just accepted.
+        unsafe { find_module_variables(module) };
         // SAFETY: written by, and read by, the successful call.
         let (handle, name) = unsafe { ((*function).0, text(name)) };
-        resolved(handle, module.0, name, |copy| {
+        resolved(handle, false, module.0, name, |copy| {
             let mut found = CUfunction::NULL;
             // SAFETY: a loaded module, a name, and a place for the answer.
             let result = unsafe { get(&mut found, module, copy.as_ptr()) };
@@ -370,9 +500,11 @@ hook!(cuLibraryGetKernel(kernel: *mut CUkernel, library: CUlibrary, name: *const
     // SAFETY: the program's arguments.
     let result = unsafe { get(kernel, library, name) };
     if result == CUresult::CUDA_SUCCESS {
+        // SAFETY: the library that the call has just accepted.
+        unsafe { find_library_variables(library) };
         // SAFETY: written by, and read by, the successful call.
         let (handle, name) = unsafe { ((*kernel).0, text(name)) };
-        resolved(handle, library.0, name, |copy| {
+        resolved(handle, true, library.0, name, |copy| {
             let mut found = CUkernel::NULL;
             // SAFETY: a loaded library, a name, and a place for the answer.
             let result = unsafe { get(&mut found, library, copy.as_ptr()) };
@@ -390,7 +522,7 @@ hook!(cuKernelGetFunction(function: *mut CUfunction, kernel: CUkernel) |get| {
     {
         // SAFETY: written by the successful call.
         let handle = unsafe { *function }.0;
-        resolved(handle, known.module, &known.name, |_| {
+        resolved(handle, false, known.module, &known.name, |_| {
             let mut found = CUfunction::NULL;
             // SAFETY: the copy's handle came from the device.
             let result = unsafe { get(&mut found, CUkernel(known.checked?)) };
@@ -425,7 +557,10 @@ unsafe fn variable(
         unsafe { *bytes = size };
     }
     if let Some(runtime) = session::runtime() {
-        let extent = Extent { base: DeviceAddress(base), size: size as u64 };
+        let extent = Extent {
+            base: DeviceAddress(base),
+            size: size as u64,
+        };
         // SAFETY: the device has found a variable of this name.
         runtime.variable_resolved(unsafe { text(name) }, extent);
     }

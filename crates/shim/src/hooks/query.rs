@@ -7,7 +7,11 @@ use driver::sys::{CUdeviceptr, CUpointer_attribute, CUresult};
 use model::{DeviceAddress, Extent};
 use std::ffi::c_void;
 
-hooks!(cuMemGetAddressRange_v2, cuPointerGetAttribute, cuPointerGetAttributes);
+hooks!(
+    cuMemGetAddressRange_v2,
+    cuPointerGetAttribute,
+    cuPointerGetAttributes
+);
 
 fn extent_of(address: u64) -> Option<Extent> {
     session::runtime()?.extent_of(DeviceAddress(address))

@@ -17,7 +17,11 @@ pub struct Options {
 }
 
 impl Options {
-    pub const NONE: Options = Options { count: 0, names: std::ptr::null_mut(), values: std::ptr::null_mut() };
+    pub const NONE: Options = Options {
+        count: 0,
+        names: std::ptr::null_mut(),
+        values: std::ptr::null_mut(),
+    };
 }
 
 /// Bytes kept of what the device's compiler says when it refuses our code.
@@ -35,21 +39,25 @@ impl LoggedOptions {
     /// `options` are a program's valid arguments.
     pub unsafe fn new(options: Options) -> LoggedOptions {
         let count = options.count as usize;
-        let (mut names, mut values) = if count == 0 || options.names.is_null() || options.values.is_null() {
-            (Vec::new(), Vec::new())
-        } else {
-            // SAFETY: both arrays have `count` elements.
-            unsafe {
-                (
-                    std::slice::from_raw_parts(options.names, count).to_vec(),
-                    std::slice::from_raw_parts(options.values, count).to_vec(),
-                )
-            }
-        };
+        let (mut names, mut values) =
+            if count == 0 || options.names.is_null() || options.values.is_null() {
+                (Vec::new(), Vec::new())
+            } else {
+                // SAFETY: both arrays have `count` elements.
+                unsafe {
+                    (
+                        std::slice::from_raw_parts(options.names, count).to_vec(),
+                        std::slice::from_raw_parts(options.values, count).to_vec(),
+                    )
+                }
+            };
         let mut log = Vec::new();
         if !names.contains(&CUjit_option::CU_JIT_ERROR_LOG_BUFFER) {
             log = vec![0; LOG_SIZE];
-            names.extend([CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]);
+            names.extend([
+                CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+                CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+            ]);
             values.extend([log.as_mut_ptr().cast(), LOG_SIZE as *mut c_void]);
         }
         LoggedOptions { names, values, log }
@@ -64,7 +72,11 @@ impl LoggedOptions {
     }
 
     pub fn text(&self) -> String {
-        let end = self.log.iter().position(|byte| *byte == 0).unwrap_or(self.log.len());
+        let end = self
+            .log
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(self.log.len());
         String::from_utf8_lossy(&self.log[..end]).trim().to_owned()
     }
 }
@@ -96,7 +108,10 @@ pub unsafe fn decide(runtime: &Runtime, parts: &[ModulePart<'_>], options: Optio
     }
     let (texts, plan, instrumented) = match runtime.prepare_module(parts) {
         Prepared::Instrumented { ptx, plan } => (ptx, plan, true),
-        Prepared::Original { plan, ptx: Some(ptx) } if on_cpu() => (ptx, plan, false),
+        Prepared::Original {
+            plan,
+            ptx: Some(ptx),
+        } if on_cpu() => (ptx, plan, false),
         Prepared::Original { plan, .. } => return Decision::Keep(Some(plan)),
     };
     let image = match <[String; 1]>::try_from(texts) {
@@ -109,7 +124,11 @@ pub unsafe fn decide(runtime: &Runtime, parts: &[ModulePart<'_>], options: Optio
         Err(texts) => unsafe { link(texts, options) },
     };
     match image {
-        Ok(image) => Decision::Replace(Replacement { image, plan, instrumented }),
+        Ok(image) => Decision::Replace(Replacement {
+            image,
+            plan,
+            instrumented,
+        }),
         Err(message) => {
             runtime.module_rejected(&plan, &message);
             Decision::Keep(Some(plan))
@@ -127,9 +146,12 @@ pub fn on_cpu() -> bool {
 /// `options` are the program's.
 unsafe fn link(texts: Vec<String>, options: Options) -> Result<Vec<u8>, String> {
     let api = next().ok_or("Ringfence has not started")?;
-    let (Some(create), Some(add), Some(complete), Some(destroy)) =
-        (api.cuLinkCreate_v2, api.cuLinkAddData_v2, api.cuLinkComplete, api.cuLinkDestroy)
-    else {
+    let (Some(create), Some(add), Some(complete), Some(destroy)) = (
+        api.cuLinkCreate_v2,
+        api.cuLinkAddData_v2,
+        api.cuLinkComplete,
+        api.cuLinkDestroy,
+    ) else {
         return Err("the device has no linker".into());
     };
     // SAFETY: as this function's.
@@ -149,7 +171,18 @@ unsafe fn link(texts: Vec<String>, options: Options) -> Result<Vec<u8>, String> 
             let (data, size) = (bytes.as_mut_ptr().cast(), bytes.len());
             let none = std::ptr::null_mut();
             // SAFETY: `size` bytes, which the linker copies; no options.
-            let added = unsafe { add(state, ptx, data, size, c"ringfence".as_ptr(), 0, none, none.cast()) };
+            let added = unsafe {
+                add(
+                    state,
+                    ptx,
+                    data,
+                    size,
+                    c"ringfence".as_ptr(),
+                    0,
+                    none,
+                    none.cast(),
+                )
+            };
             if added != CUresult::CUDA_SUCCESS {
                 return Err(format!("cuLinkAddData: {added:?}"));
             }
@@ -168,4 +201,3 @@ unsafe fn link(texts: Vec<String>, options: Options) -> Result<Vec<u8>, String> 
     let _ = unsafe { destroy(state) };
     linked.map_err(|error| format!("{error}: {}", logged.text()))
 }
-

@@ -4,7 +4,8 @@ use super::memory::settle;
 use super::{hook, hooks};
 use crate::session;
 use driver::sys::{
-    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUarray, CUcontext, CUdeviceptr, CUevent, CUresult, CUstream,
+    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUarray, CUcontext, CUdeviceptr, CUevent,
+    CUresult, CUstream,
 };
 use std::ffi::c_void;
 
@@ -63,10 +64,12 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
     result
 }
 
-hook!(cuCtxSynchronize() |wait| {
-    // SAFETY: no arguments.
-    waited(unsafe { wait() }, Waited::Context)
-});
+hook!(
+    cuCtxSynchronize() | wait | {
+        // SAFETY: no arguments.
+        waited(unsafe { wait() }, Waited::Context)
+    }
+);
 
 hook!(cuCtxSynchronize_v2(context: CUcontext) |wait| {
     // SAFETY: the program's arguments.
