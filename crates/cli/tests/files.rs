@@ -1,0 +1,128 @@
+//! `ringfence instrument`, `inspect` and `explain`.
+
+mod support;
+
+use support::Scratch;
+
+const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n\
+    .visible .entry _Z5storePi(.param .u64 p)\n{\n.reg .b64 %rd<2>;\nld.param.u64 %rd1, [p];\n\
+    st.global.u32 [%rd1], 1;\nret;\n}\n";
+
+#[test]
+fn instrumenting_a_file() {
+    let scratch = Scratch::new();
+    scratch.write("in.ptx", PTX);
+    let outcome = scratch.ringfence([
+        "instrument",
+        "in.ptx",
+        "-o",
+        "out.ptx",
+        "--sites",
+        "sites.json",
+    ]);
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+    let text = std::fs::read_to_string(scratch.path("out.ptx")).unwrap();
+    assert!(text.contains(".entry __ringfence_checked__Z5storePi"));
+    let sites: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(scratch.path("sites.json")).unwrap())
+            .unwrap();
+    assert_eq!(sites["version"], 1);
+    assert_eq!(sites["kernels"][0]["name"], "_Z5storePi");
+    assert_eq!(sites["sites"][0]["kind"], "write");
+}
+
+#[test]
+fn files_that_cannot_be_instrumented() {
+    let scratch = Scratch::new();
+    let output = scratch.path("out.ptx");
+    let instrument = |input: &str| scratch.ringfence(["instrument", input, "-o", "out.ptx"]);
+    instrument("missing.ptx").assert_error(&["cannot read missing.ptx"]);
+    scratch.write("binary.ptx", [0xff, 0xfe]);
+    instrument("binary.ptx").assert_error(&["not PTX text", "inspect"]);
+    scratch.write(
+        "broken.ptx",
+        PTX.replace("st.global.u32 [%rd1], 1;", "st.global.u32 [%rd1, 1;"),
+    );
+    instrument("broken.ptx").assert_error(&["broken.ptx", "8"]);
+    assert!(!output.exists());
+    scratch.write("in.ptx", PTX);
+    scratch
+        .ringfence(["instrument", "in.ptx", "-o", "/no/such/folder/out.ptx"])
+        .assert_error(&["cannot write"]);
+}
+
+#[test]
+fn inspecting_ptx_and_fat_binaries() {
+    let scratch = Scratch::new();
+    scratch.write("in.ptx", PTX);
+    let outcome = scratch.ringfence(["inspect", "in.ptx"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert!(
+        outcome.stdout.contains("kernel store(int*)"),
+        "{}",
+        outcome.stdout
+    );
+    assert!(outcome.stdout.contains("1 write"), "{}", outcome.stdout);
+
+    let entry = fatbin::NewEntry {
+        kind: fatbin::Kind::Ptx,
+        arch: 75,
+        target: fatbin::Target::Generic,
+        version: (7, 0),
+        identifier: Some("store.cu".into()),
+        compression: fatbin::Compression::Zstd,
+        payload: PTX.into(),
+    };
+    let bytes = fatbin::write(&[entry]);
+    scratch.write("in.fatbin", &bytes);
+    let outcome = scratch.ringfence(["inspect", "--json", "in.fatbin"]);
+    let json: serde_json::Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(json["images"][0]["compression"], "zstd");
+    assert_eq!(json["kernels"]["_Z5storePi"]["ptx"][0], 75);
+    assert_eq!(
+        json["kernels"]["_Z5storePi"]["accesses"]["by_bounds"]["kernel-parameter"],
+        1
+    );
+
+    scratch.write("cut.fatbin", &bytes[..bytes.len() - 40]);
+    let outcome = scratch.ringfence(["inspect", "cut.fatbin"]);
+    assert!(outcome.stdout.contains("problem: "), "{}", outcome.stdout);
+}
+
+#[test]
+fn files_that_hold_no_device_code() {
+    let scratch = Scratch::new();
+    scratch
+        .ringfence(["inspect", "missing"])
+        .assert_error(&["cannot read missing"]);
+    scratch.write("text", "hello");
+    scratch
+        .ringfence(["inspect", "text"])
+        .assert_error(&["neither a program", "PTX"]);
+    scratch.write("cut", b"\x7fELF");
+    scratch
+        .ringfence(["inspect", "cut"])
+        .assert_error(&["damaged"]);
+    scratch
+        .ringfence(["inspect", "/bin/true"])
+        .assert_error(&["holds no device code"]);
+}
+
+#[test]
+fn rules_are_explained() {
+    let scratch = Scratch::new();
+    let list = scratch.ringfence(["explain"]);
+    assert_eq!(list.code, Some(0));
+    for help in report::rules() {
+        assert!(list.stdout.contains(help.rule.id()));
+        assert!(
+            scratch
+                .ringfence(["explain", help.rule.id()])
+                .stdout
+                .contains(help.title)
+        );
+    }
+    scratch
+        .ringfence(["explain", "nonsense"])
+        .assert_error(&["nonsense", "invalid-pointer"]);
+}
