@@ -194,16 +194,20 @@ impl Lowering<'_, '_, '_> {
             "neg" | "not" if !is_float() => Expr::Subtract(Term::Integer, self.term(at, 1)),
             "or" | "xor" => Expr::Combine(self.term(at, 1), self.term(at, 2)),
             "and" => match (self.constant(at, 1), self.constant(at, 2)) {
-                // A mask that keeps the high bits aligns; another one takes
-                // the pointer's low bits as a number.
-                (None, Some(mask)) if !(0..1 << 32).contains(&mask) => {
-                    Expr::Add(self.term(at, 1), Term::Integer)
-                }
-                (Some(mask), None) if !(0..1 << 32).contains(&mask) => {
-                    Expr::Add(self.term(at, 2), Term::Integer)
-                }
+                (Some(_), Some(_)) => Expr::Copy(Term::Integer),
                 (None, None) => Expr::Mask(self.term(at, 1), self.term(at, 2)),
-                _ => Expr::Copy(Term::Integer),
+                (mask, other) => {
+                    let operand = self.term(at, if mask.is_some() { 2 } else { 1 });
+                    match mask.or(other).unwrap_or(0) {
+                        // Aligns: the bits that say where stay.
+                        ..0 => Expr::Add(operand, Term::Integer),
+                        // The low bits, as a number.
+                        0..0x1_0000_0000 => Expr::Copy(Term::Integer),
+                        // Takes a tag out of the high bits: what was looked
+                        // up with the tag is worth nothing.
+                        _ => Expr::Mask(operand, Term::Opaque),
+                    }
+                }
             },
             "cvt" => {
                 let same = opcode
@@ -259,7 +263,23 @@ impl Lowering<'_, '_, '_> {
         {
             return self.root(Root::KernelParameter { offset });
         }
+        if opcode.has("param") && self.is_device_runtime_result(at) {
+            return self.root(Root::System);
+        }
         self.root(Root::Lookup { value: id })
+    }
+
+    /// Whether a `ld.param` reads what a function of the CUDA device runtime
+    /// returned: the last call before it, in the few statements of its
+    /// sequence.
+    fn is_device_runtime_result(&self, at: usize) -> bool {
+        let before = &self.code.instructions[at.saturating_sub(16)..at];
+        let call = before.iter().rev().find(|inst| inst.instruction.opcode.base() == "call");
+        call.is_some_and(|call| {
+            call.instruction.operands.iter().any(|operand| {
+                matches!(operand.kind, OperandKind::Name(name) if name.starts_with("cudaGetParameterBuffer"))
+            })
+        })
     }
 }
 

@@ -34,6 +34,9 @@ pub enum Root {
     Const,
     /// A parameter of the entry or function itself, by address.
     ParameterWindow,
+    /// Memory that the CUDA device runtime handed out (parameter buffers of
+    /// launches from the device), which no host call ever names.
+    System,
 }
 
 impl Root {
@@ -173,11 +176,12 @@ impl Origin {
         }
     }
 
-    /// The origin of `or` and `xor`: like a sum, but two candidates stay
-    /// undecided.
+    /// The origin of `or` and `xor`: like a sum with a number, but two
+    /// candidates make nothing that is known (`xor` of two pointers is a kind
+    /// of difference).
     #[must_use]
     pub fn combine(self, other: Origin) -> Origin {
-        if self.is_pointer() && other.is_pointer() && self.is_sure() == other.is_sure() {
+        if self.is_pointer() && other.is_pointer() {
             return Origin::Unknown;
         }
         self.add(other)

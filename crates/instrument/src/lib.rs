@@ -34,6 +34,21 @@ pub struct Instrumented {
     pub sites: Vec<model::AccessSite>,
     /// One plan for each `.entry` with a body, in text order.
     pub entries: Vec<EntryPlan>,
+    /// Variables in global memory that the module defines. The host must find
+    /// their addresses when the module is loaded (the driver knows those
+    /// without linkage by name, too) and register them: device functions look
+    /// bounds up by address, and a variable that is not registered would be
+    /// an invalid pointer to them.
+    pub variables: Vec<DeviceVariable>,
+}
+
+/// A variable of a module, in global memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceVariable {
+    /// Name, as in the PTX.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
 }
 
 /// What the host must know to launch a kernel with checks.

@@ -51,6 +51,10 @@ impl<'a> Sites<'a> {
         }
     }
 
+    pub(crate) fn source(&self) -> &'a str {
+        self.source
+    }
+
     /// Adds a site that leads its own group.
     pub(crate) fn add(&mut self, new: NewSite<'_>) -> SiteId {
         let id = SiteId(self.list.len() as u32 + 1);

@@ -28,6 +28,16 @@ fn lookup(module: &ptx::Module<'_>) -> String {
     if module.version >= (7, 8) && sm >= 90 {
         windows.push("shared::cluster");
     }
+    // The grid's workspace for cooperative launches is the driver's own
+    // memory; %envreg1 and 2 hold its address (cooperative_groups.h).
+    let workspace = if module.source.contains("%envreg") {
+        "\tmov.b32 %__rf_w, %envreg1;\n\tcvt.u64.u32 %__rf_a, %__rf_w;\n\tshl.b64 %__rf_a, %__rf_a, 32;\n\t\
+         mov.b32 %__rf_w, %envreg2;\n\tcvt.u64.u32 %__rf_o, %__rf_w;\n\tor.b64 %__rf_a, %__rf_a, %__rf_o;\n\t\
+         sub.s64 %__rf_o, %__rf_p, %__rf_a;\n\tsetp.lt.u64 %__rf_q, %__rf_o, 65536;\n\t\
+         setp.ne.and.s64 %__rf_q, %__rf_a, 0, %__rf_q;\n\t@%__rf_q bra $__rf_window;\n"
+    } else {
+        ""
+    };
     let windows: String = windows
         .iter()
         .map(|space| {
@@ -73,7 +83,7 @@ $__rf_extent:
 	st.param.b64 [__ringfence_bounds+8], %__rf_s;
 	ret;
 $__rf_nothing:
-{windows}	mov.b64 %__rf_a, {miss_size};
+{windows}{workspace}	mov.b64 %__rf_a, {miss_size};
 	ld.global.b64 %__rf_s, [%__rf_a];
 	st.param.b64 [__ringfence_bounds], %__rf_p;
 	st.param.b64 [__ringfence_bounds+8], %__rf_s;

@@ -16,11 +16,11 @@ mod text;
 
 use crate::patch::Patch;
 use crate::sites::Sites;
-use crate::{EntryPlan, Error, Instrumented, parameters, support};
+use crate::{DeviceVariable, EntryPlan, Error, Instrumented, parameters, support};
 use analysis::{Analysis, ModuleSymbols};
 use model::KernelCoverage;
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
-pub(crate) use plan::{is_static, only_shared};
+pub(crate) use plan::{is_static, only_shared, used_bytes};
 use plan::Plan;
 use ptx::{Function, Item, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -81,6 +81,7 @@ pub(crate) fn instrument(source: &str) -> Result<Instrumented, Error> {
         tag,
         sites: sites.list,
         entries,
+        variables: variables(&module),
     })
 }
 
@@ -251,6 +252,16 @@ fn reserve_names(source: &str) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+fn variables(module: &Module<'_>) -> Vec<DeviceVariable> {
+    let defined = module.items.iter().filter_map(|item| match item {
+        Item::Variable(v) if v.space == ptx::VariableSpace::Global && v.linkage != ptx::Linkage::Extern => Some(v),
+        _ => None,
+    });
+    defined
+        .filter_map(|v| Some(DeviceVariable { name: v.name.to_owned(), size: v.size().filter(|&size| size > 0)? }))
+        .collect()
 }
 
 /// FNV-1a, 64 bits; zero, which means "no module", is avoided.

@@ -257,12 +257,16 @@ impl<'a> Planner<'_, '_, 'a> {
             self.unchecked(index);
             return Ok(());
         }
-        let extent = match width_of(inst, access) {
-            Some(extent) => extent,
-            None => {
-                self.unchecked(index);
-                return Ok(());
+        let Some(extent) = width_of(inst, access) else {
+            self.unchecked(index);
+            return Ok(());
+        };
+        let (skipped, extent) = match extent {
+            Extent::Bytes(bytes) => {
+                let (from, to) = used_bytes(inst, bytes, sites.source());
+                (from as i64, Extent::Bytes(to - from))
             }
+            other => (0, other),
         };
         if extent == Extent::Bytes(0) {
             return Ok(());
@@ -273,14 +277,12 @@ impl<'a> Planner<'_, '_, 'a> {
             Effect::Atomic => AccessKind::Atomic,
         };
         let provenance = self.provenance(source, base);
-        let (low, width) = (
-            address.offset,
-            if let Extent::Bytes(bytes) = extent {
-                bytes
-            } else {
-                1
-            },
-        );
+        let width = match extent {
+            Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => bytes,
+            Extent::Steps { last, .. } => last,
+            Extent::Operand(_) => 1,
+        };
+        let low = address.offset.wrapping_add(skipped);
         if is_static(self.analysis, index, access) {
             // Nothing to do at run time.
             self.plan.coverage.exact_sites += 1;
@@ -309,7 +311,7 @@ impl<'a> Planner<'_, '_, 'a> {
         }
         self.plan.records_bounds |= !matches!(provenance, Provenance::KernelParameter { .. });
         let writes = access.effect != Effect::Read;
-        let alignment = (natural_alignment(width, access), low);
+        let alignment = (natural_alignment(access), address.offset);
         let key = Key {
             base,
             writes,
@@ -384,7 +386,7 @@ impl<'a> Planner<'_, '_, 'a> {
                             Source::Weak
                         }
                         Some(root_kind) if root_kind.is_global() => Source::Root(root),
-                        Some(Root::ParameterWindow) => return None,
+                        Some(Root::ParameterWindow | Root::System) => return None,
                         Some(_) if generic => return None,
                         _ => Source::Weak,
                     },
@@ -613,15 +615,44 @@ fn width_of(inst: &analysis::Inst<'_, '_>, access: &Access) -> Option<Extent> {
     }
 }
 
-/// The alignment that the hardware asks of an access.
-fn natural_alignment(width: u64, access: &Access) -> u64 {
-    if access.asynchronous || !matches!(access.width, Width::Bytes(_)) {
-        return 32;
+/// The bytes of a load that the program uses: `_` elements of a vector are
+/// not read (PTX ISA, `ld`), and bytes outside `.pragma "used_bytes_mask"` are
+/// read only because the compiler widened the load.
+pub(crate) fn used_bytes(inst: &analysis::Inst<'_, '_>, bytes: u64, source: &str) -> (u64, u64) {
+    let instruction = inst.instruction;
+    let (mut from, mut to) = (0, bytes);
+    if !matches!(instruction.opcode.base(), "ld" | "ldu") {
+        return (from, to);
     }
-    if width.is_power_of_two() {
-        width.min(32)
-    } else {
-        16
+    if let Some(OperandKind::Vector(elements)) = instruction.operands.first().map(|o| &o.kind)
+        && !elements.is_empty()
+        && bytes % elements.len() as u64 == 0
+    {
+        let each = bytes / elements.len() as u64;
+        let used = |o: &ptx::Operand<'_>| o.kind != OperandKind::Sink;
+        if let (Some(first), Some(last)) = (elements.iter().position(used), elements.iter().rposition(used)) {
+            (from, to) = (first as u64 * each, (last as u64 + 1) * each);
+        }
+    }
+    if inst.attached_from < instruction.span.start {
+        let attached = &source[inst.attached_from as usize..instruction.span.start as usize];
+        if let Some((_, mask)) = attached.split_once("used_bytes_mask") {
+            let mask = mask.trim_start().trim_start_matches("0x");
+            let end = mask.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(mask.len());
+            if let Ok(mask @ 1..) = u64::from_str_radix(&mask[..end], 16) {
+                from = from.max(u64::from(mask.trailing_zeros()));
+                to = to.min(64 - u64::from(mask.leading_zeros()));
+            }
+        }
+    }
+    if from < to { (from, to) } else { (0, bytes) }
+}
+
+/// The alignment that the hardware asks of an access.
+fn natural_alignment(access: &Access) -> u64 {
+    match access.width {
+        Width::Bytes(bytes) if !access.asynchronous => u64::from(bytes).next_power_of_two().min(32),
+        _ => 32,
     }
 }
 

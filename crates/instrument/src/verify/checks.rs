@@ -2,7 +2,7 @@
 
 use super::Errors;
 use super::statements::{Matched, Piece};
-use crate::bounds::{LABEL_PREFIX, REGISTER_PREFIX, is_static, only_shared};
+use crate::bounds::{LABEL_PREFIX, REGISTER_PREFIX, is_static, only_shared, used_bytes};
 use crate::support::{APPEND, LOOKUP};
 use analysis::{Analysis, ModuleSymbols, Origin, Referent, Role, Root, SymbolSpace};
 use model::layout::{LAUNCH_PARAMETER, READ_SINK, SINK_SIZE, WRITE_SINK};
@@ -15,6 +15,8 @@ pub(super) struct Input<'x, 'm, 'a> {
     /// Instruction index by where it starts in the source.
     pub(super) index: &'x FxHashMap<u32, usize>,
     pub(super) symbols: &'x ModuleSymbols<'a>,
+    /// Text that `analysis` is of.
+    pub(super) source: &'x str,
     /// Size of the launch parameter.
     pub(super) launch: Option<u64>,
 }
@@ -383,9 +385,13 @@ impl State {
         if spare > usize::from(matches!(access.width, Width::CopySource { .. })) {
             errors.at(new.span, "the check is under a guard that the access does not have");
         }
-        let bytes = match access.width {
-            Width::Bytes(bytes) => Some(i64::from(bytes)),
-            _ => None,
+        let (offset, bytes) = match (access.width, input.index.get(&old.span.start)) {
+            (Width::Bytes(bytes), Some(&index)) => {
+                let inst = &input.analysis.code.instructions[index];
+                let (from, to) = used_bytes(inst, u64::from(bytes), input.source);
+                (offset.wrapping_add(from as i64), Some((to - from) as i64))
+            }
+            _ => (offset, None),
         };
         let span = verdict.less.saturating_add(1).min(i64::MAX as u64) as i64;
         let constant_size = verdict.size.parse::<u64>().ok();

@@ -198,5 +198,5 @@ fn compare<'a>(
     let to = statements::flatten(function);
     let matched = statements::matched(&from, &to, old.source, new.source, errors);
     let launch = function.parameters.iter().find(|p| p.name == LAUNCH_PARAMETER).and_then(|p| p.size());
-    checks::follow(checks::Input { analysis: &analysis, index: &index, symbols, launch }, &matched, errors);
+    checks::follow(checks::Input { analysis: &analysis, index: &index, symbols, source: old.source, launch }, &matched, errors);
 }

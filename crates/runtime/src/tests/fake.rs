@@ -216,6 +216,7 @@ pub fn module(lookups: bool) -> Instrumented {
         tag: TAG,
         sites,
         entries: vec![entry],
+        variables: Vec::new(),
     }
 }
 
