@@ -1,0 +1,261 @@
+//! Nodes of graphs: add, read, change.
+
+use super::launch::{UserData, host_function, parameters};
+use super::{copy, functions, get, list, put};
+use driver::sys::*;
+use emulate::device::{Device, Fill, GraphNode, Launch};
+use model::{AllocationKind, DeviceAddress};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+
+/// What cuGraphKernelNodeGetParams and cuGraphHostNodeGetParams hand out
+/// pointers to. It lives until the node is asked for again.
+#[derive(Default)]
+struct Kept {
+    block: Vec<u8>,
+    each: Vec<UserData>,
+}
+
+static KERNELS: Mutex<BTreeMap<u64, Kept>> = Mutex::new(BTreeMap::new());
+static HOSTS: Mutex<BTreeMap<u64, (CUhostFn, UserData)>> = Mutex::new(BTreeMap::new());
+
+/// # Safety
+/// As cuGraphAddKernelNode documents its struct.
+unsafe fn kernel(gpu: &Device, from: *const CUDA_KERNEL_NODE_PARAMS) -> Result<GraphNode, CUresult> {
+    // SAFETY: this function's promise.
+    let p = unsafe { get(from) }?;
+    // Kernels and functions are the same here; either field may be set.
+    let function = if p.func.0 != 0 { p.func.0 } else { p.kern.0 };
+    let info = gpu.function_info(function)?;
+    Ok(GraphNode::Kernel(Launch {
+        function,
+        grid: [p.gridDimX, p.gridDimY, p.gridDimZ],
+        block: [p.blockDimX, p.blockDimY, p.blockDimZ],
+        cluster: [0; 3],
+        dynamic_shared: p.sharedMemBytes,
+        // SAFETY: this function's promise.
+        parameters: unsafe { parameters(&info, p.kernelParams, p.extra) }?,
+        cooperative: false,
+    }))
+}
+
+/// The struct of before CUDA 12, without kernel and context.
+fn current(p: &CUDA_KERNEL_NODE_PARAMS_v1) -> CUDA_KERNEL_NODE_PARAMS {
+    CUDA_KERNEL_NODE_PARAMS {
+        func: p.func,
+        gridDimX: p.gridDimX,
+        gridDimY: p.gridDimY,
+        gridDimZ: p.gridDimZ,
+        blockDimX: p.blockDimX,
+        blockDimY: p.blockDimY,
+        blockDimZ: p.blockDimZ,
+        sharedMemBytes: p.sharedMemBytes,
+        kernelParams: p.kernelParams,
+        extra: p.extra,
+        kern: CUkernel::NULL,
+        ctx: CUcontext::NULL,
+    }
+}
+
+fn kernel_parameters(gpu: &Device, node: CUgraphNode) -> Result<CUDA_KERNEL_NODE_PARAMS, CUresult> {
+    let launch = gpu.node_launch(node.0)?;
+    let info = gpu.function_info(launch.function)?;
+    let mut kernels = KERNELS.lock();
+    let kept = kernels.entry(node.0).or_default();
+    kept.block = launch.parameters;
+    let base = kept.block.as_mut_ptr();
+    kept.each = info
+        .parameters
+        .iter()
+        .map(|(offset, _)| UserData(base.wrapping_add(*offset as usize).cast::<c_void>()))
+        .collect();
+    Ok(CUDA_KERNEL_NODE_PARAMS {
+        func: CUfunction(launch.function),
+        gridDimX: launch.grid[0],
+        gridDimY: launch.grid[1],
+        gridDimZ: launch.grid[2],
+        blockDimX: launch.block[0],
+        blockDimY: launch.block[1],
+        blockDimZ: launch.block[2],
+        sharedMemBytes: launch.dynamic_shared,
+        // UserData is a pointer and nothing else.
+        kernelParams: kept.each.as_mut_ptr().cast(),
+        extra: std::ptr::null_mut(),
+        kern: CUkernel::NULL,
+        ctx: CUcontext::NULL,
+    })
+}
+
+/// # Safety
+/// `from` is null or points to the struct.
+unsafe fn memset(from: *const CUDA_MEMSET_NODE_PARAMS) -> Result<GraphNode, CUresult> {
+    // SAFETY: this function's promise.
+    let p = unsafe { get(from) }?;
+    Ok(GraphNode::Fill(Fill {
+        address: p.dst,
+        pitch: p.pitch as u64,
+        element: p.elementSize,
+        value: p.value,
+        width: p.width as u64,
+        height: p.height as u64,
+    }))
+}
+
+/// # Safety
+/// `from` is null or points to the struct.
+unsafe fn host(from: *const CUDA_HOST_NODE_PARAMS) -> Result<(GraphNode, CUhostFn, UserData), CUresult> {
+    // SAFETY: this function's promise.
+    let p = unsafe { get(from) }?;
+    Ok((GraphNode::Host(host_function(p.fn_, p.userData)?), p.fn_, UserData(p.userData)))
+}
+
+/// # Safety
+/// `from` is null or points to the struct.
+unsafe fn memcpy(from: *const CUDA_MEMCPY3D) -> Result<GraphNode, CUresult> {
+    // SAFETY: this function's promise.
+    Ok(GraphNode::Copy(copy::shape_3d(&unsafe { get(from) }?)?))
+}
+
+/// Adds a node.
+///
+/// # Safety
+/// `to` is null or valid; `after` is null or points to `count` nodes.
+unsafe fn add(
+    gpu: &Device,
+    to: *mut CUgraphNode,
+    graph: CUgraph,
+    after: *const CUgraphNode,
+    count: usize,
+    node: &GraphNode,
+) -> Result<u64, CUresult> {
+    // SAFETY: this function's promise.
+    let after: Vec<u64> = unsafe { list(after, count) }.iter().map(|node| node.0).collect();
+    let handle = gpu.graph_add(graph.0, node, &after)?;
+    // SAFETY: this function's promise.
+    unsafe { put(to, CUgraphNode(handle)) }?;
+    Ok(handle)
+}
+
+functions! { gpu;
+    fn cuGraphAddKernelNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *const CUDA_KERNEL_NODE_PARAMS_v1,
+    ) {
+        let node = kernel(gpu, &current(&get(parameters)?))?;
+        add(gpu, to, graph, after, count, &node).map(drop)
+    }
+    fn cuGraphAddKernelNode_v2(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *const CUDA_KERNEL_NODE_PARAMS,
+    ) {
+        let node = kernel(gpu, parameters)?;
+        add(gpu, to, graph, after, count, &node).map(drop)
+    }
+    fn cuGraphAddMemcpyNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *const CUDA_MEMCPY3D, _context: CUcontext,
+    ) {
+        let node = memcpy(parameters)?;
+        add(gpu, to, graph, after, count, &node).map(drop)
+    }
+    fn cuGraphAddMemsetNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *const CUDA_MEMSET_NODE_PARAMS,
+        _context: CUcontext,
+    ) {
+        let node = memset(parameters)?;
+        add(gpu, to, graph, after, count, &node).map(drop)
+    }
+    fn cuGraphAddHostNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *const CUDA_HOST_NODE_PARAMS,
+    ) {
+        let (node, function, data) = host(parameters)?;
+        let handle = add(gpu, to, graph, after, count, &node)?;
+        HOSTS.lock().insert(handle, (function, data));
+        Ok(())
+    }
+    fn cuGraphAddChildGraphNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, child: CUgraph,
+    ) {
+        add(gpu, to, graph, after, count, &GraphNode::Child(child.0)).map(drop)
+    }
+    fn cuGraphAddEmptyNode(to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize) {
+        add(gpu, to, graph, after, count, &GraphNode::Empty).map(drop)
+    }
+    fn cuGraphAddEventRecordNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, event: CUevent,
+    ) {
+        add(gpu, to, graph, after, count, &GraphNode::Record(event.0)).map(drop)
+    }
+    fn cuGraphAddMemAllocNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+    ) {
+        // The address is fixed when the node is added; here so is the memory.
+        let mut wanted = get(parameters.cast_const())?;
+        let base = gpu.allocate(wanted.bytesize as u64, AllocationKind::Pool, 0)?;
+        wanted.dptr = base.0;
+        if let Err(error) = add(gpu, to, graph, after, count, &GraphNode::Empty) {
+            gpu.free(DeviceAddress(base.0))?;
+            return Err(error);
+        }
+        put(parameters, wanted)
+    }
+    fn cuGraphAddMemFreeNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, address: CUdeviceptr,
+    ) {
+        // Every launch of the graph uses the memory again: it stays.
+        gpu.pointer_info(address).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        add(gpu, to, graph, after, count, &GraphNode::Empty).map(drop)
+    }
+    fn cuGraphKernelNodeGetParams_v2(node: CUgraphNode, parameters: *mut CUDA_KERNEL_NODE_PARAMS) {
+        put(parameters, kernel_parameters(gpu, node)?)
+    }
+    fn cuGraphKernelNodeSetParams(node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS_v1) {
+        gpu.node_set(node.0, &kernel(gpu, &current(&get(parameters)?))?)
+    }
+    fn cuGraphKernelNodeSetParams_v2(node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS) {
+        gpu.node_set(node.0, &kernel(gpu, parameters)?)
+    }
+    fn cuGraphMemcpyNodeSetParams(node: CUgraphNode, parameters: *const CUDA_MEMCPY3D) {
+        gpu.node_set(node.0, &memcpy(parameters)?)
+    }
+    fn cuGraphMemsetNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_MEMSET_NODE_PARAMS) {
+        let fill = gpu.node_fill(node.0)?;
+        put(parameters, CUDA_MEMSET_NODE_PARAMS {
+            dst: fill.address,
+            pitch: fill.pitch as usize,
+            value: fill.value,
+            elementSize: fill.element,
+            width: fill.width as usize,
+            height: fill.height as usize,
+        })
+    }
+    fn cuGraphMemsetNodeSetParams(node: CUgraphNode, parameters: *const CUDA_MEMSET_NODE_PARAMS) {
+        gpu.node_set(node.0, &memset(parameters)?)
+    }
+    fn cuGraphHostNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_HOST_NODE_PARAMS) {
+        let (function, data) = *HOSTS.lock().get(&node.0).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        put(parameters, CUDA_HOST_NODE_PARAMS { fn_: function, userData: data.get() })
+    }
+    fn cuGraphHostNodeSetParams(node: CUgraphNode, parameters: *const CUDA_HOST_NODE_PARAMS) {
+        let (work, function, data) = host(parameters)?;
+        gpu.node_set(node.0, &work)?;
+        HOSTS.lock().insert(node.0, (function, data));
+        Ok(())
+    }
+    fn cuGraphExecKernelNodeSetParams(executable: CUgraphExec, node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS_v1) {
+        gpu.executable_set(executable.0, node.0, &kernel(gpu, &current(&get(parameters)?))?)
+    }
+    fn cuGraphExecKernelNodeSetParams_v2(executable: CUgraphExec, node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS) {
+        gpu.executable_set(executable.0, node.0, &kernel(gpu, parameters)?)
+    }
+    fn cuGraphExecMemcpyNodeSetParams(executable: CUgraphExec, node: CUgraphNode, parameters: *const CUDA_MEMCPY3D, _context: CUcontext) {
+        gpu.executable_set(executable.0, node.0, &memcpy(parameters)?)
+    }
+    fn cuGraphExecMemsetNodeSetParams(executable: CUgraphExec, node: CUgraphNode, parameters: *const CUDA_MEMSET_NODE_PARAMS, _context: CUcontext) {
+        gpu.executable_set(executable.0, node.0, &memset(parameters)?)
+    }
+    fn cuGraphExecHostNodeSetParams(executable: CUgraphExec, node: CUgraphNode, parameters: *const CUDA_HOST_NODE_PARAMS) {
+        gpu.executable_set(executable.0, node.0, &host(parameters)?.0)
+    }
+    fn cuGraphExecChildGraphNodeSetParams(executable: CUgraphExec, node: CUgraphNode, child: CUgraph) {
+        gpu.executable_set(executable.0, node.0, &GraphNode::Child(child.0))
+    }
+}

@@ -1,0 +1,56 @@
+//! Modules.
+
+use super::{functions, image, name, put, put_if};
+use crate::failure::say;
+use crate::hooks::image::parts_of_file;
+use driver::sys::*;
+use emulate::device::Device;
+use std::ffi::{c_char, c_void};
+
+/// Loads a file into a module.
+pub fn load_file(device: &Device, path: &str) -> Result<u64, CUresult> {
+    let bytes = std::fs::read(path).map_err(|error| {
+        say(&format!("{path}: {error}"));
+        CUresult::CUDA_ERROR_FILE_NOT_FOUND
+    })?;
+    image::load(device, &image::texts_of(&parts_of_file(&bytes))?)
+}
+
+functions! { gpu;
+    fn cuModuleLoad(module: *mut CUmodule, path: *const c_char) {
+        put(module, CUmodule(load_file(gpu, name(path)?)?))
+    }
+    fn cuModuleLoadData(module: *mut CUmodule, data: *const c_void) {
+        put(module, CUmodule(image::load(gpu, &image::texts(data)?)?))
+    }
+    fn cuModuleLoadDataEx(module: *mut CUmodule, data: *const c_void, _count: u32, _options: *mut CUjit_option, _values: *mut *mut c_void) {
+        put(module, CUmodule(image::load(gpu, &image::texts(data)?)?))
+    }
+    fn cuModuleLoadFatBinary(module: *mut CUmodule, data: *const c_void) {
+        put(module, CUmodule(image::load(gpu, &image::texts(data)?)?))
+    }
+    fn cuModuleUnload(module: CUmodule) {
+        gpu.module_unload(module.0)
+    }
+    fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) {
+        put(mode, CUmoduleLoadingMode::CU_MODULE_EAGER_LOADING)
+    }
+    fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, text: *const c_char) {
+        put(function, CUfunction(gpu.function(module.0, name(text)?)?))
+    }
+    fn cuModuleGetFunctionCount(count: *mut u32, module: CUmodule) {
+        put(count, gpu.function_names(module.0)?.len() as u32)
+    }
+    fn cuModuleEnumerateFunctions(functions: *mut CUfunction, count: u32, module: CUmodule) {
+        for (index, name) in gpu.function_names(module.0)?.iter().take(count as usize).enumerate() {
+            put(functions.add(index), CUfunction(gpu.function(module.0, name)?))?;
+        }
+        Ok(())
+    }
+    fn cuModuleGetGlobal_v2(address: *mut CUdeviceptr, bytes: *mut usize, module: CUmodule, text: *const c_char) {
+        let extent = gpu.variable(module.0, name(text)?)?;
+        put_if(address, extent.base.0);
+        put_if(bytes, extent.size as usize);
+        Ok(())
+    }
+}
