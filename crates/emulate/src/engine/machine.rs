@@ -1,0 +1,396 @@
+//! Runs grids: spreads blocks over threads of the host, warps of a block
+//! round robin, and collects what they print.
+
+use super::context::{BARRIERS, Barrier, Block, ClusterBarrier, Context, Launch};
+use super::fault::{Fault, FaultKind};
+use super::heap::DeviceHeap;
+use super::program::{Entry, Program};
+use super::warp::{SliceEnd, Warp};
+use crate::mapping::{Bytes, GRANULE, LANES, MapError, Memory, Wide};
+use parking_lot::{Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Instructions that a warp executes before the next one runs.
+const SLICE: u32 = 4096;
+/// Grids of fewer threads than this run on the calling thread.
+const WORTH_A_THREAD: u64 = 4096;
+
+/// What device code prints to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// `printf`.
+    Output,
+    /// Failed assertions.
+    Errors,
+}
+
+/// What does not change between launches.
+pub struct Options {
+    /// Bytes of the heap of device-side `malloc`. CUDA's default is 8 MiB.
+    pub heap_size: u64,
+    /// Takes what device code printed, once at the end of each launch.
+    pub print: Box<dyn Fn(Stream, &[u8]) + Send + Sync>,
+    /// Let code be compiled for AVX2 and FMA where the processor has them.
+    pub wide: bool,
+}
+
+impl Default for Options {
+    /// 8 MiB of heap, output to the process's own streams.
+    fn default() -> Self {
+        let print = |stream, text: &[u8]| {
+            use std::io::Write;
+            // Nothing useful can be done when the process's own streams fail.
+            let _ = match stream {
+                Stream::Output => std::io::stdout().write_all(text).and_then(|()| std::io::stdout().flush()),
+                Stream::Errors => std::io::stderr().write_all(text),
+            };
+        };
+        Options { heap_size: 8 << 20, print: Box::new(print), wide: true }
+    }
+}
+
+/// One launch.
+#[derive(Clone, Copy)]
+pub struct LaunchConfig<'a> {
+    /// Blocks of the grid.
+    pub grid: [u32; 3],
+    /// Threads of a block; at most 1,024.
+    pub block: [u32; 3],
+    /// Blocks of a cluster; `[1, 1, 1]` without clusters.
+    pub cluster: [u32; 3],
+    /// Dynamic shared memory, bytes a block.
+    pub dynamic_shared: u32,
+    /// The parameter block; bytes beyond the entry's parameters are ignored.
+    pub params: &'a [u8],
+    /// Permutes the order of warps; 0 keeps it.
+    pub seed: u64,
+    /// Threads of the host to use; at least 1.
+    pub threads: usize,
+    /// Ends the launch when set.
+    pub cancel: &'a AtomicBool,
+    /// All blocks are resident at once, so that they may wait for each other.
+    pub cooperative: bool,
+}
+
+/// What a launch did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// PTX instructions executed, times the lanes that executed them.
+    pub thread_instructions: u64,
+    /// Blocks run.
+    pub blocks: u64,
+}
+
+/// Executes launches.
+pub struct Machine {
+    heap: RwLock<Arc<DeviceHeap>>,
+    memory: Arc<Memory>,
+    options: Options,
+}
+
+impl Machine {
+    /// A machine over `memory`.
+    pub fn new(memory: &Arc<Memory>, options: Options) -> Result<Machine, MapError> {
+        let heap = Arc::new(DeviceHeap::new(memory, options.heap_size)?);
+        Ok(Machine { heap: RwLock::new(heap), memory: memory.clone(), options })
+    }
+
+    /// Replace the heap of device-side `malloc` by an empty one. Blocks that
+    /// are in use are gone.
+    pub fn set_heap_size(&self, size: u64) -> Result<(), MapError> {
+        let heap = Arc::new(DeviceHeap::new(&self.memory, size)?);
+        *self.heap.write() = heap;
+        Ok(())
+    }
+
+    /// The heap of device-side `malloc`.
+    pub fn heap(&self) -> Arc<DeviceHeap> {
+        self.heap.read().clone()
+    }
+
+    /// Run an entry over a grid, to its end.
+    pub fn launch(&self, program: &Program, entry: &str, config: &LaunchConfig<'_>, memory: &Memory) -> Result<Stats, Fault> {
+        let refuse = |message: String| Fault {
+            kind: FaultKind::InvalidLaunch,
+            kernel: entry.to_string(),
+            ptx_line: 0,
+            opcode: String::new(),
+            block: [0; 3],
+            thread: [0; 3],
+            address: 0,
+            message,
+        };
+        let Some(entry) = program.entry(entry) else { return Err(refuse("no such entry".into())) };
+        check(entry, config).map_err(refuse)?;
+        let heap = self.heap();
+        let blocks: u64 = config.grid.iter().map(|n| u64::from(*n)).product();
+        let threads = config.block.iter().product::<u32>();
+        let per_cluster = u64::from(config.cluster.iter().product::<u32>());
+        let clusters = blocks / per_cluster;
+        let workers = if blocks * u64::from(threads) < WORTH_A_THREAD { 1 } else { (config.threads.max(1) as u64).min(clusters) as usize };
+        let mut params = Bytes::new(u64::from(entry.parameter_bytes));
+        params.write(0, &config.params[..entry.parameter_bytes as usize]).map_err(|e| refuse(e.to_string()))?;
+        let workspace = if config.cooperative { memory.map(GRANULE, GRANULE).map_err(|e| refuse(e.to_string()))? } else { 0 };
+        let (output, errors) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+        let dynamic_start = program.code.functions[entry.function as usize].static_shared.next_multiple_of(16);
+        let launch = Launch {
+            function: entry.function,
+            grid: config.grid,
+            block: config.block,
+            cluster: config.cluster,
+            dynamic_shared: config.dynamic_shared,
+            shared_size: dynamic_start + config.dynamic_shared,
+            params,
+            heap: &heap,
+            workspace,
+            output: &output,
+            errors: &errors,
+            started: std::time::Instant::now(),
+            workers: workers as u32,
+        };
+        let run = Run {
+            program,
+            config,
+            memory,
+            launch: &launch,
+            wide: if self.options.wide { Wide::detect() } else { None },
+            clusters,
+            workers: workers as u64,
+            next: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            fault: Mutex::new(None),
+            executed: AtomicU64::new(0),
+        };
+        std::thread::scope(|scope| {
+            for worker in 1..workers {
+                let run = &run;
+                scope.spawn(move || run.work(worker as u64));
+            }
+            run.work(0);
+        });
+        let (executed, fault) = (run.executed.into_inner(), run.fault.into_inner());
+        if workspace != 0 {
+            // Mapped above; nothing else unmaps it.
+            let _ = memory.unmap(workspace);
+        }
+        for (stream, text) in [(Stream::Output, output.into_inner()), (Stream::Errors, errors.into_inner())] {
+            if !text.is_empty() {
+                (self.options.print)(stream, &text);
+            }
+        }
+        match fault {
+            Some(fault) => Err(fault),
+            None => Ok(Stats { thread_instructions: executed, blocks }),
+        }
+    }
+}
+
+/// Whether a launch fits its entry.
+fn check(entry: &Entry, config: &LaunchConfig<'_>) -> Result<(), String> {
+    let LaunchConfig { grid, block, cluster, .. } = config;
+    if grid.contains(&0) || block.contains(&0) || cluster.contains(&0) {
+        return Err(format!("empty grid {grid:?}, block {block:?} or cluster {cluster:?}"));
+    }
+    let threads: u64 = block.iter().map(|n| u64::from(*n)).product();
+    if threads > 1024 {
+        return Err(format!("{threads} threads a block, of 1024 at most"));
+    }
+    if entry.max_threads.is_some_and(|most| threads > u64::from(most)) {
+        return Err(format!("{threads} threads a block, of {} at most for this kernel", entry.max_threads.unwrap_or(0)));
+    }
+    if entry.required_block.is_some_and(|required| required != *block) {
+        return Err(format!("block {block:?}, but the kernel requires {:?}", entry.required_block.unwrap_or_default()));
+    }
+    if grid.iter().zip(cluster).any(|(g, c)| g % c != 0) {
+        return Err(format!("grid {grid:?} is no multiple of the cluster {cluster:?}"));
+    }
+    if config.params.len() < entry.parameter_bytes as usize {
+        return Err(format!("{} bytes of parameters, of {}", config.params.len(), entry.parameter_bytes));
+    }
+    Ok(())
+}
+
+/// A launch as its workers see it.
+struct Run<'a> {
+    program: &'a Program,
+    config: &'a LaunchConfig<'a>,
+    memory: &'a Memory,
+    launch: &'a Launch<'a>,
+    wide: Option<Wide>,
+    clusters: u64,
+    workers: u64,
+    /// Next cluster to run.
+    next: AtomicU64,
+    stop: AtomicBool,
+    fault: Mutex<Option<Fault>>,
+    executed: AtomicU64,
+}
+
+/// Warps of a resident block.
+struct Resident {
+    warps: Vec<Warp>,
+    done: Vec<bool>,
+}
+
+impl Run<'_> {
+    fn work(&self, worker: u64) {
+        let mut context = Context {
+            program: &self.program.code,
+            info: &self.program.info,
+            launch: self.launch,
+            view: self.memory.view(),
+            wide: self.wide,
+            blocks: Vec::new(),
+            current: 0,
+            cluster_first: 0,
+            cluster_barrier: ClusterBarrier::default(),
+            worker: worker as u32,
+            executed: 0,
+            fault: None,
+        };
+        let mut residents = Vec::new();
+        if self.config.cooperative {
+            let mine: Vec<u64> = (0..self.clusters).filter(|c| c % self.workers == worker).collect();
+            self.run(&mut context, &mut residents, &mine);
+        } else {
+            while !self.stop.load(Ordering::Relaxed) {
+                let cluster = self.next.fetch_add(1, Ordering::Relaxed);
+                if cluster >= self.clusters {
+                    break;
+                }
+                self.run(&mut context, &mut residents, &[cluster]);
+            }
+        }
+        self.executed.fetch_add(context.executed, Ordering::Relaxed);
+    }
+
+    fn end(&self, fault: Fault) {
+        self.fault.lock().get_or_insert(fault);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Run clusters to their end, all resident at once.
+    fn run(&self, context: &mut Context<'_>, residents: &mut Vec<Resident>, clusters: &[u64]) {
+        let per_cluster = self.config.cluster.iter().product::<u32>() as usize;
+        let warps = (self.config.block.iter().product::<u32>() as usize).div_ceil(LANES);
+        let count = clusters.len() * per_cluster;
+        residents.resize_with(count.max(residents.len()), || Resident { warps: Vec::new(), done: Vec::new() });
+        context.blocks.resize_with(count.max(context.blocks.len()), || Block {
+            index: [0; 3],
+            rank: 0,
+            shared: Bytes::default(),
+            barriers: vec![Barrier::default(); BARRIERS],
+            alive: Vec::new(),
+        });
+        let mut barriers: Vec<ClusterBarrier> =
+            clusters.iter().map(|_| ClusterBarrier { phase: 0, arrived: vec![vec![0; warps]; per_cluster] }).collect();
+        for slot in 0..count {
+            self.start_block(context, &mut residents[slot], slot, clusters[slot / per_cluster], (slot % per_cluster) as u32, warps);
+        }
+        let order = order(warps, self.config.seed);
+        loop {
+            let (mut left, before, mut ran) = (0, context.executed, false);
+            for slot in 0..count {
+                let cluster = slot / per_cluster;
+                context.current = slot;
+                context.cluster_first = cluster * per_cluster;
+                std::mem::swap(&mut context.cluster_barrier, &mut barriers[cluster]);
+                for &index in &order {
+                    if residents[slot].done[index] {
+                        continue;
+                    }
+                    let end = residents[slot].warps[index].slice(context, SLICE);
+                    match end {
+                        SliceEnd::Done => residents[slot].done[index] = true,
+                        SliceEnd::Fault => {
+                            if let Some(fault) = context.fault.take() {
+                                self.end(fault);
+                            }
+                            return;
+                        }
+                        SliceEnd::Runnable => ran = true,
+                        SliceEnd::Blocked => {}
+                    }
+                    left += usize::from(end != SliceEnd::Done);
+                    if self.stop.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    if self.config.cancel.load(Ordering::Relaxed) {
+                        self.stuck(context, &residents[slot].warps[index], FaultKind::Cancelled, "the launch was cancelled");
+                        return;
+                    }
+                }
+                std::mem::swap(&mut context.cluster_barrier, &mut barriers[cluster]);
+                context.view.renew();
+            }
+            if left == 0 {
+                return;
+            }
+            if !ran && context.executed == before {
+                let stuck = (0..count).find_map(|slot| {
+                    let index = residents[slot].done.iter().position(|done| !done)?;
+                    Some((slot, index))
+                });
+                if let Some((slot, index)) = stuck {
+                    context.current = slot;
+                    let what = "deadlock: every thread of the block that is left waits";
+                    self.stuck(context, &residents[slot].warps[index], FaultKind::Deadlock, what);
+                }
+                return;
+            }
+        }
+    }
+
+    /// End the launch where a warp stands.
+    fn stuck(&self, context: &mut Context<'_>, warp: &Warp, kind: FaultKind, what: &str) {
+        let (pc, mask) = warp.place();
+        context.fail_at(warp, pc, mask, kind, 0, what.into());
+        if let Some(fault) = context.fault.take() {
+            self.end(fault);
+        }
+    }
+
+    fn start_block(&self, context: &mut Context<'_>, resident: &mut Resident, slot: usize, cluster: u64, rank: u32, warps: usize) {
+        let [gx, gy, _] = self.config.grid.map(u64::from);
+        let [cx, cy, cz] = self.config.cluster.map(u64::from);
+        let (nx, ny) = (gx / cx, gy / cy);
+        let first = [cluster % nx * cx, cluster / nx % ny * cy, cluster / (nx * ny) * cz];
+        let within = [u64::from(rank) % cx, u64::from(rank) / cx % cy, u64::from(rank) / (cx * cy)];
+        let block = &mut context.blocks[slot];
+        block.index = std::array::from_fn(|i| (first[i] + within[i]) as u32);
+        block.rank = rank;
+        block.shared.reset(u64::from(self.launch.shared_size));
+        block.alive.clear();
+        for barrier in &mut block.barriers {
+            barrier.arrived.clear();
+            barrier.arrived.resize(warps, 0);
+            (barrier.phase, barrier.threads, barrier.count, barrier.total) = (0, 0, 0, 0);
+        }
+        resident.warps.resize_with(warps, Warp::new);
+        resident.done.clear();
+        resident.done.resize(warps, false);
+        context.current = slot;
+        for (index, warp) in resident.warps.iter_mut().enumerate() {
+            warp.start(context, index as u32);
+            context.blocks[slot].alive.push(warp.alive);
+        }
+    }
+}
+
+/// The order in which warps run: a permutation drawn from the seed.
+fn order(warps: usize, seed: u64) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..warps).collect();
+    if seed != 0 {
+        let mut state = seed;
+        for i in (1..warps).rev() {
+            // SplitMix64.
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            order.swap(i, ((z ^ z >> 31) % (i as u64 + 1)) as usize);
+        }
+    }
+    order
+}

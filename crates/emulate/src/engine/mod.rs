@@ -1,0 +1,35 @@
+//! The engine: decodes, links and executes PTX.
+//!
+//! [`Program::link`] turns parsed modules into decoded instructions;
+//! [`Machine::launch`] runs an entry over a grid. The engine knows nothing of
+//! streams, contexts or the CUDA API.
+//!
+//! | module | holds |
+//! | --- | --- |
+//! | `link`, `initializer`, `program` | names, variables, what a program is |
+//! | `decode` | statements to instructions |
+//! | `inst`, `lanes` | instructions, registers, handlers from scalar functions |
+//! | `warp` | lanes, divergence, reconvergence |
+//! | `context`, `access` | what a worker shares; accesses to memory |
+//! | `ops` | the families of instructions |
+//! | `machine` | grids, blocks, threads of the host |
+
+mod access;
+mod context;
+mod decode;
+mod fault;
+mod format;
+mod heap;
+mod initializer;
+mod inst;
+mod lanes;
+mod link;
+mod machine;
+mod ops;
+mod program;
+mod warp;
+
+pub use fault::{Fault, FaultKind, LoadError};
+pub use heap::DeviceHeap;
+pub use machine::{LaunchConfig, Machine, Options, Stats, Stream};
+pub use program::{Entry, Parameter, Program, Variable};

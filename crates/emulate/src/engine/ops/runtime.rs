@@ -1,0 +1,149 @@
+//! Functions that the driver provides to device code: `vprintf`, `malloc`,
+//! `free`, `__assertfail`.
+
+use crate::engine::access::load_generic;
+use crate::engine::context::Context;
+use crate::engine::fault::FaultKind;
+use crate::engine::format::{self, Argument};
+use crate::engine::inst::{Class, Flow};
+use crate::engine::lanes::lanes;
+use crate::engine::program::{Builtin, CallSite, Place};
+use crate::engine::warp::Warp;
+use crate::mapping::AccessFault;
+
+/// Longest string that is read from device memory.
+const LONGEST: u64 = 1 << 16;
+
+/// Execute a call of such a function for each lane of `mask` in turn.
+pub(crate) fn call(warp: &mut Warp, context: &mut Context<'_>, site: &CallSite, builtin: Builtin, mask: u32) -> Flow {
+    for lane in lanes(mask) {
+        let mut arguments = [0; 5];
+        for (value, &place) in arguments.iter_mut().zip(&site.arguments) {
+            *value = read(warp, context, place, lane);
+        }
+        let outcome = match builtin {
+            Builtin::Vprintf => print(warp, context, lane, arguments[0], arguments[1]),
+            Builtin::Malloc => Ok(context.launch.heap.allocate(arguments[0])),
+            Builtin::Free => {
+                if arguments[0] != 0 && !context.launch.heap.release(arguments[0]) {
+                    let address = arguments[0];
+                    return context.fail(warp, 1 << lane, FaultKind::IllegalAddress, address, format!("free of {address:#x}, which malloc did not give"));
+                }
+                Ok(0)
+            }
+            Builtin::AssertFail => return assertion(warp, context, mask, &site.arguments),
+        };
+        match outcome {
+            Ok(value) => {
+                if let Some(&place) = site.results.first() {
+                    write(warp, place, lane, value);
+                }
+            }
+            Err(fault) => return context.fail_access(warp, lane, fault, "generic"),
+        }
+    }
+    Flow::Next
+}
+
+fn read(warp: &Warp, context: &Context<'_>, place: Place, lane: usize) -> u64 {
+    match place {
+        Place::Frame { offset, size } => {
+            let mut bytes = [0; 8];
+            let at = lane as u64 * warp.stride + u64::from(warp.frame.local + offset);
+            // The frame is within the stride: calls grow it.
+            let _ = warp.local.read(at, &mut bytes[..size.min(8) as usize]);
+            u64::from_le_bytes(bytes)
+        }
+        Place::Register { class: Class::B64, slot } => warp.row::<u64>(context, slot)[lane],
+        Place::Register { class: Class::B32, slot } => u64::from(warp.row::<u32>(context, slot)[lane]),
+        Place::Register { .. } => 0,
+    }
+}
+
+fn write(warp: &mut Warp, place: Place, lane: usize, value: u64) {
+    match place {
+        Place::Frame { offset, size } => {
+            let at = lane as u64 * warp.stride + u64::from(warp.frame.local + offset);
+            let _ = warp.local.write(at, &value.to_le_bytes()[..size.min(8) as usize]);
+        }
+        Place::Register { class: Class::B64, slot } => warp.row_mut::<u64>(slot)[lane] = value,
+        Place::Register { class: Class::B32, slot } => warp.row_mut::<u32>(slot)[lane] = value as u32,
+        Place::Register { .. } => {}
+    }
+}
+
+/// A NUL-terminated string in device memory.
+fn string(warp: &mut Warp, context: &mut Context<'_>, lane: usize, address: u64) -> Result<Vec<u8>, AccessFault> {
+    let mut out = Vec::new();
+    for at in address..address.saturating_add(LONGEST) {
+        match load_generic::<u8>(warp, context, lane, at)? {
+            0 => break,
+            byte => out.push(byte),
+        }
+    }
+    Ok(out)
+}
+
+/// `vprintf(format, arguments)`: arguments follow one another, each aligned to
+/// its size; gives the number of arguments.
+fn print(warp: &mut Warp, context: &mut Context<'_>, lane: usize, text: u64, arguments: u64) -> Result<u64, AccessFault> {
+    let text = string(warp, context, lane, text)?;
+    let pieces = format::parse(&text);
+    let mut out = Vec::new();
+    let (mut at, mut count) = (arguments, 0);
+    for piece in &pieces {
+        let mut stars = [None; 2];
+        for star in stars.iter_mut().take(piece.stars()) {
+            *star = Some(load_generic::<u32>(warp, context, lane, at)? as i32);
+            at += 4;
+            count += 1;
+        }
+        let argument = match piece.size() {
+            None => Argument::None,
+            Some(4) => {
+                let value = load_generic::<u32>(warp, context, lane, at.next_multiple_of(4))?;
+                at = at.next_multiple_of(4) + 4;
+                Argument::Bits(u64::from(value))
+            }
+            Some(_) => {
+                at = at.next_multiple_of(8);
+                let value = load_generic::<u64>(warp, context, lane, at)?;
+                at += 8;
+                if !piece.is_string() {
+                    Argument::Bits(value)
+                } else if value == 0 {
+                    Argument::Text(b"(null)".to_vec())
+                } else {
+                    Argument::Text(string(warp, context, lane, value)?)
+                }
+            }
+        };
+        count += u64::from(!matches!(argument, Argument::None));
+        piece.write(stars, &argument, &mut out);
+    }
+    context.launch.output.lock().extend_from_slice(&out);
+    Ok(count)
+}
+
+/// `__assertfail(message, file, line, function, charSize)`
+fn assertion(warp: &mut Warp, context: &mut Context<'_>, mask: u32, arguments: &[Place]) -> Flow {
+    let mut first = None;
+    for lane in lanes(mask) {
+        let value = |index: usize| arguments.get(index).map_or(0, |p| read(warp, context, *p, lane));
+        let [message, file, line, function] = [value(0), value(1), value(2), value(3)];
+        let mut text = |address: u64| string(warp, context, lane, address).map_or_else(|_| "?".into(), |s| String::from_utf8_lossy(&s).into_owned());
+        let (message, file, function) = (text(message), text(file), text(function));
+        let [bx, by, bz] = context.block().index;
+        let [x, y, z] = warp.thread_of(1 << lane);
+        // The words that the driver prints.
+        let what = format!(
+            "{file}:{}: {function}: block: [{bx},{by},{bz}], thread: [{x},{y},{z}] Assertion `{message}` failed.",
+            line as u32
+        );
+        let mut errors = context.launch.errors.lock();
+        errors.extend_from_slice(what.as_bytes());
+        errors.push(b'\n');
+        first.get_or_insert(what);
+    }
+    context.fail(warp, mask, FaultKind::Assert, 0, first.unwrap_or_else(|| "assertion failed".into()))
+}

@@ -1,0 +1,205 @@
+//! A linked program: decoded code, constants, and what the device layer asks
+//! about entries and variables.
+
+use super::inst::{Class, Counts, Inst};
+use super::lanes::Rows;
+use crate::mapping::Memory;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Value of the first function's address; the next ones follow 16 bytes
+/// apart. Nothing is ever mapped there.
+pub(crate) const FUNCTION_ADDRESSES: u64 = 0x0103_0000_0000;
+
+/// What execution needs.
+#[derive(Default)]
+pub(crate) struct Code {
+    pub code: Vec<Inst>,
+    pub constants: Rows,
+    pub functions: Vec<FunctionCode>,
+    pub sites: Vec<CallSite>,
+    /// Slot lists of vector instructions, and target lists of branches.
+    pub lists: Vec<Vec<u32>>,
+    /// Range of the `.const` variables.
+    pub constant_range: (u64, u64),
+}
+
+/// A function, as a call sees it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FunctionCode {
+    /// First instruction.
+    pub start: u32,
+    pub counts: Counts,
+    /// Bytes of its local frame, parameters included.
+    pub local_size: u32,
+    pub parameters: Vec<Place>,
+    pub returns: Vec<Place>,
+    /// Bytes of static shared memory below dynamic shared memory (entries).
+    pub static_shared: u32,
+    pub is_entry: bool,
+}
+
+/// Where a parameter or argument lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Bytes of the local frame.
+    Frame { offset: u32, size: u32 },
+    /// A register, or a constant as an argument.
+    Register { class: Class, slot: u32 },
+}
+
+/// What a call calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callee {
+    Function(u32),
+    /// Address in a 64-bit slot.
+    Address(u32),
+    Builtin(Builtin),
+}
+
+/// Functions that the driver provides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Builtin {
+    Vprintf,
+    Malloc,
+    Free,
+    AssertFail,
+}
+
+impl Builtin {
+    pub fn by_name(name: &str) -> Option<Builtin> {
+        Some(match name {
+            "vprintf" => Builtin::Vprintf,
+            "malloc" => Builtin::Malloc,
+            "free" => Builtin::Free,
+            "__assertfail" => Builtin::AssertFail,
+            _ => return None,
+        })
+    }
+}
+
+/// One `call`.
+#[derive(Clone, Debug)]
+pub(crate) struct CallSite {
+    pub callee: Callee,
+    pub arguments: Vec<Place>,
+    pub results: Vec<Place>,
+}
+
+/// What error messages and the device layer need.
+#[derive(Default)]
+pub(crate) struct ProgramInfo {
+    pub functions: Vec<FunctionInfo>,
+    /// Opcode texts.
+    pub opcodes: Vec<String>,
+    /// By instruction.
+    pub places: Vec<SourcePlace>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SourcePlace {
+    pub line: u32,
+    /// Index into `opcodes`.
+    pub opcode: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FunctionInfo {
+    pub name: String,
+}
+
+/// A parameter of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Name in the PTX text.
+    pub name: String,
+    /// Byte offset in the parameter block.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u32,
+    /// Alignment in bytes.
+    pub align: u32,
+}
+
+/// An entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Name.
+    pub name: String,
+    /// Parameters in order.
+    pub parameters: Vec<Parameter>,
+    /// Bytes of the parameter block.
+    pub parameter_bytes: u32,
+    /// Static shared memory, bytes a block.
+    pub static_shared: u32,
+    /// Local memory, bytes a thread, without called functions.
+    pub local: u32,
+    /// 32-bit registers a thread would need if none were shared.
+    pub registers: u32,
+    /// Most threads a block (`.maxntid`, `.reqntid`), if given.
+    pub max_threads: Option<u32>,
+    /// `.reqntid`, if given.
+    pub required_block: Option<[u32; 3]>,
+    /// `.reqnctapercluster`, if given.
+    pub required_cluster: Option<[u32; 3]>,
+    pub(crate) function: u32,
+}
+
+/// A variable in `.global` or `.const`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Device address.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// In `.const`.
+    pub is_const: bool,
+}
+
+/// A linked program. Its variables stay mapped while it lives.
+pub struct Program {
+    pub(crate) code: Code,
+    pub(crate) info: ProgramInfo,
+    pub(crate) entries: FxHashMap<String, Entry>,
+    pub(crate) variables: FxHashMap<String, Variable>,
+    /// Names of functions that are not entries, defined anywhere.
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) segments: Vec<u64>,
+}
+
+impl Program {
+    /// The entry of a name.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    /// Every entry, in no order.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+
+    /// The variable of a name, as cuModuleGetGlobal finds it.
+    pub fn variable(&self, name: &str) -> Option<Variable> {
+        self.variables.get(name).copied()
+    }
+
+    /// Every variable in `.global` and `.const`, in no order.
+    pub fn variables(&self) -> impl Iterator<Item = (&str, Variable)> {
+        self.variables.iter().map(|(name, variable)| (name.as_str(), *variable))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        for &segment in &self.segments {
+            // Only `link` maps segments, and nothing else unmaps them.
+            let _ = self.memory.unmap(segment);
+        }
+    }
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Program").field("entries", &self.entries.len()).field("instructions", &self.code.code.len()).finish()
+    }
+}
