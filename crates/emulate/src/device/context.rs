@@ -1,9 +1,12 @@
 //! Contexts: names with a count over the one device.
 
 use super::{Device, Result};
-use driver::sys::CUresult;
+use driver::sys::{CUlimit, CUresult};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+
+/// Heap of device-side `malloc` to start with, in bytes: CUDA's default.
+pub(crate) const DEFAULT_HEAP: u64 = 8 << 20;
 
 thread_local! {
     /// The thread's stack of contexts; the last is current.
@@ -194,6 +197,10 @@ impl Device {
     pub fn set_limit(&self, limit: u32, value: u64) -> Result<()> {
         self.enter()?;
         default_limit(limit)?;
+        if limit == CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE.0 {
+            let heap = value.next_multiple_of(crate::mapping::GRANULE);
+            self.state.machine.set_heap_size(heap).map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+        }
         self.state.limits.lock().insert(limit, value);
         Ok(())
     }
@@ -208,11 +215,10 @@ impl Device {
 
 /// The values that the real driver starts with.
 fn default_limit(limit: u32) -> Result<u64> {
-    use driver::sys::CUlimit;
     Ok(match CUlimit(limit) {
         CUlimit::CU_LIMIT_STACK_SIZE => 1024,
         CUlimit::CU_LIMIT_PRINTF_FIFO_SIZE => 7_340_032,
-        CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE => 8 << 20,
+        CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE => DEFAULT_HEAP,
         CUlimit::CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH => 2,
         CUlimit::CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT => 2048,
         CUlimit::CU_LIMIT_MAX_L2_FETCH_GRANULARITY => 64,

@@ -212,7 +212,7 @@ impl Device {
         let graph = self.graph(graph)?;
         let after = self.node_indices(&graph, after)?;
         let index = self.graph_node(&graph, self.node_work(node)?, &after);
-        Ok(graph.handles(&[index])[0])
+        graph.handles(&[index]).first().copied().ok_or(CUresult::CUDA_ERROR_UNKNOWN)
     }
 
     /// `cuGraphAddDependencies`, `cuGraphRemoveDependencies`
@@ -276,6 +276,36 @@ impl Device {
         }
     }
 
+    /// `cuGraphMemsetNodeGetParams`
+    pub fn node_fill(&self, node: u64) -> Result<Fill> {
+        let (graph, index) = self.node(node)?;
+        match &graph.nodes.lock()[index].work {
+            Work::Fill(fill) => Ok(*fill),
+            _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+
+    /// `cuGraphNodeGetDependencies`, or with `dependents` the nodes that
+    /// depend on it.
+    pub fn node_neighbours(&self, node: u64, dependents: bool) -> Result<Vec<u64>> {
+        let (graph, index) = self.node(node)?;
+        let nodes = graph.nodes.lock();
+        let alive = |i: &usize| nodes[*i].alive;
+        let found: Vec<usize> = if dependents {
+            (0..nodes.len()).filter(|i| nodes[*i].after.contains(&index)).filter(alive).collect()
+        } else {
+            nodes[index].after.iter().copied().filter(alive).collect()
+        };
+        Ok(found.into_iter().map(|i| nodes[i].handle).collect())
+    }
+
+    /// `cuGraphNodeFindInClone`
+    pub fn node_in_clone(&self, node: u64, clone: u64) -> Result<u64> {
+        // Clones keep positions.
+        let (_, index) = self.node(node)?;
+        self.graph(clone)?.handles(&[index]).first().copied().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+    }
+
     /// `cuGraphKernelNodeSetParams` and kin.
     pub fn node_set(&self, node: u64, to: &GraphNode) -> Result<()> {
         let work = self.node_work(to)?;
@@ -299,6 +329,11 @@ impl Device {
 
     fn executable(&self, handle: u64) -> Result<Arc<Executable>> {
         self.state.executables.read().get(&handle).cloned().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+    }
+
+    /// Whether a handle is an executable graph, else the error for it.
+    pub fn executable_exists(&self, handle: u64) -> Result<()> {
+        self.executable(handle).map(drop)
     }
 
     /// `cuGraphExecDestroy`

@@ -103,10 +103,11 @@ impl KernelCall {
             dynamic_shared: self.launch.dynamic_shared,
             params: &self.launch.parameters,
             seed: state.seed,
-            threads: state.threads,
+            threads: state.threads as usize,
             cancel: &cancel,
+            cooperative: self.launch.cooperative,
         };
-        let outcome = state.machine.launch(&self.function.program, &self.function.entry.name, config, &state.memory);
+        let outcome = state.machine.launch(&self.function.program, &self.function.entry.name, &config, &state.memory);
         if let Err(fault) = outcome
             && fault.kind != FaultKind::Cancelled
         {

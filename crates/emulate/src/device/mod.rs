@@ -29,14 +29,16 @@ mod support;
 mod vmm;
 mod work;
 
+pub use capture::CaptureInfo;
 pub use copy::{Copy, Fill, Side};
 pub use graph::{GraphNode, NodeKind};
 pub use launch::Launch;
 pub use memory::{HostFlags, PointerInfo};
 pub use module::FunctionInfo;
 pub use properties::{Occupancy, WARP_SIZE};
+pub use stream::GREATEST_PRIORITY;
 
-use crate::engine::Machine;
+use crate::engine::{self, Machine};
 use crate::mapping::{MapError, Memory};
 use driver::sys::CUresult;
 use parking_lot::{Mutex, RwLock};
@@ -58,6 +60,8 @@ pub trait Host: Send + Sync {
     fn read(&self, from: u64, bytes: &mut [u8]);
     /// Output of device-side `printf`.
     fn print(&self, bytes: &[u8]);
+    /// What a failed device-side `assert` says.
+    fn print_error(&self, bytes: &[u8]);
     /// One line about a fault, for people.
     fn report(&self, message: &str);
 }
@@ -90,7 +94,7 @@ pub(crate) struct State {
     /// Set for running kernels when their context dies; replaced with it.
     cancel: Mutex<Arc<AtomicBool>>,
     /// Device-side `printf` output not yet shown.
-    printed: Mutex<Vec<u8>>,
+    printed: Arc<Mutex<Vec<u8>>>,
     next_handle: AtomicU64,
     /// Taken while work is put into streams, so that the order between the
     /// legacy default stream and the others is one order.
@@ -118,16 +122,24 @@ impl Device {
     /// A device with nothing in it.
     pub fn new(options: Options, host: Arc<dyn Host>) -> std::result::Result<Device, MapError> {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        let memory = Arc::new(Memory::new()?);
+        let printed = Arc::new(Mutex::new(Vec::new()));
+        let (output, errors) = (printed.clone(), host.clone());
+        let print = Box::new(move |stream, bytes: &[u8]| match stream {
+            engine::Stream::Output => output.lock().extend_from_slice(bytes),
+            engine::Stream::Errors => errors.print_error(bytes),
+        });
+        let heap_size = context::DEFAULT_HEAP;
         let state = State {
-            memory: Arc::new(Memory::new()?),
-            machine: Machine::new(),
+            machine: Machine::new(&memory, engine::Options { heap_size, print, wide: true })?,
+            memory,
             host,
             threads: if options.threads == 0 { cores } else { options.threads },
             seed: options.seed,
             fault: AtomicU32::new(0),
             fault_text: Mutex::new(None),
             cancel: Mutex::new(Arc::new(AtomicBool::new(false))),
-            printed: Mutex::new(Vec::new()),
+            printed,
             next_handle: AtomicU64::new(FIRST_HANDLE),
             order: Mutex::new(()),
             legacy: Arc::new(Stream::new(stream::LEGACY, 0, true, 0)),
@@ -214,11 +226,6 @@ impl State {
         if !bytes.is_empty() {
             self.host.print(&bytes);
         }
-    }
-
-    /// Keeps output of a kernel until the next synchronization.
-    pub fn print(&self, bytes: &[u8]) {
-        self.printed.lock().extend_from_slice(bytes);
     }
 }
 

@@ -61,7 +61,9 @@ impl Device {
     /// Loads PTX texts, linked with each other. The handle, or what is wrong
     /// with them as a code and in words.
     pub fn load_module(&self, parts: &[&str]) -> std::result::Result<u64, (CUresult, String)> {
-        self.enter().map_err(|code| (code, "the device is not ready to load modules".to_owned()))?;
+        // No context is needed: libraries are loaded before there is one.
+        let ready = if self.is_initialized() { self.state.check() } else { Err(CUresult::CUDA_ERROR_NOT_INITIALIZED) };
+        ready.map_err(|code| (code, "the device is not initialized, or a kernel has failed on it".to_owned()))?;
         let mut modules = Vec::new();
         for (index, part) in parts.iter().enumerate() {
             match ptx::parse(part) {

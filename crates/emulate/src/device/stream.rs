@@ -14,7 +14,7 @@ pub(crate) const PER_THREAD: u64 = 2;
 /// `CU_STREAM_NON_BLOCKING`
 const NON_BLOCKING: u32 = 1;
 /// Most urgent priority; 0 is the least.
-pub(crate) const GREATEST_PRIORITY: i32 = -5;
+pub const GREATEST_PRIORITY: i32 = -5;
 
 thread_local! {
     /// The thread's own default stream: the address of the device's state it
