@@ -7,7 +7,11 @@ use std::ffi::c_void;
 
 /// A linear copy; `None` as a side's kind lets the address tell.
 fn linear(to: (u64, Option<bool>), from: (u64, Option<bool>), size: usize) -> Copy {
-    Copy::linear(Side::linear(to.0, to.1), Side::linear(from.0, from.1), size as u64)
+    Copy::linear(
+        Side::linear(to.0, to.1),
+        Side::linear(from.0, from.1),
+        size as u64,
+    )
 }
 
 fn exposed(pointer: *const c_void) -> u64 {
@@ -36,16 +40,33 @@ impl End {
             _ => return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
         };
         // 0 means packed.
-        let pitch = if self.pitch == 0 { copy_width + self.x } else { self.pitch } as u64;
-        let height = if self.height == 0 { copy_height + self.y } else { self.height } as u64;
-        let slice = pitch.checked_mul(height).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let pitch = if self.pitch == 0 {
+            copy_width + self.x
+        } else {
+            self.pitch
+        } as u64;
+        let height = if self.height == 0 {
+            copy_height + self.y
+        } else {
+            self.height
+        } as u64;
+        let slice = pitch
+            .checked_mul(height)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let offset = slice
             .checked_mul(self.z as u64)
             .and_then(|at| at.checked_add(pitch.checked_mul(self.y as u64)?))
             .and_then(|at| at.checked_add(self.x as u64))
             .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        let address = base.checked_add(offset).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        Ok(Side { address, pitch, slice, device })
+        let address = base
+            .checked_add(offset)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        Ok(Side {
+            address,
+            pitch,
+            slice,
+            device,
+        })
     }
 }
 
@@ -136,9 +157,23 @@ fn without_peers(p: &CUDA_MEMCPY3D_PEER_v1) -> CUDA_MEMCPY3D {
     }
 }
 
-fn fill(gpu: &Device, address: u64, value: u32, element: u32, size: (usize, usize), pitch: usize, stream: u64) -> Answer {
-    let fill =
-        Fill { address, pitch: pitch as u64, element, value, width: size.0 as u64, height: size.1 as u64 };
+fn fill(
+    gpu: &Device,
+    address: u64,
+    value: u32,
+    element: u32,
+    size: (usize, usize),
+    pitch: usize,
+    stream: u64,
+) -> Answer {
+    let fill = Fill {
+        address,
+        pitch: pitch as u64,
+        element,
+        value,
+        width: size.0 as u64,
+        height: size.1 as u64,
+    };
     gpu.fill(fill, stream)
 }
 

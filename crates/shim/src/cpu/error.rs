@@ -18,7 +18,8 @@ pub fn lasting(text: &str) -> *const c_char {
     }
     // No name holds a NUL; if one did, it would end there.
     let clean = text.split('\0').next().unwrap_or_default();
-    let lasting: &'static std::ffi::CStr = Box::leak(CString::new(clean).unwrap_or_default().into_boxed_c_str());
+    let lasting: &'static std::ffi::CStr =
+        Box::leak(CString::new(clean).unwrap_or_default().into_boxed_c_str());
     texts.insert(text.to_owned(), lasting);
     lasting.as_ptr()
 }
@@ -36,7 +37,9 @@ fn describe(error: CUresult) -> Option<&'static str> {
         E::CUDA_ERROR_INVALID_DEVICE => "invalid device ordinal",
         E::CUDA_ERROR_INVALID_IMAGE => "device kernel image is invalid",
         E::CUDA_ERROR_INVALID_CONTEXT => "invalid device context",
-        E::CUDA_ERROR_NO_BINARY_FOR_GPU => "no kernel image is available for execution on the device",
+        E::CUDA_ERROR_NO_BINARY_FOR_GPU => {
+            "no kernel image is available for execution on the device"
+        }
         E::CUDA_ERROR_INVALID_PTX => "a PTX JIT compilation failed",
         E::CUDA_ERROR_FILE_NOT_FOUND => "file not found",
         E::CUDA_ERROR_INVALID_HANDLE => "invalid resource handle",
@@ -44,7 +47,9 @@ fn describe(error: CUresult) -> Option<&'static str> {
         E::CUDA_ERROR_NOT_READY => "device not ready",
         E::CUDA_ERROR_ILLEGAL_ADDRESS => "an illegal memory access was encountered",
         E::CUDA_ERROR_MISALIGNED_ADDRESS => "misaligned address",
-        E::CUDA_ERROR_INVALID_ADDRESS_SPACE => "operation not supported on global/shared address space",
+        E::CUDA_ERROR_INVALID_ADDRESS_SPACE => {
+            "operation not supported on global/shared address space"
+        }
         E::CUDA_ERROR_INVALID_PC => "invalid program counter",
         E::CUDA_ERROR_ILLEGAL_INSTRUCTION => "an illegal instruction was encountered",
         E::CUDA_ERROR_ASSERT => "device-side assert triggered",
@@ -55,17 +60,37 @@ fn describe(error: CUresult) -> Option<&'static str> {
         E::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE => "too many blocks in cooperative launch",
         E::CUDA_ERROR_NOT_SUPPORTED => "operation not supported",
         E::CUDA_ERROR_CONTEXT_IS_DESTROYED => "context is destroyed",
-        E::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED => "part or all of the requested memory range is already mapped",
-        E::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED => "pointer does not correspond to a registered memory region",
-        E::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED => "operation not permitted when stream is capturing",
-        E::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED => "operation failed due to a previous error during capture",
-        E::CUDA_ERROR_STREAM_CAPTURE_MERGE => "operation would result in a merge of separate capture sequences",
-        E::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED => "capture was not ended in the same stream as it began",
+        E::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED => {
+            "part or all of the requested memory range is already mapped"
+        }
+        E::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED => {
+            "pointer does not correspond to a registered memory region"
+        }
+        E::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED => {
+            "operation not permitted when stream is capturing"
+        }
+        E::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED => {
+            "operation failed due to a previous error during capture"
+        }
+        E::CUDA_ERROR_STREAM_CAPTURE_MERGE => {
+            "operation would result in a merge of separate capture sequences"
+        }
+        E::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED => {
+            "capture was not ended in the same stream as it began"
+        }
         E::CUDA_ERROR_STREAM_CAPTURE_UNJOINED => "capturing stream has unjoined work",
-        E::CUDA_ERROR_STREAM_CAPTURE_ISOLATION => "dependency created on uncaptured work in another stream",
-        E::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT => "operation would make the legacy stream depend on a capturing blocking stream",
-        E::CUDA_ERROR_CAPTURED_EVENT => "operation not permitted on an event last recorded in a capturing stream",
-        E::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE => "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update",
+        E::CUDA_ERROR_STREAM_CAPTURE_ISOLATION => {
+            "dependency created on uncaptured work in another stream"
+        }
+        E::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT => {
+            "operation would make the legacy stream depend on a capturing blocking stream"
+        }
+        E::CUDA_ERROR_CAPTURED_EVENT => {
+            "operation not permitted on an event last recorded in a capturing stream"
+        }
+        E::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE => {
+            "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"
+        }
         E::CUDA_ERROR_UNKNOWN => "unknown error",
         _ => return error.name(),
     })

@@ -16,7 +16,10 @@ fn best_block(
     shared: impl Fn(i32) -> usize,
     limit: i32,
 ) -> Result<(i32, i32), CUresult> {
-    let most = gpu.function_attribute(function, CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
+    let most = gpu.function_attribute(
+        function,
+        CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+    )?;
     let most = if limit > 0 { most.min(limit) } else { most };
     let warp = WARP_SIZE as i32;
     let (mut best, mut filled) = ((0, 0), 0);
@@ -34,7 +37,12 @@ fn best_block(
     Ok(best)
 }
 
-fn active_blocks(gpu: &Device, function: CUfunction, threads: i32, shared: usize) -> Result<i32, CUresult> {
+fn active_blocks(
+    gpu: &Device,
+    function: CUfunction,
+    threads: i32,
+    shared: usize,
+) -> Result<i32, CUresult> {
     let threads = u32::try_from(threads).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
     let shared = u32::try_from(shared).unwrap_or(u32::MAX);
     Ok(gpu.occupancy(function.0, threads, shared)?.blocks as i32)

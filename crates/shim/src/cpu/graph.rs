@@ -51,7 +51,13 @@ unsafe fn put_edges(
 
 /// # Safety
 /// Both point to `count` nodes.
-unsafe fn change_edges(gpu: &Device, from: *const CUgraphNode, to: *const CUgraphNode, count: usize, add: bool) -> super::Answer {
+unsafe fn change_edges(
+    gpu: &Device,
+    from: *const CUgraphNode,
+    to: *const CUgraphNode,
+    count: usize,
+    add: bool,
+) -> super::Answer {
     // SAFETY: this function's promise.
     let (from, to) = unsafe { (list(from, count), list(to, count)) };
     for (from, to) in from.iter().zip(to) {

@@ -22,7 +22,10 @@ static HOSTS: Mutex<BTreeMap<u64, (CUhostFn, UserData)>> = Mutex::new(BTreeMap::
 
 /// # Safety
 /// As cuGraphAddKernelNode documents its struct.
-unsafe fn kernel(gpu: &Device, from: *const CUDA_KERNEL_NODE_PARAMS) -> Result<GraphNode, CUresult> {
+unsafe fn kernel(
+    gpu: &Device,
+    from: *const CUDA_KERNEL_NODE_PARAMS,
+) -> Result<GraphNode, CUresult> {
     // SAFETY: this function's promise.
     let p = unsafe { get(from) }?;
     // Kernels and functions are the same here; either field may be set.
@@ -104,10 +107,16 @@ unsafe fn memset(from: *const CUDA_MEMSET_NODE_PARAMS) -> Result<GraphNode, CUre
 
 /// # Safety
 /// `from` is null or points to the struct.
-unsafe fn host(from: *const CUDA_HOST_NODE_PARAMS) -> Result<(GraphNode, CUhostFn, UserData), CUresult> {
+unsafe fn host(
+    from: *const CUDA_HOST_NODE_PARAMS,
+) -> Result<(GraphNode, CUhostFn, UserData), CUresult> {
     // SAFETY: this function's promise.
     let p = unsafe { get(from) }?;
-    Ok((GraphNode::Host(host_function(p.fn_, p.userData)?), p.fn_, UserData(p.userData)))
+    Ok((
+        GraphNode::Host(host_function(p.fn_, p.userData)?),
+        p.fn_,
+        UserData(p.userData),
+    ))
 }
 
 /// # Safety
@@ -130,7 +139,10 @@ unsafe fn add(
     node: &GraphNode,
 ) -> Result<u64, CUresult> {
     // SAFETY: this function's promise.
-    let after: Vec<u64> = unsafe { list(after, count) }.iter().map(|node| node.0).collect();
+    let after: Vec<u64> = unsafe { list(after, count) }
+        .iter()
+        .map(|node| node.0)
+        .collect();
     let handle = gpu.graph_add(graph.0, node, &after)?;
     // SAFETY: this function's promise.
     unsafe { put(to, CUgraphNode(handle)) }?;

@@ -98,7 +98,8 @@ pub fn texts_of(parts: &[ModulePart<'_>]) -> Result<Vec<String>, CUresult> {
                     say(&format!("PTX in a fat binary cannot be read: {error}"));
                     CUresult::CUDA_ERROR_INVALID_IMAGE
                 })?;
-                let text = String::from_utf8(payload.into_owned()).map_err(|_| CUresult::CUDA_ERROR_INVALID_PTX)?;
+                let text = String::from_utf8(payload.into_owned())
+                    .map_err(|_| CUresult::CUDA_ERROR_INVALID_PTX)?;
                 texts.push(text);
             }
         }
@@ -110,7 +111,9 @@ pub fn texts_of(parts: &[ModulePart<'_>]) -> Result<Vec<String>, CUresult> {
 pub fn load(device: &Device, texts: &[String]) -> Result<u64, CUresult> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     device.load_module(&texts).map_err(|(code, message)| {
-        say(&format!("the CPU device could not load a module: {message}"));
+        say(&format!(
+            "the CPU device could not load a module: {message}"
+        ));
         code
     })
 }

@@ -74,7 +74,11 @@ pub unsafe fn parameters(
         return Ok(block);
     }
     if extra.is_null() {
-        return if block.is_empty() { Ok(block) } else { Err(invalid) };
+        return if block.is_empty() {
+            Ok(block)
+        } else {
+            Err(invalid)
+        };
     }
     let (mut buffer, mut size, mut at) = (std::ptr::null::<u8>(), 0usize, 0usize);
     loop {
@@ -96,7 +100,11 @@ pub unsafe fn parameters(
         at += 2;
     }
     if buffer.is_null() || size < block.len() {
-        return if block.is_empty() { Ok(block) } else { Err(invalid) };
+        return if block.is_empty() {
+            Ok(block)
+        } else {
+            Err(invalid)
+        };
     }
     // SAFETY: the buffer has `size` bytes, and the block no more.
     unsafe { std::ptr::copy_nonoverlapping(buffer, block.as_mut_ptr(), block.len()) };
@@ -137,7 +145,10 @@ impl UserData {
 }
 
 /// A host function of the program as the device calls it.
-pub fn host_function(function: CUhostFn, data: *mut c_void) -> Result<Arc<dyn Fn() + Send + Sync>, CUresult> {
+pub fn host_function(
+    function: CUhostFn,
+    data: *mut c_void,
+) -> Result<Arc<dyn Fn() + Send + Sync>, CUresult> {
     let function = function.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     let data = UserData(data);
     Ok(Arc::new(move || {

@@ -35,12 +35,16 @@ fn add(state: CUlinkState, kind: CUjitInputType, bytes: &[u8]) -> Result<(), CUr
         // The device runtime is part of the device.
         CUjitInputType::CU_JIT_INPUT_LIBRARY => Vec::new(),
         _ => {
-            say("the CPU device links PTX only; compile with -gencode arch=compute_XX,code=compute_XX");
+            say(
+                "the CPU device links PTX only; compile with -gencode arch=compute_XX,code=compute_XX",
+            );
             return Err(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
         }
     };
     let mut linkers = LINKERS.lock();
-    let linker = linkers.get_mut(&state.0).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+    let linker = linkers
+        .get_mut(&state.0)
+        .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
     linker.texts.extend(texts);
     Ok(())
 }

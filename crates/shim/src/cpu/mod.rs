@@ -42,7 +42,10 @@ pub fn device(settings: &Settings) -> Result<Arc<dyn Driver>, String> {
     if let Some(device) = DEVICE.get() {
         return Ok(device.clone());
     }
-    let options = Options { threads: settings.cpu_threads, seed: settings.seed };
+    let options = Options {
+        threads: settings.cpu_threads,
+        seed: settings.seed,
+    };
     let device = Device::new(options, Arc::new(host::Process))
         .map_err(|error| format!("the CPU device could not start: {error}"))?;
     Ok(DEVICE.get_or_init(|| Arc::new(device)).clone())
@@ -132,7 +135,8 @@ unsafe fn name<'a>(from: *const std::ffi::c_char) -> Result<&'a str, CUresult> {
     }
     // SAFETY: not null, so a C string by the caller's promise.
     let text = unsafe { std::ffi::CStr::from_ptr(from) };
-    text.to_str().map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)
+    text.to_str()
+        .map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)
 }
 
 /// A list that C gives as pointer and count; null is an empty one.
@@ -162,7 +166,10 @@ unsafe fn put_list<T: Copy>(to: *mut T, count: *mut usize, values: &[T], rest: T
         let room = unsafe { count.read() };
         for index in 0..room {
             // SAFETY: below the room that the caller promises.
-            unsafe { to.add(index).write(values.get(index).copied().unwrap_or(rest)) };
+            unsafe {
+                to.add(index)
+                    .write(values.get(index).copied().unwrap_or(rest))
+            };
         }
     }
     // SAFETY: not null, so valid by the caller's promise.
@@ -175,7 +182,7 @@ unsafe fn put_list<T: Copy>(to: *mut T, count: *mut usize, values: &[T], rest: T
 macro_rules! functions {
     ($device:ident; $( fn $name:ident($($argument:ident: $type:ty),* $(,)?) $body:block )*) => {
         $(
-            #[allow(non_snake_case, unused_unsafe, clippy::too_many_arguments)]
+            #[allow(non_snake_case, unused_unsafe, unused_variables, clippy::too_many_arguments)]
             unsafe extern "C" fn $name($($argument: $type),*) -> driver::sys::CUresult {
                 $crate::cpu::answer(|$device| {
                     // SAFETY: the arguments are what cuda.h asks callers of
@@ -237,5 +244,9 @@ fn pick(handle: driver::sys::CUstream, default: u64) -> u64 {
 
 /// The device that a program names must be the only one.
 fn only(device: i32) -> Answer {
-    if device == 0 { Ok(()) } else { Err(CUresult::CUDA_ERROR_INVALID_DEVICE) }
+    if device == 0 {
+        Ok(())
+    } else {
+        Err(CUresult::CUDA_ERROR_INVALID_DEVICE)
+    }
 }

@@ -10,31 +10,47 @@ use std::ffi::c_void;
 ///
 /// # Safety
 /// `to` has room for the attribute's type.
-unsafe fn attribute(gpu: &Device, to: *mut c_void, attribute: CUpointer_attribute, address: u64) -> Answer {
+unsafe fn attribute(
+    gpu: &Device,
+    to: *mut c_void,
+    attribute: CUpointer_attribute,
+    address: u64,
+) -> Answer {
     use CUpointer_attribute as A;
     let invalid = Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     if to.is_null() {
         return invalid;
     }
-    let Some(info) = gpu.pointer_info(address) else { return invalid };
-    let is_host = matches!(info.kind, AllocationKind::Host | AllocationKind::HostRegistered);
+    let Some(info) = gpu.pointer_info(address) else {
+        return invalid;
+    };
+    let is_host = matches!(
+        info.kind,
+        AllocationKind::Host | AllocationKind::HostRegistered
+    );
     let pooled = info.kind == AllocationKind::Pool;
     // SAFETY: cuda.h documents the type of each attribute, and the program
     // gives room for it.
     unsafe {
         match attribute {
             A::CU_POINTER_ATTRIBUTE_CONTEXT => to.cast::<u64>().write(info.context),
-            A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE => to.cast::<u32>().write(if is_host { 1 } else { 2 }),
+            A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE => {
+                to.cast::<u32>().write(if is_host { 1 } else { 2 })
+            }
             A::CU_POINTER_ATTRIBUTE_DEVICE_POINTER => to.cast::<u64>().write(address),
-            A::CU_POINTER_ATTRIBUTE_HOST_POINTER if info.on_host() => to.cast::<u64>().write(address),
+            A::CU_POINTER_ATTRIBUTE_HOST_POINTER if info.on_host() => {
+                to.cast::<u64>().write(address)
+            }
             A::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS => to.cast::<u32>().write(0),
             A::CU_POINTER_ATTRIBUTE_BUFFER_ID => to.cast::<u64>().write(info.serial),
             A::CU_POINTER_ATTRIBUTE_IS_MANAGED => {
-                to.cast::<u8>().write(u8::from(info.kind == AllocationKind::Managed));
+                to.cast::<u8>()
+                    .write(u8::from(info.kind == AllocationKind::Managed));
             }
             A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => to.cast::<i32>().write(0),
             A::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE => to.cast::<u8>().write(0),
-            A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR | A::CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR => {
+            A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR
+            | A::CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR => {
                 to.cast::<u64>().write(info.extent.base.0);
             }
             A::CU_POINTER_ATTRIBUTE_RANGE_SIZE | A::CU_POINTER_ATTRIBUTE_MAPPING_SIZE => {
@@ -44,7 +60,10 @@ unsafe fn attribute(gpu: &Device, to: *mut c_void, attribute: CUpointer_attribut
             A::CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES => to.cast::<u64>().write(0),
             A::CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE => to.cast::<u8>().write(0),
             A::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS => to.cast::<u32>().write(3),
-            A::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE => to.cast::<u64>().write(if pooled { super::pool::DEFAULT } else { 0 }),
+            A::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE => {
+                to.cast::<u64>()
+                    .write(if pooled { super::pool::DEFAULT } else { 0 })
+            }
             A::CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID => to.cast::<u64>().write(info.serial),
             A::CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE => to.cast::<u8>().write(0),
             _ => return invalid,
@@ -81,7 +100,13 @@ fn managed(gpu: &Device, address: u64) -> Answer {
 
 /// # Safety
 /// `to` has room for `size` bytes.
-unsafe fn range_attribute(gpu: &Device, to: *mut c_void, size: usize, kind: CUmem_range_attribute, address: u64) -> Answer {
+unsafe fn range_attribute(
+    gpu: &Device,
+    to: *mut c_void,
+    size: usize,
+    kind: CUmem_range_attribute,
+    address: u64,
+) -> Answer {
     use CUmem_range_attribute as A;
     managed(gpu, address)?;
     // Advice is not kept: nothing is preferred (CU_DEVICE_INVALID, -2).

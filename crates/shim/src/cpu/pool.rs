@@ -17,7 +17,11 @@ static CURRENT: Mutex<u64> = Mutex::new(DEFAULT);
 static NEXT: Mutex<u64> = Mutex::new(DEFAULT + 64);
 
 fn known(pool: CUmemoryPool) -> Result<(), CUresult> {
-    if pool.0 == DEFAULT || POOLS.lock().contains_key(&pool.0) { Ok(()) } else { Err(CUresult::CUDA_ERROR_INVALID_VALUE) }
+    if pool.0 == DEFAULT || POOLS.lock().contains_key(&pool.0) {
+        Ok(())
+    } else {
+        Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+    }
 }
 
 /// The first three attributes are `int` flags, the others 64-bit counts.

@@ -85,7 +85,10 @@ const NOWHERE: InfoOut = InfoOut {
 /// `from` is null or points to `count` nodes.
 unsafe fn handles(from: *const CUgraphNode, count: usize) -> Vec<u64> {
     // SAFETY: this function's promise.
-    unsafe { list(from, count) }.iter().map(|node| node.0).collect()
+    unsafe { list(from, count) }
+        .iter()
+        .map(|node| node.0)
+        .collect()
 }
 
 per_thread_functions! { gpu, default, register_queries;
