@@ -26,11 +26,13 @@ struct Built {
 
 static BUILT: LazyLock<Built> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("temporary folder").keep();
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("folder of crates");
     let compile = |arguments: &[&str], source: &str, output: &str| {
         let done = Command::new("cc")
             .args(arguments)
-            .arg(sources.join(source))
+            .arg(crates.join(source))
             .arg("-o")
             .arg(folder.join(output))
             .status()
@@ -39,10 +41,10 @@ static BUILT: LazyLock<Built> = LazyLock::new(|| {
     };
     compile(
         &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"],
-        "driver.c",
+        "driver/tests/c/driver.c",
         "libcuda.so.1",
     );
-    compile(&["-pthread", "-ldl"], "program.c", "program");
+    compile(&["-pthread", "-ldl"], "shim/tests/c/program.c", "program");
     Built { folder }
 });
 
@@ -288,4 +290,95 @@ fn the_report_comes_however_the_program_ends() {
         assert_eq!(processes.len(), 1, "{what}");
         assert!(processes[0].complete, "{what}: {stderr}");
     }
+}
+
+/// Coverage of the kernel `scale`, as the session has it.
+fn coverage_of_scale(session: &Path) -> model::KernelCoverage {
+    let file = std::fs::read_dir(session)
+        .expect("read")
+        .next()
+        .expect("a file")
+        .expect("entry")
+        .path();
+    let processes = report::session::read_processes(&std::fs::read_to_string(file).expect("read"));
+    processes[0].coverage.kernels["scale"].clone()
+}
+
+fn kernel(environment: &[(&str, &str)], settings: &str) -> (String, String, model::KernelCoverage) {
+    let session = tempfile::tempdir().expect("temporary folder");
+    let settings = format!(r#","session":"{}"{settings}"#, session.path().display());
+    let (stdout, stderr, _) = run(program("kernel", &settings).envs(environment.iter().copied()));
+    (stdout, stderr, coverage_of_scale(session.path()))
+}
+
+#[test]
+fn the_copy_is_launched_with_the_bounds_of_its_pointers() {
+    let (stdout, stderr, coverage) = kernel(&[], "");
+    assert_eq!(
+        stdout,
+        "\
+allocate 1001
+load instrumented with 2 options
+load 0
+get 0 500
+attribute 8 4096 of scale
+attribute 8 4096 of __ringfence_checked_scale
+__ringfence_checked_scale block 32: 0x7f0000000000 42, launch 1 of 0x7f0000000000+1000
+launch 0
+__ringfence_checked_scale block 32: 0x7f0000000010 42, launch 2 of 0x7f0000000000+1000
+launch 0
+scale block 1024: 0x7f0000000010 42, launch 0 of 0+0
+launch 0
+",
+        "{stderr}"
+    );
+    assert_eq!(coverage.checked, 2);
+    assert_eq!(
+        coverage.unchecked,
+        [(model::UncheckedReason::Registers, 1)].into()
+    );
+}
+
+#[test]
+fn a_copy_that_does_not_fit_leaves_the_original() {
+    let (stdout, stderr, coverage) = kernel(&[("FAKE_RESOURCES", "1")], "");
+    assert_eq!(
+        stdout.matches("\nscale block").count(),
+        3,
+        "{stdout}{stderr}"
+    );
+    assert_eq!(coverage.checked, 0);
+    assert_eq!(
+        coverage.unchecked,
+        [(model::UncheckedReason::Registers, 3)].into()
+    );
+}
+
+#[test]
+fn a_rejected_module_runs_as_it_is() {
+    let (stdout, stderr, coverage) = kernel(&[("FAKE_REJECT", "1")], "");
+    assert!(
+        stdout.contains("load original with 0 options\nload 0\nget 0 500\n"),
+        "{stdout}"
+    );
+    assert_eq!(stdout.matches("\nscale block").count(), 3, "{stdout}");
+    assert!(stderr.contains("CUDA_ERROR_INVALID_PTX"), "{stderr}");
+    assert_eq!(
+        coverage.unchecked,
+        [(model::UncheckedReason::Rejected, 3)].into()
+    );
+}
+
+#[test]
+fn an_excluded_kernel_runs_as_it_is() {
+    let (stdout, stderr, coverage) = kernel(&[], r#","kernel-name-exclude":"scal""#);
+    assert_eq!(
+        stdout.matches("\nscale block").count(),
+        3,
+        "{stdout}{stderr}"
+    );
+    assert_eq!(
+        coverage.unchecked,
+        [(model::UncheckedReason::Excluded, 3)].into()
+    );
 }

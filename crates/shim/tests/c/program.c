@@ -101,6 +101,34 @@ int main(int count, char **arguments) {
         range(0, &size, pointer + 100);
         printf("size %zu\n", size);
         release(pointer);
+    } else if (!strcmp(what, "kernel")) {
+        static const char text[] =
+            ".version 8.0\n.target sm_75\n.address_size 64\n"
+            ".visible .global .align 4 .b8 table[64];\n"
+            ".visible .entry scale(.param .u64 p, .param .u32 n)\n{\n"
+            ".reg .b32 %r<3>;\n.reg .b64 %rd<4>;\n"
+            "ld.param.u64 %rd1, [p];\ncvta.to.global.u64 %rd2, %rd1;\nmov.u32 %r1, %tid.x;\n"
+            "mul.wide.u32 %rd3, %r1, 4;\nadd.s64 %rd2, %rd2, %rd3;\nst.global.u32 [%rd2], %r1;\nret;\n}\n";
+        int (*allocate)(unsigned long long *, size_t) = (void *)symbol("cuMemAlloc_v2");
+        int (*load)(void **, const void *) = (void *)symbol("cuModuleLoadData");
+        int (*get)(void **, void *, const char *) = (void *)symbol("cuModuleGetFunction");
+        int (*set)(void *, int, int) = (void *)symbol("cuFuncSetAttribute");
+        int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void *,
+                      void *) = (void *)symbol("cuLaunchKernel");
+        struct { unsigned long long p; unsigned n; } block = {0, 42};
+        void *module, *function;
+        init(0);
+        allocate(&block.p, 1000);
+        printf("load %d\n", load(&module, text));
+        printf("get %d %d\n", get(&function, module, "scale"), get(&(void *){0}, module, "nothing"));
+        set(function, 8, 4096);
+        void *pointers[] = {&block.p, &block.n};
+        printf("launch %d\n", launch(function, 1, 1, 1, 32, 1, 1, 0, 0, pointers, 0));
+        size_t size = 12;
+        void *extra[] = {(void *)1, &block, (void *)2, &size, 0};
+        block.p += 16;
+        printf("launch %d\n", launch(function, 1, 1, 1, 32, 1, 1, 0, 0, 0, extra));
+        printf("launch %d\n", launch(function, 1, 1, 1, 1024, 1, 1, 0, 0, pointers, 0));
     } else if (!strcmp(what, "fork")) {
         init(0);
         pid_t child = fork();
