@@ -6,7 +6,7 @@ use instrument::EntryPlan;
 use model::Extent;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Bytes of the launch parameter: a `LaunchHeader` and `LaunchBounds` each.
 /// Eight pointers fit without an allocation.
@@ -41,40 +41,55 @@ pub(crate) struct Root {
 }
 
 /// A launch that ran with checks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Launch {
     pub id: u64,
     pub function: Arc<Function>,
-    pub roots: SmallVec<[Root; 8]>,
+    pub roots: Roots,
     pub stack: Stack,
 }
 
-/// Launches remembered; at most two launches a microsecond leave the watcher
-/// enough time at this length.
-const REMEMBERED: usize = 1 << 15;
+/// The pointer parameters of a launch; most kernels have no more than four.
+pub(crate) type Roots = SmallVec<[Root; 4]>;
 
-/// The recent launches by ordinal.
+/// Launches remembered. The watcher comes by every 20 ms, so a program must
+/// make more than one launch a microsecond to outrun it.
+const REMEMBERED: usize = 1 << 15;
+/// Slots made at a time: short programs need few.
+const CHUNK: usize = 1 << 9;
+
+type Slot = Mutex<Option<Launch>>;
+
+/// The recent launches by ordinal. Launches lie in the slots themselves, one
+/// after the other: the launch path then writes memory in order and neither
+/// allocates nor waits for the cache.
 pub(crate) struct Launches {
-    slots: Box<[Mutex<Option<Arc<Launch>>>]>,
+    chunks: Box<[OnceLock<Box<[Slot]>>]>,
 }
 
 impl Launches {
     pub fn new() -> Launches {
         Launches {
-            slots: (0..REMEMBERED).map(|_| Mutex::new(None)).collect(),
+            chunks: (0..REMEMBERED / CHUNK).map(|_| OnceLock::new()).collect(),
         }
     }
 
     pub fn remember(&self, launch: Launch) {
-        let slot = launch.id as usize % REMEMBERED;
-        let old = self.slots[slot].lock().replace(Arc::new(launch));
+        let index = launch.id as usize % REMEMBERED;
+        let chunk = self.chunks[index / CHUNK]
+            .get_or_init(|| (0..CHUNK).map(|_| Mutex::new(None)).collect());
+        let old = chunk[index % CHUNK].lock().replace(launch);
         // Dropped after the lock is free.
         drop(old);
     }
 
     /// The launch with this ordinal, unless it is too long ago.
-    pub fn get(&self, id: u64) -> Option<Arc<Launch>> {
-        let launch = self.slots[id as usize % REMEMBERED].lock().clone();
-        launch.filter(|launch| launch.id == id)
+    pub fn get(&self, id: u64) -> Option<Launch> {
+        let index = id as usize % REMEMBERED;
+        let slot = &self.chunks[index / CHUNK].get()?[index % CHUNK];
+        slot.lock()
+            .as_ref()
+            .filter(|launch| launch.id == id)
+            .cloned()
     }
 }

@@ -3,7 +3,7 @@
 use crate::drain::{Drain, Mode};
 use crate::findings::{self, Findings, Violation};
 use crate::functions::{Counts, Function, Functions};
-use crate::launches::{Launch, LaunchDecision, LaunchParameter, Launches, Root};
+use crate::launches::{Launch, LaunchDecision, LaunchParameter, Launches, Root, Roots};
 use crate::memory::Memory;
 use crate::metadata::Metadata;
 use crate::output::Output;
@@ -19,7 +19,6 @@ use model::{AllocationKind, Coverage, DeviceAddress, Extent, Settings, Unchecked
 use parking_lot::{Mutex, RwLock};
 use report::Event;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -380,12 +379,8 @@ impl Runtime {
 
     /// The pointer parameters and what they point into. `None` if one cannot
     /// be read.
-    fn roots(
-        &self,
-        entry: &EntryPlan,
-        read: &dyn Fn(u32) -> Option<u64>,
-    ) -> Option<SmallVec<[Root; 8]>> {
-        let mut roots: SmallVec<[Root; 8]> = SmallVec::with_capacity(entry.roots.len());
+    fn roots(&self, entry: &EntryPlan, read: &dyn Fn(u32) -> Option<u64>) -> Option<Roots> {
+        let mut roots: Roots = Roots::with_capacity(entry.roots.len());
         let nothing = Extent {
             base: DeviceAddress(0),
             size: 0,
@@ -558,7 +553,7 @@ impl Runtime {
             return;
         };
         let launch = self.launches.get(record.launch);
-        let launch = launch.as_deref();
+        let launch = launch.as_ref();
         let violations = findings::violations(&part, record, launch);
         if violations.is_empty() {
             let message = format!(
