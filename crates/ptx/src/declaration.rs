@@ -2,7 +2,8 @@
 
 use crate::cursor::{Cursor, Failed, Step};
 use crate::number;
-use crate::parser::{Parser, begins_item};
+use crate::parser::Parser;
+use crate::recover::begins_item;
 use crate::{Directive, Function, Linkage, Span, TokenKind, Type, Variable, VariableSpace};
 
 const VARIABLE_HELP: &str =
@@ -73,7 +74,7 @@ impl<'a> Cursor<'a> {
                 Ok(variable) => list.push(variable),
                 Err(Failed) => {
                     result = Err(Failed);
-                    self.skip_to(&[b',', b')', b'{', b'}', b';']);
+                    self.skip_to(b",){};");
                 }
             }
             if !self.eat(b',') {

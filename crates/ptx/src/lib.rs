@@ -17,6 +17,7 @@ mod number;
 mod operand;
 mod parser;
 mod query;
+mod recover;
 mod span;
 pub mod table;
 mod tree;

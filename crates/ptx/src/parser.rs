@@ -66,7 +66,7 @@ impl<'a> Parser<'a> {
             match self.item() {
                 Ok(Some(item)) => self.module.items.push(item),
                 Ok(None) => {}
-                Err(Failed) => self.recover(start, false),
+                Err(Failed) => self.cursor.recover(start, false),
             }
         }
         if self.module.target.is_empty() && !self.cursor.has_errors() {
@@ -291,7 +291,7 @@ impl<'a> Parser<'a> {
             }
             let start = self.cursor.token.start;
             if let Err(Failed) = self.statement(&mut statements) {
-                self.recover(start, true);
+                self.cursor.recover(start, true);
             }
         }
         self.cursor.leave();
@@ -533,76 +533,4 @@ impl<'a> Parser<'a> {
             span: self.cursor.since(start),
         })
     }
-
-    /// Skip to where parsing can go on after an error in the statement or
-    /// item that began at `start`. Always makes progress.
-    fn recover(&mut self, start: u32, in_body: bool) {
-        let cursor = &mut self.cursor;
-        let mut depth = 0usize;
-        // Braces around statements are a scope, which ends what is skipped;
-        // others are a vector or an initializer.
-        let mut has_statements = false;
-        loop {
-            if cursor.token.at_end {
-                return;
-            }
-            if depth == 0 && cursor.token.start > start && cursor.at_fresh_line() {
-                // Only the end of the statement before is missing.
-                let begins = match cursor.token.kind {
-                    TokenKind::Word | TokenKind::Punct(b'@') => in_body,
-                    TokenKind::Directive => in_body || begins_item(cursor.text()),
-                    _ => false,
-                };
-                if begins {
-                    return;
-                }
-            }
-            match cursor.token.kind {
-                TokenKind::Punct(b';') if depth == 0 => {
-                    cursor.bump();
-                    return;
-                }
-                TokenKind::Punct(b';') => has_statements = true,
-                TokenKind::Punct(b'{') => depth += 1,
-                TokenKind::Punct(b'}') => {
-                    if depth == 0 {
-                        // In a body it closes the body; at file scope it is stray.
-                        if !in_body {
-                            cursor.bump();
-                        }
-                        return;
-                    }
-                    depth -= 1;
-                    if depth == 0 && has_statements {
-                        cursor.bump();
-                        return;
-                    }
-                }
-                _ => {}
-            }
-            cursor.bump();
-        }
-    }
-}
-
-/// Directives that begin something at file scope.
-pub(crate) fn begins_item(text: &str) -> bool {
-    matches!(
-        text,
-        ".version"
-            | ".target"
-            | ".address_size"
-            | ".file"
-            | ".entry"
-            | ".func"
-            | ".visible"
-            | ".extern"
-            | ".weak"
-            | ".common"
-            | ".section"
-            | ".alias"
-            | ".global"
-            | ".const"
-            | ".shared"
-    )
 }

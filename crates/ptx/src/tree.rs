@@ -204,6 +204,11 @@ pub enum Type {
     E3M2x2,
     E2M1x2,
     UE8M0x2,
+    E4M3x4,
+    E5M2x4,
+    E2M3x4,
+    E3M2x4,
+    E2M1x4,
     Texref,
     Samplerref,
     Surfref,
@@ -441,6 +446,11 @@ impl Type {
             "e3m2x2" => Type::E3M2x2,
             "e2m1x2" => Type::E2M1x2,
             "ue8m0x2" => Type::UE8M0x2,
+            "e4m3x4" => Type::E4M3x4,
+            "e5m2x4" => Type::E5M2x4,
+            "e2m3x4" => Type::E2M3x4,
+            "e3m2x4" => Type::E3M2x4,
+            "e2m1x4" => Type::E2M1x4,
             "texref" => Type::Texref,
             "samplerref" => Type::Samplerref,
             "surfref" => Type::Surfref,
@@ -454,8 +464,11 @@ impl Type {
         match self {
             Pred => 0,
             B8 | U8 | S8 | E4M3 | E5M2 | E2M3 | E3M2 | E2M1 | UE8M0 | E2M1x2 => 1,
-            B16 | U16 | S16 | F16 | BF16 | E4M3x2 | E5M2x2 | E2M3x2 | E3M2x2 | UE8M0x2 => 2,
-            B32 | U32 | S32 | F32 | TF32 | F16x2 | BF16x2 | U16x2 | S16x2 => 4,
+            B16 | U16 | S16 | F16 | BF16 | E4M3x2 | E5M2x2 | E2M3x2 | E3M2x2 | UE8M0x2 | E2M1x4 => {
+                2
+            }
+            B32 | U32 | S32 | F32 | TF32 | F16x2 | BF16x2 | U16x2 | S16x2 | E4M3x4 | E5M2x4
+            | E2M3x4 | E3M2x4 => 4,
             B64 | U64 | S64 | F64 | F32x2 | Texref | Samplerref | Surfref => 8,
             B128 => 16,
         }

@@ -7,23 +7,35 @@ OUTPUT gets the folders triton/ and numba/, and with --nvcc also nvcc/ (all
 .cu files of --sources, by default those beside this script, for several
 targets). No GPU is needed: everything is compiled ahead of time.
 
-Pins, for a virtual environment of Python 3.11:
+Pins, for a virtual environment of Python 3.11 or later:
     triton==3.6.0
     numba==0.68.1
     numba-cuda==0.30.4
     numpy==2.4.6
+    llvmlite==0.50.0
+    cuda-bindings==13.5.0
+    cuda-core==1.2.2
+    cuda-pathfinder==1.9.0
     nvidia-nvvm==13.0.88
     nvidia-cuda-nvrtc==13.0.88
     nvidia-cuda-runtime==13.0.96
 """
 
 import argparse
+import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
-import triton_kernels
-import numba_kernels
+# No caches beside the sources or in the home folder; before the imports that
+# would make them.
+sys.dont_write_bytecode = True
+CACHE = tempfile.TemporaryDirectory()
+os.environ["TRITON_CACHE_DIR"] = CACHE.name
+
+import numba_kernels  # noqa: E402
+import triton_kernels  # noqa: E402
 
 # Architectures that nvcc writes differently for: two generators, several
 # generations of matrix and copy instructions.
