@@ -465,6 +465,7 @@ impl<'a> Planner<'_, '_, 'a> {
                 }
             }
         }
+        self.plan.shadow_registers.sort_unstable();
     }
 }
 
@@ -625,13 +626,11 @@ pub(crate) fn used_bytes(inst: &analysis::Inst<'_, '_>, bytes: u64, source: &str
         return (from, to);
     }
     if let Some(OperandKind::Vector(elements)) = instruction.operands.first().map(|o| &o.kind)
-        && !elements.is_empty()
-        && bytes % elements.len() as u64 == 0
+        && let Some(each) = instruction.opcode.types().last().map(|ty| u64::from(ty.bytes()))
     {
-        let each = bytes / elements.len() as u64;
         let used = |o: &ptx::Operand<'_>| o.kind != OperandKind::Sink;
         if let (Some(first), Some(last)) = (elements.iter().position(used), elements.iter().rposition(used)) {
-            (from, to) = (first as u64 * each, (last as u64 + 1) * each);
+            (from, to) = (first as u64 * each, bytes.min((last as u64 + 1) * each));
         }
     }
     if inst.attached_from < instruction.span.start {
