@@ -385,6 +385,7 @@ impl State {
         if spare > usize::from(matches!(access.width, Width::CopySource { .. })) {
             errors.at(new.span, "the check is under a guard that the access does not have");
         }
+        let whole = offset;
         let (offset, bytes) = match (access.width, input.index.get(&old.span.start)) {
             (Width::Bytes(bytes), Some(&index)) => {
                 let inst = &input.analysis.code.instructions[index];
@@ -419,7 +420,11 @@ impl State {
         let lands = redirect.sink.wrapping_add(offset as u64);
         if lands < start || lands.wrapping_add(width) > start + SINK_SIZE {
             errors.at(new.span, "the sink is not where this access must go");
-        } else if width.is_power_of_two() && width <= 32 && !lands.is_multiple_of(width) {
+        }
+        // What the hardware aligns is the access as it stands, used or not.
+        if let Width::Bytes(bytes) = access.width
+            && !redirect.sink.wrapping_add(whole as u64).is_multiple_of(u64::from(bytes).next_power_of_two().min(32))
+        {
             errors.at(new.span, "the sink address is not aligned for the access");
         }
     }
