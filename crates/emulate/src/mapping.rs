@@ -470,27 +470,20 @@ macro_rules! atomic {
 atomic!(u8, AtomicU8; u16, AtomicU16; u32, AtomicU32; u64, AtomicU64);
 
 impl Atomic for u128 {
-    unsafe fn update(at: *mut u128, f: impl FnMut(u128) -> u128) -> u128 {
-        /// cmpxchg16b is a target feature, so it needs a function of its own.
-        #[target_feature(enable = "cmpxchg16b")]
-        unsafe fn exchange(at: *mut u128, mut f: impl FnMut(u128) -> u128) -> u128 {
+    unsafe fn update(at: *mut u128, mut f: impl FnMut(u128) -> u128) -> u128 {
+        static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+        if std::arch::is_x86_feature_detected!("cmpxchg16b") {
             let mut old = 0;
             loop {
-                let new = f(old);
-                // SAFETY: the caller's promise: mapped, writable, aligned.
-                let seen = unsafe { std::arch::x86_64::cmpxchg16b(at, old, new, Ordering::SeqCst, Ordering::SeqCst) };
+                // SAFETY: the instruction is there; mapped, writable and
+                // aligned by the caller's promise.
+                let seen = unsafe { compare_exchange_16(at, old, f(old)) };
                 if seen == old {
                     return old;
                 }
                 old = seen;
             }
         }
-        static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
-        if std::arch::is_x86_feature_detected!("cmpxchg16b") {
-            // SAFETY: the feature is there; the rest is the caller's promise.
-            return unsafe { exchange(at, f) };
-        }
-        let mut f = f;
         let _one = ONE_AT_A_TIME.lock();
         // SAFETY: the caller's promise. Without the instruction, 16-byte
         // atomics are atomic against each other only.
@@ -500,6 +493,32 @@ impl Atomic for u128 {
             old
         }
     }
+}
+
+/// `lock cmpxchg16b`; gives the value before. In assembly because the
+/// compiler calls a library that is not linked unless the whole program is
+/// compiled for the feature.
+///
+/// # Safety
+/// `at` is mapped, writable, 16-byte aligned; the processor has the instruction.
+unsafe fn compare_exchange_16(at: *mut u128, old: u128, new: u128) -> u128 {
+    let (mut low, mut high) = (old as u64, (old >> 64) as u64);
+    // SAFETY: accesses 16 bytes at `at`, which the caller vouches for; rbx,
+    // which the compiler reserves, is saved in rsi and restored.
+    unsafe {
+        std::arch::asm!(
+            "xchg rsi, rbx",
+            "lock cmpxchg16b [rdi]",
+            "mov rbx, rsi",
+            inout("rax") low,
+            inout("rdx") high,
+            in("rcx") (new >> 64) as u64,
+            inout("rsi") new as u64 => _,
+            in("rdi") at,
+            options(nostack)
+        );
+    }
+    u128::from(low) | u128::from(high) << 64
 }
 
 const CACHE: usize = 64;
