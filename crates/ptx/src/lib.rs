@@ -5,6 +5,27 @@
 //! node has the span of its text, so a rewriter edits the text by span
 //! ([`Edits`]) and whatever it does not touch stays byte-identical. Opcodes
 //! and directives that the crate does not know survive verbatim.
+//!
+//! It must never change what it reads, resolve names, or guess at opcodes
+//! that the [`table`] lacks: those are questions for its users.
+//!
+//! ```
+//! let source = ".version 8.0\n.target sm_90\n.address_size 64\n\
+//!     .visible .entry k(.param .u64 p)\n{\n\
+//!     ld.global.v2.f32 {%f1, %f2}, [%rd1+8];\nret;\n}\n";
+//! let module = ptx::parse(source).expect("it is PTX");
+//! let mut edits = ptx::Edits::new();
+//! for function in module.functions() {
+//!     for instruction in function.instructions() {
+//!         let info = ptx::table::classify(instruction).expect("the table knows it");
+//!         for access in &info.accesses {
+//!             assert_eq!(access.width, ptx::table::Width::Bytes(8));
+//!             edits.insert(instruction.span.start, "// a read\n");
+//!         }
+//!     }
+//! }
+//! assert!(edits.apply(source).contains("// a read\nld.global"));
+//! ```
 
 mod cursor;
 mod declaration;

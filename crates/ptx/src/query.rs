@@ -2,7 +2,7 @@
 
 use crate::{
     Address, Block, File, Function, Instruction, Item, Module, Operand, OperandKind, Position,
-    Statement, Variable,
+    Span, Statement, Variable,
 };
 
 impl<'a> Module<'a> {
@@ -93,6 +93,22 @@ impl<'t, 'a> Iterator for Statements<'t, 'a> {
                     self.stack.pop();
                 }
             }
+        }
+    }
+}
+
+impl Statement<'_> {
+    /// Place of the statement. Several names of one declaration share it.
+    pub fn span(&self) -> Span {
+        match self {
+            Statement::Label(label) => label.span,
+            Statement::Instruction(instruction) => instruction.span,
+            Statement::Variable(variable) => variable.span,
+            Statement::Block(block) => block.span,
+            Statement::Loc(loc) => loc.span,
+            Statement::Pragma(span) | Statement::Other(span) => *span,
+            Statement::Targets(targets) => targets.span,
+            Statement::CallPrototype(prototype) => prototype.span,
         }
     }
 }

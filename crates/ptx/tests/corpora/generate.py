@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes PTX from Triton, Numba and nvcc for the corpus tests.
+"""Writes PTX from Triton, Numba, LLVM and nvcc for the corpus tests.
 
     generate.py OUTPUT [--nvcc PATH] [--sources FOLDER]
 
-OUTPUT gets the folders triton/ and numba/, and with --nvcc also nvcc/ (all
+OUTPUT gets the folders triton/, numba/ and llvm/, and with --nvcc also nvcc/ (all
 .cu files of --sources, by default those beside this script, for several
 targets). No GPU is needed: everything is compiled ahead of time.
 
@@ -34,6 +34,7 @@ sys.dont_write_bytecode = True
 CACHE = tempfile.TemporaryDirectory()
 os.environ["TRITON_CACHE_DIR"] = CACHE.name
 
+import llvm_kernels  # noqa: E402
 import numba_kernels  # noqa: E402
 import triton_kernels  # noqa: E402
 
@@ -63,6 +64,7 @@ def main():
     arguments = parser.parse_args()
     triton_kernels.generate(arguments.output / "triton")
     numba_kernels.generate(arguments.output / "numba")
+    llvm_kernels.generate(arguments.output / "llvm")
     if arguments.nvcc:
         nvcc(arguments.nvcc, arguments.sources, arguments.output / "nvcc")
     count = sum(1 for _ in arguments.output.rglob("*.ptx"))

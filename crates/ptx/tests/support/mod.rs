@@ -73,7 +73,15 @@ pub fn defects(source: &str) -> Vec<String> {
             return defects;
         }
     };
+    for variable in module.variables() {
+        if let Err(errors) = variable.initial_value(source) {
+            defects.push(format!("initializer of {}: {}", variable.name, errors[0]));
+        }
+    }
     for function in module.functions() {
+        if let Some(body) = &function.body {
+            nesting(source, body, &mut defects);
+        }
         if function.name_span.text(source) != function.name {
             defects.push(format!("span of the name of {}", function.name));
         }
@@ -95,6 +103,26 @@ pub fn defects(source: &str) -> Vec<String> {
         }
     }
     defects
+}
+
+/// Statements must follow each other inside their scope.
+fn nesting(source: &str, block: &ptx::Block<'_>, defects: &mut Vec<String>) {
+    let mut at = block.span.start + 1;
+    let mut previous = ptx::Span::default();
+    for statement in &block.statements {
+        let span = statement.span();
+        // Several names of one declaration share its span.
+        if span != previous && (span.start < at || span.end <= span.start) {
+            defects.push(format!("overlap at `{}`", span.text(source)));
+        }
+        (at, previous) = (span.end, span);
+        if let ptx::Statement::Block(inner) = statement {
+            nesting(source, inner, defects);
+        }
+    }
+    if block.span.end <= at || !block.span.text(source).ends_with('}') {
+        defects.push(format!("scope that ends at {}", block.span.end));
+    }
 }
 
 /// Fails with all that is wrong with `files`, or if there are none.
