@@ -1,5 +1,5 @@
-//! Detection cases, what each must be judged as, and the runners that find
-//! out: `ringfence-suite` for verdicts, `ringfence-bench` for times.
+//! Detection cases, what each must be judged as, and the runner that finds
+//! out.
 //!
 //! Everything here looks at Ringfence from outside: it starts the `ringfence`
 //! command on programs that nvcc built and reads the JSON report. It must

@@ -52,6 +52,21 @@ pub fn all() -> Result<Built> {
     Ok(built)
 }
 
+/// Builds `ringfence-bench` and returns it.
+///
+/// # Errors
+///
+/// The compiler refuses something.
+pub fn bench() -> Result<PathBuf> {
+    run(&mut cargo(&[
+        "build",
+        "--release",
+        "--package",
+        "ringfence-bench",
+    ]))?;
+    Ok(target().join("release/ringfence-bench"))
+}
+
 /// The libraries that take the place of NVIDIA's shared runtime on the CPU
 /// device, compiled from source that the `cudart` crate generates.
 fn forwarding(folder: &Path) -> Result<()> {

@@ -1,9 +1,11 @@
 //! `bench`: what can be measured without a GPU, written to `bench/results`.
 
 use crate::command::{command, run};
-use crate::workspace::root;
+use crate::workspace::{root, target};
 use crate::{build, setup};
 use anyhow::Result;
+use suite::case::Cudart;
+use suite::compile::{Job, flags};
 
 /// Measures instrumentation and the emulator.
 ///
@@ -12,8 +14,8 @@ use anyhow::Result;
 /// Something cannot be built, or a bench fails.
 pub fn run_all() -> Result<()> {
     let corpora = setup::corpora()?;
-    let built = build::all()?;
-    let bench = built.folder.join("ringfence-bench");
+    let toolchain = setup::cuda()?;
+    let bench = build::bench()?;
     let results = root().join("bench/results");
     let commit = suite::results::commit(&root());
     run(command(&bench, ["instrument", "--commit", &commit])
@@ -21,12 +23,21 @@ pub fn run_all() -> Result<()> {
         .arg(&corpora)
         .arg("--json")
         .arg(results.join("instrument.json")))?;
-    let toolchain = setup::cuda()?;
+    let kernels = root().join("bench/kernels");
+    let ptx = target().join("bench.ptx");
+    let mut flags = flags(Cudart::Static, Some(90));
+    flags.push("-ptx".into());
+    toolchain.compile(
+        &Job {
+            sources: vec![kernels.join("bench.cu")],
+            flags,
+            output: ptx.clone(),
+        },
+        &kernels,
+    )?;
     run(command(&bench, ["emulator", "--commit", &commit])
-        .arg("--kernels")
-        .arg(root().join("bench/kernels/bench.cu"))
-        .arg("--nvcc")
-        .arg(toolchain.nvcc())
+        .arg("--ptx")
+        .arg(&ptx)
         .arg("--json")
         .arg(results.join("emulator.json")))
 }
