@@ -4,7 +4,7 @@ use crate::generated::types::*;
 use crate::table::Entry;
 use crate::{registry, state};
 use driver::sys::{CUdevice_attribute, CUfunction, CUkernel, CUlaunchConfig, CUstream};
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::ffi::{c_uint, c_void};
 
 /// What `<<<…>>>` pushed and the kernel's host stub is about to pop.
@@ -16,8 +16,39 @@ struct Configuration {
     stream: CUstream,
 }
 
+/// How many configurations can be open at once: a launch whose arguments
+/// launch kernels themselves opens one for each level.
+const LEVELS: usize = 16;
+
+/// Open configurations of a thread, oldest first. Needs no destructor, so
+/// destructors of static objects can still launch.
+#[derive(Clone, Copy)]
+struct Open {
+    count: usize,
+    all: [Option<Configuration>; LEVELS],
+}
+
 thread_local! {
-    static CONFIGURATIONS: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+    static OPEN: Cell<Open> = const { Cell::new(Open { count: 0, all: [None; LEVELS] }) };
+}
+
+fn push(configuration: Configuration) -> bool {
+    let mut open = OPEN.get();
+    let Some(slot) = open.all.get_mut(open.count) else {
+        return false;
+    };
+    *slot = Some(configuration);
+    open.count += 1;
+    OPEN.set(open);
+    true
+}
+
+fn pop() -> Option<Configuration> {
+    let mut open = OPEN.get();
+    open.count = open.count.checked_sub(1)?;
+    let popped = open.all.get(open.count).copied().flatten();
+    OPEN.set(open);
+    popped
 }
 
 /// Remembers what stands between `<<<` and `>>>`. 0 is success: the stub is
@@ -28,14 +59,15 @@ pub extern "C" fn __cudaPushCallConfiguration(
     shared: usize,
     stream: CUstream,
 ) -> c_uint {
-    let configuration = Configuration {
+    if push(Configuration {
         grid,
         block,
         shared,
         stream,
-    };
-    let pushed = CONFIGURATIONS.try_with(|all| all.borrow_mut().push(configuration));
-    c_uint::from(pushed.is_err())
+    }) {
+        return 0;
+    }
+    crate::error::record(cudaError_t::cudaErrorInvalidConfiguration).0
 }
 
 /// Gives back what was last pushed.
@@ -48,12 +80,8 @@ pub unsafe extern "C" fn __cudaPopCallConfiguration(
     shared: *mut usize,
     stream: *mut c_void,
 ) -> cudaError_t {
-    let popped = CONFIGURATIONS
-        .try_with(|all| all.borrow_mut().pop())
-        .ok()
-        .flatten();
     crate::error::finish(
-        popped
+        self::pop()
             .ok_or(cudaError_t::cudaErrorMissingConfiguration)
             .and_then(|popped| {
                 put!(grid, popped.grid)?;
@@ -272,5 +300,9 @@ mod tests {
         assert_eq!(pop(), (cudaError_t::cudaSuccess, 4, 1, 9, 10));
         assert_eq!(pop(), (cudaError_t::cudaSuccess, 1, 4, 7, 8));
         assert_eq!(pop().0, cudaError_t::cudaErrorMissingConfiguration);
+        for _ in 0..LEVELS {
+            assert_eq!(__cudaPushCallConfiguration(one, two, 0, CUstream(0)), 0);
+        }
+        assert_ne!(__cudaPushCallConfiguration(one, two, 0, CUstream(0)), 0);
     }
 }
