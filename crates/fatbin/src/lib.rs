@@ -19,5 +19,5 @@ pub use format::{
     CONTAINER_HEADER_SIZE, CONTAINER_MAGIC, Compression, Kind, Target, WRAPPER_MAGIC,
 };
 pub use read::{Entry, container_size, parse};
-pub use select::{best_elf, best_ptx};
+pub use select::{best_elf, best_ptx, is_device_runtime};
 pub use write::{NewEntry, write};

@@ -85,7 +85,8 @@ fn texts(parts: &[ModulePart<'_>], capability: u32) -> Result<Vec<String>, Refus
 }
 
 /// The best PTX of a fat binary; `None` if it is empty, as the first part of a
-/// program built with -rdc=true is.
+/// program built with -rdc=true is, or if it is NVIDIA's device runtime, which
+/// every such program carries and only those need that launch from the device.
 fn fatbin_text(bytes: &[u8], capability: u32) -> Result<Option<String>, Refusal> {
     let broken = |what: &str, error: &dyn std::fmt::Display| {
         (
@@ -99,6 +100,9 @@ fn fatbin_text(bytes: &[u8], capability: u32) -> Result<Option<String>, Refusal>
         return Ok(None);
     }
     let Some(entry) = fatbin::best_ptx(&entries, capability) else {
+        if fatbin::is_device_runtime(&entries) {
+            return Ok(None);
+        }
         let ptx = entries
             .iter()
             .filter(|entry| entry.kind == Kind::Ptx)

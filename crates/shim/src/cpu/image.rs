@@ -88,8 +88,11 @@ pub fn texts_of(parts: &[ModulePart<'_>]) -> Result<Vec<String>, CUresult> {
                 })?;
                 let capability = Device::CAPABILITY.0 * 10 + Device::CAPABILITY.1;
                 let Some(best) = fatbin::best_ptx(&entries, capability) else {
-                    // An empty container links with the others (-rdc).
-                    if entries.is_empty() && parts.len() > 1 {
+                    // An empty container and the device runtime come with
+                    // every program built with -rdc=true.
+                    if parts.len() > 1
+                        && (entries.is_empty() || fatbin::is_device_runtime(&entries))
+                    {
                         continue;
                     }
                     return Err(CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU);
