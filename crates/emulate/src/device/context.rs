@@ -4,19 +4,21 @@ use super::{Device, Result};
 use driver::sys::{CUlimit, CUresult};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 
 /// Heap of device-side `malloc` to start with, in bytes: CUDA's default.
 pub(crate) const DEFAULT_HEAP: u64 = 8 << 20;
 
 thread_local! {
-    /// The thread's stack of contexts; the last is current.
-    static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// The thread's stack of contexts; the last is current. Never dropped, so
+    /// that it is still there for calls from destructors of static objects,
+    /// which run after the main thread's own.
+    static STACK: RefCell<ManuallyDrop<Vec<u64>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
 /// The calling thread's current context.
 pub(crate) fn current() -> Option<u64> {
-    // While the thread ends there is no stack any more, and no context.
-    STACK.try_with(|stack| stack.borrow().last().copied()).ok().flatten().filter(|context| *context != 0)
+    STACK.with_borrow(|stack| stack.last().copied()).filter(|context| *context != 0)
 }
 
 #[derive(Default)]
@@ -164,7 +166,7 @@ impl Device {
     /// `cuCtxPopCurrent`
     pub fn context_pop(&self) -> Result<u64> {
         self.initialized()?;
-        STACK.with_borrow_mut(Vec::pop).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
+        STACK.with_borrow_mut(|stack| stack.pop()).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
     }
 
     /// `cuCtxGetCurrent`: 0 if there is none.
