@@ -26,6 +26,8 @@ mod properties;
 mod queue;
 mod stream;
 mod support;
+#[cfg(test)]
+mod tests;
 mod vmm;
 mod work;
 
