@@ -3,7 +3,7 @@ comes from here, and it looks unlike nvcc's output."""
 
 import llvmlite.binding as llvm
 
-TARGETS = [("sm_75", "+ptx64"), ("sm_90a", "+ptx80"), ("sm_100a", "+ptx86")]
+TARGETS = [("sm_75", "+ptx75"), ("sm_90a", "+ptx80"), ("sm_100a", "+ptx86")]
 
 IR = r"""
 target triple = "nvptx64-nvidia-cuda"
