@@ -7,9 +7,20 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Sites<'a> {
     source: &'a str,
     files: FxHashMap<u32, &'a str>,
+    inlined: Inlined,
     line_starts: Vec<u32>,
     pub(crate) list: Vec<AccessSite>,
 }
+
+/// File, line and column, as `.loc` gives them.
+type Place = (u32, u32, u32);
+
+/// Where the text says that a place was inlined: position of the `.loc`, and
+/// the place of the call. One place can be inlined many times.
+type Inlined = FxHashMap<Place, Vec<(u32, Place)>>;
+
+/// Calls followed outwards at most: text may name a place as its own caller.
+const MOST_INLINED: usize = 32;
 
 /// What a site needs to be told.
 pub(crate) struct NewSite<'s> {
@@ -43,9 +54,23 @@ impl<'a> Sites<'a> {
                     .map(|(i, _)| i as u32 + 1),
             )
             .collect();
+        let mut inlined = Inlined::default();
+        for function in module.functions() {
+            for (_, statement) in function.statements() {
+                if let ptx::Statement::Loc(loc) = statement
+                    && let Some(at) = loc.inlined_at
+                {
+                    inlined
+                        .entry((loc.file, loc.line, loc.column))
+                        .or_default()
+                        .push((loc.span.start, at));
+                }
+            }
+        }
         Sites {
             source: module.source,
             files,
+            inlined,
             line_starts,
             list: Vec::new(),
         }
@@ -58,14 +83,10 @@ impl<'a> Sites<'a> {
     /// Adds a site that leads its own group.
     pub(crate) fn add(&mut self, new: NewSite<'_>) -> SiteId {
         let id = SiteId(self.list.len() as u32 + 1);
-        let source = new.loc.filter(|loc| loc.line != 0).and_then(|loc| {
-            let file = self.files.get(&loc.file)?;
-            Some(SourceLocation {
-                file: (*file).to_owned(),
-                line: loc.line,
-                column: loc.column,
-            })
-        });
+        let source = new
+            .loc
+            .filter(|loc| loc.line != 0)
+            .and_then(|loc| self.locate(loc));
         let ptx_line = self
             .line_starts
             .partition_point(|&start| start <= new.span.start) as u32;
@@ -86,6 +107,36 @@ impl<'a> Sites<'a> {
     }
 }
 
+impl Sites<'_> {
+    /// The place that a `.loc` names, with the calls through which it was
+    /// inlined. The compiler writes a chain as several `.loc`, each naming the
+    /// next one's place; of equal places the one that stands nearest before or
+    /// right behind counts.
+    fn locate(&self, loc: &ptx::Loc<'_>) -> Option<SourceLocation> {
+        let mut places = vec![(loc.file, loc.line, loc.column)];
+        let mut next = loc.inlined_at;
+        while let Some(place) = next.filter(|_| places.len() < MOST_INLINED) {
+            places.push(place);
+            next = self.inlined.get(&place).and_then(|known| {
+                known
+                    .iter()
+                    .min_by_key(|(start, _)| start.abs_diff(loc.span.start))
+                    .map(|(_, at)| *at)
+            });
+        }
+        let mut location = None;
+        for (file, line, column) in places.into_iter().rev() {
+            location = Some(SourceLocation {
+                file: (*self.files.get(&file)?).to_owned(),
+                line,
+                column,
+                inlined_at: location.map(Box::new),
+            });
+        }
+        location
+    }
+}
+
 /// An instruction's text without line breaks and runs of blanks.
 fn one_line(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -96,4 +147,59 @@ fn one_line(text: &str) -> String {
         out.push_str(word);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry k()
+{
+.loc 1 9 5
+.loc 2 661 1, function_name $L__info_string0, inlined_at 1 9 5
+.loc 2 644 3, function_name $L__info_string1, inlined_at 2 661 1
+.loc 1 5 1, function_name $L__info_string1, inlined_at 1 5 1
+ret;
+}
+.file 1 \"/src/app.cu\"
+.file 2 \"/cuda/half.hpp\"
+";
+
+    fn chains() -> Vec<Vec<(String, u32)>> {
+        let module = ptx::parse(TEXT).unwrap();
+        let sites = Sites::of(&module);
+        let function = module.functions().next().unwrap();
+        function
+            .statements()
+            .filter_map(|(_, statement)| match statement {
+                ptx::Statement::Loc(loc) => sites.locate(loc),
+                _ => None,
+            })
+            .map(|location| {
+                location
+                    .chain()
+                    .map(|place| (place.file.clone(), place.line))
+                    .collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn calls_are_followed_outwards() {
+        let chains = chains();
+        let app = |line| ("/src/app.cu".to_owned(), line);
+        let half = |line| ("/cuda/half.hpp".to_owned(), line);
+        assert_eq!(chains[0], [app(9)]);
+        assert_eq!(chains[1], [half(661), app(9)]);
+        assert_eq!(chains[2], [half(644), half(661), app(9)]);
+    }
+
+    #[test]
+    fn a_place_inlined_into_itself_ends() {
+        assert_eq!(chains()[3].len(), MOST_INLINED);
+    }
 }

@@ -63,6 +63,7 @@ struct State {
     /// `%__rf_aN` or a base that holds the address of this symbol.
     symbols: FxHashMap<Text, Text>,
     negated: FxHashMap<Text, Text>,
+    constants: FxHashMap<Text, Text>,
     declared: FxHashSet<Text>,
     families: Vec<(Text, u32)>,
     distance: Option<Distance>,
@@ -216,6 +217,12 @@ impl State {
                     distance.low = distance.low.wrapping_add(low);
                 }
             }
+            ("mov.b64", "%__rf_t" | "%__rf_u") => {
+                self.constants.remove(first);
+                if integer(instruction, 1).is_some() {
+                    self.constants.insert(first.to_owned(), text(instruction, 1));
+                }
+            }
             ("max.u64", _) => {
                 let less = integer(instruction, 2).unwrap_or(0) as u64;
                 self.limits.insert(first.to_owned(), (text(instruction, 1), less));
@@ -234,7 +241,9 @@ impl State {
                 self.begin(size, less, false, guards);
             }
             ("setp.gt.u64", "%__rf_q") if name(instruction, 1) == Some("%__rf_o") => {
-                self.begin(text(instruction, 2), 0, true, Vec::new());
+                let size = text(instruction, 2);
+                let size = self.constants.get(&size).cloned().unwrap_or(size);
+                self.begin(size, 0, true, Vec::new());
             }
             ("setp.gt.or.u64" | "setp.ne.and.s64", "%__rf_q") => {}
             ("not.pred", _) => {

@@ -1,0 +1,107 @@
+//! The verifier must not accept what is wrong: each case breaks one thing in
+//! a good output.
+
+mod common;
+
+const SOURCE: &str = "\
+.version 7.0
+.target sm_80
+.address_size 64
+.global .align 4 .b8 table[64];
+.visible .entry kernel(.param .u64 p, .param .u64 q, .param .u32 n)
+{
+	.reg .pred %p<3>;
+	.reg .b32 %r<4>;
+	.reg .b64 %rd<8>;
+	ld.param.u64 %rd1, [p];
+	ld.param.u64 %rd2, [q];
+	mov.u32 %r1, %tid.x;
+	setp.lt.u32 %p1, %r1, 7;
+	ld.global.u32 %r2, [%rd1+4];
+	ld.global.u32 %r3, [%rd1+12];
+	@%p1 st.global.u32 [%rd2], %r2;
+	st.global.u32 [table+60], %r3;
+	ret;
+}
+";
+
+/// Replaces the first `from` after `after` and answers what the verifier says.
+fn break_it(after: &str, from: &str, to: &str) -> Vec<String> {
+    let good = common::instrument("the good module", SOURCE).text;
+    let start = good.find(after).unwrap_or_else(|| panic!("no `{after}` in\n{good}"));
+    let at = start + good[start..].find(from).unwrap_or_else(|| panic!("no `{from}` after `{after}` in\n{good}"));
+    let bad = format!("{}{to}{}", &good[..at], &good[at + from.len()..]);
+    match instrument::verify(SOURCE, &bad) {
+        Ok(()) => Vec::new(),
+        Err(errors) => errors.iter().map(ToString::to_string).collect(),
+    }
+}
+
+#[test]
+fn each_defect_is_found() {
+    let copy = "__ringfence_checked_kernel";
+    for (after, from, to, message) in [
+        (".visible .entry kernel", "[%rd1+4]", "[%rd1+8]", "text of the source changed"),
+        (".visible .entry kernel", "setp.lt.u32", "setp.gt.u32", "text of the source changed"),
+        (copy, "setp.lt.u32 %p1", "setp.gt.u32 %p1", "a statement differs"),
+        (copy, "mov.u32 %r1, %tid.x;", "", "a statement differs"),
+        (copy, "[%__rf_a0+4]", "[%rd1+4]", "a global or generic access without a check"),
+        (copy, "[%__rf_a0+4]", "[%__rf_a1+4]", "not selected by a check in this block"),
+        (copy, "[%__rf_a0+4]", "[%__rf_a0+8]", "a statement differs"),
+        (copy, "max.u64 %__rf_m0, %__rf_s0, 11", "max.u64 %__rf_m0, %__rf_s0, 7", "not base and size of one thing"),
+        (copy, "add.s64 %__rf_o, %__rf_o, 4", "add.s64 %__rf_o, %__rf_o, 8", "covers other bytes"),
+        (copy, "sub.s64 %__rf_o, %rd1, %__rf_b0", "sub.s64 %__rf_o, %rd1, %__rf_b1", "not base and size of one thing"),
+        (copy, "sub.s64 %__rf_o, %rd1, %__rf_b0", "sub.s64 %__rf_o, %rd2, %__rf_b0", "not the one that is checked"),
+        (copy, "setp.ge.u64 %__rf_q", "setp.gt.u64 %__rf_q", "covers other bytes|not base and size|not selected|keep"),
+        (copy, "setp.ge.and.u64 %__rf_q, %__rf_o, %__rf_m1, %p1", "setp.ge.u64 %__rf_q, %__rf_o, %__rf_m1", "guard"),
+        (copy, "%__rf_m1, %p1", "%__rf_m1, %p2", "guard"),
+        (copy, "@%__rf_q mov.u32 %__rf_site, 1;", "", "does not keep its site"),
+        (copy, "@%__rf_q mov.b64 %__rf_address, %rd1;", "", "does not keep its site"),
+        (copy, "selp.b64 %__rf_a0, 3518", "selp.b64 %__rf_a0, 3517", "the sink is not where"),
+        (copy, "selp.b64 %__rf_a0, 35184372154364", "selp.b64 %__rf_a0, 35184372154366", "not aligned"),
+        (copy, ".reg .b64 %__rf_a<2>;", ".reg .b64 %__rf_a<1>;", "not declared"),
+        (copy, "__ringfence_launch[40]", "__ringfence_launch[24]", "reads past the launch parameter"),
+        (copy, "__ringfence_launch[40]", "__ringfence_launch[41]", "not a header and bounds"),
+        (copy, "mov.u32 %__rf_site, 0;", "mov.u32 %r1, 0; // %__rf_", "a statement differs|registers of its own"),
+        (copy, "mov.u32 %__rf_site, 0;", "st.global.u32 [%__rf_address], %__rf_site;", "registers of its own"),
+        (".func", "shr.u64", "shl.b64", "is not the function that checks expect"),
+        (".global", "table[64]", "table[65]", "text of the source changed"),
+    ] {
+        let said = break_it(after, from, to);
+        let expected = said.iter().any(|line| message.split('|').any(|part| line.contains(part)));
+        assert!(expected, "`{from}` -> `{to}`: expected `{message}`, the verifier said {said:?}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_found() {
+    let good = common::instrument("the good module", SOURCE).text;
+    let cut = good.find("\n// Checked copy").expect("the copy");
+    // Without the copy, the originals are all there: nothing is wrong.
+    assert_eq!(instrument::verify(SOURCE, &good[..cut]), Ok(()));
+    let errors = instrument::verify(SOURCE, &good[..good.find(".visible").expect("an entry")]).expect_err("no kernel");
+    assert!(errors[0].message.contains("missing"), "{errors:?}");
+}
+
+#[test]
+fn errors_name_their_line() {
+    let good = common::instrument("the good module", SOURCE).text;
+    let bad = good.replace("[%__rf_a0+4]", "[%rd1+4]");
+    let line = bad.lines().position(|line| line.contains("ld.global.u32 %r2, [%rd1+4]")).expect("the original");
+    let copy = bad.lines().skip(line + 1).position(|l| l.contains("ld.global.u32 %r2, [%rd1+4]")).expect("the copy");
+    let errors = instrument::verify(SOURCE, &bad).expect_err("an access without a check");
+    assert_eq!(errors[0].line as usize, line + 1 + copy + 1);
+}
+
+#[test]
+fn reserved_names_and_32_bit_modules_are_refused() {
+    let options = instrument::Options::default();
+    let good = common::instrument("the good module", SOURCE).text;
+    let twice = instrument::instrument(&good, &options).expect_err("instrumented already").to_string();
+    assert!(twice.contains("instrumented already") && twice.contains("line "), "{twice}");
+    let narrow = SOURCE.replace(".address_size 64", ".address_size 32");
+    let refused = instrument::instrument(&narrow, &options).expect_err("32 bits").to_string();
+    assert!(refused.contains("compile it for 64 bits"), "{refused}");
+    let broken = instrument::instrument("what is this", &options).expect_err("not PTX").to_string();
+    assert!(broken.contains("cannot parse PTX"), "{broken}");
+}
