@@ -262,7 +262,7 @@ impl Warp {
             }
         };
         context.executed += executed;
-        self.stale += budget - left;
+        self.stale = self.stale.saturating_add(budget - left);
         end
     }
 

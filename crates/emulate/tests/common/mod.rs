@@ -125,8 +125,21 @@ impl Bench {
         list: &[P<'_>],
         change: impl FnOnce(&mut LaunchConfig<'_>),
     ) -> Result<Stats, Fault> {
+        self.launch_until(program, entry, grid, block, list, &AtomicBool::new(false), change)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub fn launch_until(
+        &self,
+        program: &Program,
+        entry: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        list: &[P<'_>],
+        cancel: &AtomicBool,
+        change: impl FnOnce(&mut LaunchConfig<'_>),
+    ) -> Result<Stats, Fault> {
         let params = params(list);
-        let cancel = AtomicBool::new(false);
         let mut config = LaunchConfig {
             grid,
             block,
@@ -135,7 +148,7 @@ impl Bench {
             params: &params,
             seed: 0,
             threads: 2,
-            cancel: &cancel,
+            cancel,
             cooperative: false,
         };
         change(&mut config);
