@@ -250,11 +250,11 @@ pub(crate) fn finding(
 ) -> Finding {
     let near = |near: Near| NearestAllocation {
         relation: relation(near.allocation.extent, violation.address),
-        allocated_at: stacks::resolve(&near.stack, callers),
+        allocated_at: stacks::resolve(&near.stack, callers, None),
         freed: near.freed.is_some(),
         freed_at: near
             .freed
-            .map(|stack| stacks::resolve(&stack, callers))
+            .map(|stack| stacks::resolve(&stack, callers, None))
             .unwrap_or_default(),
         allocation: near.allocation,
     };
@@ -286,7 +286,7 @@ pub(crate) fn finding(
         intended: context.intended.map(near),
         nearest: context.nearest.map(near),
         launched_at: launch
-            .map(|launch| stacks::resolve(&launch.stack, callers))
+            .map(|launch| stacks::resolve(&launch.stack, callers, Some(&launch.function.name)))
             .unwrap_or_default(),
         occurrences: 1,
     }

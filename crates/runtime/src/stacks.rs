@@ -30,26 +30,29 @@ pub(crate) fn capture(callers: u32) -> Stack {
     Some(addresses.as_slice().into())
 }
 
-/// The frames of a stack with names and places, at most `callers`.
-pub(crate) fn resolve(stack: &Stack, callers: u32) -> Vec<HostFrame> {
+/// The frames of a stack with names and places, at most `callers`. `skip`: the
+/// mangled name of a function that is not worth showing first (a kernel's host
+/// stub, at its launch).
+pub(crate) fn resolve(stack: &Stack, callers: u32, skip: Option<&str>) -> Vec<HostFrame> {
     let Some(addresses) = stack else {
         return Vec::new();
     };
     let objects = Objects::of_this_process();
-    let frames: Vec<HostFrame> = addresses
+    let symbols: Vec<Symbol> = addresses
         .iter()
         .flat_map(|address| resolve_one(*address, &objects))
         .collect();
-    let own = frames
-        .iter()
-        .take_while(|frame| is_own(frame, objects.own.as_deref()))
-        .count();
+    let own = |symbol: &&Symbol| {
+        is_own(symbol, objects.own.as_deref()) || skip.is_some_and(|skip| skip == symbol.mangled)
+    };
+    let leading = symbols.iter().take_while(own).count();
     // A stack of nothing but own frames says more than an empty one.
-    let start = if own == frames.len() { 0 } else { own };
-    let mut frames: Vec<HostFrame> = frames
+    let start = if leading == symbols.len() { 0 } else { leading };
+    let mut frames: Vec<HostFrame> = symbols
         .into_iter()
         .skip(start)
         .take(callers as usize)
+        .map(|symbol| symbol.frame)
         .collect();
     // What called main says nothing about the program.
     if let Some(main) = frames.iter().position(|frame| frame.function == "main") {
@@ -58,45 +61,72 @@ pub(crate) fn resolve(stack: &Stack, callers: u32) -> Vec<HostFrame> {
     frames
 }
 
-fn resolve_one(address: usize, objects: &Objects) -> Vec<HostFrame> {
+/// A frame, and its function's name as the linker knows it.
+struct Symbol {
+    mangled: String,
+    frame: HostFrame,
+}
+
+fn resolve_one(address: usize, objects: &Objects) -> Vec<Symbol> {
     let object = objects.find(address).map(str::to_string);
-    let mut frames = Vec::new();
+    let mut symbols = Vec::new();
     backtrace::resolve(address as *mut c_void, |symbol| {
-        let function = symbol
-            .name()
-            .map_or_else(|| format!("{address:#x}"), |name| format!("{name:#}"));
-        frames.push(HostFrame {
-            function,
-            file: symbol.filename().map(|file| file.display().to_string()),
-            line: symbol.lineno(),
-            object: object.clone(),
+        let name = symbol.name();
+        let mangled = name
+            .as_ref()
+            .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned())
+            .unwrap_or_default();
+        let function = match name {
+            None => format!("{address:#x}"),
+            Some(_) if mangled.starts_with("_Z") && !mangled.starts_with("_ZN") => {
+                report::demangle(&mangled)
+            }
+            // Rust's older names begin like C++'s nested ones.
+            Some(name) => {
+                let rust = format!("{name:#}");
+                if rust == mangled {
+                    report::demangle(&mangled)
+                } else {
+                    rust
+                }
+            }
+        };
+        symbols.push(Symbol {
+            frame: HostFrame {
+                function,
+                file: symbol.filename().map(|file| file.display().to_string()),
+                line: symbol.lineno(),
+                object: object.clone(),
+            },
+            mangled,
         });
     });
-    if frames.is_empty() {
+    if symbols.is_empty() {
         let function = format!("{address:#x}");
-        frames.push(HostFrame {
+        let frame = HostFrame {
             function,
             file: None,
             line: None,
             object,
+        };
+        symbols.push(Symbol {
+            mangled: String::new(),
+            frame,
         });
     }
-    frames
+    symbols
 }
 
-/// Whether a leading frame belongs to Ringfence or to the CUDA runtime, shared
-/// or linked into the program.
-fn is_own(frame: &HostFrame, own: Option<&str>) -> bool {
-    let object = frame.object.as_deref().unwrap_or_default();
+/// Whether a leading frame belongs to Ringfence or to the CUDA runtime: shared,
+/// linked into the program, or inlined into it from CUDA's headers.
+fn is_own(symbol: &Symbol, own: Option<&str>) -> bool {
+    let object = symbol.frame.object.as_deref().unwrap_or_default();
     let file = object.rsplit('/').next().unwrap_or_default();
-    if own == Some(object)
-        || ["libcudart.so", "libcuda.so", "libringfence.so"]
-            .iter()
-            .any(|name| file.starts_with(name))
-    {
+    let libraries = ["libcudart.so", "libcuda.so", "libringfence.so"];
+    if own == Some(object) || libraries.iter().any(|name| file.starts_with(name)) {
         return true;
     }
-    let name = frame.function.as_str();
+    let name = unqualified(&symbol.mangled);
     let api = |prefix: &str| {
         let rest = name.strip_prefix(prefix);
         rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
@@ -104,9 +134,30 @@ fn is_own(frame: &HostFrame, own: Option<&str>) -> bool {
     api("cu")
         || api("cuda")
         || api("__cuda")
-        || ["libcudart_static", "cudart::"]
+        || name.starts_with("__device_stub__")
+        || ["libcudart_static", "_ZN6cudart"]
             .iter()
-            .any(|prefix| name.starts_with(prefix))
+            .any(|prefix| symbol.mangled.starts_with(prefix))
+}
+
+/// The identifier in the mangled name of a function outside namespaces
+/// (`_Z10cudaMallocIfE…` and, static, `_ZL10…`: Itanium C++ ABI, 5.1.2); the
+/// name itself if it is not mangled so.
+fn unqualified(mangled: &str) -> &str {
+    let Some(encoded) = mangled
+        .strip_prefix("_ZL")
+        .or_else(|| mangled.strip_prefix("_Z"))
+    else {
+        return mangled;
+    };
+    let digits = encoded.len()
+        - encoded
+            .trim_start_matches(|digit: char| digit.is_ascii_digit())
+            .len();
+    let length: Option<usize> = encoded[..digits].parse().ok();
+    length
+        .and_then(|length| encoded.get(digits..digits.checked_add(length)?))
+        .unwrap_or(mangled)
 }
 
 /// Which file is mapped where.
@@ -160,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_stack_names_its_callers_with_lines() {
-        let frames = resolve(&a_program_function(), 64);
+        let frames = resolve(&a_program_function(), 64, None);
         let caller = frames
             .iter()
             .find(|frame| frame.function.contains("a_program_function"))
@@ -173,34 +224,64 @@ mod tests {
             "{caller:?}"
         );
         assert!(caller.line.is_some() && caller.object.is_some());
-        assert!(resolve(&capture(3), 3).len() <= 3);
+        assert!(resolve(&capture(3), 3, None).len() <= 3);
         assert!(capture(0).is_none());
     }
 
     #[test]
     fn frames_of_the_cuda_runtime_are_told_from_the_programs() {
-        let frame = |function: &str, object: &str| HostFrame {
-            function: function.into(),
-            file: None,
-            line: None,
-            object: Some(object.into()),
+        let symbol = |mangled: &str, object: &str| Symbol {
+            mangled: mangled.into(),
+            frame: HostFrame {
+                function: String::new(),
+                file: None,
+                line: None,
+                object: Some(object.into()),
+            },
         };
-        for own in [
-            frame("anything", "/x/libringfence.so"),
-            frame("0x1234", "/usr/lib/libcudart.so.12.9.79"),
-            frame("cudaMalloc", "/home/me/app"),
-            frame("__cudaLaunchKernel", "/home/me/app"),
-            frame("cuLaunchKernel", "/home/me/app"),
+        for (name, object) in [
+            ("anything", "/x/libringfence.so"),
+            ("", "/usr/lib/libcudart.so.12.9.79"),
+            ("cudaMalloc", "/home/me/app"),
+            ("_Z10cudaMallocIfE9cudaErrorPPT_m", "/home/me/app"),
+            ("_ZL25__cudaLaunchKernel_helperP9CUkern_st", "/home/me/app"),
+            ("_Z29__device_stub__Z5saxpyifPKfPfifPKfPf", "/home/me/app"),
+            ("cuLaunchKernel", "/home/me/app"),
         ] {
-            assert!(is_own(&own, Some("/x/libringfence.so")), "{own:?}");
+            assert!(
+                is_own(&symbol(name, object), Some("/x/libringfence.so")),
+                "{name}"
+            );
         }
-        for program in [
-            frame("main", "/home/me/app"),
-            frame("custom", "/home/me/app"),
-            frame("cudaize", "/app"),
+        for name in [
+            "main",
+            "custom",
+            "cudaize",
+            "_Z5saxpyifPKfPf",
+            "_Z99cudaMalloc",
+            "_Z",
+            "_ZN3app4mainEv",
+            "",
         ] {
-            assert!(!is_own(&program, Some("/x/libringfence.so")), "{program:?}");
+            assert!(
+                !is_own(&symbol(name, "/app"), Some("/x/libringfence.so")),
+                "{name}"
+            );
         }
+    }
+
+    #[test]
+    fn a_function_that_is_to_be_skipped_is_not_shown_first() {
+        let stack = a_program_function();
+        let first = |frames: Vec<HostFrame>| frames.into_iter().next().map(|frame| frame.function);
+        let objects = Objects::of_this_process();
+        let all: Vec<Symbol> = stack
+            .iter()
+            .flat_map(|addresses| addresses.iter())
+            .flat_map(|address| resolve_one(*address, &objects))
+            .collect();
+        let shown = first(resolve(&stack, 64, None));
+        assert_ne!(first(resolve(&stack, 64, Some(&all[0].mangled))), shown);
     }
 
     #[test]

@@ -1,0 +1,325 @@
+//! PTX in, findings out, in one process: instrumented by the runtime, executed
+//! by the CPU device, drained and put into words. Each kernel has a bad launch
+//! and a good one on the same buffers.
+
+use driver::Driver;
+use emulate::Device;
+use emulate::device::{Host, Launch, Options};
+use model::{
+    AccessKind, AllocationKind, DeviceAddress, Extent, Finding, HostFrame, Relation, Rule, Settings,
+};
+use report::session::read_processes;
+use runtime::{LaunchDecision, ModulePart, Prepared, Runtime};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+const PTX: &str = include_str!("slice.ptx");
+
+/// The test's own process: nothing of it is given to the device.
+struct Quiet;
+
+impl Host for Quiet {
+    fn copy(&self, _: u64, _: u64, _: usize) {}
+    fn read(&self, _: u64, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+    fn print(&self, _: &[u8]) {}
+    fn print_error(&self, _: &[u8]) {}
+    fn report(&self, message: &str) {
+        eprintln!("{message}");
+    }
+}
+
+/// The metadata lies at fixed addresses, so a process has one device.
+struct Slice {
+    device: Arc<Device>,
+    runtime: Arc<Runtime>,
+    module: u64,
+    session: tempfile::TempDir,
+}
+
+static SLICE: LazyLock<Mutex<Slice>> = LazyLock::new(|| Mutex::new(Slice::new()));
+
+impl Slice {
+    fn new() -> Slice {
+        let device = Arc::new(
+            Device::new(
+                Options {
+                    threads: 2,
+                    seed: 1,
+                },
+                Arc::new(Quiet),
+            )
+            .unwrap(),
+        );
+        device.init();
+        let context = device.primary_retain().unwrap();
+        device.context_set(context).unwrap();
+        let session = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            session: Some(session.path().to_path_buf()),
+            log_file: Some(session.path().join("log").display().to_string()),
+            ..Settings::default()
+        };
+        let driver: Arc<dyn Driver> = device.clone();
+        let runtime = Runtime::new(settings, driver).unwrap();
+        let Prepared::Instrumented { ptx, plan } = runtime.prepare_module(&[ModulePart::Ptx(PTX)])
+        else {
+            panic!(
+                "not instrumented: {}",
+                std::fs::read_to_string(session.path().join("log")).unwrap()
+            );
+        };
+        let parts: Vec<&str> = ptx.iter().map(String::as_str).collect();
+        let module = device.load_module(&parts).unwrap();
+        runtime.module_loaded(module, plan.clone());
+        for name in plan.variables() {
+            runtime.variable_resolved(name, device.variable(module, name).unwrap());
+        }
+        Slice {
+            device,
+            runtime,
+            module,
+            session,
+        }
+    }
+
+    /// A buffer of bytes, the program's size registered, the padded one asked
+    /// for.
+    fn buffer(&self, size: u64) -> u64 {
+        let kind = AllocationKind::Device;
+        let base = self
+            .device
+            .allocate(self.runtime.padded_size(size), kind, 0)
+            .unwrap();
+        self.runtime.allocated(kind, Extent { base, size });
+        base.0
+    }
+
+    fn read(&self, address: u64, words: usize) -> Vec<u32> {
+        let mut bytes = vec![0; words * 4];
+        Driver::read(&*self.device, DeviceAddress(address), &mut bytes).unwrap();
+        bytes
+            .chunks_exact(4)
+            .map(|word| u32::from_le_bytes(word.try_into().unwrap()))
+            .collect()
+    }
+
+    /// Launches a kernel on `threads` threads in blocks of at most 32, as the
+    /// shim does, and waits. Returns the findings that are new.
+    fn launch(&self, kernel: &str, threads: u32, parameters: &[u64]) -> Vec<Finding> {
+        let before = self.findings().len();
+        let block = [threads.min(32), 1, 1];
+        let function = self.device.function(self.module, kernel).unwrap();
+        let checked = self
+            .device
+            .function(self.module, &format!("__ringfence_checked_{kernel}"))
+            .ok();
+        self.runtime
+            .function_resolved(function, self.module, kernel, checked);
+        let mut bytes: Vec<u8> = parameters
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
+        let read = |offset: u32| {
+            let at = offset as usize;
+            Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+        };
+        let function = match self.runtime.plan_launch(function, block, &read) {
+            LaunchDecision::Original => function,
+            LaunchDecision::Checked {
+                function,
+                launch_parameter,
+                plan,
+            } => {
+                if let Some(slot) = plan.launch_parameter {
+                    assert_eq!(launch_parameter.len(), slot.size as usize);
+                    bytes.resize(slot.offset as usize, 0);
+                    bytes.extend_from_slice(&launch_parameter);
+                }
+                function
+            }
+        };
+        let launch = Launch {
+            function,
+            grid: [threads.div_ceil(32), 1, 1],
+            block,
+            parameters: bytes,
+            ..Launch::default()
+        };
+        self.device.launch(launch, 0).unwrap();
+        self.device.synchronize().unwrap();
+        self.runtime.synchronized();
+        self.findings().split_off(before)
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let file = self
+            .session
+            .path()
+            .join(format!("{}.jsonl", std::process::id()));
+        let mut processes = read_processes(&std::fs::read_to_string(file).unwrap());
+        assert!(processes[0].errors.is_empty(), "{:?}", processes[0].errors);
+        processes.remove(0).findings
+    }
+}
+
+fn with(test: impl FnOnce(&Slice)) {
+    let slice = SLICE.lock().unwrap_or_else(PoisonError::into_inner);
+    // A context is current to a thread.
+    let context = slice.device.primary_retain().unwrap();
+    slice.device.context_set(context).unwrap();
+    test(&slice);
+}
+
+fn names(frames: &[HostFrame]) -> String {
+    let names: Vec<&str> = frames.iter().map(|frame| frame.function.as_str()).collect();
+    names.join("\n")
+}
+
+fn one(findings: Vec<Finding>) -> Finding {
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+    findings.into_iter().next().unwrap()
+}
+
+#[test]
+fn a_write_past_the_end_goes_to_the_sink_and_is_reported() {
+    with(|slice| {
+        let (a, b) = (slice.buffer(64 * 4), slice.buffer(64 * 4));
+        assert_eq!(slice.launch("fill", 64, &[a, 7]), []);
+        assert_eq!(slice.launch("fill", 64, &[b, 9]), []);
+        let finding = one(slice.launch("fill", 96, &[a, 8]));
+        assert_eq!(
+            (finding.rule, finding.width),
+            (Rule::GlobalOutOfBoundsWrite, 4)
+        );
+        assert_eq!(
+            finding.address.0,
+            a + 256 + (u64::from(finding.thread.thread[0]) * 4)
+        );
+        assert_eq!(finding.thread.block, [2, 0, 0]);
+        assert_eq!(finding.source.as_ref().map(|source| source.line), Some(12));
+        let intended = finding.intended.unwrap();
+        assert_eq!(
+            intended.allocation.extent,
+            Extent {
+                base: DeviceAddress(a),
+                size: 256
+            }
+        );
+        assert!(
+            names(&intended.allocated_at).contains("buffer"),
+            "{:?}",
+            intended.allocated_at
+        );
+        assert!(
+            names(&finding.launched_at).contains("launch"),
+            "{:?}",
+            finding.launched_at
+        );
+        // What is in bounds was done, what is not changed no memory.
+        assert_eq!(slice.read(a, 64), [8; 64]);
+        assert_eq!(slice.read(b, 64), [9; 64]);
+    });
+}
+
+#[test]
+fn an_access_into_another_live_buffer_names_both() {
+    with(|slice| {
+        let (a, b) = (slice.buffer(16), slice.buffer(16));
+        Driver::fill(&*slice.device, DeviceAddress(b), 0, 4).unwrap();
+        let finding = one(slice.launch("store_at", 1, &[a, b.wrapping_sub(a)]));
+        assert_eq!(finding.intended.unwrap().allocation.extent.base.0, a);
+        let nearest = finding.nearest.unwrap();
+        assert_eq!(
+            (nearest.allocation.extent.base.0, nearest.relation),
+            (b, Relation::Inside(0))
+        );
+        assert_eq!(slice.read(b, 1), [0]);
+        assert_eq!(slice.launch("store_at", 1, &[a, 12]), []);
+        assert_eq!(slice.launch("store_at", 1, &[a + 12, 0]), []);
+    });
+}
+
+#[test]
+fn pointers_loaded_from_memory_are_looked_up() {
+    with(|slice| {
+        let (table, data) = (slice.buffer(16), slice.buffer(8));
+        let words: Vec<u8> = [data, 0]
+            .iter()
+            .flat_map(|word: &u64| word.to_le_bytes())
+            .collect();
+        Driver::write(&*slice.device, DeviceAddress(table), &words).unwrap();
+        assert_eq!(slice.launch("through_table", 1, &[table, 4]), []);
+        let finding = one(slice.launch("through_table", 1, &[table, 8]));
+        assert_eq!(
+            (finding.rule, finding.kind),
+            (Rule::GlobalOutOfBoundsAtomic, AccessKind::Atomic)
+        );
+        let intended = finding.intended.unwrap();
+        assert_eq!(
+            (intended.allocation.extent.base.0, intended.relation),
+            (data, Relation::After(0))
+        );
+        // The second entry of the table is null.
+        let finding = one(slice.launch("through_table", 1, &[table + 8, 0]));
+        assert_eq!(finding.rule, Rule::InvalidPointer);
+        // A freed buffer is no longer found, and its history is.
+        slice.runtime.freeing(DeviceAddress(data));
+        slice.device.free(DeviceAddress(data)).unwrap();
+        slice.launch("through_table", 1, &[table, 0]);
+    });
+}
+
+#[test]
+fn device_functions_and_variables_are_checked() {
+    with(|slice| {
+        let a = slice.buffer(32);
+        assert_eq!(slice.launch("calls", 8, &[a]), []);
+        let finding = one(slice.launch("calls", 9, &[a]));
+        // Which of the kernels called it, the record does not say.
+        assert_eq!(finding.function, "load");
+        assert_eq!(finding.rule, Rule::GlobalOutOfBoundsRead);
+        assert_eq!(slice.launch("variable", 4, &[]), []);
+        let finding = one(slice.launch("variable", 5, &[]));
+        let intended = finding.intended.unwrap().allocation;
+        assert_eq!(
+            (intended.kind, intended.name.as_deref()),
+            (AllocationKind::Variable, Some("table"))
+        );
+    });
+}
+
+#[test]
+fn vectors_and_groups_are_exact_at_the_edge() {
+    with(|slice| {
+        let a = slice.buffer(32);
+        assert_eq!(slice.launch("vector", 2, &[a]), []);
+        let finding = one(slice.launch("vector", 2, &[a + 16]));
+        assert_eq!((finding.width, finding.kind), (16, AccessKind::Read));
+        assert_eq!(slice.launch("pair", 1, &[a + 24]), []);
+        let finding = one(slice.launch("pair", 1, &[a + 28]));
+        assert_eq!((finding.address.0, finding.width), (a + 32, 4));
+    });
+}
+
+#[test]
+fn freed_and_null_parameters() {
+    with(|slice| {
+        let a = slice.buffer(128);
+        slice.runtime.freeing(DeviceAddress(a));
+        slice.device.free(DeviceAddress(a)).unwrap();
+        let finding = one(slice.launch("freed", 1, &[a, 64]));
+        assert_eq!(finding.rule, Rule::InvalidPointer);
+        let intended = finding.intended.unwrap();
+        assert!(intended.freed && !intended.freed_at.is_empty());
+        assert_eq!(intended.relation, Relation::Inside(64));
+        let coverage = slice.runtime.coverage();
+        assert_eq!(coverage.kernels["freed"].checked, 1);
+        assert!(
+            coverage
+                .kernels
+                .values()
+                .all(|kernel| kernel.unchecked.is_empty())
+        );
+    });
+}
