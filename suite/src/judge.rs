@@ -62,9 +62,11 @@ fn wrong(text: String) -> Verdict {
 /// One line about a finding, without addresses, so that it is the same on
 /// every device.
 pub fn describe(finding: &Finding) -> String {
+    // The outermost call is the program's own line.
     let place = finding
         .source
         .as_ref()
+        .and_then(|source| source.chain().last())
         .map_or("an unknown line".into(), |source| {
             format!("{}:{}", file_name(&source.file), source.line)
         });
@@ -184,12 +186,12 @@ fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
     let Some(source) = &finding.source else {
         return Some("it names no source line".into());
     };
-    let here = (file_name(&source.file), source.line);
-    if !expect
-        .places
-        .iter()
-        .any(|(file, line)| (file.as_str(), *line) == here)
-    {
+    let here = |(file, line): &(String, u32)| {
+        source
+            .chain()
+            .any(|place| (file_name(&place.file), place.line) == (file.as_str(), *line))
+    };
+    if !expect.places.iter().any(here) {
         return Some(format!(
             "expected it at {}:{}",
             expect.places[0].0, expect.places[0].1
@@ -245,6 +247,7 @@ mod tests {
                 file: "/src/walk.cu".into(),
                 line: 9,
                 column: 1,
+                inlined_at: None,
             }),
             ptx_line: 40,
             instruction: "ld.global.u32 %r1, [%rd1];".into(),

@@ -72,6 +72,18 @@ pub struct SourceLocation {
     pub line: u32,
     /// Column, from 1; 0 when unknown.
     pub column: u32,
+    /// Where the function that holds this place was inlined; the access of
+    /// `atomicAdd` stands in a header of CUDA's, the call in the program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inlined_at: Option<Box<SourceLocation>>,
+}
+
+impl SourceLocation {
+    /// This place, then the places of the calls through which it came to be
+    /// inlined, innermost first.
+    pub fn chain(&self) -> impl Iterator<Item = &SourceLocation> {
+        std::iter::successors(Some(self), |place| place.inlined_at.as_deref())
+    }
 }
 
 /// One instruction that accesses memory, in one kernel or device function.

@@ -106,8 +106,14 @@ fn place(finding: &Finding) -> String {
         &finding.function
     };
     let mut text = format!("at {}", demangle(function));
-    if let Some(source) = &finding.source {
-        let _ = write!(text, " in {}:{}", source.file, source.line);
+    for (index, source) in finding
+        .source
+        .iter()
+        .flat_map(|source| source.chain())
+        .enumerate()
+    {
+        let word = if index == 0 { "in" } else { "inlined in" };
+        let _ = write!(text, " {word} {}:{}", source.file, source.line);
         if source.column != 0 {
             let _ = write!(text, ":{}", source.column);
         }

@@ -5,8 +5,7 @@
 __global__ void copy4(const float *in, float *out, int n, int vectors) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < vectors) {
-        float4 v = reinterpret_cast<const float4 *>(in)[i];  // BUG
-        reinterpret_cast<float4 *>(out)[i] = v;
+        reinterpret_cast<float4 *>(out)[i] = reinterpret_cast<const float4 *>(in)[i];  // BUG
     } else {
         int tail = vectors * 4 + (i - vectors);
         if (tail < n) out[tail] = in[tail];

@@ -38,6 +38,7 @@ pub(crate) fn sample_finding() -> Finding {
             file: "demo.cu".into(),
             line: 39,
             column: 5,
+            inlined_at: None,
         }),
         ptx_line: 57,
         instruction: "st.global.f32 [%rd4+16], %f2;".into(),

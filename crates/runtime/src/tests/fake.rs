@@ -174,6 +174,7 @@ pub fn site(id: u32, group: u32, offset: i64, provenance: Provenance) -> AccessS
             file: "demo.cu".into(),
             line: 10 + id,
             column: 1,
+            inlined_at: None,
         }),
         ptx_line: 20 + id,
         instruction: "st.global.f32 [%rd1], %f1;".into(),
