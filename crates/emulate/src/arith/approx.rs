@@ -7,7 +7,11 @@ use super::convert::{canonical, flush};
 
 #[inline(always)]
 fn through(a: f32, ftz: bool, f: impl Fn(f32) -> f32) -> f32 {
-    if ftz { flush(canonical(f(flush(a)))) } else { canonical(f(a)) }
+    if ftz {
+        flush(canonical(f(flush(a))))
+    } else {
+        canonical(f(a))
+    }
 }
 
 /// `div.approx.f32`: a · (1/b), so for |b| above 2^126 the result is 0, or NaN
@@ -71,7 +75,11 @@ fn high_word(a: f64) -> f64 {
 
 #[inline(always)]
 fn flush_f64(a: f64) -> f64 {
-    if a.is_subnormal() { 0.0f64.copysign(a) } else { a }
+    if a.is_subnormal() {
+        0.0f64.copysign(a)
+    } else {
+        a
+    }
 }
 
 /// `sin.approx.f32`; `a` in radians.
@@ -150,7 +158,9 @@ mod tests {
             let exact = 1.0 / f64::from(y).sqrt();
             assert!((f64::from(rsqrt(y, false)) / exact - 1.0).abs() <= 2f64.powf(-22.9));
             let exact = f64::from(y).log2();
-            assert!((f64::from(lg2(y, false)) - exact).abs() <= 2f64.powi(-22) * exact.abs().max(1.0));
+            assert!(
+                (f64::from(lg2(y, false)) - exact).abs() <= 2f64.powi(-22) * exact.abs().max(1.0)
+            );
         }
     }
 }

@@ -18,7 +18,11 @@ pub fn clz<T: Integer>(a: T) -> u32 {
 /// of the highest one (`.uN`); all ones if there is none.
 #[inline(always)]
 pub fn bfind<T: Integer>(a: T) -> u32 {
-    let bits = if T::SIGNED { (a.extended() ^ ((a.extended() as i64) >> 63) as u64) & mask(T::BITS) } else { a.bits() };
+    let bits = if T::SIGNED {
+        (a.extended() ^ ((a.extended() as i64) >> 63) as u64) & mask(T::BITS)
+    } else {
+        a.bits()
+    };
     63u32.wrapping_sub(bits.leading_zeros())
 }
 
@@ -27,7 +31,11 @@ pub fn bfind<T: Integer>(a: T) -> u32 {
 #[inline(always)]
 pub fn bfind_shift<T: Integer>(a: T) -> u32 {
     let place = bfind(a);
-    if place == u32::MAX { place } else { T::BITS - 1 - place }
+    if place == u32::MAX {
+        place
+    } else {
+        T::BITS - 1 - place
+    }
 }
 
 /// `brev.b32`
@@ -45,7 +53,11 @@ pub fn brev64(a: u64) -> u64 {
 /// The lowest `count` bits set; 64 and more set all.
 #[inline(always)]
 fn mask(count: u32) -> u64 {
-    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+    if count >= 64 {
+        u64::MAX
+    } else {
+        (1 << count) - 1
+    }
 }
 
 /// `bfe`: the field of `length & 255` bits from bit `position & 255` on, filled
@@ -53,13 +65,21 @@ fn mask(count: u32) -> u64 {
 #[inline(always)]
 pub fn bfe<T: Integer>(a: T, position: u32, length: u32) -> T {
     let (position, length) = (position & 0xff, length & 0xff);
-    let field = if position >= T::BITS { 0 } else { a.bits() >> position };
+    let field = if position >= T::BITS {
+        0
+    } else {
+        a.bits() >> position
+    };
     let inside = mask(length);
     let fill = if T::SIGNED && length != 0 {
         let sign = (position + length - 1).min(T::BITS - 1);
         // The ISA fills both above the field and where it runs over the end.
         let above = inside & mask(T::BITS.saturating_sub(position));
-        if (a.bits() >> sign) & 1 == 1 { !above } else { 0 }
+        if (a.bits() >> sign) & 1 == 1 {
+            !above
+        } else {
+            0
+        }
     } else {
         0
     };
@@ -85,7 +105,11 @@ pub fn fns(bits: u32, base: u32, offset: i32) -> u32 {
         return u32::MAX;
     }
     if offset == 0 {
-        return if bits >> base & 1 == 1 { base } else { u32::MAX };
+        return if bits >> base & 1 == 1 {
+            base
+        } else {
+            u32::MAX
+        };
     }
     let mut left = offset.unsigned_abs();
     let mut place = base as i32;
@@ -175,7 +199,11 @@ pub fn shf_l(a: u32, b: u32, amount: u32, clamp: bool) -> u32 {
     let n = if clamp { amount.min(32) } else { amount & 31 };
     let pair = u64::from(b) << 32 | u64::from(a);
     // By 32 the pair would lose its low half: take it from there instead.
-    if n == 32 { a } else { ((pair << n) >> 32) as u32 }
+    if n == 32 {
+        a
+    } else {
+        ((pair << n) >> 32) as u32
+    }
 }
 
 /// `shf.r.wrap`, `shf.r.clamp`: low half of `b:a` shifted right.
@@ -209,7 +237,11 @@ pub fn szext<T: Integer>(a: T, width: u32, clamp: bool) -> T {
 /// `bmsk`: `width` ones from bit `start` on.
 #[inline(always)]
 pub fn bmsk(start: u32, width: u32, clamp: bool) -> u32 {
-    let (start, width) = if clamp { (start.min(32), width.min(32)) } else { (start & 31, width & 31) };
+    let (start, width) = if clamp {
+        (start.min(32), width.min(32))
+    } else {
+        (start & 31, width & 31)
+    };
     (mask(width) << start) as u32
 }
 
@@ -226,9 +258,17 @@ mod tests {
     /// The loop that the ISA gives for `bfe`.
     fn bfe_by_the_book(a: u64, b: u32, c: u32, msb: u32, signed: bool) -> u64 {
         let (pos, len) = (b & 0xff, c & 0xff);
-        let sign = if !signed || len == 0 { 0 } else { a >> (pos + len - 1).min(msb) & 1 };
+        let sign = if !signed || len == 0 {
+            0
+        } else {
+            a >> (pos + len - 1).min(msb) & 1
+        };
         (0..=msb).fold(0, |d, i| {
-            let bit = if i < len && pos + i <= msb { a >> (pos + i) & 1 } else { sign };
+            let bit = if i < len && pos + i <= msb {
+                a >> (pos + i) & 1
+            } else {
+                sign
+            };
             d | bit << i
         })
     }
@@ -247,7 +287,16 @@ mod tests {
 
     #[test]
     fn fields_follow_the_isa() {
-        let values = [0u64, 1, 0x8000_0000, 0xffff_ffff, 0xdead_beef_0bad_f00d, u64::MAX, 1 << 63, 0x7654_3210];
+        let values = [
+            0u64,
+            1,
+            0x8000_0000,
+            0xffff_ffff,
+            0xdead_beef_0bad_f00d,
+            u64::MAX,
+            1 << 63,
+            0x7654_3210,
+        ];
         for a in values {
             for position in [0, 1, 7, 15, 31, 32, 33, 63, 64, 200, 256 + 5] {
                 for length in [0, 1, 5, 8, 31, 32, 33, 63, 64, 100, 255] {
@@ -261,10 +310,19 @@ mod tests {
                         bfe_by_the_book(u64::from(low), position, length, 31, true),
                         "{a:x} {position} {length}"
                     );
-                    assert_eq!(bfe(a, position, length), bfe_by_the_book(a, position, length, 63, false));
-                    assert_eq!(bfe(a as i64, position, length) as u64, bfe_by_the_book(a, position, length, 63, true));
+                    assert_eq!(
+                        bfe(a, position, length),
+                        bfe_by_the_book(a, position, length, 63, false)
+                    );
+                    assert_eq!(
+                        bfe(a as i64, position, length) as u64,
+                        bfe_by_the_book(a, position, length, 63, true)
+                    );
                     for b in values {
-                        assert_eq!(bfi(a, b, position, length), bfi_by_the_book(a, b, position, length, 63));
+                        assert_eq!(
+                            bfi(a, b, position, length),
+                            bfi_by_the_book(a, b, position, length, 63)
+                        );
                         assert_eq!(
                             u64::from(bfi(low, b as u32, position, length)),
                             bfi_by_the_book(u64::from(low), b & 0xffff_ffff, position, length, 31)

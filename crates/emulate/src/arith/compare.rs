@@ -7,11 +7,24 @@ use super::integer::Integer;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Compare {
-    Eq, Ne, Lt, Le, Gt, Ge,
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
     /// `.lo`, `.ls`, `.hi`, `.hs`: of unsigned integers.
-    Lo, Ls, Hi, Hs,
+    Lo,
+    Ls,
+    Hi,
+    Hs,
     /// `.equ` … `.geu`: true also if an operand is NaN.
-    Equ, Neu, Ltu, Leu, Gtu, Geu,
+    Equ,
+    Neu,
+    Ltu,
+    Leu,
+    Gtu,
+    Geu,
     /// Both are numbers.
     Num,
     /// At least one is NaN.
@@ -23,10 +36,24 @@ impl Compare {
     pub fn from_modifier(text: &str) -> Option<Compare> {
         use Compare::*;
         Some(match text {
-            "eq" => Eq, "ne" => Ne, "lt" => Lt, "le" => Le, "gt" => Gt, "ge" => Ge,
-            "lo" => Lo, "ls" => Ls, "hi" => Hi, "hs" => Hs,
-            "equ" => Equ, "neu" => Neu, "ltu" => Ltu, "leu" => Leu, "gtu" => Gtu, "geu" => Geu,
-            "num" => Num, "nan" => Nan,
+            "eq" => Eq,
+            "ne" => Ne,
+            "lt" => Lt,
+            "le" => Le,
+            "gt" => Gt,
+            "ge" => Ge,
+            "lo" => Lo,
+            "ls" => Ls,
+            "hi" => Hi,
+            "hs" => Hs,
+            "equ" => Equ,
+            "neu" => Neu,
+            "ltu" => Ltu,
+            "leu" => Leu,
+            "gtu" => Gtu,
+            "geu" => Geu,
+            "num" => Num,
+            "nan" => Nan,
             _ => return None,
         })
     }
@@ -178,11 +205,22 @@ mod tests {
     #[test]
     fn unordered_forms_differ_only_for_nan() {
         use Compare::*;
-        for (ordered, unordered) in [(Eq, Equ), (Ne, Neu), (Lt, Ltu), (Le, Leu), (Gt, Gtu), (Ge, Geu)] {
+        for (ordered, unordered) in [
+            (Eq, Equ),
+            (Ne, Neu),
+            (Lt, Ltu),
+            (Le, Leu),
+            (Gt, Gtu),
+            (Ge, Geu),
+        ] {
             for a in [-1.0f32, -0.0, 0.0, 1.0, f32::INFINITY, f32::NAN] {
                 for b in [-1.0f32, -0.0, 0.0, 1.0, f32::INFINITY, f32::NAN] {
                     let nan = a.is_nan() || b.is_nan();
-                    assert_eq!(float32(unordered, a, b), nan || float32(ordered, a, b), "{a} {b} {ordered:?}");
+                    assert_eq!(
+                        float32(unordered, a, b),
+                        nan || float32(ordered, a, b),
+                        "{a} {b} {ordered:?}"
+                    );
                     assert!(!(nan && float32(ordered, a, b)));
                     assert_eq!(float64(ordered, a.into(), b.into()), float32(ordered, a, b));
                     assert_eq!(float32(Nan, a, b), nan);

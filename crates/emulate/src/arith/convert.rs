@@ -38,9 +38,21 @@ pub fn round_f64<const E: u32, const M: u32>(x: f64, mode: Round) -> u32 {
     let field = (exponent.max(minimum) - minimum) as u64;
     let infinity = ((1u64 << E) - 1) << M;
     let finite = (field << M) + kept + u64::from(up);
-    let finite = if finite >= infinity { overflow(negative, infinity, mode) } else { finite };
-    let special = if magnitude > 0x7ff << 52 { (1 << (E + M)) - 1 } else { infinity };
-    let result = if magnitude >= 0x7ff << 52 { special } else { finite };
+    let finite = if finite >= infinity {
+        overflow(negative, infinity, mode)
+    } else {
+        finite
+    };
+    let special = if magnitude > 0x7ff << 52 {
+        (1 << (E + M)) - 1
+    } else {
+        infinity
+    };
+    let result = if magnitude >= 0x7ff << 52 {
+        special
+    } else {
+        finite
+    };
     let sign = u64::from(negative && magnitude <= 0x7ff << 52) << (E + M);
     (result | sign) as u32
 }
@@ -49,13 +61,21 @@ pub fn round_f64<const E: u32, const M: u32>(x: f64, mode: Round) -> u32 {
 #[inline(always)]
 pub fn flush(x: f32) -> f32 {
     let bits = x.to_bits();
-    f32::from_bits(if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
+    f32::from_bits(if bits & 0x7f80_0000 == 0 {
+        bits & 0x8000_0000
+    } else {
+        bits
+    })
 }
 
 /// NaN in PTX's form for f32.
 #[inline(always)]
 pub fn canonical(x: f32) -> f32 {
-    if x.is_nan() { f32::from_bits(NAN_F32) } else { x }
+    if x.is_nan() {
+        f32::from_bits(NAN_F32)
+    } else {
+        x
+    }
 }
 
 /// `cvt.f64.f32`: exact.
@@ -79,7 +99,11 @@ pub fn f16_to_f32(h: u16) -> f32 {
     let magnitude = u32::from(h & 0x7fff) << 13;
     // Multiplying by 2^112 moves the bias, of subnormals too.
     let scaled = (f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23)).to_bits();
-    let bits = if h & 0x7c00 == 0x7c00 { magnitude | 0x7f80_0000 } else { scaled };
+    let bits = if h & 0x7c00 == 0x7c00 {
+        magnitude | 0x7f80_0000
+    } else {
+        scaled
+    };
     canonical(f32::from_bits(bits | u32::from(h & 0x8000) << 16))
 }
 
@@ -198,7 +222,11 @@ pub fn integral_f32(x: f32, mode: Round) -> f32 {
 #[inline(always)]
 pub fn f32_to_integer<D: Integer>(x: f32, mode: Round) -> D {
     if x.is_nan() {
-        return if D::BITS == 64 { D::from_bits(1 << 63) } else { D::ZERO };
+        return if D::BITS == 64 {
+            D::from_bits(1 << 63)
+        } else {
+            D::ZERO
+        };
     }
     clamp(f64::from(integral_f32(x, mode)))
 }
@@ -217,7 +245,11 @@ pub fn f64_to_integer<D: Integer>(x: f64, mode: Round) -> D {
 #[inline(always)]
 fn clamp<D: Integer>(x: f64) -> D {
     if D::BITS == 64 {
-        return D::from_bits(if D::SIGNED { (x as i64) as u64 } else { x as u64 });
+        return D::from_bits(if D::SIGNED {
+            (x as i64) as u64
+        } else {
+            x as u64
+        });
     }
     // Saturates at 64 bits, keeping order; then both bounds fit in i64.
     let wide = x as i64;
@@ -243,13 +275,22 @@ pub fn saturate_f64(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const MODES: [Round; 5] = [Round::Nearest, Round::Zero, Round::Down, Round::Up, Round::Away];
+    const MODES: [Round; 5] = [
+        Round::Nearest,
+        Round::Zero,
+        Round::Down,
+        Round::Up,
+        Round::Away,
+    ];
 
     #[test]
     fn every_half_survives_widening() {
         for bits in 0..=u16::MAX {
             let (wide, brain) = (f16_to_f32(bits), bf16_to_f32(bits));
-            assert_eq!(wide.to_bits(), canonical(half::f16::from_bits(bits).to_f32()).to_bits());
+            assert_eq!(
+                wide.to_bits(),
+                canonical(half::f16::from_bits(bits).to_f32()).to_bits()
+            );
             for mode in MODES {
                 let expected = if wide.is_nan() { NAN_F16 } else { bits };
                 assert_eq!(f32_to_f16(wide, mode), expected, "{bits:#x} {mode:?}");
@@ -263,7 +304,9 @@ mod tests {
     fn narrowing_agrees_with_the_exact_path() {
         let mut x = 0x1234_5678_9abc_def1u64;
         for i in 0..400_000u64 {
-            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i | 1);
+            x = x
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(i | 1);
             // Exponents around the limits of the small formats.
             let exponent = match i % 4 {
                 0 => 1023 - 160 + (x >> 40) % 40,
@@ -271,16 +314,39 @@ mod tests {
                 2 => 1023 + 120 + (x >> 40) % 10,
                 _ => (x >> 40) % 2047,
             };
-            let fraction = if i & 8 == 0 { x & 0xf_ffff_ffff_ffff } else { x & 0xf_fc00_0000_0000 };
+            let fraction = if i & 8 == 0 {
+                x & 0xf_ffff_ffff_ffff
+            } else {
+                x & 0xf_fc00_0000_0000
+            };
             let value = f64::from_bits((x >> 63) << 63 | exponent << 52 | fraction);
             let slow = Exact::from_f64(value);
             for mode in MODES {
-                assert_eq!(u64::from(round_f64::<8, 23>(value, mode)), slow.round::<8, 23>(mode), "{value:e} {mode:?}");
-                assert_eq!(u64::from(round_f64::<5, 10>(value, mode)), slow.round::<5, 10>(mode), "{value:e} {mode:?}");
-                assert_eq!(u64::from(round_f64::<8, 7>(value, mode)), slow.round::<8, 7>(mode), "{value:e} {mode:?}");
-                assert_eq!(u64::from(round_f64::<5, 2>(value, mode)), slow.round::<5, 2>(mode), "{value:e} {mode:?}");
+                assert_eq!(
+                    u64::from(round_f64::<8, 23>(value, mode)),
+                    slow.round::<8, 23>(mode),
+                    "{value:e} {mode:?}"
+                );
+                assert_eq!(
+                    u64::from(round_f64::<5, 10>(value, mode)),
+                    slow.round::<5, 10>(mode),
+                    "{value:e} {mode:?}"
+                );
+                assert_eq!(
+                    u64::from(round_f64::<8, 7>(value, mode)),
+                    slow.round::<8, 7>(mode),
+                    "{value:e} {mode:?}"
+                );
+                assert_eq!(
+                    u64::from(round_f64::<5, 2>(value, mode)),
+                    slow.round::<5, 2>(mode),
+                    "{value:e} {mode:?}"
+                );
             }
-            assert_eq!(f64_to_f32(value, Round::Nearest).to_bits(), round_f64::<8, 23>(value, Round::Nearest));
+            assert_eq!(
+                f64_to_f32(value, Round::Nearest).to_bits(),
+                round_f64::<8, 23>(value, Round::Nearest)
+            );
         }
     }
 
@@ -297,7 +363,10 @@ mod tests {
         assert_eq!(f64_to_f16(-5e-324, Round::Down), 0x8001);
         assert_eq!(f64_to_f16(5e-324, Round::Nearest), 0);
         // One rounding: through f32 this would be a tie, and go to even.
-        assert_eq!(f64_to_f16(1.0 + 2f64.powi(-11) + 2f64.powi(-40), Round::Nearest), 0x3c01);
+        assert_eq!(
+            f64_to_f16(1.0 + 2f64.powi(-11) + 2f64.powi(-40), Round::Nearest),
+            0x3c01
+        );
     }
 
     #[test]
@@ -323,7 +392,10 @@ mod tests {
         assert_eq!(integer_to_f32(0x0100_0001u32, Round::Nearest), 16_777_216.0);
         assert_eq!(integer_to_f32(0x0100_0001u32, Round::Up), 16_777_218.0);
         assert_eq!(integer_to_f32(-0x0100_0001i32, Round::Up), -16_777_216.0);
-        assert_eq!(integer_to_f64(u64::MAX, Round::Zero), 18_446_744_073_709_549_568.0);
+        assert_eq!(
+            integer_to_f64(u64::MAX, Round::Zero),
+            18_446_744_073_709_549_568.0
+        );
         assert_eq!(integer_to_f16(70_000u32, Round::Nearest), 0x7c00);
         assert_eq!(integer_to_f16(-1i8, Round::Nearest), 0xbc00);
         assert_eq!(integer_to_bf16(257u16, Round::Nearest), 0x4380);

@@ -23,7 +23,11 @@ fn operand(x: f32, mode: Mode) -> f32 {
 #[inline(always)]
 fn result(x: f32, mode: Mode) -> f32 {
     let x = if mode.ftz { flush(x) } else { x };
-    if mode.sat { saturate_f32(x) } else { canonical(x) }
+    if mode.sat {
+        saturate_f32(x)
+    } else {
+        canonical(x)
+    }
 }
 
 /// An exact zero sum of numbers that are not both +0 is −0 under `.rm`
@@ -31,7 +35,11 @@ fn result(x: f32, mode: Mode) -> f32 {
 #[inline(always)]
 fn signed_zero(sum: f64, a: f64, b: f64, round: Round) -> f64 {
     let positive = a.to_bits() == 0 && b.to_bits() == 0;
-    if round == Round::Down && sum == 0.0 && !positive { -0.0 } else { sum }
+    if round == Round::Down && sum == 0.0 && !positive {
+        -0.0
+    } else {
+        sum
+    }
 }
 
 /// `add.f32`
@@ -116,7 +124,11 @@ pub fn sqrt_f32(a: f32, mode: Mode) -> f32 {
     let root = if mode.round == Round::Nearest || !nearest.is_finite() || a == 0.0 {
         nearest
     } else {
-        f32::from_bits(Exact::from_f64(f64::from(a)).sqrt().round::<8, 23>(mode.round) as u32)
+        f32::from_bits(
+            Exact::from_f64(f64::from(a))
+                .sqrt()
+                .round::<8, 23>(mode.round) as u32,
+        )
     };
     result(root, mode)
 }
@@ -152,14 +164,32 @@ macro_rules! extrema {
         fn $select(a: $float, b: $float, mode: Extremum, larger: bool) -> $float {
             const SIGN: $bits = 1 << ($bits::BITS - 1);
             let sign = (a.to_bits() ^ b.to_bits()) & SIGN;
-            let (a, b) = if mode.ftz { ($flush(a), $flush(b)) } else { (a, b) };
-            let (a, b) = if mode.xorsign_abs { (a.abs(), b.abs()) } else { (a, b) };
+            let (a, b) = if mode.ftz {
+                ($flush(a), $flush(b))
+            } else {
+                (a, b)
+            };
+            let (a, b) = if mode.xorsign_abs {
+                (a.abs(), b.abs())
+            } else {
+                (a, b)
+            };
             // −0 counts as less than +0.
             let first_less = a < b || (a == b && a.to_bits() & SIGN != 0);
             let chosen = if first_less != larger { a } else { b };
-            let chosen = if b.is_nan() { a } else if a.is_nan() { b } else { chosen };
+            let chosen = if b.is_nan() {
+                a
+            } else if a.is_nan() {
+                b
+            } else {
+                chosen
+            };
             let nan = a.is_nan() && b.is_nan() || mode.nan && (a.is_nan() || b.is_nan());
-            let signed = if mode.xorsign_abs { $float::from_bits(chosen.to_bits() & !SIGN | sign) } else { chosen };
+            let signed = if mode.xorsign_abs {
+                $float::from_bits(chosen.to_bits() & !SIGN | sign)
+            } else {
+                chosen
+            };
             if nan { $canonical } else { signed }
         }
 
@@ -177,8 +207,24 @@ macro_rules! extrema {
     };
 }
 
-extrema!(f32, u32, select_f32, min_f32, max_f32, flush, f32::from_bits(super::convert::NAN_F32));
-extrema!(f64, u64, select_f64, min_f64, max_f64, std::convert::identity, f64::from_bits(NAN_F64));
+extrema!(
+    f32,
+    u32,
+    select_f32,
+    min_f32,
+    max_f32,
+    flush,
+    f32::from_bits(super::convert::NAN_F32)
+);
+extrema!(
+    f64,
+    u64,
+    select_f64,
+    min_f64,
+    max_f64,
+    std::convert::identity,
+    f64::from_bits(NAN_F64)
+);
 
 /// NaN as f64 instructions make it from operands that are none.
 pub const NAN_F64: u64 = 0xfff8_0000_0000_0000;
@@ -195,13 +241,21 @@ pub fn add_f64(a: f64, b: f64, round: Round) -> f64 {
     if round == Round::Nearest || !finite(a, b) {
         return a + b;
     }
-    f64::from_bits(Exact::from_f64(a).add(Exact::from_f64(b), round).round::<11, 52>(round))
+    f64::from_bits(
+        Exact::from_f64(a)
+            .add(Exact::from_f64(b), round)
+            .round::<11, 52>(round),
+    )
 }
 
 /// `sub.f64`
 #[inline(always)]
 pub fn sub_f64(a: f64, b: f64, round: Round) -> f64 {
-    if round == Round::Nearest { a - b } else { add_f64(a, -b, round) }
+    if round == Round::Nearest {
+        a - b
+    } else {
+        add_f64(a, -b, round)
+    }
 }
 
 /// `mul.f64`
@@ -210,7 +264,11 @@ pub fn mul_f64(a: f64, b: f64, round: Round) -> f64 {
     if round == Round::Nearest || !finite(a, b) {
         return a * b;
     }
-    f64::from_bits(Exact::from_f64(a).mul(Exact::from_f64(b)).round::<11, 52>(round))
+    f64::from_bits(
+        Exact::from_f64(a)
+            .mul(Exact::from_f64(b))
+            .round::<11, 52>(round),
+    )
 }
 
 /// `fma.f64`: one rounding.
@@ -219,7 +277,9 @@ pub fn fma_f64(a: f64, b: f64, c: f64, round: Round) -> f64 {
     if round == Round::Nearest || !finite(a, b) || !c.is_finite() {
         return a.mul_add(b, c);
     }
-    let sum = Exact::from_f64(a).mul(Exact::from_f64(b)).add(Exact::from_f64(c), round);
+    let sum = Exact::from_f64(a)
+        .mul(Exact::from_f64(b))
+        .add(Exact::from_f64(c), round);
     f64::from_bits(sum.round::<11, 52>(round))
 }
 
@@ -229,7 +289,11 @@ pub fn div_f64(a: f64, b: f64, round: Round) -> f64 {
     if round == Round::Nearest || !finite(a, b) || b == 0.0 {
         return a / b;
     }
-    f64::from_bits(Exact::from_f64(a).div(Exact::from_f64(b)).round::<11, 52>(round))
+    f64::from_bits(
+        Exact::from_f64(a)
+            .div(Exact::from_f64(b))
+            .round::<11, 52>(round),
+    )
 }
 
 /// `rcp.f64`
@@ -254,7 +318,10 @@ mod tests {
     const DIRECTED: [Round; 3] = [Round::Zero, Round::Down, Round::Up];
 
     fn mode(round: Round) -> Mode {
-        Mode { round, ..Mode::default() }
+        Mode {
+            round,
+            ..Mode::default()
+        }
     }
 
     struct Floats(u64);
@@ -262,7 +329,10 @@ mod tests {
     impl Floats {
         fn next(&mut self) -> f32 {
             loop {
-                self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                self.0 = self
+                    .0
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 let mixed = (self.0 ^ self.0 >> 32) as u32;
                 let bits = match self.0 >> 60 {
                     // Subnormals and near neighbours come often.
@@ -283,18 +353,38 @@ mod tests {
         let mut floats = Floats(9);
         for _ in 0..200_000 {
             let (a, b, c) = (floats.next(), floats.next(), floats.next());
-            let (x, y, z) = (Exact::from_f64(a.into()), Exact::from_f64(b.into()), Exact::from_f64(c.into()));
+            let (x, y, z) = (
+                Exact::from_f64(a.into()),
+                Exact::from_f64(b.into()),
+                Exact::from_f64(c.into()),
+            );
             for round in [Round::Nearest, Round::Zero, Round::Down, Round::Up] {
                 let bits = |e: Exact| e.round::<8, 23>(round) as u32;
                 let m = mode(round);
-                assert_eq!(add_f32(a, b, m).to_bits(), bits(x.add(y, round)), "{a:e} + {b:e} {round:?}");
-                assert_eq!(mul_f32(a, b, m).to_bits(), bits(x.mul(y)), "{a:e} * {b:e} {round:?}");
+                assert_eq!(
+                    add_f32(a, b, m).to_bits(),
+                    bits(x.add(y, round)),
+                    "{a:e} + {b:e} {round:?}"
+                );
+                assert_eq!(
+                    mul_f32(a, b, m).to_bits(),
+                    bits(x.mul(y)),
+                    "{a:e} * {b:e} {round:?}"
+                );
                 for fused in [false, true] {
                     let fma = fma_f32_on(a, b, c, m, fused);
-                    assert_eq!(fma.to_bits(), bits(x.mul(y).add(z, round)), "{a:e}*{b:e}+{c:e} {round:?}");
+                    assert_eq!(
+                        fma.to_bits(),
+                        bits(x.mul(y).add(z, round)),
+                        "{a:e}*{b:e}+{c:e} {round:?}"
+                    );
                 }
                 if b != 0.0 {
-                    assert_eq!(div_f32(a, b, m).to_bits(), bits(x.div(y)), "{a:e} / {b:e} {round:?}");
+                    assert_eq!(
+                        div_f32(a, b, m).to_bits(),
+                        bits(x.div(y)),
+                        "{a:e} / {b:e} {round:?}"
+                    );
                 }
             }
         }
@@ -303,36 +393,58 @@ mod tests {
     #[test]
     fn zeros_under_rounding_down() {
         for round in DIRECTED {
-            let zero = if round == Round::Down { (-0.0f32).to_bits() } else { 0 };
+            let zero = if round == Round::Down {
+                (-0.0f32).to_bits()
+            } else {
+                0
+            };
             assert_eq!(add_f32(1.5, -1.5, mode(round)).to_bits(), zero);
             assert_eq!(sub_f32(1.5, 1.5, mode(round)).to_bits(), zero);
             assert_eq!(fma_f32(2.0, 3.0, -6.0, mode(round)).to_bits(), zero);
             assert_eq!(add_f32(0.0, 0.0, mode(round)).to_bits(), 0);
-            assert_eq!(add_f64(1.5, -1.5, round).to_bits(), if zero == 0 { 0 } else { 1 << 63 });
+            assert_eq!(
+                add_f64(1.5, -1.5, round).to_bits(),
+                if zero == 0 { 0 } else { 1 << 63 }
+            );
         }
     }
 
     #[test]
     fn flushing_and_saturating() {
         let tiny = f32::from_bits(1);
-        let ftz = Mode { ftz: true, ..Mode::default() };
+        let ftz = Mode {
+            ftz: true,
+            ..Mode::default()
+        };
         assert_eq!(add_f32(tiny, 0.0, ftz).to_bits(), 0);
         assert_eq!(mul_f32(-tiny, 1e30, ftz).to_bits(), 1 << 31);
         assert_eq!(mul_f32(f32::MIN_POSITIVE, 0.5, ftz), 0.0);
         assert_eq!(add_f32(tiny, 0.0, Mode::default()), tiny);
-        let sat = Mode { sat: true, ..Mode::default() };
+        let sat = Mode {
+            sat: true,
+            ..Mode::default()
+        };
         assert_eq!(add_f32(3.0, 4.0, sat), 1.0);
         assert_eq!(fma_f32(f32::NAN, 4.0, 1.0, sat).to_bits(), 0);
         assert_eq!(sqrt_f32(-1.0, Mode::default()).to_bits(), 0x7fff_ffff);
-        assert_eq!(add_f32(f32::INFINITY, f32::NEG_INFINITY, mode(Round::Up)).to_bits(), 0x7fff_ffff);
-        assert_eq!(fma_f32(f32::INFINITY, 1.0, 2.0, mode(Round::Up)), f32::INFINITY);
+        assert_eq!(
+            add_f32(f32::INFINITY, f32::NEG_INFINITY, mode(Round::Up)).to_bits(),
+            0x7fff_ffff
+        );
+        assert_eq!(
+            fma_f32(f32::INFINITY, 1.0, 2.0, mode(Round::Up)),
+            f32::INFINITY
+        );
     }
 
     #[test]
     fn extremes_of_nan_and_zero() {
         let plain = Extremum::default();
         let nan = Extremum { nan: true, ..plain };
-        let xor = Extremum { xorsign_abs: true, ..plain };
+        let xor = Extremum {
+            xorsign_abs: true,
+            ..plain
+        };
         assert_eq!(min_f32(f32::NAN, 2.0, plain), 2.0);
         assert_eq!(max_f32(2.0, f32::NAN, plain), 2.0);
         assert_eq!(max_f32(2.0, f32::NAN, nan).to_bits(), 0x7fff_ffff);
@@ -345,7 +457,10 @@ mod tests {
         assert_eq!(min_f32(-3.0, -2.0, xor), 2.0);
         assert_eq!(max_f64(-3.0, 2.0, plain), 2.0);
         assert_eq!(min_f64(-0.0, 0.0, plain).to_bits(), 1 << 63);
-        assert_eq!(min_f32(f32::from_bits(3), 1.0, Extremum { ftz: true, ..plain }), 0.0);
+        assert_eq!(
+            min_f32(f32::from_bits(3), 1.0, Extremum { ftz: true, ..plain }),
+            0.0
+        );
     }
 
     #[test]

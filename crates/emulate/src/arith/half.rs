@@ -5,10 +5,10 @@
 //! is harmless; fused sums are rounded to odd first. So each instruction
 //! rounds once.
 
+use super::Round;
 use super::convert::{bf16_to_f32, f16_to_f32, f64_to_bf16, f64_to_f16};
 use super::float::{Extremum, max_f32, min_f32};
 use super::soft::add_to_odd;
-use super::Round;
 
 /// A 16-bit float format.
 pub trait Half {
@@ -70,7 +70,11 @@ pub struct Mode {
 /// A subnormal becomes zero of its sign.
 #[inline(always)]
 pub fn flush<H: Half>(bits: u16) -> u16 {
-    if bits & 0x7fff <= H::SUBNORMAL { bits & 0x8000 } else { bits }
+    if bits & 0x7fff <= H::SUBNORMAL {
+        bits & 0x8000
+    } else {
+        bits
+    }
 }
 
 #[inline(always)]
@@ -89,7 +93,11 @@ fn result<H: Half>(x: f64, mode: Mode) -> u16 {
 /// `.relu`
 #[inline(always)]
 pub fn relu<H: Half>(bits: u16) -> u16 {
-    if bits & 0x8000 != 0 && bits & 0x7fff <= H::INFINITY { 0 } else { bits }
+    if bits & 0x8000 != 0 && bits & 0x7fff <= H::INFINITY {
+        0
+    } else {
+        bits
+    }
 }
 
 #[inline(always)]
@@ -125,35 +133,63 @@ pub fn fma<H: Half>(a: u16, b: u16, c: u16, mode: Mode) -> u16 {
 /// `fma.oob`: as `fma`, but 0 if `a` or `b` is the out-of-bounds NaN 0xffff.
 #[inline(always)]
 pub fn fma_oob<H: Half>(a: u16, b: u16, c: u16, mode: Mode) -> u16 {
-    if a == 0xffff || b == 0xffff { 0 } else { fma::<H>(a, b, c, mode) }
+    if a == 0xffff || b == 0xffff {
+        0
+    } else {
+        fma::<H>(a, b, c, mode)
+    }
 }
 
 /// `neg`: NaN becomes 0x7fff.
 #[inline(always)]
 pub fn neg<H: Half>(a: u16, ftz: bool) -> u16 {
     let a = if ftz { flush::<H>(a) } else { a };
-    if a & 0x7fff > H::INFINITY { 0x7fff } else { a ^ 0x8000 }
+    if a & 0x7fff > H::INFINITY {
+        0x7fff
+    } else {
+        a ^ 0x8000
+    }
 }
 
 /// `abs`: NaN becomes 0x7fff.
 #[inline(always)]
 pub fn abs<H: Half>(a: u16, ftz: bool) -> u16 {
     let a = if ftz { flush::<H>(a) } else { a };
-    if a & 0x7fff > H::INFINITY { 0x7fff } else { a & 0x7fff }
+    if a & 0x7fff > H::INFINITY {
+        0x7fff
+    } else {
+        a & 0x7fff
+    }
 }
 
 /// `min`
 #[inline(always)]
 pub fn min<H: Half>(a: u16, b: u16, mode: Extremum) -> u16 {
-    let (a, b) = if mode.ftz { (flush::<H>(a), flush::<H>(b)) } else { (a, b) };
-    H::narrow(f64::from(min_f32(H::widen(a), H::widen(b), Extremum { ftz: false, ..mode })))
+    let (a, b) = if mode.ftz {
+        (flush::<H>(a), flush::<H>(b))
+    } else {
+        (a, b)
+    };
+    H::narrow(f64::from(min_f32(
+        H::widen(a),
+        H::widen(b),
+        Extremum { ftz: false, ..mode },
+    )))
 }
 
 /// `max`
 #[inline(always)]
 pub fn max<H: Half>(a: u16, b: u16, mode: Extremum) -> u16 {
-    let (a, b) = if mode.ftz { (flush::<H>(a), flush::<H>(b)) } else { (a, b) };
-    H::narrow(f64::from(max_f32(H::widen(a), H::widen(b), Extremum { ftz: false, ..mode })))
+    let (a, b) = if mode.ftz {
+        (flush::<H>(a), flush::<H>(b))
+    } else {
+        (a, b)
+    };
+    H::narrow(f64::from(max_f32(
+        H::widen(a),
+        H::widen(b),
+        Extremum { ftz: false, ..mode },
+    )))
 }
 
 /// `tanh.approx`
@@ -165,7 +201,13 @@ pub fn tanh<H: Half>(a: u16) -> u16 {
 /// `ex2.approx`; `.ftz` is implied for bf16 and flushes operand and result.
 #[inline(always)]
 pub fn ex2<H: Half>(a: u16, ftz: bool) -> u16 {
-    result::<H>(operand::<H>(a, ftz).exp2(), Mode { ftz, ..Mode::default() })
+    result::<H>(
+        operand::<H>(a, ftz).exp2(),
+        Mode {
+            ftz,
+            ..Mode::default()
+        },
+    )
 }
 
 /// One function on both halves of a packed operand.
@@ -195,7 +237,9 @@ mod tests {
     fn check<H: Half, const E: u32, const M: u32>() {
         let mut state = 5u64;
         for _ in 0..200_000 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let mixed = state ^ state >> 31;
             let (a, b, c) = (mixed as u16, (mixed >> 16) as u16, (mixed >> 32) as u16);
             let (x, y, z) = (H::widen(a), H::widen(b), H::widen(c));
@@ -205,9 +249,17 @@ mod tests {
             let [x, y, z] = [x, y, z].map(|v| Exact::from_f64(v.into()));
             let bits = |e: Exact| e.round::<E, M>(Round::Nearest) as u16;
             let mode = Mode::default();
-            assert_eq!(add::<H>(a, b, mode), bits(x.add(y, Round::Nearest)), "{a:#x} + {b:#x}");
+            assert_eq!(
+                add::<H>(a, b, mode),
+                bits(x.add(y, Round::Nearest)),
+                "{a:#x} + {b:#x}"
+            );
             assert_eq!(mul::<H>(a, b, mode), bits(x.mul(y)), "{a:#x} * {b:#x}");
-            assert_eq!(fma::<H>(a, b, c, mode), bits(x.mul(y).add(z, Round::Nearest)), "{a:#x} * {b:#x} + {c:#x}");
+            assert_eq!(
+                fma::<H>(a, b, c, mode),
+                bits(x.mul(y).add(z, Round::Nearest)),
+                "{a:#x} * {b:#x} + {c:#x}"
+            );
         }
     }
 
@@ -219,9 +271,18 @@ mod tests {
 
     #[test]
     fn modifiers() {
-        let relu = Mode { relu: true, ..Mode::default() };
-        let sat = Mode { sat: true, ..Mode::default() };
-        let ftz = Mode { ftz: true, ..Mode::default() };
+        let relu = Mode {
+            relu: true,
+            ..Mode::default()
+        };
+        let sat = Mode {
+            sat: true,
+            ..Mode::default()
+        };
+        let ftz = Mode {
+            ftz: true,
+            ..Mode::default()
+        };
         assert_eq!(fma::<F16>(0x3c00, 0xbc00, 0, relu), 0);
         assert_eq!(fma::<F16>(0x7fff, 0xbc00, 0, relu), 0x7fff);
         assert_eq!(add::<F16>(0x4000, 0x4000, sat), 0x3c00);
@@ -231,9 +292,26 @@ mod tests {
         assert_eq!(neg::<F16>(0xfe00, false), 0x7fff);
         assert_eq!(abs::<BF16>(0xbf80, false), 0x3f80);
         assert_eq!(min::<F16>(0x7e00, 0x3c00, Extremum::default()), 0x3c00);
-        assert_eq!(max::<F16>(0x7e00, 0x3c00, Extremum { nan: true, ..Extremum::default() }), 0x7fff);
+        assert_eq!(
+            max::<F16>(
+                0x7e00,
+                0x3c00,
+                Extremum {
+                    nan: true,
+                    ..Extremum::default()
+                }
+            ),
+            0x7fff
+        );
         assert_eq!(fma_oob::<F16>(0xffff, 0x3c00, 0x3c00, Mode::default()), 0);
         assert_eq!(ex2::<F16>(0x4000, false), 0x4400);
-        assert_eq!(both2(0x3c00_4000, 0x3c00_3c00, |a, b| add::<F16>(a, b, Mode::default())), 0x4000_4200);
+        assert_eq!(
+            both2(0x3c00_4000, 0x3c00_3c00, |a, b| add::<F16>(
+                a,
+                b,
+                Mode::default()
+            )),
+            0x4000_4200
+        );
     }
 }

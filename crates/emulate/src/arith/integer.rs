@@ -257,7 +257,10 @@ mod tests {
 
     #[test]
     fn twenty_four_bits() {
-        assert_eq!(mul24_hi_u32(0xff_ffff, 0xff_ffff), (((0xff_ffffu64) * 0xff_ffff) >> 16) as u32);
+        assert_eq!(
+            mul24_hi_u32(0xff_ffff, 0xff_ffff),
+            (((0xff_ffffu64) * 0xff_ffff) >> 16) as u32
+        );
         assert_eq!(mul24_lo_s32(0x00ff_ffff, 3), -3);
         assert_eq!(mul24_hi_s32(0x0080_0000, 2), (-(1i64 << 24) >> 16) as i32);
         assert_eq!(sad(-5i32, 7, 1), 13);

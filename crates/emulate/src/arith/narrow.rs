@@ -16,7 +16,11 @@ pub fn f32_to_tf32(x: f32, mode: Round, relu: bool, satfinite: bool) -> u32 {
         return 0;
     }
     let rounded = round_f64::<8, 10>(f64::from(x), mode) << 13;
-    if satfinite && rounded & 0x7fff_ffff == 0x7f80_0000 { rounded - (1 << 13) } else { rounded }
+    if satfinite && rounded & 0x7fff_ffff == 0x7f80_0000 {
+        rounded - (1 << 13)
+    } else {
+        rounded
+    }
 }
 
 /// An fp8 format.
@@ -58,7 +62,11 @@ fn e4m3_magnitude(x: f32) -> u8 {
     if x >= 464.0 {
         return 0x7e;
     }
-    let exponent = if x < 2f64.powi(-6) { -6 } else { (x.to_bits() >> 52) as i32 - 1023 };
+    let exponent = if x < 2f64.powi(-6) {
+        -6
+    } else {
+        (x.to_bits() >> 52) as i32 - 1023
+    };
     let steps = (x / 2f64.powi(exponent - 3)).round_ties_even() as i32;
     // `steps` holds the implicit bit (8) for normal numbers: the exponent
     // field is one less than where it would carry.
@@ -76,8 +84,11 @@ pub fn fp8_to_f16(bits: u8, format: Fp8) -> u16 {
         Fp8::E4M3 => {
             let field = i32::from(bits >> 3 & 15);
             let fraction = f64::from(bits & 7);
-            let value =
-                if field == 0 { fraction * 2f64.powi(-9) } else { (8.0 + fraction) * 2f64.powi(field - 10) };
+            let value = if field == 0 {
+                fraction * 2f64.powi(-9)
+            } else {
+                (8.0 + fraction) * 2f64.powi(field - 10)
+            };
             sign | F16::narrow(value)
         }
     }
@@ -92,7 +103,12 @@ pub fn f32x2_to_fp8x2(a: f32, b: f32, format: Fp8, relu: bool) -> u16 {
 /// `cvt.rn.satfinite.e4m3x2.f16x2`
 #[inline]
 pub fn f16x2_to_fp8x2(a: u32, format: Fp8, relu: bool) -> u16 {
-    f32x2_to_fp8x2(f16_to_f32((a >> 16) as u16), f16_to_f32(a as u16), format, relu)
+    f32x2_to_fp8x2(
+        f16_to_f32((a >> 16) as u16),
+        f16_to_f32(a as u16),
+        format,
+        relu,
+    )
 }
 
 /// `cvt.rn.f16x2.e4m3x2` and kin.
@@ -108,7 +124,11 @@ pub fn fp8x2_to_f16x2(a: u16, format: Fp8, with_relu: bool) -> u32 {
 /// Keeps an overflow finite: infinities become the largest finite number.
 #[inline(always)]
 fn finite<H: Half>(bits: u16) -> u16 {
-    if bits & 0x7fff == H::INFINITY { bits - 1 } else { bits }
+    if bits & 0x7fff == H::INFINITY {
+        bits - 1
+    } else {
+        bits
+    }
 }
 
 /// `cvt.{rn,rz}{.relu}{.satfinite}.f16.f32`
@@ -124,19 +144,25 @@ pub fn f32_to_f16(x: f32, mode: Round, with_relu: bool, satfinite: bool) -> u16 
 pub fn f32_to_bf16(x: f32, mode: Round, with_relu: bool, satfinite: bool) -> u16 {
     let bits = round_f64::<8, 7>(f64::from(x), mode) as u16;
     let bits = if with_relu { relu::<BF16>(bits) } else { bits };
-    if satfinite { finite::<BF16>(bits) } else { bits }
+    if satfinite {
+        finite::<BF16>(bits)
+    } else {
+        bits
+    }
 }
 
 /// `cvt.rn.f16x2.f32 d, a, b`: `a` in the upper half.
 #[inline(always)]
 pub fn f32x2_to_f16x2(a: f32, b: f32, mode: Round, relu: bool, satfinite: bool) -> u32 {
-    u32::from(f32_to_f16(a, mode, relu, satfinite)) << 16 | u32::from(f32_to_f16(b, mode, relu, satfinite))
+    u32::from(f32_to_f16(a, mode, relu, satfinite)) << 16
+        | u32::from(f32_to_f16(b, mode, relu, satfinite))
 }
 
 /// `cvt.rn.bf16x2.f32 d, a, b`: `a` in the upper half.
 #[inline(always)]
 pub fn f32x2_to_bf16x2(a: f32, b: f32, mode: Round, relu: bool, satfinite: bool) -> u32 {
-    u32::from(f32_to_bf16(a, mode, relu, satfinite)) << 16 | u32::from(f32_to_bf16(b, mode, relu, satfinite))
+    u32::from(f32_to_bf16(a, mode, relu, satfinite)) << 16
+        | u32::from(f32_to_bf16(b, mode, relu, satfinite))
 }
 
 /// Both halves of an f16x2 as f32: (low, high).
@@ -161,7 +187,11 @@ pub fn pack16<T: Integer>(a: i32, b: i32) -> u32 {
 /// part of `c` moves up, `a` and `b` follow below it.
 #[inline(always)]
 pub fn pack_below(a: i32, b: i32, c: u32, bits: u32, signed: bool) -> u32 {
-    let (low, high) = if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) };
+    let (low, high) = if signed {
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    } else {
+        (0, (1 << bits) - 1)
+    };
     let element = |x: i32| (x.clamp(low, high) as u32) & ((1 << bits) - 1);
     c << (2 * bits) | element(a) << bits | element(b)
 }
@@ -173,10 +203,22 @@ mod tests {
     #[test]
     fn tf32_keeps_ten_bits() {
         assert_eq!(f32_to_tf32(1.0, Round::Away, false, false), 1f32.to_bits());
-        assert_eq!(f32_to_tf32(f32::from_bits(0x3f80_1000), Round::Away, false, false), 0x3f80_2000);
-        assert_eq!(f32_to_tf32(f32::from_bits(0x3f80_1000), Round::Nearest, false, false), 0x3f80_0000);
-        assert_eq!(f32_to_tf32(f32::MAX, Round::Nearest, false, false), 0x7f80_0000);
-        assert_eq!(f32_to_tf32(f32::MAX, Round::Nearest, false, true), 0x7f7f_e000);
+        assert_eq!(
+            f32_to_tf32(f32::from_bits(0x3f80_1000), Round::Away, false, false),
+            0x3f80_2000
+        );
+        assert_eq!(
+            f32_to_tf32(f32::from_bits(0x3f80_1000), Round::Nearest, false, false),
+            0x3f80_0000
+        );
+        assert_eq!(
+            f32_to_tf32(f32::MAX, Round::Nearest, false, false),
+            0x7f80_0000
+        );
+        assert_eq!(
+            f32_to_tf32(f32::MAX, Round::Nearest, false, true),
+            0x7f7f_e000
+        );
         assert_eq!(f32_to_tf32(-2.0, Round::Nearest, true, false), 0);
     }
 
@@ -194,7 +236,11 @@ mod tests {
                     // The middle of two neighbours goes to the even one.
                     let middle = (value + last) / 2.0;
                     let even = if bits & 1 == 0 { bits } else { bits - 1 };
-                    assert_eq!(f32_to_fp8(middle, format, false), even, "{middle} {format:?}");
+                    assert_eq!(
+                        f32_to_fp8(middle, format, false),
+                        even,
+                        "{middle} {format:?}"
+                    );
                     assert_eq!(f32_to_fp8(middle.next_up(), format, false), bits);
                     assert_eq!(f32_to_fp8(middle.next_down(), format, false), bits - 1);
                 }
@@ -216,8 +262,14 @@ mod tests {
 
     #[test]
     fn packing() {
-        assert_eq!(f32x2_to_f16x2(1.0, 2.0, Round::Nearest, false, false), 0x3c00_4000);
-        assert_eq!(f32x2_to_bf16x2(1.0, -2.0, Round::Nearest, true, false), 0x3f80_0000);
+        assert_eq!(
+            f32x2_to_f16x2(1.0, 2.0, Round::Nearest, false, false),
+            0x3c00_4000
+        );
+        assert_eq!(
+            f32x2_to_bf16x2(1.0, -2.0, Round::Nearest, true, false),
+            0x3f80_0000
+        );
         assert_eq!(f32_to_f16(1e9, Round::Nearest, false, true), 0x7bff);
         assert_eq!(pack16::<i16>(40_000, -1), 0x7fff_ffff);
         assert_eq!(pack16::<u16>(-4, 70_000), 0xffff);

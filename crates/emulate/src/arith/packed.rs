@@ -5,7 +5,11 @@
 #[inline(always)]
 fn lane(a: u32, index: u32, bits: u32, signed: bool) -> i64 {
     let raw = (a >> (index * bits)) << (32 - bits);
-    if signed { i64::from(raw as i32 >> (32 - bits)) } else { i64::from(raw >> (32 - bits)) }
+    if signed {
+        i64::from(raw as i32 >> (32 - bits))
+    } else {
+        i64::from(raw >> (32 - bits))
+    }
 }
 
 /// `dp4a`: c + Σ of four products of bytes.
@@ -100,7 +104,15 @@ pub struct Simd {
 /// A SIMD video instruction without operand selectors (their defaults).
 #[inline(always)]
 pub fn simd(operation: Video, a: u32, b: u32, c: u32, options: Simd) -> u32 {
-    let Simd { bits, d_signed, a_signed, b_signed, sat, accumulate, mask } = options;
+    let Simd {
+        bits,
+        d_signed,
+        a_signed,
+        b_signed,
+        sat,
+        accumulate,
+        mask,
+    } = options;
     let ones = (1u32 << bits) - 1;
     let (low, high) = range(bits, d_signed);
     let mut result = c;
@@ -124,14 +136,25 @@ pub fn simd(operation: Video, a: u32, b: u32, c: u32, options: Simd) -> u32 {
 /// to `c` with `.add`).
 #[inline(always)]
 pub fn simd_set(relation: super::compare::Compare, a: u32, b: u32, c: u32, options: Simd) -> u32 {
-    let Simd { bits, a_signed, b_signed, accumulate, mask, .. } = options;
+    let Simd {
+        bits,
+        a_signed,
+        b_signed,
+        accumulate,
+        mask,
+        ..
+    } = options;
     let ones = (1u32 << bits) - 1;
     let mut result = c;
     for i in 0..32 / bits {
         if mask >> i & 1 == 0 {
             continue;
         }
-        let set = super::compare::integer(relation, lane(a, i, bits, a_signed), lane(b, i, bits, b_signed));
+        let set = super::compare::integer(
+            relation,
+            lane(a, i, bits, a_signed),
+            lane(b, i, bits, b_signed),
+        );
         if accumulate {
             result = result.wrapping_add(u32::from(set));
         } else {
@@ -144,7 +167,11 @@ pub fn simd_set(relation: super::compare::Compare, a: u32, b: u32, c: u32, optio
 
 #[inline(always)]
 fn range(bits: u32, signed: bool) -> (i64, i64) {
-    if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) }
+    if signed {
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    } else {
+        (0, (1 << bits) - 1)
+    }
 }
 
 /// A part of an operand of a scalar video instruction: `.b0` … `.h1`, with
@@ -181,31 +208,101 @@ mod tests {
     use super::super::compare::Compare;
     use super::*;
 
-    const BYTES: Simd =
-        Simd { bits: 8, d_signed: false, a_signed: false, b_signed: false, sat: false, accumulate: false, mask: 15 };
+    const BYTES: Simd = Simd {
+        bits: 8,
+        d_signed: false,
+        a_signed: false,
+        b_signed: false,
+        sat: false,
+        accumulate: false,
+        mask: 15,
+    };
 
     #[test]
     fn dot_products() {
         assert_eq!(dp4a(0x0102_0304, 0x0101_0101, 5, false, false), 15);
         assert_eq!(dp4a(0xff00_0000, 0x0200_0000, 0, true, false) as i32, -2);
         assert_eq!(dp4a(0xff00_0000, 0x0200_0000, 0, false, false), 510);
-        assert_eq!(dp2a(0x0002_0003, 0x0504_0302, 1, false, false, false), 1 + 3 * 2 + 2 * 3);
-        assert_eq!(dp2a(0x0002_ffff, 0x0504_0302, 1, true, false, true) as i32, 1 - 4 + 10);
+        assert_eq!(
+            dp2a(0x0002_0003, 0x0504_0302, 1, false, false, false),
+            1 + 3 * 2 + 2 * 3
+        );
+        assert_eq!(
+            dp2a(0x0002_ffff, 0x0504_0302, 1, true, false, true) as i32,
+            1 - 4 + 10
+        );
     }
 
     #[test]
     fn video() {
-        assert_eq!(simd(Video::Add, 0x01ff_0203, 0x0101_0101, 0, BYTES), 0x0200_0304);
-        assert_eq!(simd(Video::Add, 0x01ff_0203, 0x0101_0101, 0, Simd { sat: true, ..BYTES }), 0x02ff_0304);
-        assert_eq!(simd(Video::AbsDiff, 0x0105_0203, 0x0301_0101, 7, Simd { accumulate: true, ..BYTES }), 7 + 9);
-        assert_eq!(simd(Video::Average, 0x0100_0002, 0x0200_0003, 0, BYTES), 0x0200_0003);
-        let halves = Simd { bits: 16, d_signed: true, a_signed: true, b_signed: true, mask: 3, ..BYTES };
-        assert_eq!(simd(Video::Min, 0xffff_0005, 0x0001_0004, 0, halves), 0xffff_0004);
-        assert_eq!(simd(Video::Max, 0xffff_0005, 0x0001_0004, 9, Simd { mask: 2, ..halves }), 0x0001_0009);
-        assert_eq!(simd_set(Compare::Lt, 0x0102_0304, 0x0201_0404, 0, BYTES), 0x0100_0100);
+        assert_eq!(
+            simd(Video::Add, 0x01ff_0203, 0x0101_0101, 0, BYTES),
+            0x0200_0304
+        );
+        assert_eq!(
+            simd(
+                Video::Add,
+                0x01ff_0203,
+                0x0101_0101,
+                0,
+                Simd { sat: true, ..BYTES }
+            ),
+            0x02ff_0304
+        );
+        assert_eq!(
+            simd(
+                Video::AbsDiff,
+                0x0105_0203,
+                0x0301_0101,
+                7,
+                Simd {
+                    accumulate: true,
+                    ..BYTES
+                }
+            ),
+            7 + 9
+        );
+        assert_eq!(
+            simd(Video::Average, 0x0100_0002, 0x0200_0003, 0, BYTES),
+            0x0200_0003
+        );
+        let halves = Simd {
+            bits: 16,
+            d_signed: true,
+            a_signed: true,
+            b_signed: true,
+            mask: 3,
+            ..BYTES
+        };
+        assert_eq!(
+            simd(Video::Min, 0xffff_0005, 0x0001_0004, 0, halves),
+            0xffff_0004
+        );
+        assert_eq!(
+            simd(
+                Video::Max,
+                0xffff_0005,
+                0x0001_0004,
+                9,
+                Simd { mask: 2, ..halves }
+            ),
+            0x0001_0009
+        );
+        assert_eq!(
+            simd_set(Compare::Lt, 0x0102_0304, 0x0201_0404, 0, BYTES),
+            0x0100_0100
+        );
         assert_eq!(scalar(Video::Sub, 1, 2, false, true), 0);
         assert_eq!(scalar(Video::Sub, 1, 2, true, true), u32::MAX);
-        assert_eq!(Part { bits: 8, index: 3, signed: true }.take(0x8000_0000), -128);
+        assert_eq!(
+            Part {
+                bits: 8,
+                index: 3,
+                signed: true
+            }
+            .take(0x8000_0000),
+            -128
+        );
         assert_eq!(Video::from_opcode("vabsdiff4"), Some(Video::AbsDiff));
     }
 }

@@ -30,14 +30,28 @@ impl Exact {
         let bits = x.to_bits();
         let field = (bits >> 52 & 0x7ff) as i32;
         let fraction = bits & ((1 << 52) - 1);
-        let mantissa = if field == 0 { fraction } else { fraction | 1 << 52 };
-        Exact { negative: bits >> 63 == 1, mantissa: u128::from(mantissa), exponent: field.max(1) - 1075, sticky: false }
+        let mantissa = if field == 0 {
+            fraction
+        } else {
+            fraction | 1 << 52
+        };
+        Exact {
+            negative: bits >> 63 == 1,
+            mantissa: u128::from(mantissa),
+            exponent: field.max(1) - 1075,
+            sticky: false,
+        }
     }
 
     /// An integer.
     #[inline]
     pub fn from_integer(negative: bool, magnitude: u64) -> Exact {
-        Exact { negative, mantissa: u128::from(magnitude), exponent: 0, sticky: false }
+        Exact {
+            negative,
+            mantissa: u128::from(magnitude),
+            exponent: 0,
+            sticky: false,
+        }
     }
 
     /// Shifted so that the highest bit is bit 126 (zero stays).
@@ -48,10 +62,19 @@ impl Exact {
         if self.mantissa >> 127 == 1 {
             // A sum's carry.
             let sticky = self.sticky || self.mantissa & 1 == 1;
-            return Exact { mantissa: self.mantissa >> 1, exponent: self.exponent + 1, sticky, ..self };
+            return Exact {
+                mantissa: self.mantissa >> 1,
+                exponent: self.exponent + 1,
+                sticky,
+                ..self
+            };
         }
         let up = self.mantissa.leading_zeros() as i32 - 1;
-        Exact { mantissa: self.mantissa << up, exponent: self.exponent - up, ..self }
+        Exact {
+            mantissa: self.mantissa << up,
+            exponent: self.exponent - up,
+            ..self
+        }
     }
 
     /// Product. Both factors must have at most 64 bits.
@@ -69,28 +92,54 @@ impl Exact {
     pub fn add(self, b: Exact, mode: Round) -> Exact {
         if self.mantissa == 0 || b.mantissa == 0 {
             if self.mantissa == 0 && b.mantissa == 0 {
-                let negative =
-                    if mode == Round::Down { self.negative | b.negative } else { self.negative & b.negative };
+                let negative = if mode == Round::Down {
+                    self.negative | b.negative
+                } else {
+                    self.negative & b.negative
+                };
                 return Exact { negative, ..self };
             }
             return if self.mantissa == 0 { b } else { self };
         }
         let (a, b) = (self.normalized(), b.normalized());
-        let (large, small) = if (a.exponent, a.mantissa) >= (b.exponent, b.mantissa) { (a, b) } else { (b, a) };
+        let (large, small) = if (a.exponent, a.mantissa) >= (b.exponent, b.mantissa) {
+            (a, b)
+        } else {
+            (b, a)
+        };
         let down = (large.exponent - small.exponent) as u32;
         // Jamming the lost bits into the lowest keeps every later comparison
         // right: they are lost only when `down` > 21 (a 106-bit product holds
         // 21 zeros below), and then the sum loses at most one leading bit.
-        let shifted = if down > 127 { 0 } else { small.mantissa >> down };
-        let lost = if down > 127 { true } else { small.mantissa & ((1u128 << down) - 1) != 0 };
+        let shifted = if down > 127 {
+            0
+        } else {
+            small.mantissa >> down
+        };
+        let lost = if down > 127 {
+            true
+        } else {
+            small.mantissa & ((1u128 << down) - 1) != 0
+        };
         let jammed = shifted | u128::from(lost);
         if large.negative == small.negative {
             // Both below 2^127: no carry out of 128 bits.
-            Exact { mantissa: large.mantissa + jammed, ..large }
+            Exact {
+                mantissa: large.mantissa + jammed,
+                ..large
+            }
         } else {
             let mantissa = large.mantissa - jammed;
-            let negative = if mantissa == 0 { mode == Round::Down } else { large.negative };
-            Exact { negative, mantissa, ..large }
+            let negative = if mantissa == 0 {
+                mode == Round::Down
+            } else {
+                large.negative
+            };
+            Exact {
+                negative,
+                mantissa,
+                ..large
+            }
         }
     }
 
@@ -116,10 +165,18 @@ impl Exact {
         }
         let a = self.normalized();
         // An even exponent, with the mantissa one bit higher if need be.
-        let (mantissa, exponent) =
-            if a.exponent & 1 == 0 { (a.mantissa, a.exponent) } else { (a.mantissa << 1, a.exponent - 1) };
+        let (mantissa, exponent) = if a.exponent & 1 == 0 {
+            (a.mantissa, a.exponent)
+        } else {
+            (a.mantissa << 1, a.exponent - 1)
+        };
         let root = mantissa.isqrt();
-        Exact { negative: false, mantissa: root, exponent: exponent / 2, sticky: root * root != mantissa }
+        Exact {
+            negative: false,
+            mantissa: root,
+            exponent: exponent / 2,
+            sticky: root * root != mantissa,
+        }
     }
 
     /// The bits of the number in a format with `E` exponent and `M` mantissa
@@ -141,7 +198,11 @@ impl Exact {
             (0, a.mantissa, u128::MAX)
         } else {
             let drop = drop as u32;
-            (a.mantissa >> drop, a.mantissa & ((1u128 << drop) - 1), 1u128 << (drop - 1))
+            (
+                a.mantissa >> drop,
+                a.mantissa & ((1u128 << drop) - 1),
+                1u128 << (drop - 1),
+            )
         };
         let inexact = low != 0 || a.sticky;
         let up = match mode {
@@ -155,8 +216,16 @@ impl Exact {
         // The implicit bit of `kept` adds one to the exponent field.
         let field = (top.max(minimum) + bias(E) - 1) as i64;
         let infinity = ((1u64 << E) - 1) << M;
-        let bits = if field >= (1 << E) - 1 { infinity } else { ((field as u64) << M) + kept };
-        if bits >= infinity { sign | overflow(self.negative, infinity, mode) } else { sign | bits }
+        let bits = if field >= (1 << E) - 1 {
+            infinity
+        } else {
+            ((field as u64) << M) + kept
+        };
+        if bits >= infinity {
+            sign | overflow(self.negative, infinity, mode)
+        } else {
+            sign | bits
+        }
     }
 }
 
@@ -199,7 +268,10 @@ mod tests {
 
     impl Numbers {
         fn next(&mut self) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let x = self.0 ^ (self.0 >> 29);
             x.wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ (x >> 31)
         }
@@ -209,9 +281,17 @@ mod tests {
             loop {
                 let bits = self.next();
                 let near = self.next() & 1 == 0;
-                let bits = if near { bits & !(0x7ff << 52) | (1000 + (self.next() & 63)) << 52 } else { bits };
+                let bits = if near {
+                    bits & !(0x7ff << 52) | (1000 + (self.next() & 63)) << 52
+                } else {
+                    bits
+                };
                 // Few set bits give ties and exact results.
-                let bits = if self.next() & 3 == 0 { bits & !((1 << 40) - 1) } else { bits };
+                let bits = if self.next() & 3 == 0 {
+                    bits & !((1 << 40) - 1)
+                } else {
+                    bits
+                };
                 let x = f64::from_bits(bits);
                 if x.is_finite() {
                     return x;
@@ -227,14 +307,34 @@ mod tests {
             let (a, b, c) = (numbers.double(), numbers.double(), numbers.double());
             let (x, y, z) = (Exact::from_f64(a), Exact::from_f64(b), Exact::from_f64(c));
             let near = Round::Nearest;
-            assert_eq!(x.add(y, near).round::<11, 52>(near), (a + b).to_bits(), "{a:e} + {b:e}");
-            assert_eq!(x.mul(y).round::<11, 52>(near), (a * b).to_bits(), "{a:e} * {b:e}");
+            assert_eq!(
+                x.add(y, near).round::<11, 52>(near),
+                (a + b).to_bits(),
+                "{a:e} + {b:e}"
+            );
+            assert_eq!(
+                x.mul(y).round::<11, 52>(near),
+                (a * b).to_bits(),
+                "{a:e} * {b:e}"
+            );
             if b != 0.0 {
-                assert_eq!(x.div(y).round::<11, 52>(near), (a / b).to_bits(), "{a:e} / {b:e}");
+                assert_eq!(
+                    x.div(y).round::<11, 52>(near),
+                    (a / b).to_bits(),
+                    "{a:e} / {b:e}"
+                );
             }
-            assert_eq!(x.mul(y).add(z, near).round::<11, 52>(near), a.mul_add(b, c).to_bits(), "{a:e} * {b:e} + {c:e}");
+            assert_eq!(
+                x.mul(y).add(z, near).round::<11, 52>(near),
+                a.mul_add(b, c).to_bits(),
+                "{a:e} * {b:e} + {c:e}"
+            );
             let root = a.abs();
-            assert_eq!(Exact::from_f64(root).sqrt().round::<11, 52>(near), root.sqrt().to_bits(), "sqrt {root:e}");
+            assert_eq!(
+                Exact::from_f64(root).sqrt().round::<11, 52>(near),
+                root.sqrt().to_bits(),
+                "sqrt {root:e}"
+            );
             assert_eq!(x.round::<8, 23>(near) as u32, (a as f32).to_bits(), "{a:e}");
         }
     }
@@ -244,7 +344,10 @@ mod tests {
         let mut numbers = Numbers(2);
         let value = |bits: u64| f64::from_bits(bits);
         for _ in 0..100_000 {
-            let (a, b) = (Exact::from_f64(numbers.double()), Exact::from_f64(numbers.double()));
+            let (a, b) = (
+                Exact::from_f64(numbers.double()),
+                Exact::from_f64(numbers.double()),
+            );
             for exact in [a.mul(b), a.add(b, Round::Down)] {
                 let down = value(exact.round::<11, 52>(Round::Down));
                 let up = value(exact.round::<11, 52>(Round::Up));
@@ -262,17 +365,33 @@ mod tests {
         let mut numbers = Numbers(3);
         for _ in 0..200_000 {
             let float = |n: u64| f64::from(f32::from_bits(n as u32));
-            let (a, b, c) = (float(numbers.next()), float(numbers.next()), float(numbers.next()));
+            let (a, b, c) = (
+                float(numbers.next()),
+                float(numbers.next()),
+                float(numbers.next()),
+            );
             if !(a.is_finite() && b.is_finite() && c.is_finite()) {
                 continue;
             }
             let odd = add_to_odd(a * b, c);
-            for mode in [Round::Nearest, Round::Zero, Round::Down, Round::Up, Round::Away] {
-                let exact = Exact::from_f64(a).mul(Exact::from_f64(b)).add(Exact::from_f64(c), mode);
+            for mode in [
+                Round::Nearest,
+                Round::Zero,
+                Round::Down,
+                Round::Up,
+                Round::Away,
+            ] {
+                let exact = Exact::from_f64(a)
+                    .mul(Exact::from_f64(b))
+                    .add(Exact::from_f64(c), mode);
                 let once = Exact::from_f64(odd).round::<8, 23>(mode);
                 // The sign of an exact zero is decided where the sum is taken.
                 if odd != 0.0 {
-                    assert_eq!(once, exact.round::<8, 23>(mode), "{a:e} * {b:e} + {c:e} {mode:?}");
+                    assert_eq!(
+                        once,
+                        exact.round::<8, 23>(mode),
+                        "{a:e} * {b:e} + {c:e} {mode:?}"
+                    );
                 }
             }
         }

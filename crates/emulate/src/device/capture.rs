@@ -71,12 +71,19 @@ impl Device {
 
     /// An event recorded in a captured stream stands for its frontier; as an
     /// external one it becomes a node.
-    pub(crate) fn capture_record(&self, stream: &Stream, event: &Arc<Event>, external: bool) -> Result<bool> {
+    pub(crate) fn capture_record(
+        &self,
+        stream: &Stream,
+        event: &Arc<Event>,
+        external: bool,
+    ) -> Result<bool> {
         if external {
             return self.capture(stream, &Work::Record(event.clone()));
         }
         let capturing = stream.capturing.lock();
-        let Some(capturing) = &*capturing else { return Ok(false) };
+        let Some(capturing) = &*capturing else {
+            return Ok(false);
+        };
         if capturing.session.invalid.load(Ordering::Acquire) {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
         }
@@ -112,7 +119,9 @@ impl Device {
                 if stream.handle == LEGACY {
                     return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
                 }
-                let session = self.session(id).ok_or(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED)?;
+                let session = self
+                    .session(id)
+                    .ok_or(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED)?;
                 *stream.capturing.lock() = Some(Capturing { session, frontier });
                 Ok(true)
             }
@@ -123,7 +132,10 @@ impl Device {
         let streams = self.state.streams.read();
         let found = streams.values().find_map(|stream| {
             let capturing = stream.capturing.lock();
-            capturing.as_ref().filter(|c| c.session.id == id).map(|c| c.session.clone())
+            capturing
+                .as_ref()
+                .filter(|c| c.session.id == id)
+                .map(|c| c.session.clone())
         });
         found
     }
@@ -149,7 +161,11 @@ impl Device {
 
     /// Whether some stream is being captured.
     pub(crate) fn any_capture(&self) -> bool {
-        self.state.streams.read().values().any(|stream| stream.capturing.lock().is_some())
+        self.state
+            .streams
+            .read()
+            .values()
+            .any(|stream| stream.capturing.lock().is_some())
     }
 
     /// `cuStreamBeginCapture`; mode 2 is relaxed.
@@ -159,7 +175,13 @@ impl Device {
     }
 
     /// `cuStreamBeginCaptureToGraph`
-    pub fn stream_begin_capture_to(&self, handle: u64, graph: u64, after: Vec<u64>, mode: u32) -> Result<()> {
+    pub fn stream_begin_capture_to(
+        &self,
+        handle: u64,
+        graph: u64,
+        after: Vec<u64>,
+        mode: u32,
+    ) -> Result<()> {
         self.enter()?;
         let stream = self.state.stream(handle)?;
         if stream.handle == LEGACY {
@@ -181,14 +203,21 @@ impl Device {
             relaxed: mode == 2,
             invalid: AtomicBool::new(false),
         };
-        *capturing = Some(Capturing { session: Arc::new(session), frontier });
+        *capturing = Some(Capturing {
+            session: Arc::new(session),
+            frontier,
+        });
         Ok(())
     }
 
     /// `cuStreamEndCapture`
     pub fn stream_end_capture(&self, handle: u64) -> Result<u64> {
         let stream = self.state.stream(handle)?;
-        let capturing = stream.capturing.lock().clone().ok_or(CUresult::CUDA_ERROR_ILLEGAL_STATE)?;
+        let capturing = stream
+            .capturing
+            .lock()
+            .clone()
+            .ok_or(CUresult::CUDA_ERROR_ILLEGAL_STATE)?;
         let session = &capturing.session;
         if session.origin != stream.handle {
             session.invalid.store(true, Ordering::Release);
@@ -198,9 +227,15 @@ impl Device {
         let mut unjoined = false;
         for other in self.state.streams.read().values() {
             let mut part = other.capturing.lock();
-            if part.as_ref().is_some_and(|part| Arc::ptr_eq(&part.session, session)) {
+            if part
+                .as_ref()
+                .is_some_and(|part| Arc::ptr_eq(&part.session, session))
+            {
                 let nodes = part.take().map(|part| part.frontier).unwrap_or_default();
-                unjoined |= !nodes.iter().collect::<BTreeSet<_>>().is_subset(&joined.iter().collect());
+                unjoined |= !nodes
+                    .iter()
+                    .collect::<BTreeSet<_>>()
+                    .is_subset(&joined.iter().collect());
             }
         }
         if session.invalid.load(Ordering::Acquire) {
@@ -229,7 +264,9 @@ impl Device {
     pub fn stream_set_dependencies(&self, handle: u64, nodes: &[u64], add: bool) -> Result<()> {
         let stream = self.state.stream(handle)?;
         let mut capturing = stream.capturing.lock();
-        let capturing = capturing.as_mut().ok_or(CUresult::CUDA_ERROR_ILLEGAL_STATE)?;
+        let capturing = capturing
+            .as_mut()
+            .ok_or(CUresult::CUDA_ERROR_ILLEGAL_STATE)?;
         let indices = self.node_indices(&capturing.session.graph, nodes)?;
         if !add {
             capturing.frontier.clear();

@@ -18,7 +18,9 @@ thread_local! {
 
 /// The calling thread's current context.
 pub(crate) fn current() -> Option<u64> {
-    STACK.with_borrow(|stack| stack.last().copied()).filter(|context| *context != 0)
+    STACK
+        .with_borrow(|stack| stack.last().copied())
+        .filter(|context| *context != 0)
 }
 
 #[derive(Default)]
@@ -32,7 +34,11 @@ pub(crate) struct Contexts {
 
 impl Device {
     fn initialized(&self) -> Result<()> {
-        if self.is_initialized() { Ok(()) } else { Err(CUresult::CUDA_ERROR_NOT_INITIALIZED) }
+        if self.is_initialized() {
+            Ok(())
+        } else {
+            Err(CUresult::CUDA_ERROR_NOT_INITIALIZED)
+        }
     }
 
     /// `cuDevicePrimaryCtxRetain`
@@ -166,7 +172,9 @@ impl Device {
     /// `cuCtxPopCurrent`
     pub fn context_pop(&self) -> Result<u64> {
         self.initialized()?;
-        STACK.with_borrow_mut(|stack| stack.pop()).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
+        STACK
+            .with_borrow_mut(|stack| stack.pop())
+            .ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
     }
 
     /// `cuCtxGetCurrent`: 0 if there is none.
@@ -179,7 +187,13 @@ impl Device {
     pub fn context_flags(&self) -> Result<u32> {
         self.initialized()?;
         let handle = current().ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
-        self.state.contexts.lock().live.get(&handle).copied().ok_or(CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        self.state
+            .contexts
+            .lock()
+            .live
+            .get(&handle)
+            .copied()
+            .ok_or(CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED)
     }
 
     /// `cuCtxSynchronize`: all streams are done; printed text is shown.
@@ -201,7 +215,10 @@ impl Device {
         default_limit(limit)?;
         if limit == CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE.0 {
             let heap = value.next_multiple_of(crate::mapping::GRANULE);
-            self.state.machine.set_heap_size(heap).map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+            self.state
+                .machine
+                .set_heap_size(heap)
+                .map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         }
         self.state.limits.lock().insert(limit, value);
         Ok(())
@@ -211,7 +228,13 @@ impl Device {
     pub fn limit(&self, limit: u32) -> Result<u64> {
         self.enter()?;
         let default = default_limit(limit)?;
-        Ok(self.state.limits.lock().get(&limit).copied().unwrap_or(default))
+        Ok(self
+            .state
+            .limits
+            .lock()
+            .get(&limit)
+            .copied()
+            .unwrap_or(default))
     }
 }
 

@@ -24,7 +24,12 @@ pub struct Side {
 impl Side {
     /// A run of bytes.
     pub fn linear(address: u64, device: Option<bool>) -> Side {
-        Side { address, pitch: 0, slice: 0, device }
+        Side {
+            address,
+            pitch: 0,
+            slice: 0,
+            device,
+        }
     }
 
     fn row(&self, y: u64, z: u64) -> u64 {
@@ -50,7 +55,13 @@ pub struct Copy {
 impl Copy {
     /// A run of bytes.
     pub fn linear(to: Side, from: Side, size: u64) -> Copy {
-        Copy { to, from, width: size, height: 1, depth: 1 }
+        Copy {
+            to,
+            from,
+            width: size,
+            height: 1,
+            depth: 1,
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -59,7 +70,11 @@ impl Copy {
 
     /// Executes it; device addresses are checked, the program's are its own
     /// promise.
-    pub(crate) fn run(&self, memory: &Memory, host: &dyn Host) -> std::result::Result<(), AccessFault> {
+    pub(crate) fn run(
+        &self,
+        memory: &Memory,
+        host: &dyn Host,
+    ) -> std::result::Result<(), AccessFault> {
         for z in 0..self.depth {
             for y in 0..self.height {
                 let (to, from) = (self.to.row(y, z), self.from.row(y, z));
@@ -100,7 +115,11 @@ impl Fill {
     pub(crate) fn run(&self, memory: &Memory) -> std::result::Result<(), AccessFault> {
         let bytes = self.value.to_le_bytes();
         for y in 0..self.height {
-            memory.fill(self.address + y * self.pitch, &bytes[..self.element as usize], self.width)?;
+            memory.fill(
+                self.address + y * self.pitch,
+                &bytes[..self.element as usize],
+                self.width,
+            )?;
         }
         Ok(())
     }
@@ -117,20 +136,30 @@ impl Device {
     /// The range lies in one allocation of the device, or in adjacent
     /// mappings; else INVALID_VALUE.
     pub(crate) fn check_device_range(&self, address: u64, size: u64) -> Result<()> {
-        if self.device_range(address, size)? { Ok(()) } else { Err(CUresult::CUDA_ERROR_INVALID_VALUE) }
+        if self.device_range(address, size)? {
+            Ok(())
+        } else {
+            Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+        }
     }
 
     /// Whether the range is the device's. One that starts in an allocation and
     /// runs over its end is an error.
     fn device_range(&self, address: u64, size: u64) -> Result<bool> {
-        let end = address.checked_add(size).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let end = address
+            .checked_add(size)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let allocations = self.state.allocations.lock();
-        let Some(first) = allocations.at(address) else { return Ok(false) };
+        let Some(first) = allocations.at(address) else {
+            return Ok(false);
+        };
         let mut covered = first.base + first.size;
         // Mappings of one reservation may be copied as one range.
         while covered < end {
             match allocations.at(covered) {
-                Some(next) if next.kind == model::AllocationKind::Mapped && first.kind == next.kind => {
+                Some(next)
+                    if next.kind == model::AllocationKind::Mapped && first.kind == next.kind =>
+                {
                     covered = next.base + next.size;
                 }
                 _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
@@ -151,7 +180,11 @@ impl Device {
             (Some(true), Ok(false)) => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
             (_, Ok(found)) => Some(found),
         };
-        if side.address == 0 { Err(CUresult::CUDA_ERROR_INVALID_VALUE) } else { Ok(()) }
+        if side.address == 0 {
+            Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+        } else {
+            Ok(())
+        }
     }
 
     /// A copy that is over when it returns: `cuMemcpy*` without `Async`.
@@ -169,7 +202,9 @@ impl Device {
     pub fn copy_async(&self, copy: Copy, stream: u64) -> Result<()> {
         self.enter()?;
         let stream = self.state.stream(stream)?;
-        let Some(copy) = self.checked(copy)? else { return Ok(()) };
+        let Some(copy) = self.checked(copy)? else {
+            return Ok(());
+        };
         let pageable_source = copy.from.device == Some(false);
         let pageable_target = copy.to.device == Some(false);
         if self.capture(&stream, &Work::Copy(copy))? {
@@ -193,7 +228,15 @@ impl Device {
     fn upload(&self, stream: &Arc<Stream>, copy: Copy) -> Result<()> {
         let mut bytes = vec![0u8; copy.width as usize];
         self.state.host.read(copy.from.address, &mut bytes);
-        self.submit(stream, Work::Upload { to: copy.to.address, bytes: bytes.into() }, Vec::new(), false);
+        self.submit(
+            stream,
+            Work::Upload {
+                to: copy.to.address,
+                bytes: bytes.into(),
+            },
+            Vec::new(),
+            false,
+        );
         Ok(())
     }
 
@@ -204,7 +247,9 @@ impl Device {
         }
         let (width, height, depth) = (copy.width, copy.height, copy.depth);
         for side in [&mut copy.to, &mut copy.from] {
-            if (height > 1 && side.pitch < width) || (depth > 1 && side.slice < side.pitch.saturating_mul(height)) {
+            if (height > 1 && side.pitch < width)
+                || (depth > 1 && side.slice < side.pitch.saturating_mul(height))
+            {
                 return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
             }
             self.resolve(side, width, height, depth)?;
@@ -217,11 +262,22 @@ impl Device {
         if fill.width == 0 || fill.height == 0 {
             return Ok(None);
         }
-        let width = fill.width.checked_mul(u64::from(fill.element)).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        let side = Side { address: fill.address, pitch: fill.pitch, slice: 0, device: None };
+        let width = fill
+            .width
+            .checked_mul(u64::from(fill.element))
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let side = Side {
+            address: fill.address,
+            pitch: fill.pitch,
+            slice: 0,
+            device: None,
+        };
         let size = span(&side, width, fill.height, 1).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let misaligned = fill.address % u64::from(fill.element) != 0;
-        if !matches!(fill.element, 1 | 2 | 4) || misaligned || (fill.height > 1 && fill.pitch < width) {
+        if !matches!(fill.element, 1 | 2 | 4)
+            || misaligned
+            || (fill.height > 1 && fill.pitch < width)
+        {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         self.check_device_range(fill.address, size)?;

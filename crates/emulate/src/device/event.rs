@@ -33,18 +33,28 @@ impl Event {
         let stamp = OnceLock::new();
         // A fresh cell: this cannot fail.
         let _ = stamp.set(Instant::now());
-        *self.recorded.lock() = Some(Recorded { ticket: Ticket::completed(), stamp: Arc::new(stamp) });
+        *self.recorded.lock() = Some(Recorded {
+            ticket: Ticket::completed(),
+            stamp: Arc::new(stamp),
+        });
     }
 
     /// What a wait for the event waits for.
     pub fn ticket(&self) -> Option<Arc<Ticket>> {
-        self.recorded.lock().as_ref().map(|recorded| recorded.ticket.clone())
+        self.recorded
+            .lock()
+            .as_ref()
+            .map(|recorded| recorded.ticket.clone())
     }
 }
 
 impl State {
     pub(crate) fn event(&self, handle: u64) -> Result<Arc<Event>> {
-        self.events.read().get(&handle).cloned().ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+        self.events
+            .read()
+            .get(&handle)
+            .cloned()
+            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
     }
 }
 
@@ -58,14 +68,23 @@ impl Device {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let handle = self.handle();
-        let event = Event { flags, recorded: Mutex::new(None), captured: Mutex::new(None) };
+        let event = Event {
+            flags,
+            recorded: Mutex::new(None),
+            captured: Mutex::new(None),
+        };
         self.state.events.write().insert(handle, Arc::new(event));
         Ok(handle)
     }
 
     /// `cuEventDestroy`
     pub fn event_destroy(&self, handle: u64) -> Result<()> {
-        self.state.events.write().remove(&handle).map(drop).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+        self.state
+            .events
+            .write()
+            .remove(&handle)
+            .map(drop)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
     }
 
     /// `cuEventRecord`
@@ -88,7 +107,11 @@ impl Device {
     pub fn event_record_external(&self, handle: u64, stream: u64) -> Result<()> {
         self.enter()?;
         let (event, queue) = (self.state.event(handle)?, self.state.stream(stream)?);
-        if self.capture_record(&queue, &event, true)? { Ok(()) } else { self.event_record(handle, stream) }
+        if self.capture_record(&queue, &event, true)? {
+            Ok(())
+        } else {
+            self.event_record(handle, stream)
+        }
     }
 
     /// `cuEventQuery`
@@ -125,11 +148,19 @@ impl Device {
             if event.flags & DISABLE_TIMING != 0 {
                 return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
             }
-            let recorded = event.recorded.lock().clone().ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+            let recorded = event
+                .recorded
+                .lock()
+                .clone()
+                .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
             if !recorded.ticket.is_done() {
                 return Err(CUresult::CUDA_ERROR_NOT_READY);
             }
-            recorded.stamp.get().copied().ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+            recorded
+                .stamp
+                .get()
+                .copied()
+                .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
         };
         self.state.check()?;
         let (start, end) = (stamp(start)?, stamp(end)?);

@@ -26,8 +26,15 @@ pub(crate) struct Graph {
 
 /// A graph made ready to launch.
 pub(crate) struct Executable {
-    /// Node handle and work, in order.
-    nodes: Mutex<Vec<(u64, Work)>>,
+    nodes: Mutex<Vec<Step>>,
+}
+
+/// A node of an executable graph, in order.
+struct Step {
+    node: u64,
+    work: Work,
+    /// `cuGraphNodeSetEnabled`
+    enabled: bool,
 }
 
 /// What a node does.
@@ -47,6 +54,8 @@ pub enum NodeKind {
     Empty,
     /// Records an event.
     Record,
+    /// Waits for an event.
+    Wait,
     /// Writes or waits for a value in memory.
     Value,
 }
@@ -66,6 +75,8 @@ pub enum GraphNode {
     Child(u64),
     /// Records an event.
     Record(u64),
+    /// Waits for an event.
+    Wait(u64),
     /// Nothing.
     Empty,
 }
@@ -89,7 +100,11 @@ impl Graph {
     /// Handles of nodes.
     pub fn handles(&self, indices: &[usize]) -> Vec<u64> {
         let nodes = self.nodes.lock();
-        indices.iter().filter_map(|index| nodes.get(*index)).map(|node| node.handle).collect()
+        indices
+            .iter()
+            .filter_map(|index| nodes.get(*index))
+            .map(|node| node.handle)
+            .collect()
     }
 
     /// Live nodes in an order that respects the edges; `None` if they form a
@@ -125,6 +140,7 @@ fn kind(work: &Work) -> NodeKind {
         Work::Host(_) => NodeKind::Host,
         Work::Sequence(_) => NodeKind::Child,
         Work::Record(_) | Work::Stamp(_) => NodeKind::Record,
+        Work::Await(_) => NodeKind::Wait,
         Work::WriteValue { .. } | Work::WaitValue { .. } => NodeKind::Value,
         Work::Nothing => NodeKind::Empty,
     }
@@ -132,18 +148,32 @@ fn kind(work: &Work) -> NodeKind {
 
 impl Device {
     pub(crate) fn graph(&self, handle: u64) -> Result<Arc<Graph>> {
-        self.state.graphs.read().get(&handle).cloned().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+        self.state
+            .graphs
+            .read()
+            .get(&handle)
+            .cloned()
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
 
     fn node(&self, handle: u64) -> Result<(Arc<Graph>, usize)> {
-        self.state.nodes.read().get(&handle).cloned().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+        self.state
+            .nodes
+            .read()
+            .get(&handle)
+            .cloned()
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
 
     /// Positions of nodes of a graph.
     pub(crate) fn node_indices(&self, graph: &Arc<Graph>, handles: &[u64]) -> Result<Vec<usize>> {
         let index = |handle: &u64| {
             let (owner, index) = self.node(*handle)?;
-            if Arc::ptr_eq(&owner, graph) { Ok(index) } else { Err(CUresult::CUDA_ERROR_INVALID_VALUE) }
+            if Arc::ptr_eq(&owner, graph) {
+                Ok(index)
+            } else {
+                Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+            }
         };
         handles.iter().map(index).collect()
     }
@@ -153,9 +183,17 @@ impl Device {
         let handle = self.handle();
         let mut nodes = graph.nodes.lock();
         let index = nodes.len();
-        nodes.push(Node { handle, work, after: after.iter().copied().collect(), alive: true });
+        nodes.push(Node {
+            handle,
+            work,
+            after: after.iter().copied().collect(),
+            alive: true,
+        });
         drop(nodes);
-        self.state.nodes.write().insert(handle, (graph.clone(), index));
+        self.state
+            .nodes
+            .write()
+            .insert(handle, (graph.clone(), index));
         index
     }
 
@@ -163,14 +201,22 @@ impl Device {
     pub fn graph_create(&self) -> Result<u64> {
         self.enter()?;
         let handle = self.handle();
-        let graph = Graph { handle, nodes: Mutex::default() };
+        let graph = Graph {
+            handle,
+            nodes: Mutex::default(),
+        };
         self.state.graphs.write().insert(handle, Arc::new(graph));
         Ok(handle)
     }
 
     /// `cuGraphDestroy`
     pub fn graph_destroy(&self, handle: u64) -> Result<()> {
-        let graph = self.state.graphs.write().remove(&handle).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let graph = self
+            .state
+            .graphs
+            .write()
+            .remove(&handle)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let mut known = self.state.nodes.write();
         for node in graph.nodes.lock().iter() {
             known.remove(&node.handle);
@@ -182,8 +228,12 @@ impl Device {
     pub fn graph_clone(&self, handle: u64) -> Result<u64> {
         let original = self.graph(handle)?;
         let copy = self.graph(self.graph_create()?)?;
-        let nodes: Vec<_> =
-            original.nodes.lock().iter().map(|n| (n.work.clone(), n.after.clone(), n.alive)).collect();
+        let nodes: Vec<_> = original
+            .nodes
+            .lock()
+            .iter()
+            .map(|n| (n.work.clone(), n.after.clone(), n.alive))
+            .collect();
         for (work, after, alive) in nodes {
             let index = self.graph_node(&copy, work, &after.into_iter().collect::<Vec<_>>());
             copy.nodes.lock()[index].alive = alive;
@@ -198,10 +248,14 @@ impl Device {
             GraphNode::Fill(fill) => self.checked_fill(*fill)?.map_or(Work::Nothing, Work::Fill),
             GraphNode::Host(function) => Work::Host(function.clone()),
             GraphNode::Child(graph) => {
-                let nodes = self.graph(*graph)?.sorted().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+                let nodes = self
+                    .graph(*graph)?
+                    .sorted()
+                    .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
                 Work::Sequence(Arc::new(nodes.into_iter().map(|(_, work)| work).collect()))
             }
             GraphNode::Record(event) => Work::Record(self.state.event(*event)?),
+            GraphNode::Wait(event) => Work::Await(self.state.event(*event)?),
             GraphNode::Empty => Work::Nothing,
         })
     }
@@ -212,7 +266,11 @@ impl Device {
         let graph = self.graph(graph)?;
         let after = self.node_indices(&graph, after)?;
         let index = self.graph_node(&graph, self.node_work(node)?, &after);
-        graph.handles(&[index]).first().copied().ok_or(CUresult::CUDA_ERROR_UNKNOWN)
+        graph
+            .handles(&[index])
+            .first()
+            .copied()
+            .ok_or(CUresult::CUDA_ERROR_UNKNOWN)
     }
 
     /// `cuGraphAddDependencies`, `cuGraphRemoveDependencies`
@@ -222,8 +280,16 @@ impl Device {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let mut nodes = graph.nodes.lock();
-        let changed = if add { nodes[to].after.insert(from) } else { nodes[to].after.remove(&from) };
-        if changed { Ok(()) } else { Err(CUresult::CUDA_ERROR_INVALID_VALUE) }
+        let changed = if add {
+            nodes[to].after.insert(from)
+        } else {
+            nodes[to].after.remove(&from)
+        };
+        if changed {
+            Ok(())
+        } else {
+            Err(CUresult::CUDA_ERROR_INVALID_VALUE)
+        }
     }
 
     /// `cuGraphDestroyNode`
@@ -238,7 +304,11 @@ impl Device {
     pub fn graph_nodes(&self, graph: u64) -> Result<Vec<u64>> {
         let graph = self.graph(graph)?;
         let nodes = graph.nodes.lock();
-        Ok(nodes.iter().filter(|node| node.alive).map(|node| node.handle).collect())
+        Ok(nodes
+            .iter()
+            .filter(|node| node.alive)
+            .map(|node| node.handle)
+            .collect())
     }
 
     /// `cuGraphGetRootNodes`
@@ -255,7 +325,12 @@ impl Device {
         let nodes = graph.nodes.lock();
         let mut edges = Vec::new();
         for node in nodes.iter().filter(|node| node.alive) {
-            edges.extend(node.after.iter().filter(|i| nodes[**i].alive).map(|i| (nodes[*i].handle, node.handle)));
+            edges.extend(
+                node.after
+                    .iter()
+                    .filter(|i| nodes[**i].alive)
+                    .map(|i| (nodes[*i].handle, node.handle)),
+            );
         }
         Ok(edges)
     }
@@ -285,6 +360,15 @@ impl Device {
         }
     }
 
+    /// `cuGraphMemcpyNodeGetParams`
+    pub fn node_copy(&self, node: u64) -> Result<Copy> {
+        let (graph, index) = self.node(node)?;
+        match &graph.nodes.lock()[index].work {
+            Work::Copy(copy) => Ok(*copy),
+            _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+
     /// `cuGraphNodeGetDependencies`, or with `dependents` the nodes that
     /// depend on it.
     pub fn node_neighbours(&self, node: u64, dependents: bool) -> Result<Vec<u64>> {
@@ -292,7 +376,10 @@ impl Device {
         let nodes = graph.nodes.lock();
         let alive = |i: &usize| nodes[*i].alive;
         let found: Vec<usize> = if dependents {
-            (0..nodes.len()).filter(|i| nodes[*i].after.contains(&index)).filter(alive).collect()
+            (0..nodes.len())
+                .filter(|i| nodes[*i].after.contains(&index))
+                .filter(alive)
+                .collect()
         } else {
             nodes[index].after.iter().copied().filter(alive).collect()
         };
@@ -303,7 +390,11 @@ impl Device {
     pub fn node_in_clone(&self, node: u64, clone: u64) -> Result<u64> {
         // Clones keep positions.
         let (_, index) = self.node(node)?;
-        self.graph(clone)?.handles(&[index]).first().copied().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+        self.graph(clone)?
+            .handles(&[index])
+            .first()
+            .copied()
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
 
     /// `cuGraphKernelNodeSetParams` and kin.
@@ -321,14 +412,35 @@ impl Device {
     /// `cuGraphInstantiate`
     pub fn graph_instantiate(&self, graph: u64) -> Result<u64> {
         self.enter()?;
-        let nodes = self.graph(graph)?.sorted().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let nodes = self
+            .graph(graph)?
+            .sorted()
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let steps = nodes
+            .into_iter()
+            .map(|(node, work)| Step {
+                node,
+                work,
+                enabled: true,
+            })
+            .collect();
         let handle = self.handle();
-        self.state.executables.write().insert(handle, Arc::new(Executable { nodes: Mutex::new(nodes) }));
+        self.state.executables.write().insert(
+            handle,
+            Arc::new(Executable {
+                nodes: Mutex::new(steps),
+            }),
+        );
         Ok(handle)
     }
 
     fn executable(&self, handle: u64) -> Result<Arc<Executable>> {
-        self.state.executables.read().get(&handle).cloned().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+        self.state
+            .executables
+            .read()
+            .get(&handle)
+            .cloned()
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
 
     /// Whether a handle is an executable graph, else the error for it.
@@ -338,7 +450,12 @@ impl Device {
 
     /// `cuGraphExecDestroy`
     pub fn executable_destroy(&self, handle: u64) -> Result<()> {
-        self.state.executables.write().remove(&handle).map(drop).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+        self.state
+            .executables
+            .write()
+            .remove(&handle)
+            .map(drop)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
 
     /// `cuGraphExecKernelNodeSetParams` and kin.
@@ -346,23 +463,62 @@ impl Device {
         let executable = self.executable(handle)?;
         let work = self.node_work(to)?;
         let mut nodes = executable.nodes.lock();
-        let slot = nodes.iter_mut().find(|(of, _)| *of == node).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        slot.1 = work;
+        let step = nodes
+            .iter_mut()
+            .find(|step| step.node == node)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        step.work = work;
         Ok(())
+    }
+
+    /// `cuGraphNodeSetEnabled`: kernels, copies and memsets only.
+    pub fn executable_enable(&self, handle: u64, node: u64, enabled: bool) -> Result<()> {
+        let executable = self.executable(handle)?;
+        let mut nodes = executable.nodes.lock();
+        let step = nodes
+            .iter_mut()
+            .find(|step| step.node == node)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        if !matches!(
+            kind(&step.work),
+            NodeKind::Kernel | NodeKind::Copy | NodeKind::Fill
+        ) {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        step.enabled = enabled;
+        Ok(())
+    }
+
+    /// `cuGraphNodeGetEnabled`
+    pub fn executable_enabled(&self, handle: u64, node: u64) -> Result<bool> {
+        let executable = self.executable(handle)?;
+        let nodes = executable.nodes.lock();
+        let step = nodes
+            .iter()
+            .find(|step| step.node == node)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        Ok(step.enabled)
     }
 
     /// `cuGraphExecUpdate`: takes the work of a graph of the same shape.
     pub fn executable_update(&self, handle: u64, graph: u64) -> Result<()> {
         let executable = self.executable(handle)?;
-        let fresh = self.graph(graph)?.sorted().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let fresh = self
+            .graph(graph)?
+            .sorted()
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let mut nodes = executable.nodes.lock();
-        let same = nodes.len() == fresh.len() && nodes.iter().zip(&fresh).all(|(a, b)| kind(&a.1) == kind(&b.1));
+        let same = nodes.len() == fresh.len()
+            && nodes
+                .iter()
+                .zip(&fresh)
+                .all(|(a, b)| kind(&a.work) == kind(&b.1));
         if !same {
             return Err(CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
         }
-        for (slot, (_, work)) in nodes.iter_mut().zip(fresh) {
+        for (step, (_, work)) in nodes.iter_mut().zip(fresh) {
             // Handles stay: later calls name nodes of the original graph.
-            slot.1 = work;
+            step.work = work;
         }
         Ok(())
     }
@@ -372,13 +528,21 @@ impl Device {
         self.enter()?;
         let executable = self.executable(handle)?;
         let stream = self.state.stream(stream)?;
-        let works: Vec<Work> = executable.nodes.lock().iter().map(|(_, work)| work.clone()).collect();
+        let works: Vec<Work> = executable
+            .nodes
+            .lock()
+            .iter()
+            .filter(|step| step.enabled)
+            .map(|step| step.work.clone())
+            .collect();
         self.enqueue(&stream, Work::Sequence(Arc::new(works)), false)
     }
 }
 
 impl std::fmt::Debug for KernelCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KernelCall").field("launch", &self.launch).finish_non_exhaustive()
+        f.debug_struct("KernelCall")
+            .field("launch", &self.launch)
+            .finish_non_exhaustive()
     }
 }

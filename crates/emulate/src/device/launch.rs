@@ -37,23 +37,41 @@ impl Device {
     pub(crate) fn kernel_call(&self, mut launch: Launch) -> Result<Arc<KernelCall>> {
         let function = self.function_of(launch.function)?;
         let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
-        let fits = |size: [u32; 3], limit: [u32; 3]| size.iter().zip(limit).all(|(n, most)| (1..=most).contains(n));
+        let fits = |size: [u32; 3], limit: [u32; 3]| {
+            size.iter()
+                .zip(limit)
+                .all(|(n, most)| (1..=most).contains(n))
+        };
         if !fits(launch.grid, properties::MAX_GRID) || !fits(launch.block, properties::MAX_BLOCK) {
             return Err(invalid);
         }
         // At most 1024 · 1024 · 64: no overflow.
         let threads: u32 = launch.block.iter().product();
-        if threads > function.max_threads() || launch.dynamic_shared > function.dynamic_shared_limit() {
+        if threads > function.max_threads()
+            || launch.dynamic_shared > function.dynamic_shared_limit()
+        {
             return Err(invalid);
         }
-        if function.entry.required_block.is_some_and(|block| block != launch.block) {
+        if function
+            .entry
+            .required_block
+            .is_some_and(|block| block != launch.block)
+        {
             return Err(invalid);
         }
         if launch.cluster == [0; 3] {
             launch.cluster = function.entry.required_cluster.unwrap_or([1; 3]);
         }
-        let cluster = launch.cluster.iter().try_fold(1u32, |n, axis| n.checked_mul(*axis)).unwrap_or(0);
-        let divides = launch.cluster.iter().zip(launch.grid).all(|(c, g)| *c != 0 && g % c == 0);
+        let cluster = launch
+            .cluster
+            .iter()
+            .try_fold(1u32, |n, axis| n.checked_mul(*axis))
+            .unwrap_or(0);
+        let divides = launch
+            .cluster
+            .iter()
+            .zip(launch.grid)
+            .all(|(c, g)| *c != 0 && g % c == 0);
         if cluster == 0 || cluster > 2 * properties::MAX_CLUSTER || !divides {
             return Err(CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE);
         }
@@ -62,7 +80,8 @@ impl Device {
         }
         if launch.cooperative {
             let shared = function.entry.static_shared + launch.dynamic_shared;
-            let resident = u64::from(Occupancy::of(threads, shared).blocks) * u64::from(self.multiprocessors());
+            let resident = u64::from(Occupancy::of(threads, shared).blocks)
+                * u64::from(self.multiprocessors());
             let blocks: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
             if blocks > resident {
                 return Err(CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
@@ -88,7 +107,10 @@ impl Device {
         if threads > function.max_threads() {
             return Ok(Occupancy { blocks: 0 });
         }
-        Ok(Occupancy::of(threads, function.entry.static_shared.saturating_add(dynamic_shared)))
+        Ok(Occupancy::of(
+            threads,
+            function.entry.static_shared.saturating_add(dynamic_shared),
+        ))
     }
 }
 
@@ -107,11 +129,19 @@ impl KernelCall {
             cancel: &cancel,
             cooperative: self.launch.cooperative,
         };
-        let outcome = state.machine.launch(&self.function.program, &self.function.entry.name, &config, &state.memory);
+        let outcome = state.machine.launch(
+            &self.function.program,
+            &self.function.entry.name,
+            &config,
+            &state.memory,
+        );
         if let Err(fault) = outcome
             && fault.kind != FaultKind::Cancelled
         {
-            state.fail(fault_code(fault.kind), &format!("the CPU device stopped: {fault}"));
+            state.fail(
+                fault_code(fault.kind),
+                &format!("the CPU device stopped: {fault}"),
+            );
         }
     }
 }

@@ -61,7 +61,10 @@ pub struct PointerInfo {
 impl PointerInfo {
     /// Whether the host may use the address as well.
     pub fn on_host(&self) -> bool {
-        matches!(self.kind, AllocationKind::Host | AllocationKind::HostRegistered | AllocationKind::Managed)
+        matches!(
+            self.kind,
+            AllocationKind::Host | AllocationKind::HostRegistered | AllocationKind::Managed
+        )
     }
 }
 
@@ -85,14 +88,31 @@ impl Allocations {
 
     /// Enters an allocation; its range must be free, which whoever mapped it
     /// has seen to.
-    pub fn insert(&mut self, extent: (u64, u64), kind: AllocationKind, flags: u32, backing: Backing) -> u64 {
+    pub fn insert(
+        &mut self,
+        extent: (u64, u64),
+        kind: AllocationKind,
+        flags: u32,
+        backing: Backing,
+    ) -> u64 {
         self.serial += 1;
         let (base, size) = extent;
         let context = context::current().unwrap_or(0);
         if backing == Backing::Arena || backing == Backing::Own {
             self.used += size;
         }
-        self.by_base.insert(base, Allocation { base, size, kind, context, flags, serial: self.serial, backing });
+        self.by_base.insert(
+            base,
+            Allocation {
+                base,
+                size,
+                kind,
+                context,
+                flags,
+                serial: self.serial,
+                backing,
+            },
+        );
         base
     }
 
@@ -114,7 +134,11 @@ impl State {
     pub(crate) fn in_flight(&self) -> Vec<Arc<Ticket>> {
         let _order = self.order.lock();
         let streams = self.streams.read();
-        streams.values().chain([&self.legacy]).filter_map(|stream| stream.newest()).collect()
+        streams
+            .values()
+            .chain([&self.legacy])
+            .filter_map(|stream| stream.newest())
+            .collect()
     }
 
     /// Gives back what waited for work that is over now.
@@ -131,7 +155,9 @@ impl State {
 
     fn give_back(&self, allocations: &mut Allocations, allocation: &Allocation) {
         let gone = match allocation.backing {
-            Backing::Arena => allocations.arena.give_back(allocation.base, allocation.size),
+            Backing::Arena => allocations
+                .arena
+                .give_back(allocation.base, allocation.size),
             Backing::Own => Some(allocation.base),
             Backing::Registered | Backing::Elsewhere => None,
         };
@@ -139,12 +165,19 @@ impl State {
             && let Err(error) = self.memory.unmap(address)
         {
             // The mapping is ours, so this is a defect of the table.
-            self.host.report(&format!("the CPU device could not unmap {address:#x}: {error}"));
+            self.host.report(&format!(
+                "the CPU device could not unmap {address:#x}: {error}"
+            ));
         }
     }
 
     /// Removes an allocation from the map once `tickets` are done.
-    pub(crate) fn let_go(&self, allocations: &mut Allocations, allocation: Allocation, tickets: Vec<Arc<Ticket>>) {
+    pub(crate) fn let_go(
+        &self,
+        allocations: &mut Allocations,
+        allocation: Allocation,
+        tickets: Vec<Arc<Ticket>>,
+    ) {
         allocations.leaving.push((tickets, allocation));
         self.sweep(allocations);
     }
@@ -174,25 +207,49 @@ impl Device {
             let base = match allocations.arena.take(size) {
                 Some(base) => base,
                 None => {
-                    allocations.arena.add_chunk(memory.map(GRANULE, GRANULE).map_err(out_of_memory)?);
-                    allocations.arena.take(size).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?
+                    allocations
+                        .arena
+                        .add_chunk(memory.map(GRANULE, GRANULE).map_err(out_of_memory)?);
+                    allocations
+                        .arena
+                        .take(size)
+                        .ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?
                 }
             };
             (base, Backing::Arena)
         } else {
-            (memory.map(size.next_multiple_of(GRANULE), GRANULE).map_err(out_of_memory)?, Backing::Own)
+            (
+                memory
+                    .map(size.next_multiple_of(GRANULE), GRANULE)
+                    .map_err(out_of_memory)?,
+                Backing::Own,
+            )
         };
-        Ok(DeviceAddress(allocations.insert((base, size), kind, flags, backing)))
+        Ok(DeviceAddress(allocations.insert(
+            (base, size),
+            kind,
+            flags,
+            backing,
+        )))
     }
 
     /// `cuMemAllocPitch`: rows of `width` bytes, each at a multiple of the
     /// pitch that is returned too.
-    pub fn allocate_pitch(&self, width: u64, height: u64, element: u32) -> Result<(DeviceAddress, u64)> {
+    pub fn allocate_pitch(
+        &self,
+        width: u64,
+        height: u64,
+        element: u32,
+    ) -> Result<(DeviceAddress, u64)> {
         if !matches!(element, 4 | 8 | 16) || width == 0 || height == 0 {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        let pitch = width.checked_next_multiple_of(super::arena::ALIGNMENT).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        let size = pitch.checked_mul(height).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let pitch = width
+            .checked_next_multiple_of(super::arena::ALIGNMENT)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let size = pitch
+            .checked_mul(height)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         Ok((self.allocate(size, AllocationKind::Device, 0)?, pitch))
     }
 
@@ -211,7 +268,10 @@ impl Device {
             return Ok(());
         }
         let fits = |a: &Allocation| {
-            matches!(a.kind, AllocationKind::Device | AllocationKind::Managed | AllocationKind::Pool)
+            matches!(
+                a.kind,
+                AllocationKind::Device | AllocationKind::Managed | AllocationKind::Pool
+            )
         };
         self.remove(address.0, fits)
     }
@@ -225,7 +285,9 @@ impl Device {
     fn remove(&self, base: u64, fits: impl Fn(&Allocation) -> bool) -> Result<()> {
         let tickets = self.state.in_flight();
         let mut allocations = self.state.allocations.lock();
-        let allocation = allocations.remove(base, fits).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let allocation = allocations
+            .remove(base, fits)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         self.state.let_go(&mut allocations, allocation, tickets);
         Ok(())
     }
@@ -243,9 +305,16 @@ impl Device {
         let tickets: Vec<_> = stream.newest().into_iter().collect();
         let mut allocations = self.state.allocations.lock();
         let fits = |a: &Allocation| matches!(a.kind, AllocationKind::Pool | AllocationKind::Device);
-        let allocation = allocations.remove(address.0, fits).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let allocation = allocations
+            .remove(address.0, fits)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         if captured {
-            allocations.insert((allocation.base, allocation.size), allocation.kind, allocation.flags, allocation.backing);
+            allocations.insert(
+                (allocation.base, allocation.size),
+                allocation.kind,
+                allocation.flags,
+                allocation.backing,
+            );
         } else {
             self.state.let_go(&mut allocations, allocation, tickets);
         }
@@ -259,11 +328,19 @@ impl Device {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let mut allocations = self.state.allocations.lock();
-        self.state.memory.register(address, size).map_err(|error| match error {
-            MapError::InUse { .. } => CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-            _ => CUresult::CUDA_ERROR_INVALID_VALUE,
-        })?;
-        allocations.insert((address, size), AllocationKind::HostRegistered, flags, Backing::Registered);
+        self.state
+            .memory
+            .register(address, size)
+            .map_err(|error| match error {
+                MapError::InUse { .. } => CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+                _ => CUresult::CUDA_ERROR_INVALID_VALUE,
+            })?;
+        allocations.insert(
+            (address, size),
+            AllocationKind::HostRegistered,
+            flags,
+            Backing::Registered,
+        );
         Ok(())
     }
 
@@ -272,8 +349,13 @@ impl Device {
         self.enter()?;
         let mut allocations = self.state.allocations.lock();
         let registered = |a: &Allocation| a.kind == AllocationKind::HostRegistered;
-        allocations.remove(address, registered).ok_or(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)?;
-        self.state.memory.unregister(address).map_err(|_| CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+        allocations
+            .remove(address, registered)
+            .ok_or(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)?;
+        self.state
+            .memory
+            .unregister(address)
+            .map_err(|_| CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
     }
 
     /// The allocation that holds an address; `None` for memory that the
@@ -281,7 +363,10 @@ impl Device {
     pub fn pointer_info(&self, address: u64) -> Option<PointerInfo> {
         let allocations = self.state.allocations.lock();
         allocations.at(address).map(|a| PointerInfo {
-            extent: Extent { base: DeviceAddress(a.base), size: a.size },
+            extent: Extent {
+                base: DeviceAddress(a.base),
+                size: a.size,
+            },
             kind: a.kind,
             context: a.context,
             serial: a.serial,
@@ -293,7 +378,10 @@ impl Device {
     pub fn memory_info(&self) -> Result<(u64, u64)> {
         self.enter()?;
         let total = self.total_memory();
-        Ok((total.saturating_sub(self.state.allocations.lock().used), total))
+        Ok((
+            total.saturating_sub(self.state.allocations.lock().used),
+            total,
+        ))
     }
 
     /// Everything that a context allocated goes with it.
@@ -312,7 +400,8 @@ impl Device {
                     // Already unregistered by the program's unmapping at worst.
                     let _ = self.state.memory.unregister(base);
                 }
-                self.state.let_go(&mut allocations, allocation, tickets.clone());
+                self.state
+                    .let_go(&mut allocations, allocation, tickets.clone());
             }
         }
     }

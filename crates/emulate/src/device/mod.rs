@@ -133,10 +133,21 @@ impl Device {
         });
         let heap_size = context::DEFAULT_HEAP;
         let state = State {
-            machine: Machine::new(&memory, engine::Options { heap_size, print, wide: true })?,
+            machine: Machine::new(
+                &memory,
+                engine::Options {
+                    heap_size,
+                    print,
+                    wide: true,
+                },
+            )?,
             memory,
             host,
-            threads: if options.threads == 0 { cores } else { options.threads },
+            threads: if options.threads == 0 {
+                cores
+            } else {
+                options.threads
+            },
             seed: options.seed,
             fault: AtomicU32::new(0),
             fault_text: Mutex::new(None),
@@ -158,7 +169,9 @@ impl Device {
             initialized: AtomicBool::new(false),
             limits: Mutex::default(),
         };
-        Ok(Device { state: Arc::new(state) })
+        Ok(Device {
+            state: Arc::new(state),
+        })
     }
 
     /// `cuInit`
@@ -178,7 +191,9 @@ impl Device {
             return Err(CUresult::CUDA_ERROR_NOT_INITIALIZED);
         }
         self.state.check()?;
-        context::current().map(drop).ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
+        context::current()
+            .map(drop)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
     }
 
     /// What the sticky error was, in words; `None` if there is none.
@@ -203,7 +218,11 @@ impl State {
 
     /// Makes an error sticky and stops what runs. The first one stays.
     pub fn fail(&self, code: CUresult, message: &str) {
-        if self.fault.compare_exchange(0, code.0, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+        if self
+            .fault
+            .compare_exchange(0, code.0, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+        {
             *self.fault_text.lock() = Some(message.to_owned());
             self.host.report(message);
             self.cancel.lock().store(true, Ordering::Release);

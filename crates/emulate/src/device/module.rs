@@ -34,7 +34,10 @@ pub(crate) struct Function {
 impl Function {
     /// Most threads of a block.
     pub fn max_threads(&self) -> u32 {
-        self.entry.max_threads.unwrap_or(properties::MAX_THREADS).min(properties::MAX_THREADS)
+        self.entry
+            .max_threads
+            .unwrap_or(properties::MAX_THREADS)
+            .min(properties::MAX_THREADS)
     }
 
     /// Dynamic shared memory that a launch may ask for.
@@ -62,14 +65,24 @@ impl Device {
     /// with them as a code and in words.
     pub fn load_module(&self, parts: &[&str]) -> std::result::Result<u64, (CUresult, String)> {
         // No context is needed: libraries are loaded before there is one.
-        let ready = if self.is_initialized() { self.state.check() } else { Err(CUresult::CUDA_ERROR_NOT_INITIALIZED) };
-        ready.map_err(|code| (code, "the device is not initialized, or a kernel has failed on it".to_owned()))?;
+        let ready = if self.is_initialized() {
+            self.state.check()
+        } else {
+            Err(CUresult::CUDA_ERROR_NOT_INITIALIZED)
+        };
+        ready.map_err(|code| {
+            (
+                code,
+                "the device is not initialized, or a kernel has failed on it".to_owned(),
+            )
+        })?;
         let mut modules = Vec::new();
         for (index, part) in parts.iter().enumerate() {
             match ptx::parse(part) {
                 Ok(module) => modules.push(module),
                 Err(errors) => {
-                    let mut text = format!("part {index} of the module is not PTX that can be read:");
+                    let mut text =
+                        format!("part {index} of the module is not PTX that can be read:");
                     for error in errors {
                         text.push_str(&format!("\n  {error}"));
                     }
@@ -77,12 +90,21 @@ impl Device {
                 }
             }
         }
-        let program = Program::link(&modules, &self.state.memory).map_err(|error| (load_code(&error), error.to_string()))?;
+        let program = Program::link(&modules, &self.state.memory)
+            .map_err(|error| (load_code(&error), error.to_string()))?;
         let mut variables = Vec::new();
         let mut allocations = self.state.allocations.lock();
-        for (_, variable) in program.variables().filter(|(_, variable)| variable.size > 0) {
+        for (_, variable) in program
+            .variables()
+            .filter(|(_, variable)| variable.size > 0)
+        {
             let extent = (variable.address, variable.size);
-            variables.push(allocations.insert(extent, AllocationKind::Variable, 0, Backing::Elsewhere));
+            variables.push(allocations.insert(
+                extent,
+                AllocationKind::Variable,
+                0,
+                Backing::Elsewhere,
+            ));
         }
         drop(allocations);
         let handle = self.handle();
@@ -97,7 +119,12 @@ impl Device {
     }
 
     fn module(&self, handle: u64) -> Result<Arc<Module>> {
-        self.state.modules.read().get(&handle).cloned().ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+        self.state
+            .modules
+            .read()
+            .get(&handle)
+            .cloned()
+            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
     }
 
     /// Whether a handle is a loaded module.
@@ -107,7 +134,12 @@ impl Device {
 
     /// `cuModuleUnload`. Kernels that run keep what they need.
     pub fn module_unload(&self, handle: u64) -> Result<()> {
-        let module = self.state.modules.write().remove(&handle).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+        let module = self
+            .state
+            .modules
+            .write()
+            .remove(&handle)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
         let mut functions = self.state.functions.write();
         for function in module.functions.lock().values() {
             functions.remove(function);
@@ -115,14 +147,22 @@ impl Device {
         drop(functions);
         let mut allocations = self.state.allocations.lock();
         for base in &module.variables {
-            allocations.remove(*base, |allocation| allocation.kind == AllocationKind::Variable);
+            allocations.remove(*base, |allocation| {
+                allocation.kind == AllocationKind::Variable
+            });
         }
         Ok(())
     }
 
     pub(crate) fn unload_context(&self, context: u64) {
-        let theirs: Vec<u64> =
-            self.state.modules.read().iter().filter(|(_, m)| m.context == context).map(|(handle, _)| *handle).collect();
+        let theirs: Vec<u64> = self
+            .state
+            .modules
+            .read()
+            .iter()
+            .filter(|(_, m)| m.context == context)
+            .map(|(handle, _)| *handle)
+            .collect();
         for handle in theirs {
             // Another thread may have unloaded it meanwhile.
             let _ = self.module_unload(handle);
@@ -136,7 +176,11 @@ impl Device {
         if let Some(handle) = functions.get(name) {
             return Ok(*handle);
         }
-        let entry = owner.program.entry(name).ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?.clone();
+        let entry = owner
+            .program
+            .entry(name)
+            .ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?
+            .clone();
         let handle = self.handle();
         let function = Function {
             module,
@@ -146,7 +190,10 @@ impl Device {
             carveout: AtomicI32::new(-1),
             non_portable_cluster: AtomicI32::new(0),
         };
-        self.state.functions.write().insert(handle, Arc::new(function));
+        self.state
+            .functions
+            .write()
+            .insert(handle, Arc::new(function));
         functions.insert(name.to_owned(), handle);
         Ok(handle)
     }
@@ -154,7 +201,11 @@ impl Device {
     /// `cuModuleEnumerateFunctions`: names, sorted.
     pub fn function_names(&self, module: u64) -> Result<Vec<String>> {
         let module = self.module(module)?;
-        let mut names: Vec<String> = module.program.entries().map(|entry| entry.name.clone()).collect();
+        let mut names: Vec<String> = module
+            .program
+            .entries()
+            .map(|entry| entry.name.clone())
+            .collect();
         names.sort();
         Ok(names)
     }
@@ -162,12 +213,23 @@ impl Device {
     /// `cuModuleGetGlobal`
     pub fn variable(&self, module: u64, name: &str) -> Result<Extent> {
         let module = self.module(module)?;
-        let variable = module.program.variable(name).ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?;
-        Ok(Extent { base: DeviceAddress(variable.address), size: variable.size })
+        let variable = module
+            .program
+            .variable(name)
+            .ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?;
+        Ok(Extent {
+            base: DeviceAddress(variable.address),
+            size: variable.size,
+        })
     }
 
     pub(crate) fn function_of(&self, handle: u64) -> Result<Arc<Function>> {
-        self.state.functions.read().get(&handle).cloned().ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+        self.state
+            .functions
+            .read()
+            .get(&handle)
+            .cloned()
+            .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
     }
 
     /// Name, module and parameters of a function.
@@ -176,7 +238,12 @@ impl Device {
         Ok(FunctionInfo {
             name: function.entry.name.clone(),
             module: function.module,
-            parameters: function.entry.parameters.iter().map(|p| (p.offset, p.size)).collect(),
+            parameters: function
+                .entry
+                .parameters
+                .iter()
+                .map(|p| (p.offset, p.size))
+                .collect(),
             parameter_bytes: function.entry.parameter_bytes,
         })
     }
@@ -190,30 +257,47 @@ impl Device {
         Ok(match attribute {
             A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK => function.max_threads() as i32,
             A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES => entry.static_shared as i32,
-            A::CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES => {
-                function.program.variables().filter(|(_, v)| v.is_const).map(|(_, v)| v.size as i32).sum()
-            }
+            A::CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES => function
+                .program
+                .variables()
+                .filter(|(_, v)| v.is_const)
+                .map(|(_, v)| v.size as i32)
+                .sum(),
             A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES => entry.local as i32,
             // What ptxas could not exceed: 255 a thread, and 65,536 a block.
-            A::CU_FUNC_ATTRIBUTE_NUM_REGS => entry.registers.clamp(8, 65536 / function.max_threads().max(1)).min(255) as i32,
+            A::CU_FUNC_ATTRIBUTE_NUM_REGS => entry
+                .registers
+                .clamp(8, 65536 / function.max_threads().max(1))
+                .min(255) as i32,
             A::CU_FUNC_ATTRIBUTE_PTX_VERSION | A::CU_FUNC_ATTRIBUTE_BINARY_VERSION => {
                 (Self::CAPABILITY.0 * 10 + Self::CAPABILITY.1) as i32
             }
             A::CU_FUNC_ATTRIBUTE_CACHE_MODE_CA => 0,
-            A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => function.dynamic_shared_limit() as i32,
-            A::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT => function.carveout.load(Ordering::Relaxed),
+            A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => {
+                function.dynamic_shared_limit() as i32
+            }
+            A::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT => {
+                function.carveout.load(Ordering::Relaxed)
+            }
             A::CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET => 0,
             A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH => cluster(0),
             A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT => cluster(1),
             A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH => cluster(2),
-            A::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED => function.non_portable_cluster.load(Ordering::Relaxed),
+            A::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED => {
+                function.non_portable_cluster.load(Ordering::Relaxed)
+            }
             A::CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE => 0,
             _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         })
     }
 
     /// `cuFuncSetAttribute`
-    pub fn function_set_attribute(&self, handle: u64, attribute: Attribute, value: i32) -> Result<()> {
+    pub fn function_set_attribute(
+        &self,
+        handle: u64,
+        attribute: Attribute,
+        value: i32,
+    ) -> Result<()> {
         use Attribute as A;
         let function = self.function_of(handle)?;
         let invalid = Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -221,7 +305,9 @@ impl Device {
             A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => {
                 let most = properties::SHARED_OPT_IN.saturating_sub(function.entry.static_shared);
                 match u32::try_from(value) {
-                    Ok(bytes) if bytes <= most => function.max_dynamic_shared.store(bytes, Ordering::Relaxed),
+                    Ok(bytes) if bytes <= most => {
+                        function.max_dynamic_shared.store(bytes, Ordering::Relaxed)
+                    }
                     _ => return invalid,
                 }
             }
@@ -232,12 +318,16 @@ impl Device {
                 function.carveout.store(value, Ordering::Relaxed);
             }
             A::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED => {
-                function.non_portable_cluster.store(value, Ordering::Relaxed);
+                function
+                    .non_portable_cluster
+                    .store(value, Ordering::Relaxed);
             }
             A::CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
             | A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
             | A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT
-            | A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH => return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
+            | A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH => {
+                return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+            }
             _ => return invalid,
         }
         Ok(())
@@ -247,7 +337,9 @@ impl Device {
 fn load_code(error: &LoadError) -> CUresult {
     match error {
         LoadError::Malformed { .. } => CUresult::CUDA_ERROR_INVALID_PTX,
-        LoadError::Undefined { .. } | LoadError::Duplicate { .. } => CUresult::CUDA_ERROR_INVALID_IMAGE,
+        LoadError::Undefined { .. } | LoadError::Duplicate { .. } => {
+            CUresult::CUDA_ERROR_INVALID_IMAGE
+        }
         LoadError::Memory(_) => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
         LoadError::Access(_) => CUresult::CUDA_ERROR_INVALID_IMAGE,
     }

@@ -43,7 +43,9 @@ impl Occupancy {
         }
         let by_threads = THREADS_PER_SM / threads.next_multiple_of(WARP_SIZE);
         let by_shared = SHARED_PER_SM / (shared + SHARED_RESERVED);
-        Occupancy { blocks: by_threads.min(by_shared).min(BLOCKS_PER_SM) }
+        Occupancy {
+            blocks: by_threads.min(by_shared).min(BLOCKS_PER_SM),
+        }
     }
 }
 

@@ -102,18 +102,31 @@ impl Stream {
 
     /// Ticket of the newest work that is not over.
     pub fn newest(&self) -> Option<Arc<Ticket>> {
-        self.queue.lock().newest.clone().filter(|ticket| !ticket.is_done())
+        self.queue
+            .lock()
+            .newest
+            .clone()
+            .filter(|ticket| !ticket.is_done())
     }
 
     /// Puts work at the end. After a close the work is dropped: done.
-    pub fn push(self: &Arc<Self>, state: &Arc<State>, after: Vec<Arc<Ticket>>, work: Work) -> Arc<Ticket> {
+    pub fn push(
+        self: &Arc<Self>,
+        state: &Arc<State>,
+        after: Vec<Arc<Ticket>>,
+        work: Work,
+    ) -> Arc<Ticket> {
         let ticket = Arc::new(Ticket::default());
         let mut queue = self.queue.lock();
         if queue.closed {
             return Ticket::completed();
         }
         queue.newest = Some(ticket.clone());
-        queue.waiting.push_back(Entry { after, work, ticket: ticket.clone() });
+        queue.waiting.push_back(Entry {
+            after,
+            work,
+            ticket: ticket.clone(),
+        });
         if !queue.started {
             queue.started = true;
             let (stream, shared) = (self.clone(), state.clone());
@@ -124,7 +137,8 @@ impl Stream {
                 queue.waiting.clear();
                 ticket.complete();
                 drop(queue);
-                let message = format!("the CPU device could not start a thread for a stream: {error}");
+                let message =
+                    format!("the CPU device could not start a thread for a stream: {error}");
                 state.fail(CUresult::CUDA_ERROR_OUT_OF_MEMORY, &message);
                 return ticket;
             }
@@ -176,7 +190,9 @@ impl Stream {
                 self.wake.wait(&mut queue);
                 continue;
             }
-            let Some(entry) = queue.waiting.pop_front() else { continue };
+            let Some(entry) = queue.waiting.pop_front() else {
+                continue;
+            };
             queue.busy = true;
             drop(queue);
             for ticket in &entry.after {

@@ -28,18 +28,33 @@ impl State {
         match handle {
             0 | LEGACY => Ok(self.legacy.clone()),
             PER_THREAD => Ok(self.per_thread_stream()),
-            _ => self.streams.read().get(&handle).cloned().ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE),
+            _ => self
+                .streams
+                .read()
+                .get(&handle)
+                .cloned()
+                .ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE),
         }
     }
 
     fn per_thread_stream(self: &Arc<Self>) -> Arc<Stream> {
         let me = Arc::as_ptr(self).addr();
-        let known = PER_THREAD_STREAM.with_borrow(|own| own.filter(|(state, _)| *state == me).map(|(_, handle)| handle));
+        let known = PER_THREAD_STREAM.with_borrow(|own| {
+            own.filter(|(state, _)| *state == me)
+                .map(|(_, handle)| handle)
+        });
         if let Some(stream) = known.and_then(|handle| self.streams.read().get(&handle).cloned()) {
             return stream;
         }
-        let handle = self.next_handle.fetch_add(64, std::sync::atomic::Ordering::Relaxed);
-        let stream = Arc::new(Stream::new(handle, context::current().unwrap_or(0), true, 0));
+        let handle = self
+            .next_handle
+            .fetch_add(64, std::sync::atomic::Ordering::Relaxed);
+        let stream = Arc::new(Stream::new(
+            handle,
+            context::current().unwrap_or(0),
+            true,
+            0,
+        ));
         self.streams.write().insert(handle, stream.clone());
         PER_THREAD_STREAM.with_borrow_mut(|own| *own = Some((me, handle)));
         stream
@@ -49,7 +64,12 @@ impl State {
     /// default stream waits for all blocking ones, and they for it.
     fn ordering(&self, stream: &Stream) -> Vec<Arc<Ticket>> {
         if stream.handle == LEGACY {
-            self.streams.read().values().filter(|s| s.blocking).filter_map(|s| s.newest()).collect()
+            self.streams
+                .read()
+                .values()
+                .filter(|s| s.blocking)
+                .filter_map(|s| s.newest())
+                .collect()
         } else if stream.blocking {
             self.legacy.newest().into_iter().collect()
         } else {
@@ -127,7 +147,11 @@ impl Device {
 
     /// `cuStreamGetFlags`
     pub fn stream_flags(&self, handle: u64) -> Result<u32> {
-        Ok(if self.state.stream(handle)?.blocking { 0 } else { NON_BLOCKING })
+        Ok(if self.state.stream(handle)?.blocking {
+            0
+        } else {
+            NON_BLOCKING
+        })
     }
 
     /// `cuStreamGetPriority`
@@ -138,7 +162,11 @@ impl Device {
     /// `cuStreamGetCtx`
     pub fn stream_context(&self, handle: u64) -> Result<u64> {
         let own = self.state.stream(handle)?.context;
-        if own != 0 { Ok(own) } else { context::current().ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT) }
+        if own != 0 {
+            Ok(own)
+        } else {
+            context::current().ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
+        }
     }
 
     /// `cuStreamGetId`
@@ -153,7 +181,11 @@ impl Device {
         if self.invalidate_capture(&stream) {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         }
-        if self.stream_tail(&stream).iter().all(|ticket| ticket.is_done()) {
+        if self
+            .stream_tail(&stream)
+            .iter()
+            .all(|ticket| ticket.is_done())
+        {
             self.state.check()
         } else {
             Err(CUresult::CUDA_ERROR_NOT_READY)
@@ -215,7 +247,14 @@ impl Device {
 
     /// `cuStreamWaitValue32`, `cuStreamWaitValue64` (`wide`); the low two bits
     /// of `flags` say when it goes on.
-    pub fn stream_wait_value(&self, handle: u64, at: u64, value: u64, wide: bool, flags: u32) -> Result<()> {
+    pub fn stream_wait_value(
+        &self,
+        handle: u64,
+        at: u64,
+        value: u64,
+        wide: bool,
+        flags: u32,
+    ) -> Result<()> {
         self.enter()?;
         let stream = self.state.stream(handle)?;
         self.check_device_range(at, if wide { 8 } else { 4 })?;
@@ -225,7 +264,16 @@ impl Device {
             2 => WaitRelation::And,
             _ => WaitRelation::Nor,
         };
-        self.enqueue(&stream, Work::WaitValue { at, value, wide, relation }, false)
+        self.enqueue(
+            &stream,
+            Work::WaitValue {
+                at,
+                value,
+                wide,
+                relation,
+            },
+            false,
+        )
     }
 
     /// Work for a stream, or a node of the graph that it is captured into.

@@ -9,14 +9,24 @@ use model::{DeviceAddress, DeviceKind, Extent};
 
 fn map_error(call: &'static str, error: &MapError) -> DriverError {
     let code = match error {
-        MapError::Invalid { .. } | MapError::InUse { .. } | MapError::NotMapped { .. } => CUresult::CUDA_ERROR_INVALID_VALUE,
+        MapError::Invalid { .. } | MapError::InUse { .. } | MapError::NotMapped { .. } => {
+            CUresult::CUDA_ERROR_INVALID_VALUE
+        }
         MapError::NoMemory { .. } | MapError::Windows => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
     };
-    DriverError { call, code: code.0, message: error.to_string() }
+    DriverError {
+        call,
+        code: code.0,
+        message: error.to_string(),
+    }
 }
 
 fn access_error(call: &'static str, error: AccessFault) -> DriverError {
-    DriverError { call, code: CUresult::CUDA_ERROR_INVALID_VALUE.0, message: error.to_string() }
+    DriverError {
+        call,
+        code: CUresult::CUDA_ERROR_INVALID_VALUE.0,
+        message: error.to_string(),
+    }
 }
 
 impl Driver for Device {
@@ -37,24 +47,43 @@ impl Driver for Device {
     }
 
     fn map_fixed(&self, address: DeviceAddress, size: u64) -> Result<(), DriverError> {
-        self.state.memory.map_fixed(address.0, size).map_err(|error| map_error("cuMemMap", &error))
+        self.state
+            .memory
+            .map_fixed(address.0, size)
+            .map_err(|error| map_error("cuMemMap", &error))
     }
 
-    fn map_host_fixed(&self, address: DeviceAddress, size: u64) -> Result<HostMapping, DriverError> {
-        self.state.memory.map_host_fixed(address.0, size).map_err(|error| map_error("cuMemHostAlloc", &error))
+    fn map_host_fixed(
+        &self,
+        address: DeviceAddress,
+        size: u64,
+    ) -> Result<HostMapping, DriverError> {
+        self.state
+            .memory
+            .map_host_fixed(address.0, size)
+            .map_err(|error| map_error("cuMemHostAlloc", &error))
     }
 
     fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError> {
-        self.state.memory.write(address.0, bytes).map_err(|error| access_error("cuMemcpyHtoD", error))
+        self.state
+            .memory
+            .write(address.0, bytes)
+            .map_err(|error| access_error("cuMemcpyHtoD", error))
     }
 
     fn fill(&self, address: DeviceAddress, value: u32, count: u64) -> Result<(), DriverError> {
-        let filled = self.state.memory.fill(address.0, &value.to_le_bytes(), count);
+        let filled = self
+            .state
+            .memory
+            .fill(address.0, &value.to_le_bytes(), count);
         filled.map_err(|error| access_error("cuMemsetD32", error))
     }
 
     fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {
-        self.state.memory.read(address.0, bytes).map_err(|error| access_error("cuMemcpyDtoH", error))
+        self.state
+            .memory
+            .read(address.0, bytes)
+            .map_err(|error| access_error("cuMemcpyDtoH", error))
     }
 
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {

@@ -67,26 +67,41 @@ impl Device {
         };
         let fixed = hint != 0 && hint % align == 0 && memory.map_fixed(hint, size).is_ok();
         let start = if fixed {
-            memory.protect(hint, size, Protection::None).map_err(taken)?;
+            memory
+                .protect(hint, size, Protection::None)
+                .map_err(taken)?;
             hint
         } else {
             memory.reserve(size, align).map_err(taken)?
         };
-        let reservation = Reservation { size, pieces: BTreeMap::from([(start, size)]) };
-        self.state.vmm.lock().reservations.insert(start, reservation);
+        let reservation = Reservation {
+            size,
+            pieces: BTreeMap::from([(start, size)]),
+        };
+        self.state
+            .vmm
+            .lock()
+            .reservations
+            .insert(start, reservation);
         Ok(start)
     }
 
     /// `cuMemAddressFree`
     pub fn address_free(&self, address: u64, size: u64) -> Result<()> {
         let mut vmm = self.state.vmm.lock();
-        let fits = vmm.reservations.get(&address).is_some_and(|r| r.size == size);
+        let fits = vmm
+            .reservations
+            .get(&address)
+            .is_some_and(|r| r.size == size);
         if !fits || vmm.mappings.range(address..address + size).next().is_some() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         if let Some(reservation) = vmm.reservations.remove(&address) {
             for piece in reservation.pieces.keys() {
-                self.state.memory.unmap(*piece).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
+                self.state
+                    .memory
+                    .unmap(*piece)
+                    .map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
             }
         }
         Ok(())
@@ -102,7 +117,12 @@ impl Device {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
         let handle = self.handle();
-        let physical = Physical { size, released: false, mapped_at: None, kept: None };
+        let physical = Physical {
+            size,
+            released: false,
+            mapped_at: None,
+            kept: None,
+        };
         self.state.vmm.lock().physical.insert(handle, physical);
         Ok(handle)
     }
@@ -110,7 +130,10 @@ impl Device {
     /// `cuMemRelease`: the memory lives on while it is mapped.
     pub fn memory_release(&self, handle: u64) -> Result<()> {
         let mut vmm = self.state.vmm.lock();
-        let physical = vmm.physical.get_mut(&handle).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let physical = vmm
+            .physical
+            .get_mut(&handle)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         if physical.mapped_at.is_some() {
             physical.released = true;
         } else {
@@ -127,15 +150,24 @@ impl Device {
         }
         let mut allocations = self.state.allocations.lock();
         let mut vmm = self.state.vmm.lock();
-        let physical = vmm.physical.get(&handle).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let physical = vmm
+            .physical
+            .get(&handle)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         if physical.size != size {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         if physical.mapped_at.is_some() {
-            self.state.host.report("the CPU device cannot map one physical allocation at two addresses");
+            self.state
+                .host
+                .report("the CPU device cannot map one physical allocation at two addresses");
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
-        let free = vmm.mappings.range(..address + size).next_back().is_none_or(|(at, (len, _))| at + len <= address);
+        let free = vmm
+            .mappings
+            .range(..address + size)
+            .next_back()
+            .is_none_or(|(at, (len, _))| at + len <= address);
         if !free || vmm.reservation_of(address, size).is_none() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
@@ -145,11 +177,19 @@ impl Device {
         });
         if let Some(bytes) = kept {
             self.protect(&mut vmm, address, size, Protection::ReadWrite)?;
-            self.state.memory.write(address, &bytes).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
+            self.state
+                .memory
+                .write(address, &bytes)
+                .map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
         }
         self.protect(&mut vmm, address, size, Protection::None)?;
         vmm.mappings.insert(address, (size, handle));
-        allocations.insert((address, size), AllocationKind::Mapped, 0, Backing::Elsewhere);
+        allocations.insert(
+            (address, size),
+            AllocationKind::Mapped,
+            0,
+            Backing::Elsewhere,
+        );
         Ok(())
     }
 
@@ -157,20 +197,31 @@ impl Device {
     pub fn memory_unmap(&self, address: u64, size: u64) -> Result<()> {
         let mut allocations = self.state.allocations.lock();
         let mut vmm = self.state.vmm.lock();
-        let end = address.checked_add(size).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        let inside: Vec<(u64, u64, u64)> =
-            vmm.mappings.range(address..end).map(|(at, (len, handle))| (*at, *len, *handle)).collect();
+        let end = address
+            .checked_add(size)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let inside: Vec<(u64, u64, u64)> = vmm
+            .mappings
+            .range(address..end)
+            .map(|(at, (len, handle))| (*at, *len, *handle))
+            .collect();
         if inside.is_empty() || inside.iter().map(|(_, len, _)| len).sum::<u64>() != size {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         for (at, len, handle) in inside {
-            let released = vmm.physical.get(&handle).is_none_or(|physical| physical.released);
+            let released = vmm
+                .physical
+                .get(&handle)
+                .is_none_or(|physical| physical.released);
             if released {
                 vmm.physical.remove(&handle);
             } else {
                 self.protect(&mut vmm, at, len, Protection::ReadWrite)?;
                 let mut bytes = vec![0; len as usize];
-                self.state.memory.read(at, &mut bytes).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
+                self.state
+                    .memory
+                    .read(at, &mut bytes)
+                    .map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
                 if let Some(physical) = vmm.physical.get_mut(&handle) {
                     physical.mapped_at = None;
                     physical.kept = Some(bytes);
@@ -187,7 +238,9 @@ impl Device {
     pub fn memory_access(&self, address: u64, size: u64, protection: Protection) -> Result<()> {
         self.enter()?;
         let mut vmm = self.state.vmm.lock();
-        let end = address.checked_add(size).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let end = address
+            .checked_add(size)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let mut at = address;
         while at < end {
             // Everything in the range must be mapped.
@@ -198,7 +251,11 @@ impl Device {
                 .filter(|(start, (len, _))| at < *start + len)
                 .map(|(start, mapping)| (*start, *mapping))
                 .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-            let start = vmm.mappings.range(..=at).next_back().map_or(at, |(start, _)| *start);
+            let start = vmm
+                .mappings
+                .range(..=at)
+                .next_back()
+                .map_or(at, |(start, _)| *start);
             at = start + len;
         }
         self.protect(&mut vmm, address, size, protection)
@@ -207,21 +264,41 @@ impl Device {
     /// `cuMemRetainAllocationHandle`
     pub fn memory_handle_at(&self, address: u64) -> Result<u64> {
         let vmm = self.state.vmm.lock();
-        let found = vmm.mappings.range(..=address).next_back().filter(|(at, (len, _))| address - **at < *len);
-        found.map(|(_, (_, handle))| *handle).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+        let found = vmm
+            .mappings
+            .range(..=address)
+            .next_back()
+            .filter(|(at, (len, _))| address - **at < *len);
+        found
+            .map(|(_, (_, handle))| *handle)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
     }
 
     /// Changes the protection piece by piece, noting where pieces split.
-    fn protect(&self, vmm: &mut Vmm, address: u64, size: u64, protection: Protection) -> Result<()> {
+    fn protect(
+        &self,
+        vmm: &mut Vmm,
+        address: u64,
+        size: u64,
+        protection: Protection,
+    ) -> Result<()> {
         let memory = &self.state.memory;
-        let reservation = vmm.reservation_of(address, size).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let reservation = vmm
+            .reservation_of(address, size)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let end = address + size;
         let mut at = address;
         while at < end {
-            let (start, length) =
-                reservation.pieces.range(..=at).next_back().map(|(s, l)| (*s, *l)).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+            let (start, length) = reservation
+                .pieces
+                .range(..=at)
+                .next_back()
+                .map(|(s, l)| (*s, *l))
+                .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
             let stop = end.min(start + length);
-            memory.protect(at, stop - at, protection).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
+            memory
+                .protect(at, stop - at, protection)
+                .map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
             reservation.pieces.remove(&start);
             for (from, to) in [(start, at), (at, stop), (stop, start + length)] {
                 if from < to {

@@ -16,7 +16,10 @@ pub(crate) enum Work {
     Kernel(Arc<KernelCall>),
     Copy(Copy),
     /// Bytes taken from pageable memory when the call was made.
-    Upload { to: u64, bytes: Arc<[u8]> },
+    Upload {
+        to: u64,
+        bytes: Arc<[u8]>,
+    },
     Fill(Fill),
     /// A function of the program.
     Host(Arc<dyn Fn() + Send + Sync>),
@@ -24,10 +27,21 @@ pub(crate) enum Work {
     Stamp(Arc<std::sync::OnceLock<Instant>>),
     /// An event-record node of a graph.
     Record(Arc<Event>),
+    /// An event-wait node of a graph.
+    Await(Arc<Event>),
     /// `cuStreamWriteValue32`, `64`
-    WriteValue { to: u64, value: u64, wide: bool },
+    WriteValue {
+        to: u64,
+        value: u64,
+        wide: bool,
+    },
     /// `cuStreamWaitValue32`, `64`
-    WaitValue { at: u64, value: u64, wide: bool, relation: WaitRelation },
+    WaitValue {
+        at: u64,
+        value: u64,
+        wide: bool,
+        relation: WaitRelation,
+    },
     /// The nodes of a graph, in an order that respects their edges.
     Sequence(Arc<Vec<Work>>),
 }
@@ -69,23 +83,37 @@ impl Work {
                 let _ = stamp.set(Instant::now());
             }
             Work::Record(event) => event.completed_now(),
+            Work::Await(event) => {
+                if let Some(ticket) = event.ticket() {
+                    ticket.wait();
+                }
+            }
             Work::Host(function) if !failed => function(),
             _ if failed => {}
             Work::Host(_) => {}
             Work::Kernel(call) => call.run(state),
             Work::Copy(copy) => {
                 if let Err(error) = copy.run(&state.memory, &*state.host) {
-                    state.fail(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, &format!("copy on the CPU device: {error}"));
+                    state.fail(
+                        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+                        &format!("copy on the CPU device: {error}"),
+                    );
                 }
             }
             Work::Upload { to, bytes } => {
                 if let Err(error) = state.memory.write(*to, bytes) {
-                    state.fail(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, &format!("copy on the CPU device: {error}"));
+                    state.fail(
+                        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+                        &format!("copy on the CPU device: {error}"),
+                    );
                 }
             }
             Work::Fill(fill) => {
                 if let Err(error) = fill.run(&state.memory) {
-                    state.fail(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, &format!("memset on the CPU device: {error}"));
+                    state.fail(
+                        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+                        &format!("memset on the CPU device: {error}"),
+                    );
                 }
             }
             Work::WriteValue { to, value, wide } => {
@@ -95,10 +123,18 @@ impl Work {
                     state.memory.view().store::<u32>(*to, *value as u32)
                 };
                 if let Err(error) = stored {
-                    state.fail(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, &format!("stream write on the CPU device: {error}"));
+                    state.fail(
+                        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+                        &format!("stream write on the CPU device: {error}"),
+                    );
                 }
             }
-            Work::WaitValue { at, value, wide, relation } => wait_value(state, *at, *value, *wide, *relation),
+            Work::WaitValue {
+                at,
+                value,
+                wide,
+                relation,
+            } => wait_value(state, *at, *value, *wide, *relation),
             Work::Sequence(nodes) => nodes.iter().for_each(|node| node.run(state)),
         }
     }
@@ -118,7 +154,10 @@ fn wait_value(state: &Arc<State>, at: u64, value: u64, wide: bool, relation: Wai
             Ok(now) if relation.holds(now, value, wide) => return,
             Ok(_) => {}
             Err(error) => {
-                state.fail(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, &format!("stream wait on the CPU device: {error}"));
+                state.fail(
+                    CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+                    &format!("stream wait on the CPU device: {error}"),
+                );
                 return;
             }
         }

@@ -21,6 +21,7 @@ pub fn node_type(kind: NodeKind) -> CUgraphNodeType {
         NodeKind::Child => CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH,
         NodeKind::Empty => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY,
         NodeKind::Record => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+        NodeKind::Wait => CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT,
         NodeKind::Value => CUgraphNodeType::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
     }
 }

@@ -20,9 +20,11 @@ struct Kept {
 static KERNELS: Mutex<BTreeMap<u64, Kept>> = Mutex::new(BTreeMap::new());
 static HOSTS: Mutex<BTreeMap<u64, (CUhostFn, UserData)>> = Mutex::new(BTreeMap::new());
 
+/// A kernel node.
+///
 /// # Safety
 /// As cuGraphAddKernelNode documents its struct.
-unsafe fn kernel(
+pub unsafe fn kernel(
     gpu: &Device,
     from: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> Result<GraphNode, CUresult> {
@@ -90,9 +92,11 @@ fn kernel_parameters(gpu: &Device, node: CUgraphNode) -> Result<CUDA_KERNEL_NODE
     })
 }
 
+/// A memset node.
+///
 /// # Safety
 /// `from` is null or points to the struct.
-unsafe fn memset(from: *const CUDA_MEMSET_NODE_PARAMS) -> Result<GraphNode, CUresult> {
+pub unsafe fn memset(from: *const CUDA_MEMSET_NODE_PARAMS) -> Result<GraphNode, CUresult> {
     // SAFETY: this function's promise.
     let p = unsafe { get(from) }?;
     Ok(GraphNode::Fill(Fill {
@@ -105,9 +109,11 @@ unsafe fn memset(from: *const CUDA_MEMSET_NODE_PARAMS) -> Result<GraphNode, CUre
     }))
 }
 
+/// A host node, with the function and its argument.
+///
 /// # Safety
 /// `from` is null or points to the struct.
-unsafe fn host(
+pub unsafe fn host(
     from: *const CUDA_HOST_NODE_PARAMS,
 ) -> Result<(GraphNode, CUhostFn, UserData), CUresult> {
     // SAFETY: this function's promise.
@@ -119,9 +125,11 @@ unsafe fn host(
     ))
 }
 
+/// A copy node.
+///
 /// # Safety
 /// `from` is null or points to the struct.
-unsafe fn memcpy(from: *const CUDA_MEMCPY3D) -> Result<GraphNode, CUresult> {
+pub unsafe fn memcpy(from: *const CUDA_MEMCPY3D) -> Result<GraphNode, CUresult> {
     // SAFETY: this function's promise.
     Ok(GraphNode::Copy(copy::shape_3d(&unsafe { get(from) }?)?))
 }
@@ -130,7 +138,7 @@ unsafe fn memcpy(from: *const CUDA_MEMCPY3D) -> Result<GraphNode, CUresult> {
 ///
 /// # Safety
 /// `to` is null or valid; `after` is null or points to `count` nodes.
-unsafe fn add(
+pub unsafe fn add(
     gpu: &Device,
     to: *mut CUgraphNode,
     graph: CUgraph,
@@ -183,18 +191,8 @@ functions! { gpu;
         HOSTS.lock().insert(handle, (function, data));
         Ok(())
     }
-    fn cuGraphAddChildGraphNode(
-        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, child: CUgraph,
-    ) {
-        add(gpu, to, graph, after, count, &GraphNode::Child(child.0)).map(drop)
-    }
     fn cuGraphAddEmptyNode(to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize) {
         add(gpu, to, graph, after, count, &GraphNode::Empty).map(drop)
-    }
-    fn cuGraphAddEventRecordNode(
-        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, event: CUevent,
-    ) {
-        add(gpu, to, graph, after, count, &GraphNode::Record(event.0)).map(drop)
     }
     fn cuGraphAddMemAllocNode(
         to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *mut CUDA_MEM_ALLOC_NODE_PARAMS,

@@ -12,6 +12,7 @@ mod error;
 mod event;
 mod function;
 mod graph;
+mod graph_events;
 mod graph_nodes;
 mod host;
 mod image;
@@ -62,6 +63,7 @@ pub fn api() -> Api {
         event::register,
         function::register,
         graph::register,
+        graph_events::register,
         graph_nodes::register,
         launch::register,
         library::register,

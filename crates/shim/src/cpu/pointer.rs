@@ -181,6 +181,26 @@ per_thread_functions! { gpu, default, register_prefetches;
         gpu.stream_id(pick(stream, default))?;
         managed(gpu, address)
     }
+    fn cuMemPrefetchBatchAsync | cuMemPrefetchBatchAsync_ptsz(
+        addresses: *mut CUdeviceptr, _sizes: *mut usize, count: usize, _locations: *mut CUmemLocation, _indices: *mut usize,
+        _location_count: usize, _flags: u64, stream: CUstream,
+    ) {
+        gpu.stream_id(pick(stream, default))?;
+        list(addresses, count).iter().try_for_each(|address| managed(gpu, *address))
+    }
+    fn cuMemDiscardBatchAsync | cuMemDiscardBatchAsync_ptsz(
+        addresses: *mut CUdeviceptr, _sizes: *mut usize, count: usize, _flags: u64, stream: CUstream,
+    ) {
+        gpu.stream_id(pick(stream, default))?;
+        list(addresses, count).iter().try_for_each(|address| managed(gpu, *address))
+    }
+    fn cuMemDiscardAndPrefetchBatchAsync | cuMemDiscardAndPrefetchBatchAsync_ptsz(
+        addresses: *mut CUdeviceptr, _sizes: *mut usize, count: usize, _locations: *mut CUmemLocation, _indices: *mut usize,
+        _location_count: usize, _flags: u64, stream: CUstream,
+    ) {
+        gpu.stream_id(pick(stream, default))?;
+        list(addresses, count).iter().try_for_each(|address| managed(gpu, *address))
+    }
 }
 
 /// Enters this file's functions into the table.

@@ -52,6 +52,11 @@ mod made {
         fn cuMemGetMemPool(pool: *mut CUmemoryPool, _location: *mut CUmemLocation, _kind: CUmemAllocationType) {
             put(pool, CUmemoryPool(*CURRENT.lock()))
         }
+        fn cuMemSetMemPool(_location: *mut CUmemLocation, _kind: CUmemAllocationType, pool: CUmemoryPool) {
+            known(pool)?;
+            *CURRENT.lock() = pool.0;
+            Ok(())
+        }
         fn cuMemPoolCreate(pool: *mut CUmemoryPool, _properties: *const CUmemPoolProps) {
             let mut next = NEXT.lock();
             let handle = *next;

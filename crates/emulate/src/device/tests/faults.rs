@@ -11,18 +11,34 @@ const INVALID: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 fn an_error_stays_until_the_context_is_gone() {
     let rig = Rig::new();
     let device = &rig.device;
-    device.launch(rig.add(0x10, 1), 0).expect("the error comes later");
-    assert_eq!(device.synchronize(), Err(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
-    assert_eq!(device.allocate(4, AllocationKind::Device, 0), Err(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
-    assert_eq!(device.launch(rig.add(0x10, 1), 0), Err(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
+    device
+        .launch(rig.add(0x10, 1), 0)
+        .expect("the error comes later");
+    assert_eq!(
+        device.synchronize(),
+        Err(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)
+    );
+    assert_eq!(
+        device.allocate(4, AllocationKind::Device, 0),
+        Err(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)
+    );
+    assert_eq!(
+        device.launch(rig.add(0x10, 1), 0),
+        Err(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS)
+    );
     let words = device.fault().expect("in words");
-    assert!(words.contains("add") && words.contains("ld.global.u32"), "{words}");
+    assert!(
+        words.contains("add") && words.contains("ld.global.u32"),
+        "{words}"
+    );
     assert_eq!(rig.host.reports.lock().len(), 1, "said once");
     device.primary_reset().expect("reset");
     let context = device.primary_retain().expect("retained");
     device.context_set(context).expect("current");
     assert!(device.fault().is_none());
-    device.allocate(4, AllocationKind::Device, 0).expect("works again");
+    device
+        .allocate(4, AllocationKind::Device, 0)
+        .expect("works again");
     device.synchronize().expect("works again");
 }
 
@@ -34,7 +50,11 @@ fn faults_have_the_drivers_codes() {
         ("stop", 0, CUresult::CUDA_ERROR_LAUNCH_FAILED),
     ] {
         let rig = Rig::new();
-        let launch = if name == "add" { rig.add(address, 1) } else { rig.launch(name, 1, &[]) };
+        let launch = if name == "add" {
+            rig.add(address, 1)
+        } else {
+            rig.launch(name, 1, &[])
+        };
         rig.device.launch(launch, 0).expect("launched");
         assert_eq!(rig.device.synchronize(), Err(code), "{name} {address:#x}");
     }
@@ -47,8 +67,13 @@ fn a_fault_ends_kernels_that_wait() {
     let flag = rig.words(1);
     let [first, second] = [(); 2].map(|()| device.stream_create(1, 0).expect("a stream"));
     device.launch(rig.spin(flag), first).expect("launched");
-    device.launch(rig.launch("stop", 1, &[]), second).expect("launched");
-    assert_eq!(device.stream_synchronize(first), Err(CUresult::CUDA_ERROR_LAUNCH_FAILED));
+    device
+        .launch(rig.launch("stop", 1, &[]), second)
+        .expect("launched");
+    assert_eq!(
+        device.stream_synchronize(first),
+        Err(CUresult::CUDA_ERROR_LAUNCH_FAILED)
+    );
 }
 
 #[test]
@@ -57,25 +82,65 @@ fn launches_outside_the_limits_are_refused() {
     let device = &rig.device;
     let good = rig.add(rig.words(32), 1);
     let wrong: [Launch; 6] = [
-        Launch { grid: [0, 1, 1], ..good.clone() },
-        Launch { grid: [1, 65536, 1], ..good.clone() },
-        Launch { block: [1025, 1, 1], ..good.clone() },
-        Launch { block: [32, 32, 2], ..good.clone() },
-        Launch { dynamic_shared: (48 << 10) + 1, ..good.clone() },
-        Launch { parameters: vec![0; 8], ..good.clone() },
+        Launch {
+            grid: [0, 1, 1],
+            ..good.clone()
+        },
+        Launch {
+            grid: [1, 65536, 1],
+            ..good.clone()
+        },
+        Launch {
+            block: [1025, 1, 1],
+            ..good.clone()
+        },
+        Launch {
+            block: [32, 32, 2],
+            ..good.clone()
+        },
+        Launch {
+            dynamic_shared: (48 << 10) + 1,
+            ..good.clone()
+        },
+        Launch {
+            parameters: vec![0; 8],
+            ..good.clone()
+        },
     ];
     for launch in wrong {
         assert_eq!(device.launch(launch.clone(), 0), Err(INVALID), "{launch:?}");
     }
     assert_eq!(
-        device.launch(Launch { cluster: [2, 1, 1], ..good.clone() }, 0),
+        device.launch(
+            Launch {
+                cluster: [2, 1, 1],
+                ..good.clone()
+            },
+            0
+        ),
         Err(CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE)
     );
     assert_eq!(
-        device.launch(Launch { grid: [1 << 20, 1, 1], cooperative: true, ..good.clone() }, 0),
+        device.launch(
+            Launch {
+                grid: [1 << 20, 1, 1],
+                cooperative: true,
+                ..good.clone()
+            },
+            0
+        ),
         Err(CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE)
     );
-    assert_eq!(device.launch(Launch { function: 1, ..good.clone() }, 0), Err(CUresult::CUDA_ERROR_INVALID_HANDLE));
+    assert_eq!(
+        device.launch(
+            Launch {
+                function: 1,
+                ..good.clone()
+            },
+            0
+        ),
+        Err(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    );
     device.launch(good, 0).expect("legal");
     device.synchronize().expect("none of this was a fault");
 }
@@ -86,15 +151,27 @@ fn shared_memory_beyond_the_default_is_opted_into() {
     let device = &rig.device;
     let out = rig.words(1);
     let mut launch = rig.launch("shared", 1, &out.to_le_bytes());
-    let of = |attribute| device.function_attribute(launch.function, attribute).expect("known");
+    let of = |attribute| {
+        device
+            .function_attribute(launch.function, attribute)
+            .expect("known")
+    };
     assert_eq!(of(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES), 16384);
-    assert_eq!(of(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES), 32768);
+    assert_eq!(
+        of(Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES),
+        32768
+    );
     assert!((8..=255).contains(&of(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)));
     launch.dynamic_shared = 100 << 10;
     assert_eq!(device.launch(launch.clone(), 0), Err(INVALID));
     let opt_in = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-    assert_eq!(device.function_set_attribute(launch.function, opt_in, 227 << 10), Err(INVALID));
-    device.function_set_attribute(launch.function, opt_in, 100 << 10).expect("fits with the static part");
+    assert_eq!(
+        device.function_set_attribute(launch.function, opt_in, 227 << 10),
+        Err(INVALID)
+    );
+    device
+        .function_set_attribute(launch.function, opt_in, 100 << 10)
+        .expect("fits with the static part");
     device.launch(launch, 0).expect("legal now");
     device.synchronize().expect("done");
     assert_eq!(rig.word(out), 3);
@@ -104,20 +181,37 @@ fn shared_memory_beyond_the_default_is_opted_into() {
 fn modules_give_functions_and_variables() {
     let rig = Rig::new();
     let device = &rig.device;
-    assert_eq!(device.function_names(rig.module).expect("loaded"), ["add", "shared", "spin", "stop"]);
-    assert_eq!(device.function(rig.module, "nothing"), Err(CUresult::CUDA_ERROR_NOT_FOUND));
+    assert_eq!(
+        device.function_names(rig.module).expect("loaded"),
+        ["add", "shared", "spin", "stop"]
+    );
+    assert_eq!(
+        device.function(rig.module, "nothing"),
+        Err(CUresult::CUDA_ERROR_NOT_FOUND)
+    );
     let add = device.function(rig.module, "add").expect("an entry");
     assert_eq!(device.function(rig.module, "add"), Ok(add));
-    assert_eq!(device.function_info(add).expect("known").parameters, [(0, 8), (8, 4)]);
+    assert_eq!(
+        device.function_info(add).expect("known").parameters,
+        [(0, 8), (8, 4)]
+    );
     let counter = device.variable(rig.module, "counter").expect("a variable");
     assert_eq!((counter.size, rig.word(counter.base.0)), (4, 5));
-    assert_eq!(device.pointer_info(counter.base.0).map(|info| info.kind), Some(AllocationKind::Variable));
+    assert_eq!(
+        device.pointer_info(counter.base.0).map(|info| info.kind),
+        Some(AllocationKind::Variable)
+    );
     let table = device.variable(rig.module, "table").expect("a variable");
     assert_eq!(rig.word(table.base.0 + 4), 9);
     device.module_unload(rig.module).expect("unloaded");
-    assert_eq!(device.function_info(add).map(drop), Err(CUresult::CUDA_ERROR_INVALID_HANDLE));
+    assert_eq!(
+        device.function_info(add).map(drop),
+        Err(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    );
     assert!(device.pointer_info(counter.base.0).is_none());
-    let (code, words) = device.load_module(&["this is not PTX"]).expect_err("refused");
+    let (code, words) = device
+        .load_module(&["this is not PTX"])
+        .expect_err("refused");
     assert_eq!(code, CUresult::CUDA_ERROR_INVALID_PTX);
     assert!(!words.is_empty());
 }
@@ -127,13 +221,27 @@ fn nothing_works_without_initialization_or_context() {
     let rig = Rig::new();
     let device = &rig.device;
     assert_ne!(device.context_pop(), Ok(0));
-    assert_eq!(device.allocate(4, AllocationKind::Device, 0), Err(CUresult::CUDA_ERROR_INVALID_CONTEXT));
-    assert_eq!(device.context_pop(), Err(CUresult::CUDA_ERROR_INVALID_CONTEXT));
+    assert_eq!(
+        device.allocate(4, AllocationKind::Device, 0),
+        Err(CUresult::CUDA_ERROR_INVALID_CONTEXT)
+    );
+    assert_eq!(
+        device.context_pop(),
+        Err(CUresult::CUDA_ERROR_INVALID_CONTEXT)
+    );
     let own = device.context_create(0).expect("created and current");
-    device.allocate(4, AllocationKind::Device, 0).expect("in the new context");
+    device
+        .allocate(4, AllocationKind::Device, 0)
+        .expect("in the new context");
     device.context_destroy(own).expect("destroyed");
     assert_eq!(device.context_current(), Ok(0));
-    assert_eq!(device.context_set(own), Err(CUresult::CUDA_ERROR_INVALID_CONTEXT));
+    assert_eq!(
+        device.context_set(own),
+        Err(CUresult::CUDA_ERROR_INVALID_CONTEXT)
+    );
     let fresh = crate::device::Device::new(Default::default(), rig.host.clone()).expect("a device");
-    assert_eq!(fresh.primary_retain(), Err(CUresult::CUDA_ERROR_NOT_INITIALIZED));
+    assert_eq!(
+        fresh.primary_retain(),
+        Err(CUresult::CUDA_ERROR_NOT_INITIALIZED)
+    );
 }

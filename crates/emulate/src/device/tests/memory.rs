@@ -15,7 +15,14 @@ fn ranges_are_checked_against_allocations() {
     let device = &rig.device;
     let (a, b) = (rig.words(100), rig.words(100));
     assert_eq!((a % 512, b % 512), (0, 0));
-    let fill = |address, width| Fill { address, pitch: 0, element: 4, value: 9, width, height: 1 };
+    let fill = |address, width| Fill {
+        address,
+        pitch: 0,
+        element: 4,
+        value: 9,
+        width,
+        height: 1,
+    };
     device.fill(fill(a, 100), 0).expect("all of it");
     assert_eq!(device.fill(fill(a, 101), 0), Err(INVALID));
     assert_eq!(device.fill(fill(a + 4, 100), 0), Err(INVALID));
@@ -24,11 +31,20 @@ fn ranges_are_checked_against_allocations() {
     assert_eq!((rig.word(a + 396), rig.word(b)), (9, 0));
     assert_eq!(device.allocate(0, AllocationKind::Device, 0), Err(INVALID));
     let all = device.total_memory();
-    assert_eq!(device.allocate(all + 1, AllocationKind::Device, 0), Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
-    let both = Copy::linear(Side::linear(a, Some(true)), Side::linear(0x10, Some(true)), 4);
+    assert_eq!(
+        device.allocate(all + 1, AllocationKind::Device, 0),
+        Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+    );
+    let both = Copy::linear(
+        Side::linear(a, Some(true)),
+        Side::linear(0x10, Some(true)),
+        4,
+    );
     assert_eq!(device.copy(both, 0), Err(INVALID));
     assert_eq!(device.copy(linear(a, b + 200, 400), 0), Err(INVALID));
-    device.copy(linear(a, b, 0), 0).expect("an empty copy is nothing");
+    device
+        .copy(linear(a, b, 0), 0)
+        .expect("an empty copy is nothing");
 }
 
 #[test]
@@ -41,7 +57,9 @@ fn a_free_takes_effect_once_and_only_at_the_base() {
     assert_eq!(rig.free(a), Err(INVALID));
     assert!(device.pointer_info(a).is_none());
     rig.free(0).expect("null is nothing");
-    let host = device.allocate(64, AllocationKind::Host, 0).expect("memory");
+    let host = device
+        .allocate(64, AllocationKind::Host, 0)
+        .expect("memory");
     assert_eq!(device.free(host), Err(INVALID));
     device.free_host(host).expect("freed");
     assert_eq!(device.free_host(host), Err(INVALID));
@@ -57,11 +75,17 @@ fn freed_memory_stays_until_running_work_is_over() {
     device.launch(rig.spin(flag), stream).expect("launched");
     device.launch(rig.add(big, 1), stream).expect("queued");
     rig.free(big).expect("does not wait");
-    assert!(device.state.memory.is_mapped(big, 4), "a queued kernel still uses it");
+    assert!(
+        device.state.memory.is_mapped(big, 4),
+        "a queued kernel still uses it"
+    );
     rig.set_word(flag, 1);
     device.synchronize().expect("no fault");
     rig.words(1);
-    assert!(!device.state.memory.is_mapped(big, 4), "gone once the work is over");
+    assert!(
+        !device.state.memory.is_mapped(big, 4),
+        "gone once the work is over"
+    );
 }
 
 #[test]
@@ -82,18 +106,32 @@ fn pools_free_in_stream_order() {
 fn pinned_and_registered_memory() {
     let rig = Rig::new();
     let device = &rig.device;
-    let pinned = device.allocate(128, AllocationKind::Host, 3).expect("memory");
+    let pinned = device
+        .allocate(128, AllocationKind::Host, 3)
+        .expect("memory");
     let info = device.pointer_info(pinned.0 + 100).expect("known");
-    assert_eq!((info.kind, info.flags, info.on_host()), (AllocationKind::Host, 3, true));
+    assert_eq!(
+        (info.kind, info.flags, info.on_host()),
+        (AllocationKind::Host, 3, true)
+    );
     let words = vec![1u32; 64];
     let address = words.as_ptr().expose_provenance() as u64;
     device.register_host(address, 256, 0).expect("registered");
-    assert_eq!(device.register_host(address, 4, 0), Err(CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED));
+    assert_eq!(
+        device.register_host(address, 4, 0),
+        Err(CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+    );
     let copy = rig.words(64);
     device.launch(rig.add(copy, 2), 0).expect("launched");
-    assert_eq!(device.pointer_info(address + 8).map(|info| info.kind), Some(AllocationKind::HostRegistered));
+    assert_eq!(
+        device.pointer_info(address + 8).map(|info| info.kind),
+        Some(AllocationKind::HostRegistered)
+    );
     device.unregister_host(address).expect("unregistered");
-    assert_eq!(device.unregister_host(address), Err(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED));
+    assert_eq!(
+        device.unregister_host(address),
+        Err(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+    );
     device.synchronize().expect("done");
 }
 
@@ -103,13 +141,27 @@ fn pitched_fills_touch_only_their_rows() {
     let device = &rig.device;
     let (base, pitch) = device.allocate_pitch(100, 3, 4).expect("memory");
     assert_eq!(pitch, 512);
-    device.state.memory.fill(base.0, &[0], pitch * 3).expect("mapped");
-    let rows = Fill { address: base.0 + 4, pitch, element: 1, value: 0x11, width: 4, height: 3 };
+    device
+        .state
+        .memory
+        .fill(base.0, &[0], pitch * 3)
+        .expect("mapped");
+    let rows = Fill {
+        address: base.0 + 4,
+        pitch,
+        element: 1,
+        value: 0x11,
+        width: 4,
+        height: 3,
+    };
     device.fill(rows, 0).expect("filled");
     device.synchronize().expect("done");
     for row in 0..3 {
         let at = base.0 + row * pitch;
-        assert_eq!([rig.word(at), rig.word(at + 4), rig.word(at + 8)], [0, 0x1111_1111, 0]);
+        assert_eq!(
+            [rig.word(at), rig.word(at + 4), rig.word(at + 8)],
+            [0, 0x1111_1111, 0]
+        );
     }
     assert_eq!(device.fill(Fill { height: 4, ..rows }, 0), Err(INVALID));
     assert_eq!(device.fill(Fill { pitch: 2, ..rows }, 0), Err(INVALID));
@@ -121,28 +173,56 @@ fn virtual_memory_is_reserved_mapped_and_protected() {
     let device = &rig.device;
     let granule = Device::GRANULARITY;
     let hint = 0x3100_0000_0000;
-    let va = device.address_reserve(4 * granule, 0, hint).expect("reserved");
+    let va = device
+        .address_reserve(4 * granule, 0, hint)
+        .expect("reserved");
     assert_eq!(va, hint);
-    let elsewhere = device.address_reserve(granule, 0, hint).expect("a hint that is taken is moved");
+    let elsewhere = device
+        .address_reserve(granule, 0, hint)
+        .expect("a hint that is taken is moved");
     assert_ne!(elsewhere, hint);
     device.address_free(elsewhere, granule).expect("freed");
     let handle = device.memory_create(granule).expect("memory");
-    device.memory_map(va + granule, granule, 0, handle).expect("mapped");
-    assert!(!device.state.memory.is_mapped(va + granule, 4), "no access was given yet");
-    device.memory_access(va + granule, granule, Protection::ReadWrite).expect("access");
+    device
+        .memory_map(va + granule, granule, 0, handle)
+        .expect("mapped");
+    assert!(
+        !device.state.memory.is_mapped(va + granule, 4),
+        "no access was given yet"
+    );
+    device
+        .memory_access(va + granule, granule, Protection::ReadWrite)
+        .expect("access");
     rig.set_word(va + granule + 8, 42);
-    assert_eq!(device.memory_access(va, granule, Protection::ReadWrite), Err(INVALID));
+    assert_eq!(
+        device.memory_access(va, granule, Protection::ReadWrite),
+        Err(INVALID)
+    );
     assert_eq!(device.address_free(va, 4 * granule), Err(INVALID));
     // The contents move with the physical memory.
-    device.memory_unmap(va + granule, granule).expect("unmapped");
+    device
+        .memory_unmap(va + granule, granule)
+        .expect("unmapped");
     assert!(!device.state.memory.is_mapped(va + granule, 4));
-    device.memory_map(va + 2 * granule, granule, 0, handle).expect("mapped");
-    device.memory_access(va + 2 * granule, granule, Protection::Read).expect("access");
+    device
+        .memory_map(va + 2 * granule, granule, 0, handle)
+        .expect("mapped");
+    device
+        .memory_access(va + 2 * granule, granule, Protection::Read)
+        .expect("access");
     assert_eq!(rig.word(va + 2 * granule + 8), 42);
-    assert!(device.state.memory.write(va + 2 * granule, &[1]).is_err(), "read-only");
-    assert_eq!(device.memory_map(va, granule, 0, handle), Err(CUresult::CUDA_ERROR_NOT_SUPPORTED));
+    assert!(
+        device.state.memory.write(va + 2 * granule, &[1]).is_err(),
+        "read-only"
+    );
+    assert_eq!(
+        device.memory_map(va, granule, 0, handle),
+        Err(CUresult::CUDA_ERROR_NOT_SUPPORTED)
+    );
     device.memory_release(handle).expect("released");
-    device.memory_unmap(va + 2 * granule, granule).expect("unmapped");
+    device
+        .memory_unmap(va + 2 * granule, granule)
+        .expect("unmapped");
     device.address_free(va, 4 * granule).expect("freed");
 }
 
@@ -161,7 +241,12 @@ fn the_runtime_maps_its_own_memory() {
     assert_eq!(bytes, [1, 2, 3, 4, 7, 0, 0, 0, 7, 0, 0, 0]);
     assert!(device.read(DeviceAddress(16), &mut bytes).is_err());
     let a = rig.words(3);
-    assert_eq!(device.allocation_of(DeviceAddress(a + 11)).map(|e| (e.base.0, e.size)), Some((a, 12)));
+    assert_eq!(
+        device
+            .allocation_of(DeviceAddress(a + 11))
+            .map(|e| (e.base.0, e.size)),
+        Some((a, 12))
+    );
     assert_eq!(device.allocation_of(DeviceAddress(a + 12)), None);
     assert_eq!(device.compute_capability(), Ok(90));
 }

@@ -29,7 +29,9 @@ impl Host for TestHost {
         self.printed.lock().extend_from_slice(bytes);
     }
     fn print_error(&self, bytes: &[u8]) {
-        self.reports.lock().push(String::from_utf8_lossy(bytes).into_owned());
+        self.reports
+            .lock()
+            .push(String::from_utf8_lossy(bytes).into_owned());
     }
     fn report(&self, message: &str) {
         self.reports.lock().push(message.to_owned());
@@ -103,29 +105,56 @@ pub struct Rig {
 impl Rig {
     pub fn new() -> Rig {
         let host = Arc::new(TestHost::default());
-        let device = Device::new(Options { threads: 2, seed: 0 }, host.clone()).expect("a device");
+        let device = Device::new(
+            Options {
+                threads: 2,
+                seed: 0,
+            },
+            host.clone(),
+        )
+        .expect("a device");
         device.init();
         let context = device.primary_retain().expect("a context");
         device.context_set(context).expect("current");
         let module = device.load_module(&[KERNELS]).expect("the kernels load");
-        Rig { device, host, module }
+        Rig {
+            device,
+            host,
+            module,
+        }
     }
 
     /// Zeroed words.
     pub fn words(&self, count: u64) -> u64 {
-        let base = self.device.allocate(4 * count, AllocationKind::Device, 0).expect("memory").0;
-        self.device.state.memory.fill(base, &[0; 4], count).expect("mapped");
+        let base = self
+            .device
+            .allocate(4 * count, AllocationKind::Device, 0)
+            .expect("memory")
+            .0;
+        self.device
+            .state
+            .memory
+            .fill(base, &[0; 4], count)
+            .expect("mapped");
         base
     }
 
     pub fn word(&self, address: u64) -> u32 {
         let mut bytes = [0; 4];
-        self.device.state.memory.read(address, &mut bytes).expect("mapped");
+        self.device
+            .state
+            .memory
+            .read(address, &mut bytes)
+            .expect("mapped");
         u32::from_le_bytes(bytes)
     }
 
     pub fn set_word(&self, address: u64, value: u32) {
-        self.device.state.memory.write(address, &value.to_le_bytes()).expect("mapped");
+        self.device
+            .state
+            .memory
+            .write(address, &value.to_le_bytes())
+            .expect("mapped");
     }
 
     /// A launch of one block.

@@ -16,7 +16,10 @@ fn a_kernel_that_waits_holds_up_only_its_stream() {
     let waiting = device.stream_create(NON_BLOCKING, 0).expect("a stream");
     let other = device.stream_create(NON_BLOCKING, 0).expect("a stream");
     device.launch(rig.spin(flag), waiting).expect("launched");
-    assert_eq!(device.stream_query(waiting), Err(CUresult::CUDA_ERROR_NOT_READY));
+    assert_eq!(
+        device.stream_query(waiting),
+        Err(CUresult::CUDA_ERROR_NOT_READY)
+    );
     device.launch(rig.add(data, 3), other).expect("launched");
     device.stream_synchronize(other).expect("goes on");
     assert_eq!(rig.word(data), 3);
@@ -35,13 +38,20 @@ fn the_legacy_stream_waits_for_blocking_ones_and_they_for_it() {
     let (flag, data) = (rig.words(1), rig.words(32));
     let blocking = device.stream_create(0, 0).expect("a stream");
     device.launch(rig.spin(flag), blocking).expect("launched");
-    device.launch(rig.add(data, 1), 0).expect("queued behind the other stream");
+    device
+        .launch(rig.add(data, 1), 0)
+        .expect("queued behind the other stream");
     let second = device.stream_create(0, 0).expect("a stream");
-    device.launch(rig.add(data, 10), second).expect("queued behind the legacy stream");
+    device
+        .launch(rig.add(data, 10), second)
+        .expect("queued behind the legacy stream");
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(rig.word(data), 0);
     assert_eq!(device.stream_query(0), Err(CUresult::CUDA_ERROR_NOT_READY));
-    assert_eq!(device.stream_query(second), Err(CUresult::CUDA_ERROR_NOT_READY));
+    assert_eq!(
+        device.stream_query(second),
+        Err(CUresult::CUDA_ERROR_NOT_READY)
+    );
     rig.set_word(flag, 1);
     device.synchronize().expect("all done");
     assert_eq!(rig.word(data), 11);
@@ -52,13 +62,17 @@ fn events_order_streams_and_take_times() {
     let rig = Rig::new();
     let device = &rig.device;
     let (flag, data) = (rig.words(1), rig.words(32));
-    let [first, second] = [(); 2].map(|()| device.stream_create(NON_BLOCKING, 0).expect("a stream"));
+    let [first, second] =
+        [(); 2].map(|()| device.stream_create(NON_BLOCKING, 0).expect("a stream"));
     let [start, end] = [(); 2].map(|()| device.event_create(0).expect("an event"));
     device.event_record(start, first).expect("recorded");
     device.launch(rig.spin(flag), first).expect("launched");
     device.event_record(end, first).expect("recorded");
     assert_eq!(device.event_query(end), Err(CUresult::CUDA_ERROR_NOT_READY));
-    assert_eq!(device.event_elapsed(start, end), Err(CUresult::CUDA_ERROR_NOT_READY));
+    assert_eq!(
+        device.event_elapsed(start, end),
+        Err(CUresult::CUDA_ERROR_NOT_READY)
+    );
     device.stream_wait_event(second, end).expect("waits");
     device.launch(rig.add(data, 1), second).expect("launched");
     std::thread::sleep(Duration::from_millis(10));
@@ -70,8 +84,13 @@ fn events_order_streams_and_take_times() {
     assert!(device.event_elapsed(start, end).expect("both recorded") >= 10.0);
     let untimed = device.event_create(2).expect("an event");
     device.event_record(untimed, first).expect("recorded");
-    assert_eq!(device.event_elapsed(start, untimed), Err(CUresult::CUDA_ERROR_INVALID_HANDLE));
-    device.event_query(device.event_create(0).expect("an event")).expect("never recorded counts as done");
+    assert_eq!(
+        device.event_elapsed(start, untimed),
+        Err(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    );
+    device
+        .event_query(device.event_create(0).expect("an event"))
+        .expect("never recorded counts as done");
 }
 
 #[test]
@@ -83,7 +102,9 @@ fn host_functions_run_in_order() {
     let seen = Arc::new(AtomicU32::new(0));
     device.launch(rig.spin(flag), stream).expect("launched");
     let mark = seen.clone();
-    device.host_function(stream, Arc::new(move || mark.store(1, Ordering::SeqCst))).expect("queued");
+    device
+        .host_function(stream, Arc::new(move || mark.store(1, Ordering::SeqCst)))
+        .expect("queued");
     assert_eq!(seen.load(Ordering::SeqCst), 0);
     rig.set_word(flag, 1);
     device.stream_synchronize(stream).expect("released");
@@ -95,13 +116,23 @@ fn a_stream_in_memory_operation_waits_for_the_value() {
     let rig = Rig::new();
     let device = &rig.device;
     let (flag, data) = (rig.words(1), rig.words(32));
-    let [first, second] = [(); 2].map(|()| device.stream_create(NON_BLOCKING, 0).expect("a stream"));
-    device.stream_wait_value(first, flag, 7, false, 1).expect("waits for equality");
+    let [first, second] =
+        [(); 2].map(|()| device.stream_create(NON_BLOCKING, 0).expect("a stream"));
+    device
+        .stream_wait_value(first, flag, 7, false, 1)
+        .expect("waits for equality");
     device.launch(rig.add(data, 1), first).expect("launched");
-    device.stream_write_value(second, flag, 6, false).expect("written");
+    device
+        .stream_write_value(second, flag, 6, false)
+        .expect("written");
     device.stream_synchronize(second).expect("done");
-    assert_eq!(device.stream_query(first), Err(CUresult::CUDA_ERROR_NOT_READY));
-    device.stream_write_value(second, flag, 7, false).expect("written");
+    assert_eq!(
+        device.stream_query(first),
+        Err(CUresult::CUDA_ERROR_NOT_READY)
+    );
+    device
+        .stream_write_value(second, flag, 7, false)
+        .expect("written");
     device.stream_synchronize(first).expect("goes on");
     assert_eq!(rig.word(data), 1);
 }
@@ -116,10 +147,16 @@ fn a_destroyed_stream_finishes_its_work() {
         device.launch(rig.add(data, 1), stream).expect("launched");
     }
     device.stream_destroy(stream).expect("destroyed");
-    assert_eq!(device.stream_query(stream), Err(CUresult::CUDA_ERROR_INVALID_HANDLE));
+    assert_eq!(
+        device.stream_query(stream),
+        Err(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    );
     device.synchronize().expect("done");
     assert_eq!(rig.word(data), 50);
-    assert_eq!(device.stream_destroy(0), Err(CUresult::CUDA_ERROR_INVALID_HANDLE));
+    assert_eq!(
+        device.stream_destroy(0),
+        Err(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    );
 }
 
 #[test]
@@ -128,7 +165,12 @@ fn dropping_the_device_ends_a_kernel_that_never_ends() {
     let flag = rig.words(1);
     let stream = rig.device.stream_create(NON_BLOCKING, 0).expect("a stream");
     rig.device.launch(rig.spin(flag), stream).expect("launched");
-    let ticket = rig.device.state.stream(stream).expect("the stream").newest();
+    let ticket = rig
+        .device
+        .state
+        .stream(stream)
+        .expect("the stream")
+        .newest();
     drop(rig);
     if let Some(ticket) = ticket {
         ticket.wait();

@@ -1,0 +1,324 @@
+//! Event nodes, child graphs, generic nodes, and what hangs on graphs: user
+//! objects and attributes.
+
+use super::graph_nodes::{add, host, kernel, memcpy, memset};
+use super::launch::UserData;
+use super::{Answer, functions, get, only, put};
+use driver::sys::*;
+use emulate::device::{Device, GraphNode};
+use model::AllocationKind;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+
+/// Events of event nodes, by node.
+static EVENTS: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+/// Graphs that child nodes hold, by node.
+static CHILDREN: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+/// Addresses of memory nodes, by node.
+static MEMORY: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+
+/// A destructor that waits for its last reference.
+struct UserObject {
+    count: u32,
+    destroy: CUhostFn,
+    data: UserData,
+}
+
+static OBJECTS: Mutex<BTreeMap<u64, UserObject>> = Mutex::new(BTreeMap::new());
+static NEXT_OBJECT: Mutex<u64> = Mutex::new(0x5249_0000_0000);
+
+/// Remembers the event of a node.
+fn note(node: u64, event: CUevent) {
+    EVENTS.lock().insert(node, event.0);
+}
+
+fn event_of(node: CUgraphNode) -> Result<CUevent, CUresult> {
+    EVENTS
+        .lock()
+        .get(&node.0)
+        .map(|event| CUevent(*event))
+        .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+}
+
+/// Changes the references to an object; at none it is destroyed.
+fn change(object: CUuserObject, by: i64) -> Answer {
+    let mut objects = OBJECTS.lock();
+    let entry = objects
+        .get_mut(&object.0)
+        .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    let count = u32::try_from(i64::from(entry.count) + by)
+        .map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    entry.count = count;
+    if count > 0 {
+        return Ok(());
+    }
+    let gone = objects.remove(&object.0);
+    // The destructor may call back: without the lock.
+    drop(objects);
+    if let Some(UserObject {
+        destroy: Some(destroy),
+        data,
+        ..
+    }) = gone
+    {
+        // SAFETY: the program gave both to be called with each other, once.
+        unsafe { destroy(data.get()) };
+    }
+    Ok(())
+}
+
+/// A generic node as the device takes it.
+///
+/// # Safety
+/// The union's member is the one that the type names.
+unsafe fn generic(gpu: &Device, p: &CUgraphNodeParams) -> Result<GraphNode, CUresult> {
+    use CUgraphNodeType as T;
+    // SAFETY: this function's promise; the older structs are prefixes.
+    unsafe {
+        Ok(match p.type_ {
+            T::CU_GRAPH_NODE_TYPE_KERNEL => {
+                let k = p.anonymous2.kernel;
+                kernel(
+                    gpu,
+                    &CUDA_KERNEL_NODE_PARAMS {
+                        func: k.func,
+                        gridDimX: k.gridDimX,
+                        gridDimY: k.gridDimY,
+                        gridDimZ: k.gridDimZ,
+                        blockDimX: k.blockDimX,
+                        blockDimY: k.blockDimY,
+                        blockDimZ: k.blockDimZ,
+                        sharedMemBytes: k.sharedMemBytes,
+                        kernelParams: k.kernelParams,
+                        extra: k.extra,
+                        kern: k.kern,
+                        ctx: k.ctx,
+                    },
+                )?
+            }
+            T::CU_GRAPH_NODE_TYPE_MEMCPY => memcpy(&p.anonymous2.memcpy.copyParams)?,
+            T::CU_GRAPH_NODE_TYPE_MEMSET => {
+                let m = p.anonymous2.memset;
+                memset(&CUDA_MEMSET_NODE_PARAMS {
+                    dst: m.dst,
+                    pitch: m.pitch,
+                    value: m.value,
+                    elementSize: m.elementSize,
+                    width: m.width,
+                    height: m.height,
+                })?
+            }
+            T::CU_GRAPH_NODE_TYPE_HOST => {
+                let h = p.anonymous2.host;
+                host(&CUDA_HOST_NODE_PARAMS {
+                    fn_: h.fn_,
+                    userData: h.userData,
+                })?
+                .0
+            }
+            T::CU_GRAPH_NODE_TYPE_GRAPH => GraphNode::Child(p.anonymous2.graph.graph.0),
+            T::CU_GRAPH_NODE_TYPE_EMPTY
+            | T::CU_GRAPH_NODE_TYPE_MEM_ALLOC
+            | T::CU_GRAPH_NODE_TYPE_MEM_FREE => GraphNode::Empty,
+            T::CU_GRAPH_NODE_TYPE_WAIT_EVENT => GraphNode::Wait(p.anonymous2.eventWait.event.0),
+            T::CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
+                GraphNode::Record(p.anonymous2.eventRecord.event.0)
+            }
+            _ => return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
+        })
+    }
+}
+
+/// # Safety
+/// As cuGraphAddNode documents.
+unsafe fn add_generic(
+    gpu: &Device,
+    to: *mut CUgraphNode,
+    graph: CUgraph,
+    after: *const CUgraphNode,
+    count: usize,
+    parameters: *mut CUgraphNodeParams,
+) -> Answer {
+    // SAFETY: this function's promise.
+    unsafe {
+        let mut wanted = get(parameters.cast_const())?;
+        let node = generic(gpu, &wanted)?;
+        let handle = add(gpu, to, graph, after, count, &node)?;
+        match wanted.type_ {
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+                let size = wanted.anonymous2.alloc.bytesize as u64;
+                let base = gpu.allocate(size, AllocationKind::Pool, 0)?;
+                wanted.anonymous2.alloc.dptr = base.0;
+                MEMORY.lock().insert(handle, base.0);
+                put(parameters, wanted)?;
+            }
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT => {
+                note(handle, wanted.anonymous2.eventWait.event)
+            }
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
+                note(handle, wanted.anonymous2.eventRecord.event)
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+functions! { gpu;
+    fn cuGraphAddNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *mut CUgraphNodeParams,
+    ) {
+        add_generic(gpu, to, graph, after, count, parameters)
+    }
+    fn cuGraphAddNode_v2(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, _edges: *const CUgraphEdgeData, count: usize,
+        parameters: *mut CUgraphNodeParams,
+    ) {
+        add_generic(gpu, to, graph, after, count, parameters)
+    }
+    fn cuGraphNodeSetParams(node: CUgraphNode, parameters: *mut CUgraphNodeParams) {
+        gpu.node_set(node.0, &generic(gpu, &get(parameters.cast_const())?)?)
+    }
+    fn cuGraphExecNodeSetParams(executable: CUgraphExec, node: CUgraphNode, parameters: *mut CUgraphNodeParams) {
+        gpu.executable_set(executable.0, node.0, &generic(gpu, &get(parameters.cast_const())?)?)
+    }
+    fn cuGraphAddChildGraphNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, child: CUgraph,
+    ) {
+        // The node holds a copy of its own, which can be asked for.
+        let own = gpu.graph_clone(child.0)?;
+        let handle = add(gpu, to, graph, after, count, &GraphNode::Child(own))?;
+        CHILDREN.lock().insert(handle, own);
+        Ok(())
+    }
+    fn cuGraphChildGraphNodeGetGraph(node: CUgraphNode, graph: *mut CUgraph) {
+        let own = CHILDREN.lock().get(&node.0).copied().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        put(graph, CUgraph(own))
+    }
+    fn cuGraphAddEventRecordNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, event: CUevent,
+    ) {
+        note(add(gpu, to, graph, after, count, &GraphNode::Record(event.0))?, event);
+        Ok(())
+    }
+    fn cuGraphEventRecordNodeGetEvent(node: CUgraphNode, event: *mut CUevent) {
+        put(event, event_of(node)?)
+    }
+    fn cuGraphEventRecordNodeSetEvent(node: CUgraphNode, event: CUevent) {
+        gpu.node_set(node.0, &GraphNode::Record(event.0))?;
+        note(node.0, event);
+        Ok(())
+    }
+    fn cuGraphExecEventRecordNodeSetEvent(executable: CUgraphExec, node: CUgraphNode, event: CUevent) {
+        gpu.executable_set(executable.0, node.0, &GraphNode::Record(event.0))
+    }
+    fn cuGraphAddEventWaitNode(
+        to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, event: CUevent,
+    ) {
+        note(add(gpu, to, graph, after, count, &GraphNode::Wait(event.0))?, event);
+        Ok(())
+    }
+    fn cuGraphEventWaitNodeGetEvent(node: CUgraphNode, event: *mut CUevent) {
+        put(event, event_of(node)?)
+    }
+    fn cuGraphEventWaitNodeSetEvent(node: CUgraphNode, event: CUevent) {
+        gpu.node_set(node.0, &GraphNode::Wait(event.0))?;
+        note(node.0, event);
+        Ok(())
+    }
+    fn cuGraphExecEventWaitNodeSetEvent(executable: CUgraphExec, node: CUgraphNode, event: CUevent) {
+        gpu.executable_set(executable.0, node.0, &GraphNode::Wait(event.0))
+    }
+    fn cuGraphNodeSetEnabled(executable: CUgraphExec, node: CUgraphNode, enabled: u32) {
+        gpu.executable_enable(executable.0, node.0, enabled != 0)
+    }
+    fn cuGraphNodeGetEnabled(executable: CUgraphExec, node: CUgraphNode, enabled: *mut u32) {
+        put(enabled, u32::from(gpu.executable_enabled(executable.0, node.0)?))
+    }
+    fn cuGraphMemcpyNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_MEMCPY3D) {
+        let copy = gpu.node_copy(node.0)?;
+        let height = |side: emulate::device::Side| (side.slice / side.pitch.max(1)) as usize;
+        put(parameters, CUDA_MEMCPY3D {
+            srcMemoryType: CUmemorytype::CU_MEMORYTYPE_UNIFIED,
+            srcDevice: copy.from.address,
+            srcPitch: copy.from.pitch as usize,
+            srcHeight: height(copy.from),
+            dstMemoryType: CUmemorytype::CU_MEMORYTYPE_UNIFIED,
+            dstDevice: copy.to.address,
+            dstPitch: copy.to.pitch as usize,
+            dstHeight: height(copy.to),
+            WidthInBytes: copy.width as usize,
+            Height: copy.height as usize,
+            Depth: copy.depth as usize,
+            ..CUDA_MEMCPY3D::zeroed()
+        })
+    }
+    fn cuGraphKernelNodeCopyAttributes(to: CUgraphNode, from: CUgraphNode) {
+        let mut launch = gpu.node_launch(to.0)?;
+        let source = gpu.node_launch(from.0)?;
+        launch.cluster = source.cluster;
+        launch.cooperative = source.cooperative;
+        gpu.node_set(to.0, &GraphNode::Kernel(launch))
+    }
+    fn cuGraphKernelNodeGetAttribute(node: CUgraphNode, attribute: CUkernelNodeAttrID, value: *mut CUkernelNodeAttrValue) {
+        let launch = gpu.node_launch(node.0)?;
+        let mut answer = CUkernelNodeAttrValue::zeroed();
+        match attribute {
+            CUkernelNodeAttrID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE => answer.cooperative = i32::from(launch.cooperative),
+            CUkernelNodeAttrID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
+                let [x, y, z] = launch.cluster;
+                answer.clusterDim = CUlaunchAttributeValue_clusterDim { x, y, z };
+            }
+            _ => {}
+        }
+        put(value, answer)
+    }
+    fn cuGraphKernelNodeSetAttribute(node: CUgraphNode, attribute: CUkernelNodeAttrID, value: *const CUkernelNodeAttrValue) {
+        let mut launch = gpu.node_launch(node.0)?;
+        let value = get(value)?;
+        match attribute {
+            CUkernelNodeAttrID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE => launch.cooperative = value.cooperative != 0,
+            CUkernelNodeAttrID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
+                launch.cluster = [value.clusterDim.x, value.clusterDim.y, value.clusterDim.z];
+            }
+            // The others are hints.
+            _ => return Ok(()),
+        }
+        gpu.node_set(node.0, &GraphNode::Kernel(launch))
+    }
+    fn cuUserObjectCreate(object: *mut CUuserObject, data: *mut c_void, destroy: CUhostFn, count: u32, _flags: u32) {
+        if destroy.is_none() || count == 0 {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let mut next = NEXT_OBJECT.lock();
+        put(object, CUuserObject(*next))?;
+        OBJECTS.lock().insert(*next, UserObject { count, destroy, data: UserData(data) });
+        *next += 64;
+        Ok(())
+    }
+    fn cuUserObjectRetain(object: CUuserObject, count: u32) {
+        change(object, count.into())
+    }
+    fn cuUserObjectRelease(object: CUuserObject, count: u32) {
+        change(object, -i64::from(count))
+    }
+    fn cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: u32, flags: u32) {
+        // CU_GRAPH_USER_OBJECT_MOVE: the caller's references become the
+        // graph's. What a graph holds it holds until it is released by call.
+        gpu.graph_nodes(graph.0)?;
+        if flags & 1 != 0 { Ok(()) } else { change(object, count.into()) }
+    }
+    fn cuGraphReleaseUserObject(graph: CUgraph, object: CUuserObject, count: u32) {
+        gpu.graph_nodes(graph.0)?;
+        change(object, -i64::from(count))
+    }
+    fn cuDeviceGetGraphMemAttribute(device: CUdevice, _attribute: CUgraphMem_attribute, value: *mut c_void) {
+        // Memory of graphs is counted with all other memory.
+        only(device)?;
+        put(value.cast::<u64>(), 0)
+    }
+    fn cuDeviceSetGraphMemAttribute(device: CUdevice, _attribute: CUgraphMem_attribute, _value: *mut c_void) {
+        only(device)
+    }
+}
