@@ -109,6 +109,8 @@ fn metadata_is_mapped_at_its_addresses() {
         "the thread's capture mode is as it was"
     );
 
+    assert!(gpu.reaches_current_device());
+
     // A thread without a context, like the watcher, borrows one.
     std::thread::scope(|scope| {
         scope.spawn(|| {

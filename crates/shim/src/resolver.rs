@@ -114,6 +114,12 @@ unsafe fn substitute(
     let Some(position) = chosen(session.next.addresses(), found, name, expected, version) else {
         return;
     };
+    // What is not hooked stays the device's own.
+    if table::target(position) == session.next.addresses()[position]
+        || session.next.addresses()[position] == 0
+    {
+        return;
+    }
     // SAFETY: the place is valid; see above.
     unsafe { *function = table::program_api().addresses()[position] as *mut c_void };
 }

@@ -40,7 +40,12 @@ static BUILT: LazyLock<Built> = LazyLock::new(|| {
         assert!(done.success(), "cc {source}");
     };
     compile(
-        &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"],
+        &[
+            "-shared",
+            "-fPIC",
+            "-Wl,-soname,libcuda.so.1",
+            "-Wl,-Bsymbolic",
+        ],
         "driver/tests/c/driver.c",
         "libcuda.so.1",
     );
@@ -140,23 +145,27 @@ fn resolved_functions_are_ours_in_the_variant_that_the_driver_chose() {
     let expected = "\
 @13000/0: 0 1 -
 cuMemAlloc@3019/0: 0 0 cuMemAlloc
-cuMemAlloc@3020/0: 0 0 cuMemAlloc_v2
+cuMemAlloc@3020/0: 0 0 our cuMemAlloc_v2
 cuCtxGetDevice@2000/0: 0 0 cuCtxGetDevice
 cuCtxGetDevice@13000/0: 0 0 cuCtxGetDevice_v2
-cuMemcpyHtoD@13000/0: 0 0 cuMemcpyHtoD_v2
-cuMemcpyHtoD@13000/2: 0 0 cuMemcpyHtoD_v2_ptds
-cuMemFreeAsync@13000/0: 0 0 cuMemFreeAsync
-cuMemFree@13000/0: 0 0 cuMemFree_v2
+cuMemcpyHtoD@13000/0: 0 0 our cuMemcpyHtoD_v2
+cuMemcpyHtoD@13000/2: 0 0 our cuMemcpyHtoD_v2_ptds
+cuMemFreeAsync@13000/0: 0 0 our cuMemFreeAsync
+cuMemFree@13000/0: 0 0 our cuMemFree_v2
 cuMemFree@13010/0: 0 0 hidden
 cuFuture@13010/0: 0 0 hidden
 cuNothing@13000/0: 0 1 -
 cuInit@99000/0: 1 -1 -
 cuGetProcAddress@12000/0: 0 1 -
 ";
-    for settings in ["", UNCHECKED] {
-        let (stdout, stderr, _) = run(&mut program("resolve", settings));
-        assert_eq!(stdout, expected, "{stderr}");
-    }
+    let (stdout, stderr, _) = run(&mut program("resolve", ""));
+    assert_eq!(stdout, expected, "{stderr}");
+    // Without checks nothing is hooked, and all is the driver's own.
+    let (stdout, stderr, _) = run(&mut program("resolve", UNCHECKED));
+    let own = expected
+        .replace("our cuMemFreeAsync", "hidden")
+        .replace("our ", "");
+    assert_eq!(stdout, own, "{stderr}");
 }
 
 #[test]
@@ -318,7 +327,7 @@ fn the_copy_is_launched_with_the_bounds_of_its_pointers() {
         stdout,
         "\
 allocate 1001
-load instrumented with 2 options
+load instrumented with 0 options
 load 0
 get 0 500
 attribute 8 4096 of scale

@@ -3,7 +3,9 @@
 //! It must be opened by absolute path: the name `libcuda.so.1` means the
 //! library that Ringfence itself puts in front.
 
-use crate::{Api, COUNT, FUNCTIONS};
+use crate::resolver::REVISIONS;
+use crate::sys::{CUdriverProcAddress_flags, CUdriverProcAddressQueryResult, CUresult};
+use crate::{Api, COUNT, FUNCTIONS, index, signatures};
 use std::ffi::{CStr, CString, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -120,6 +122,7 @@ impl Library {
                 *address = symbol(handle, &name) as usize;
             }
         }
+        unexported(&mut addresses);
         // SAFETY: each address is 0 or what the driver's library exports under
         // the name whose signature cuda.h declares; it is never closed.
         let api = unsafe { Api::from_addresses(addresses) };
@@ -159,6 +162,52 @@ impl Library {
         symbol(self.handle, name)
     }
 }
+
+/// Asks the driver's own resolver for functions that it does not export. The
+/// newest revision not younger than the one wanted is that very one.
+fn unexported(addresses: &mut [usize; COUNT]) {
+    let resolver = addresses[index::cuGetProcAddress_v2];
+    if resolver == 0 {
+        return;
+    }
+    // SAFETY: what the driver exports under this name has this signature.
+    let resolve =
+        unsafe { std::mem::transmute::<usize, signatures::cuGetProcAddress_v2>(resolver) };
+    for revision in REVISIONS {
+        let wanted = [
+            (Some(revision.function), 0),
+            (revision.per_thread, PER_THREAD),
+        ];
+        let Ok(name) = CString::new(revision.name) else {
+            continue;
+        };
+        for (position, flags) in wanted {
+            let Some(position) = position.filter(|position| addresses[*position] == 0) else {
+                continue;
+            };
+            let mut found = std::ptr::null_mut();
+            let mut status = CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+            // SAFETY: a NUL-terminated name and places for both answers.
+            let result = unsafe {
+                resolve(
+                    name.as_ptr(),
+                    &mut found,
+                    revision.since.cast_signed(),
+                    flags,
+                    &mut status,
+                )
+            };
+            // Without a twin the resolver answers with the ordinary function.
+            let twin = flags == 0 || found as usize != addresses[revision.function];
+            if result == CUresult::CUDA_SUCCESS && twin {
+                addresses[position] = found as usize;
+            }
+        }
+    }
+}
+
+const PER_THREAD: u64 =
+    CUdriverProcAddress_flags::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM.0 as u64;
 
 /// The first libcuda.so.1 on LD_LIBRARY_PATH or in the usual folders.
 pub(super) fn find() -> Result<PathBuf, OpenError> {

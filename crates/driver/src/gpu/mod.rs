@@ -22,12 +22,21 @@ use model::{DeviceAddress, DeviceKind, Extent};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_void};
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// The real driver, loaded.
 pub struct Gpu {
     library: Library,
     state: Mutex<State>,
+    /// Unset until the metadata is mapped.
+    reach: OnceLock<Reach>,
+}
+
+/// Which devices' kernels reach the metadata.
+struct Reach {
+    devices: Vec<i32>,
+    /// All that there are.
+    everywhere: bool,
 }
 
 #[derive(Default)]
@@ -62,6 +71,7 @@ impl Gpu {
         Ok(Gpu {
             library: Library::open(path)?,
             state: Mutex::default(),
+            reach: OnceLock::new(),
         })
     }
 
@@ -190,6 +200,40 @@ impl Gpu {
         Ok(device)
     }
 
+    /// The device itself and those that can access its memory.
+    fn peers(&self, home: i32) -> Result<Reach, DriverError> {
+        let mut count = 0;
+        call!(self, cuDeviceGetCount(&mut count))?;
+        let mut devices = vec![home];
+        for ordinal in 0..count {
+            let (mut device, mut can) = (0, 0);
+            call!(self, cuDeviceGet(&mut device, ordinal))?;
+            if device != home {
+                call!(self, cuDeviceCanAccessPeer(&mut can, device, home))?;
+                if can != 0 {
+                    devices.push(device);
+                }
+            }
+        }
+        let everywhere = devices.len() as i64 >= i64::from(count);
+        Ok(Reach {
+            devices,
+            everywhere,
+        })
+    }
+
+    /// Whether kernels of the current context's device reach the metadata.
+    /// True while nothing is mapped yet: that device will be the one.
+    pub fn reaches_current_device(&self) -> bool {
+        match self.reach.get() {
+            None => true,
+            Some(reach) if reach.everywhere => true,
+            Some(reach) => self
+                .device()
+                .is_ok_and(|device| reach.devices.contains(&device)),
+        }
+    }
+
     /// Forgets the streams of a context that is being destroyed.
     pub fn context_destroyed(&self, context: CUcontext) {
         let mut state = self.lock();
@@ -258,11 +302,28 @@ impl Driver for Gpu {
             let mapped = call!(self, cuMemMap(address.0, bytes, 0, handle, 0));
             // The mapping holds its own reference.
             call!(self, cuMemRelease(handle)).and(mapped)?;
-            let access = CUmemAccessDesc {
-                location,
-                flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            let reach = match self.reach.get() {
+                Some(reach) => reach,
+                None => {
+                    let peers = self.peers(device)?;
+                    self.reach.get_or_init(|| peers)
+                }
             };
-            call!(self, cuMemSetAccess(address.0, bytes, &access, 1))?;
+            let access: Vec<CUmemAccessDesc> = reach
+                .devices
+                .iter()
+                .map(|device| CUmemAccessDesc {
+                    location: CUmemLocation {
+                        id: *device,
+                        ..location
+                    },
+                    flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+                })
+                .collect();
+            call!(
+                self,
+                cuMemSetAccess(address.0, bytes, access.as_ptr(), access.len())
+            )?;
             self.lock().home = context;
             Ok(())
         })?;

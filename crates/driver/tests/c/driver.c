@@ -101,6 +101,8 @@ CUresult cuThreadExchangeStreamCaptureMode(int *exchanged) {
 }
 CUresult cuStreamCreate(void **stream, unsigned flags) { *stream = (void *)0x50; return flags == 1 ? 0 : 1; }
 CUresult cuStreamSynchronize(void *stream) { (void)stream; return 0; }
+CUresult cuDeviceGetCount(int *count) { *count = 3; return 0; }
+CUresult cuDeviceCanAccessPeer(int *can, int device, int peer) { *can = device == 2 && peer == 0; return 0; }
 CUresult cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
 CUresult cuDeviceGetName(char *name, int size, int device) {
     (void)device;
@@ -137,7 +139,8 @@ CUresult cuMemMap(unsigned long long base, size_t size, size_t offset, unsigned 
 }
 CUresult cuMemRelease(unsigned long long handle) { return handle == 0x90 ? 0 : 1; }
 CUresult cuMemSetAccess(unsigned long long base, size_t size, const void *description, size_t count) {
-    (void)description, (void)count;
+    const int *words = description; /* type, device, flags */
+    if (count != 2 || words[1] != 0 || words[4] != 2) return 1;
     if (mprotect((void *)base, size, PROT_READ | PROT_WRITE)) return 1;
     /* Fresh device memory holds anything. */
     memset((void *)base, 0xa5, size < (2 << 20) ? size : (2 << 20));
@@ -195,7 +198,7 @@ CUresult cuMemGetAddressRange_v2(unsigned long long *base, size_t *size, unsigne
     if (size) *size = 4096;
     return 0;
 }
-CUresult cuCtxGetDevice(int *device) { *device = 0; return 0; }
+CUresult cuCtxGetDevice(int *device) { *device = getenv("FAKE_DEVICE") ? atoi(getenv("FAKE_DEVICE")) : 0; return 0; }
 CUresult cuCtxGetDevice_v2(int *device, void *context) { (void)context; *device = 4; return 0; }
 CUresult cuCtxSynchronize(void) { return 0; }
 CUresult cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t bytes) {

@@ -1,11 +1,13 @@
 //! Kernels that are put into graphs by hand run as they are, and are counted.
-//! (Kernels captured from a stream pass the launch hooks and are checked.)
+//! Kernels captured from a stream pass the launch hooks and are checked; a
+//! program that asks for such a node's parameters hears of its own kernel, so
+//! that what it sets instead fits the kernel that it names.
 
-use super::{hook, hooks};
+use super::{hook, hooks, loaded};
 use crate::session;
 use driver::sys::{
-    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUgraph, CUgraphEdgeData, CUgraphNode,
-    CUgraphNodeParams, CUgraphNodeType, CUresult,
+    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUfunction, CUgraph, CUgraphEdgeData,
+    CUgraphExec, CUgraphNode, CUgraphNodeParams, CUgraphNodeType, CUkernel, CUresult,
 };
 use model::UncheckedReason;
 
@@ -13,7 +15,13 @@ hooks!(
     cuGraphAddKernelNode,
     cuGraphAddKernelNode_v2,
     cuGraphAddNode,
-    cuGraphAddNode_v2
+    cuGraphAddNode_v2,
+    cuGraphKernelNodeGetParams,
+    cuGraphKernelNodeGetParams_v2,
+    cuGraphKernelNodeSetParams,
+    cuGraphKernelNodeSetParams_v2,
+    cuGraphExecKernelNodeSetParams,
+    cuGraphExecKernelNodeSetParams_v2,
 );
 
 /// Counts a kernel node by its function or kernel handle.
@@ -95,4 +103,73 @@ hook!(cuGraphAddNode_v2(
 ) |add| {
     // SAFETY: the program's arguments.
     unsafe { count_node(add(node, graph, dependencies, edges, dependency_count, parameters), parameters) }
+});
+
+hook!(cuGraphKernelNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_KERNEL_NODE_PARAMS_v1) |get| {
+    // SAFETY: the program's arguments; written by a successful call.
+    unsafe {
+        let result = get(node, parameters);
+        if result == CUresult::CUDA_SUCCESS
+            && let Some(original) = loaded::original((*parameters).func.0)
+        {
+            (*parameters).func = CUfunction(original);
+        }
+        result
+    }
+});
+
+hook!(cuGraphKernelNodeGetParams_v2(node: CUgraphNode, parameters: *mut CUDA_KERNEL_NODE_PARAMS) |get| {
+    // SAFETY: the program's arguments; written by a successful call.
+    unsafe {
+        let result = get(node, parameters);
+        if result == CUresult::CUDA_SUCCESS {
+            if let Some(original) = loaded::original((*parameters).func.0) {
+                (*parameters).func = CUfunction(original);
+            }
+            if let Some(original) = loaded::original((*parameters).kern.0) {
+                (*parameters).kern = CUkernel(original);
+            }
+        }
+        result
+    }
+});
+
+hook!(cuGraphKernelNodeSetParams(node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS_v1) |set| {
+    // SAFETY: the program's arguments; read by a successful call.
+    unsafe {
+        let result = set(node, parameters);
+        if parameters.is_null() { result } else { count(result, (*parameters).func.0, 0) }
+    }
+});
+
+hook!(cuGraphKernelNodeSetParams_v2(node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS) |set| {
+    // SAFETY: the program's arguments; read by a successful call.
+    unsafe {
+        let result = set(node, parameters);
+        if parameters.is_null() { result } else { count(result, (*parameters).func.0, (*parameters).kern.0) }
+    }
+});
+
+hook!(cuGraphExecKernelNodeSetParams(
+    graph: CUgraphExec,
+    node: CUgraphNode,
+    parameters: *const CUDA_KERNEL_NODE_PARAMS_v1,
+) |set| {
+    // SAFETY: the program's arguments; read by a successful call.
+    unsafe {
+        let result = set(graph, node, parameters);
+        if parameters.is_null() { result } else { count(result, (*parameters).func.0, 0) }
+    }
+});
+
+hook!(cuGraphExecKernelNodeSetParams_v2(
+    graph: CUgraphExec,
+    node: CUgraphNode,
+    parameters: *const CUDA_KERNEL_NODE_PARAMS,
+) |set| {
+    // SAFETY: the program's arguments; read by a successful call.
+    unsafe {
+        let result = set(graph, node, parameters);
+        if parameters.is_null() { result } else { count(result, (*parameters).func.0, (*parameters).kern.0) }
+    }
 });

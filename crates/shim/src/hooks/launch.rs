@@ -132,6 +132,12 @@ unsafe fn launch(
     let Some(runtime) = session::runtime() else {
         return original();
     };
+    if let Some(gpu) = session::get().and_then(|session| session.gpu.as_ref())
+        && !gpu.reaches_current_device()
+    {
+        out_of_reach(runtime, function);
+        return original();
+    }
     let known = loaded::function(function);
     let entry = known
         .as_ref()
@@ -161,6 +167,16 @@ unsafe fn launch(
         CUresult::CUDA_SUCCESS => result,
         _ => instead(runtime, function, result, original()),
     }
+}
+
+/// A kernel on a device that cannot access Ringfence's tables, which lie in
+/// the memory of the first one used.
+fn out_of_reach(runtime: &Runtime, function: u64) {
+    runtime.report_error(
+        "kernels run on a GPU without peer access to the one that was used first; they run without checks",
+        false,
+    );
+    runtime.unhooked_launch(function, UncheckedReason::LaunchPath);
 }
 
 /// Asks the device once how many threads a block of the copy may have: with
@@ -202,7 +218,8 @@ fn find_limit(runtime: &Runtime, function: u64, known: &Function) {
 fn instead(runtime: &Runtime, function: u64, copy: CUresult, original: CUresult) -> CUresult {
     if original == CUresult::CUDA_SUCCESS {
         let reason = match copy {
-            CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES => UncheckedReason::Registers,
+            CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+            | CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE => UncheckedReason::Registers,
             _ => UncheckedReason::Rejected,
         };
         runtime.launched_original_instead(function, reason);
@@ -330,15 +347,14 @@ fn unchecked(function: CUfunction) {
 }
 
 hook!(cuLaunchCooperativeKernelMultiDevice(list: *mut CUDA_LAUNCH_PARAMS, count: u32, flags: u32) |next| {
-    // SAFETY: the program's arguments; the list was read by a successful call.
+    // SAFETY: the program's arguments.
     unsafe {
-        let result = next(list, count, flags);
-        if result == CUresult::CUDA_SUCCESS && !list.is_null() {
+        if !list.is_null() {
             for position in 0..count as usize {
                 unchecked((*list.add(position)).function);
             }
         }
-        result
+        next(list, count, flags)
     }
 });
 

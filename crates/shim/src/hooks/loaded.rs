@@ -40,6 +40,9 @@ pub struct Function {
 static MODULES: LazyLock<RwLock<HashMap<u64, Loaded>>> = LazyLock::new(RwLock::default);
 static FUNCTIONS: LazyLock<RwLock<HashMap<u64, Arc<Function>>>> = LazyLock::new(RwLock::default);
 
+/// From an instrumented copy to the program's kernel.
+static ORIGINALS: LazyLock<RwLock<HashMap<u64, u64>>> = LazyLock::new(RwLock::default);
+
 /// Remembers a module.
 pub fn add_module(handle: u64, loaded: Loaded) {
     MODULES.write().insert(handle, loaded);
@@ -53,14 +56,31 @@ pub fn module(handle: u64) -> Option<Loaded> {
 /// Forgets a module and what was found in it.
 pub fn remove_module(handle: u64) {
     MODULES.write().remove(&handle);
-    FUNCTIONS
-        .write()
-        .retain(|_, function| function.module != handle);
+    let mut gone = Vec::new();
+    FUNCTIONS.write().retain(|_, function| {
+        let keep = function.module != handle;
+        if !keep {
+            gone.extend(function.checked);
+        }
+        keep
+    });
+    let mut originals = ORIGINALS.write();
+    for copy in gone {
+        originals.remove(&copy);
+    }
 }
 
 /// Remembers a function.
 pub fn add_function(handle: u64, function: Function) {
+    if let Some(copy) = function.checked {
+        ORIGINALS.write().insert(copy, handle);
+    }
     FUNCTIONS.write().insert(handle, Arc::new(function));
+}
+
+/// The program's kernel, where the handle is that of an instrumented copy.
+pub fn original(handle: u64) -> Option<u64> {
+    ORIGINALS.read().get(&handle).copied()
 }
 
 /// The function with this handle.

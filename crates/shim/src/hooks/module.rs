@@ -2,7 +2,7 @@
 //! PTX, and find the instrumented copy of every kernel the program looks up.
 
 use super::loaded::{self, Function, Loaded};
-use super::replace::{Decision, LoggedOptions, Options, decide};
+use super::replace::{Decision, Options, decide, diagnose};
 use super::{hook, hooks, image, next};
 use crate::session;
 use driver::sys::{
@@ -65,19 +65,18 @@ unsafe fn load_module(
     // SAFETY: the program's options.
     let plan = match unsafe { decide(runtime, parts, options) } {
         Decision::Replace(replacement) if !module.is_null() => {
-            // SAFETY: the program's options.
-            let mut logged = unsafe { LoggedOptions::new(options) };
-            let raw = logged.raw();
             let image = replacement.image.as_ptr().cast();
-            // SAFETY: the image is complete, options and log live on the stack.
-            let result = unsafe { load(module, image, raw.count, raw.names, raw.values) };
+            // SAFETY: the image is complete, the rest is the program's.
+            let result =
+                unsafe { load(module, image, options.count, options.names, options.values) };
             if result == CUresult::CUDA_SUCCESS {
                 // SAFETY: written by the successful call.
                 let handle = unsafe { *module }.0;
                 remember(runtime, handle, replacement.plan, replacement.instrumented);
                 return result;
             }
-            let message = format!("{result:?}: {}", logged.text());
+            // SAFETY: as above.
+            let message = unsafe { diagnose(result, &replacement.image, options) };
             runtime.module_rejected(&replacement.plan, &message);
             Some(replacement.plan)
         }
@@ -114,9 +113,6 @@ unsafe fn load_library(
     // SAFETY: the program's options.
     let plan = match unsafe { decide(runtime, parts, options) } {
         Decision::Replace(replacement) if !library.is_null() => {
-            // SAFETY: the program's options.
-            let mut logged = unsafe { LoggedOptions::new(options) };
-            let raw = logged.raw();
             // SAFETY: the program's library options.
             let (mut names, mut values) = unsafe { library_options.without_preserved() };
             // SAFETY: the image is complete, and the device copies it, because
@@ -125,16 +121,16 @@ unsafe fn load_library(
                 load(
                     library,
                     replacement.image.as_ptr().cast(),
-                    raw.names,
-                    raw.values,
-                    raw.count,
+                    options.names,
+                    options.values,
+                    options.count,
                     names.as_mut_ptr(),
                     values.as_mut_ptr(),
                     names.len() as u32,
                 )
             };
-            // SAFETY: written by the call if it succeeded.
             let result = if result == CUresult::CUDA_SUCCESS {
+                // SAFETY: written by the successful call.
                 unsafe { compiled(*library) }
             } else {
                 result
@@ -149,7 +145,9 @@ unsafe fn load_library(
                 );
                 return result;
             }
-            runtime.module_rejected(&replacement.plan, &format!("{result:?}: {}", logged.text()));
+            // SAFETY: the image is complete, the options are the program's.
+            let message = unsafe { diagnose(result, &replacement.image, options) };
+            runtime.module_rejected(&replacement.plan, &message);
             Some(replacement.plan)
         }
         Decision::Replace(replacement) => Some(replacement.plan),

@@ -3,7 +3,8 @@
 
 use super::next;
 use crate::session;
-use driver::sys::{CUjit_option, CUjitInputType, CUlinkState, CUresult};
+use driver::Api;
+use driver::sys::{CUjit_option, CUjitInputType, CUlinkState, CUmodule, CUresult};
 use runtime::{ModulePart, ModulePlan, Prepared, Runtime};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -28,7 +29,9 @@ impl Options {
 const LOG_SIZE: usize = 4096;
 
 /// The program's options, with a log of errors added if it has none itself.
-pub struct LoggedOptions {
+/// Only for calls that have compiled when they return: the device writes the
+/// log whenever it compiles, which for a lazily loaded library may be later.
+struct LoggedOptions {
     names: Vec<CUjit_option>,
     values: Vec<*mut c_void>,
     log: Vec<u8>,
@@ -37,7 +40,7 @@ pub struct LoggedOptions {
 impl LoggedOptions {
     /// # Safety
     /// `options` are a program's valid arguments.
-    pub unsafe fn new(options: Options) -> LoggedOptions {
+    unsafe fn new(options: Options) -> LoggedOptions {
         let count = options.count as usize;
         let (mut names, mut values) =
             if count == 0 || options.names.is_null() || options.values.is_null() {
@@ -63,7 +66,7 @@ impl LoggedOptions {
         LoggedOptions { names, values, log }
     }
 
-    pub fn raw(&mut self) -> Options {
+    fn raw(&mut self) -> Options {
         Options {
             count: self.names.len() as u32,
             names: self.names.as_mut_ptr(),
@@ -71,7 +74,7 @@ impl LoggedOptions {
         }
     }
 
-    pub fn text(&self) -> String {
+    fn text(&self) -> String {
         let end = self
             .log
             .iter()
@@ -200,4 +203,38 @@ unsafe fn link(texts: Vec<String>, options: Options) -> Result<Vec<u8>, String> 
     // SAFETY: created above, not used afterwards.
     let _ = unsafe { destroy(state) };
     linked.map_err(|error| format!("{error}: {}", logged.text()))
+}
+
+/// What the device has against an image that it refused with `result`, in
+/// words. Compiles it once more, now for the log.
+///
+/// # Safety
+/// `options` are the program's, `image` is complete.
+pub unsafe fn diagnose(result: CUresult, image: &[u8], options: Options) -> String {
+    let api = next().copied().unwrap_or(Api::EMPTY);
+    let (Some(load), Some(unload)) = (api.cuModuleLoadDataEx, api.cuModuleUnload) else {
+        return format!("{result:?}");
+    };
+    // SAFETY: as this function's.
+    let mut logged = unsafe { LoggedOptions::new(options) };
+    let raw = logged.raw();
+    let mut module = CUmodule::NULL;
+    // SAFETY: a place for the answer; options, log and image outlive the call
+    // and the module, which is unloaded at once should it load now.
+    unsafe {
+        let again = load(
+            &mut module,
+            image.as_ptr().cast(),
+            raw.count,
+            raw.names,
+            raw.values,
+        );
+        if again == CUresult::CUDA_SUCCESS {
+            let _ = unload(module);
+        }
+    }
+    match logged.text().as_str() {
+        "" => format!("{result:?}"),
+        text => format!("{result:?}: {text}"),
+    }
 }

@@ -29,7 +29,8 @@ static void query(const char *name, int version, unsigned long long flags) {
     int result = resolve(name, &function, version, flags, &status);
     Dl_info info = {0};
     if (!result && function) dladdr(function, &info);
-    printf("%s@%d/%llu: %d %d %s\n", name, version, flags, result, status,
+    printf("%s@%d/%llu: %d %d %s%s\n", name, version, flags, result, status,
+           info.dli_fname && strstr(info.dli_fname, "ringfence") ? "our " : "",
            result || !function ? "-" : info.dli_sname ? info.dli_sname : "hidden");
 }
 
