@@ -35,6 +35,32 @@ __global__ void switches(int *out, const int *in, int n) {
     }
 }
 
+// Dense enough for a jump table.
+__global__ void jump_table(int *out, const int *in) {
+    int i = threadIdx.x;
+    switch (in[i]) {
+    case 0: out[i] = clock(); break;
+    case 1: out[i] = in[i] * 3; break;
+    case 2: out[i] = out[i] / (in[i] + 7); break;
+    case 3: out[i] = __popc(in[i]); break;
+    case 4: out[i] = __clz(in[i]); break;
+    case 5: out[i] = atomicAdd(out, i); break;
+    case 6: out[i] = __ffs(in[i]); break;
+    case 7: out[i] = i - in[i + 1]; break;
+    case 8: out[i] = in[i] ^ i; break;
+    case 9: out[i] = __brev(in[i]); break;
+    case 10: out[i] = in[i] << (i & 7); break;
+    case 11: out[i] = abs(in[i]); break;
+    case 12: out[i] = min(in[i], i); break;
+    case 13: out[i] = in[in[i]]; break;
+    case 14: out[i] = i * i * i; break;
+    case 15: out[i] = ~in[i]; break;
+    }
+}
+
+__device__ __noinline__ __attribute__((noreturn)) void die(int *out) { *out = 1; __trap(); __builtin_unreachable(); }
+__global__ void dies(int *out) { if (*out > 3) die(out); }
+
 __global__ void indirect(int *out, int which, int n) {
     int i = threadIdx.x;
     if (i < n) out[i] = operations[which](i, *pointer);
