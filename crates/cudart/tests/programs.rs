@@ -37,22 +37,28 @@ fn toolkit() -> PathBuf {
     })
 }
 
-/// `libringfence.so`: named by the environment, else beside the tests.
+/// `libringfence.so`: named by the environment, else the newest beside the tests.
 fn library() -> PathBuf {
     if let Some(path) = std::env::var_os("RINGFENCE_LIBRARY") {
         return path.into();
     }
-    let profile = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .parent()
-        .unwrap()
-        .join("debug");
-    let path = profile.join("libringfence.so");
-    assert!(
-        path.is_file(),
-        "no {}; run `cargo xtask test`, which builds it",
-        path.display()
-    );
-    path
+    // Set by `cargo xtask test`: the command that it built, beside the library.
+    if let Some(command) = std::env::var_os("RINGFENCE_TEST_COMMAND") {
+        return Path::new(&command).with_file_name("libringfence.so");
+    }
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let built = ["debug", "release"].map(|profile| target.join(profile).join("libringfence.so"));
+    let newest = built
+        .into_iter()
+        .filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)))
+        .max();
+    match newest {
+        Some((_, path)) => path,
+        None => panic!(
+            "no libringfence.so in {}; run `cargo xtask test`, which builds it",
+            target.display()
+        ),
+    }
 }
 
 /// A folder that keeps what the tests build.
