@@ -81,7 +81,11 @@ macro_rules! float {
     ($(#[$doc:meta])* $name:ident, $float:ident) => {
         $(#[$doc])*
         #[inline(always)]
-        #[allow(clippy::neg_cmp_op_on_partial_ord)]
+        #[allow(
+            clippy::neg_cmp_op_on_partial_ord,
+            clippy::double_comparisons,
+            reason = "the suggested forms differ for NaN"
+        )]
         pub fn $name(relation: Compare, a: $float, b: $float) -> bool {
             match relation {
                 Compare::Eq => a == b,

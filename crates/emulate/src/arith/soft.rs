@@ -23,6 +23,7 @@ pub const fn bias(exponent_bits: u32) -> i32 {
     (1 << (exponent_bits - 1)) - 1
 }
 
+#[allow(clippy::should_implement_trait, reason = "sums need a rounding mode; all operations look alike")]
 impl Exact {
     /// A finite f64. Infinities and NaN are the caller's to handle.
     #[inline]
@@ -154,7 +155,7 @@ impl Exact {
             negative,
             mantissa: a.mantissa / b.mantissa,
             exponent: a.exponent - b.exponent,
-            sticky: a.mantissa % b.mantissa != 0,
+            sticky: !a.mantissa.is_multiple_of(b.mantissa),
         }
     }
 
@@ -246,6 +247,7 @@ pub fn overflow(negative: bool, infinity: u64, mode: Round) -> u64 {
 /// mode. Both must be finite and far from f64's own limits, or the sum may be
 /// infinite or NaN, which passes through.
 #[inline(always)]
+#[allow(clippy::double_comparisons, reason = "`!=` would be true for NaN")]
 pub fn add_to_odd(a: f64, b: f64) -> f64 {
     let sum = a + b;
     let back = sum - a;

@@ -130,14 +130,13 @@ impl Device {
 
     fn session(&self, id: u64) -> Option<Arc<Session>> {
         let streams = self.state.streams.read();
-        let found = streams.values().find_map(|stream| {
+        streams.values().find_map(|stream| {
             let capturing = stream.capturing.lock();
             capturing
                 .as_ref()
                 .filter(|c| c.session.id == id)
                 .map(|c| c.session.clone())
-        });
-        found
+        })
     }
 
     /// A call that is not legal while capturing ends the capture. Says whether

@@ -273,7 +273,7 @@ impl Device {
             device: None,
         };
         let size = span(&side, width, fill.height, 1).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        let misaligned = fill.address % u64::from(fill.element) != 0;
+        let misaligned = !fill.address.is_multiple_of(u64::from(fill.element.max(1)));
         if !matches!(fill.element, 1 | 2 | 4)
             || misaligned
             || (fill.height > 1 && fill.pitch < width)

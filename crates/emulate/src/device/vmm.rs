@@ -57,7 +57,7 @@ impl Device {
 
     fn reserve(&self, size: u64, align: u64, hint: u64) -> Result<u64> {
         let align = align.max(GRANULE);
-        if size == 0 || size % GRANULE != 0 || !align.is_power_of_two() {
+        if size == 0 || !size.is_multiple_of(GRANULE) || !align.is_power_of_two() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let memory = &self.state.memory;
@@ -65,7 +65,7 @@ impl Device {
             MapError::Invalid { .. } => CUresult::CUDA_ERROR_INVALID_VALUE,
             _ => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
         };
-        let fixed = hint != 0 && hint % align == 0 && memory.map_fixed(hint, size).is_ok();
+        let fixed = hint != 0 && hint.is_multiple_of(align) && memory.map_fixed(hint, size).is_ok();
         let start = if fixed {
             memory
                 .protect(hint, size, Protection::None)
@@ -110,7 +110,7 @@ impl Device {
     /// `cuMemCreate`
     pub fn memory_create(&self, size: u64) -> Result<u64> {
         self.enter()?;
-        if size == 0 || size % GRANULE != 0 {
+        if size == 0 || !size.is_multiple_of(GRANULE) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         if size > self.total_memory() {
@@ -145,7 +145,7 @@ impl Device {
     /// `cuMemMap`; nothing may touch it before [`Device::memory_access`].
     pub fn memory_map(&self, address: u64, size: u64, offset: u64, handle: u64) -> Result<()> {
         self.enter()?;
-        if offset != 0 || size == 0 || size % GRANULE != 0 || address % GRANULE != 0 {
+        if offset != 0 || size == 0 || !size.is_multiple_of(GRANULE) || !address.is_multiple_of(GRANULE) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let mut allocations = self.state.allocations.lock();
