@@ -74,7 +74,7 @@ impl Drain {
             while let Some(record) = complete(ring, state.consumed) {
                 handle(&record);
                 state.consumed += 1;
-                if state.consumed % PUBLISH == 0 {
+                if state.consumed.is_multiple_of(PUBLISH) {
                     ring.store_u64_release(RING_TAIL - RING_BASE, state.consumed);
                 }
             }

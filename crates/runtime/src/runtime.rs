@@ -61,7 +61,8 @@ pub struct Runtime {
 }
 
 struct Snapshot {
-    at: Instant,
+    /// When coverage was last left; `None`: never.
+    at: Option<Instant>,
     complete: Option<Coverage>,
 }
 
@@ -101,7 +102,7 @@ impl Runtime {
             lookups_outstanding: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             snapshot: Mutex::new(Snapshot {
-                at: Instant::now(),
+                at: None,
                 complete: None,
             }),
         }))
@@ -463,9 +464,9 @@ impl Runtime {
         self.run_drain(Mode::Wait);
         let due = {
             let mut snapshot = self.snapshot.lock();
-            let due = snapshot.at.elapsed() >= SNAPSHOT;
+            let due = snapshot.at.is_none_or(|at| at.elapsed() >= SNAPSHOT);
             if due {
-                snapshot.at = Instant::now();
+                snapshot.at = Some(Instant::now());
             }
             due
         };
