@@ -9,7 +9,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Some(header) = bytes.first_chunk() {
         let _ = fatbin::container_size(header);
     }
-    let Ok(entries) = fatbin::parse(bytes) else { return };
+    let Ok(entries) = fatbin::parse(bytes) else {
+        return;
+    };
     for capability in [75, 90, 120] {
         let _ = fatbin::best_ptx(&entries, capability);
     }
