@@ -102,9 +102,11 @@ impl Dominators {
         &self.children[block.0 as usize]
     }
 
-    /// For each block, the joins where its dominance ends.
-    pub fn frontiers(&self, cfg: &Cfg) -> Vec<SmallVec<[BlockId; 2]>> {
+    /// For each block, the joins where its dominance ends; `None` if they are
+    /// more than `budget` in all (they can be quadratic in number).
+    pub fn frontiers(&self, cfg: &Cfg, budget: usize) -> Option<Vec<SmallVec<[BlockId; 2]>>> {
         let mut frontiers: Vec<SmallVec<[BlockId; 2]>> = vec![SmallVec::new(); cfg.blocks.len()];
+        let mut steps = 0;
         for &block in &cfg.order {
             let predecessors = &cfg.blocks[block.0 as usize].predecessors;
             let is_join =
@@ -118,6 +120,10 @@ impl Dominators {
                 while let Some(at) = runner
                     && Some(at) != stop
                 {
+                    steps += 1;
+                    if steps > budget {
+                        return None;
+                    }
                     let frontier = &mut frontiers[at.0 as usize];
                     if frontier.last() != Some(&block) {
                         frontier.push(block);
@@ -126,7 +132,7 @@ impl Dominators {
                 }
             }
         }
-        frontiers
+        Some(frontiers)
     }
 }
 

@@ -274,7 +274,10 @@ impl Lowering<'_, '_, '_> {
     /// sequence.
     fn is_device_runtime_result(&self, at: usize) -> bool {
         let before = &self.code.instructions[at.saturating_sub(16)..at];
-        let call = before.iter().rev().find(|inst| inst.instruction.opcode.base() == "call");
+        let call = before
+            .iter()
+            .rev()
+            .find(|inst| inst.instruction.opcode.base() == "call");
         call.is_some_and(|call| {
             call.instruction.operands.iter().any(|operand| {
                 matches!(operand.kind, OperandKind::Name(name) if name.starts_with("cudaGetParameterBuffer"))

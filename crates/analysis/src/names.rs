@@ -218,7 +218,12 @@ impl<'m, 'a> Scopes<'m, 'a> {
         }
         match variable.range {
             Some(count) => {
-                self.families.push(Family { prefix: variable.name, count, first: meaning, depth: self.depth });
+                self.families.push(Family {
+                    prefix: variable.name,
+                    count,
+                    first: meaning,
+                    depth: self.depth,
+                });
             }
             None => self.bind(variable.name, meaning),
         }
@@ -241,10 +246,10 @@ impl<'m, 'a> Scopes<'m, 'a> {
     pub(crate) fn resolve(&mut self, name: &str) -> Meaning {
         let family = self.family(name);
         if let Some((meaning, depth)) = family
-            && !self
+            && self
                 .single
                 .get(name)
-                .is_some_and(|(_, single)| *single > depth)
+                .is_none_or(|(_, single)| *single <= depth)
         {
             return meaning;
         }

@@ -126,7 +126,7 @@ impl Origin {
 
     /// The origin of a sum.
     #[must_use]
-    pub fn add(self, other: Origin) -> Origin {
+    pub fn plus(self, other: Origin) -> Origin {
         use Origin::{Integer, Opaque, Several, Undefined, Unknown};
         match (self, other) {
             (Undefined, _) | (_, Undefined) => Undefined,
@@ -153,7 +153,7 @@ impl Origin {
 
     /// The origin of a difference.
     #[must_use]
-    pub fn subtract(self, other: Origin) -> Origin {
+    pub fn minus(self, other: Origin) -> Origin {
         use Origin::{Integer, Pointer, Undefined, Unknown};
         match (self, other) {
             (Undefined, _) | (_, Undefined) => Undefined,
@@ -184,7 +184,7 @@ impl Origin {
         if self.is_pointer() && other.is_pointer() {
             return Origin::Unknown;
         }
-        self.add(other)
+        self.plus(other)
     }
 
     /// The origin of `and` with a mask that is not a constant.

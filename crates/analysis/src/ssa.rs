@@ -63,10 +63,15 @@ pub struct Ssa {
 }
 
 impl Ssa {
-    /// Gives every reference to a 64-bit register in `code` its value.
+    /// Gives every reference to a 64-bit register in `code` its value. Where
+    /// control flow is so tangled that this would take time quadratic in the
+    /// size of the function, no reference gets one, as if nothing could be
+    /// reached.
     pub fn of(code: &mut Code<'_, '_>, cfg: &Cfg, dominators: &Dominators) -> Ssa {
-        let phis = place_phis(code, cfg, dominators);
-        rename(code, cfg, dominators, &phis)
+        match place_phis(code, cfg, dominators) {
+            Some(phis) => rename(code, cfg, dominators, &phis),
+            None => Ssa::default(),
+        }
     }
 
     /// The arguments of a phi.
@@ -95,8 +100,16 @@ struct Places {
     exposed: Vec<u32>,
 }
 
-/// Registers that need a phi at each block.
-fn place_phis(code: &Code<'_, '_>, cfg: &Cfg, dominators: &Dominators) -> Vec<Vec<WideReg>> {
+/// Steps that placing phis may take beyond 64 an instruction. Structured code
+/// takes two or three.
+const BUDGET: usize = 1 << 20;
+
+/// Registers that need a phi at each block; `None` if the budget ran out.
+fn place_phis(
+    code: &Code<'_, '_>,
+    cfg: &Cfg,
+    dominators: &Dominators,
+) -> Option<Vec<Vec<WideReg>>> {
     let registers = code.registers as usize;
     let mut places: Vec<Places> = vec![Places::default(); registers];
     let mut defined_in = vec![u32::MAX; registers];
@@ -134,7 +147,8 @@ fn place_phis(code: &Code<'_, '_>, cfg: &Cfg, dominators: &Dominators) -> Vec<Ve
             }
         }
     }
-    let frontiers = dominators.frontiers(cfg);
+    let mut budget = BUDGET + 64 * code.instructions.len();
+    let frontiers = dominators.frontiers(cfg, budget)?;
     let mut phis: Vec<Vec<WideReg>> = vec![Vec::new(); cfg.blocks.len()];
     let mut live = vec![u32::MAX; cfg.blocks.len()];
     let mut defines = vec![u32::MAX; cfg.blocks.len()];
@@ -164,6 +178,7 @@ fn place_phis(code: &Code<'_, '_>, cfg: &Cfg, dominators: &Dominators) -> Vec<Ve
             live[block as usize] = number;
         }
         while let Some(block) = stack.pop() {
+            budget = budget.checked_sub(1)?;
             for &predecessor in &cfg.blocks[block as usize].predecessors {
                 let at = predecessor.0 as usize;
                 if live[at] != number && defines[at] != number && cfg.is_reachable(predecessor) {
@@ -176,6 +191,7 @@ fn place_phis(code: &Code<'_, '_>, cfg: &Cfg, dominators: &Dominators) -> Vec<Ve
         while let Some(block) = stack.pop() {
             for &join in &frontiers[block as usize] {
                 let at = join.0 as usize;
+                budget = budget.checked_sub(1)?;
                 if placed[at] != number && live[at] == number {
                     placed[at] = number;
                     phis[at].push(WideReg(number));
@@ -184,7 +200,7 @@ fn place_phis(code: &Code<'_, '_>, cfg: &Cfg, dominators: &Dominators) -> Vec<Ve
             }
         }
     }
-    phis
+    Some(phis)
 }
 
 struct BlockRange {

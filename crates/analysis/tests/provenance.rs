@@ -30,7 +30,10 @@ fn last_access(body: &str) -> String {
         .rev()
         .find_map(|index| {
             let info = analysis.code.info(index)?;
-            let access = info.accesses.iter().find(|a| matches!(a.space, Space::Global | Space::Generic))?;
+            let access = info
+                .accesses
+                .iter()
+                .find(|a| matches!(a.space, Space::Global | Space::Generic))?;
             analysis
                 .code
                 .references_of(index)
@@ -40,12 +43,17 @@ fn last_access(body: &str) -> String {
         })
         .expect("an access");
     if let Referent::Symbol(id, offset) = reference.referent {
-        return format!("symbol {}+{offset}", analysis.code.symbols[id.0 as usize].name);
+        return format!(
+            "symbol {}+{offset}",
+            analysis.code.symbols[id.0 as usize].name
+        );
     }
     match analysis.provenance.origin(reference.value) {
         Origin::Pointer { root, .. } => match analysis.provenance.root(root).expect("a root") {
             Root::KernelParameter { offset } => format!("parameter {offset}"),
-            Root::Variable { symbol } => format!("variable {}", analysis.code.symbols[symbol.0 as usize].name),
+            Root::Variable { symbol } => {
+                format!("variable {}", analysis.code.symbols[symbol.0 as usize].name)
+            }
             Root::Lookup { .. } => "lookup".to_owned(),
             other => format!("{other:?}").to_lowercase(),
         },
@@ -77,7 +85,10 @@ fn parameters_keep_their_offset_in_the_block() {
 
 #[test]
 fn vector_loads_of_parameters_give_each_element_its_offset() {
-    assert_eq!(last_access("ld.param.v2.u64 {%rd1, %rd2}, [s];\nld.u32 %r3, [%rd2];"), "parameter 32");
+    assert_eq!(
+        last_access("ld.param.v2.u64 {%rd1, %rd2}, [s];\nld.u32 %r3, [%rd2];"),
+        "parameter 32"
+    );
 }
 
 #[test]
@@ -99,7 +110,11 @@ fn pointer_arithmetic_keeps_the_root() {
         "cvt.u64.u32 %rd6, %r2; or.b64 %rd5, %rd2, %rd6;",
         "add.s64 %rd6, %rd2, 64; max.u64 %rd5, %rd2, %rd6;",
     ] {
-        assert_eq!(with_parameters(&format!("{step}\nld.global.u32 %r3, [%rd5];")), "parameter 8", "{step}");
+        assert_eq!(
+            with_parameters(&format!("{step}\nld.global.u32 %r3, [%rd5];")),
+            "parameter 8",
+            "{step}"
+        );
     }
 }
 
@@ -115,9 +130,16 @@ fn numbers_are_not_pointers() {
         "ld.global.u32 %rd5, [%rd2];",
         "mov.u64 %rd5, 81985529216486895;",
     ] {
-        assert_eq!(with_parameters(&format!("{step}\nld.global.u32 %r3, [%rd5];")), "integer", "{step}");
+        assert_eq!(
+            with_parameters(&format!("{step}\nld.global.u32 %r3, [%rd5];")),
+            "integer",
+            "{step}"
+        );
     }
-    assert_eq!(with_parameters("mov.u64 %rd5, 0;\nld.global.u32 %r3, [%rd5];"), "null");
+    assert_eq!(
+        with_parameters("mov.u64 %rd5, 0;\nld.global.u32 %r3, [%rd5];"),
+        "null"
+    );
 }
 
 #[test]
@@ -132,7 +154,11 @@ fn what_cannot_be_followed_is_not_guessed() {
         ("and.b64 %rd5, %rd2, 281474976710655;", "opaque"),
         ("neg.s64 %rd5, %rd2;", "unknown"),
     ] {
-        assert_eq!(with_parameters(&format!("{step}\nld.global.u32 %r3, [%rd5];")), origin, "{step}");
+        assert_eq!(
+            with_parameters(&format!("{step}\nld.global.u32 %r3, [%rd5];")),
+            origin,
+            "{step}"
+        );
     }
 }
 
@@ -149,46 +175,98 @@ fn a_difference_of_pointers_can_turn_one_into_the_other() {
 #[test]
 fn of_two_candidates_the_one_known_to_be_a_pointer_wins() {
     // q is declared .ptr; s+16 is eight bytes of anything.
-    assert_eq!(with_parameters("add.s64 %rd5, %rd2, %rd4;\nld.u8 %h1, [%rd5];"), "parameter 8");
-    assert_eq!(with_parameters("add.s64 %rd5, %rd4, %rd2;\nld.u8 %h1, [%rd5];"), "parameter 8");
+    assert_eq!(
+        with_parameters("add.s64 %rd5, %rd2, %rd4;\nld.u8 %h1, [%rd5];"),
+        "parameter 8"
+    );
+    assert_eq!(
+        with_parameters("add.s64 %rd5, %rd4, %rd2;\nld.u8 %h1, [%rd5];"),
+        "parameter 8"
+    );
     // p is used as a pointer elsewhere.
     let body = "ld.u8 %h2, [%rd1+4];\nadd.s64 %rd5, %rd4, %rd1;\nld.u8 %h1, [%rd5];";
     assert_eq!(with_parameters(body), "parameter 0");
     // Went through cvta.
-    let body = "cvta.to.global.u64 %rd6, %rd1;\nadd.s64 %rd5, %rd4, %rd6;\nld.global.u8 %h1, [%rd5];";
+    let body =
+        "cvta.to.global.u64 %rd6, %rd1;\nadd.s64 %rd5, %rd4, %rd6;\nld.global.u8 %h1, [%rd5];";
     assert_eq!(with_parameters(body), "parameter 0");
     // Nothing tells them apart: the execution must.
-    assert_eq!(with_parameters("add.s64 %rd5, %rd3, %rd4;\nld.u8 %h1, [%rd5];"), "several");
+    assert_eq!(
+        with_parameters("add.s64 %rd5, %rd3, %rd4;\nld.u8 %h1, [%rd5];"),
+        "several"
+    );
     // Two pointers make none.
-    let body = "cvta.to.global.u64 %rd6, %rd1;\nadd.s64 %rd5, %rd2, %rd6;\nld.global.u8 %h1, [%rd5];";
+    let body =
+        "cvta.to.global.u64 %rd6, %rd1;\nadd.s64 %rd5, %rd2, %rd6;\nld.global.u8 %h1, [%rd5];";
     assert_eq!(with_parameters(body), "unknown");
 }
 
 #[test]
 fn variables_and_other_spaces() {
-    assert_eq!(last_access("mov.u64 %rd1, table;\nld.global.u32 %r1, [%rd1+4];"), "variable table");
-    assert_eq!(last_access("mov.u64 %rd1, table+8;\nld.global.u32 %r1, [%rd1+4];"), "variable table");
-    assert_eq!(last_access("mov.u64 %rd1, elsewhere;\nld.global.u32 %r1, [%rd1];"), "variable elsewhere");
-    assert_eq!(last_access("ld.global.u32 %r1, [table+60];"), "symbol table+60");
-    assert_eq!(last_access("cvta.shared.u64 %rd1, tile;\nld.u32 %r1, [%rd1];"), "shared");
-    assert_eq!(last_access("mov.u64 %rd1, tile;\ncvta.shared.u64 %rd2, %rd1;\nld.u32 %r1, [%rd2];"), "shared");
     assert_eq!(
-        last_access("mov.u64 %rd1, depot;\ncvta.local.u64 %rd2, %rd1;\nadd.u64 %rd3, %rd2, 8;\nld.u32 %r1, [%rd3];"),
+        last_access("mov.u64 %rd1, table;\nld.global.u32 %r1, [%rd1+4];"),
+        "variable table"
+    );
+    assert_eq!(
+        last_access("mov.u64 %rd1, table+8;\nld.global.u32 %r1, [%rd1+4];"),
+        "variable table"
+    );
+    assert_eq!(
+        last_access("mov.u64 %rd1, elsewhere;\nld.global.u32 %r1, [%rd1];"),
+        "variable elsewhere"
+    );
+    assert_eq!(
+        last_access("ld.global.u32 %r1, [table+60];"),
+        "symbol table+60"
+    );
+    assert_eq!(
+        last_access("cvta.shared.u64 %rd1, tile;\nld.u32 %r1, [%rd1];"),
+        "shared"
+    );
+    assert_eq!(
+        last_access("mov.u64 %rd1, tile;\ncvta.shared.u64 %rd2, %rd1;\nld.u32 %r1, [%rd2];"),
+        "shared"
+    );
+    assert_eq!(
+        last_access(
+            "mov.u64 %rd1, depot;\ncvta.local.u64 %rd2, %rd1;\nadd.u64 %rd3, %rd2, 8;\nld.u32 %r1, [%rd3];"
+        ),
         "local"
     );
-    assert_eq!(last_access("cvta.const.u64 %rd1, fixed;\nld.u32 %r1, [%rd1];"), "const");
-    assert_eq!(last_access("mov.b64 %rd1, s;\ncvta.param.u64 %rd2, %rd1;\nld.u32 %r1, [%rd2];"), "parameterwindow");
+    assert_eq!(
+        last_access("cvta.const.u64 %rd1, fixed;\nld.u32 %r1, [%rd1];"),
+        "const"
+    );
+    assert_eq!(
+        last_access("mov.b64 %rd1, s;\ncvta.param.u64 %rd2, %rd1;\nld.u32 %r1, [%rd2];"),
+        "parameterwindow"
+    );
 }
 
 #[test]
 fn values_that_appear_on_the_device_are_looked_up() {
-    assert_eq!(with_parameters("ld.global.u64 %rd5, [%rd2];\nld.u32 %r3, [%rd5+4];"), "lookup");
-    assert_eq!(with_parameters("ld.global.v2.u64 {%rd5, %rd6}, [%rd2];\nld.u32 %r3, [%rd6];"), "lookup");
-    assert_eq!(with_parameters("atom.global.cas.b64 %rd5, [%rd2], %rd3, %rd4;\nld.u32 %r3, [%rd5];"), "lookup");
+    assert_eq!(
+        with_parameters("ld.global.u64 %rd5, [%rd2];\nld.u32 %r3, [%rd5+4];"),
+        "lookup"
+    );
+    assert_eq!(
+        with_parameters("ld.global.v2.u64 {%rd5, %rd6}, [%rd2];\nld.u32 %r3, [%rd6];"),
+        "lookup"
+    );
+    assert_eq!(
+        with_parameters("atom.global.cas.b64 %rd5, [%rd2], %rd3, %rd4;\nld.u32 %r3, [%rd5];"),
+        "lookup"
+    );
     let call = "{ .param .b64 a; .param .b64 v; st.param.b64 [a], %rd2; call (v), get, (a); ld.param.b64 %rd5, [v]; }\n";
-    assert_eq!(with_parameters(&format!("{call}ld.u32 %r3, [%rd5];")), "lookup");
+    assert_eq!(
+        with_parameters(&format!("{call}ld.u32 %r3, [%rd5];")),
+        "lookup"
+    );
     let call = call.replace("get", "cudaGetParameterBufferV2");
-    assert_eq!(with_parameters(&format!("{call}st.u32 [%rd5], %r1;")), "system");
+    assert_eq!(
+        with_parameters(&format!("{call}st.u32 [%rd5], %r1;")),
+        "system"
+    );
 }
 
 #[test]
@@ -197,29 +275,52 @@ fn a_predicated_definition_may_leave_the_old_value() {
     assert_eq!(with_parameters(body), "several");
     let body = "mov.u64 %rd5, %rd2;\n@%p1 add.s64 %rd5, %rd5, 8;\nld.global.u32 %r3, [%rd5];";
     assert_eq!(with_parameters(body), "parameter 8");
-    assert_eq!(with_parameters("@%p1 ld.global.u64 %rd5, [%rd2];\n@%p1 ld.u32 %r3, [%rd5];"), "lookup");
+    assert_eq!(
+        with_parameters("@%p1 ld.global.u64 %rd5, [%rd2];\n@%p1 ld.u32 %r3, [%rd5];"),
+        "lookup"
+    );
 }
 
 #[test]
 fn joins_of_paths() {
     let diamond = |left: &str, right: &str| {
-        with_parameters(&format!("@%p1 bra L;\n{left}\nbra M;\nL:\n{right}\nM:\nld.global.u32 %r3, [%rd5];"))
+        with_parameters(&format!(
+            "@%p1 bra L;\n{left}\nbra M;\nL:\n{right}\nM:\nld.global.u32 %r3, [%rd5];"
+        ))
     };
-    assert_eq!(diamond("mov.u64 %rd5, %rd2;", "add.s64 %rd5, %rd2, 4;"), "parameter 8");
-    assert_eq!(diamond("mov.u64 %rd5, %rd1;", "mov.u64 %rd5, %rd2;"), "several");
-    // Null is neutral: an access through it is outside any bounds.
-    assert_eq!(diamond("mov.u64 %rd5, %rd2;", "mov.u64 %rd5, 0;"), "parameter 8");
-    assert_eq!(diamond("cvta.to.global.u64 %rd5, %rd2;", "shl.b64 %rd5, %rd4, 2;"), "unknown");
-    assert_eq!(with_parameters("selp.b64 %rd5, %rd1, %rd2, %p1;\nld.global.u32 %r3, [%rd5];"), "several");
     assert_eq!(
-        with_parameters("add.s64 %rd6, %rd2, 4;\nselp.b64 %rd5, %rd6, %rd2, %p1;\nld.global.u32 %r3, [%rd5];"),
+        diamond("mov.u64 %rd5, %rd2;", "add.s64 %rd5, %rd2, 4;"),
+        "parameter 8"
+    );
+    assert_eq!(
+        diamond("mov.u64 %rd5, %rd1;", "mov.u64 %rd5, %rd2;"),
+        "several"
+    );
+    // Null is neutral: an access through it is outside any bounds.
+    assert_eq!(
+        diamond("mov.u64 %rd5, %rd2;", "mov.u64 %rd5, 0;"),
+        "parameter 8"
+    );
+    assert_eq!(
+        diamond("cvta.to.global.u64 %rd5, %rd2;", "shl.b64 %rd5, %rd4, 2;"),
+        "unknown"
+    );
+    assert_eq!(
+        with_parameters("selp.b64 %rd5, %rd1, %rd2, %p1;\nld.global.u32 %r3, [%rd5];"),
+        "several"
+    );
+    assert_eq!(
+        with_parameters(
+            "add.s64 %rd6, %rd2, 4;\nselp.b64 %rd5, %rd6, %rd2, %p1;\nld.global.u32 %r3, [%rd5];"
+        ),
         "parameter 8"
     );
 }
 
 #[test]
 fn pointers_that_advance_in_a_loop_keep_their_root() {
-    let body = "mov.u64 %rd5, %rd2;\nL:\nld.global.u32 %r3, [%rd5];\nadd.s64 %rd5, %rd5, 16;\n@%p1 bra L;";
+    let body =
+        "mov.u64 %rd5, %rd2;\nL:\nld.global.u32 %r3, [%rd5];\nadd.s64 %rd5, %rd5, 16;\n@%p1 bra L;";
     assert_eq!(with_parameters(body), "parameter 8");
     // Looked up before the loop: one instance.
     let body = "ld.global.u64 %rd5, [%rd2];\nL:\nld.global.u32 %r3, [%rd5];\nadd.s64 %rd5, %rd5, 16;\n@%p1 bra L;";
@@ -240,9 +341,11 @@ fn the_node_of_the_last_round_is_another_instance() {
 
 #[test]
 fn inner_scopes_hide_outer_registers() {
-    let body = "mov.u64 %rd5, %rd2;\n{ .reg .b64 %rd5; mov.u64 %rd5, %rd1; ld.global.u32 %r3, [%rd5]; }";
+    let body =
+        "mov.u64 %rd5, %rd2;\n{ .reg .b64 %rd5; mov.u64 %rd5, %rd1; ld.global.u32 %r3, [%rd5]; }";
     assert_eq!(with_parameters(body), "parameter 0");
-    let body = "mov.u64 %rd5, %rd2;\n{ .reg .b64 %rd5; mov.u64 %rd5, %rd1; }\nld.global.u32 %r3, [%rd5];";
+    let body =
+        "mov.u64 %rd5, %rd2;\n{ .reg .b64 %rd5; mov.u64 %rd5, %rd1; }\nld.global.u32 %r3, [%rd5];";
     assert_eq!(with_parameters(body), "parameter 8");
     let body = "mov.u64 %rd5, %rd2;\n{ .reg .b64 t; mov.u64 t, %rd1; ld.global.u32 %r3, [t]; }";
     assert_eq!(with_parameters(body), "parameter 0");

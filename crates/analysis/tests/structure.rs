@@ -22,8 +22,14 @@ fn of<T>(body: &str, judge: impl FnOnce(&Analysis<'_, '_>) -> T) -> T {
 fn edges(body: &str) -> String {
     of(body, |analysis| {
         let blocks = analysis.cfg.blocks.iter().enumerate();
-        let all: Vec<String> =
-            blocks.flat_map(|(from, block)| block.successors.iter().map(move |to| format!("{from}>{}", to.0))).collect();
+        let all: Vec<String> = blocks
+            .flat_map(|(from, block)| {
+                block
+                    .successors
+                    .iter()
+                    .map(move |to| format!("{from}>{}", to.0))
+            })
+            .collect();
         all.join(" ")
     })
 }
@@ -31,9 +37,15 @@ fn edges(body: &str) -> String {
 #[test]
 fn branches_and_falls() {
     assert_eq!(edges("ret;"), "");
-    assert_eq!(edges("@%p1 bra L;\nmov.u32 %r1, 0;\nL: ret;"), "0>1 0>2 1>2");
+    assert_eq!(
+        edges("@%p1 bra L;\nmov.u32 %r1, 0;\nL: ret;"),
+        "0>1 0>2 1>2"
+    );
     assert_eq!(edges("bra L;\nmov.u32 %r1, 0;\nL: ret;"), "0>2 1>2");
-    assert_eq!(edges("@%p1 ret;\nmov.u32 %r1, 0;\n@!%p1 exit;\ntrap;"), "0>1 1>2");
+    assert_eq!(
+        edges("@%p1 ret;\nmov.u32 %r1, 0;\n@!%p1 exit;\ntrap;"),
+        "0>1 1>2"
+    );
     assert_eq!(edges("L: @%p1 bra L;"), "0>0");
 }
 
@@ -42,7 +54,10 @@ fn labels_belong_to_their_scope() {
     // Inline assembly repeats its labels in scopes of its own.
     let body = "{ W: @%p1 bra W; }\n{ W: @%p2 bra W; }\nret;";
     assert_eq!(edges(body), "0>0 0>1 1>1 1>2");
-    assert_eq!(edges("{ @%p1 bra OUT; }\nmov.u32 %r1, 0;\nOUT: ret;"), "0>1 0>2 1>2");
+    assert_eq!(
+        edges("{ @%p1 bra OUT; }\nmov.u32 %r1, 0;\nOUT: ret;"),
+        "0>1 0>2 1>2"
+    );
 }
 
 #[test]
@@ -58,13 +73,16 @@ fn a_label_at_the_end_is_a_block() {
 
 #[test]
 fn dominators_of_a_diamond() {
-    of("@%p1 bra L;\nmov.u32 %r1, 0;\nbra M;\nL: mov.u32 %r1, 1;\nM: ret;", |analysis| {
-        let dominators = &analysis.dominators;
-        assert_eq!(dominators.immediate(BlockId(3)), Some(BlockId(0)));
-        assert!(dominators.dominates(BlockId(0), BlockId(3)));
-        assert!(!dominators.dominates(BlockId(1), BlockId(3)));
-        assert!(dominators.dominates(BlockId(2), BlockId(2)));
-    });
+    of(
+        "@%p1 bra L;\nmov.u32 %r1, 0;\nbra M;\nL: mov.u32 %r1, 1;\nM: ret;",
+        |analysis| {
+            let dominators = &analysis.dominators;
+            assert_eq!(dominators.immediate(BlockId(3)), Some(BlockId(0)));
+            assert!(dominators.dominates(BlockId(0), BlockId(3)));
+            assert!(!dominators.dominates(BlockId(1), BlockId(3)));
+            assert!(dominators.dominates(BlockId(2), BlockId(2)));
+        },
+    );
 }
 
 #[test]
@@ -73,11 +91,26 @@ fn nested_loops() {
                 add.s32 %r1, %r1, 1;\n@%p2 bra OUTER;\nret;";
     of(body, |analysis| {
         let loops = Loops::of(&analysis.cfg, &analysis.dominators);
-        let found: Vec<_> =
-            loops.loops.iter().map(|l| (l.header.0, l.blocks.iter().map(|b| b.0).collect::<Vec<_>>(), l.depth)).collect();
+        let found: Vec<_> = loops
+            .loops
+            .iter()
+            .map(|l| {
+                (
+                    l.header.0,
+                    l.blocks.iter().map(|b| b.0).collect::<Vec<_>>(),
+                    l.depth,
+                )
+            })
+            .collect();
         assert_eq!(found, [(1, vec![1, 2, 3], 1), (2, vec![2], 2)]);
-        assert_eq!(loops.innermost(BlockId(2)).map(|l| l.header), Some(BlockId(2)));
-        assert_eq!(loops.innermost(BlockId(3)).map(|l| l.header), Some(BlockId(1)));
+        assert_eq!(
+            loops.innermost(BlockId(2)).map(|l| l.header),
+            Some(BlockId(2))
+        );
+        assert_eq!(
+            loops.innermost(BlockId(3)).map(|l| l.header),
+            Some(BlockId(1))
+        );
         assert_eq!(loops.innermost(BlockId(0)).map(|l| l.header), None);
     });
 }

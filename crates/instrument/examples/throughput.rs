@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 
 fn collect(path: PathBuf, out: &mut Vec<(PathBuf, String)>) {
     if path.is_dir() {
-        let mut inside: Vec<PathBuf> =
-            std::fs::read_dir(&path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
+        let mut inside: Vec<PathBuf> = std::fs::read_dir(&path)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .collect();
         inside.sort();
         inside.into_iter().for_each(|path| collect(path, out));
     } else if path.extension().is_some_and(|extension| extension == "ptx")
@@ -22,7 +25,10 @@ fn collect(path: PathBuf, out: &mut Vec<(PathBuf, String)>) {
 fn main() -> ExitCode {
     let verify = std::env::args().any(|argument| argument == "--verify");
     let mut modules = Vec::new();
-    for path in std::env::args().skip(1).filter(|argument| argument != "--verify") {
+    for path in std::env::args()
+        .skip(1)
+        .filter(|argument| argument != "--verify")
+    {
         collect(PathBuf::from(path), &mut modules);
     }
     if modules.is_empty() {

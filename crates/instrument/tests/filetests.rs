@@ -18,10 +18,21 @@ use std::fmt::Write;
 fn describe_site(site: &AccessSite) -> String {
     let mut text = format!(
         "{} {} {:?} {:?} {}@{} group {} {:?}",
-        site.id.0, site.function, site.kind, site.space, site.width, site.offset, site.group.0, site.provenance
+        site.id.0,
+        site.function,
+        site.kind,
+        site.space,
+        site.width,
+        site.offset,
+        site.group.0,
+        site.provenance
     );
     if let Some(source) = &site.source {
-        let _ = write!(text, " at {}:{}:{}", source.file, source.line, source.column);
+        let _ = write!(
+            text,
+            " at {}:{}:{}",
+            source.file, source.line, source.column
+        );
     }
     text
 }
@@ -30,7 +41,11 @@ fn describe_entry(entry: &EntryPlan) -> String {
     let mut text = format!(
         "{} {} roots {:?} launch {:?} exact {} weak {}",
         entry.name,
-        if entry.checked_name.is_some() { "checked" } else { "unchecked" },
+        if entry.checked_name.is_some() {
+            "checked"
+        } else {
+            "unchecked"
+        },
         entry.roots,
         entry.launch_parameter.map(|slot| (slot.offset, slot.size)),
         entry.coverage.exact_sites,
@@ -51,13 +66,22 @@ fn normal(line: &str) -> String {
 
 fn expected(source: &str, key: &str) -> Vec<String> {
     let prefix = format!("// {key}:");
-    source.lines().filter_map(|line| line.trim().strip_prefix(&prefix)).map(normal).collect()
+    source
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix(&prefix))
+        .map(normal)
+        .collect()
 }
 
 fn judge(name: &str, source: &str, done: &Instrumented) -> Vec<String> {
     let mut wrong = Vec::new();
     // The output holds the module's comments, too.
-    let lines: Vec<String> = done.text.lines().filter(|line| !line.trim().starts_with("//")).map(normal).collect();
+    let lines: Vec<String> = done
+        .text
+        .lines()
+        .filter(|line| !line.trim().starts_with("//"))
+        .map(normal)
+        .collect();
     let mut rest = lines.iter();
     for check in expected(source, "CHECK") {
         if !rest.any(|line| line.contains(&check)) {
@@ -67,16 +91,34 @@ fn judge(name: &str, source: &str, done: &Instrumented) -> Vec<String> {
     }
     for absent in expected(source, "ABSENT") {
         if let Some(line) = lines.iter().find(|line| line.contains(&absent)) {
-            wrong.push(format!("{name}: there should be no `{absent}`, but: `{line}`"));
+            wrong.push(format!(
+                "{name}: there should be no `{absent}`, but: `{line}`"
+            ));
         }
     }
-    let sites: Vec<String> = done.sites.iter().map(describe_site).map(|s| normal(&s)).collect();
+    let sites: Vec<String> = done
+        .sites
+        .iter()
+        .map(describe_site)
+        .map(|s| normal(&s))
+        .collect();
     if sites != expected(source, "SITE") {
-        wrong.push(format!("{name}: sites differ, they are now\n{}", sites.join("\n")));
+        wrong.push(format!(
+            "{name}: sites differ, they are now\n{}",
+            sites.join("\n")
+        ));
     }
-    let entries: Vec<String> = done.entries.iter().map(describe_entry).map(|s| normal(&s)).collect();
+    let entries: Vec<String> = done
+        .entries
+        .iter()
+        .map(describe_entry)
+        .map(|s| normal(&s))
+        .collect();
     if entries != expected(source, "ENTRY") {
-        wrong.push(format!("{name}: entries differ, they are now\n{}", entries.join("\n")));
+        wrong.push(format!(
+            "{name}: entries differ, they are now\n{}",
+            entries.join("\n")
+        ));
     }
     wrong
 }
@@ -85,8 +127,20 @@ fn judge(name: &str, source: &str, done: &Instrumented) -> Vec<String> {
 /// lines keep their numbers.
 fn module_of(source: &str) -> String {
     let keys = ["CHECK", "ABSENT", "SITE", "ENTRY"];
-    let is_expectation = |line: &str| keys.iter().any(|key| line.starts_with(&format!("// {key}:")));
-    source.lines().map(|line| if is_expectation(line) { "//\n".to_owned() } else { format!("{line}\n") }).collect()
+    let is_expectation = |line: &str| {
+        keys.iter()
+            .any(|key| line.starts_with(&format!("// {key}:")))
+    };
+    source
+        .lines()
+        .map(|line| {
+            if is_expectation(line) {
+                "//\n".to_owned()
+            } else {
+                format!("{line}\n")
+            }
+        })
+        .collect()
 }
 
 /// The file with its SITE and ENTRY lines replaced.
@@ -111,7 +165,11 @@ fn filetests() {
     assert!(files.len() >= 10, "only {} filetests", files.len());
     let mut wrong = Vec::new();
     for path in files {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         let source = std::fs::read_to_string(&path).expect("a readable file");
         let module = module_of(&source);
         if let Err(message) = common::assemble(&module) {
@@ -126,7 +184,9 @@ fn filetests() {
         }
         wrong.extend(judge(&name, &source, &done));
         if let Err(message) = common::assemble(&done.text) {
-            wrong.push(format!("{name}: ptxas refuses the instrumented text:\n{message}"));
+            wrong.push(format!(
+                "{name}: ptxas refuses the instrumented text:\n{message}"
+            ));
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));

@@ -36,8 +36,15 @@ fn statement() -> impl Strategy<Value = String> {
     let space = prop_oneof![Just(".global"), Just("")];
     let offset = 0..5u32;
     let arithmetic = prop_oneof![
-        Just("add.s64"), Just("sub.s64"), Just("and.b64"), Just("or.b64"), Just("xor.b64"), Just("min.u64"),
-        Just("mul.lo.s64"), Just("add.cc.u64"), Just("unheard.of.b64"),
+        Just("add.s64"),
+        Just("sub.s64"),
+        Just("and.b64"),
+        Just("or.b64"),
+        Just("xor.b64"),
+        Just("min.u64"),
+        Just("mul.lo.s64"),
+        Just("add.cc.u64"),
+        Just("unheard.of.b64"),
     ];
     let operand = prop_oneof![wide(), (-9999..9999i64).prop_map(|n| n.to_string())];
     prop_oneof![
@@ -88,7 +95,8 @@ fn body() -> impl Strategy<Value = String> {
 }
 
 fn module(entry: &str, function: &str) -> String {
-    let declarations = ".reg .pred %p<3>;\n.reg .b32 %r<4>;\n.reg .b64 %rd<8>;\n.shared .align 16 .b8 tile[64];\n";
+    let declarations =
+        ".reg .pred %p<3>;\n.reg .b32 %r<4>;\n.reg .b64 %rd<8>;\n.shared .align 16 .b8 tile[64];\n";
     format!(
         ".version 7.8\n.target sm_90\n.address_size 64\n.file 1 \"a.cu\"\n.global .align 8 .b8 table[64];\n\
          .extern .global .align 8 .b8 elsewhere[];\n.extern .func (.param .b64 r) find(.param .b64 a);\n\
@@ -139,7 +147,11 @@ fn ptxas_takes_random_modules_with_checks() {
     let mut taken = 0;
     for _ in 0..24 {
         let entry = body().new_tree(&mut runner).expect("a body").current();
-        let entry: String = entry.lines().filter(|line| !line.contains("unheard")).flat_map(|l| [l, "\n"]).collect();
+        let entry: String = entry
+            .lines()
+            .filter(|line| !line.contains("unheard"))
+            .flat_map(|l| [l, "\n"])
+            .collect();
         let source = module(&entry, "ret;\n");
         if common::assemble(&source).is_err() {
             continue;

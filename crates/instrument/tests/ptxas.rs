@@ -19,14 +19,23 @@ const RUNS: [(&str, &[&str]); 5] = [
 
 fn compile(source: &Path, architecture: &str, flags: &[&str], output: &Path) {
     let done = Command::new(common::tool("nvcc"))
-        .args(["-w", "-std=c++17", "-ptx", &format!("-arch=compute_{architecture}")])
+        .args([
+            "-w",
+            "-std=c++17",
+            "-ptx",
+            &format!("-arch=compute_{architecture}"),
+        ])
         .args(flags)
         .arg("-o")
         .arg(output)
         .arg(source)
         .output()
         .expect("nvcc runs");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
 }
 
 /// What is wrong with one module.
@@ -38,7 +47,9 @@ fn judge(path: &Path) -> Option<String> {
     let instrumented = common::assemble(&done.text);
     match (original, instrumented) {
         (Ok(()), Ok(())) | (Err(_), Err(_)) => None,
-        (Ok(()), Err(message)) => Some(format!("{what}: only the instrumented form is refused:\n{message}")),
+        (Ok(()), Err(message)) => Some(format!(
+            "{what}: only the instrumented form is refused:\n{message}"
+        )),
         (Err(message), Ok(())) => Some(format!("{what}: only the original is refused:\n{message}")),
     }
 }
@@ -46,11 +57,20 @@ fn judge(path: &Path) -> Option<String> {
 /// Judges modules on two threads.
 fn judge_all(paths: &[PathBuf]) {
     let half = paths.len() / 2;
-    let run = |paths: &[PathBuf]| paths.iter().filter_map(|path| judge(path)).collect::<Vec<_>>();
+    let run = |paths: &[PathBuf]| {
+        paths
+            .iter()
+            .filter_map(|path| judge(path))
+            .collect::<Vec<_>>()
+    };
     let wrong = std::thread::scope(|scope| {
         let first = scope.spawn(|| run(&paths[..half]));
         let mut wrong = run(&paths[half..]);
-        wrong.extend(first.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        wrong.extend(
+            first
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        );
         wrong
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -60,10 +80,15 @@ fn judge_all(paths: &[PathBuf]) {
 fn own_kernels() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut paths = Vec::new();
-    for source in common::files(&common::root().join("crates/instrument/tests/kernels"), "cu") {
+    for source in common::files(
+        &common::root().join("crates/instrument/tests/kernels"),
+        "cu",
+    ) {
         for (architecture, flags) in RUNS {
             let stem = source.file_stem().unwrap_or_default().to_string_lossy();
-            let path = folder.path().join(format!("{stem}.{architecture}{}.ptx", flags.join("")));
+            let path = folder
+                .path()
+                .join(format!("{stem}.{architecture}{}.ptx", flags.join("")));
             compile(&source, architecture, flags, &path);
             paths.push(path);
         }
@@ -76,6 +101,10 @@ fn own_kernels() {
 fn corpora() {
     let folder = common::root().join("target/corpora");
     let paths = common::files(&folder, "ptx");
-    assert!(!paths.is_empty(), "no PTX below {}: run `cargo xtask corpora`", folder.display());
+    assert!(
+        !paths.is_empty(),
+        "no PTX below {}: run `cargo xtask corpora`",
+        folder.display()
+    );
     judge_all(&paths);
 }

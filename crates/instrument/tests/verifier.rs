@@ -28,8 +28,13 @@ const SOURCE: &str = "\
 /// Replaces the first `from` after `after` and answers what the verifier says.
 fn break_it(after: &str, from: &str, to: &str) -> Vec<String> {
     let good = common::instrument("the good module", SOURCE).text;
-    let start = good.find(after).unwrap_or_else(|| panic!("no `{after}` in\n{good}"));
-    let at = start + good[start..].find(from).unwrap_or_else(|| panic!("no `{from}` after `{after}` in\n{good}"));
+    let start = good
+        .find(after)
+        .unwrap_or_else(|| panic!("no `{after}` in\n{good}"));
+    let at = start
+        + good[start..]
+            .find(from)
+            .unwrap_or_else(|| panic!("no `{from}` after `{after}` in\n{good}"));
     let bad = format!("{}{to}{}", &good[..at], &good[at + from.len()..]);
     match instrument::verify(SOURCE, &bad) {
         Ok(()) => Vec::new(),
@@ -41,35 +46,150 @@ fn break_it(after: &str, from: &str, to: &str) -> Vec<String> {
 fn each_defect_is_found() {
     let copy = "__ringfence_checked_kernel";
     for (after, from, to, message) in [
-        (".visible .entry kernel", "[%rd1+4]", "[%rd1+8]", "text of the source changed"),
-        (".visible .entry kernel", "setp.lt.u32", "setp.gt.u32", "text of the source changed"),
-        (copy, "setp.lt.u32 %p1", "setp.gt.u32 %p1", "a statement differs"),
+        (
+            ".visible .entry kernel",
+            "[%rd1+4]",
+            "[%rd1+8]",
+            "text of the source changed",
+        ),
+        (
+            ".visible .entry kernel",
+            "setp.lt.u32",
+            "setp.gt.u32",
+            "text of the source changed",
+        ),
+        (
+            copy,
+            "setp.lt.u32 %p1",
+            "setp.gt.u32 %p1",
+            "a statement differs",
+        ),
         (copy, "mov.u32 %r1, %tid.x;", "", "a statement differs"),
-        (copy, "[%__rf_a0+4]", "[%rd1+4]", "a global or generic access without a check"),
-        (copy, "[%__rf_a0+4]", "[%__rf_a1+4]", "not selected by a check in this block"),
+        (
+            copy,
+            "[%__rf_a0+4]",
+            "[%rd1+4]",
+            "a global or generic access without a check",
+        ),
+        (
+            copy,
+            "[%__rf_a0+4]",
+            "[%__rf_a1+4]",
+            "not selected by a check in this block",
+        ),
         (copy, "[%__rf_a0+4]", "[%__rf_a0+8]", "a statement differs"),
-        (copy, "max.u64 %__rf_m0, %__rf_s0, 11", "max.u64 %__rf_m0, %__rf_s0, 7", "not base and size of one thing"),
-        (copy, "add.s64 %__rf_o, %__rf_o, 4", "add.s64 %__rf_o, %__rf_o, 8", "covers other bytes"),
-        (copy, "sub.s64 %__rf_o, %rd1, %__rf_b0", "sub.s64 %__rf_o, %rd1, %__rf_b1", "not base and size of one thing"),
-        (copy, "sub.s64 %__rf_o, %rd1, %__rf_b0", "sub.s64 %__rf_o, %rd2, %__rf_b0", "not the one that is checked"),
-        (copy, "setp.ge.u64 %__rf_q", "setp.gt.u64 %__rf_q", "covers other bytes|not base and size|not selected|keep"),
-        (copy, "setp.ge.and.u64 %__rf_q, %__rf_o, %__rf_m1, %p1", "setp.ge.u64 %__rf_q, %__rf_o, %__rf_m1", "guard"),
+        (
+            copy,
+            "max.u64 %__rf_m0, %__rf_s0, 11",
+            "max.u64 %__rf_m0, %__rf_s0, 7",
+            "not base and size of one thing",
+        ),
+        (
+            copy,
+            "add.s64 %__rf_o, %__rf_o, 4",
+            "add.s64 %__rf_o, %__rf_o, 8",
+            "covers other bytes",
+        ),
+        (
+            copy,
+            "sub.s64 %__rf_o, %rd1, %__rf_b0",
+            "sub.s64 %__rf_o, %rd1, %__rf_b1",
+            "not base and size of one thing",
+        ),
+        (
+            copy,
+            "sub.s64 %__rf_o, %rd1, %__rf_b0",
+            "sub.s64 %__rf_o, %rd2, %__rf_b0",
+            "not the one that is checked",
+        ),
+        (
+            copy,
+            "setp.ge.u64 %__rf_q",
+            "setp.gt.u64 %__rf_q",
+            "covers other bytes|not base and size|not selected|keep",
+        ),
+        (
+            copy,
+            "setp.ge.and.u64 %__rf_q, %__rf_o, %__rf_m1, %p1",
+            "setp.ge.u64 %__rf_q, %__rf_o, %__rf_m1",
+            "guard",
+        ),
         (copy, "%__rf_m1, %p1", "%__rf_m1, %p2", "guard"),
-        (copy, "@%__rf_q mov.u32 %__rf_site, 1;", "", "does not keep its site"),
-        (copy, "@%__rf_q mov.b64 %__rf_address, %rd1;", "", "does not keep its site"),
-        (copy, "selp.b64 %__rf_a0, 3518", "selp.b64 %__rf_a0, 3517", "the sink is not where"),
-        (copy, "selp.b64 %__rf_a0, 35184372154364", "selp.b64 %__rf_a0, 35184372154366", "not aligned"),
-        (copy, ".reg .b64 %__rf_a<2>;", ".reg .b64 %__rf_a<1>;", "not declared"),
-        (copy, "__ringfence_launch[40]", "__ringfence_launch[24]", "reads past the launch parameter"),
-        (copy, "__ringfence_launch[40]", "__ringfence_launch[41]", "not a header and bounds"),
-        (copy, "mov.u32 %__rf_site, 0;", "mov.u32 %r1, 0; // %__rf_", "a statement differs|registers of its own"),
-        (copy, "mov.u32 %__rf_site, 0;", "st.global.u32 [%__rf_address], %__rf_site;", "registers of its own"),
-        (".func", "shr.u64", "shl.b64", "is not the function that checks expect"),
-        (".global", "table[64]", "table[65]", "text of the source changed"),
+        (
+            copy,
+            "@%__rf_q mov.u32 %__rf_site, 1;",
+            "",
+            "does not keep its site",
+        ),
+        (
+            copy,
+            "@%__rf_q mov.b64 %__rf_address, %rd1;",
+            "",
+            "does not keep its site",
+        ),
+        (
+            copy,
+            "selp.b64 %__rf_a0, 3518",
+            "selp.b64 %__rf_a0, 3517",
+            "the sink is not where",
+        ),
+        (
+            copy,
+            "selp.b64 %__rf_a0, 35184372154364",
+            "selp.b64 %__rf_a0, 35184372154366",
+            "not aligned",
+        ),
+        (
+            copy,
+            ".reg .b64 %__rf_a<2>;",
+            ".reg .b64 %__rf_a<1>;",
+            "not declared",
+        ),
+        (
+            copy,
+            "__ringfence_launch[40]",
+            "__ringfence_launch[24]",
+            "reads past the launch parameter",
+        ),
+        (
+            copy,
+            "__ringfence_launch[40]",
+            "__ringfence_launch[41]",
+            "not a header and bounds",
+        ),
+        (
+            copy,
+            "mov.u32 %__rf_site, 0;",
+            "mov.u32 %r1, 0; // %__rf_",
+            "a statement differs|registers of its own",
+        ),
+        (
+            copy,
+            "mov.u32 %__rf_site, 0;",
+            "st.global.u32 [%__rf_address], %__rf_site;",
+            "registers of its own",
+        ),
+        (
+            ".func",
+            "shr.u64",
+            "shl.b64",
+            "is not the function that checks expect",
+        ),
+        (
+            ".global",
+            "table[64]",
+            "table[65]",
+            "text of the source changed",
+        ),
     ] {
         let said = break_it(after, from, to);
-        let expected = said.iter().any(|line| message.split('|').any(|part| line.contains(part)));
-        assert!(expected, "`{from}` -> `{to}`: expected `{message}`, the verifier said {said:?}");
+        let expected = said
+            .iter()
+            .any(|line| message.split('|').any(|part| line.contains(part)));
+        assert!(
+            expected,
+            "`{from}` -> `{to}`: expected `{message}`, the verifier said {said:?}"
+        );
     }
 }
 
@@ -79,7 +199,8 @@ fn what_is_missing_is_found() {
     let cut = good.find("\n// Checked copy").expect("the copy");
     // Without the copy, the originals are all there: nothing is wrong.
     assert_eq!(instrument::verify(SOURCE, &good[..cut]), Ok(()));
-    let errors = instrument::verify(SOURCE, &good[..good.find(".visible").expect("an entry")]).expect_err("no kernel");
+    let errors = instrument::verify(SOURCE, &good[..good.find(".visible").expect("an entry")])
+        .expect_err("no kernel");
     assert!(errors[0].message.contains("missing"), "{errors:?}");
 }
 
@@ -87,8 +208,15 @@ fn what_is_missing_is_found() {
 fn errors_name_their_line() {
     let good = common::instrument("the good module", SOURCE).text;
     let bad = good.replace("[%__rf_a0+4]", "[%rd1+4]");
-    let line = bad.lines().position(|line| line.contains("ld.global.u32 %r2, [%rd1+4]")).expect("the original");
-    let copy = bad.lines().skip(line + 1).position(|l| l.contains("ld.global.u32 %r2, [%rd1+4]")).expect("the copy");
+    let line = bad
+        .lines()
+        .position(|line| line.contains("ld.global.u32 %r2, [%rd1+4]"))
+        .expect("the original");
+    let copy = bad
+        .lines()
+        .skip(line + 1)
+        .position(|l| l.contains("ld.global.u32 %r2, [%rd1+4]"))
+        .expect("the copy");
     let errors = instrument::verify(SOURCE, &bad).expect_err("an access without a check");
     assert_eq!(errors[0].line as usize, line + 1 + copy + 1);
 }
@@ -97,11 +225,20 @@ fn errors_name_their_line() {
 fn reserved_names_and_32_bit_modules_are_refused() {
     let options = instrument::Options::default();
     let good = common::instrument("the good module", SOURCE).text;
-    let twice = instrument::instrument(&good, &options).expect_err("instrumented already").to_string();
-    assert!(twice.contains("instrumented already") && twice.contains("line "), "{twice}");
+    let twice = instrument::instrument(&good, &options)
+        .expect_err("instrumented already")
+        .to_string();
+    assert!(
+        twice.contains("instrumented already") && twice.contains("line "),
+        "{twice}"
+    );
     let narrow = SOURCE.replace(".address_size 64", ".address_size 32");
-    let refused = instrument::instrument(&narrow, &options).expect_err("32 bits").to_string();
+    let refused = instrument::instrument(&narrow, &options)
+        .expect_err("32 bits")
+        .to_string();
     assert!(refused.contains("compile it for 64 bits"), "{refused}");
-    let broken = instrument::instrument("what is this", &options).expect_err("not PTX").to_string();
+    let broken = instrument::instrument("what is this", &options)
+        .expect_err("not PTX")
+        .to_string();
     assert!(broken.contains("cannot parse PTX"), "{broken}");
 }

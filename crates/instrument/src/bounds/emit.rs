@@ -6,15 +6,15 @@
 //! every alignment and never wraps: what lies before the base becomes a huge
 //! offset, and a size below `n` a limit of zero.
 
-use super::plan::{Base, Extent, Group, Plan, Source, carried};
+use super::extent::Extent;
+use super::pieces::{limit, lookup, lookup_in, operand_name, outside_only, reg, sink};
+use super::plan::{Base, Group, Plan, Source, carried};
 use super::text::*;
 use crate::parameters::ParameterSlot;
 use crate::patch::{Patch, line};
-use crate::support::{APPEND, LOOKUP};
+use crate::support::APPEND;
 use analysis::{Analysis, Definition, Expr, Origin, Root, RootId, Term, ValueId, WideReg};
-use model::layout::{
-    LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, READ_SINK, UNBOUNDED, WRITE_SINK,
-};
+use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, UNBOUNDED};
 use ptx::{Guard, OperandKind};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -63,8 +63,10 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             labels: 0,
         };
         for group in &plan.groups {
-            if let (Source::Root(root), Extent::Bytes(bytes @ 2..) | Extent::BytesUnless(bytes @ 2.., _)) =
-                (group.source, group.extent)
+            if let (
+                Source::Root(root),
+                Extent::Bytes(bytes @ 2..) | Extent::BytesUnless(bytes @ 2.., _),
+            ) = (group.source, group.extent)
                 && emit.declared_size(root).is_none()
             {
                 let next = emit.limit_list.len() as u32;
@@ -460,7 +462,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 }
             }
             Extent::Operand(operand) | Extent::Steps { operand, .. } => {
-                let Some(count) = operand_name(instruction, operand) else { return };
+                let Some(count) = operand_name(instruction, operand) else {
+                    return;
+                };
                 let size = reg(size, SCRATCH2, out);
                 if let Extent::Steps { step, last, .. } = group.extent {
                     line!(out, "mul.wide.u32 {SCRATCH}, {count}, {step};");
@@ -472,22 +476,33 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 // are left; no bytes are never outside.
                 line!(out, "setp.gt.u64 {OUTSIDE}, {OFFSET}, {size};");
                 line!(out, "sub.s64 {OFFSET}, {size}, {OFFSET};");
-                line!(out, "setp.gt.or.u64 {OUTSIDE}, {SCRATCH}, {OFFSET}, {OUTSIDE};");
+                line!(
+                    out,
+                    "setp.gt.or.u64 {OUTSIDE}, {SCRATCH}, {OFFSET}, {OUTSIDE};"
+                );
                 line!(out, "setp.ne.and.s64 {OUTSIDE}, {SCRATCH}, 0, {OUTSIDE};");
-                if let Some(Guard { negated, register, .. }) = guard {
+                if let Some(Guard {
+                    negated, register, ..
+                }) = guard
+                {
                     outside_only(register, negated, out);
                 }
             }
         }
         if let Extent::BytesUnless(_, operand) = group.extent {
-            let Some(ignore) = operand_name(instruction, operand) else { return };
+            let Some(ignore) = operand_name(instruction, operand) else {
+                return;
+            };
             outside_only(ignore, true, out);
         }
         // The host knows the bounds that it gave to the launch itself.
         let host_knows = match group.source {
             Source::Root(root) => {
                 self.plan.launch
-                    && matches!(self.analysis.provenance.root(root), Some(Root::KernelParameter { .. }))
+                    && matches!(
+                        self.analysis.provenance.root(root),
+                        Some(Root::KernelParameter { .. })
+                    )
             }
             _ => false,
         };
@@ -623,91 +638,4 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             self.limits_of(root, out);
         }
     }
-}
-
-/// Where a group's accesses go when they are outside: an address that keeps
-/// the alignment of every member.
-fn sink(group: &Group) -> u64 {
-    let start = if group.writes { WRITE_SINK } else { READ_SINK };
-    let (alignment, at) = group.alignment;
-    let slack = group.low.wrapping_sub(at).rem_euclid(alignment as i64);
-    start
-        .wrapping_sub(group.low as u64)
-        .wrapping_add(slack as u64)
-}
-
-/// The name that an operand is.
-fn operand_name<'a>(instruction: &ptx::Instruction<'a>, operand: usize) -> Option<&'a str> {
-    match instruction.operands.get(operand)?.kind {
-        OperandKind::Name(name) => Some(name),
-        _ => None,
-    }
-}
-
-/// Takes back the verdict where `predicate` does not hold (or, negated,
-/// where it does).
-fn outside_only(predicate: &str, negated: bool, out: &mut String) {
-    if negated {
-        line!(out, "not.pred {OTHER}, {predicate};");
-        line!(out, "and.pred {OUTSIDE}, {OUTSIDE}, {OTHER};");
-    } else {
-        line!(out, "and.pred {OUTSIDE}, {OUTSIDE}, {predicate};");
-    }
-}
-
-/// `limit = max(size, less) - less`
-fn limit(into: Op<'_>, size: Op<'_>, less: u64, out: &mut String) {
-    line!(out, "max.u64 {into}, {size}, {less};");
-    line!(out, "sub.s64 {into}, {into}, {less};");
-}
-
-/// The operand itself if it is a register, else `scratch`, set to it.
-fn reg<'a>(operand: Op<'a>, scratch: Op<'a>, out: &mut String) -> Op<'a> {
-    match operand {
-        Op::Constant(value) => {
-            line!(out, "mov.b64 {scratch}, {value};");
-            scratch
-        }
-        register => register,
-    }
-}
-
-/// Looks up `pointer` under `guard`; where it is false, the results keep
-/// their values. No lane takes another path for it.
-fn lookup(pointer: Op<'_>, guard: Option<Guard<'_>>, base: Op<'_>, size: Op<'_>, out: &mut String) {
-    lookup_in(pointer, guard, out);
-    let under = Under(guard);
-    line!(out, "{under}mov.b64 {base}, {WEAK_BASE};");
-    line!(out, "{under}mov.b64 {size}, {WEAK_SIZE};");
-}
-
-/// Looks up `pointer`, or null where `guard` is false, into the scratch pair.
-fn lookup_in(pointer: Op<'_>, guard: Option<Guard<'_>>, out: &mut String) {
-    let argument = match guard {
-        None => pointer,
-        Some(Guard {
-            negated: false,
-            register,
-            ..
-        }) => {
-            line!(out, "selp.b64 {SCRATCH}, {pointer}, 0, {register};");
-            SCRATCH
-        }
-        Some(Guard {
-            negated: true,
-            register,
-            ..
-        }) => {
-            line!(out, "selp.b64 {SCRATCH}, 0, {pointer}, {register};");
-            SCRATCH
-        }
-    };
-    line!(out, "{{");
-    line!(out, ".param .b64 __ringfence_0;");
-    line!(out, ".param .align 8 .b8 __ringfence_1[16];");
-    line!(out, "st.param.b64 [__ringfence_0], {argument};");
-    line!(out, "call (__ringfence_1), {LOOKUP}, (__ringfence_0);");
-    line!(out, "ld.param.b64 {WEAK_BASE}, [__ringfence_1];");
-    line!(out, "ld.param.b64 {WEAK_SIZE}, [__ringfence_1+8];");
-    line!(out, "}}");
 }

@@ -11,6 +11,8 @@
 //! certain, the address itself is looked up (`Provenance::Unknown`).
 
 mod emit;
+mod extent;
+mod pieces;
 mod plan;
 mod text;
 
@@ -18,9 +20,9 @@ use crate::patch::Patch;
 use crate::sites::Sites;
 use crate::{DeviceVariable, EntryPlan, Error, Instrumented, parameters, support};
 use analysis::{Analysis, ModuleSymbols};
+pub(crate) use extent::{is_static, only_shared, used_bytes};
 use model::KernelCoverage;
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
-pub(crate) use plan::{is_static, only_shared, used_bytes};
 use plan::Plan;
 use ptx::{Function, Item, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -256,11 +258,20 @@ fn reserve_names(source: &str) -> Result<(), Error> {
 
 fn variables(module: &Module<'_>) -> Vec<DeviceVariable> {
     let defined = module.items.iter().filter_map(|item| match item {
-        Item::Variable(v) if v.space == ptx::VariableSpace::Global && v.linkage != ptx::Linkage::Extern => Some(v),
+        Item::Variable(v)
+            if v.space == ptx::VariableSpace::Global && v.linkage != ptx::Linkage::Extern =>
+        {
+            Some(v)
+        }
         _ => None,
     });
     defined
-        .filter_map(|v| Some(DeviceVariable { name: v.name.to_owned(), size: v.size().filter(|&size| size > 0)? }))
+        .filter_map(|v| {
+            Some(DeviceVariable {
+                name: v.name.to_owned(),
+                size: v.size().filter(|&size| size > 0)?,
+            })
+        })
         .collect()
 }
 

@@ -71,7 +71,11 @@ struct State {
     redirects: FxHashMap<Text, Redirect>,
 }
 
-pub(super) fn follow(input: Input<'_, '_, '_>, matched: &[Matched<'_, '_>], errors: &mut Errors<'_>) {
+pub(super) fn follow(
+    input: Input<'_, '_, '_>,
+    matched: &[Matched<'_, '_>],
+    errors: &mut Errors<'_>,
+) {
     let mut state = State::default();
     for piece in matched {
         match piece {
@@ -89,11 +93,15 @@ pub(super) fn follow(input: Input<'_, '_, '_>, matched: &[Matched<'_, '_>], erro
                     errors.at(variable.span, "a variable that the source does not have");
                 }
             }
-            Matched::Added(Piece::Statement(Statement::Label(label))) if label.name.starts_with(LABEL_PREFIX) => {}
+            Matched::Added(Piece::Statement(Statement::Label(label)))
+                if label.name.starts_with(LABEL_PREFIX) => {}
             Matched::Added(Piece::Open(_) | Piece::Close(_)) => {}
             Matched::Added(piece) => errors.at(piece.span(), "neither the source's nor check code"),
             Matched::Same(Piece::Statement(Statement::Label(_)), _) => state.redirects.clear(),
-            Matched::Same(Piece::Statement(Statement::Instruction(old)), Piece::Statement(Statement::Instruction(new))) => {
+            Matched::Same(
+                Piece::Statement(Statement::Instruction(old)),
+                Piece::Statement(Statement::Instruction(new)),
+            ) => {
                 state.access(old, new, &input, errors);
                 state.forget(old);
             }
@@ -132,7 +140,10 @@ fn text(instruction: &Instruction<'_>, operand: usize) -> Text {
 }
 
 fn guard_of(instruction: &Instruction<'_>) -> Option<Text> {
-    instruction.guard.as_ref().map(|guard| format!("{}{}", if guard.negated { "!" } else { "" }, guard.register))
+    instruction
+        .guard
+        .as_ref()
+        .map(|guard| format!("{}{}", if guard.negated { "!" } else { "" }, guard.register))
 }
 
 impl State {
@@ -143,7 +154,9 @@ impl State {
                 return;
             }
             let known = self.families.iter().any(|(prefix, count)| {
-                name.strip_prefix(prefix.as_str()).and_then(|n| n.parse::<u32>().ok()).is_some_and(|n| n < *count)
+                name.strip_prefix(prefix.as_str())
+                    .and_then(|n| n.parse::<u32>().ok())
+                    .is_some_and(|n| n < *count)
             });
             if !known {
                 errors.at(instruction.span, format!("`{name}` is not declared"));
@@ -162,16 +175,28 @@ impl State {
     }
 
     /// Follows one instruction of check code.
-    fn check_code(&mut self, instruction: &Instruction<'_>, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
+    fn check_code(
+        &mut self,
+        instruction: &Instruction<'_>,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) {
         let opcode = instruction.opcode.text;
         let first = name(instruction, 0).unwrap_or("");
         // Check code writes its own registers, and nothing else of the
         // program's.
-        let writes_memory = matches!(instruction.opcode.base(), "st" | "atom" | "red") && !instruction.opcode.has("param");
-        let control = matches!(instruction.opcode.base(), "ret" | "exit" | "trap" | "bar" | "barrier" | "brx");
+        let writes_memory = matches!(instruction.opcode.base(), "st" | "atom" | "red")
+            && !instruction.opcode.has("param");
+        let control = matches!(
+            instruction.opcode.base(),
+            "ret" | "exit" | "trap" | "bar" | "barrier" | "brx"
+        );
         let takes_register = !matches!(instruction.opcode.base(), "st" | "call" | "bra");
         if writes_memory || control || (takes_register && !first.starts_with(REGISTER_PREFIX)) {
-            errors.at(instruction.span, "check code may only write registers of its own");
+            errors.at(
+                instruction.span,
+                "check code may only write registers of its own",
+            );
             return;
         }
         match instruction.opcode.base() {
@@ -181,20 +206,30 @@ impl State {
                     _ => None,
                 });
                 if !matches!(callee, Some(LOOKUP | APPEND)) {
-                    errors.at(instruction.span, "check code may only call its own functions");
+                    errors.at(
+                        instruction.span,
+                        "check code may only call its own functions",
+                    );
                 }
                 return;
             }
             "bra" => {
                 if !first.starts_with(LABEL_PREFIX) {
-                    errors.at(instruction.span, "check code may only branch around its own report");
+                    errors.at(
+                        instruction.span,
+                        "check code may only branch around its own report",
+                    );
                 }
                 return;
             }
             "ld" => {
-                if let Some(OperandKind::Address(address)) = instruction.operands.get(1).map(|o| &o.kind)
+                if let Some(OperandKind::Address(address)) =
+                    instruction.operands.get(1).map(|o| &o.kind)
                     && address.base == Some(LAUNCH_PARAMETER)
-                    && u64::try_from(address.offset).ok().and_then(|o| o.checked_add(8)) > input.launch
+                    && u64::try_from(address.offset)
+                        .ok()
+                        .and_then(|o| o.checked_add(8))
+                        > input.launch
                 {
                     errors.at(instruction.span, "reads past the launch parameter");
                 }
@@ -209,8 +244,11 @@ impl State {
                 }
             }
             ("sub.s64", "%__rf_o") => {
-                self.distance =
-                    Some(Distance { pointer: text(instruction, 1), base: text(instruction, 2), low: 0 });
+                self.distance = Some(Distance {
+                    pointer: text(instruction, 1),
+                    base: text(instruction, 2),
+                    low: 0,
+                });
             }
             ("add.s64", "%__rf_o") if name(instruction, 1) == Some("%__rf_o") => {
                 if let (Some(distance), Some(low)) = (&mut self.distance, integer(instruction, 2)) {
@@ -220,24 +258,35 @@ impl State {
             ("mov.b64", "%__rf_t" | "%__rf_u") => {
                 self.constants.remove(first);
                 if integer(instruction, 1).is_some() {
-                    self.constants.insert(first.to_owned(), text(instruction, 1));
+                    self.constants
+                        .insert(first.to_owned(), text(instruction, 1));
                 }
             }
             ("max.u64", _) => {
                 let less = integer(instruction, 2).unwrap_or(0) as u64;
-                self.limits.insert(first.to_owned(), (text(instruction, 1), less));
+                self.limits
+                    .insert(first.to_owned(), (text(instruction, 1), less));
             }
             ("sub.s64", _) => {
                 let less = integer(instruction, 2).map(|less| less as u64);
-                let fits = self.limits.get(first).is_some_and(|(_, l)| Some(*l) == less);
+                let fits = self
+                    .limits
+                    .get(first)
+                    .is_some_and(|(_, l)| Some(*l) == less);
                 if !fits || name(instruction, 1) != Some(first) {
                     self.limits.remove(first);
                 }
             }
-            ("setp.ge.u64" | "setp.ge.and.u64", "%__rf_q") if name(instruction, 1) == Some("%__rf_o") => {
+            ("setp.ge.u64" | "setp.ge.and.u64", "%__rf_q")
+                if name(instruction, 1) == Some("%__rf_o") =>
+            {
                 let bound = text(instruction, 2);
                 let (size, less) = self.limits.get(&bound).cloned().unwrap_or((bound, 0));
-                let guards = if opcode == "setp.ge.and.u64" { vec![text(instruction, 3)] } else { Vec::new() };
+                let guards = if opcode == "setp.ge.and.u64" {
+                    vec![text(instruction, 3)]
+                } else {
+                    Vec::new()
+                };
                 self.begin(size, less, false, guards);
             }
             ("setp.gt.u64", "%__rf_q") if name(instruction, 1) == Some("%__rf_o") => {
@@ -251,7 +300,10 @@ impl State {
             }
             ("and.pred", "%__rf_q") => {
                 let other = text(instruction, 2);
-                let guard = self.negated.get(&other).map_or(other, |positive| format!("!{positive}"));
+                let guard = self
+                    .negated
+                    .get(&other)
+                    .map_or(other, |positive| format!("!{positive}"));
                 if let Some(verdict) = &mut self.verdict {
                     verdict.guards.push(guard);
                 }
@@ -267,10 +319,15 @@ impl State {
                     verdict.address_kept = pointer == verdict.distance.pointer;
                 }
             }
-            ("selp.b64", _) if name(instruction, 3) == Some("%__rf_q") && integer(instruction, 1).is_some() => {
+            ("selp.b64", _)
+                if name(instruction, 3) == Some("%__rf_q") && integer(instruction, 1).is_some() =>
+            {
                 if let (Some(verdict), Some(sink)) = (&self.verdict, integer(instruction, 1)) {
-                    let redirect =
-                        Redirect { verdict: verdict.clone(), pointer: text(instruction, 2), sink: sink as u64 };
+                    let redirect = Redirect {
+                        verdict: verdict.clone(),
+                        pointer: text(instruction, 2),
+                        sink: sink as u64,
+                    };
                     self.redirects.insert(first.to_owned(), redirect);
                 }
             }
@@ -295,20 +352,34 @@ impl State {
     /// A redefined pointer or guard, or the end of the block, ends a check's
     /// hold.
     fn forget(&mut self, instruction: &Instruction<'_>) {
-        if matches!(instruction.opcode.base(), "bra" | "brx" | "ret" | "exit" | "trap" | "call") {
+        if matches!(
+            instruction.opcode.base(),
+            "bra" | "brx" | "ret" | "exit" | "trap" | "call"
+        ) {
             self.redirects.clear();
             return;
         }
         let mut one = |name: &str| {
             self.redirects.retain(|_, redirect| {
                 redirect.pointer != name
-                    && !redirect.verdict.guards.iter().any(|guard| guard.trim_start_matches('!') == name)
+                    && !redirect
+                        .verdict
+                        .guards
+                        .iter()
+                        .any(|guard| guard.trim_start_matches('!') == name)
             });
         };
         let roles = classify(instruction).map(|info| info.roles);
         for (place, operand) in instruction.operands.iter().enumerate() {
             let reads = roles.as_ref().is_some_and(|roles| {
-                matches!(roles.get(place), Some(ptx::table::Role::Source | ptx::table::Role::Address | ptx::table::Role::Target))
+                matches!(
+                    roles.get(place),
+                    Some(
+                        ptx::table::Role::Source
+                            | ptx::table::Role::Address
+                            | ptx::table::Role::Target
+                    )
+                )
             });
             if reads {
                 continue;
@@ -332,7 +403,13 @@ impl State {
     }
 
     /// Holds the accesses of one of the program's instructions to checks.
-    fn access(&self, old: &Instruction<'_>, new: &Instruction<'_>, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
+    fn access(
+        &self,
+        old: &Instruction<'_>,
+        new: &Instruction<'_>,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) {
         let Some(info) = classify(old) else { return };
         for access in &info.accesses {
             let generic = match access.space {
@@ -340,12 +417,15 @@ impl State {
                 Space::Generic => true,
                 _ => continue,
             };
-            let (Some(OperandKind::Address(from)), Some(OperandKind::Address(to))) =
-                (old.operands.get(access.operand).map(|o| &o.kind), new.operands.get(access.operand).map(|o| &o.kind))
-            else {
+            let (Some(OperandKind::Address(from)), Some(OperandKind::Address(to))) = (
+                old.operands.get(access.operand).map(|o| &o.kind),
+                new.operands.get(access.operand).map(|o| &o.kind),
+            ) else {
                 continue;
             };
-            let redirected = to.base.is_some_and(|base| base.starts_with(REGISTER_PREFIX));
+            let redirected = to
+                .base
+                .is_some_and(|base| base.starts_with(REGISTER_PREFIX));
             if !redirected {
                 if !self.may_go_unchecked(old, access, generic, input) {
                     errors.at(new.span, "a global or generic access without a check");
@@ -354,13 +434,23 @@ impl State {
             }
             let base = to.base.unwrap_or("");
             let Some(redirect) = self.redirects.get(base) else {
-                errors.at(new.span, format!("`{base}` is not selected by a check in this block"));
+                errors.at(
+                    new.span,
+                    format!("`{base}` is not selected by a check in this block"),
+                );
                 continue;
             };
             let original = from.base.unwrap_or("");
-            let holds_symbol = self.symbols.get(&redirect.pointer).map(String::as_str) == Some(original);
+            let holds_symbol =
+                self.symbols.get(&redirect.pointer).map(String::as_str) == Some(original);
             if redirect.pointer != original && !holds_symbol {
-                errors.at(new.span, format!("the check is of `{}`, not of `{original}`", redirect.pointer));
+                errors.at(
+                    new.span,
+                    format!(
+                        "the check is of `{}`, not of `{original}`",
+                        redirect.pointer
+                    ),
+                );
             }
             self.judge(redirect, from.offset, access, old, new, input, errors);
         }
@@ -379,10 +469,16 @@ impl State {
     ) {
         let verdict = &redirect.verdict;
         if verdict.distance.pointer != redirect.pointer {
-            errors.at(new.span, "the address that is selected is not the one that is checked");
+            errors.at(
+                new.span,
+                "the address that is selected is not the one that is checked",
+            );
         }
         if !verdict.site_kept || !verdict.address_kept {
-            errors.at(new.span, "the check does not keep its site and address for the record");
+            errors.at(
+                new.span,
+                "the check does not keep its site and address for the record",
+            );
         }
         match guard_of(old) {
             Some(guard) if !verdict.guards.contains(&guard) => {
@@ -390,9 +486,16 @@ impl State {
             }
             _ => {}
         }
-        let spare = verdict.guards.iter().filter(|guard| Some((*guard).clone()) != guard_of(old)).count();
+        let spare = verdict
+            .guards
+            .iter()
+            .filter(|guard| Some((*guard).clone()) != guard_of(old))
+            .count();
         if spare > usize::from(matches!(access.width, Width::CopySource { .. })) {
-            errors.at(new.span, "the check is under a guard that the access does not have");
+            errors.at(
+                new.span,
+                "the check is under a guard that the access does not have",
+            );
         }
         let whole = offset;
         let (offset, bytes) = match (access.width, input.index.get(&old.span.start)) {
@@ -409,21 +512,39 @@ impl State {
             let low = verdict.distance.low;
             // With a constant size the limit is a constant too: the bytes
             // that it leaves room for show what was subtracted.
-            let span = match (constant_size, self.declared_size(&verdict.distance.base, input)) {
-                (Some(limit), Some(size)) => (size.saturating_sub(limit)).saturating_add(1).min(i64::MAX as u64) as i64,
+            let span = match (
+                constant_size,
+                self.declared_size(&verdict.distance.base, input),
+            ) {
+                (Some(limit), Some(size)) => (size.saturating_sub(limit))
+                    .saturating_add(1)
+                    .min(i64::MAX as u64) as i64,
                 _ => span,
             };
             let zero_limit = constant_size == Some(0);
-            if offset < low || (!zero_limit && offset.saturating_add(bytes) > low.saturating_add(span)) {
+            if offset < low
+                || (!zero_limit && offset.saturating_add(bytes) > low.saturating_add(span))
+            {
                 errors.at(new.span, "the check covers other bytes than the access");
             }
         }
-        if !paired(&verdict.distance.base, &verdict.size, self.declared_size(&verdict.distance.base, input)) {
+        if !paired(
+            &verdict.distance.base,
+            &verdict.size,
+            self.declared_size(&verdict.distance.base, input),
+        ) {
             let (base, size) = (&verdict.distance.base, &verdict.size);
-            errors.at(new.span, format!("`{base}` and `{size}` are not base and size of one thing"));
+            errors.at(
+                new.span,
+                format!("`{base}` and `{size}` are not base and size of one thing"),
+            );
         }
         let (start, width) = (
-            if access.effect == Effect::Read { READ_SINK } else { WRITE_SINK },
+            if access.effect == Effect::Read {
+                READ_SINK
+            } else {
+                WRITE_SINK
+            },
             bytes.unwrap_or(1) as u64,
         );
         let lands = redirect.sink.wrapping_add(offset as u64);
@@ -432,7 +553,10 @@ impl State {
         }
         // What the hardware aligns is the access as it stands, used or not.
         if let Width::Bytes(bytes) = access.width
-            && !redirect.sink.wrapping_add(whole as u64).is_multiple_of(u64::from(bytes).next_power_of_two().min(32))
+            && !redirect
+                .sink
+                .wrapping_add(whole as u64)
+                .is_multiple_of(u64::from(bytes).next_power_of_two().min(32))
         {
             errors.at(new.span, "the sink address is not aligned for the access");
         }
@@ -441,7 +565,14 @@ impl State {
     /// Size of the variable whose address a register holds.
     fn declared_size(&self, base: &str, input: &Input<'_, '_, '_>) -> Option<u64> {
         let name = self.symbols.get(base)?;
-        input.analysis.code.symbols.iter().find(|s| s.name == name).or_else(|| input.symbols.get(name))?.size
+        input
+            .analysis
+            .code
+            .symbols
+            .iter()
+            .find(|s| s.name == name)
+            .or_else(|| input.symbols.get(name))?
+            .size
     }
 
     fn may_go_unchecked(
@@ -451,16 +582,23 @@ impl State {
         generic: bool,
         input: &Input<'_, '_, '_>,
     ) -> bool {
-        if access.width == Width::Descriptor || old.opcode.base() == "multimem" || (generic && only_shared(&old.opcode)) {
+        if access.width == Width::Descriptor
+            || old.opcode.base() == "multimem"
+            || (generic && only_shared(&old.opcode))
+        {
             return true;
         }
-        let Some(&index) = input.index.get(&old.span.start) else { return false };
+        let Some(&index) = input.index.get(&old.span.start) else {
+            return false;
+        };
         let code = &input.analysis.code;
         let reference = code
             .references_of(index)
             .iter()
             .find(|r| r.role == Role::Address && usize::from(r.operand) == access.operand);
-        let Some(reference) = reference else { return true };
+        let Some(reference) = reference else {
+            return true;
+        };
         match reference.referent {
             Referent::Symbol(id, _) => {
                 let symbol = &code.symbols[id.0 as usize];
@@ -485,7 +623,10 @@ fn paired(base: &str, size: &str, declared: Option<u64>) -> bool {
         return declared.is_some_and(|size| limit <= size) || base.parse::<u64>().is_ok();
     }
     let number = |text: &str, family: &str| {
-        text.strip_prefix(REGISTER_PREFIX)?.strip_prefix(family)?.parse::<u32>().ok()
+        text.strip_prefix(REGISTER_PREFIX)?
+            .strip_prefix(family)?
+            .parse::<u32>()
+            .ok()
     };
     if (base, size) == ("%__rf_wb", "%__rf_ws") {
         return true;

@@ -34,13 +34,19 @@ pub struct VerifyError {
 /// # Errors
 /// All that is wrong, in text order.
 pub fn verify(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> {
-    let mut errors = Errors { text: instrumented, list: Vec::new() };
+    let mut errors = Errors {
+        text: instrumented,
+        list: Vec::new(),
+    };
     let parse = |text, what: &str, errors: &mut Errors<'_>| match ptx::parse(text) {
         Ok(module) => Some(module),
         Err(all) => {
             for error in all {
                 let line = error.position.line;
-                errors.list.push(VerifyError { message: format!("{what} cannot be parsed: {}", error.message), line });
+                errors.list.push(VerifyError {
+                    message: format!("{what} cannot be parsed: {}", error.message),
+                    line,
+                });
             }
             None
         }
@@ -67,7 +73,10 @@ pub(super) struct Errors<'t> {
 impl Errors<'_> {
     pub(super) fn at(&mut self, span: Span, message: impl Into<String>) {
         let line = Position::of(self.text, span.start).line;
-        self.list.push(VerifyError { message: message.into(), line });
+        self.list.push(VerifyError {
+            message: message.into(),
+            line,
+        });
     }
 }
 
@@ -83,7 +92,9 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, errors: &mut Errors<'_>) {
         if let Item::Function(function) = item {
             if let Some(name) = function.name.strip_prefix(CHECKED_PREFIX) {
                 let original = old.items.iter().find_map(|item| match item {
-                    Item::Function(f) if f.is_entry && f.name == name && f.body.is_some() => Some(f),
+                    Item::Function(f) if f.is_entry && f.name == name && f.body.is_some() => {
+                        Some(f)
+                    }
                     _ => None,
                 });
                 match original {
@@ -91,19 +102,27 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, errors: &mut Errors<'_>) {
                         signature(old, new, original, function, errors);
                         compare(&symbols, old, new, original, function, errors);
                     }
-                    None => errors.at(function.span, format!("no kernel `{name}` to be the copy of")),
+                    None => errors.at(
+                        function.span,
+                        format!("no kernel `{name}` to be the copy of"),
+                    ),
                 }
                 continue;
             }
             if function.name == support::LOOKUP || function.name == support::APPEND {
                 let wanted = helpers.as_ref().and_then(|module| {
                     module.items.iter().find_map(|item| match item {
-                        Item::Function(f) if f.name == function.name => Some(f.span.text(module.source)),
+                        Item::Function(f) if f.name == function.name => {
+                            Some(f.span.text(module.source))
+                        }
                         _ => None,
                     })
                 });
                 if wanted != Some(function.span.text(new.source)) {
-                    errors.at(function.span, format!("`{}` is not the function that checks expect", function.name));
+                    errors.at(
+                        function.span,
+                        format!("`{}` is not the function that checks expect", function.name),
+                    );
                 }
                 continue;
             }
@@ -148,9 +167,18 @@ fn span_of(item: &Item<'_>) -> Span {
 
 /// A copy has the original's parameters and directives, and at most the
 /// launch parameter more.
-fn signature(old: &Module<'_>, new: &Module<'_>, original: &Function<'_>, copy: &Function<'_>, errors: &mut Errors<'_>) {
+fn signature(
+    old: &Module<'_>,
+    new: &Module<'_>,
+    original: &Function<'_>,
+    copy: &Function<'_>,
+    errors: &mut Errors<'_>,
+) {
     let texts = |f: &Function<'_>, source: &str, count: usize| -> Vec<String> {
-        f.parameters[..count.min(f.parameters.len())].iter().map(|p| p.span.text(source).trim().to_owned()).collect()
+        f.parameters[..count.min(f.parameters.len())]
+            .iter()
+            .map(|p| p.span.text(source).trim().to_owned())
+            .collect()
     };
     let count = original.parameters.len();
     if texts(original, old.source, count) != texts(copy, new.source, count) {
@@ -159,18 +187,29 @@ fn signature(old: &Module<'_>, new: &Module<'_>, original: &Function<'_>, copy: 
     match copy.parameters.get(count..) {
         Some([]) => {}
         Some([launch]) if launch.name == LAUNCH_PARAMETER => {
-            let (header, each) = (size_of::<LaunchHeader>() as u64, size_of::<LaunchBounds>() as u64);
+            let (header, each) = (
+                size_of::<LaunchHeader>() as u64,
+                size_of::<LaunchBounds>() as u64,
+            );
             let size = launch.size().unwrap_or(0);
             if size < header || !(size - header).is_multiple_of(each) || launch.alignment() != 8 {
-                errors.at(launch.span, "the launch parameter is not a header and bounds");
+                errors.at(
+                    launch.span,
+                    "the launch parameter is not a header and bounds",
+                );
             }
         }
         _ => errors.at(copy.span, "parameters that the program does not have"),
     }
     let directives = |f: &Function<'_>, source: &str| -> Vec<String> {
-        f.directives.iter().map(|d| d.span.text(source).to_owned()).collect()
+        f.directives
+            .iter()
+            .map(|d| d.span.text(source).to_owned())
+            .collect()
     };
-    if directives(original, old.source) != directives(copy, new.source) || original.linkage != copy.linkage {
+    if directives(original, old.source) != directives(copy, new.source)
+        || original.linkage != copy.linkage
+    {
         errors.at(copy.span, "directives or linkage of the kernel changed");
     }
 }
@@ -197,6 +236,20 @@ fn compare<'a>(
     let from = statements::flatten(original);
     let to = statements::flatten(function);
     let matched = statements::matched(&from, &to, old.source, new.source, errors);
-    let launch = function.parameters.iter().find(|p| p.name == LAUNCH_PARAMETER).and_then(|p| p.size());
-    checks::follow(checks::Input { analysis: &analysis, index: &index, symbols, source: old.source, launch }, &matched, errors);
+    let launch = function
+        .parameters
+        .iter()
+        .find(|p| p.name == LAUNCH_PARAMETER)
+        .and_then(|p| p.size());
+    checks::follow(
+        checks::Input {
+            analysis: &analysis,
+            index: &index,
+            symbols,
+            source: old.source,
+            launch,
+        },
+        &matched,
+        errors,
+    );
 }

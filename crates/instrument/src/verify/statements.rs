@@ -35,9 +35,15 @@ pub(super) fn flatten<'m, 'a>(function: &'m Function<'a>) -> Vec<Piece<'m, 'a>> 
         for statement in &block.statements {
             if let Statement::Block(inner) = statement {
                 let (start, end) = (inner.span.start, inner.span.end);
-                out.push(Piece::Open(Span { start, end: start + 1 }));
+                out.push(Piece::Open(Span {
+                    start,
+                    end: start + 1,
+                }));
                 walk(inner, out);
-                out.push(Piece::Close(Span { start: end - 1, end }));
+                out.push(Piece::Close(Span {
+                    start: end - 1,
+                    end,
+                }));
             } else {
                 out.push(Piece::Statement(statement));
             }
@@ -94,7 +100,9 @@ pub(super) fn matched<'m, 'a>(
         }
         if !is_reserved(text) {
             match expected.next() {
-                Some(old_piece) if old_piece.span().text(old) == text => out.push(Matched::Same(*old_piece, piece)),
+                Some(old_piece) if old_piece.span().text(old) == text => {
+                    out.push(Matched::Same(*old_piece, piece))
+                }
                 Some(_) => {
                     errors.at(piece.span(), "a statement differs from the source's");
                     return out;
@@ -106,8 +114,10 @@ pub(super) fn matched<'m, 'a>(
             }
             continue;
         }
-        if let (Piece::Statement(Statement::Instruction(new_one)), Some(Piece::Statement(Statement::Instruction(old_one)))) =
-            (piece, expected.peek())
+        if let (
+            Piece::Statement(Statement::Instruction(new_one)),
+            Some(Piece::Statement(Statement::Instruction(old_one))),
+        ) = (piece, expected.peek())
             && is_redirection(old_one, new_one)
         {
             expected.next();
@@ -118,7 +128,10 @@ pub(super) fn matched<'m, 'a>(
     }
     if let Some(missing) = expected.next() {
         let place = to.last().map_or(Span { start: 0, end: 0 }, Piece::span);
-        errors.at(place, format!("missing after this: `{}`", missing.span().text(old)));
+        errors.at(
+            place,
+            format!("missing after this: `{}`", missing.span().text(old)),
+        );
     }
     out
 }
@@ -133,13 +146,18 @@ fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
     guards
         && old.opcode.text == new.opcode.text
         && old.operands.len() == new.operands.len()
-        && old.operands.iter().zip(&new.operands).all(|(a, b)| match (&a.kind, &b.kind) {
-            (OperandKind::Address(a), OperandKind::Address(b)) => {
-                let base = a.base == b.base || b.base.is_some_and(|base| base.starts_with(REGISTER_PREFIX));
-                base && a.offset == b.offset && same_all(&a.coordinates, &b.coordinates)
-            }
-            (a, b) => same(a, b),
-        })
+        && old
+            .operands
+            .iter()
+            .zip(&new.operands)
+            .all(|(a, b)| match (&a.kind, &b.kind) {
+                (OperandKind::Address(a), OperandKind::Address(b)) => {
+                    let base = a.base == b.base
+                        || b.base.is_some_and(|base| base.starts_with(REGISTER_PREFIX));
+                    base && a.offset == b.offset && same_all(&a.coordinates, &b.coordinates)
+                }
+                (a, b) => same(a, b),
+            })
 }
 
 fn same_all(a: &[ptx::Operand<'_>], b: &[ptx::Operand<'_>]) -> bool {
@@ -149,7 +167,8 @@ fn same_all(a: &[ptx::Operand<'_>], b: &[ptx::Operand<'_>]) -> bool {
 /// Equality but for places.
 fn same(a: &OperandKind<'_>, b: &OperandKind<'_>) -> bool {
     match (a, b) {
-        (OperandKind::Vector(a), OperandKind::Vector(b)) | (OperandKind::List(a), OperandKind::List(b)) => same_all(a, b),
+        (OperandKind::Vector(a), OperandKind::Vector(b))
+        | (OperandKind::List(a), OperandKind::List(b)) => same_all(a, b),
         (OperandKind::Address(a), OperandKind::Address(b)) => {
             a.base == b.base && a.offset == b.offset && same_all(&a.coordinates, &b.coordinates)
         }

@@ -17,15 +17,31 @@ pub fn tool(name: &str) -> PathBuf {
     let venv = root().join("target/toolchain/cuda/lib");
     let found = std::fs::read_dir(&venv).ok().and_then(|entries| {
         entries
-            .filter_map(|entry| Some(entry.ok()?.path().join("site-packages/nvidia/cu13/bin").join(name)))
+            .filter_map(|entry| {
+                Some(
+                    entry
+                        .ok()?
+                        .path()
+                        .join("site-packages/nvidia/cu13/bin")
+                        .join(name),
+                )
+            })
             .find(|path| path.exists())
     });
-    found.unwrap_or_else(|| panic!("no {name} below {}: run `cargo xtask setup`", venv.display()))
+    found.unwrap_or_else(|| {
+        panic!(
+            "no {name} below {}: run `cargo xtask setup`",
+            venv.display()
+        )
+    })
 }
 
 /// The `.target` that a module is assembled for.
 pub fn target_of(ptx: &str) -> &str {
-    let line = ptx.lines().find_map(|line| line.trim().strip_prefix(".target")).expect("a .target");
+    let line = ptx
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(".target"))
+        .expect("a .target");
     line.trim().split([',', ' ']).next().expect("a target word")
 }
 
@@ -53,20 +69,35 @@ pub fn assemble(ptx: &str) -> Result<(), String> {
     if output.status.success() {
         Ok(())
     } else {
-        Err(String::from_utf8_lossy(&output.stderr).lines().take(8).collect::<Vec<_>>().join("\n"))
+        Err(String::from_utf8_lossy(&output.stderr)
+            .lines()
+            .take(8)
+            .collect::<Vec<_>>()
+            .join("\n"))
     }
 }
 
 /// Instruments, and holds the result to all that must always be true.
 pub fn instrument(what: &str, source: &str) -> Instrumented {
-    let done = instrument::instrument(source, &Options::default()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let done = instrument::instrument(source, &Options::default())
+        .unwrap_or_else(|error| panic!("{what}: {error}"));
     if let Err(errors) = instrument::verify(source, &done.text) {
         let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        panic!("{what}: the instrumented text is not right:\n{}", all.join("\n"));
+        panic!(
+            "{what}: the instrumented text is not right:\n{}",
+            all.join("\n")
+        );
     }
     for (index, site) in done.sites.iter().enumerate() {
-        assert_eq!(site.id.0 as usize, index + 1, "{what}: sites are numbered in order");
-        assert!(site.group <= site.id, "{what}: a group is led by its first site");
+        assert_eq!(
+            site.id.0 as usize,
+            index + 1,
+            "{what}: sites are numbered in order"
+        );
+        assert!(
+            site.group <= site.id,
+            "{what}: a group is led by its first site"
+        );
     }
     assert_ne!(done.tag, 0);
     done
@@ -77,7 +108,9 @@ pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut stack = vec![folder.to_path_buf()];
     while let Some(folder) = stack.pop() {
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
         for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
             if path.is_dir() {
                 stack.push(path);
