@@ -135,13 +135,25 @@ impl KernelCall {
             &config,
             &state.memory,
         );
-        if let Err(fault) = outcome
-            && fault.kind != FaultKind::Cancelled
-        {
-            state.fail(
-                fault_code(fault.kind),
-                &format!("the CPU device stopped: {fault}"),
-            );
+        match outcome {
+            Ok(_) => {}
+            Err(fault) if fault.kind == FaultKind::Cancelled => {}
+            Err(mut fault) => {
+                // People know the kernel by its own name.
+                if let Some(name) = fault.kernel.strip_prefix(model::layout::CHECKED_PREFIX) {
+                    fault.kernel = name.to_owned();
+                }
+                let (code, message) = (
+                    fault_code(fault.kind),
+                    format!("the CPU device stopped: {fault}"),
+                );
+                if fault.kind == FaultKind::Assert {
+                    // The assertion's own words are on stderr.
+                    state.fail_silently(code, &message);
+                } else {
+                    state.fail(code, &message);
+                }
+            }
         }
     }
 }

@@ -216,17 +216,28 @@ impl State {
         }
     }
 
-    /// Makes an error sticky and stops what runs. The first one stays.
+    /// Makes an error sticky, says so, and stops what runs. The first one
+    /// stays.
     pub fn fail(&self, code: CUresult, message: &str) {
+        if self.fail_silently(code, message) {
+            self.host.report(message);
+        }
+    }
+
+    /// As [`State::fail`], for errors that people have been told of already.
+    /// Whether it was the first.
+    pub fn fail_silently(&self, code: CUresult, message: &str) -> bool {
+        let order = (Ordering::AcqRel, Ordering::Acquire);
         if self
             .fault
-            .compare_exchange(0, code.0, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+            .compare_exchange(0, code.0, order.0, order.1)
+            .is_err()
         {
-            *self.fault_text.lock() = Some(message.to_owned());
-            self.host.report(message);
-            self.cancel.lock().store(true, Ordering::Release);
+            return false;
         }
+        *self.fault_text.lock() = Some(message.to_owned());
+        self.cancel.lock().store(true, Ordering::Release);
+        true
     }
 
     /// The context is gone: its error goes with it.

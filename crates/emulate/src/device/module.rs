@@ -61,9 +61,19 @@ pub struct FunctionInfo {
 }
 
 impl Device {
-    /// Loads PTX texts, linked with each other. The handle, or what is wrong
-    /// with them as a code and in words.
+    /// Loads PTX texts, linked with each other, into the current context. The
+    /// handle, or what is wrong with them as a code and in words.
     pub fn load_module(&self, parts: &[&str]) -> std::result::Result<u64, (CUresult, String)> {
+        self.load(parts, context::current().unwrap_or(0))
+    }
+
+    /// As [`Device::load_module`], independent of any context: it stays when
+    /// contexts go (`cuLibraryLoadData`).
+    pub fn load_library(&self, parts: &[&str]) -> std::result::Result<u64, (CUresult, String)> {
+        self.load(parts, 0)
+    }
+
+    fn load(&self, parts: &[&str], context: u64) -> std::result::Result<u64, (CUresult, String)> {
         // No context is needed: libraries are loaded before there is one.
         let ready = if self.is_initialized() {
             self.state.check()
@@ -109,7 +119,7 @@ impl Device {
         drop(allocations);
         let handle = self.handle();
         let module = Module {
-            context: context::current().unwrap_or(0),
+            context,
             program: Arc::new(program),
             functions: Mutex::default(),
             variables,

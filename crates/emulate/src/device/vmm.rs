@@ -145,7 +145,11 @@ impl Device {
     /// `cuMemMap`; nothing may touch it before [`Device::memory_access`].
     pub fn memory_map(&self, address: u64, size: u64, offset: u64, handle: u64) -> Result<()> {
         self.enter()?;
-        if offset != 0 || size == 0 || !size.is_multiple_of(GRANULE) || !address.is_multiple_of(GRANULE) {
+        if offset != 0
+            || size == 0
+            || !size.is_multiple_of(GRANULE)
+            || !address.is_multiple_of(GRANULE)
+        {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let mut allocations = self.state.allocations.lock();

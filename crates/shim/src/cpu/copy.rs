@@ -189,10 +189,10 @@ per_thread_functions! { gpu, default, register_copies;
     fn cuMemcpyAsync | cuMemcpyAsync_ptsz(to: CUdeviceptr, from: CUdeviceptr, size: usize, stream: CUstream) {
         gpu.copy_async(linear((to, None), (from, None), size), pick(stream, default))
     }
-    fn cuMemcpyPeer | cuMemcpyPeer_ptds(to: CUdeviceptr, _to: CUcontext, from: CUdeviceptr, _from: CUcontext, size: usize) {
+    fn cuMemcpyPeer | cuMemcpyPeer_ptds(to: CUdeviceptr, _target: CUcontext, from: CUdeviceptr, _source: CUcontext, size: usize) {
         gpu.copy(linear((to, DEVICE), (from, DEVICE), size), default)
     }
-    fn cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz(to: CUdeviceptr, _to: CUcontext, from: CUdeviceptr, _from: CUcontext, size: usize, stream: CUstream) {
+    fn cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz(to: CUdeviceptr, _target: CUcontext, from: CUdeviceptr, _source: CUcontext, size: usize, stream: CUstream) {
         gpu.copy_async(linear((to, DEVICE), (from, DEVICE), size), pick(stream, default))
     }
     fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds(to: CUdeviceptr, from: *const c_void, size: usize) {

@@ -110,10 +110,20 @@ pub fn texts_of(parts: &[ModulePart<'_>]) -> Result<Vec<String>, CUresult> {
     Ok(texts)
 }
 
-/// Loads texts, naming what is wrong with them.
+/// Loads texts into the current context, naming what is wrong with them.
 pub fn load(device: &Device, texts: &[String]) -> Result<u64, CUresult> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    device.load_module(&texts).map_err(|(code, message)| {
+    named(device.load_module(&texts))
+}
+
+/// Loads texts for all contexts, naming what is wrong with them.
+pub fn load_library(device: &Device, texts: &[String]) -> Result<u64, CUresult> {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    named(device.load_library(&texts))
+}
+
+fn named(loaded: Result<u64, (CUresult, String)>) -> Result<u64, CUresult> {
+    loaded.map_err(|(code, message)| {
         say(&format!(
             "the CPU device could not load a module: {message}"
         ));

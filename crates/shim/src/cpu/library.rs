@@ -10,13 +10,13 @@ functions! { gpu;
         library: *mut CUlibrary, code: *const c_void, _jit: *mut CUjit_option, _jit_values: *mut *mut c_void, _jit_count: u32,
         _options: *mut CUlibraryOption, _values: *mut *mut c_void, _count: u32,
     ) {
-        put(library, CUlibrary(image::load(gpu, &image::texts(code)?)?))
+        put(library, CUlibrary(image::load_library(gpu, &image::texts(code)?)?))
     }
     fn cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, _jit: *mut CUjit_option, _jit_values: *mut *mut c_void, _jit_count: u32,
         _options: *mut CUlibraryOption, _values: *mut *mut c_void, _count: u32,
     ) {
-        put(library, CUlibrary(module::load_file(gpu, name(path)?)?))
+        put(library, CUlibrary(image::load_library(gpu, &module::read_file(name(path)?)?)?))
     }
     fn cuLibraryUnload(library: CUlibrary) {
         gpu.module_unload(library.0)

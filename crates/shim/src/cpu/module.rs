@@ -4,21 +4,20 @@ use super::{functions, image, name, put, put_if};
 use crate::failure::say;
 use crate::hooks::image::parts_of_file;
 use driver::sys::*;
-use emulate::device::Device;
 use std::ffi::{c_char, c_void};
 
-/// Loads a file into a module.
-pub fn load_file(device: &Device, path: &str) -> Result<u64, CUresult> {
+/// PTX texts of a file.
+pub fn read_file(path: &str) -> Result<Vec<String>, CUresult> {
     let bytes = std::fs::read(path).map_err(|error| {
         say(&format!("{path}: {error}"));
         CUresult::CUDA_ERROR_FILE_NOT_FOUND
     })?;
-    image::load(device, &image::texts_of(&parts_of_file(&bytes))?)
+    image::texts_of(&parts_of_file(&bytes))
 }
 
 functions! { gpu;
     fn cuModuleLoad(module: *mut CUmodule, path: *const c_char) {
-        put(module, CUmodule(load_file(gpu, name(path)?)?))
+        put(module, CUmodule(image::load(gpu, &read_file(name(path)?)?)?))
     }
     fn cuModuleLoadData(module: *mut CUmodule, data: *const c_void) {
         put(module, CUmodule(image::load(gpu, &image::texts(data)?)?))

@@ -118,7 +118,7 @@ unsafe fn range_attribute(
         | A::CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID => 0,
         _ => -2,
     };
-    if to.is_null() || size == 0 || size % 4 != 0 {
+    if to.is_null() || size == 0 || !size.is_multiple_of(4) {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     for index in 0..size / 4 {
