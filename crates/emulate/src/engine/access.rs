@@ -20,7 +20,18 @@ pub(crate) const POLLS: u32 = 1 << 5;
 /// The space of a memory instruction.
 #[inline(always)]
 pub(crate) fn space(inst: &Inst) -> SpaceTag {
-    match inst.side & 0xf {
+    value_of_tag(inst.side)
+}
+
+/// A space as a number, for instructions.
+pub(crate) fn tag_of(space: SpaceTag) -> u32 {
+    space as u32
+}
+
+/// The inverse of [`tag_of`]; higher bits are ignored.
+#[inline(always)]
+pub(crate) fn value_of_tag(tag: u32) -> SpaceTag {
+    match tag & 0xf {
         0 => SpaceTag::Generic,
         1 => SpaceTag::Shared,
         2 => SpaceTag::Local,
@@ -107,7 +118,8 @@ fn cluster<'t>(context: &'t mut Context<'_>, offset: u64, unmapped: AccessFault)
     Ok(Target::Bytes(&mut context.blocks[index].shared, offset))
 }
 
-fn load_one<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, space: SpaceTag, lane: usize, address: u64) -> Result<T, AccessFault> {
+/// One lane's load.
+pub(crate) fn load_one<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, space: SpaceTag, lane: usize, address: u64) -> Result<T, AccessFault> {
     let size = size_of::<T>() as u64;
     let result = match resolve(warp, context, space, lane, address, size)? {
         Target::Mapped(address) => return context.view.load(address),
@@ -117,7 +129,8 @@ fn load_one<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, space: SpaceTa
     result.map_err(|fault| at(fault, address))
 }
 
-fn store_one<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, space: SpaceTag, lane: usize, address: u64, value: T) -> Result<(), AccessFault> {
+/// One lane's store.
+pub(crate) fn store_one<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, space: SpaceTag, lane: usize, address: u64, value: T) -> Result<(), AccessFault> {
     let size = size_of::<T>() as u64;
     let result = match resolve(warp, context, space, lane, address, size)? {
         Target::Mapped(address) => return context.view.store(address, value),

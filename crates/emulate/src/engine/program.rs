@@ -92,6 +92,8 @@ pub(crate) struct ProgramInfo {
     pub functions: Vec<FunctionInfo>,
     /// Opcode texts.
     pub opcodes: Vec<String>,
+    /// Part, line and reason of instructions that fault when reached.
+    pub unsupported: Vec<(usize, u32, String)>,
     /// By instruction.
     pub places: Vec<SourcePlace>,
 }
@@ -162,7 +164,6 @@ pub struct Program {
     pub(crate) info: ProgramInfo,
     pub(crate) entries: FxHashMap<String, Entry>,
     pub(crate) variables: FxHashMap<String, Variable>,
-    /// Names of functions that are not entries, defined anywhere.
     pub(crate) memory: Arc<Memory>,
     pub(crate) segments: Vec<u64>,
 }
@@ -181,6 +182,12 @@ impl Program {
     /// The variable of a name, as cuModuleGetGlobal finds it.
     pub fn variable(&self, name: &str) -> Option<Variable> {
         self.variables.get(name).copied()
+    }
+
+    /// Instructions that this device cannot execute, which fault when they are
+    /// reached: index of the module, line from 1, opcode with the reason.
+    pub fn unsupported(&self) -> &[(usize, u32, String)] {
+        &self.info.unsupported
     }
 
     /// Every variable in `.global` and `.const`, in no order.

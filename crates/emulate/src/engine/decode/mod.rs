@@ -345,6 +345,7 @@ impl<'a> Decoder<'a> {
 
     fn unsupported(&mut self, message: String) {
         let next = self.info.opcodes.len() as u32;
+        self.info.unsupported.push((self.part, self.place.line, format!("{}: {message}", self.info.opcodes[self.place.opcode as usize])));
         self.info.opcodes.push(message);
         self.emit(ops::control::UNSUPPORTED, |i| i.imm = u64::from(next));
     }

@@ -340,3 +340,22 @@ impl<'a> Decoder<'a> {
         }
     }
 }
+
+impl<'a> Decoder<'a> {
+    /// A 64-bit slot with the address itself, offset added.
+    pub fn address_value(&mut self, address: &Address) -> u32 {
+        let mut slot = address.slot;
+        if address.narrow {
+            let wide = self.register(Class::B64);
+            self.emit_helper(crate::engine::ops::moves::WIDEN, |i| (i.d, i.a) = (wide, slot));
+            slot = wide;
+        }
+        if address.offset != 0 {
+            let sum = self.register(Class::B64);
+            let offset = self.constant64(address.offset as u64);
+            self.emit_helper(crate::engine::lanes::two::<crate::engine::ops::integer::Add<u64>>, |i| (i.d, i.a, i.b) = (sum, slot, offset));
+            slot = sum;
+        }
+        slot
+    }
+}

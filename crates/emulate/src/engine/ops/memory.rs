@@ -269,7 +269,8 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     Ok(())
 }
 
-fn same_class<const LOAD: bool>(class: Class) -> Option<Handler> {
+/// The handler of a load or store whose type has the register's size.
+pub(crate) fn same_class<const LOAD: bool>(class: Class) -> Option<Handler> {
     Some(match (class, LOAD) {
         (Class::B16, true) => load_same::<u16>,
         (Class::B32, true) => load_same::<u32>,

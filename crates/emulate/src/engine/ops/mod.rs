@@ -1,20 +1,24 @@
 //! Families of instructions. Each decodes its opcodes and holds the handlers
 //! that execute them. The arithmetic itself is in [`crate::arith`].
 
+pub(crate) mod asynchronous;
 pub(crate) mod atomic;
 pub(crate) mod barrier;
 pub(crate) mod bits;
 pub(crate) mod compare;
 pub(crate) mod control;
 pub(crate) mod convert;
+pub(crate) mod copy;
 pub(crate) mod float;
 pub(crate) mod half;
 pub(crate) mod integer;
+pub(crate) mod matrix;
 pub(crate) mod memory;
 pub(crate) mod moves;
 pub(crate) mod runtime;
 pub(crate) mod special;
 pub(crate) mod sync;
+pub(crate) mod video;
 
 use super::decode::{Decoder, Ins, Problem, unsupported};
 use ptx::Type;
@@ -66,10 +70,15 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         "setp" | "set" | "testp" => compare::decode(d, x),
         "cvt" => convert::decode(d, x),
         "ld" | "ldu" | "st" => memory::decode(d, x),
+        "cp" if x.has("async") => copy::decode(d, x),
         "atom" | "red" => atomic::decode(d, x),
         "bra" | "brx" | "ret" | "exit" | "trap" | "brkpt" | "call" => control::decode(d, x),
         "bar" | "barrier" | "membar" | "fence" | "nanosleep" | "pmevent" | "griddepcontrol" => barrier::decode(d, x),
         "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => sync::decode(d, x),
+        "cp" if x.has("async") => asynchronous::decode_copy(d, x),
+        "mbarrier" => asynchronous::decode_mbarrier(d, x),
+        "ldmatrix" | "stmatrix" | "mma" => matrix::decode(d, x),
+        base if base.starts_with('v') && base != "vote" => video::decode(d, x),
         _ => unsupported("instruction"),
     }
 }

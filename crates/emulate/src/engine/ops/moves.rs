@@ -312,6 +312,9 @@ fn widen(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> 
     Flow::Next
 }
 
+/// Zero-extends 32 bits to 64.
+pub(crate) const WIDEN: Handler = widen;
+
 fn part_class(width: Class, parts: usize) -> Result<Class, Problem> {
     Ok(match width.bytes() as usize / parts.max(1) {
         2 => Class::B16,

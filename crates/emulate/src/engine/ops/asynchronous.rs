@@ -1,0 +1,316 @@
+//! Asynchronous copies, and the mbarriers that count them (PTX ISA 9.7.9.25,
+//! 9.7.13.15). Copies are complete when they are issued, which the ISA allows:
+//! groups and proxies then have nothing to wait for.
+
+use crate::engine::access::{load_one, store_one, tag_of, update_one, value_of_tag};
+use crate::engine::context::Context;
+use crate::engine::decode::{Decoder, Ins, Problem, SpaceTag, malformed, space, unsupported};
+use crate::engine::inst::{Class, Flow, Handler, Inst, NONE};
+use crate::engine::lanes::lanes;
+use crate::engine::warp::Warp;
+use crate::mapping::{AccessFault, LANES};
+use ptx::OperandKind;
+
+/// An mbarrier object, in its 64 bits. Programs treat them as opaque.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Barrier {
+    /// Arrivals that a phase takes.
+    expected: u32,
+    /// Arrivals that are still to come.
+    pending: u32,
+    /// Bytes that are still to come; may be negative for a while.
+    bytes: i32,
+    /// Phases completed, modulo 4.
+    phase: u32,
+}
+
+impl Barrier {
+    fn unpack(bits: u64) -> Barrier {
+        Barrier {
+            expected: bits as u32 & 0xf_ffff,
+            pending: (bits >> 20) as u32 & 0xf_ffff,
+            // Sign-extended from 22 bits.
+            bytes: (((bits >> 40) as u32) << 10) as i32 >> 10,
+            phase: (bits >> 62) as u32,
+        }
+    }
+
+    fn pack(self) -> u64 {
+        u64::from(self.expected & 0xf_ffff)
+            | u64::from(self.pending & 0xf_ffff) << 20
+            | u64::from(self.bytes as u32 & 0x3f_ffff) << 40
+            | u64::from(self.phase & 3) << 62
+    }
+
+    fn complete_if_done(mut self) -> Barrier {
+        if self.pending == 0 && self.bytes == 0 {
+            self.phase += 1;
+            self.pending = self.expected;
+        }
+        self
+    }
+}
+
+/// What an mbarrier instruction does; in `imm` from bit 32 on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Init = 0,
+    Arrive = 1,
+    ArriveDrop = 2,
+    ArriveExpect = 3,
+    Expect = 4,
+    CompleteBytes = 5,
+    ArriveNoComplete = 6,
+}
+
+fn act(action: u64, bits: u64, count: u32) -> u64 {
+    let mut b = Barrier::unpack(bits);
+    match action {
+        0 => b = Barrier { expected: count, pending: count, bytes: 0, phase: 0 },
+        1 | 6 => b.pending = b.pending.saturating_sub(count),
+        2 => {
+            b.pending = b.pending.saturating_sub(count);
+            b.expected = b.expected.saturating_sub(count);
+        }
+        3 => {
+            b.bytes = b.bytes.wrapping_add(count as i32);
+            b.pending = b.pending.saturating_sub(1);
+        }
+        4 => b.bytes = b.bytes.wrapping_add(count as i32),
+        _ => b.bytes = b.bytes.wrapping_sub(count as i32),
+    }
+    if action == 0 || action == 4 { b.pack() } else { b.complete_if_done().pack() }
+}
+
+fn fail(warp: &Warp, context: &mut Context<'_>, lane: usize, fault: AccessFault) -> Flow {
+    context.fail_access(warp, lane, fault, "shared")
+}
+
+/// Changes an mbarrier: address in `a`, count or bytes in `b` (absent: 1),
+/// the state before to `d`.
+fn change(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    warp.polled = true;
+    let addresses = *warp.row::<u64>(context, inst.a);
+    let counts = if inst.b == NONE { [1; LANES] } else { *warp.row::<u32>(context, inst.b) };
+    let space = value_of_tag(inst.side);
+    for lane in lanes(mask) {
+        match update_one::<u64>(warp, context, space, lane, addresses[lane], |bits| act(inst.imm, bits, counts[lane])) {
+            Ok(before) if inst.d != NONE => warp.row_mut::<u64>(inst.d)[lane] = before,
+            Ok(_) => {}
+            Err(fault) => return fail(warp, context, lane, fault),
+        }
+    }
+    Flow::Next
+}
+
+/// `test_wait`, `try_wait`: whether the phase of a state (`imm` 0) or of a
+/// parity (1) is over.
+fn test(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    warp.polled = true;
+    let addresses = *warp.row::<u64>(context, inst.a);
+    let space = value_of_tag(inst.side);
+    let mut done = 0;
+    for lane in lanes(mask) {
+        let bits = match load_one::<u64>(warp, context, space, lane, addresses[lane]) {
+            Ok(bits) => bits,
+            Err(fault) => return fail(warp, context, lane, fault),
+        };
+        let phase = Barrier::unpack(bits).phase;
+        let over = if inst.imm == 0 {
+            phase != Barrier::unpack(warp.row::<u64>(context, inst.b)[lane]).phase
+        } else {
+            phase & 1 != warp.row::<u32>(context, inst.b)[lane] & 1
+        };
+        done |= u32::from(over) << lane;
+    }
+    warp.set_pred(inst.d, mask, done);
+    // Who waits lets others work.
+    if done == mask { Flow::Next } else { Flow::Yield }
+}
+
+fn pending_count(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let row = warp.row::<u64>(context, inst.a).map(|bits| Barrier::unpack(bits).pending);
+    warp.set_row::<u32>(inst.d, mask, &row);
+    Flow::Next
+}
+
+/// Copies of one lane each: to `a`, from `b`, `c` bytes written, `e` bytes
+/// read (absent: all), the rest zero. `imm`: spaces, and the mbarrier's slot
+/// plus one from bit 32 on.
+fn copy(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let (to, from) = (*warp.row::<u64>(context, inst.a), *warp.row::<u64>(context, inst.b));
+    let sizes = *warp.row::<u32>(context, inst.c);
+    let reads = if inst.e == NONE { sizes } else { *warp.row::<u32>(context, inst.e) };
+    let (to_space, from_space) = (value_of_tag(inst.imm as u32), value_of_tag((inst.imm >> 8) as u32));
+    for lane in lanes(mask) {
+        let (size, read) = (u64::from(sizes[lane]), u64::from(reads[lane].min(sizes[lane])));
+        // The widest unit that size and addresses allow.
+        let unit = 1 << (size | to[lane] | from[lane] | read | 16).trailing_zeros();
+        let least = if size % 16 == 0 { 16 } else { size.max(1) };
+        if to[lane] % least != 0 || from[lane] % least != 0 {
+            let address = if to[lane] % least != 0 { to[lane] } else { from[lane] };
+            return fail(warp, context, lane, AccessFault::Misaligned { address, size: least });
+        }
+        for at in (0..size).step_by(unit as usize) {
+            let result = match unit {
+                16 => move_one::<u128>(warp, context, lane, (to_space, to[lane] + at), (from_space, from[lane] + at), at < read),
+                8 => move_one::<u64>(warp, context, lane, (to_space, to[lane] + at), (from_space, from[lane] + at), at < read),
+                4 => move_one::<u32>(warp, context, lane, (to_space, to[lane] + at), (from_space, from[lane] + at), at < read),
+                2 => move_one::<u16>(warp, context, lane, (to_space, to[lane] + at), (from_space, from[lane] + at), at < read),
+                _ => move_one::<u8>(warp, context, lane, (to_space, to[lane] + at), (from_space, from[lane] + at), at < read),
+            };
+            if let Err(fault) = result {
+                return context.fail_access(warp, lane, fault, "copied");
+            }
+        }
+        let barrier = (inst.imm >> 32) as u32;
+        if barrier != 0 {
+            let address = warp.row::<u64>(context, barrier - 1)[lane];
+            let space = if address >= crate::mapping::SHARED_WINDOW { SpaceTag::Generic } else { SpaceTag::SharedCluster };
+            let complete = |bits| act(Action::CompleteBytes as u64, bits, size as u32);
+            if let Err(fault) = update_one::<u64>(warp, context, space, lane, address, complete) {
+                return fail(warp, context, lane, fault);
+            }
+        }
+    }
+    Flow::Next
+}
+
+fn move_one<T: crate::mapping::Plain>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    lane: usize,
+    to: (SpaceTag, u64),
+    from: (SpaceTag, u64),
+    read: bool,
+) -> Result<(), AccessFault> {
+    let value = if read { load_one::<T>(warp, context, from.0, lane, from.1)? } else { T::default() };
+    store_one(warp, context, to.0, lane, to.1, value)
+}
+
+fn nothing(_: &mut Warp, _: &mut Context<'_>, _: &Inst, _: u32) -> Flow {
+    Flow::Next
+}
+
+pub(crate) fn decode_mbarrier<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
+    // Without a space the address is generic.
+    let place = space(x);
+    let action = x.mods.first().copied().unwrap_or_default();
+    if action == "pending_count" {
+        let dst = d.dst(x.op(0)?, Class::B32)?;
+        let a = d.src(x.op(1)?, Class::B64)?;
+        d.emit_to(pending_count, dst, |i| i.a = a);
+        return Ok(());
+    }
+    if action == "inval" {
+        d.emit(nothing, |_| {});
+        return Ok(());
+    }
+    if action == "test_wait" || action == "try_wait" {
+        let dst = d.dst(x.op(0)?, Class::Pred)?;
+        let address = d.address(x.op(1)?, place)?;
+        let a = d.address_value(&address);
+        let parity = x.has("parity");
+        let b = d.src(x.op(2)?, if parity { Class::B32 } else { Class::B64 })?;
+        d.emit(test, |i| (i.d, i.a, i.b, i.side, i.imm) = (dst, a, b, tag_of(address.space), u64::from(parity)));
+        return Ok(());
+    }
+    let (kind, has_state) = match action {
+        "init" => (Action::Init, false),
+        "arrive" if x.has("expect_tx") => (Action::ArriveExpect, true),
+        "arrive" if x.has("noComplete") => (Action::ArriveNoComplete, true),
+        "arrive" => (Action::Arrive, true),
+        "arrive_drop" if !x.has("expect_tx") => (Action::ArriveDrop, true),
+        "expect_tx" => (Action::Expect, false),
+        "complete_tx" => (Action::CompleteBytes, false),
+        _ => return unsupported("mbarrier operation"),
+    };
+    // The remote form has no state: its first operand is the address.
+    let first_is_address = matches!(x.op(0)?.kind, OperandKind::Address(_));
+    let at = usize::from(has_state && !first_is_address);
+    let dst = if at == 1 { d.dst(x.op(0)?, Class::B64)? } else { NONE };
+    let address = d.address(x.op(at)?, place)?;
+    let a = d.address_value(&address);
+    let b = if x.ops.len() > at + 1 { d.src(x.op(at + 1)?, Class::B32)? } else { NONE };
+    d.emit(change, |i| (i.d, i.a, i.b, i.side, i.imm) = (dst, a, b, tag_of(address.space), kind as u64));
+    Ok(())
+}
+
+pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
+    if x.has("commit_group") || x.has("wait_group") || x.has("wait_all") {
+        d.emit(nothing, |_| {});
+        return Ok(());
+    }
+    if x.has("mbarrier") && x.has("arrive") {
+        // Earlier copies are complete. Without `.noinc` the arrival is counted
+        // by one more expected arrival: no change.
+        if !x.has("noinc") {
+            d.emit(nothing, |_| {});
+            return Ok(());
+        }
+        let address = d.address(x.op(0)?, space(x))?;
+        let a = d.address_value(&address);
+        d.emit(change, |i| (i.a, i.side, i.imm) = (a, tag_of(address.space), Action::Arrive as u64));
+        return Ok(());
+    }
+    if x.has("tensor") || x.has("reduce") || x.has("prefetch") || x.has("multicast::cluster") || x.has("cp_mask") || x.has("ignore_oob") {
+        return unsupported("this form of cp.async");
+    }
+    let spaces: Vec<SpaceTag> = x
+        .mods
+        .iter()
+        .filter_map(|m| match *m {
+            "shared" | "shared::cta" => Some(SpaceTag::Shared),
+            "shared::cluster" => Some(SpaceTag::SharedCluster),
+            "global" => Some(SpaceTag::Global),
+            _ => None,
+        })
+        .collect();
+    let [to_space, from_space] = spaces[..] else { return malformed("cp.async between unknown spaces") };
+    let to = d.address(x.op(0)?, Some(to_space))?;
+    let from = d.address(x.op(1)?, Some(from_space))?;
+    let (a, b) = (d.address_value(&to), d.address_value(&from));
+    let c = d.src(x.op(2)?, Class::B32)?;
+    let mut imm = u64::from(tag_of(to.space)) | u64::from(tag_of(from.space)) << 8;
+    let mut e = NONE;
+    if x.has("bulk") {
+        if x.mods.iter().any(|m| m.starts_with("mbarrier::")) {
+            let barrier = d.address(x.op(3)?, Some(SpaceTag::SharedCluster))?;
+            let slot = d.address_value(&barrier);
+            imm |= (u64::from(slot) + 1) << 32;
+        }
+    } else if let Some(operand) = x.ops.get(3) {
+        match d.src_any(operand, Class::B32)? {
+            // A source size; a 64-bit operand is a cache policy.
+            (Class::B32, slot) => e = slot,
+            (Class::Pred, _) => return unsupported("cp.async with ignore-src"),
+            _ => {}
+        }
+    }
+    let run: Handler = copy;
+    d.emit(run, |i| (i.a, i.b, i.c, i.e, i.imm) = (a, b, c, e, imm));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_ends_when_arrivals_and_bytes_are_in() {
+        let mut bits = act(Action::Init as u64, 0, 2);
+        let phase = |bits| Barrier::unpack(bits).phase;
+        bits = act(Action::ArriveExpect as u64, bits, 4096);
+        bits = act(Action::Arrive as u64, bits, 1);
+        assert_eq!(phase(bits), 0, "bytes are missing");
+        bits = act(Action::CompleteBytes as u64, bits, 4096);
+        assert_eq!(phase(bits), 1);
+        assert_eq!(Barrier::unpack(bits).pending, 2, "the next phase expects as many");
+        // Bytes may come before they are announced.
+        bits = act(Action::CompleteBytes as u64, bits, 16);
+        assert_eq!(Barrier::unpack(bits).bytes, -16);
+        bits = act(Action::ArriveExpect as u64, bits, 16);
+        bits = act(Action::ArriveDrop as u64, bits, 1);
+        assert_eq!((phase(bits), Barrier::unpack(bits).expected), (2, 1));
+    }
+}

@@ -1,0 +1,410 @@
+//! The engine on PTX as text: linking of parts, what faults and when, the
+//! instructions of the device ABI of instrumented modules, asynchronous
+//! copies, matrices.
+
+mod common;
+
+use common::{Bench, P};
+use emulate::engine::{FaultKind, LoadError, Program};
+use std::sync::Arc;
+
+const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
+const ONE: [u32; 3] = [1, 1, 1];
+
+fn with_head(body: &str) -> String {
+    format!("{HEAD}{body}")
+}
+
+#[test]
+fn parts_share_functions_and_variables() {
+    let bench = Bench::new();
+    let first = with_head(
+        ".extern .func (.param .b32 r) twice(.param .b32 x);
+         .extern .global .u32 shared_counter;
+         .func helper() { ret; }
+         .visible .entry start(.param .u64 out) {
+           .reg .u64 %p; .reg .u32 %v; .param .b32 a; .param .b32 b;
+           ld.param.u64 %p, [out];
+           mov.u32 %v, %tid.x;
+           st.param.b32 [a], %v;
+           call (b), twice, (a);
+           ld.param.b32 %v, [b];
+           ld.global.u32 %v, [shared_counter];
+           st.global.u32 [%p], %v;
+           ret; }",
+    );
+    let second = with_head(
+        ".visible .global .u32 shared_counter = 40;
+         .func helper() { trap; }
+         .visible .func (.param .b32 r) twice(.param .b32 x) {
+           .reg .u32 %v;
+           ld.param.b32 %v, [x];
+           atom.global.add.u32 %v, [shared_counter], 2;
+           st.param.b32 [r], %v;
+           ret; }",
+    );
+    let program = bench.link(&[&first, &second]);
+    let out = bench.u32s(&[0]);
+    bench.launch(&program, "start", ONE, ONE, &[P::U64(out)]).unwrap();
+    assert_eq!(bench.read_u32s(out, 1), [42]);
+}
+
+#[test]
+fn initializers_hold_addresses() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".global .u32 target[4] = {1, 2, 3, 4};
+         .global .u64 pointer = generic(target)+8;
+         .global .f64 real = 0d3FF8000000000000;
+         .const .u16 table[2][3] = {{1, 2}, {4, 5, 6}};
+         .visible .entry k() { ret; }",
+    )]);
+    let target = program.variable("target").unwrap();
+    assert_eq!((target.size, target.is_const), (16, false));
+    assert_eq!(bench.read_u32s(target.address, 4), [1, 2, 3, 4]);
+    assert_eq!(bench.read_u64s(program.variable("pointer").unwrap().address, 1), [target.address + 8]);
+    assert_eq!(bench.read_u64s(program.variable("real").unwrap().address, 1), [1.5f64.to_bits()]);
+    let table = program.variable("table").unwrap();
+    assert_eq!((table.size, table.is_const), (12, true));
+    assert_eq!(bench.read_u32s(table.address, 3), [2 << 16 | 1, 4 << 16, 6 << 16 | 5]);
+}
+
+#[test]
+fn unknown_instructions_fault_only_when_reached() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k(.param .u32 n) {
+           .reg .u32 %n; .reg .pred %p;
+           ld.param.u32 %n, [n];
+           setp.eq.u32 %p, %n, 0;
+           @%p bra done;
+           frobnicate.b32 %n, %n;
+         done:
+           ret; }",
+    )]);
+    assert_eq!(program.unsupported().len(), 1);
+    bench.launch(&program, "k", ONE, ONE, &[P::U32(0)]).unwrap();
+    let fault = bench.launch(&program, "k", ONE, ONE, &[P::U32(1)]).unwrap_err();
+    assert_eq!((fault.kind, fault.opcode.as_str(), fault.ptx_line), (FaultKind::Unsupported, "frobnicate.b32", 9));
+}
+
+#[test]
+fn malformed_instructions_do_not_load() {
+    let bench = Bench::new();
+    for (body, word) in [
+        ("bra nowhere;", "nowhere"),
+        ("add.u32 %v, %w, 1;", "B64"),
+        ("add.u32 %v, %v;", "operands"),
+        ("@%v mov.u32 %v, 1;", "predicate"),
+        ("st.param.u32 [n], %v;", "parameter"),
+    ] {
+        let text = with_head(&format!(".visible .entry k(.param .u32 n) {{ .reg .u32 %v; .reg .u64 %w;\n{body}\nret; }}"));
+        let module = ptx::parse(&text).unwrap();
+        match Program::link(&[module], &bench.memory) {
+            Err(LoadError::Malformed { part: 0, line: 5, message }) => assert!(message.contains(word), "{message}"),
+            other => panic!("{body}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn variables_are_unmapped_with_their_program() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(".global .u32 x; .visible .entry k() { ret; }")]);
+    let address = program.variable("x").unwrap().address;
+    assert!(bench.memory.is_mapped(address, 4));
+    drop(program);
+    assert!(!bench.memory.is_mapped(address, 4));
+}
+
+/// What instrumented code does: 64-bit atomics and release stores at fixed
+/// addresses, file-local functions, selections of addresses, space tests.
+#[test]
+fn instructions_of_the_device_abi() {
+    let bench = Bench::new();
+    const CONTROL: u64 = 0x2000_0000_0000;
+    bench.memory.map_fixed(CONTROL, 2 << 20).unwrap();
+    let program = bench.link(&[&with_head(
+        ".func (.param .b64 __ringfence_r) __ringfence_record(.param .b32 site, .param .b64 address) {
+           .reg .b64 %n, %a, %slot; .reg .b32 %s; .reg .pred %p;
+           ld.param.u32 %s, [site];
+           ld.param.u64 %a, [address];
+           mov.u64 %slot, 35184372088832;
+           atom.global.add.u64 %n, [%slot], 1;
+           mad.lo.u64 %slot, %n, 64, 35184372154368;
+           st.global.u64 [%slot+16], %a;
+           st.global.u32 [%slot+48], %s;
+           add.u64 %n, %n, 1;
+           membar.sys;
+           st.release.sys.global.u64 [%slot], %n;
+           fence.acq_rel.sys;
+           st.param.b64 [__ringfence_r], %n;
+           ret; }
+         .visible .entry checked(.param .u64 data, .param .u32 n, .param .align 8 .b8 __ringfence_launch[24]) {
+           .reg .b64 %d, %o, %base, %size, %a, %sink; .reg .b32 %i, %v, %n, %site; .reg .pred %in, %oob, %shared, %any;
+           .param .b32 s; .param .b64 t; .param .b64 r;
+           ld.param.u64 %d, [data];
+           ld.param.u32 %n, [n];
+           ld.param.u64 %base, [__ringfence_launch+8];
+           ld.param.u64 %size, [__ringfence_launch+16];
+           mov.u32 %i, %tid.x;
+           mov.u32 %site, 0;
+           setp.lt.u32 %in, %i, %n;
+           mad.wide.u32 %a, %i, 4, %d;
+           isspacep.shared %shared, %a;
+           @%shared trap;
+           max.u64 %o, %size, 3;
+           sub.u64 %size, %o, 3;
+           sub.u64 %o, %a, %base;
+           setp.ge.and.u64 %oob, %o, %size, %in;
+           selp.b64 %sink, 35184372219904, %a, %oob;
+           @%oob mov.u32 %site, 7;
+           @%in st.global.u32 [%sink], %i;
+           setp.ne.u32 %any, %site, 0;
+           @!%any bra done;
+           st.param.b32 [s], %site;
+           st.param.b64 [t], %a;
+           call (r), __ringfence_record, (s, t);
+         done:
+           ret; }",
+    )]);
+    let data = bench.u32s(&[9; 64]);
+    let mut launch = 1u64.to_le_bytes().to_vec();
+    launch.extend(data.to_le_bytes());
+    launch.extend((20 * 4u64).to_le_bytes());
+    bench.launch(&program, "checked", ONE, [32, 1, 1], &[P::U64(data), P::U32(24), P::Bytes(&launch, 8)]).unwrap();
+    let expected: Vec<u32> = (0..32).map(|i| if i < 20 { i } else { 9 }).collect();
+    assert_eq!(bench.read_u32s(data, 32), expected);
+    assert_eq!(bench.read_u64s(CONTROL, 1), [4]);
+    for slot in 0..4 {
+        let record = bench.read_u64s(CONTROL + 0x1_0000 + 64 * slot, 7);
+        assert_eq!((record[0], record[2], record[6]), (slot + 1, data + 4 * (20 + slot), 7));
+    }
+}
+
+#[test]
+fn generic_addresses_reach_every_space() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".const .u32 c = 5;
+         .func (.param .b32 r) read(.param .b64 p) {
+           .reg .u64 %p; .reg .u32 %v;
+           ld.param.u64 %p, [p]; ld.u32 %v, [%p]; st.param.b32 [r], %v; ret; }
+         .visible .entry k(.param .u64 out, .param .u32 n) {
+           .reg .u64 %o, %a; .reg .u32 %v, %s, %t; .reg .pred %p;
+           .shared .align 4 .b32 box; .local .align 4 .b32 cell;
+           .param .b64 a; .param .b32 r;
+           ld.param.u64 %o, [out];
+           mov.u32 %t, %tid.x;
+           st.local.u32 [cell], %t;
+           setp.eq.u32 %p, %t, 0;
+           @%p st.shared.u32 [box], 100;
+           bar.sync 0;
+           mov.u32 %s, 0;
+           cvta.shared.u64 %a, box;
+           st.param.b64 [a], %a; call (r), read, (a); ld.param.b32 %v, [r]; add.u32 %s, %s, %v;
+           cvta.local.u64 %a, cell;
+           st.param.b64 [a], %a; call (r), read, (a); ld.param.b32 %v, [r]; add.u32 %s, %s, %v;
+           cvta.const.u64 %a, c;
+           st.param.b64 [a], %a; call (r), read, (a); ld.param.b32 %v, [r]; add.u32 %s, %s, %v;
+           mov.b64 %a, n; cvta.param.u64 %a, %a;
+           st.param.b64 [a], %a; call (r), read, (a); ld.param.b32 %v, [r]; add.u32 %s, %s, %v;
+           mad.wide.u32 %o, %t, 4, %o;
+           st.global.u32 [%o], %s;
+           ret; }",
+    )]);
+    let out = bench.u32s(&[0; 40]);
+    bench.launch(&program, "k", ONE, [40, 1, 1], &[P::U64(out), P::U32(1000)]).unwrap();
+    assert_eq!(bench.read_u32s(out, 40), (0..40).map(|t| 1105 + t).collect::<Vec<u32>>());
+}
+
+#[test]
+fn divergent_loops_and_guarded_returns() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".func (.reg .u32 %r) collatz(.reg .u32 %n) {
+           .reg .u32 %odd; .reg .pred %p, %q;
+           mov.u32 %r, 0;
+         loop:
+           setp.le.u32 %p, %n, 1;
+           @%p ret;
+           add.u32 %r, %r, 1;
+           and.b32 %odd, %n, 1;
+           setp.ne.u32 %q, %odd, 0;
+           @%q mad.lo.u32 %n, %n, 3, 1;
+           @!%q shr.u32 %n, %n, 1;
+           bra loop; }
+         .visible .entry k(.param .u64 out) {
+           .reg .u64 %o; .reg .u32 %t, %r;
+           ld.param.u64 %o, [out];
+           mov.u32 %t, %tid.x;
+           call (%r), collatz, (%t);
+           mad.wide.u32 %o, %t, 4, %o;
+           st.global.u32 [%o], %r;
+           exit; }",
+    )]);
+    let out = bench.u32s(&[0; 100]);
+    bench.launch(&program, "k", ONE, [100, 1, 1], &[P::U64(out)]).unwrap();
+    let collatz = |mut n: u32| {
+        let mut r = 0;
+        while n > 1 {
+            n = if n % 2 == 1 { 3 * n + 1 } else { n / 2 };
+            r += 1;
+        }
+        r
+    };
+    assert_eq!(bench.read_u32s(out, 100), (0..100).map(collatz).collect::<Vec<_>>());
+}
+
+#[test]
+fn copies_that_an_mbarrier_counts() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k(.param .u64 from, .param .u64 to) {
+           .reg .u64 %f, %t, %a, %state; .reg .u32 %i, %s, %v, %at; .reg .pred %p, %done;
+           .shared .align 16 .b8 tile[1024]; .shared .align 8 .b64 bar;
+           ld.param.u64 %f, [from]; ld.param.u64 %t, [to];
+           mov.u32 %i, %tid.x;
+           mov.u32 %s, bar;
+           setp.eq.u32 %p, %i, 0;
+           @%p mbarrier.init.shared::cta.b64 [%s], 64;
+           bar.sync 0;
+           mov.u32 %at, tile;
+           @%p mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%s], 512;
+           @%p cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%at], [%f], 512, [%s];
+           shl.b32 %v, %i, 3;
+           cvt.u64.u32 %a, %v;
+           add.u64 %a, %a, %f;
+           add.u32 %at, %at, %v;
+           cp.async.ca.shared.global [%at+512], [%a+512], 8, 4;
+           cp.async.commit_group;
+           cp.async.wait_group 0;
+           mbarrier.arrive.shared::cta.b64 %state, [%s];
+         wait:
+           mbarrier.try_wait.parity.shared::cta.b64 %done, [%s], 0;
+           @!%done bra wait;
+           mov.u32 %at, tile;
+           xor.b32 %v, %i, 63; shl.b32 %v, %v, 3; add.u32 %at, %at, %v;
+           ld.shared.u64 %a, [%at];
+           mad.wide.u32 %t, %i, 16, %t;
+           st.global.u64 [%t], %a;
+           ld.shared.u64 %a, [%at+512];
+           st.global.u64 [%t+8], %a;
+           ret; }",
+    )]);
+    let from: Vec<u64> = (0..128).map(|i| i << 40 | i).collect();
+    let (df, dt) = (bench.u64s(&from), bench.u64s(&[0; 128]));
+    bench.launch(&program, "k", ONE, [64, 1, 1], &[P::U64(df), P::U64(dt)]).unwrap();
+    let got = bench.read_u64s(dt, 128);
+    for i in 0..64u64 {
+        // The second copy reads 4 of 8 bytes, the rest is zero.
+        assert_eq!(got[2 * i as usize..][..2], [from[63 - i as usize], 64 + 63 - i], "thread {i}");
+    }
+}
+
+#[test]
+fn matrix_product_from_loaded_fragments() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c) {
+           .reg .u64 %a, %b, %c, %x; .reg .u32 %t, %v, %w, %r<8>; .reg .f32 %d<4>;
+           .shared .align 16 .b8 sa[512]; .shared .align 16 .b8 sb[256];
+           ld.param.u64 %a, [a]; ld.param.u64 %b, [b]; ld.param.u64 %c, [c];
+           mov.u32 %t, %tid.x;
+           mad.wide.u32 %x, %t, 16, %a;
+           ld.global.v4.u32 {%r0, %r1, %r2, %r3}, [%x];
+           mov.u32 %v, sa; mad.lo.u32 %v, %t, 16, %v;
+           st.shared.v4.u32 [%v], {%r0, %r1, %r2, %r3};
+           mad.wide.u32 %x, %t, 8, %b;
+           ld.global.v2.u32 {%r0, %r1}, [%x];
+           mov.u32 %v, sb; mad.lo.u32 %v, %t, 8, %v;
+           st.shared.v2.u32 [%v], {%r0, %r1};
+           bar.sync 0;
+           // A is 16 rows of 16 halves: rows of the four quarters.
+           and.b32 %v, %t, 15; shl.b32 %v, %v, 5; shr.u32 %w, %t, 4; shl.b32 %w, %w, 4; add.u32 %v, %v, %w;
+           mov.u32 %w, sa; add.u32 %v, %v, %w;
+           ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r0, %r1, %r2, %r3}, [%v];
+           // B is 16 rows of 8 halves, transposed on the way.
+           and.b32 %v, %t, 15; shl.b32 %v, %v, 4; mov.u32 %w, sb; add.u32 %v, %v, %w;
+           ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%r4, %r5}, [%v];
+           mov.f32 %d0, 0f3F800000; mov.f32 %d1, %d0; mov.f32 %d2, %d0; mov.f32 %d3, %d0;
+           mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%d0, %d1, %d2, %d3}, {%r0, %r1, %r2, %r3}, {%r4, %r5}, {%d0, %d1, %d2, %d3};
+           shr.u32 %v, %t, 2; shl.b32 %v, %v, 3; and.b32 %w, %t, 3; shl.b32 %w, %w, 1; add.u32 %v, %v, %w;
+           mad.wide.u32 %x, %v, 4, %c;
+           st.global.v2.f32 [%x], {%d0, %d1};
+           st.global.v2.f32 [%x+256], {%d2, %d3};
+           ret; }",
+    )]);
+    // Small integers: exact as halves.
+    let half = f16_bits;
+    let a: Vec<i32> = (0..256).map(|i| i % 7 - 3).collect();
+    let b: Vec<i32> = (0..128).map(|i| i % 5 - 2).collect();
+    let upload = |m: &[i32]| bench.upload(m, |x| half(x).to_le_bytes().to_vec());
+    let (da, db, dc) = (upload(&a), upload(&b), bench.f32s(&[0.0; 128]));
+    bench.launch(&program, "k", ONE, [32, 1, 1], &[P::U64(da), P::U64(db), P::U64(dc)]).unwrap();
+    let c = bench.read_f32s(dc, 128);
+    for i in 0..128 {
+        let expected: i32 = (0..16).map(|k| a[i / 8 * 16 + k] * b[k * 8 + i % 8]).sum();
+        assert_eq!(c[i], expected as f32 + 1.0, "element {i}");
+    }
+}
+
+/// f16 bits of a small integer.
+fn f16_bits(x: i32) -> u16 {
+    if x == 0 {
+        return 0;
+    }
+    let magnitude = x.unsigned_abs();
+    let power = 31 - magnitude.leading_zeros();
+    let mantissa = (magnitude << (10 - power)) & 0x3ff;
+    u16::from(x < 0) << 15 | ((power as u16 + 15) << 10) | mantissa as u16
+}
+
+#[test]
+fn a_cluster_shares_its_memory() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k(.param .u64 out) {
+           .reg .u64 %o, %g; .reg .u32 %r, %n, %next, %a, %v;
+           .shared .align 4 .b32 box;
+           ld.param.u64 %o, [out];
+           mov.u32 %r, %cluster_ctarank;
+           mov.u32 %n, %cluster_nctarank;
+           mad.lo.u32 %v, %r, 10, %n;
+           mov.u32 %a, %ctaid.x;
+           mad.lo.u32 %v, %a, 100, %v;
+           st.shared.u32 [box], %v;
+           barrier.cluster.arrive.release;
+           barrier.cluster.wait.acquire;
+           add.u32 %next, %r, 1;
+           rem.u32 %next, %next, %n;
+           mov.u32 %a, box;
+           mapa.shared::cluster.u32 %a, %a, %next;
+           ld.shared::cluster.u32 %v, [%a];
+           mov.u32 %a, %ctaid.x;
+           mad.wide.u32 %o, %a, 4, %o;
+           st.global.u32 [%o], %v;
+           barrier.cluster.arrive;
+           barrier.cluster.wait;
+           ret; }",
+    )]);
+    let out = bench.u32s(&[0; 8]);
+    bench.launch_with(&program, "k", [8, 1, 1], ONE, &[P::U64(out)], |c| c.cluster = [4, 1, 1]).unwrap();
+    let expected: Vec<u32> = (0..8).map(|i| { let next = i / 4 * 4 + (i + 1) % 4; next * 100 + next % 4 * 10 + 4 }).collect();
+    assert_eq!(bench.read_u32s(out, 8), expected);
+}
+
+#[test]
+fn memory_is_shared_by_threads_of_the_host() {
+    let bench = Arc::new(Bench::new());
+    let program = Arc::new(bench.link(&[&with_head(
+        ".visible .entry k(.param .u64 x) { .reg .u64 %x; ld.param.u64 %x, [x]; red.global.add.u64 [%x], 1; red.global.max.u32 [%x+8], 7; ret; }",
+    )]));
+    let x = bench.u64s(&[0, 0]);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| bench.launch(&program, "k", [64, 1, 1], [128, 1, 1], &[P::U64(x)]).unwrap());
+        }
+    });
+    assert_eq!(bench.read_u64s(x, 2), [3 * 64 * 128, 7]);
+}
