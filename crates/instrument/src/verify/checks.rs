@@ -77,6 +77,16 @@ pub(super) fn follow(
     errors: &mut Errors<'_>,
 ) {
     let mut state = State::default();
+    // A root's limits are computed where the root appears, which may stand
+    // further down in the text than what it dominates.
+    for piece in matched {
+        if let Matched::Added(Piece::Statement(Statement::Instruction(instruction))) = piece
+            && matches!(instruction.opcode.text, "max.u64" | "sub.s64")
+            && name(instruction, 0).is_some_and(is_shared_limit)
+        {
+            state.limit(instruction);
+        }
+    }
     for piece in matched {
         match piece {
             Matched::Added(Piece::Statement(Statement::Instruction(instruction))) => {
@@ -113,6 +123,14 @@ pub(super) fn follow(
             }
         }
     }
+}
+
+/// Whether a register is a limit that belongs to a root: each has one
+/// definition.
+fn is_shared_limit(register: &str) -> bool {
+    register
+        .strip_prefix("%__rf_m")
+        .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn name<'a>(instruction: &Instruction<'a>, operand: usize) -> Option<&'a str> {
@@ -170,6 +188,28 @@ impl State {
                 OperandKind::Name(name) | OperandKind::Not(name) => one(name),
                 OperandKind::Address(address) => address.base.into_iter().for_each(&mut one),
                 _ => {}
+            }
+        }
+    }
+
+    /// Follows `max limit, size, less; sub limit, limit, less`.
+    fn limit(&mut self, instruction: &Instruction<'_>) {
+        let first = name(instruction, 0).unwrap_or("");
+        let less = integer(instruction, 2).map(|less| less as u64);
+        match instruction.opcode.text {
+            "max.u64" => {
+                let size = text(instruction, 1);
+                self.limits
+                    .insert(first.to_owned(), (size, less.unwrap_or(0)));
+            }
+            _ => {
+                let fits = self
+                    .limits
+                    .get(first)
+                    .is_some_and(|(_, l)| Some(*l) == less);
+                if !fits || name(instruction, 1) != Some(first) {
+                    self.limits.remove(first);
+                }
             }
         }
     }
@@ -262,21 +302,8 @@ impl State {
                         .insert(first.to_owned(), text(instruction, 1));
                 }
             }
-            ("max.u64", _) => {
-                let less = integer(instruction, 2).unwrap_or(0) as u64;
-                self.limits
-                    .insert(first.to_owned(), (text(instruction, 1), less));
-            }
-            ("sub.s64", _) => {
-                let less = integer(instruction, 2).map(|less| less as u64);
-                let fits = self
-                    .limits
-                    .get(first)
-                    .is_some_and(|(_, l)| Some(*l) == less);
-                if !fits || name(instruction, 1) != Some(first) {
-                    self.limits.remove(first);
-                }
-            }
+            ("max.u64", _) | ("sub.s64", _) if !is_shared_limit(first) => self.limit(instruction),
+            ("max.u64", _) | ("sub.s64", _) => {}
             ("setp.ge.u64" | "setp.ge.and.u64", "%__rf_q")
                 if name(instruction, 1) == Some("%__rf_o") =>
             {
