@@ -8,7 +8,6 @@ pub(crate) mod bits;
 pub(crate) mod compare;
 pub(crate) mod control;
 pub(crate) mod convert;
-pub(crate) mod copy;
 pub(crate) mod float;
 pub(crate) mod half;
 pub(crate) mod integer;
@@ -70,7 +69,6 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         "setp" | "set" | "testp" => compare::decode(d, x),
         "cvt" => convert::decode(d, x),
         "ld" | "ldu" | "st" => memory::decode(d, x),
-        "cp" if x.has("async") => copy::decode(d, x),
         "atom" | "red" => atomic::decode(d, x),
         "bra" | "brx" | "ret" | "exit" | "trap" | "brkpt" | "call" => control::decode(d, x),
         "bar" | "barrier" | "membar" | "fence" | "nanosleep" | "pmevent" | "griddepcontrol" => barrier::decode(d, x),
