@@ -44,6 +44,8 @@ pub(crate) struct Violation<'a> {
     pub bounds: Extent,
     /// The pointer as it was before the kernel computed with it, if known.
     pub pointer: Option<DeviceAddress>,
+    /// The bounds come from a lookup on the device, not from the host.
+    pub looked_up: bool,
 }
 
 impl Findings {
@@ -140,6 +142,7 @@ fn violation<'a>(
         address,
         bounds,
         pointer,
+        looked_up: root.is_none(),
     })
 }
 

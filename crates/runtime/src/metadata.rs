@@ -25,6 +25,11 @@ pub(crate) struct Metadata {
     tables: Mutex<Tables>,
     miss_unbounded: AtomicBool,
     miss_written: AtomicBool,
+    /// Changes were taken from the registry and are not on the device yet.
+    flushing: AtomicBool,
+    /// A context was destroyed, and the metadata perhaps with it.
+    doubtful: AtomicBool,
+    lost: OnceLock<String>,
 }
 
 impl Metadata {
@@ -35,7 +40,13 @@ impl Metadata {
     /// What could not be mapped, and what to do; the same at each call.
     pub fn attach(&self, driver: &dyn Driver) -> Result<HostMapping, String> {
         if let Some(done) = self.attached.get() {
-            return done.clone();
+            if self.doubtful.load(Ordering::Acquire) {
+                self.probe(driver);
+            }
+            return match self.lost.get() {
+                Some(message) => Err(message.clone()),
+                None => done.clone(),
+            };
         }
         let Some(_turn) = self.turn.take() else {
             return Err("the driver called back while Ringfence was setting itself up".into());
@@ -50,6 +61,26 @@ impl Metadata {
             )
         });
         self.attached.get_or_init(|| result).clone()
+    }
+
+    /// A context was destroyed or reset. The next launch looks whether the
+    /// metadata is still there before it relies on it.
+    pub fn doubt(&self) {
+        self.doubtful.store(true, Ordering::Release);
+    }
+
+    fn probe(&self, driver: &dyn Driver) {
+        let mut word = [0; 8];
+        if let Err(error) = driver.read(DeviceAddress(MISS_SIZE), &mut word) {
+            self.lost.get_or_init(|| {
+                format!(
+                    "Ringfence's metadata went away with the context that the program destroyed ({error}). Launches \
+                     from here on run without checks; keep the context (cudaDeviceReset destroys it) until the last \
+                     launch"
+                )
+            });
+        }
+        self.doubtful.store(false, Ordering::Release);
     }
 
     /// The record ring, once attached.
@@ -88,13 +119,23 @@ impl Metadata {
     /// What failed. Lookups of some allocations would then miss, so misses
     /// are allowed from then on rather than raising false alarms.
     pub fn flush(&self, driver: &dyn Driver, memory: &Memory) -> Result<(), String> {
-        if !memory.changed() {
+        // Another thread may have taken the changes and not written them yet:
+        // the launch must wait for it. `changed` is cleared after `flushing`
+        // is set, so whoever sees the one cleared sees the other set.
+        if !memory.changed() && !self.flushing.load(Ordering::Acquire) {
             return Ok(());
         }
         // A nested call finds the outer one doing the work.
         let Some(_turn) = self.turn.take() else {
             return Ok(());
         };
+        self.flushing.store(true, Ordering::Release);
+        let result = self.write_changes(driver, memory);
+        self.flushing.store(false, Ordering::Release);
+        result
+    }
+
+    fn write_changes(&self, driver: &dyn Driver, memory: &Memory) -> Result<(), String> {
         let changes = memory.take_changes();
         let mut updates = Vec::new();
         let mut problem = None;

@@ -475,6 +475,13 @@ impl Runtime {
         }
     }
 
+    /// The program has destroyed or reset a context, after
+    /// [`Runtime::synchronized`]. What Ringfence keeps on the device may be
+    /// gone with it; the next launch finds out.
+    pub fn context_destroyed(&self) {
+        self.metadata.doubt();
+    }
+
     /// The process is about to end: reports what is left, and the coverage.
     /// May be called again; says only what is new.
     pub fn finish(&self) {
@@ -576,7 +583,7 @@ impl Runtime {
         launch: Option<&Launch>,
         violation: &Violation<'_>,
     ) {
-        if violation.bounds.size == 0 && launch.is_none_or(|launch| launch.roots.is_empty()) {
+        if violation.bounds.size == 0 && violation.looked_up {
             // The device knows what the registry knows. If the driver knows
             // more, the program did nothing wrong and Ringfence missed a call.
             let registered = self

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use report::session::{Process, read_processes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[derive(Default)]
 pub struct Fake {
@@ -27,6 +27,8 @@ pub struct Fake {
     pub foreign: Mutex<(Vec<Extent>, u32)>,
     /// An address that cannot be mapped.
     pub taken: Option<u64>,
+    /// Device memory is gone.
+    pub lost: AtomicBool,
 }
 
 impl Fake {
@@ -139,6 +141,14 @@ impl Driver for Fake {
 
     fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {
         assert!(address.0 >= CONTROL_BASE && bytes.len() == 8);
+        if self.lost.load(Ordering::Relaxed) {
+            let message = "nothing is mapped there".to_string();
+            return Err(DriverError {
+                call: "cuMemcpyDtoH",
+                code: 1,
+                message,
+            });
+        }
         bytes.copy_from_slice(&self.u64(address.0).to_le_bytes());
         Ok(())
     }

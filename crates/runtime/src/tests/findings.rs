@@ -168,7 +168,7 @@ fn what_the_driver_knows_is_no_finding_but_said() {
     bench.device.leave(Record {
         base: B,
         size: 0,
-        ..record(4, B + 4, 0)
+        ..record(4, B + 4, 1)
     });
     bench.runtime.synchronized();
     let process = bench.process();

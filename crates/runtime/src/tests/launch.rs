@@ -4,6 +4,7 @@ use super::fake::{Bench, COPY, Fake, KERNEL, MODULE, NAME, extent, module};
 use crate::LaunchDecision;
 use model::layout::{CONTROL_BASE, MISS_SIZE, REGION_SHIFT, REGION_TABLE, UNBOUNDED};
 use model::{AllocationKind, DeviceAddress, Settings};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const A: u64 = 0x7f00_0000_0000;
 const B: u64 = 0x7f00_0000_1000;
@@ -172,4 +173,47 @@ fn an_address_range_that_is_taken_is_one_fatal_error() {
         process.errors[0]
     );
     assert_eq!(bench.log().lines().count(), 1);
+}
+
+#[test]
+fn metadata_that_a_context_took_with_it_is_an_error_and_no_crash() {
+    let bench = Bench::new();
+    assert!(!is_original(&bench.launch(0, 0)));
+    bench.runtime.context_destroyed();
+    assert!(!is_original(&bench.launch(0, 0)));
+    bench.device.lost.store(true, Ordering::Relaxed);
+    bench.runtime.context_destroyed();
+    assert!(is_original(&bench.launch(0, 0)));
+    assert!(is_original(&bench.launch(0, 0)));
+    let process = bench.process();
+    assert!(process.failed);
+    assert!(
+        process.errors[0].contains("cudaDeviceReset"),
+        "{:?}",
+        process.errors
+    );
+}
+
+#[test]
+fn a_launch_waits_for_tables_that_another_thread_is_writing() {
+    let bench = Bench::with(Settings::default(), Fake::default(), module(true));
+    bench.launch(0, 0);
+    let entry = |base: u64| REGION_TABLE + (base >> REGION_SHIFT) * 8;
+    let next = AtomicU64::new(1);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let base = A + (next.fetch_add(1, Ordering::Relaxed) << REGION_SHIFT);
+                    bench
+                        .runtime
+                        .allocated(AllocationKind::Device, extent(base, 64));
+                    bench.launch(base, 0);
+                    assert_ne!(bench.device.u64(entry(base)), 0);
+                    // Ends the flushes at allocation, so that launches do it.
+                    bench.runtime.synchronized();
+                }
+            });
+        }
+    });
 }
