@@ -79,7 +79,9 @@ const fn classes() -> [u8; 256] {
         let c = i as u8;
         table[i] = match c {
             b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => SPACE,
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | b'%' => WORD_START | WORD,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' => WORD_START | WORD,
+            // Only begins a name: `ld.global.b32%r1` is two tokens.
+            b'%' => WORD_START,
             b'0'..=b'9' => DIGIT | WORD,
             b'{' | b'}' | b'(' | b')' | b'[' | b']' | b',' | b';' | b':' | b'@' | b'!' | b'|'
             | b'+' | b'-' | b'=' | b'<' | b'>' | b'*' | b'/' | b'&' | b'^' | b'~' | b'?' => PUNCT,
@@ -143,7 +145,7 @@ pub(crate) fn scan(bytes: &[u8], at: usize) -> (TokenKind, usize) {
     }
 }
 
-/// Letters, digits, `_ $ %`, and dots and `::` before any of them
+/// Letters, digits, `_ $`, and dots and `::` before any of them
 /// (`.cta_group::1`).
 #[inline(always)]
 fn word(bytes: &[u8], mut at: usize) -> usize {

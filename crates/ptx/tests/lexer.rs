@@ -120,5 +120,7 @@ fn where_tokens_end() {
         [(Word, "%p1"), (Punct(b'|'), "|"), (Word, "%p2")]
     );
     assert_eq!(tokens("a # b"), [(Word, "a"), (Unknown, "#"), (Word, "b")]);
+    assert_eq!(tokens("b.b32%r1"), [(Word, "b.b32"), (Word, "%r1")]);
+    assert_eq!(tokens("7%%r"), [(Integer, "7"), (Word, "%"), (Word, "%r")]);
     assert_eq!(tokens("éa"), [(Unknown, "é"), (Word, "a")]);
 }

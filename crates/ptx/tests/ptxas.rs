@@ -25,6 +25,10 @@ fn assemble(source: &str) -> Result<Vec<u8>, String> {
 
 /// File-scope text and body text of odd but legal PTX.
 const ODD: &[(&str, &str)] = &[
+    (
+        "",
+        "ld.param.u64%rd1,[p];mov.u32%r1,%r2;mov.b64{%r1,%r2},%rd1;bar.sync%r1;@%p1 bra L;L:ret;",
+    ),
     ("", "ld .param .u64 %rd1, [p];"),
     ("", "ld/*x*/.param.u64 %rd1, [p];"),
     ("", "ld.global.u32 %r1, [array+4*2];"),
@@ -75,6 +79,10 @@ const ODD: &[(&str, &str)] = &[
     (
         "",
         "L: .reg .b32 %q; { } { .reg .b32 %q; { mov.b32 %q, 1; } }",
+    ),
+    (
+        "",
+        ".reg.b32%q<3>;.reg .pred%z;mov.u32%q1,4U;mov.u32 %q1,%tid.x;",
     ),
     ("", ".pragma \"nounroll\", \"x\"; /* a /* b */"),
     (
