@@ -135,6 +135,9 @@ impl Device {
         self.close_streams(handle);
         self.unload_context(handle);
         self.free_context(handle);
+        if self.state.contexts.lock().primary == handle {
+            self.restore_libraries();
+        }
         self.state.contexts.lock().live.remove(&handle);
         self.state.recover();
     }

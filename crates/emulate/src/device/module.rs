@@ -16,8 +16,16 @@ pub(crate) struct Module {
     pub program: Arc<Program>,
     /// Handles of functions that were asked for, by name.
     functions: Mutex<BTreeMap<String, u64>>,
-    /// Bases of its variables in the table of allocations.
-    variables: Vec<u64>,
+    /// Its variables, as they are in the table of allocations.
+    variables: Vec<Initial>,
+}
+
+/// A variable and what it holds to begin with.
+struct Initial {
+    base: u64,
+    size: u64,
+    /// `None`: zeros, which need no copy.
+    bytes: Option<Vec<u8>>,
 }
 
 /// An entry of a module.
@@ -103,18 +111,24 @@ impl Device {
         let program = Program::link(&modules, &self.state.memory)
             .map_err(|error| (load_code(&error), error.to_string()))?;
         let mut variables = Vec::new();
-        let mut allocations = self.state.allocations.lock();
         for (_, variable) in program
             .variables()
             .filter(|(_, variable)| variable.size > 0)
         {
-            let extent = (variable.address, variable.size);
-            variables.push(allocations.insert(
-                extent,
-                AllocationKind::Variable,
-                0,
-                Backing::Elsewhere,
-            ));
+            let mut bytes = vec![0; variable.size as usize];
+            let read = self.state.memory.read(variable.address, &mut bytes);
+            read.map_err(|error| (CUresult::CUDA_ERROR_INVALID_IMAGE, error.to_string()))?;
+            let bytes = bytes.iter().any(|byte| *byte != 0).then_some(bytes);
+            variables.push(Initial {
+                base: variable.address,
+                size: variable.size,
+                bytes,
+            });
+        }
+        let mut allocations = self.state.allocations.lock();
+        for variable in &variables {
+            let extent = (variable.base, variable.size);
+            allocations.insert(extent, AllocationKind::Variable, 0, Backing::Elsewhere);
         }
         drop(allocations);
         let handle = self.handle();
@@ -156,8 +170,8 @@ impl Device {
         }
         drop(functions);
         let mut allocations = self.state.allocations.lock();
-        for base in &module.variables {
-            allocations.remove(*base, |allocation| {
+        for variable in &module.variables {
+            allocations.remove(variable.base, |allocation| {
                 allocation.kind == AllocationKind::Variable
             });
         }
@@ -176,6 +190,31 @@ impl Device {
         for handle in theirs {
             // Another thread may have unloaded it meanwhile.
             let _ = self.module_unload(handle);
+        }
+    }
+
+    /// Variables of libraries hold in a new context what they held at first.
+    pub(crate) fn restore_libraries(&self) {
+        for module in self
+            .state
+            .modules
+            .read()
+            .values()
+            .filter(|m| m.context == 0)
+        {
+            for variable in &module.variables {
+                let memory = &self.state.memory;
+                let restored = match &variable.bytes {
+                    Some(bytes) => memory.write(variable.base, bytes),
+                    None => memory.fill(variable.base, &[0], variable.size),
+                };
+                if let Err(error) = restored {
+                    // Mapped as long as the module lives: a defect.
+                    self.state
+                        .host
+                        .report(&format!("a variable could not be reset: {error}"));
+                }
+            }
         }
     }
 

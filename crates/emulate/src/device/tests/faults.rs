@@ -245,3 +245,49 @@ fn nothing_works_without_initialization_or_context() {
         Err(CUresult::CUDA_ERROR_NOT_INITIALIZED)
     );
 }
+
+#[test]
+fn libraries_outlive_the_context_and_start_afresh() {
+    let rig = Rig::new();
+    let device = &rig.device;
+    let library = device.load_library(&[super::KERNELS]).expect("loads");
+    let add = device.function(library, "add").expect("an entry");
+    let counter = device
+        .variable(library, "counter")
+        .expect("a variable")
+        .base
+        .0;
+    rig.set_word(counter, 77);
+    device.primary_reset().expect("reset");
+    assert!(
+        !device.module_exists(rig.module),
+        "modules belong to the context"
+    );
+    let context = device.primary_retain().expect("retained");
+    device.context_set(context).expect("current");
+    assert_eq!(rig.word(counter), 5);
+    let data = rig.words(32);
+    device
+        .launch(
+            Launch {
+                function: add,
+                ..rig_launch(data)
+            },
+            0,
+        )
+        .expect("launched");
+    device.synchronize().expect("done");
+    assert_eq!(rig.word(data), 1);
+}
+
+/// One block of `add` with 1, without its function.
+fn rig_launch(data: u64) -> Launch {
+    let mut parameters = data.to_le_bytes().to_vec();
+    parameters.extend(1u32.to_le_bytes());
+    Launch {
+        grid: [1; 3],
+        block: [32, 1, 1],
+        parameters,
+        ..Launch::default()
+    }
+}
