@@ -189,7 +189,7 @@ fn number(bytes: &[u8], at: usize) -> (TokenKind, usize) {
     }
     let mut end = run(bytes, at, DIGIT);
     let mut is_float = false;
-    if bytes.get(end) == Some(&b'.') && !is(bytes, end + 1, WORD_START) {
+    if bytes.get(end) == Some(&b'.') {
         is_float = true;
         end = run(bytes, end + 1, DIGIT);
     }

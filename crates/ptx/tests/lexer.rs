@@ -108,7 +108,7 @@ fn where_tokens_end() {
         tokens("4+4"),
         [(Integer, "4"), (Punct(b'+'), "+"), (Integer, "4")]
     );
-    assert_eq!(tokens("1.x"), [(Integer, "1"), (Directive, ".x")]);
+    assert_eq!(tokens("1. .x"), [(Float, "1."), (Directive, ".x")]);
     assert_eq!(
         tokens("\"open\nnext"),
         [(Unterminated, "\"open"), (Word, "next")]

@@ -8,11 +8,15 @@ use std::process::Command;
 
 /// The cubin, or ptxas' complaint.
 fn assemble(source: &str) -> Result<Vec<u8>, String> {
+    assemble_for("sm_100a", source)
+}
+
+fn assemble_for(target: &str, source: &str) -> Result<Vec<u8>, String> {
     let folder = tempfile::tempdir().expect("temporary folder");
     let (input, output) = (folder.path().join("x.ptx"), folder.path().join("x.cubin"));
     std::fs::write(&input, source).expect("temporary file");
     let result = Command::new(support::toolchain().join("bin/ptxas"))
-        .args(["-arch=sm_100a", "-o"])
+        .args(["-c", "-arch", target, "-o"])
         .args([&output, &input])
         .output()
         .expect("ptxas runs");
@@ -290,4 +294,75 @@ fn constants_have_the_values_that_ptxas_gives_them() {
         }
     }
     assert!(report.is_empty(), "{report}");
+}
+
+/// The file with every token on a line of its own, or with nothing between
+/// tokens that stay apart without it.
+fn respace(source: &str, spread: bool) -> String {
+    let kinds = |text: &str| {
+        ptx::tokenize(text)
+            .iter()
+            .map(|token| token.kind)
+            .collect::<Vec<_>>()
+    };
+    let mut out = String::new();
+    let mut previous: Option<(ptx::TokenKind, &str)> = None;
+    for token in ptx::tokenize(source) {
+        if token.kind == ptx::TokenKind::Trivia {
+            continue;
+        }
+        let text = token.span.text(source);
+        if let Some((kind, before)) = previous {
+            if before == ".version" {
+                // One token of ptxas, number and all.
+                out.push(' ');
+            } else if spread {
+                out.push('\n');
+            } else if kinds(&format!("{before}{text}")) != [kind, token.kind] {
+                out.push(' ');
+            }
+        }
+        out += text;
+        previous = Some((token.kind, text));
+    }
+    out
+}
+
+/// Where this crate sees the bounds of tokens, ptxas does: moving them apart
+/// or together changes no machine code.
+#[test]
+fn tokens_are_those_of_ptxas() {
+    for (target, source) in [
+        ("sm_75", include_str!("data/parallel.75.ptx")),
+        ("sm_75", include_str!("data/basic.75.ptx")),
+        ("sm_90a", include_str!("data/parallel.90a.ptx")),
+        ("sm_100a", include_str!("data/basic.100a.ptx")),
+        (
+            "sm_100a",
+            include_str!("data/triton.matmul_descriptor.100.aligned.ptx"),
+        ),
+    ] {
+        let code = |source: &str| {
+            let cubin =
+                assemble_for(target, source).unwrap_or_else(|complaint| panic!("{complaint}"));
+            let file = object::File::parse(&*cubin).expect("a cubin is an ELF file");
+            let texts = file
+                .sections()
+                .filter(|s| s.name().is_ok_and(|name| name.starts_with(".text")));
+            texts
+                .map(|s| s.data().expect("section data").to_vec())
+                .collect::<Vec<_>>()
+        };
+        let expected = code(source);
+        assert!(!expected.is_empty());
+        for spread in [true, false] {
+            let other = respace(source, spread);
+            assert_ne!(other, source);
+            assert!(
+                code(&other) == expected,
+                "spread {spread} changed the code for {target}"
+            );
+            assert_eq!(support::defects(&other), Vec::<String>::new());
+        }
+    }
 }
