@@ -79,17 +79,19 @@ pub fn register() {
     }
 }
 
-/// In a forked child neither contexts nor the CPU device's threads exist. The
-/// real driver knows that itself; calls of the CPU device are refused with the
-/// code that the real one gives.
+/// In a forked child neither contexts nor threads exist. The real driver knows
+/// that itself; calls of the CPU device are refused with the code that the
+/// real one gives. A parent that had not initialised CUDA leaves the child all
+/// it needs to do so itself.
 extern "C" fn in_child() {
-    session::set_forked();
     let Some(session) = session::get() else {
         return;
     };
     if !session.is_initialised() {
+        OWNER.store(std::process::id(), Ordering::Relaxed);
         return;
     }
+    session::set_forked();
     match session.kind {
         DeviceKind::Gpu => {}
         DeviceKind::Cpu => {

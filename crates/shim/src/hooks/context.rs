@@ -79,11 +79,20 @@ fn forget(context: CUcontext) {
     }
 }
 
+/// What Ringfence keeps on the device may have gone with a context.
+fn destroyed() {
+    if let Some(runtime) = session::runtime() {
+        runtime.context_destroyed();
+    }
+}
+
 hook!([cuCtxDestroy, cuCtxDestroy_v2](context: CUcontext) |destroy| {
     drain(context);
     forget(context);
     // SAFETY: the program's arguments.
-    unsafe { destroy(context) }
+    let result = unsafe { destroy(context) };
+    destroyed();
+    result
 });
 
 hook!([cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2](device: CUdevice) |reset| {
@@ -92,7 +101,9 @@ hook!([cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2](device: CUdevice) |r
         forget(context);
     }
     // SAFETY: the program's arguments.
-    unsafe { reset(device) }
+    let result = unsafe { reset(device) };
+    destroyed();
+    result
 });
 
 hook!([cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2](device: CUdevice) |release| {
@@ -101,5 +112,7 @@ hook!([cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2](device: CUdevice
         drain(context);
     }
     // SAFETY: the program's arguments.
-    unsafe { release(device) }
+    let result = unsafe { release(device) };
+    destroyed();
+    result
 });

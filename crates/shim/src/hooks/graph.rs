@@ -6,14 +6,16 @@
 use super::{hook, hooks, loaded};
 use crate::session;
 use driver::sys::{
-    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUfunction, CUgraph, CUgraphEdgeData,
-    CUgraphExec, CUgraphNode, CUgraphNodeParams, CUgraphNodeType, CUkernel, CUresult,
+    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUfunction,
+    CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode, CUgraphNodeParams, CUgraphNodeType,
+    CUkernel, CUresult,
 };
-use model::UncheckedReason;
+use model::{AllocationKind, DeviceAddress, Extent, UncheckedReason};
 
 hooks!(
     cuGraphAddKernelNode,
     cuGraphAddKernelNode_v2,
+    cuGraphAddMemAllocNode,
     cuGraphAddNode,
     cuGraphAddNode_v2,
     cuGraphKernelNodeGetParams,
@@ -66,19 +68,54 @@ hook!(cuGraphAddKernelNode_v2(
     }
 });
 
+/// Memory that a graph allocates has its address from the moment that the node
+/// is made.
+fn allocated(result: CUresult, address: u64, bytes: usize) -> CUresult {
+    if result == CUresult::CUDA_SUCCESS
+        && let Some(runtime) = session::runtime()
+    {
+        let extent = Extent {
+            base: DeviceAddress(address),
+            size: bytes as u64,
+        };
+        runtime.allocated(AllocationKind::Pool, extent);
+    }
+    result
+}
+
+hook!(cuGraphAddMemAllocNode(
+    node: *mut CUgraphNode,
+    graph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependency_count: usize,
+    parameters: *mut CUDA_MEM_ALLOC_NODE_PARAMS_v1,
+) |add| {
+    // SAFETY: the program's arguments; the address was written by a
+    // successful call.
+    unsafe {
+        let result = add(node, graph, dependencies, dependency_count, parameters);
+        if parameters.is_null() { result } else { allocated(result, (*parameters).dptr, (*parameters).bytesize) }
+    }
+});
+
 /// # Safety
 /// `parameters` is null or was read by the call that gave `result`.
 unsafe fn count_node(result: CUresult, parameters: *const CUgraphNodeParams) -> CUresult {
     if parameters.is_null() {
         return result;
     }
-    // SAFETY: the caller's word; `kernel` is the member in use for kernels.
+    // SAFETY: the caller's word; the type says which member is in use.
     unsafe {
-        if (*parameters).type_ != CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL {
-            return result;
+        let members = (*parameters).anonymous2;
+        match (*parameters).type_ {
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => {
+                count(result, members.kernel.func.0, members.kernel.kern.0)
+            }
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+                allocated(result, members.alloc.dptr, members.alloc.bytesize)
+            }
+            _ => result,
         }
-        let kernel = (*parameters).anonymous2.kernel;
-        count(result, kernel.func.0, kernel.kern.0)
     }
 }
 

@@ -4,7 +4,7 @@
 //! Handles of modules, libraries, functions and kernels are all pointers of
 //! the device, so one map for each pair serves both.
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use runtime::{EntryPlan, ModulePlan};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -17,8 +17,17 @@ pub struct Loaded {
     pub plan: Arc<ModulePlan>,
     /// Whether the device was given instrumented code.
     pub instrumented: bool,
-    /// Whether the addresses of its variables are known.
-    pub variables_known: Arc<AtomicBool>,
+    /// Its variables in global memory.
+    pub variables: Arc<Variables>,
+}
+
+/// The variables of a module.
+#[derive(Default)]
+pub struct Variables {
+    /// Whether all their addresses are known.
+    pub known: AtomicBool,
+    /// Their addresses.
+    pub bases: Mutex<Vec<u64>>,
 }
 
 /// A function or kernel of one.

@@ -40,7 +40,7 @@ fn remember(runtime: &Runtime, handle: u64, plan: Arc<ModulePlan>, instrumented:
         Loaded {
             plan,
             instrumented,
-            variables_known: Arc::default(),
+            variables: Arc::default(),
         },
     );
 }
@@ -316,13 +316,23 @@ hook!(cuLibraryLoadFromFile(
     }
 });
 
-/// Drains what kernels of the module recorded, then forgets it.
+/// Drains what kernels of the module recorded, then forgets it and its
+/// variables.
 fn unloading(handle: u64) {
-    if let Some(runtime) = session::runtime() {
-        runtime.synchronized();
-        runtime.module_unloading(handle);
-        loaded::remove_module(handle);
+    let Some(runtime) = session::runtime() else {
+        return;
+    };
+    runtime.synchronized();
+    if let Some(known) = loaded::module(handle) {
+        let mut bases = std::mem::take(&mut *known.variables.bases.lock());
+        bases.sort_unstable();
+        bases.dedup();
+        for base in bases {
+            runtime.freeing(DeviceAddress(base));
+        }
     }
+    runtime.module_unloading(handle);
+    loaded::remove_module(handle);
 }
 
 hook!(cuModuleUnload(module: CUmodule) |unload| {
@@ -361,7 +371,7 @@ fn find_variables(known: &Loaded, get: impl Fn(&CStr, &mut CUdeviceptr, &mut usi
     let Some(runtime) = session::runtime() else {
         return;
     };
-    if !known.instrumented || known.variables_known.load(Ordering::Acquire) {
+    if !known.instrumented || known.variables.known.load(Ordering::Acquire) {
         return;
     }
     let mut all = true;
@@ -372,20 +382,19 @@ fn find_variables(known: &Loaded, get: impl Fn(&CStr, &mut CUdeviceptr, &mut usi
         let (mut base, mut size) = (0, 0);
         match get(&text, &mut base, &mut size) {
             CUresult::CUDA_SUCCESS => {
-                runtime.variable_resolved(
-                    name,
-                    Extent {
-                        base: DeviceAddress(base),
-                        size: size as u64,
-                    },
-                );
+                let extent = Extent {
+                    base: DeviceAddress(base),
+                    size: size as u64,
+                };
+                runtime.variable_resolved(name, extent);
+                known.variables.bases.lock().push(base);
             }
             // Removed by the device's compiler, as nothing refers to it.
             CUresult::CUDA_ERROR_NOT_FOUND => {}
             _ => all = false,
         }
     }
-    known.variables_known.store(all, Ordering::Release);
+    known.variables.known.store(all, Ordering::Release);
 }
 
 /// # Safety
