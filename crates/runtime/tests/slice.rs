@@ -62,24 +62,28 @@ impl Slice {
         };
         let driver: Arc<dyn Driver> = device.clone();
         let runtime = Runtime::new(settings, driver).unwrap();
-        let Prepared::Instrumented { ptx, plan } = runtime.prepare_module(&[ModulePart::Ptx(PTX)])
-        else {
-            panic!(
-                "not instrumented: {}",
-                std::fs::read_to_string(session.path().join("log")).unwrap()
-            );
-        };
-        let parts: Vec<&str> = ptx.iter().map(String::as_str).collect();
-        let module = device.load_module(&parts).unwrap();
-        runtime.module_loaded(module, plan.clone());
-        for name in plan.variables() {
-            runtime.variable_resolved(name, device.variable(module, name).unwrap());
-        }
-        Slice {
+        let mut slice = Slice {
             device,
             runtime,
-            module,
+            module: 0,
             session,
+        };
+        slice.load();
+        slice
+    }
+
+    /// Loads the module, as the shim does; contexts take modules with them.
+    fn load(&mut self) {
+        let prepared = self.runtime.prepare_module(&[ModulePart::Ptx(PTX)]);
+        let Prepared::Instrumented { ptx, plan } = prepared else {
+            panic!("not instrumented: {:?}", prepared.plan().unchecked());
+        };
+        let parts: Vec<&str> = ptx.iter().map(String::as_str).collect();
+        self.module = self.device.load_module(&parts).unwrap();
+        self.runtime.module_loaded(self.module, plan.clone());
+        for name in plan.variables() {
+            let extent = self.device.variable(self.module, name).unwrap();
+            self.runtime.variable_resolved(name, extent);
         }
     }
 
@@ -163,12 +167,12 @@ impl Slice {
     }
 }
 
-fn with(test: impl FnOnce(&Slice)) {
-    let slice = SLICE.lock().unwrap_or_else(PoisonError::into_inner);
+fn with(test: impl FnOnce(&mut Slice)) {
+    let mut slice = SLICE.lock().unwrap_or_else(PoisonError::into_inner);
     // A context is current to a thread.
     let context = slice.device.primary_retain().unwrap();
     slice.device.context_set(context).unwrap();
-    test(&slice);
+    test(&mut slice);
 }
 
 fn names(frames: &[HostFrame]) -> String {
@@ -321,5 +325,19 @@ fn freed_and_null_parameters() {
                 .values()
                 .all(|kernel| kernel.unchecked.is_empty())
         );
+    });
+}
+
+#[test]
+fn findings_arrive_after_the_context_was_reset() {
+    with(|slice| {
+        slice.device.primary_reset().unwrap();
+        slice.runtime.context_destroyed();
+        let context = slice.device.primary_retain().unwrap();
+        slice.device.context_set(context).unwrap();
+        slice.load();
+        let a = slice.buffer(16);
+        let finding = one(slice.launch("after_reset", 5, &[a]));
+        assert_eq!(finding.address.0, a + 16);
     });
 }
