@@ -23,7 +23,10 @@ pub const fn bias(exponent_bits: u32) -> i32 {
     (1 << (exponent_bits - 1)) - 1
 }
 
-#[allow(clippy::should_implement_trait, reason = "sums need a rounding mode; all operations look alike")]
+#[allow(
+    clippy::should_implement_trait,
+    reason = "sums need a rounding mode; all operations look alike"
+)]
 impl Exact {
     /// A finite f64. Infinities and NaN are the caller's to handle.
     #[inline]

@@ -127,6 +127,15 @@ impl Device {
         Ok(handle)
     }
 
+    /// Bytes of physical memory.
+    pub fn memory_size(&self, handle: u64) -> Result<u64> {
+        let vmm = self.state.vmm.lock();
+        vmm.physical
+            .get(&handle)
+            .map(|physical| physical.size)
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+    }
+
     /// `cuMemRelease`: the memory lives on while it is mapped.
     pub fn memory_release(&self, handle: u64) -> Result<()> {
         let mut vmm = self.state.vmm.lock();
@@ -263,6 +272,18 @@ impl Device {
             at = start + len;
         }
         self.protect(&mut vmm, address, size, protection)
+    }
+
+    /// `cuMemGetAccess` of the mapping that holds an address.
+    pub fn memory_protection(&self, address: u64) -> Result<Protection> {
+        self.memory_handle_at(address)?;
+        let memory = &self.state.memory;
+        let allowed = |write| memory.view().check_range(address, 1, write).is_ok();
+        Ok(match (allowed(false), allowed(true)) {
+            (_, true) => Protection::ReadWrite,
+            (true, false) => Protection::Read,
+            (false, false) => Protection::None,
+        })
     }
 
     /// `cuMemRetainAllocationHandle`

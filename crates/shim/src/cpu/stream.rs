@@ -151,6 +151,45 @@ per_thread_functions! { gpu, default, register_queries;
     }
 }
 
+/// One operation of a batch.
+///
+/// # Safety
+/// The union's members are those that its operation names.
+unsafe fn memory_operation(gpu: &Device, stream: u64, p: &CUstreamBatchMemOpParams_v1) -> Answer {
+    use CUstreamBatchMemOpType as T;
+    // SAFETY: this function's promise; every member starts with the operation.
+    unsafe {
+        let (write, wait) = (p.writeValue, p.waitValue);
+        let (written, waited) = (write.anonymous2, wait.anonymous2);
+        match p.operation {
+            T::CU_STREAM_MEM_OP_WRITE_VALUE_32 => {
+                gpu.stream_write_value(stream, write.address, written.value.into(), false)
+            }
+            T::CU_STREAM_MEM_OP_WRITE_VALUE_64 => {
+                gpu.stream_write_value(stream, write.address, written.value64, true)
+            }
+            T::CU_STREAM_MEM_OP_WAIT_VALUE_32 => {
+                gpu.stream_wait_value(stream, wait.address, waited.value.into(), false, wait.flags)
+            }
+            T::CU_STREAM_MEM_OP_WAIT_VALUE_64 => {
+                gpu.stream_wait_value(stream, wait.address, waited.value64, true, wait.flags)
+            }
+            // Order within a stream is complete here.
+            T::CU_STREAM_MEM_OP_BARRIER | T::CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES => Ok(()),
+            _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+}
+
+per_thread_functions! { gpu, default, register_batches;
+    fn cuStreamBatchMemOp_v2 | cuStreamBatchMemOp_v2_ptsz(stream: CUstream, count: u32, operations: *mut CUstreamBatchMemOpParams, _flags: u32) {
+        for operation in list(operations, count as usize) {
+            memory_operation(gpu, pick(stream, default), operation)?;
+        }
+        Ok(())
+    }
+}
+
 per_thread_functions! { gpu, default, register_capture;
     fn cuStreamBeginCapture | cuStreamBeginCapture_ptsz(stream: CUstream) {
         gpu.stream_begin_capture(pick(stream, default), 0)
@@ -200,5 +239,6 @@ per_thread_functions! { gpu, default, register_capture;
 pub fn register(api: &mut driver::Api) {
     made::register(api);
     register_queries(api);
+    register_batches(api);
     register_capture(api);
 }

@@ -44,6 +44,22 @@ functions! { gpu;
         }
         Ok(())
     }
+    fn cuMemGetAccess(flags: *mut u64, location: *const CUmemLocation, address: CUdeviceptr) {
+        let on_device = get(location)?.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        let access = match gpu.memory_protection(address)? {
+            Protection::ReadWrite if on_device => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            Protection::Read if on_device => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ,
+            _ => CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE,
+        };
+        put(flags, u64::from(access.0))
+    }
+    fn cuMemGetAllocationPropertiesFromHandle(properties: *mut CUmemAllocationProp, handle: CUmemGenericAllocationHandle) {
+        gpu.memory_size(handle)?;
+        let mut answer = CUmemAllocationProp::zeroed();
+        answer.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        answer.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        put(properties, answer)
+    }
     fn cuMemRetainAllocationHandle(handle: *mut CUmemGenericAllocationHandle, address: *mut c_void) {
         put(handle, gpu.memory_handle_at(address as u64)?)
     }

@@ -193,6 +193,11 @@ fn virtual_memory_is_reserved_mapped_and_protected() {
     device
         .memory_access(va + granule, granule, Protection::ReadWrite)
         .expect("access");
+    assert_eq!(
+        device.memory_protection(va + granule),
+        Ok(Protection::ReadWrite)
+    );
+    assert_eq!(device.memory_protection(va), Err(INVALID));
     rig.set_word(va + granule + 8, 42);
     assert_eq!(
         device.memory_access(va, granule, Protection::ReadWrite),
