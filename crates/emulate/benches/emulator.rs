@@ -53,7 +53,11 @@ fn main() {
     let module = ptx::parse(include_str!("kernels.ptx")).expect("kernels.ptx parses");
     let program = Program::link(&[module], &memory).expect("kernels.ptx links");
     let n = 1u32 << 18;
-    let buffer = || memory.map(u64::from(n * 4).next_multiple_of(GRANULE), GRANULE).expect("buffer");
+    let buffer = || {
+        memory
+            .map(u64::from(n * 4).next_multiple_of(GRANULE), GRANULE)
+            .expect("buffer")
+    };
     let (x, y, z) = (buffer(), buffer(), buffer());
     let size = 256u32;
     let product = |kernel| Case {
@@ -72,7 +76,13 @@ fn main() {
     };
     let a = u64::from(1.5f32.to_bits());
     let cases = [
-        Case { kernel: "saxpy", group: "stream", grid: [64, 1, 1], block: [256, 1, 1], params: params(&[(u64::from(n), 4), (a, 4), (x, 8), (y, 8)]) },
+        Case {
+            kernel: "saxpy",
+            group: "stream",
+            grid: [64, 1, 1],
+            block: [256, 1, 1],
+            params: params(&[(u64::from(n), 4), (a, 4), (x, 8), (y, 8)]),
+        },
         Case {
             kernel: "triad",
             group: "stream",
@@ -85,23 +95,43 @@ fn main() {
         reduction("block_reduction", n / 256),
         reduction("shuffle_reduction", 64),
     ];
-    let rows: Vec<Row> = cases.iter().map(|case| measure(&machine, &program, &memory, case)).collect();
-    let of = |group: &str| geomean(rows.iter().filter(|r| r.group == group).map(|r| r.thread_instructions_per_second));
+    let rows: Vec<Row> = cases
+        .iter()
+        .map(|case| measure(&machine, &program, &memory, case))
+        .collect();
+    let of = |group: &str| {
+        geomean(
+            rows.iter()
+                .filter(|r| r.group == group)
+                .map(|r| r.thread_instructions_per_second),
+        )
+    };
     let (stream, product, reduction) = (of("stream"), of("product"), of("reduction"));
     let results = Results {
-        summary: Summary { thread_instructions_per_second_per_core: geomean([stream, product, reduction].into_iter()), stream, product, reduction },
+        summary: Summary {
+            thread_instructions_per_second_per_core: geomean(
+                [stream, product, reduction].into_iter(),
+            ),
+            stream,
+            product,
+            reduction,
+        },
         rows,
         device: cpu_name(),
         driver: "",
         date: output("date", &["-u", "+%Y-%m-%d"]),
         commit: output("git", &["rev-parse", "--short=12", "HEAD"]),
     };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace's root");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the workspace's root");
     let folder = root.join("bench/results");
     std::fs::create_dir_all(&folder).expect("bench/results");
     let mut text = serde_json::to_string_pretty(&results).expect("numbers");
     text.push('\n');
-    std::fs::write(folder.join("cpu-emulator.json"), &text).expect("bench/results/cpu-emulator.json");
+    std::fs::write(folder.join("cpu-emulator.json"), &text)
+        .expect("bench/results/cpu-emulator.json");
     print!("{text}");
 }
 
@@ -130,7 +160,9 @@ fn measure(machine: &Machine, program: &Program, memory: &Memory, case: &Case) -
     };
     let round = || {
         let start = Instant::now();
-        let stats = machine.launch(program, case.kernel, &config, memory).expect("the kernel runs");
+        let stats = machine
+            .launch(program, case.kernel, &config, memory)
+            .expect("the kernel runs");
         (stats.thread_instructions, start.elapsed())
     };
     let (thread_instructions, mut best) = round();
@@ -140,7 +172,13 @@ fn measure(machine: &Machine, program: &Program, memory: &Memory, case: &Case) -
     }
     let seconds = best.as_secs_f64();
     let thread_instructions_per_second = thread_instructions as f64 / seconds;
-    Row { kernel: case.kernel, group: case.group, thread_instructions, seconds, thread_instructions_per_second }
+    Row {
+        kernel: case.kernel,
+        group: case.group,
+        thread_instructions,
+        seconds,
+        thread_instructions_per_second,
+    }
 }
 
 fn geomean(values: impl Iterator<Item = f64>) -> f64 {
@@ -150,11 +188,19 @@ fn geomean(values: impl Iterator<Item = f64>) -> f64 {
 
 fn cpu_name() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = info.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':')).map(|(_, n)| n.trim().to_string());
+    let name = info
+        .lines()
+        .find_map(|l| l.strip_prefix("model name")?.split_once(':'))
+        .map(|(_, n)| n.trim().to_string());
     name.unwrap_or_else(|| "unknown".into())
 }
 
 fn output(command: &str, arguments: &[&str]) -> String {
     let output = std::process::Command::new(command).args(arguments).output();
-    output.ok().and_then(|o| String::from_utf8(o.stdout).ok()).unwrap_or_default().trim().to_string()
+    output
+        .ok()
+        .and_then(|o| String::from_utf8(o.stdout).ok())
+        .unwrap_or_default()
+        .trim()
+        .to_string()
 }

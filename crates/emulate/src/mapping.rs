@@ -24,9 +24,7 @@
 use parking_lot::{RwLock, RwLockReadGuard};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
-use std::sync::atomic::{
-    AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence,
-};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Lanes of a warp.
 pub const LANES: usize = 32;
@@ -52,7 +50,9 @@ const ADDRESS_END: u64 = 1 << 47;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
     /// Zero, unaligned or out of the address space.
-    #[error("range {address:#x}+{size:#x} is empty, not a multiple of a page, or outside the address space")]
+    #[error(
+        "range {address:#x}+{size:#x} is empty, not a multiple of a page, or outside the address space"
+    )]
     Invalid {
         /// Start asked for; 0 for anywhere.
         address: u64,
@@ -159,7 +159,10 @@ impl Regions {
     }
 
     fn is_free(&self, start: u64, end: u64) -> bool {
-        self.by_start.range(..end).next_back().is_none_or(|(_, r)| r.end <= start)
+        self.by_start
+            .range(..end)
+            .next_back()
+            .is_none_or(|(_, r)| r.end <= start)
     }
 
     fn insert(&mut self, start: u64, region: Region) {
@@ -177,8 +180,13 @@ pub struct Memory {
 fn reserve_windows() -> bool {
     static RESERVED: OnceLock<bool> = OnceLock::new();
     *RESERVED.get_or_init(|| {
-        map_pages(SHARED_WINDOW, WINDOWS_END - SHARED_WINDOW, libc::PROT_NONE, libc::MAP_FIXED_NOREPLACE)
-            .is_ok_and(|at| at == SHARED_WINDOW)
+        map_pages(
+            SHARED_WINDOW,
+            WINDOWS_END - SHARED_WINDOW,
+            libc::PROT_NONE,
+            libc::MAP_FIXED_NOREPLACE,
+        )
+        .is_ok_and(|at| at == SHARED_WINDOW)
     })
 }
 
@@ -211,7 +219,9 @@ impl Memory {
         if !reserve_windows() {
             return Err(MapError::Windows);
         }
-        Ok(Memory { regions: RwLock::new(Regions::default()) })
+        Ok(Memory {
+            regions: RwLock::new(Regions::default()),
+        })
     }
 
     /// Map `size` zeroed bytes (a multiple of a page) at any multiple of
@@ -228,12 +238,17 @@ impl Memory {
 
     fn map_with(&self, size: u64, align: u64, protection: Protection) -> Result<u64, MapError> {
         let align = align.max(PAGE);
-        if size == 0 || size % PAGE != 0 || !align.is_power_of_two() || size.checked_add(align).is_none_or(|s| s > ADDRESS_END) {
+        if size == 0
+            || !size.is_multiple_of(PAGE)
+            || !align.is_power_of_two()
+            || size.checked_add(align).is_none_or(|s| s > ADDRESS_END)
+        {
             return Err(MapError::Invalid { address: 0, size });
         }
         let whole = size + align;
         let mut regions = self.regions.write();
-        let at = map_pages(0, whole, libc::PROT_READ | libc::PROT_WRITE, 0).map_err(|errno| MapError::NoMemory { size, errno })?;
+        let at = map_pages(0, whole, libc::PROT_READ | libc::PROT_WRITE, 0)
+            .map_err(|errno| MapError::NoMemory { size, errno })?;
         let start = at.next_multiple_of(align);
         if start > at {
             unmap_pages(at, start - at);
@@ -241,7 +256,14 @@ impl Memory {
         if at + whole > start + size {
             unmap_pages(start + size, at + whole - (start + size));
         }
-        regions.insert(start, Region { end: start + size, protection, owner: Owner::Mapped });
+        regions.insert(
+            start,
+            Region {
+                end: start + size,
+                protection,
+                owner: Owner::Mapped,
+            },
+        );
         Ok(start)
     }
 
@@ -254,7 +276,10 @@ impl Memory {
     /// atomics. It stays mapped until the process ends.
     pub fn map_host_fixed(&self, address: u64, size: u64) -> Result<driver::HostMapping, MapError> {
         self.map_at(address, size, Owner::Permanent)?;
-        let extent = model::Extent { base: model::DeviceAddress(address), size };
+        let extent = model::Extent {
+            base: model::DeviceAddress(address),
+            size,
+        };
         // SAFETY: just mapped readable, writable and page-aligned; `Permanent`
         // regions are never unmapped; this module touches mapped memory only
         // as a device.
@@ -262,22 +287,43 @@ impl Memory {
     }
 
     fn map_at(&self, address: u64, size: u64, owner: Owner) -> Result<(), MapError> {
-        if size == 0 || size % PAGE != 0 || address % PAGE != 0 || address.checked_add(size).is_none_or(|e| e > ADDRESS_END) {
+        if size == 0
+            || !size.is_multiple_of(PAGE)
+            || !address.is_multiple_of(PAGE)
+            || address.checked_add(size).is_none_or(|e| e > ADDRESS_END)
+        {
             return Err(MapError::Invalid { address, size });
         }
         let mut regions = self.regions.write();
         if !regions.is_free(address, address + size) {
             return Err(MapError::InUse { address, size });
         }
-        let at = map_pages(address, size, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED_NOREPLACE).map_err(|errno| {
-            if errno == libc::EEXIST { MapError::InUse { address, size } } else { MapError::NoMemory { size, errno } }
+        let at = map_pages(
+            address,
+            size,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_FIXED_NOREPLACE,
+        )
+        .map_err(|errno| {
+            if errno == libc::EEXIST {
+                MapError::InUse { address, size }
+            } else {
+                MapError::NoMemory { size, errno }
+            }
         })?;
         if at != address {
             // Kernels before 4.17 take the address as a hint.
             unmap_pages(at, size);
             return Err(MapError::InUse { address, size });
         }
-        regions.insert(address, Region { end: address + size, protection: Protection::ReadWrite, owner });
+        regions.insert(
+            address,
+            Region {
+                end: address + size,
+                protection: Protection::ReadWrite,
+                owner,
+            },
+        );
         Ok(())
     }
 
@@ -285,7 +331,11 @@ impl Memory {
     pub fn unmap(&self, address: u64) -> Result<(), MapError> {
         let mut regions = self.regions.write();
         match regions.by_start.get(&address) {
-            Some(&Region { end, owner: Owner::Mapped, .. }) => {
+            Some(&Region {
+                end,
+                owner: Owner::Mapped,
+                ..
+            }) => {
                 regions.by_start.remove(&address);
                 regions.changes += 1;
                 unmap_pages(address, end - address);
@@ -308,7 +358,11 @@ impl Memory {
         // SAFETY: mincore writes one byte a page into `resident`, which has
         // that many; it reads nothing at `first`.
         let rc = unsafe {
-            libc::mincore(std::ptr::with_exposed_provenance_mut(first as usize), pages as usize, resident.as_mut_ptr().cast())
+            libc::mincore(
+                std::ptr::with_exposed_provenance_mut(first as usize),
+                pages as usize,
+                resident.as_mut_ptr().cast(),
+            )
         };
         if rc != 0 {
             return Err(MapError::NotMapped { address });
@@ -317,7 +371,14 @@ impl Memory {
         if !regions.is_free(address, address + size) {
             return Err(MapError::InUse { address, size });
         }
-        regions.insert(address, Region { end: address + size, protection: Protection::ReadWrite, owner: Owner::Registered });
+        regions.insert(
+            address,
+            Region {
+                end: address + size,
+                protection: Protection::ReadWrite,
+                owner: Owner::Registered,
+            },
+        );
         Ok(())
     }
 
@@ -325,7 +386,10 @@ impl Memory {
     pub fn unregister(&self, address: u64) -> Result<(), MapError> {
         let mut regions = self.regions.write();
         match regions.by_start.get(&address) {
-            Some(Region { owner: Owner::Registered, .. }) => {
+            Some(Region {
+                owner: Owner::Registered,
+                ..
+            }) => {
                 regions.by_start.remove(&address);
                 regions.changes += 1;
                 Ok(())
@@ -338,15 +402,30 @@ impl Memory {
     /// must lie inside one mapping; the mapping is split where needed.
     pub fn protect(&self, address: u64, size: u64, protection: Protection) -> Result<(), MapError> {
         let mut regions = self.regions.write();
-        let Some((start, region)) = regions.at(address) else { return Err(MapError::NotMapped { address }) };
+        let Some((start, region)) = regions.at(address) else {
+            return Err(MapError::NotMapped { address });
+        };
         if size == 0 || address.checked_add(size).is_none_or(|end| end > region.end) {
             return Err(MapError::Invalid { address, size });
         }
         regions.by_start.remove(&start);
         if start < address {
-            regions.insert(start, Region { end: address, ..region });
+            regions.insert(
+                start,
+                Region {
+                    end: address,
+                    ..region
+                },
+            );
         }
-        regions.insert(address, Region { end: address + size, protection, ..region });
+        regions.insert(
+            address,
+            Region {
+                end: address + size,
+                protection,
+                ..region
+            },
+        );
         if address + size < region.end {
             regions.insert(address + size, region);
         }
@@ -362,7 +441,11 @@ impl Memory {
     /// while it lives: do not keep it over a call of `map` or `unmap`.
     pub fn view(&self) -> View<'_> {
         let regions = self.regions.read();
-        View { changes: regions.changes, regions, cache: [CachedRegion::EMPTY; CACHE] }
+        View {
+            changes: regions.changes,
+            regions,
+            cache: [CachedRegion::EMPTY; CACHE],
+        }
     }
 
     /// Copy bytes out of device memory.
@@ -401,7 +484,13 @@ impl Memory {
         for i in 0..count {
             let at = address + i * pattern.len() as u64;
             // SAFETY: `at + pattern.len() <= address + size`, checked above.
-            unsafe { std::ptr::copy_nonoverlapping(pattern.as_ptr(), pointer_mut::<u8>(at), pattern.len()) };
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    pattern.as_ptr(),
+                    pointer_mut::<u8>(at),
+                    pattern.len(),
+                )
+            };
         }
         Ok(())
     }
@@ -531,7 +620,11 @@ struct CachedRegion {
 }
 
 impl CachedRegion {
-    const EMPTY: CachedRegion = CachedRegion { start: 1, end: 0, writable: false };
+    const EMPTY: CachedRegion = CachedRegion {
+        start: 1,
+        end: 0,
+        writable: false,
+    };
 }
 
 /// Checked accesses by one thread of the host.
@@ -557,7 +650,11 @@ impl View<'_> {
     pub fn check(&mut self, address: u64, size: u64, write: bool) -> Result<(), AccessFault> {
         let entry = &self.cache[(address >> 21) as usize % CACHE];
         // Regions end below 2^47, so the sum wraps for no hit.
-        if address >= entry.start && address.wrapping_add(size) <= entry.end && address < entry.end && (!write || entry.writable) {
+        if address >= entry.start
+            && address.wrapping_add(size) <= entry.end
+            && address < entry.end
+            && (!write || entry.writable)
+        {
             return Ok(());
         }
         self.check_slowly(address, size, write)
@@ -568,20 +665,35 @@ impl View<'_> {
     fn check_slowly(&mut self, address: u64, size: u64, write: bool) -> Result<(), AccessFault> {
         let unmapped = AccessFault::Unmapped { address, size };
         let (start, region) = self.regions.at(address).ok_or(unmapped)?;
-        if region.protection == Protection::None || address.checked_add(size).is_none_or(|end| end > region.end) {
+        if region.protection == Protection::None
+            || address.checked_add(size).is_none_or(|end| end > region.end)
+        {
             return Err(unmapped);
         }
         let writable = region.protection == Protection::ReadWrite;
-        self.cache[(address >> 21) as usize % CACHE] = CachedRegion { start, end: region.end, writable };
-        if write && !writable { Err(AccessFault::ReadOnly { address, size }) } else { Ok(()) }
+        self.cache[(address >> 21) as usize % CACHE] = CachedRegion {
+            start,
+            end: region.end,
+            writable,
+        };
+        if write && !writable {
+            Err(AccessFault::ReadOnly { address, size })
+        } else {
+            Ok(())
+        }
     }
 
     /// As [`View::check`], over several adjacent regions.
     pub fn check_range(&mut self, address: u64, size: u64, write: bool) -> Result<(), AccessFault> {
-        let end = address.checked_add(size).ok_or(AccessFault::Unmapped { address, size })?;
+        let end = address
+            .checked_add(size)
+            .ok_or(AccessFault::Unmapped { address, size })?;
         let mut at = address;
         while at < end {
-            let (_, region) = self.regions.at(at).ok_or(AccessFault::Unmapped { address: at, size: end - at })?;
+            let (_, region) = self.regions.at(at).ok_or(AccessFault::Unmapped {
+                address: at,
+                size: end - at,
+            })?;
             self.check(at, region.end.min(end) - at, write)?;
             at = region.end;
         }
@@ -609,7 +721,7 @@ impl View<'_> {
     #[inline(always)]
     pub fn load<T: Plain>(&mut self, address: u64) -> Result<T, AccessFault> {
         let size = size_of::<T>() as u64;
-        if address % size != 0 {
+        if !address.is_multiple_of(size) {
             return Err(AccessFault::Misaligned { address, size });
         }
         self.check(address, size, false)?;
@@ -621,7 +733,7 @@ impl View<'_> {
     #[inline(always)]
     pub fn store<T: Plain>(&mut self, address: u64, value: T) -> Result<(), AccessFault> {
         let size = size_of::<T>() as u64;
-        if address % size != 0 {
+        if !address.is_multiple_of(size) {
             return Err(AccessFault::Misaligned { address, size });
         }
         self.check(address, size, true)?;
@@ -632,9 +744,13 @@ impl View<'_> {
 
     /// One atomic read-modify-write; gives the value before.
     #[inline(always)]
-    pub fn update<T: Atomic>(&mut self, address: u64, f: impl FnMut(T) -> T) -> Result<T, AccessFault> {
+    pub fn update<T: Atomic>(
+        &mut self,
+        address: u64,
+        f: impl FnMut(T) -> T,
+    ) -> Result<T, AccessFault> {
         let size = size_of::<T>() as u64;
-        if address % size != 0 {
+        if !address.is_multiple_of(size) {
             return Err(AccessFault::Misaligned { address, size });
         }
         self.check(address, size, true)?;
@@ -647,7 +763,12 @@ impl View<'_> {
     #[inline(always)]
     pub fn gather<T: Plain>(&mut self, addresses: &[u64; LANES], mask: u32) -> Option<[T; LANES]> {
         let reach = Reach::of::<T>(addresses, mask)?;
-        self.check(reach.low, reach.high - reach.low + size_of::<T>() as u64, false).ok()?;
+        self.check(
+            reach.low,
+            reach.high - reach.low + size_of::<T>() as u64,
+            false,
+        )
+        .ok()?;
         // SAFETY: every lane's address lies between low and high, which one
         // readable region holds (checked under the lock).
         Some(unsafe { gather_raw(0, &reach, addresses, mask) })
@@ -656,9 +777,23 @@ impl View<'_> {
     /// Stores of the lanes of `mask`, lowest first, under the same conditions
     /// as [`View::gather`]; says whether it did.
     #[inline(always)]
-    pub fn scatter<T: Plain>(&mut self, addresses: &[u64; LANES], mask: u32, values: &[T; LANES]) -> bool {
-        let Some(reach) = Reach::of::<T>(addresses, mask) else { return false };
-        if self.check(reach.low, reach.high - reach.low + size_of::<T>() as u64, true).is_err() {
+    pub fn scatter<T: Plain>(
+        &mut self,
+        addresses: &[u64; LANES],
+        mask: u32,
+        values: &[T; LANES],
+    ) -> bool {
+        let Some(reach) = Reach::of::<T>(addresses, mask) else {
+            return false;
+        };
+        if self
+            .check(
+                reach.low,
+                reach.high - reach.low + size_of::<T>() as u64,
+                true,
+            )
+            .is_err()
+        {
             return false;
         }
         // SAFETY: as in `gather`, and writable.
@@ -691,7 +826,11 @@ impl Reach {
                 return None;
             }
             if differs == 0 && first < ADDRESS_END {
-                return Some(Reach { low: first, high: first + 31 * size, coalesced: true });
+                return Some(Reach {
+                    low: first,
+                    high: first + 31 * size,
+                    coalesced: true,
+                });
             }
             // Signed comparison vectorizes; addresses from 2^63 on become the
             // lowest and fail the region check.
@@ -703,7 +842,11 @@ impl Reach {
             if low < 0 {
                 return None;
             }
-            return Some(Reach { low: low as u64, high: high as u64, coalesced: false });
+            return Some(Reach {
+                low: low as u64,
+                high: high as u64,
+                coalesced: false,
+            });
         }
         if mask == 0 {
             return None;
@@ -717,18 +860,33 @@ impl Reach {
             strays |= address & (size - 1);
             rest &= rest - 1;
         }
-        (strays == 0 && high < ADDRESS_END).then_some(Reach { low, high, coalesced: false })
+        (strays == 0 && high < ADDRESS_END).then_some(Reach {
+            low,
+            high,
+            coalesced: false,
+        })
     }
 }
 
 /// # Safety
 /// `base + low .. base + high + size` is mapped and readable.
 #[inline(always)]
-unsafe fn gather_raw<T: Plain>(base: u64, reach: &Reach, addresses: &[u64; LANES], mask: u32) -> [T; LANES] {
+unsafe fn gather_raw<T: Plain>(
+    base: u64,
+    reach: &Reach,
+    addresses: &[u64; LANES],
+    mask: u32,
+) -> [T; LANES] {
     let mut out = [T::default(); LANES];
     if reach.coalesced {
         // SAFETY: 32 elements from `low` on end at `high + size`.
-        unsafe { std::ptr::copy_nonoverlapping(pointer::<u8>(base + reach.low), out.as_mut_ptr().cast(), size_of_val(&out)) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                pointer::<u8>(base + reach.low),
+                out.as_mut_ptr().cast(),
+                size_of_val(&out),
+            )
+        };
     } else if mask == u32::MAX {
         if reach.low == reach.high {
             // SAFETY: `low` is in the range.
@@ -753,10 +911,22 @@ unsafe fn gather_raw<T: Plain>(base: u64, reach: &Reach, addresses: &[u64; LANES
 /// # Safety
 /// `base + low .. base + high + size` is mapped and writable.
 #[inline(always)]
-unsafe fn scatter_raw<T: Plain>(base: u64, reach: &Reach, addresses: &[u64; LANES], mask: u32, values: &[T; LANES]) {
+unsafe fn scatter_raw<T: Plain>(
+    base: u64,
+    reach: &Reach,
+    addresses: &[u64; LANES],
+    mask: u32,
+    values: &[T; LANES],
+) {
     if reach.coalesced {
         // SAFETY: 32 elements from `low` on end at `high + size`.
-        unsafe { std::ptr::copy_nonoverlapping(values.as_ptr().cast(), pointer_mut::<u8>(base + reach.low), size_of_val(values)) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                values.as_ptr().cast(),
+                pointer_mut::<u8>(base + reach.low),
+                size_of_val(values),
+            )
+        };
     } else {
         let mut rest = mask;
         while rest != 0 {
@@ -778,7 +948,10 @@ pub struct Bytes {
 impl Bytes {
     /// `size` zeroed bytes.
     pub fn new(size: u64) -> Bytes {
-        Bytes { words: vec![0; size.div_ceil(16) as usize], size }
+        Bytes {
+            words: vec![0; size.div_ceil(16) as usize],
+            size,
+        }
     }
 
     /// Bytes held.
@@ -806,11 +979,17 @@ impl Bytes {
     #[inline(always)]
     fn check<T>(&self, offset: u64) -> Result<(), AccessFault> {
         let size = size_of::<T>() as u64;
-        if offset % size != 0 {
-            return Err(AccessFault::Misaligned { address: offset, size });
+        if !offset.is_multiple_of(size) {
+            return Err(AccessFault::Misaligned {
+                address: offset,
+                size,
+            });
         }
         if offset >= self.size || self.size - offset < size {
-            return Err(AccessFault::Unmapped { address: offset, size });
+            return Err(AccessFault::Unmapped {
+                address: offset,
+                size,
+            });
         }
         Ok(())
     }
@@ -845,8 +1024,15 @@ impl Bytes {
 
     /// As [`View::scatter`], by offsets.
     #[inline(always)]
-    pub fn scatter<T: Plain>(&mut self, offsets: &[u64; LANES], mask: u32, values: &[T; LANES]) -> bool {
-        let Some(reach) = Reach::of::<T>(offsets, mask) else { return false };
+    pub fn scatter<T: Plain>(
+        &mut self,
+        offsets: &[u64; LANES],
+        mask: u32,
+        values: &[T; LANES],
+    ) -> bool {
+        let Some(reach) = Reach::of::<T>(offsets, mask) else {
+            return false;
+        };
         if reach.high + size_of::<T>() as u64 > self.size {
             return false;
         }
@@ -859,10 +1045,19 @@ impl Bytes {
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), AccessFault> {
         let size = bytes.len() as u64;
         if offset.checked_add(size).is_none_or(|end| end > self.size) {
-            return Err(AccessFault::Unmapped { address: offset, size });
+            return Err(AccessFault::Unmapped {
+                address: offset,
+                size,
+            });
         }
         // SAFETY: within `self.size`, checked above; `bytes` is another object.
-        unsafe { std::ptr::copy_nonoverlapping(pointer::<u8>(self.base() + offset), bytes.as_mut_ptr(), bytes.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                pointer::<u8>(self.base() + offset),
+                bytes.as_mut_ptr(),
+                bytes.len(),
+            )
+        };
         Ok(())
     }
 
@@ -870,10 +1065,19 @@ impl Bytes {
     pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), AccessFault> {
         let size = bytes.len() as u64;
         if offset.checked_add(size).is_none_or(|end| end > self.size) {
-            return Err(AccessFault::Unmapped { address: offset, size });
+            return Err(AccessFault::Unmapped {
+                address: offset,
+                size,
+            });
         }
         // SAFETY: within `self.size`, checked above; `bytes` is another object.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), pointer_mut::<u8>(self.base_mut() + offset), bytes.len()) };
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                pointer_mut::<u8>(self.base_mut() + offset),
+                bytes.len(),
+            )
+        };
         Ok(())
     }
 }
@@ -901,8 +1105,14 @@ impl Wide {
     /// `None` if the processor lacks one of them.
     pub fn detect() -> Option<Wide> {
         use std::arch::is_x86_feature_detected as has;
-        (has!("avx2") && has!("fma") && has!("bmi1") && has!("bmi2") && has!("f16c") && has!("lzcnt") && has!("popcnt"))
-            .then_some(Wide(()))
+        (has!("avx2")
+            && has!("fma")
+            && has!("bmi1")
+            && has!("bmi2")
+            && has!("f16c")
+            && has!("lzcnt")
+            && has!("popcnt"))
+        .then_some(Wide(()))
     }
 }
 

@@ -24,7 +24,15 @@ fn on(arch: &str, wide: bool) {
     let y: Vec<f32> = (0..n).map(|i| 1000.0 - i as f32).collect();
 
     let (dx, dy) = (bench.f32s(&x), bench.f32s(&y));
-    let stats = bench.launch(&program, named(&program, "saxpy"), [3, 1, 1], [128, 1, 1], &[P::U32(n as u32), P::F32(2.5), P::U64(dx), P::U64(dy)]).unwrap();
+    let stats = bench
+        .launch(
+            &program,
+            named(&program, "saxpy"),
+            [3, 1, 1],
+            [128, 1, 1],
+            &[P::U32(n as u32), P::F32(2.5), P::U64(dx), P::U64(dy)],
+        )
+        .unwrap();
     let expected: Vec<f32> = x.iter().zip(&y).map(|(x, y)| x.mul_add(2.5, *y)).collect();
     assert_eq!(bench.read_f32s(dy, n), expected);
     assert!(stats.thread_instructions > 10 * n as u64);
@@ -36,10 +44,22 @@ fn on(arch: &str, wide: bool) {
     pair.extend(60u32.to_le_bytes());
     pair.extend([0; 4]);
     pair.extend(dx.to_le_bytes());
-    bench.launch(&program, named(&program, "shifted"), [1, 1, 1], [64, 1, 1], &[P::Bytes(&pair, 8)]).unwrap();
+    bench
+        .launch(
+            &program,
+            named(&program, "shifted"),
+            [1, 1, 1],
+            [64, 1, 1],
+            &[P::Bytes(&pair, 8)],
+        )
+        .unwrap();
     let a = bench.read_f32s(da, 64);
     for i in 0..64 {
-        assert_eq!(a[i], if i < 60 { x[i + 1] + x[i] } else { 0.0 }, "element {i}");
+        assert_eq!(
+            a[i],
+            if i < 60 { x[i + 1] + x[i] } else { 0.0 },
+            "element {i}"
+        );
     }
     let counter = program.variable("counter").unwrap();
     assert_eq!(counter.size, 4);
@@ -47,16 +67,39 @@ fn on(arch: &str, wide: bool) {
 
     let rows: Vec<u64> = (0..40).map(|i| bench.f32s(&[i as f32; 37])).collect();
     let table = bench.u64s(&rows);
-    bench.launch(&program, named(&program, "rows"), [1, 1, 1], [40, 1, 1], &[P::U64(table), P::U32(37)]).unwrap();
+    bench
+        .launch(
+            &program,
+            named(&program, "rows"),
+            [1, 1, 1],
+            [40, 1, 1],
+            &[P::U64(table), P::U32(37)],
+        )
+        .unwrap();
     for (i, row) in rows.iter().enumerate() {
-        assert_eq!(bench.read_f32s(*row, 38), [vec![i as f32 + 1.0; 37], vec![0.0]].concat());
+        assert_eq!(
+            bench.read_f32s(*row, 38),
+            [vec![i as f32 + 1.0; 37], vec![0.0]].concat()
+        );
     }
 
     let size = 48usize;
     let a: Vec<f32> = (0..size * size).map(|i| (i % 7) as f32 - 3.0).collect();
     let b: Vec<f32> = (0..size * size).map(|i| (i % 5) as f32 - 2.0).collect();
-    let (da, db, dc) = (bench.f32s(&a), bench.f32s(&b), bench.f32s(&vec![0.0; size * size]));
-    bench.launch(&program, named(&program, "product"), [3, 3, 1], [16, 16, 1], &[P::U64(da), P::U64(db), P::U64(dc), P::U32(size as u32)]).unwrap();
+    let (da, db, dc) = (
+        bench.f32s(&a),
+        bench.f32s(&b),
+        bench.f32s(&vec![0.0; size * size]),
+    );
+    bench
+        .launch(
+            &program,
+            named(&program, "product"),
+            [3, 3, 1],
+            [16, 16, 1],
+            &[P::U64(da), P::U64(db), P::U64(dc), P::U32(size as u32)],
+        )
+        .unwrap();
     let c = bench.read_f32s(dc, size * size);
     for r in 0..size {
         for col in 0..size {
@@ -66,7 +109,15 @@ fn on(arch: &str, wide: bool) {
     }
 
     let sum = bench.f32s(&[0.0]);
-    bench.launch(&program, named(&program, "reduction"), [4, 1, 1], [256, 1, 1], &[P::U64(dx), P::U64(sum), P::U32(n as u32)]).unwrap();
+    bench
+        .launch(
+            &program,
+            named(&program, "reduction"),
+            [4, 1, 1],
+            [256, 1, 1],
+            &[P::U64(dx), P::U64(sum), P::U32(n as u32)],
+        )
+        .unwrap();
     assert_eq!(bench.read_f32s(sum, 1)[0], x.iter().sum::<f32>());
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
+#include <mma.h>
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 
@@ -281,3 +282,18 @@ __device__ __noinline__ int forever(volatile int *x) {
 extern "C" __global__ void overflowing(int *x) { *x = forever(x); }
 extern "C" __global__ void shared_overrun(int *x) { __shared__ int s[4]; s[threadIdx.x * 1000] = 1; __syncthreads(); *x = s[0]; }
 extern "C" __global__ void deadlocked() { if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;"); }
+
+extern "C" __global__ void wmma_product(const __half *a, const __half *b, float *c, int n) {
+    using namespace nvcuda;
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> fa;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::col_major> fb;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+    wmma::fill_fragment(fc, 1.0f);
+    for (int k = 0; k < n; k += 16) {
+        wmma::load_matrix_sync(fa, a + k, n);
+        wmma::load_matrix_sync(fb, b + k, n);
+        wmma::mma_sync(fc, fa, fb, fc);
+    }
+    for (int i = 0; i < fc.num_elements; i++) fc.x[i] *= 2;
+    wmma::store_matrix_sync(c, fc, 16, wmma::mem_row_major);
+}

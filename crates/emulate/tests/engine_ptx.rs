@@ -45,7 +45,9 @@ fn parts_share_functions_and_variables() {
     );
     let program = bench.link(&[&first, &second]);
     let out = bench.u32s(&[0]);
-    bench.launch(&program, "start", ONE, ONE, &[P::U64(out)]).unwrap();
+    bench
+        .launch(&program, "start", ONE, ONE, &[P::U64(out)])
+        .unwrap();
     assert_eq!(bench.read_u32s(out, 1), [42]);
 }
 
@@ -62,11 +64,20 @@ fn initializers_hold_addresses() {
     let target = program.variable("target").unwrap();
     assert_eq!((target.size, target.is_const), (16, false));
     assert_eq!(bench.read_u32s(target.address, 4), [1, 2, 3, 4]);
-    assert_eq!(bench.read_u64s(program.variable("pointer").unwrap().address, 1), [target.address + 8]);
-    assert_eq!(bench.read_u64s(program.variable("real").unwrap().address, 1), [1.5f64.to_bits()]);
+    assert_eq!(
+        bench.read_u64s(program.variable("pointer").unwrap().address, 1),
+        [target.address + 8]
+    );
+    assert_eq!(
+        bench.read_u64s(program.variable("real").unwrap().address, 1),
+        [1.5f64.to_bits()]
+    );
     let table = program.variable("table").unwrap();
     assert_eq!((table.size, table.is_const), (12, true));
-    assert_eq!(bench.read_u32s(table.address, 3), [2 << 16 | 1, 4 << 16, 6 << 16 | 5]);
+    assert_eq!(
+        bench.read_u32s(table.address, 3),
+        [2 << 16 | 1, 4 << 16, 6 << 16 | 5]
+    );
 }
 
 #[test]
@@ -84,8 +95,13 @@ fn unknown_instructions_fault_only_when_reached() {
     )]);
     assert_eq!(program.unsupported().len(), 1);
     bench.launch(&program, "k", ONE, ONE, &[P::U32(0)]).unwrap();
-    let fault = bench.launch(&program, "k", ONE, ONE, &[P::U32(1)]).unwrap_err();
-    assert_eq!((fault.kind, fault.opcode.as_str(), fault.ptx_line), (FaultKind::Unsupported, "frobnicate.b32", 9));
+    let fault = bench
+        .launch(&program, "k", ONE, ONE, &[P::U32(1)])
+        .unwrap_err();
+    assert_eq!(
+        (fault.kind, fault.opcode.as_str(), fault.ptx_line),
+        (FaultKind::Unsupported, "frobnicate.b32", 9)
+    );
 }
 
 #[test]
@@ -98,10 +114,16 @@ fn malformed_instructions_do_not_load() {
         ("@%v mov.u32 %v, 1;", "predicate"),
         ("st.param.u32 [n], %v;", "parameter"),
     ] {
-        let text = with_head(&format!(".visible .entry k(.param .u32 n) {{ .reg .u32 %v; .reg .u64 %w;\n{body}\nret; }}"));
+        let text = with_head(&format!(
+            ".visible .entry k(.param .u32 n) {{ .reg .u32 %v; .reg .u64 %w;\n{body}\nret; }}"
+        ));
         let module = ptx::parse(&text).unwrap();
         match Program::link(&[module], &bench.memory) {
-            Err(LoadError::Malformed { part: 0, line: 5, message }) => assert!(message.contains(word), "{message}"),
+            Err(LoadError::Malformed {
+                part: 0,
+                line: 5,
+                message,
+            }) => assert!(message.contains(word), "{message}"),
             other => panic!("{body}: {other:?}"),
         }
     }
@@ -172,13 +194,24 @@ fn instructions_of_the_device_abi() {
     let mut launch = 1u64.to_le_bytes().to_vec();
     launch.extend(data.to_le_bytes());
     launch.extend((20 * 4u64).to_le_bytes());
-    bench.launch(&program, "checked", ONE, [32, 1, 1], &[P::U64(data), P::U32(24), P::Bytes(&launch, 8)]).unwrap();
+    bench
+        .launch(
+            &program,
+            "checked",
+            ONE,
+            [32, 1, 1],
+            &[P::U64(data), P::U32(24), P::Bytes(&launch, 8)],
+        )
+        .unwrap();
     let expected: Vec<u32> = (0..32).map(|i| if i < 20 { i } else { 9 }).collect();
     assert_eq!(bench.read_u32s(data, 32), expected);
     assert_eq!(bench.read_u64s(CONTROL, 1), [4]);
     for slot in 0..4 {
         let record = bench.read_u64s(CONTROL + 0x1_0000 + 64 * slot, 7);
-        assert_eq!((record[0], record[2], record[6]), (slot + 1, data + 4 * (20 + slot), 7));
+        assert_eq!(
+            (record[0], record[2], record[6]),
+            (slot + 1, data + 4 * (20 + slot), 7)
+        );
     }
 }
 
@@ -214,8 +247,13 @@ fn generic_addresses_reach_every_space() {
            ret; }",
     )]);
     let out = bench.u32s(&[0; 40]);
-    bench.launch(&program, "k", ONE, [40, 1, 1], &[P::U64(out), P::U32(1000)]).unwrap();
-    assert_eq!(bench.read_u32s(out, 40), (0..40).map(|t| 1105 + t).collect::<Vec<u32>>());
+    bench
+        .launch(&program, "k", ONE, [40, 1, 1], &[P::U64(out), P::U32(1000)])
+        .unwrap();
+    assert_eq!(
+        bench.read_u32s(out, 40),
+        (0..40).map(|t| 1105 + t).collect::<Vec<u32>>()
+    );
 }
 
 #[test]
@@ -244,7 +282,9 @@ fn divergent_loops_and_guarded_returns() {
            exit; }",
     )]);
     let out = bench.u32s(&[0; 100]);
-    bench.launch(&program, "k", ONE, [100, 1, 1], &[P::U64(out)]).unwrap();
+    bench
+        .launch(&program, "k", ONE, [100, 1, 1], &[P::U64(out)])
+        .unwrap();
     let collatz = |mut n: u32| {
         let mut r = 0;
         while n > 1 {
@@ -253,7 +293,10 @@ fn divergent_loops_and_guarded_returns() {
         }
         r
     };
-    assert_eq!(bench.read_u32s(out, 100), (0..100).map(collatz).collect::<Vec<_>>());
+    assert_eq!(
+        bench.read_u32s(out, 100),
+        (0..100).map(collatz).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -294,11 +337,17 @@ fn copies_that_an_mbarrier_counts() {
     )]);
     let from: Vec<u64> = (0..128).map(|i| i << 40 | i).collect();
     let (df, dt) = (bench.u64s(&from), bench.u64s(&[0; 128]));
-    bench.launch(&program, "k", ONE, [64, 1, 1], &[P::U64(df), P::U64(dt)]).unwrap();
+    bench
+        .launch(&program, "k", ONE, [64, 1, 1], &[P::U64(df), P::U64(dt)])
+        .unwrap();
     let got = bench.read_u64s(dt, 128);
     for i in 0..64u64 {
         // The second copy reads 4 of 8 bytes, the rest is zero.
-        assert_eq!(got[2 * i as usize..][..2], [from[63 - i as usize], 64 + 63 - i], "thread {i}");
+        assert_eq!(
+            got[2 * i as usize..][..2],
+            [from[63 - i as usize], 64 + 63 - i],
+            "thread {i}"
+        );
     }
 }
 
@@ -341,7 +390,15 @@ fn matrix_product_from_loaded_fragments() {
     let b: Vec<i32> = (0..128).map(|i| i % 5 - 2).collect();
     let upload = |m: &[i32]| bench.upload(m, |x| half(x).to_le_bytes().to_vec());
     let (da, db, dc) = (upload(&a), upload(&b), bench.f32s(&[0.0; 128]));
-    bench.launch(&program, "k", ONE, [32, 1, 1], &[P::U64(da), P::U64(db), P::U64(dc)]).unwrap();
+    bench
+        .launch(
+            &program,
+            "k",
+            ONE,
+            [32, 1, 1],
+            &[P::U64(da), P::U64(db), P::U64(dc)],
+        )
+        .unwrap();
     let c = bench.read_f32s(dc, 128);
     for i in 0..128 {
         let expected: i32 = (0..16).map(|k| a[i / 8 * 16 + k] * b[k * 8 + i % 8]).sum();
@@ -389,8 +446,17 @@ fn a_cluster_shares_its_memory() {
            ret; }",
     )]);
     let out = bench.u32s(&[0; 8]);
-    bench.launch_with(&program, "k", [8, 1, 1], ONE, &[P::U64(out)], |c| c.cluster = [4, 1, 1]).unwrap();
-    let expected: Vec<u32> = (0..8).map(|i| { let next = i / 4 * 4 + (i + 1) % 4; next * 100 + next % 4 * 10 + 4 }).collect();
+    bench
+        .launch_with(&program, "k", [8, 1, 1], ONE, &[P::U64(out)], |c| {
+            c.cluster = [4, 1, 1]
+        })
+        .unwrap();
+    let expected: Vec<u32> = (0..8)
+        .map(|i| {
+            let next = i / 4 * 4 + (i + 1) % 4;
+            next * 100 + next % 4 * 10 + 4
+        })
+        .collect();
     assert_eq!(bench.read_u32s(out, 8), expected);
 }
 
@@ -403,7 +469,11 @@ fn memory_is_shared_by_threads_of_the_host() {
     let x = bench.u64s(&[0, 0]);
     std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| bench.launch(&program, "k", [64, 1, 1], [128, 1, 1], &[P::U64(x)]).unwrap());
+            scope.spawn(|| {
+                bench
+                    .launch(&program, "k", [64, 1, 1], [128, 1, 1], &[P::U64(x)])
+                    .unwrap()
+            });
         }
     });
     assert_eq!(bench.read_u64s(x, 2), [3 * 64 * 128, 7]);

@@ -10,7 +10,10 @@ use super::inst::{Flow, Inst};
 use super::lanes::lanes;
 use super::ops::moves::BLOCK_WINDOW;
 use super::warp::Warp;
-use crate::mapping::{AccessFault, Atomic, Bytes, LANES, LOCAL_WINDOW, PARAM_WINDOW, Plain, SHARED_WINDOW, WINDOW_SIZE};
+use crate::mapping::{
+    AccessFault, Atomic, Bytes, LANES, LOCAL_WINDOW, PARAM_WINDOW, Plain, SHARED_WINDOW,
+    WINDOW_SIZE,
+};
 
 /// In [`Inst::side`]: the slot holds 32-bit addresses.
 const NARROW: u32 = 1 << 4;
@@ -77,13 +80,24 @@ enum Target<'t> {
     ReadOnly(&'t Bytes, u64),
 }
 
-fn resolve<'t>(warp: &'t mut Warp, context: &'t mut Context<'_>, space: SpaceTag, lane: usize, address: u64, size: u64) -> Result<Target<'t>, AccessFault> {
+fn resolve<'t>(
+    warp: &'t mut Warp,
+    context: &'t mut Context<'_>,
+    space: SpaceTag,
+    lane: usize,
+    address: u64,
+    size: u64,
+) -> Result<Target<'t>, AccessFault> {
     let unmapped = AccessFault::Unmapped { address, size };
     match space {
         SpaceTag::Shared => return Ok(Target::Bytes(&mut context.block_mut().shared, address)),
         SpaceTag::SharedCluster => return cluster(context, address, unmapped),
         SpaceTag::Local | SpaceTag::Frame => {
-            let base = if space == SpaceTag::Frame { u64::from(warp.frame.local) } else { 0 };
+            let base = if space == SpaceTag::Frame {
+                u64::from(warp.frame.local)
+            } else {
+                0
+            };
             let offset = warp.local_offset(lane, address.wrapping_add(base), size)?;
             return Ok(Target::Bytes(&mut warp.local, offset));
         }
@@ -95,31 +109,48 @@ fn resolve<'t>(warp: &'t mut Warp, context: &'t mut Context<'_>, space: SpaceTag
     }
     if address >= PARAM_WINDOW {
         // The parameter window is part of global memory (PTX ISA, 5.1.6).
-        return Ok(Target::ReadOnly(&context.launch.params, address - PARAM_WINDOW));
+        return Ok(Target::ReadOnly(
+            &context.launch.params,
+            address - PARAM_WINDOW,
+        ));
     }
     if space == SpaceTag::Global {
         return Err(unmapped);
     }
     if address >= LOCAL_WINDOW {
-        let offset = warp.local_offset(lane, address - LOCAL_WINDOW, size).map_err(|_| unmapped)?;
+        let offset = warp
+            .local_offset(lane, address - LOCAL_WINDOW, size)
+            .map_err(|_| unmapped)?;
         return Ok(Target::Bytes(&mut warp.local, offset));
     }
     cluster(context, address - SHARED_WINDOW, unmapped)
 }
 
 /// An offset in the shared window: rank 0 is the own block, `n + 1` block `n`.
-fn cluster<'t>(context: &'t mut Context<'_>, offset: u64, unmapped: AccessFault) -> Result<Target<'t>, AccessFault> {
+fn cluster<'t>(
+    context: &'t mut Context<'_>,
+    offset: u64,
+    unmapped: AccessFault,
+) -> Result<Target<'t>, AccessFault> {
     let (rank, offset) = (offset / BLOCK_WINDOW, offset % BLOCK_WINDOW);
     let index = match rank {
         0 => context.current,
-        _ if rank as usize <= context.cluster_barrier.arrived.len() => context.cluster_first + rank as usize - 1,
+        _ if rank as usize <= context.cluster_barrier.arrived.len() => {
+            context.cluster_first + rank as usize - 1
+        }
         _ => return Err(unmapped),
     };
     Ok(Target::Bytes(&mut context.blocks[index].shared, offset))
 }
 
 /// One lane's load.
-pub(crate) fn load_one<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, space: SpaceTag, lane: usize, address: u64) -> Result<T, AccessFault> {
+pub(crate) fn load_one<T: Plain>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    space: SpaceTag,
+    lane: usize,
+    address: u64,
+) -> Result<T, AccessFault> {
     let size = size_of::<T>() as u64;
     let result = match resolve(warp, context, space, lane, address, size)? {
         Target::Mapped(address) => return context.view.load(address),
@@ -130,7 +161,14 @@ pub(crate) fn load_one<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, spa
 }
 
 /// One lane's store.
-pub(crate) fn store_one<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, space: SpaceTag, lane: usize, address: u64, value: T) -> Result<(), AccessFault> {
+pub(crate) fn store_one<T: Plain>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    space: SpaceTag,
+    lane: usize,
+    address: u64,
+    value: T,
+) -> Result<(), AccessFault> {
     let size = size_of::<T>() as u64;
     let result = match resolve(warp, context, space, lane, address, size)? {
         Target::Mapped(address) => return context.view.store(address, value),
@@ -161,7 +199,9 @@ pub(crate) fn update_one<T: Atomic>(
     let size = size_of::<T>() as u64;
     let result = match resolve(warp, context, space, lane, address, size)? {
         Target::Mapped(address) => return context.view.update(address, f),
-        Target::Bytes(bytes, offset) => bytes.load(offset).and_then(|old| bytes.store(offset, f(old)).map(|()| old)),
+        Target::Bytes(bytes, offset) => bytes
+            .load(offset)
+            .and_then(|old| bytes.store(offset, f(old)).map(|()| old)),
         Target::ReadOnly(..) => return Err(AccessFault::ReadOnly { address, size }),
     };
     result.map_err(|fault| at(fault, address))
@@ -169,7 +209,13 @@ pub(crate) fn update_one<T: Atomic>(
 
 /// Offsets within the warp's local memory, if all lanes of `mask` are inside.
 #[inline(always)]
-fn local_offsets(warp: &Warp, addresses: &[u64; LANES], base: u64, mask: u32, size: u64) -> Option<[u64; LANES]> {
+fn local_offsets(
+    warp: &Warp,
+    addresses: &[u64; LANES],
+    base: u64,
+    mask: u32,
+    size: u64,
+) -> Option<[u64; LANES]> {
     let mut offsets = [0; LANES];
     let mut inside = true;
     for lane in lanes(mask) {
@@ -182,17 +228,25 @@ fn local_offsets(warp: &Warp, addresses: &[u64; LANES], base: u64, mask: u32, si
 
 /// Loads of the lanes of `mask`. Other lanes hold anything.
 #[inline(always)]
-pub(crate) fn fetch<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Result<[T; LANES], Flow> {
+pub(crate) fn fetch<T: Plain>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Result<[T; LANES], Flow> {
     let addresses = addresses(warp, context, inst);
     let space = space(inst);
     let size = size_of::<T>() as u64;
     let values = match space {
         SpaceTag::Generic | SpaceTag::Global => context.view.gather(&addresses, mask),
         SpaceTag::Shared => context.block().shared.gather(&addresses, mask),
-        SpaceTag::Local => local_offsets(warp, &addresses, 0, mask, size).and_then(|o| warp.local.gather(&o, mask)),
+        SpaceTag::Local => {
+            local_offsets(warp, &addresses, 0, mask, size).and_then(|o| warp.local.gather(&o, mask))
+        }
         SpaceTag::Frame => {
             let base = u64::from(warp.frame.local);
-            local_offsets(warp, &addresses, base, mask, size).and_then(|o| warp.local.gather(&o, mask))
+            local_offsets(warp, &addresses, base, mask, size)
+                .and_then(|o| warp.local.gather(&o, mask))
         }
         SpaceTag::Parameter => context.launch.params.gather(&addresses, mask),
         SpaceTag::SharedCluster => None,
@@ -205,7 +259,13 @@ pub(crate) fn fetch<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, inst: 
 
 #[cold]
 #[inline(never)]
-fn fetch_slowly<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, space: SpaceTag, addresses: &[u64; LANES], mask: u32) -> Result<[T; LANES], Flow> {
+fn fetch_slowly<T: Plain>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    space: SpaceTag,
+    addresses: &[u64; LANES],
+    mask: u32,
+) -> Result<[T; LANES], Flow> {
     let mut values = [T::default(); LANES];
     for lane in lanes(mask) {
         match load_one(warp, context, space, lane, addresses[lane]) {
@@ -218,7 +278,13 @@ fn fetch_slowly<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, space: Spa
 
 /// Stores of the lanes of `mask`, lowest first.
 #[inline(always)]
-pub(crate) fn put<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32, values: &[T; LANES]) -> Flow {
+pub(crate) fn put<T: Plain>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+    values: &[T; LANES],
+) -> Flow {
     let addresses = addresses(warp, context, inst);
     let space = space(inst);
     let size = size_of::<T>() as u64;
@@ -226,7 +292,11 @@ pub(crate) fn put<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, inst: &I
         SpaceTag::Generic | SpaceTag::Global => context.view.scatter(&addresses, mask, values),
         SpaceTag::Shared => context.block_mut().shared.scatter(&addresses, mask, values),
         SpaceTag::Local | SpaceTag::Frame => {
-            let base = if space == SpaceTag::Frame { u64::from(warp.frame.local) } else { 0 };
+            let base = if space == SpaceTag::Frame {
+                u64::from(warp.frame.local)
+            } else {
+                0
+            };
             match local_offsets(warp, &addresses, base, mask, size) {
                 Some(offsets) => warp.local.scatter(&offsets, mask, values),
                 None => false,
@@ -234,12 +304,23 @@ pub(crate) fn put<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, inst: &I
         }
         SpaceTag::Parameter | SpaceTag::SharedCluster => false,
     };
-    if done { Flow::Next } else { put_slowly(warp, context, space, &addresses, mask, values) }
+    if done {
+        Flow::Next
+    } else {
+        put_slowly(warp, context, space, &addresses, mask, values)
+    }
 }
 
 #[cold]
 #[inline(never)]
-fn put_slowly<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, space: SpaceTag, addresses: &[u64; LANES], mask: u32, values: &[T; LANES]) -> Flow {
+fn put_slowly<T: Plain>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    space: SpaceTag,
+    addresses: &[u64; LANES],
+    mask: u32,
+    values: &[T; LANES],
+) -> Flow {
     for lane in lanes(mask) {
         if let Err(fault) = store_one(warp, context, space, lane, addresses[lane], values[lane]) {
             return context.fail_access(warp, lane, fault, space_name(space));
@@ -249,11 +330,22 @@ fn put_slowly<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, space: Space
 }
 
 /// The fault of one lane's atomic.
-pub(crate) fn fail_lane(warp: &Warp, context: &mut Context<'_>, inst: &Inst, lane: usize, fault: AccessFault) -> Flow {
+pub(crate) fn fail_lane(
+    warp: &Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    lane: usize,
+    fault: AccessFault,
+) -> Flow {
     context.fail_access(warp, lane, fault, space_name(space(inst)))
 }
 
 /// Bytes at a generic address as one lane sees it, for the runtime functions.
-pub(crate) fn load_generic<T: Plain>(warp: &mut Warp, context: &mut Context<'_>, lane: usize, address: u64) -> Result<T, AccessFault> {
+pub(crate) fn load_generic<T: Plain>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    lane: usize,
+    address: u64,
+) -> Result<T, AccessFault> {
     load_one(warp, context, SpaceTag::Generic, lane, address)
 }

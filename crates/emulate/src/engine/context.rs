@@ -118,26 +118,51 @@ impl Context<'_> {
         }
         let blocks = &self.blocks[self.cluster_first..self.cluster_first + barrier.arrived.len()];
         let all = blocks.iter().zip(&barrier.arrived).all(|(block, arrived)| {
-            block.alive.iter().zip(arrived).all(|(alive, arrived)| alive & !arrived == 0)
+            block
+                .alive
+                .iter()
+                .zip(arrived)
+                .all(|(alive, arrived)| alive & !arrived == 0)
         });
         if all {
             barrier.phase += 1;
-            barrier.arrived.iter_mut().flatten().for_each(|mask| *mask = 0);
+            barrier
+                .arrived
+                .iter_mut()
+                .flatten()
+                .for_each(|mask| *mask = 0);
         }
     }
 
     /// End the launch.
-    pub fn fail(&mut self, warp: &Warp, mask: u32, kind: FaultKind, address: u64, message: String) -> Flow {
+    pub fn fail(
+        &mut self,
+        warp: &Warp,
+        mask: u32,
+        kind: FaultKind,
+        address: u64,
+        message: String,
+    ) -> Flow {
         self.fail_at(warp, warp.current.pc, mask, kind, address, message);
         Flow::Fault
     }
 
     /// End the launch at an instruction that is not the running one.
-    pub fn fail_at(&mut self, warp: &Warp, pc: u32, mask: u32, kind: FaultKind, address: u64, message: String) {
+    pub fn fail_at(
+        &mut self,
+        warp: &Warp,
+        pc: u32,
+        mask: u32,
+        kind: FaultKind,
+        address: u64,
+        message: String,
+    ) {
         let place = &self.info.places[pc as usize];
         self.fault = Some(Fault {
             kind,
-            kernel: self.info.functions[self.launch.function as usize].name.clone(),
+            kernel: self.info.functions[self.launch.function as usize]
+                .name
+                .clone(),
             ptx_line: place.line,
             opcode: self.info.opcodes[place.opcode as usize].clone(),
             block: self.block().index,
@@ -148,17 +173,29 @@ impl Context<'_> {
     }
 
     /// End the launch for an access of one lane.
-    pub fn fail_access(&mut self, warp: &Warp, lane: usize, fault: AccessFault, space: &str) -> Flow {
+    pub fn fail_access(
+        &mut self,
+        warp: &Warp,
+        lane: usize,
+        fault: AccessFault,
+        space: &str,
+    ) -> Flow {
         let (kind, address, what) = match fault {
-            AccessFault::Unmapped { address, size } => {
-                (FaultKind::IllegalAddress, address, format!("illegal address: {size} bytes at {address:#x} of {space} memory"))
-            }
-            AccessFault::ReadOnly { address, size } => {
-                (FaultKind::IllegalAddress, address, format!("write of {size} bytes to read-only {space} memory at {address:#x}"))
-            }
-            AccessFault::Misaligned { address, size } => {
-                (FaultKind::MisalignedAddress, address, format!("misaligned address: {size} bytes at {address:#x} of {space} memory"))
-            }
+            AccessFault::Unmapped { address, size } => (
+                FaultKind::IllegalAddress,
+                address,
+                format!("illegal address: {size} bytes at {address:#x} of {space} memory"),
+            ),
+            AccessFault::ReadOnly { address, size } => (
+                FaultKind::IllegalAddress,
+                address,
+                format!("write of {size} bytes to read-only {space} memory at {address:#x}"),
+            ),
+            AccessFault::Misaligned { address, size } => (
+                FaultKind::MisalignedAddress,
+                address,
+                format!("misaligned address: {size} bytes at {address:#x} of {space} memory"),
+            ),
         };
         self.fail(warp, 1 << lane, kind, address, what)
     }
@@ -172,10 +209,17 @@ impl Block {
             return;
         }
         let done = if barrier.threads == 0 {
-            self.alive.iter().zip(&barrier.arrived).all(|(alive, arrived)| alive & !arrived == 0)
+            self.alive
+                .iter()
+                .zip(&barrier.arrived)
+                .all(|(alive, arrived)| alive & !arrived == 0)
         } else {
             // Threads are counted in whole warps (PTX ISA, `barrier`).
-            let warps = self.alive.iter().zip(&barrier.arrived).filter(|(alive, arrived)| **arrived != 0 && **alive & !**arrived == 0);
+            let warps = self
+                .alive
+                .iter()
+                .zip(&barrier.arrived)
+                .filter(|(alive, arrived)| **arrived != 0 && **alive & !**arrived == 0);
             warps.count() as u32 * 32 >= barrier.threads
         };
         if done {

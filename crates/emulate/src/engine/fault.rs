@@ -52,7 +52,15 @@ pub struct Fault {
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Fault { kernel, ptx_line, opcode, block: b, thread: t, message, .. } = self;
+        let Fault {
+            kernel,
+            ptx_line,
+            opcode,
+            block: b,
+            thread: t,
+            message,
+            ..
+        } = self;
         write!(
             f,
             "{message}: kernel {kernel}, PTX line {ptx_line} ({opcode}), block ({},{},{}), thread ({},{},{})",

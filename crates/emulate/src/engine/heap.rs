@@ -27,15 +27,31 @@ impl DeviceHeap {
     pub fn new(memory: &Arc<Memory>, size: u64) -> Result<DeviceHeap, MapError> {
         let size = size.max(1).next_multiple_of(GRANULE);
         let base = memory.map(size, GRANULE)?;
-        let state = State { free: BTreeMap::from([(base, size)]), used: BTreeMap::new() };
-        Ok(DeviceHeap { memory: memory.clone(), base, state: Mutex::new(state) })
+        let state = State {
+            free: BTreeMap::from([(base, size)]),
+            used: BTreeMap::new(),
+        };
+        Ok(DeviceHeap {
+            memory: memory.clone(),
+            base,
+            state: Mutex::new(state),
+        })
     }
 
     /// `malloc`: 0 if there is no room.
     pub fn allocate(&self, size: u64) -> u64 {
-        let Some(size) = size.max(1).checked_next_multiple_of(ALIGNMENT) else { return 0 };
+        let Some(size) = size.max(1).checked_next_multiple_of(ALIGNMENT) else {
+            return 0;
+        };
         let mut state = self.state.lock();
-        let Some((start, length)) = state.free.iter().find(|(_, length)| **length >= size).map(|(s, l)| (*s, *l)) else { return 0 };
+        let Some((start, length)) = state
+            .free
+            .iter()
+            .find(|(_, length)| **length >= size)
+            .map(|(s, l)| (*s, *l))
+        else {
+            return 0;
+        };
         state.free.remove(&start);
         if length > size {
             state.free.insert(start + size, length - size);
@@ -47,7 +63,9 @@ impl DeviceHeap {
     /// `free`; false if nothing that is in use starts there.
     pub fn release(&self, address: u64) -> bool {
         let mut state = self.state.lock();
-        let Some(mut size) = state.used.remove(&address) else { return false };
+        let Some(mut size) = state.used.remove(&address) else {
+            return false;
+        };
         let mut start = address;
         if let Some((&before, &length)) = state.free.range(..address).next_back()
             && before + length == address
@@ -64,7 +82,12 @@ impl DeviceHeap {
 
     /// Blocks in use: start and length in bytes.
     pub fn blocks(&self) -> Vec<(u64, u64)> {
-        self.state.lock().used.iter().map(|(s, l)| (*s, *l)).collect()
+        self.state
+            .lock()
+            .used
+            .iter()
+            .map(|(s, l)| (*s, *l))
+            .collect()
     }
 }
 

@@ -45,30 +45,55 @@ pub(crate) fn number(text: &str) -> Option<Scalar<'static>> {
         hex(rest)
     } else if let Some(rest) = whole.strip_prefix("0b").or(whole.strip_prefix("0B")) {
         u64::from_str_radix(rest, 2).ok()
-    } else if whole.len() > 1 && whole.starts_with('0') && whole.bytes().all(|b| b.is_ascii_digit()) {
+    } else if whole.len() > 1 && whole.starts_with('0') && whole.bytes().all(|b| b.is_ascii_digit())
+    {
         u64::from_str_radix(whole, 8).ok()
     } else {
         whole.parse().ok()
     };
     match value {
-        Some(value) => Some(Scalar::Integer(if negative { value.wrapping_neg() } else { value })),
-        None if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') => {
-            digits.parse::<f64>().ok().map(|x| Scalar::Real(if negative { -x } else { x }))
-        }
+        Some(value) => Some(Scalar::Integer(if negative {
+            value.wrapping_neg()
+        } else {
+            value
+        })),
+        None if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') => digits
+            .parse::<f64>()
+            .ok()
+            .map(|x| Scalar::Real(if negative { -x } else { x })),
         None => None,
     }
 }
 
 /// Parse an initializer for elements of `element` bytes in an array of
 /// `dimensions` (outermost first; an open one counts as 0).
-pub(crate) fn parse<'a>(text: &'a str, element: u64, dimensions: &[u64]) -> Result<Vec<Placed<'a>>, String> {
+pub(crate) fn parse<'a>(
+    text: &'a str,
+    element: u64,
+    dimensions: &[u64],
+) -> Result<Vec<Placed<'a>>, String> {
     let mut out = Vec::new();
-    let mut rest = text.trim().trim_start_matches('=').trim().trim_end_matches(';').trim();
+    let mut rest = text
+        .trim()
+        .trim_start_matches('=')
+        .trim()
+        .trim_end_matches(';')
+        .trim();
     value(&mut rest, element, dimensions, 0, &mut out)?;
-    if rest.trim().is_empty() { Ok(out) } else { Err(format!("text after the initializer: {}", rest.trim())) }
+    if rest.trim().is_empty() {
+        Ok(out)
+    } else {
+        Err(format!("text after the initializer: {}", rest.trim()))
+    }
 }
 
-fn value<'a>(rest: &mut &'a str, element: u64, dimensions: &[u64], at: u64, out: &mut Vec<Placed<'a>>) -> Result<u64, String> {
+fn value<'a>(
+    rest: &mut &'a str,
+    element: u64,
+    dimensions: &[u64],
+    at: u64,
+    out: &mut Vec<Placed<'a>>,
+) -> Result<u64, String> {
     *rest = rest.trim_start();
     let Some(inner) = rest.strip_prefix('{') else {
         out.push((at, scalar(rest)?));
@@ -122,8 +147,14 @@ fn scalar<'a>(rest: &mut &'a str) -> Result<Scalar<'a>, String> {
     let bad = || format!("initializer {text} is neither a number nor a symbol");
     let (head, offset) = match text.rfind(['+', '-']).filter(|&i| i > 0) {
         Some(i) if number(text[i + 1..].trim()).is_some() => {
-            let Some(Scalar::Integer(magnitude)) = number(text[i + 1..].trim()) else { return Err(bad()) };
-            let offset = if text.as_bytes()[i] == b'-' { (magnitude as i64).wrapping_neg() } else { magnitude as i64 };
+            let Some(Scalar::Integer(magnitude)) = number(text[i + 1..].trim()) else {
+                return Err(bad());
+            };
+            let offset = if text.as_bytes()[i] == b'-' {
+                (magnitude as i64).wrapping_neg()
+            } else {
+                magnitude as i64
+            };
             (text[..i].trim(), offset)
         }
         _ => (text, 0),
@@ -131,9 +162,16 @@ fn scalar<'a>(rest: &mut &'a str) -> Result<Scalar<'a>, String> {
     if let Some(open) = head.find('(') {
         let name = head[open + 1..].strip_suffix(')').ok_or_else(bad)?.trim();
         return match head[..open].trim() {
-            "generic" => Ok(Scalar::Symbol { name, generic: true, offset, mask: None }),
+            "generic" => Ok(Scalar::Symbol {
+                name,
+                generic: true,
+                offset,
+                mask: None,
+            }),
             mask => {
-                let Some(Scalar::Integer(mask)) = number(mask) else { return Err(bad()) };
+                let Some(Scalar::Integer(mask)) = number(mask) else {
+                    return Err(bad());
+                };
                 let (name, generic) = match name.strip_prefix("generic(") {
                     Some(inner) => (inner.strip_suffix(')').unwrap_or(inner), true),
                     None => (name, false),
@@ -145,7 +183,12 @@ fn scalar<'a>(rest: &mut &'a str) -> Result<Scalar<'a>, String> {
                     },
                     None => (name, 0),
                 };
-                Ok(Scalar::Symbol { name, generic, offset: offset + inner_offset, mask: Some(mask) })
+                Ok(Scalar::Symbol {
+                    name,
+                    generic,
+                    offset: offset + inner_offset,
+                    mask: Some(mask),
+                })
             }
         };
     }
@@ -153,7 +196,12 @@ fn scalar<'a>(rest: &mut &'a str) -> Result<Scalar<'a>, String> {
     if head.is_empty() || !head.chars().all(is_name) {
         return Err(bad());
     }
-    Ok(Scalar::Symbol { name: head, generic: false, offset, mask: None })
+    Ok(Scalar::Symbol {
+        name: head,
+        generic: false,
+        offset,
+        mask: None,
+    })
 }
 
 #[cfg(test)]
@@ -179,9 +227,33 @@ mod tests {
     #[test]
     fn symbols_carry_offset_and_mask() {
         let placed = parse("{generic(q)+8, 0xFF00(f), g}", 8, &[3]).unwrap();
-        assert_eq!(placed[0].1, Scalar::Symbol { name: "q", generic: true, offset: 8, mask: None });
-        assert_eq!(placed[1].1, Scalar::Symbol { name: "f", generic: false, offset: 0, mask: Some(0xff00) });
-        assert_eq!(placed[2].1, Scalar::Symbol { name: "g", generic: false, offset: 0, mask: None });
+        assert_eq!(
+            placed[0].1,
+            Scalar::Symbol {
+                name: "q",
+                generic: true,
+                offset: 8,
+                mask: None
+            }
+        );
+        assert_eq!(
+            placed[1].1,
+            Scalar::Symbol {
+                name: "f",
+                generic: false,
+                offset: 0,
+                mask: Some(0xff00)
+            }
+        );
+        assert_eq!(
+            placed[2].1,
+            Scalar::Symbol {
+                name: "g",
+                generic: false,
+                offset: 0,
+                mask: None
+            }
+        );
         assert!(parse("{1, 2", 4, &[2]).is_err());
         assert!(parse("{a b}", 4, &[2]).is_err());
     }

@@ -2,8 +2,8 @@
 //! and hold the function that executes them; nothing is looked up by name
 //! while a kernel runs.
 
-use super::warp::Warp;
 use super::context::Context;
+use super::warp::Warp;
 
 /// Executes an instruction for the lanes of a mask.
 pub(crate) type Handler = fn(&mut Warp, &mut Context<'_>, &Inst, u32) -> Flow;

@@ -216,7 +216,13 @@ impl<F: Fun1> Twice for One<Run<'_, '_, F>> {
     type Output = ();
     #[inline(always)]
     fn run(self, _: bool) {
-        let Run { warp, context, inst, mask, .. } = self.0;
+        let Run {
+            warp,
+            context,
+            inst,
+            mask,
+            ..
+        } = self.0;
         let a = *warp.row::<<F::A as Value>::Raw>(context, inst.a);
         let k = inst.imm;
         let d = warp.row_mut::<<F::D as Value>::Raw>(inst.d);
@@ -236,7 +242,13 @@ impl<F: Fun2> Twice for Two<Run<'_, '_, F>> {
     type Output = ();
     #[inline(always)]
     fn run(self, _: bool) {
-        let Run { warp, context, inst, mask, .. } = self.0;
+        let Run {
+            warp,
+            context,
+            inst,
+            mask,
+            ..
+        } = self.0;
         let a = *warp.row::<<F::A as Value>::Raw>(context, inst.a);
         let b = *warp.row::<<F::B as Value>::Raw>(context, inst.b);
         let k = inst.imm;
@@ -257,7 +269,13 @@ impl<F: Fun3> Twice for Three<Run<'_, '_, F>> {
     type Output = ();
     #[inline(always)]
     fn run(self, _: bool) {
-        let Run { warp, context, inst, mask, .. } = self.0;
+        let Run {
+            warp,
+            context,
+            inst,
+            mask,
+            ..
+        } = self.0;
         let a = *warp.row::<<F::A as Value>::Raw>(context, inst.a);
         let b = *warp.row::<<F::B as Value>::Raw>(context, inst.b);
         let c = *warp.row::<<F::C as Value>::Raw>(context, inst.c);
@@ -265,11 +283,23 @@ impl<F: Fun3> Twice for Three<Run<'_, '_, F>> {
         let d = warp.row_mut::<<F::D as Value>::Raw>(inst.d);
         if mask == FULL {
             for lane in 0..LANES {
-                d[lane] = F::f(k, F::A::get(a[lane]), F::B::get(b[lane]), F::C::get(c[lane])).put();
+                d[lane] = F::f(
+                    k,
+                    F::A::get(a[lane]),
+                    F::B::get(b[lane]),
+                    F::C::get(c[lane]),
+                )
+                .put();
             }
         } else {
             for lane in lanes(mask) {
-                d[lane] = F::f(k, F::A::get(a[lane]), F::B::get(b[lane]), F::C::get(c[lane])).put();
+                d[lane] = F::f(
+                    k,
+                    F::A::get(a[lane]),
+                    F::B::get(b[lane]),
+                    F::C::get(c[lane]),
+                )
+                .put();
             }
         }
     }
@@ -278,9 +308,20 @@ impl<F: Fun3> Twice for Three<Run<'_, '_, F>> {
 macro_rules! handler {
     ($name:ident, $trait:ident, $arity:ident) => {
         /// Handler of an operation.
-        pub(crate) fn $name<F: $trait>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+        pub(crate) fn $name<F: $trait>(
+            warp: &mut Warp,
+            context: &mut Context<'_>,
+            inst: &Inst,
+            mask: u32,
+        ) -> Flow {
             let context = &*context;
-            let run = $arity(Run { warp, context, inst, mask, function: PhantomData::<F> });
+            let run = $arity(Run {
+                warp,
+                context,
+                inst,
+                mask,
+                function: PhantomData::<F>,
+            });
             if const { F::HOT } {
                 twice(context.wide, run);
             } else {

@@ -4,7 +4,9 @@
 use super::decode::{Decoder, FunctionSymbols};
 use super::fault::LoadError;
 use super::initializer::{self, Scalar};
-use super::program::{Code, Entry, FunctionInfo, FUNCTION_ADDRESSES, Parameter, Program, ProgramInfo, Variable};
+use super::program::{
+    Code, Entry, FUNCTION_ADDRESSES, FunctionInfo, Parameter, Program, ProgramInfo, Variable,
+};
 use crate::mapping::{GRANULE, Memory, SHARED_WINDOW};
 use ptx::{Function, Item, Linkage, Module, Position, Statement, Type, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -39,7 +41,10 @@ pub(crate) struct Names<'a> {
 impl Names<'_> {
     /// What a name means in a part.
     pub fn find(&self, part: usize, name: &str) -> Option<Global> {
-        self.by_part[part].get(name).or_else(|| self.shared_by_all.get(name)).copied()
+        self.by_part[part]
+            .get(name)
+            .or_else(|| self.shared_by_all.get(name))
+            .copied()
     }
 }
 
@@ -59,7 +64,15 @@ impl Program {
     /// Link modules into a program. Its variables are mapped in `memory`.
     /// What this device cannot execute faults when it is reached, not here.
     pub fn link(modules: &[Module<'_>], memory: &Arc<Memory>) -> Result<Program, LoadError> {
-        Linker { modules, memory, names: Names::default(), definitions: Vec::new(), exported: FxHashMap::default(), segments: Vec::new() }.run()
+        Linker {
+            modules,
+            memory,
+            names: Names::default(),
+            definitions: Vec::new(),
+            exported: FxHashMap::default(),
+            segments: Vec::new(),
+        }
+        .run()
     }
 }
 
@@ -74,11 +87,21 @@ struct Linker<'a> {
 
 impl<'a> Linker<'a> {
     fn malformed(&self, part: usize, offset: u32, message: String) -> LoadError {
-        LoadError::Malformed { part, line: Position::of(self.modules[part].source, offset).line, message }
+        LoadError::Malformed {
+            part,
+            line: Position::of(self.modules[part].source, offset).line,
+            message,
+        }
     }
 
     /// Define a name; false if another part's definition stands.
-    fn define(&mut self, part: usize, linkage: Linkage, name: &'a str, meaning: Global) -> Result<bool, LoadError> {
+    fn define(
+        &mut self,
+        part: usize,
+        linkage: Linkage,
+        name: &'a str,
+        meaning: Global,
+    ) -> Result<bool, LoadError> {
         if linkage == Linkage::Local {
             if self.names.by_part[part].insert(name, meaning).is_some() {
                 return Err(LoadError::Duplicate { name: name.into() });
@@ -107,14 +130,30 @@ impl<'a> Linker<'a> {
             for (part, module) in modules.iter().enumerate() {
                 for item in &module.items {
                     match item {
-                        Item::Function(function) if function.body.is_some() && is_weak(function.linkage) == weak => {
+                        Item::Function(function)
+                            if function.body.is_some() && is_weak(function.linkage) == weak =>
+                        {
                             let index = self.definitions.len() as u32;
-                            if self.define(part, function.linkage, function.name, Global::Function(index))? {
+                            if self.define(
+                                part,
+                                function.linkage,
+                                function.name,
+                                Global::Function(index),
+                            )? {
                                 self.definitions.push(Definition { part, function });
                             }
                         }
                         Item::Variable(variable) if is_weak(variable.linkage) == weak => {
-                            self.variable(part, variable, &mut [(&mut global, &mut global_size), (&mut constant, &mut constant_size)], &mut shared_size, &mut shared_names)?;
+                            self.variable(
+                                part,
+                                variable,
+                                &mut [
+                                    (&mut global, &mut global_size),
+                                    (&mut constant, &mut constant_size),
+                                ],
+                                &mut shared_size,
+                                &mut shared_names,
+                            )?;
                         }
                         _ => {}
                     }
@@ -123,14 +162,25 @@ impl<'a> Linker<'a> {
         }
         let global_base = self.segment(global_size)?;
         let constant_base = self.segment(constant_size)?;
-        for (list, base, is_const) in [(&global, global_base, false), (&constant, constant_base, true)] {
+        for (list, base, is_const) in [
+            (&global, global_base, false),
+            (&constant, constant_base, true),
+        ] {
             for placed in list {
                 let name = placed.variable.name;
                 let address = base + placed.offset;
                 let meaning = Global::Memory { address, is_const };
-                let table = if placed.variable.linkage == Linkage::Local { &mut self.names.by_part[placed.part] } else { &mut self.names.shared_by_all };
+                let table = if placed.variable.linkage == Linkage::Local {
+                    &mut self.names.by_part[placed.part]
+                } else {
+                    &mut self.names.shared_by_all
+                };
                 table.insert(name, meaning);
-                self.exported.entry(name.into()).or_insert(Variable { address, size: placed.size, is_const });
+                self.exported.entry(name.into()).or_insert(Variable {
+                    address,
+                    size: placed.size,
+                    is_const,
+                });
             }
         }
         for (list, base) in [(&global, global_base), (&constant, constant_base)] {
@@ -138,7 +188,11 @@ impl<'a> Linker<'a> {
                 self.initialize(placed, base)?;
             }
         }
-        self.decode(shared_size, &shared_names, (constant_base, constant_base + constant_size))
+        self.decode(
+            shared_size,
+            &shared_names,
+            (constant_base, constant_base + constant_size),
+        )
     }
 
     fn variable(
@@ -158,9 +212,20 @@ impl<'a> Linker<'a> {
                     return Ok(());
                 }
                 let size = variable.size().and_then(|s| u32::try_from(s).ok());
-                let size = size.ok_or_else(|| self.malformed(part, variable.span.start, format!("shared variable {} has no size", variable.name)))?;
+                let size = size.ok_or_else(|| {
+                    self.malformed(
+                        part,
+                        variable.span.start,
+                        format!("shared variable {} has no size", variable.name),
+                    )
+                })?;
                 let offset = shared_size.next_multiple_of(variable.alignment().max(1));
-                if self.define(part, variable.linkage, variable.name, Global::Shared(offset))? {
+                if self.define(
+                    part,
+                    variable.linkage,
+                    variable.name,
+                    Global::Shared(offset),
+                )? {
                     *shared_size = offset + size;
                     shared_names.insert(variable.name);
                 }
@@ -175,21 +240,38 @@ impl<'a> Linker<'a> {
             Some(size) => size,
             None => self.open_size(part, variable)?,
         };
-        if !self.define(part, variable.linkage, variable.name, Global::Memory { address: 0, is_const })? {
+        if !self.define(
+            part,
+            variable.linkage,
+            variable.name,
+            Global::Memory {
+                address: 0,
+                is_const,
+            },
+        )? {
             return Ok(());
         }
         let (list, end) = &mut segments[usize::from(is_const)];
-        let offset = end.next_multiple_of(u64::from(variable.alignment().max(1)).max(VARIABLE_ALIGNMENT));
+        let offset =
+            end.next_multiple_of(u64::from(variable.alignment().max(1)).max(VARIABLE_ALIGNMENT));
         **end = offset + size;
-        list.push(Placed { part, variable, offset, size });
+        list.push(Placed {
+            part,
+            variable,
+            offset,
+            size,
+        });
         Ok(())
     }
 
     /// Size of an array whose length its initializer gives.
     fn open_size(&self, part: usize, variable: &ptx::Variable<'_>) -> Result<u64, LoadError> {
         let element = u64::from(variable.ty.bytes()) * u64::from(variable.vector);
-        let Some(span) = variable.initializer else { return Ok(0) };
-        let placed = initializer::parse(span.text(self.modules[part].source), element, &[0]).map_err(|m| self.malformed(part, span.start, m))?;
+        let Some(span) = variable.initializer else {
+            return Ok(0);
+        };
+        let placed = initializer::parse(span.text(self.modules[part].source), element, &[0])
+            .map_err(|m| self.malformed(part, span.start, m))?;
         Ok(placed.last().map_or(0, |(at, _)| at + element))
     }
 
@@ -204,65 +286,124 @@ impl<'a> Linker<'a> {
 
     fn initialize(&self, placed: &Placed<'_>, base: u64) -> Result<(), LoadError> {
         let (variable, part) = (placed.variable, placed.part);
-        let Some(span) = variable.initializer else { return Ok(()) };
+        let Some(span) = variable.initializer else {
+            return Ok(());
+        };
         let fail = |m: String| self.malformed(part, span.start, m);
         let width = variable.ty.bytes() as usize;
         let mut dimensions: Vec<u64> = variable.dimensions.iter().map(|d| d.unwrap_or(0)).collect();
         if variable.vector > 1 {
             dimensions.push(u64::from(variable.vector));
         }
-        let values = initializer::parse(span.text(self.modules[part].source), width as u64, &dimensions).map_err(fail)?;
+        let values = initializer::parse(
+            span.text(self.modules[part].source),
+            width as u64,
+            &dimensions,
+        )
+        .map_err(fail)?;
         for (offset, scalar) in values {
             let bits = match scalar {
-                Scalar::Integer(value) if variable.ty == Type::F32 => u64::from((value as i64 as f32).to_bits()),
-                Scalar::Integer(value) if variable.ty == Type::F64 => (value as i64 as f64).to_bits(),
+                Scalar::Integer(value) if variable.ty == Type::F32 => {
+                    u64::from((value as i64 as f32).to_bits())
+                }
+                Scalar::Integer(value) if variable.ty == Type::F64 => {
+                    (value as i64 as f64).to_bits()
+                }
                 Scalar::Integer(value) => value,
                 Scalar::Real(x) if variable.ty == Type::F64 => x.to_bits(),
                 Scalar::Real(x) => u64::from((x as f32).to_bits()),
                 Scalar::Single(bits) => u64::from(bits),
-                Scalar::Double(bits) if variable.ty == Type::F32 => u64::from((f64::from_bits(bits) as f32).to_bits()),
+                Scalar::Double(bits) if variable.ty == Type::F32 => {
+                    u64::from((f64::from_bits(bits) as f32).to_bits())
+                }
                 Scalar::Double(bits) => bits,
-                Scalar::Symbol { name, generic, offset, mask } => {
-                    let value = match self.names.find(part, name).ok_or_else(|| LoadError::Undefined { name: name.into() })? {
+                Scalar::Symbol {
+                    name,
+                    generic,
+                    offset,
+                    mask,
+                } => {
+                    let value = match self
+                        .names
+                        .find(part, name)
+                        .ok_or_else(|| LoadError::Undefined { name: name.into() })?
+                    {
                         Global::Function(index) => FUNCTION_ADDRESSES + 16 * u64::from(index),
                         Global::Memory { address, .. } => address,
                         Global::Shared(at) if generic => SHARED_WINDOW + u64::from(at),
                         Global::Shared(at) => u64::from(at),
-                        Global::DynamicShared => return Err(fail(format!("the address of {name} is not known before a launch"))),
+                        Global::DynamicShared => {
+                            return Err(fail(format!(
+                                "the address of {name} is not known before a launch"
+                            )));
+                        }
                     };
                     let value = value.wrapping_add_signed(offset);
-                    mask.map_or(value, |mask| if mask == 0 { 0 } else { (value & mask) >> mask.trailing_zeros() })
+                    mask.map_or(value, |mask| {
+                        if mask == 0 {
+                            0
+                        } else {
+                            (value & mask) >> mask.trailing_zeros()
+                        }
+                    })
                 }
             };
             if offset + width as u64 > placed.size {
                 return Err(fail(format!("too many values for {}", variable.name)));
             }
-            self.memory.write(base + placed.offset + offset, &bits.to_le_bytes()[..width.min(8)])?;
+            self.memory.write(
+                base + placed.offset + offset,
+                &bits.to_le_bytes()[..width.min(8)],
+            )?;
         }
         Ok(())
     }
 
-    fn decode(mut self, shared_size: u32, shared_names: &FxHashSet<&'a str>, constant_range: (u64, u64)) -> Result<Program, LoadError> {
+    fn decode(
+        mut self,
+        shared_size: u32,
+        shared_names: &FxHashSet<&'a str>,
+        constant_range: (u64, u64),
+    ) -> Result<Program, LoadError> {
         let definitions = std::mem::take(&mut self.definitions);
         let uses_shared = reach_shared(&definitions, &self.names, shared_names);
         let mut decoder = Decoder::new(self.modules, &self.names, definitions.len());
         // Shared variables of device functions come before those of entries,
         // because an entry's own begin where those it can reach end.
         let mut shared_of_functions = shared_size;
-        for (index, definition) in definitions.iter().enumerate().filter(|(_, d)| !d.function.is_entry) {
-            shared_of_functions = decoder.function(index as u32, definition, shared_of_functions)?.shared_end;
+        for (index, definition) in definitions
+            .iter()
+            .enumerate()
+            .filter(|(_, d)| !d.function.is_entry)
+        {
+            shared_of_functions = decoder
+                .function(index as u32, definition, shared_of_functions)?
+                .shared_end;
         }
         let function_shared = shared_of_functions > shared_size;
         let mut entries = FxHashMap::default();
-        for (index, definition) in definitions.iter().enumerate().filter(|(_, d)| d.function.is_entry) {
-            let start = if uses_shared[index] || function_shared { shared_of_functions } else { 0 };
+        for (index, definition) in definitions
+            .iter()
+            .enumerate()
+            .filter(|(_, d)| d.function.is_entry)
+        {
+            let start = if uses_shared[index] || function_shared {
+                shared_of_functions
+            } else {
+                0
+            };
             let symbols = decoder.function(index as u32, definition, start)?;
             let entry = self.entry(index as u32, definition, &symbols);
             entries.insert(entry.name.clone(), entry);
         }
         let (mut code, mut info): (Code, ProgramInfo) = decoder.finish();
         code.constant_range = constant_range;
-        info.functions = definitions.iter().map(|d| FunctionInfo { name: d.function.name.to_string() }).collect();
+        info.functions = definitions
+            .iter()
+            .map(|d| FunctionInfo {
+                name: d.function.name.to_string(),
+            })
+            .collect();
         Ok(Program {
             code,
             info,
@@ -281,13 +422,25 @@ impl<'a> Linker<'a> {
             let align = parameter.alignment().max(1);
             offset = offset.next_multiple_of(align);
             let size = parameter.size().unwrap_or(0) as u32;
-            parameters.push(Parameter { name: parameter.name.to_string(), offset, size, align });
+            parameters.push(Parameter {
+                name: parameter.name.to_string(),
+                offset,
+                size,
+                align,
+            });
             offset += size;
         }
         let triple = |name: &str| {
             let directive = function.directives.iter().find(|d| d.name == name)?;
-            let mut numbers = directive.arguments.split(',').map(|n| n.trim().parse::<u32>().unwrap_or(1));
-            Some([numbers.next()?, numbers.next().unwrap_or(1), numbers.next().unwrap_or(1)])
+            let mut numbers = directive
+                .arguments
+                .split(',')
+                .map(|n| n.trim().parse::<u32>().unwrap_or(1));
+            Some([
+                numbers.next()?,
+                numbers.next().unwrap_or(1),
+                numbers.next().unwrap_or(1),
+            ])
         };
         let required_block = triple(".reqntid");
         Entry {
@@ -297,7 +450,9 @@ impl<'a> Linker<'a> {
             static_shared: symbols.shared_end,
             local: symbols.local_size,
             registers: symbols.registers,
-            max_threads: triple(".maxntid").or(required_block).map(|[x, y, z]| x * y * z),
+            max_threads: triple(".maxntid")
+                .or(required_block)
+                .map(|[x, y, z]| x * y * z),
             required_block,
             required_cluster: triple(".reqnctapercluster"),
             function: index,
@@ -320,7 +475,11 @@ fn is_weak(linkage: Linkage) -> bool {
 
 /// For each function, whether it may touch a file-scope shared variable,
 /// itself or through calls.
-fn reach_shared(definitions: &[Definition<'_>], names: &Names<'_>, shared: &FxHashSet<&str>) -> Vec<bool> {
+fn reach_shared(
+    definitions: &[Definition<'_>],
+    names: &Names<'_>,
+    shared: &FxHashSet<&str>,
+) -> Vec<bool> {
     if shared.is_empty() {
         return vec![false; definitions.len()];
     }
@@ -329,13 +488,16 @@ fn reach_shared(definitions: &[Definition<'_>], names: &Names<'_>, shared: &FxHa
     for (index, definition) in definitions.iter().enumerate() {
         let mut functions = FxHashSet::default();
         if let Some(body) = &definition.function.body {
-            each_name(&body.statements, &mut |name| match names.find(definition.part, name) {
-                Some(Global::Shared(_)) => uses[index] = true,
-                Some(Global::Function(callee)) => {
-                    functions.insert(callee);
-                }
-                _ => {}
-            });
+            each_name(
+                &body.statements,
+                &mut |name| match names.find(definition.part, name) {
+                    Some(Global::Shared(_)) => uses[index] = true,
+                    Some(Global::Function(callee)) => {
+                        functions.insert(callee);
+                    }
+                    _ => {}
+                },
+            );
             // What an indirect call reaches is anyone's guess.
             if has_indirect_call(&body.statements) {
                 uses[index] = true;
@@ -381,7 +543,9 @@ fn each_name<'a>(statements: &[Statement<'a>], f: &mut impl FnMut(&'a str)) {
     }
     for statement in statements {
         match statement {
-            Statement::Instruction(instruction) => instruction.operands.iter().for_each(|o| operand(o, f)),
+            Statement::Instruction(instruction) => {
+                instruction.operands.iter().for_each(|o| operand(o, f))
+            }
             Statement::Block(block) => each_name(&block.statements, f),
             _ => {}
         }

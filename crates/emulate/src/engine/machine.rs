@@ -25,12 +25,15 @@ pub enum Stream {
     Errors,
 }
 
+/// Takes what device code printed.
+pub type Printer = Box<dyn Fn(Stream, &[u8]) + Send + Sync>;
+
 /// What does not change between launches.
 pub struct Options {
     /// Bytes of the heap of device-side `malloc`. CUDA's default is 8 MiB.
     pub heap_size: u64,
     /// Takes what device code printed, once at the end of each launch.
-    pub print: Box<dyn Fn(Stream, &[u8]) + Send + Sync>,
+    pub print: Printer,
     /// Let code be compiled for AVX2 and FMA where the processor has them.
     pub wide: bool,
 }
@@ -42,11 +45,17 @@ impl Default for Options {
             use std::io::Write;
             // Nothing useful can be done when the process's own streams fail.
             let _ = match stream {
-                Stream::Output => std::io::stdout().write_all(text).and_then(|()| std::io::stdout().flush()),
+                Stream::Output => std::io::stdout()
+                    .write_all(text)
+                    .and_then(|()| std::io::stdout().flush()),
                 Stream::Errors => std::io::stderr().write_all(text),
             };
         };
-        Options { heap_size: 8 << 20, print: Box::new(print), wide: true }
+        Options {
+            heap_size: 8 << 20,
+            print: Box::new(print),
+            wide: true,
+        }
     }
 }
 
@@ -93,7 +102,11 @@ impl Machine {
     /// A machine over `memory`.
     pub fn new(memory: &Arc<Memory>, options: Options) -> Result<Machine, MapError> {
         let heap = Arc::new(DeviceHeap::new(memory, options.heap_size)?);
-        Ok(Machine { heap: RwLock::new(heap), memory: memory.clone(), options })
+        Ok(Machine {
+            heap: RwLock::new(heap),
+            memory: memory.clone(),
+            options,
+        })
     }
 
     /// Replace the heap of device-side `malloc` by an empty one. Blocks that
@@ -110,7 +123,13 @@ impl Machine {
     }
 
     /// Run an entry over a grid, to its end.
-    pub fn launch(&self, program: &Program, entry: &str, config: &LaunchConfig<'_>, memory: &Memory) -> Result<Stats, Fault> {
+    pub fn launch(
+        &self,
+        program: &Program,
+        entry: &str,
+        config: &LaunchConfig<'_>,
+        memory: &Memory,
+    ) -> Result<Stats, Fault> {
         let refuse = |message: String| Fault {
             kind: FaultKind::InvalidLaunch,
             kernel: entry.to_string(),
@@ -121,19 +140,35 @@ impl Machine {
             address: 0,
             message,
         };
-        let Some(entry) = program.entry(entry) else { return Err(refuse("no such entry".into())) };
+        let Some(entry) = program.entry(entry) else {
+            return Err(refuse("no such entry".into()));
+        };
         check(entry, config).map_err(refuse)?;
         let heap = self.heap();
         let blocks: u64 = config.grid.iter().map(|n| u64::from(*n)).product();
         let threads = config.block.iter().product::<u32>();
         let per_cluster = u64::from(config.cluster.iter().product::<u32>());
         let clusters = blocks / per_cluster;
-        let workers = if blocks * u64::from(threads) < WORTH_A_THREAD { 1 } else { (config.threads.max(1) as u64).min(clusters) as usize };
+        let workers = if blocks * u64::from(threads) < WORTH_A_THREAD {
+            1
+        } else {
+            (config.threads.max(1) as u64).min(clusters) as usize
+        };
         let mut params = Bytes::new(u64::from(entry.parameter_bytes));
-        params.write(0, &config.params[..entry.parameter_bytes as usize]).map_err(|e| refuse(e.to_string()))?;
-        let workspace = if config.cooperative { memory.map(GRANULE, GRANULE).map_err(|e| refuse(e.to_string()))? } else { 0 };
+        params
+            .write(0, &config.params[..entry.parameter_bytes as usize])
+            .map_err(|e| refuse(e.to_string()))?;
+        let workspace = if config.cooperative {
+            memory
+                .map(GRANULE, GRANULE)
+                .map_err(|e| refuse(e.to_string()))?
+        } else {
+            0
+        };
         let (output, errors) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
-        let dynamic_start = program.code.functions[entry.function as usize].static_shared.next_multiple_of(16);
+        let dynamic_start = program.code.functions[entry.function as usize]
+            .static_shared
+            .next_multiple_of(16);
         let launch = Launch {
             function: entry.function,
             grid: config.grid,
@@ -154,7 +189,11 @@ impl Machine {
             config,
             memory,
             launch: &launch,
-            wide: if self.options.wide { Wide::detect() } else { None },
+            wide: if self.options.wide {
+                Wide::detect()
+            } else {
+                None
+            },
             clusters,
             workers: workers as u64,
             next: AtomicU64::new(0),
@@ -174,39 +213,70 @@ impl Machine {
             // Mapped above; nothing else unmaps it.
             let _ = memory.unmap(workspace);
         }
-        for (stream, text) in [(Stream::Output, output.into_inner()), (Stream::Errors, errors.into_inner())] {
+        for (stream, text) in [
+            (Stream::Output, output.into_inner()),
+            (Stream::Errors, errors.into_inner()),
+        ] {
             if !text.is_empty() {
                 (self.options.print)(stream, &text);
             }
         }
         match fault {
             Some(fault) => Err(fault),
-            None => Ok(Stats { thread_instructions: executed, blocks }),
+            None => Ok(Stats {
+                thread_instructions: executed,
+                blocks,
+            }),
         }
     }
 }
 
 /// Whether a launch fits its entry.
 fn check(entry: &Entry, config: &LaunchConfig<'_>) -> Result<(), String> {
-    let LaunchConfig { grid, block, cluster, .. } = config;
+    let LaunchConfig {
+        grid,
+        block,
+        cluster,
+        ..
+    } = config;
     if grid.contains(&0) || block.contains(&0) || cluster.contains(&0) {
-        return Err(format!("empty grid {grid:?}, block {block:?} or cluster {cluster:?}"));
+        return Err(format!(
+            "empty grid {grid:?}, block {block:?} or cluster {cluster:?}"
+        ));
     }
     let threads: u64 = block.iter().map(|n| u64::from(*n)).product();
     if threads > 1024 {
         return Err(format!("{threads} threads a block, of 1024 at most"));
     }
-    if entry.max_threads.is_some_and(|most| threads > u64::from(most)) {
-        return Err(format!("{threads} threads a block, of {} at most for this kernel", entry.max_threads.unwrap_or(0)));
+    if entry
+        .max_threads
+        .is_some_and(|most| threads > u64::from(most))
+    {
+        return Err(format!(
+            "{threads} threads a block, of {} at most for this kernel",
+            entry.max_threads.unwrap_or(0)
+        ));
     }
-    if entry.required_block.is_some_and(|required| required != *block) {
-        return Err(format!("block {block:?}, but the kernel requires {:?}", entry.required_block.unwrap_or_default()));
+    if entry
+        .required_block
+        .is_some_and(|required| required != *block)
+    {
+        return Err(format!(
+            "block {block:?}, but the kernel requires {:?}",
+            entry.required_block.unwrap_or_default()
+        ));
     }
     if grid.iter().zip(cluster).any(|(g, c)| g % c != 0) {
-        return Err(format!("grid {grid:?} is no multiple of the cluster {cluster:?}"));
+        return Err(format!(
+            "grid {grid:?} is no multiple of the cluster {cluster:?}"
+        ));
     }
     if config.params.len() < entry.parameter_bytes as usize {
-        return Err(format!("{} bytes of parameters, of {}", config.params.len(), entry.parameter_bytes));
+        return Err(format!(
+            "{} bytes of parameters, of {}",
+            config.params.len(),
+            entry.parameter_bytes
+        ));
     }
     Ok(())
 }
@@ -251,7 +321,9 @@ impl Run<'_> {
         };
         let mut residents = Vec::new();
         if self.config.cooperative {
-            let mine: Vec<u64> = (0..self.clusters).filter(|c| c % self.workers == worker).collect();
+            let mine: Vec<u64> = (0..self.clusters)
+                .filter(|c| c % self.workers == worker)
+                .collect();
             self.run(&mut context, &mut residents, &mine);
         } else {
             while !self.stop.load(Ordering::Relaxed) {
@@ -275,18 +347,35 @@ impl Run<'_> {
         let per_cluster = self.config.cluster.iter().product::<u32>() as usize;
         let warps = (self.config.block.iter().product::<u32>() as usize).div_ceil(LANES);
         let count = clusters.len() * per_cluster;
-        residents.resize_with(count.max(residents.len()), || Resident { warps: Vec::new(), done: Vec::new() });
-        context.blocks.resize_with(count.max(context.blocks.len()), || Block {
-            index: [0; 3],
-            rank: 0,
-            shared: Bytes::default(),
-            barriers: vec![Barrier::default(); BARRIERS],
-            alive: Vec::new(),
+        residents.resize_with(count.max(residents.len()), || Resident {
+            warps: Vec::new(),
+            done: Vec::new(),
         });
-        let mut barriers: Vec<ClusterBarrier> =
-            clusters.iter().map(|_| ClusterBarrier { phase: 0, arrived: vec![vec![0; warps]; per_cluster] }).collect();
+        context
+            .blocks
+            .resize_with(count.max(context.blocks.len()), || Block {
+                index: [0; 3],
+                rank: 0,
+                shared: Bytes::default(),
+                barriers: vec![Barrier::default(); BARRIERS],
+                alive: Vec::new(),
+            });
+        let mut barriers: Vec<ClusterBarrier> = clusters
+            .iter()
+            .map(|_| ClusterBarrier {
+                phase: 0,
+                arrived: vec![vec![0; warps]; per_cluster],
+            })
+            .collect();
         for slot in 0..count {
-            self.start_block(context, &mut residents[slot], slot, clusters[slot / per_cluster], (slot % per_cluster) as u32, warps);
+            self.start_block(
+                context,
+                &mut residents[slot],
+                slot,
+                clusters[slot / per_cluster],
+                (slot % per_cluster) as u32,
+                warps,
+            );
         }
         let order = order(warps, self.config.seed);
         loop {
@@ -317,7 +406,12 @@ impl Run<'_> {
                         return;
                     }
                     if self.config.cancel.load(Ordering::Relaxed) {
-                        self.stuck(context, &residents[slot].warps[index], FaultKind::Cancelled, "the launch was cancelled");
+                        self.stuck(
+                            context,
+                            &residents[slot].warps[index],
+                            FaultKind::Cancelled,
+                            "the launch was cancelled",
+                        );
                         return;
                     }
                 }
@@ -335,7 +429,12 @@ impl Run<'_> {
                 if let Some((slot, index)) = stuck {
                     context.current = slot;
                     let what = "deadlock: every thread of the block that is left waits";
-                    self.stuck(context, &residents[slot].warps[index], FaultKind::Deadlock, what);
+                    self.stuck(
+                        context,
+                        &residents[slot].warps[index],
+                        FaultKind::Deadlock,
+                        what,
+                    );
                 }
                 return;
             }
@@ -351,12 +450,28 @@ impl Run<'_> {
         }
     }
 
-    fn start_block(&self, context: &mut Context<'_>, resident: &mut Resident, slot: usize, cluster: u64, rank: u32, warps: usize) {
+    fn start_block(
+        &self,
+        context: &mut Context<'_>,
+        resident: &mut Resident,
+        slot: usize,
+        cluster: u64,
+        rank: u32,
+        warps: usize,
+    ) {
         let [gx, gy, _] = self.config.grid.map(u64::from);
         let [cx, cy, cz] = self.config.cluster.map(u64::from);
         let (nx, ny) = (gx / cx, gy / cy);
-        let first = [cluster % nx * cx, cluster / nx % ny * cy, cluster / (nx * ny) * cz];
-        let within = [u64::from(rank) % cx, u64::from(rank) / cx % cy, u64::from(rank) / (cx * cy)];
+        let first = [
+            cluster % nx * cx,
+            cluster / nx % ny * cy,
+            cluster / (nx * ny) * cz,
+        ];
+        let within = [
+            u64::from(rank) % cx,
+            u64::from(rank) / cx % cy,
+            u64::from(rank) / (cx * cy),
+        ];
         let block = &mut context.blocks[slot];
         block.index = std::array::from_fn(|i| (first[i] + within[i]) as u32);
         block.rank = rank;

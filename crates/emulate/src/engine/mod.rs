@@ -31,5 +31,5 @@ mod warp;
 
 pub use fault::{Fault, FaultKind, LoadError};
 pub use heap::DeviceHeap;
-pub use machine::{LaunchConfig, Machine, Options, Stats, Stream};
+pub use machine::{LaunchConfig, Machine, Options, Printer, Stats, Stream};
 pub use program::{Entry, Parameter, Program, Variable};

@@ -192,7 +192,9 @@ impl Program {
 
     /// Every variable in `.global` and `.const`, in no order.
     pub fn variables(&self) -> impl Iterator<Item = (&str, Variable)> {
-        self.variables.iter().map(|(name, variable)| (name.as_str(), *variable))
+        self.variables
+            .iter()
+            .map(|(name, variable)| (name.as_str(), *variable))
     }
 }
 
@@ -207,6 +209,9 @@ impl Drop for Program {
 
 impl std::fmt::Debug for Program {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program").field("entries", &self.entries.len()).field("instructions", &self.code.code.len()).finish()
+        f.debug_struct("Program")
+            .field("entries", &self.entries.len())
+            .field("instructions", &self.code.code.len())
+            .finish()
     }
 }

@@ -116,7 +116,14 @@ impl Warp {
         Warp {
             rows: Rows::default(),
             frame: Frame::default(),
-            current: Split { pc: 0, mask: 0, frame: Frame::default(), stack: Vec::new(), wait: Wait::Nothing, ran: 0 },
+            current: Split {
+                pc: 0,
+                mask: 0,
+                frame: Frame::default(),
+                stack: Vec::new(),
+                wait: Wait::Nothing,
+                ran: 0,
+            },
             others: Vec::new(),
             alive: 0,
             index: 0,
@@ -148,8 +155,18 @@ impl Warp {
         }
         let function = &context.program.functions[context.launch.function as usize];
         self.rows.grow(function.counts);
-        self.frame = Frame { function: context.launch.function, ..Frame::default() };
-        self.current = Split { pc: function.start, mask, frame: self.frame, stack: Vec::new(), wait: Wait::Nothing, ran: 0 };
+        self.frame = Frame {
+            function: context.launch.function,
+            ..Frame::default()
+        };
+        self.current = Split {
+            pc: function.start,
+            mask,
+            frame: self.frame,
+            stack: Vec::new(),
+            wait: Wait::Nothing,
+            ran: 0,
+        };
         self.others.clear();
         self.alive = mask;
         self.index = index;
@@ -174,7 +191,10 @@ impl Warp {
         let mut grown = Bytes::new(stride * LANES as u64);
         let mut lane_bytes = vec![0; self.stride as usize];
         for lane in 0..LANES as u64 {
-            let moved = self.local.read(lane * self.stride, &mut lane_bytes).and_then(|()| grown.write(lane * stride, &lane_bytes));
+            let moved = self
+                .local
+                .read(lane * self.stride, &mut lane_bytes)
+                .and_then(|()| grown.write(lane * stride, &lane_bytes));
             if moved.is_err() {
                 return false;
             }
@@ -187,7 +207,10 @@ impl Warp {
     /// Offset of a lane's local address, if `size` bytes fit.
     #[inline(always)]
     pub fn local_offset(&self, lane: usize, address: u64, size: u64) -> Result<u64, AccessFault> {
-        if address.checked_add(size).is_none_or(|end| end > self.stride) {
+        if address
+            .checked_add(size)
+            .is_none_or(|end| end > self.stride)
+        {
             return Err(AccessFault::Unmapped { address, size });
         }
         Ok(lane as u64 * self.stride + address)
@@ -250,7 +273,11 @@ impl Warp {
                 }
                 Flow::Switch => {
                     if !self.switch(context) {
-                        break if self.alive == 0 { SliceEnd::Done } else { SliceEnd::Blocked };
+                        break if self.alive == 0 {
+                            SliceEnd::Done
+                        } else {
+                            SliceEnd::Blocked
+                        };
                     }
                     pc = self.current.pc;
                 }
@@ -272,7 +299,11 @@ impl Warp {
         if self.others.is_empty() && self.current.mask != 0 {
             return true;
         }
-        let patience = if self.polled { STALE_AFTER_ATOMICS } else { STALE };
+        let patience = if self.polled {
+            STALE_AFTER_ATOMICS
+        } else {
+            STALE
+        };
         if self.stale < patience {
             return self.switch(context);
         }
@@ -280,7 +311,9 @@ impl Warp {
         self.stale = 0;
         self.polled = false;
         self.park_current();
-        let oldest = (0..self.others.len()).filter(|&i| self.can_run(i, context)).min_by_key(|&i| self.others[i].ran);
+        let oldest = (0..self.others.len())
+            .filter(|&i| self.can_run(i, context))
+            .min_by_key(|&i| self.others[i].ran);
         let Some(oldest) = oldest else { return false };
         self.take(oldest);
         self.limit = NONE;
@@ -293,7 +326,14 @@ impl Warp {
             self.current.frame = self.frame;
             let current = std::mem::replace(
                 &mut self.current,
-                Split { pc: 0, mask: 0, frame: self.frame, stack: Vec::new(), wait: Wait::Nothing, ran: 0 },
+                Split {
+                    pc: 0,
+                    mask: 0,
+                    frame: self.frame,
+                    stack: Vec::new(),
+                    wait: Wait::Nothing,
+                    ran: 0,
+                },
             );
             self.others.push(current);
         }
@@ -320,13 +360,21 @@ impl Warp {
         self.park_current();
         let best = (0..self.others.len())
             .filter(|&i| self.can_run(i, context))
-            .min_by_key(|&i| (std::cmp::Reverse(self.others[i].stack.len()), self.others[i].pc));
+            .min_by_key(|&i| {
+                (
+                    std::cmp::Reverse(self.others[i].stack.len()),
+                    self.others[i].pc,
+                )
+            });
         let Some(best) = best else { return false };
         self.take(best);
         let mut i = 0;
         while i < self.others.len() {
             let other = &self.others[i];
-            if other.pc == self.current.pc && other.stack == self.current.stack && self.can_run(i, context) {
+            if other.pc == self.current.pc
+                && other.stack == self.current.stack
+                && self.can_run(i, context)
+            {
                 self.current.mask |= other.mask;
                 self.others.swap_remove(i);
                 self.stale = 0;
@@ -359,7 +407,14 @@ impl Warp {
             return;
         }
         self.current.mask &= !mask;
-        let split = Split { pc, mask, frame: self.frame, stack: self.current.stack.clone(), wait, ran: self.turns };
+        let split = Split {
+            pc,
+            mask,
+            frame: self.frame,
+            stack: self.current.stack.clone(),
+            wait,
+            ran: self.turns,
+        };
         self.others.push(split);
         self.set_limit(context);
     }
@@ -398,9 +453,16 @@ impl Warp {
                 _ => continue,
             };
             let joins = |other: &Split| other.wait == wait && (anywhere || other.pc == pc);
-            let there = self.others.iter().filter(|o| joins(o)).fold(0, |m, o| m | o.mask);
+            let there = self
+                .others
+                .iter()
+                .filter(|o| joins(o))
+                .fold(0, |m, o| m | o.mask);
             if mask & self.alive & !there == 0 {
-                self.others.iter_mut().filter(|o| joins(o)).for_each(|o| o.wait = Wait::Nothing);
+                self.others
+                    .iter_mut()
+                    .filter(|o| joins(o))
+                    .for_each(|o| o.wait = Wait::Nothing);
             }
         }
     }
@@ -409,7 +471,11 @@ impl Warp {
     pub fn waiting_here(&self, mask: u32) -> u32 {
         self.others
             .iter()
-            .filter(|o| o.wait == Wait::Lanes(mask) && o.pc == self.current.pc && o.stack == self.current.stack)
+            .filter(|o| {
+                o.wait == Wait::Lanes(mask)
+                    && o.pc == self.current.pc
+                    && o.stack == self.current.stack
+            })
             .fold(0, |there, o| there | o.mask)
     }
 
@@ -435,16 +501,24 @@ impl Warp {
             return (self.current.pc, self.current.mask);
         }
         // Barriers set waiting splits behind themselves.
-        self.others.first().map_or((0, 1), |other| match other.wait {
-            Wait::Barrier { .. } | Wait::Cluster { .. } | Wait::Warp(_) => (other.pc.saturating_sub(1), other.mask),
-            _ => (other.pc, other.mask),
-        })
+        self.others
+            .first()
+            .map_or((0, 1), |other| match other.wait {
+                Wait::Barrier { .. } | Wait::Cluster { .. } | Wait::Warp(_) => {
+                    (other.pc.saturating_sub(1), other.mask)
+                }
+                _ => (other.pc, other.mask),
+            })
     }
 
     /// Thread index of the lowest lane of a mask.
     pub fn thread_of(&self, mask: u32) -> [u32; 3] {
         let lane = lanes(mask).next().unwrap_or(0);
-        [self.thread[0][lane], self.thread[1][lane], self.thread[2][lane]]
+        [
+            self.thread[0][lane],
+            self.thread[1][lane],
+            self.thread[2][lane],
+        ]
     }
 
     /// After the depth of calls changed.

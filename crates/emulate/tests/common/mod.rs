@@ -60,8 +60,20 @@ impl Bench {
                 Stream::Errors => printed.1.extend_from_slice(text),
             }
         });
-        let machine = Machine::new(&memory, Options { heap_size: 8 << 20, print, wide }).unwrap();
-        Bench { memory, machine, printed }
+        let machine = Machine::new(
+            &memory,
+            Options {
+                heap_size: 8 << 20,
+                print,
+                wide,
+            },
+        )
+        .unwrap();
+        Bench {
+            memory,
+            machine,
+            printed,
+        }
     }
 
     pub fn output(&self) -> String {
@@ -73,14 +85,23 @@ impl Bench {
     }
 
     pub fn link(&self, texts: &[&str]) -> Program {
-        let modules: Vec<_> = texts.iter().map(|t| ptx::parse(t).unwrap_or_else(|e| panic!("{}", e[0]))).collect();
+        let modules: Vec<_> = texts
+            .iter()
+            .map(|t| ptx::parse(t).unwrap_or_else(|e| panic!("{}", e[0])))
+            .collect();
         Program::link(&modules, &self.memory).unwrap()
     }
 
     /// Device memory that holds these bytes.
     pub fn upload<T: Copy>(&self, values: &[T], bytes: impl Fn(T) -> Vec<u8>) -> u64 {
         let data: Vec<u8> = values.iter().flat_map(|v| bytes(*v)).collect();
-        let address = self.memory.map((data.len() as u64).max(1).next_multiple_of(GRANULE), GRANULE).unwrap();
+        let address = self
+            .memory
+            .map(
+                (data.len() as u64).max(1).next_multiple_of(GRANULE),
+                GRANULE,
+            )
+            .unwrap();
         self.memory.write(address, &data).unwrap();
         address
     }
@@ -100,19 +121,35 @@ impl Bench {
     pub fn read_u32s(&self, address: u64, count: usize) -> Vec<u32> {
         let mut bytes = vec![0; count * 4];
         self.memory.read(address, &mut bytes).unwrap();
-        bytes.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect()
+        bytes
+            .chunks_exact(4)
+            .map(|c| u32::from_le_bytes(c.try_into().unwrap()))
+            .collect()
     }
 
     pub fn read_f32s(&self, address: u64, count: usize) -> Vec<f32> {
-        self.read_u32s(address, count).into_iter().map(f32::from_bits).collect()
+        self.read_u32s(address, count)
+            .into_iter()
+            .map(f32::from_bits)
+            .collect()
     }
 
     pub fn read_u64s(&self, address: u64, count: usize) -> Vec<u64> {
         let words = self.read_u32s(address, count * 2);
-        words.chunks_exact(2).map(|w| u64::from(w[0]) | u64::from(w[1]) << 32).collect()
+        words
+            .chunks_exact(2)
+            .map(|w| u64::from(w[0]) | u64::from(w[1]) << 32)
+            .collect()
     }
 
-    pub fn launch(&self, program: &Program, entry: &str, grid: [u32; 3], block: [u32; 3], list: &[P<'_>]) -> Result<Stats, Fault> {
+    pub fn launch(
+        &self,
+        program: &Program,
+        entry: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        list: &[P<'_>],
+    ) -> Result<Stats, Fault> {
         self.launch_with(program, entry, grid, block, list, |_| {})
     }
 
@@ -125,7 +162,15 @@ impl Bench {
         list: &[P<'_>],
         change: impl FnOnce(&mut LaunchConfig<'_>),
     ) -> Result<Stats, Fault> {
-        self.launch_until(program, entry, grid, block, list, &AtomicBool::new(false), change)
+        self.launch_until(
+            program,
+            entry,
+            grid,
+            block,
+            list,
+            &AtomicBool::new(false),
+            change,
+        )
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -158,22 +203,39 @@ impl Bench {
 
 /// The root of the workspace.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .unwrap()
+        .to_path_buf()
 }
 
 /// The CUDA compiler of the workspace's toolchain, if it is installed.
 pub fn nvcc() -> Option<PathBuf> {
     let lib = root().join("target/toolchain/cuda/lib");
-    let mut pythons: Vec<_> = std::fs::read_dir(lib).ok()?.filter_map(|e| Some(e.ok()?.path())).collect();
+    let mut pythons: Vec<_> = std::fs::read_dir(lib)
+        .ok()?
+        .filter_map(|e| Some(e.ok()?.path()))
+        .collect();
     pythons.sort();
-    pythons.iter().map(|p| p.join("site-packages/nvidia/cu13/bin/nvcc")).find(|p| p.exists())
+    pythons
+        .iter()
+        .map(|p| p.join("site-packages/nvidia/cu13/bin/nvcc"))
+        .find(|p| p.exists())
 }
 
 /// Entry whose mangled name contains `name`.
 pub fn named<'p>(program: &'p Program, name: &str) -> &'p str {
-    let mut found: Vec<&str> = program.entries().map(|e| e.name.as_str()).filter(|n| n.contains(name)).collect();
+    let mut found: Vec<&str> = program
+        .entries()
+        .map(|e| e.name.as_str())
+        .filter(|n| n.contains(name))
+        .collect();
     found.sort_by_key(|n| n.len());
-    found.first().copied().unwrap_or_else(|| panic!("no entry named {name}"))
+    found
+        .first()
+        .copied()
+        .unwrap_or_else(|| panic!("no entry named {name}"))
 }
 
 /// PTX of a CUDA source, by the real compiler; cached by content under the
@@ -201,7 +263,11 @@ pub fn compile(name: &str, source: &str, arch: &str, flags: &[&str]) -> String {
         .args(flags)
         .output()
         .unwrap();
-    assert!(output.status.success(), "nvcc: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "nvcc: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     std::fs::rename(&partial, &ptx).unwrap();
     std::fs::read_to_string(ptx).unwrap()
 }

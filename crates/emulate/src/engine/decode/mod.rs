@@ -57,7 +57,11 @@ enum Fixup {
     /// `imm` of an instruction.
     Branch { inst: usize, label: u32 },
     /// An element of a list.
-    Table { list: usize, element: usize, label: u32 },
+    Table {
+        list: usize,
+        element: usize,
+        label: u32,
+    },
 }
 
 /// See the module.
@@ -86,11 +90,24 @@ impl<'a> Decoder<'a> {
     pub fn new(modules: &'a [Module<'a>], names: &'a Names<'a>, functions: usize) -> Decoder<'a> {
         let line_starts = modules
             .iter()
-            .map(|m| std::iter::once(0).chain(m.source.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1)).collect())
+            .map(|m| {
+                std::iter::once(0)
+                    .chain(
+                        m.source
+                            .bytes()
+                            .enumerate()
+                            .filter(|(_, b)| *b == b'\n')
+                            .map(|(i, _)| i as u32 + 1),
+                    )
+                    .collect()
+            })
             .collect();
         Decoder {
             names,
-            out: Code { functions: vec![FunctionCode::default(); functions], ..Code::default() },
+            out: Code {
+                functions: vec![FunctionCode::default(); functions],
+                ..Code::default()
+            },
             info: ProgramInfo::default(),
             opcode_ids: FxHashMap::default(),
             line_starts,
@@ -117,7 +134,11 @@ impl<'a> Decoder<'a> {
     }
 
     fn error(&self, offset: u32, message: String) -> LoadError {
-        LoadError::Malformed { part: self.part, line: self.line(offset), message }
+        LoadError::Malformed {
+            part: self.part,
+            line: self.line(offset),
+            message,
+        }
     }
 
     fn set_place(&mut self, offset: u32, opcode: &'a str) {
@@ -126,11 +147,19 @@ impl<'a> Decoder<'a> {
         if id == next {
             self.info.opcodes.push(opcode.to_string());
         }
-        self.place = SourcePlace { line: self.line(offset), opcode: id };
+        self.place = SourcePlace {
+            line: self.line(offset),
+            opcode: id,
+        };
     }
 
     /// Decode a function whose own shared variables begin at `shared_start`.
-    pub fn function(&mut self, index: u32, definition: &Definition<'a>, shared_start: u32) -> Result<FunctionSymbols, LoadError> {
+    pub fn function(
+        &mut self,
+        index: u32,
+        definition: &Definition<'a>,
+        shared_start: u32,
+    ) -> Result<FunctionSymbols, LoadError> {
         let function: &'a Function<'a> = definition.function;
         self.part = definition.part;
         self.in_entry = function.is_entry;
@@ -146,20 +175,35 @@ impl<'a> Decoder<'a> {
             let mut offset = 0u32;
             for parameter in &function.parameters {
                 offset = offset.next_multiple_of(parameter.alignment().max(1));
-                self.scopes[0].names.insert(parameter.name, Symbol::EntryParameter(offset));
+                self.scopes[0]
+                    .names
+                    .insert(parameter.name, Symbol::EntryParameter(offset));
                 offset += parameter.size().unwrap_or(0) as u32;
             }
         } else {
-            for (list, places) in [(&function.returns, &mut returns), (&function.parameters, &mut parameters)] {
+            for (list, places) in [
+                (&function.returns, &mut returns),
+                (&function.parameters, &mut parameters),
+            ] {
                 for variable in list {
-                    places.push(self.parameter(variable).map_err(|m| self.error(variable.span.start, m))?);
+                    places.push(
+                        self.parameter(variable)
+                            .map_err(|m| self.error(variable.span.start, m))?,
+                    );
                 }
             }
         }
         if let Some(body) = &function.body {
             self.block(body)?;
         }
-        self.set_place(function.body.as_ref().map_or(function.span.end, |b| b.span.end).saturating_sub(1), "ret");
+        self.set_place(
+            function
+                .body
+                .as_ref()
+                .map_or(function.span.end, |b| b.span.end)
+                .saturating_sub(1),
+            "ret",
+        );
         self.guard = NONE;
         self.emit(ops::control::RET, |_| {});
         self.fix(start, function)?;
@@ -185,7 +229,10 @@ impl<'a> Decoder<'a> {
                 Fixup::Branch { label, .. } | Fixup::Table { label, .. } => label,
             };
             let Some(pc) = self.labels[label as usize] else {
-                return Err(self.error(function.span.start, format!("a label of {} is used but not placed", function.name)));
+                return Err(self.error(
+                    function.span.start,
+                    format!("a label of {} is used but not placed", function.name),
+                ));
             };
             match fixup {
                 Fixup::Branch { inst, .. } => self.out.code[inst].imm = u64::from(pc),
@@ -201,12 +248,19 @@ impl<'a> Decoder<'a> {
         if variable.space == VariableSpace::Reg {
             let class = Class::of(variable.ty).ok_or("register parameter of no known size")?;
             let slot = self.register(class);
-            self.scopes[scope].names.insert(variable.name, Symbol::Register { class, slot });
+            self.scopes[scope]
+                .names
+                .insert(variable.name, Symbol::Register { class, slot });
             return Ok(Place::Register { class, slot });
         }
-        let size = variable.size().and_then(|s| u32::try_from(s).ok()).unwrap_or(0);
+        let size = variable
+            .size()
+            .and_then(|s| u32::try_from(s).ok())
+            .unwrap_or(0);
         let offset = self.frame(size, variable.alignment());
-        self.scopes[scope].names.insert(variable.name, Symbol::Frame { offset, size });
+        self.scopes[scope]
+            .names
+            .insert(variable.name, Symbol::Frame { offset, size });
         Ok(Place::Frame { offset, size })
     }
 
@@ -239,7 +293,10 @@ impl<'a> Decoder<'a> {
             }
         }
         self.scopes.push(scope);
-        let result = block.statements.iter().try_for_each(|statement| self.statement(statement));
+        let result = block
+            .statements
+            .iter()
+            .try_for_each(|statement| self.statement(statement));
         self.scopes.pop();
         result
     }
@@ -266,16 +323,26 @@ impl<'a> Decoder<'a> {
                         // Whatever was emitted for it must not run.
                         self.out.code.truncate(before);
                         self.info.places.truncate(before);
-                        self.fixups.retain(|f| !matches!(f, Fixup::Branch { inst, .. } if *inst >= before));
+                        self.fixups.retain(
+                            |f| !matches!(f, Fixup::Branch { inst, .. } if *inst >= before),
+                        );
                         self.unsupported(message);
                         Ok(())
                     }
-                    Err(Problem::Malformed(message)) => Err(self.error(instruction.span.start, message)),
+                    Err(Problem::Malformed(message)) => {
+                        Err(self.error(instruction.span.start, message))
+                    }
                 }
             }
-            Statement::Variable(variable) => self.variable(variable).map_err(|m| self.error(variable.span.start, m)),
+            Statement::Variable(variable) => self
+                .variable(variable)
+                .map_err(|m| self.error(variable.span.start, m)),
             Statement::Block(block) => self.block(block),
-            Statement::Loc(_) | Statement::Pragma(_) | Statement::Targets(_) | Statement::CallPrototype(_) | Statement::Other(_) => Ok(()),
+            Statement::Loc(_)
+            | Statement::Pragma(_)
+            | Statement::Targets(_)
+            | Statement::CallPrototype(_)
+            | Statement::Other(_) => Ok(()),
         }
     }
 
@@ -284,19 +351,28 @@ impl<'a> Decoder<'a> {
         let size = variable.size().and_then(|s| u32::try_from(s).ok());
         let symbol = match variable.space {
             VariableSpace::Reg | VariableSpace::Sreg => {
-                let class = Class::of(variable.ty).ok_or_else(|| format!("register {} has a type of no register size", variable.name))?;
+                let class = Class::of(variable.ty).ok_or_else(|| {
+                    format!("register {} has a type of no register size", variable.name)
+                })?;
                 if variable.vector > 1 {
                     for (component, _) in (0..variable.vector).zip(["x", "y", "z", "w"]) {
                         let slot = self.register(class);
-                        self.scopes[scope].components.insert((variable.name, component), (class, slot));
+                        self.scopes[scope]
+                            .components
+                            .insert((variable.name, component), (class, slot));
                     }
                     return Ok(());
                 }
                 if let Some(count) = variable.range {
-                    self.scopes[scope].ranges.insert(variable.name, (class, count));
+                    self.scopes[scope]
+                        .ranges
+                        .insert(variable.name, (class, count));
                     return Ok(());
                 }
-                Symbol::Register { class, slot: self.register(class) }
+                Symbol::Register {
+                    class,
+                    slot: self.register(class),
+                }
             }
             VariableSpace::Local | VariableSpace::Param => {
                 let size = size.ok_or_else(|| format!("variable {} has no size", variable.name))?;
@@ -305,14 +381,19 @@ impl<'a> Decoder<'a> {
             }
             VariableSpace::Shared => match size {
                 Some(size) if variable.linkage != ptx::Linkage::Extern => {
-                    let offset = self.shared_end.next_multiple_of(variable.alignment().max(1));
+                    let offset = self
+                        .shared_end
+                        .next_multiple_of(variable.alignment().max(1));
                     self.shared_end = offset + size;
                     Symbol::Shared(offset)
                 }
                 _ => Symbol::DynamicShared,
             },
             VariableSpace::Global | VariableSpace::Const | VariableSpace::Tex => {
-                return Err(format!("variable {} of this space cannot be declared inside a function", variable.name));
+                return Err(format!(
+                    "variable {} of this space cannot be declared inside a function",
+                    variable.name
+                ));
             }
         };
         self.scopes[scope].names.insert(variable.name, symbol);
@@ -320,16 +401,35 @@ impl<'a> Decoder<'a> {
     }
 
     fn guard_of(&mut self, instruction: &ptx::Instruction<'a>) -> Result<u32, Problem> {
-        let Some(guard) = instruction.guard else { return Ok(NONE) };
+        let Some(guard) = instruction.guard else {
+            return Ok(NONE);
+        };
         match self.find(guard.register) {
-            Some(Symbol::Register { class: Class::Pred, slot }) => Ok(slot << 1 | u32::from(guard.negated)),
-            _ => malformed(format!("guard {} is not a predicate register", guard.register)),
+            Some(Symbol::Register {
+                class: Class::Pred,
+                slot,
+            }) => Ok(slot << 1 | u32::from(guard.negated)),
+            _ => malformed(format!(
+                "guard {} is not a predicate register",
+                guard.register
+            )),
         }
     }
 
     /// Emit an instruction under the guard of the statement.
     pub fn emit(&mut self, run: Handler, fill: impl FnOnce(&mut Inst)) -> usize {
-        let mut inst = Inst { run, imm: 0, guard: self.guard, d: NONE, a: NONE, b: NONE, c: NONE, e: NONE, side: 0, counted: true };
+        let mut inst = Inst {
+            run,
+            imm: 0,
+            guard: self.guard,
+            d: NONE,
+            a: NONE,
+            b: NONE,
+            c: NONE,
+            e: NONE,
+            side: 0,
+            counted: true,
+        };
         fill(&mut inst);
         self.out.code.push(inst);
         self.info.places.push(self.place);
@@ -345,7 +445,14 @@ impl<'a> Decoder<'a> {
 
     fn unsupported(&mut self, message: String) {
         let next = self.info.opcodes.len() as u32;
-        self.info.unsupported.push((self.part, self.place.line, format!("{}: {message}", self.info.opcodes[self.place.opcode as usize])));
+        self.info.unsupported.push((
+            self.part,
+            self.place.line,
+            format!(
+                "{}: {message}",
+                self.info.opcodes[self.place.opcode as usize]
+            ),
+        ));
         self.info.opcodes.push(message);
         self.emit(ops::control::UNSUPPORTED, |i| i.imm = u64::from(next));
     }
@@ -363,7 +470,11 @@ impl<'a> Decoder<'a> {
         let list = self.out.lists.len();
         for (element, name) in names.iter().enumerate() {
             let label = self.label(name)?;
-            self.fixups.push(Fixup::Table { list, element, label });
+            self.fixups.push(Fixup::Table {
+                list,
+                element,
+                label,
+            });
         }
         self.out.lists.push(vec![0; names.len()]);
         Ok(list as u32)
@@ -378,7 +489,11 @@ impl<'a> Decoder<'a> {
 
     /// Labels of a `.branchtargets`.
     pub fn targets(&self, name: &str) -> Option<Vec<&'a str>> {
-        self.scopes.iter().rev().find_map(|s| s.targets.get(name)).cloned()
+        self.scopes
+            .iter()
+            .rev()
+            .find_map(|s| s.targets.get(name))
+            .cloned()
     }
 
     pub fn list(&mut self, slots: Vec<u32>) -> u32 {

@@ -19,7 +19,12 @@ impl<'a> Ins<'a> {
     pub fn new(instruction: &'a Instruction<'a>) -> Ins<'a> {
         let mods: Vec<_> = instruction.opcode.modifiers().collect();
         let types = mods.iter().filter_map(|m| Type::from_modifier(m)).collect();
-        Ins { base: instruction.opcode.base(), mods, types, ops: &instruction.operands }
+        Ins {
+            base: instruction.opcode.base(),
+            mods,
+            types,
+            ops: &instruction.operands,
+        }
     }
 
     pub fn has(&self, modifier: &str) -> bool {
@@ -28,23 +33,39 @@ impl<'a> Ins<'a> {
 
     /// The last type of the opcode.
     pub fn ty(&self) -> Result<Type, Problem> {
-        self.types.last().copied().ok_or_else(|| Problem::Malformed("the opcode names no type".into()))
+        self.types
+            .last()
+            .copied()
+            .ok_or_else(|| Problem::Malformed("the opcode names no type".into()))
     }
 
     pub fn op(&self, index: usize) -> Result<&'a Operand<'a>, Problem> {
-        self.ops.get(index).ok_or_else(|| Problem::Malformed(format!("operand {} is missing", index + 1)))
+        self.ops
+            .get(index)
+            .ok_or_else(|| Problem::Malformed(format!("operand {} is missing", index + 1)))
     }
 
     /// Refuse modifiers that the family does not know.
     pub fn only(&self, known: &[&str]) -> Result<(), Problem> {
-        match self.mods.iter().find(|m| !known.contains(m) && Type::from_modifier(m).is_none()) {
+        match self
+            .mods
+            .iter()
+            .find(|m| !known.contains(m) && Type::from_modifier(m).is_none())
+        {
             Some(m) => unsupported(format!("modifier .{m}")),
             None => Ok(()),
         }
     }
 
     pub fn count(&self, least: usize, most: usize) -> Result<(), Problem> {
-        if (least..=most).contains(&self.ops.len()) { Ok(()) } else { malformed(format!("{} operands, expected {least} to {most}", self.ops.len())) }
+        if (least..=most).contains(&self.ops.len()) {
+            Ok(())
+        } else {
+            malformed(format!(
+                "{} operands, expected {least} to {most}",
+                self.ops.len()
+            ))
+        }
     }
 }
 
@@ -123,8 +144,11 @@ impl<'a> Decoder<'a> {
             Class::B32 => self.constant32(bits as u32),
             Class::B64 => self.constant64(bits),
             Class::B128 => {
-                self.out.constants.b128.push([bits as i64 as i128 as u128; LANES]);
-                self.out.constants.b128.len() as u32 - 1 | CONSTANT
+                self.out
+                    .constants
+                    .b128
+                    .push([bits as i64 as i128 as u128; LANES]);
+                (self.out.constants.b128.len() as u32 - 1) | CONSTANT
             }
         }
     }
@@ -132,7 +156,13 @@ impl<'a> Decoder<'a> {
     /// A destination register; [`NONE`] for `_`.
     pub fn dst(&mut self, operand: &Operand<'a>, class: Class) -> Result<u32, Problem> {
         let (found, slot) = self.dst_any(operand)?;
-        if slot == NONE || found == class { Ok(slot) } else { malformed(format!("destination is a {found:?} register, the instruction's is {class:?}")) }
+        if slot == NONE || found == class {
+            Ok(slot)
+        } else {
+            malformed(format!(
+                "destination is a {found:?} register, the instruction's is {class:?}"
+            ))
+        }
     }
 
     /// A destination register of any class.
@@ -152,11 +182,21 @@ impl<'a> Decoder<'a> {
     /// A source of a class: register, special register, immediate or address.
     pub fn src(&mut self, operand: &Operand<'a>, class: Class) -> Result<u32, Problem> {
         let (found, slot) = self.src_any(operand, class)?;
-        if found == class { Ok(slot) } else { malformed(format!("source is a {found:?} register, the instruction's is {class:?}")) }
+        if found == class {
+            Ok(slot)
+        } else {
+            malformed(format!(
+                "source is a {found:?} register, the instruction's is {class:?}"
+            ))
+        }
     }
 
     /// As [`Decoder::src`]; registers may be of any class.
-    pub fn src_any(&mut self, operand: &Operand<'a>, class: Class) -> Result<(Class, u32), Problem> {
+    pub fn src_any(
+        &mut self,
+        operand: &Operand<'a>,
+        class: Class,
+    ) -> Result<(Class, u32), Problem> {
         let bits = match &operand.kind {
             OperandKind::Name(name) => return self.named(name, 0, class),
             OperandKind::NameOffset(name, offset) => return self.named(name, *offset, class),
@@ -202,7 +242,13 @@ impl<'a> Decoder<'a> {
     }
 
     /// A slot that holds the address of a symbol, in its own space or generic.
-    pub fn symbol_address(&mut self, symbol: Symbol, offset: i64, class: Class, generic: bool) -> Result<u32, Problem> {
+    pub fn symbol_address(
+        &mut self,
+        symbol: Symbol,
+        offset: i64,
+        class: Class,
+        generic: bool,
+    ) -> Result<u32, Problem> {
         let window = if generic { SHARED_WINDOW } else { 0 };
         let value = match symbol {
             Symbol::Register { slot, .. } => return Ok(slot),
@@ -238,19 +284,31 @@ impl<'a> Decoder<'a> {
         let (name, negated) = match operand.kind {
             OperandKind::Name(name) => (name, false),
             OperandKind::Not(name) => (name, true),
-            OperandKind::Integer(value) => return Ok((self.constant(Class::Pred, value as u64), false)),
+            OperandKind::Integer(value) => {
+                return Ok((self.constant(Class::Pred, value as u64), false));
+            }
             _ => return malformed("expected a predicate"),
         };
         match self.find(name) {
-            Some(Symbol::Register { class: Class::Pred, slot }) => Ok((slot, negated)),
+            Some(Symbol::Register {
+                class: Class::Pred,
+                slot,
+            }) => Ok((slot, negated)),
             Some(_) => malformed(format!("{name} is not a predicate")),
             None => unsupported(format!("predicate {name}, which is not declared")),
         }
     }
 
     /// Destinations of `%p|%q`, or of one operand and a sink.
-    pub fn dst_pair(&mut self, operand: &Operand<'a>, first: Class, second: Class) -> Result<(u32, u32), Problem> {
-        let OperandKind::Pair(one, two) = operand.kind else { return Ok((self.dst(operand, first)?, NONE)) };
+    pub fn dst_pair(
+        &mut self,
+        operand: &Operand<'a>,
+        first: Class,
+        second: Class,
+    ) -> Result<(u32, u32), Problem> {
+        let OperandKind::Pair(one, two) = operand.kind else {
+            return Ok((self.dst(operand, first)?, NONE));
+        };
         let mut part = |name: &'a str, class: Class| match name {
             "_" => Ok(NONE),
             _ => match self.find(name) {
@@ -262,7 +320,11 @@ impl<'a> Decoder<'a> {
     }
 
     /// An address operand. `space` is what the opcode says; `None` is generic.
-    pub fn address(&mut self, operand: &Operand<'a>, space: Option<SpaceTag>) -> Result<Address, Problem> {
+    pub fn address(
+        &mut self,
+        operand: &Operand<'a>,
+        space: Option<SpaceTag>,
+    ) -> Result<Address, Problem> {
         let space = space.unwrap_or(SpaceTag::Generic);
         let (base, offset) = match &operand.kind {
             OperandKind::Address(address) => (address.base, address.offset),
@@ -272,8 +334,15 @@ impl<'a> Decoder<'a> {
             _ => return malformed("expected an address"),
         };
         let zero = self.constant64(0);
-        let fixed = |at: u64, space| Address { slot: zero, narrow: false, offset: (at as i64).wrapping_add(offset), space };
-        let Some(name) = base else { return Ok(fixed(0, space)) };
+        let fixed = |at: u64, space| Address {
+            slot: zero,
+            narrow: false,
+            offset: (at as i64).wrapping_add(offset),
+            space,
+        };
+        let Some(name) = base else {
+            return Ok(fixed(0, space));
+        };
         Ok(match self.find(name) {
             Some(Symbol::Register { class, slot }) => {
                 let space = match space {
@@ -281,20 +350,48 @@ impl<'a> Decoder<'a> {
                     space => space,
                 };
                 match class {
-                    Class::B64 => Address { slot, narrow: false, offset, space },
-                    Class::B32 => Address { slot, narrow: true, offset, space },
+                    Class::B64 => Address {
+                        slot,
+                        narrow: false,
+                        offset,
+                        space,
+                    },
+                    Class::B32 => Address {
+                        slot,
+                        narrow: true,
+                        offset,
+                        space,
+                    },
                     _ => return malformed(format!("{name} cannot hold an address")),
                 }
             }
             Some(Symbol::Frame { offset: at, .. }) => fixed(u64::from(at), SpaceTag::Frame),
             Some(Symbol::EntryParameter(at)) => fixed(u64::from(at), SpaceTag::Parameter),
-            Some(Symbol::Shared(at)) => fixed(u64::from(at), if space == SpaceTag::SharedCluster { space } else { SpaceTag::Shared }),
+            Some(Symbol::Shared(at)) => fixed(
+                u64::from(at),
+                if space == SpaceTag::SharedCluster {
+                    space
+                } else {
+                    SpaceTag::Shared
+                },
+            ),
             Some(symbol @ Symbol::DynamicShared) => {
                 let slot = self.symbol_address(symbol, 0, Class::B64, false)?;
-                Address { slot, narrow: false, offset, space: if space == SpaceTag::SharedCluster { space } else { SpaceTag::Shared } }
+                Address {
+                    slot,
+                    narrow: false,
+                    offset,
+                    space: if space == SpaceTag::SharedCluster {
+                        space
+                    } else {
+                        SpaceTag::Shared
+                    },
+                }
             }
             Some(Symbol::Memory { address }) => fixed(address, SpaceTag::Global),
-            Some(Symbol::Function(_)) => return malformed(format!("{name} is a function, not memory")),
+            Some(Symbol::Function(_)) => {
+                return malformed(format!("{name} is a function, not memory"));
+            }
             None => return unsupported(format!("name {name}, which is not declared")),
         })
     }
@@ -326,12 +423,21 @@ impl<'a> Decoder<'a> {
     /// A destination register; a register that nothing reads for `_`.
     pub fn dst_or_scratch(&mut self, operand: &Operand<'a>, class: Class) -> Result<u32, Problem> {
         let slot = self.dst(operand, class)?;
-        Ok(if slot == NONE { self.register(class) } else { slot })
+        Ok(if slot == NONE {
+            self.register(class)
+        } else {
+            slot
+        })
     }
 
     /// Emit an instruction with a destination, unless that is `_`: then it
     /// has no effect.
-    pub fn emit_to(&mut self, run: crate::engine::inst::Handler, dst: u32, fill: impl FnOnce(&mut crate::engine::inst::Inst)) {
+    pub fn emit_to(
+        &mut self,
+        run: crate::engine::inst::Handler,
+        dst: u32,
+        fill: impl FnOnce(&mut crate::engine::inst::Inst),
+    ) {
         if dst != NONE {
             self.emit(run, |i| {
                 i.d = dst;
@@ -347,13 +453,18 @@ impl<'a> Decoder<'a> {
         let mut slot = address.slot;
         if address.narrow {
             let wide = self.register(Class::B64);
-            self.emit_helper(crate::engine::ops::moves::WIDEN, |i| (i.d, i.a) = (wide, slot));
+            self.emit_helper(crate::engine::ops::moves::WIDEN, |i| {
+                (i.d, i.a) = (wide, slot)
+            });
             slot = wide;
         }
         if address.offset != 0 {
             let sum = self.register(Class::B64);
             let offset = self.constant64(address.offset as u64);
-            self.emit_helper(crate::engine::lanes::two::<crate::engine::ops::integer::Add<u64>>, |i| (i.d, i.a, i.b) = (sum, slot, offset));
+            self.emit_helper(
+                crate::engine::lanes::two::<crate::engine::ops::integer::Add<u64>>,
+                |i| (i.d, i.a, i.b) = (sum, slot, offset),
+            );
             slot = sum;
         }
         slot

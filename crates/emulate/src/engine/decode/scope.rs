@@ -8,17 +8,25 @@ use rustc_hash::FxHashMap;
 /// What a name means inside a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Symbol {
-    Register { class: Class, slot: u32 },
+    Register {
+        class: Class,
+        slot: u32,
+    },
     /// Bytes of the local frame: `.local` variables, parameters of a `.func`,
     /// temporaries of a call.
-    Frame { offset: u32, size: u32 },
+    Frame {
+        offset: u32,
+        size: u32,
+    },
     /// Offset in the entry's parameter block.
     EntryParameter(u32),
     /// Offset in shared memory.
     Shared(u32),
     DynamicShared,
     /// Address of a `.global` or `.const` variable.
-    Memory { address: u64 },
+    Memory {
+        address: u64,
+    },
     Function(u32),
 }
 
@@ -56,7 +64,8 @@ impl<'a> Decoder<'a> {
                     "w" | "a" => 3,
                     _ => continue,
                 };
-                if let Some(&(class, slot)) = self.scopes[depth].components.get(&(base, component)) {
+                if let Some(&(class, slot)) = self.scopes[depth].components.get(&(base, component))
+                {
                     return Some(Symbol::Register { class, slot });
                 }
             }

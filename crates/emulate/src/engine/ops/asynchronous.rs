@@ -66,7 +66,14 @@ enum Action {
 fn act(action: u64, bits: u64, count: u32) -> u64 {
     let mut b = Barrier::unpack(bits);
     match action {
-        0 => b = Barrier { expected: count, pending: count, bytes: 0, phase: 0 },
+        0 => {
+            b = Barrier {
+                expected: count,
+                pending: count,
+                bytes: 0,
+                phase: 0,
+            }
+        }
         1 | 6 => b.pending = b.pending.saturating_sub(count),
         2 => {
             b.pending = b.pending.saturating_sub(count);
@@ -79,7 +86,11 @@ fn act(action: u64, bits: u64, count: u32) -> u64 {
         4 => b.bytes = b.bytes.wrapping_add(count as i32),
         _ => b.bytes = b.bytes.wrapping_sub(count as i32),
     }
-    if action == 0 || action == 4 { b.pack() } else { b.complete_if_done().pack() }
+    if action == 0 || action == 4 {
+        b.pack()
+    } else {
+        b.complete_if_done().pack()
+    }
 }
 
 fn fail(warp: &Warp, context: &mut Context<'_>, lane: usize, fault: AccessFault) -> Flow {
@@ -91,10 +102,16 @@ fn fail(warp: &Warp, context: &mut Context<'_>, lane: usize, fault: AccessFault)
 fn change(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
     warp.polled = true;
     let addresses = *warp.row::<u64>(context, inst.a);
-    let counts = if inst.b == NONE { [1; LANES] } else { *warp.row::<u32>(context, inst.b) };
+    let counts = if inst.b == NONE {
+        [1; LANES]
+    } else {
+        *warp.row::<u32>(context, inst.b)
+    };
     let space = value_of_tag(inst.side);
     for lane in lanes(mask) {
-        match update_one::<u64>(warp, context, space, lane, addresses[lane], |bits| act(inst.imm, bits, counts[lane])) {
+        match update_one::<u64>(warp, context, space, lane, addresses[lane], |bits| {
+            act(inst.imm, bits, counts[lane])
+        }) {
             Ok(before) if inst.d != NONE => warp.row_mut::<u64>(inst.d)[lane] = before,
             Ok(_) => {}
             Err(fault) => return fail(warp, context, lane, fault),
@@ -125,11 +142,17 @@ fn test(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
     }
     warp.set_pred(inst.d, mask, done);
     // Who waits lets others work.
-    if done == mask { Flow::Next } else { Flow::Yield }
+    if done == mask {
+        Flow::Next
+    } else {
+        Flow::Yield
+    }
 }
 
 fn pending_count(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
-    let row = warp.row::<u64>(context, inst.a).map(|bits| Barrier::unpack(bits).pending);
+    let row = warp
+        .row::<u64>(context, inst.a)
+        .map(|bits| Barrier::unpack(bits).pending);
     warp.set_row::<u32>(inst.d, mask, &row);
     Flow::Next
 }
@@ -138,26 +161,86 @@ fn pending_count(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: 
 /// read (absent: all), the rest zero. `imm`: spaces, and the mbarrier's slot
 /// plus one from bit 32 on.
 fn copy(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
-    let (to, from) = (*warp.row::<u64>(context, inst.a), *warp.row::<u64>(context, inst.b));
+    let (to, from) = (
+        *warp.row::<u64>(context, inst.a),
+        *warp.row::<u64>(context, inst.b),
+    );
     let sizes = *warp.row::<u32>(context, inst.c);
-    let reads = if inst.e == NONE { sizes } else { *warp.row::<u32>(context, inst.e) };
-    let (to_space, from_space) = (value_of_tag(inst.imm as u32), value_of_tag((inst.imm >> 8) as u32));
+    let reads = if inst.e == NONE {
+        sizes
+    } else {
+        *warp.row::<u32>(context, inst.e)
+    };
+    let (to_space, from_space) = (
+        value_of_tag(inst.imm as u32),
+        value_of_tag((inst.imm >> 8) as u32),
+    );
     for lane in lanes(mask) {
-        let (size, read) = (u64::from(sizes[lane]), u64::from(reads[lane].min(sizes[lane])));
+        let (size, read) = (
+            u64::from(sizes[lane]),
+            u64::from(reads[lane].min(sizes[lane])),
+        );
         // The widest unit that size and addresses allow.
         let unit = 1 << (size | to[lane] | from[lane] | read | 16).trailing_zeros();
         let least = if size % 16 == 0 { 16 } else { size.max(1) };
         if to[lane] % least != 0 || from[lane] % least != 0 {
-            let address = if to[lane] % least != 0 { to[lane] } else { from[lane] };
-            return fail(warp, context, lane, AccessFault::Misaligned { address, size: least });
+            let address = if to[lane] % least != 0 {
+                to[lane]
+            } else {
+                from[lane]
+            };
+            return fail(
+                warp,
+                context,
+                lane,
+                AccessFault::Misaligned {
+                    address,
+                    size: least,
+                },
+            );
         }
         for at in (0..size).step_by(unit as usize) {
             let result = match unit {
-                16 => move_one::<u128>(warp, context, lane, (to_space, to[lane] + at), (from_space, from[lane] + at), at < read),
-                8 => move_one::<u64>(warp, context, lane, (to_space, to[lane] + at), (from_space, from[lane] + at), at < read),
-                4 => move_one::<u32>(warp, context, lane, (to_space, to[lane] + at), (from_space, from[lane] + at), at < read),
-                2 => move_one::<u16>(warp, context, lane, (to_space, to[lane] + at), (from_space, from[lane] + at), at < read),
-                _ => move_one::<u8>(warp, context, lane, (to_space, to[lane] + at), (from_space, from[lane] + at), at < read),
+                16 => move_one::<u128>(
+                    warp,
+                    context,
+                    lane,
+                    (to_space, to[lane] + at),
+                    (from_space, from[lane] + at),
+                    at < read,
+                ),
+                8 => move_one::<u64>(
+                    warp,
+                    context,
+                    lane,
+                    (to_space, to[lane] + at),
+                    (from_space, from[lane] + at),
+                    at < read,
+                ),
+                4 => move_one::<u32>(
+                    warp,
+                    context,
+                    lane,
+                    (to_space, to[lane] + at),
+                    (from_space, from[lane] + at),
+                    at < read,
+                ),
+                2 => move_one::<u16>(
+                    warp,
+                    context,
+                    lane,
+                    (to_space, to[lane] + at),
+                    (from_space, from[lane] + at),
+                    at < read,
+                ),
+                _ => move_one::<u8>(
+                    warp,
+                    context,
+                    lane,
+                    (to_space, to[lane] + at),
+                    (from_space, from[lane] + at),
+                    at < read,
+                ),
             };
             if let Err(fault) = result {
                 return context.fail_access(warp, lane, fault, "copied");
@@ -166,7 +249,11 @@ fn copy(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
         let barrier = (inst.imm >> 32) as u32;
         if barrier != 0 {
             let address = warp.row::<u64>(context, barrier - 1)[lane];
-            let space = if address >= crate::mapping::SHARED_WINDOW { SpaceTag::Generic } else { SpaceTag::SharedCluster };
+            let space = if address >= crate::mapping::SHARED_WINDOW {
+                SpaceTag::Generic
+            } else {
+                SpaceTag::SharedCluster
+            };
             let complete = |bits| act(Action::CompleteBytes as u64, bits, size as u32);
             if let Err(fault) = update_one::<u64>(warp, context, space, lane, address, complete) {
                 return fail(warp, context, lane, fault);
@@ -184,7 +271,11 @@ fn move_one<T: crate::mapping::Plain>(
     from: (SpaceTag, u64),
     read: bool,
 ) -> Result<(), AccessFault> {
-    let value = if read { load_one::<T>(warp, context, from.0, lane, from.1)? } else { T::default() };
+    let value = if read {
+        load_one::<T>(warp, context, from.0, lane, from.1)?
+    } else {
+        T::default()
+    };
     store_one(warp, context, to.0, lane, to.1, value)
 }
 
@@ -212,7 +303,9 @@ pub(crate) fn decode_mbarrier<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<()
         let a = d.address_value(&address);
         let parity = x.has("parity");
         let b = d.src(x.op(2)?, if parity { Class::B32 } else { Class::B64 })?;
-        d.emit(test, |i| (i.d, i.a, i.b, i.side, i.imm) = (dst, a, b, tag_of(address.space), u64::from(parity)));
+        d.emit(test, |i| {
+            (i.d, i.a, i.b, i.side, i.imm) = (dst, a, b, tag_of(address.space), u64::from(parity))
+        });
         return Ok(());
     }
     let (kind, has_state) = match action {
@@ -228,11 +321,21 @@ pub(crate) fn decode_mbarrier<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<()
     // The remote form has no state: its first operand is the address.
     let first_is_address = matches!(x.op(0)?.kind, OperandKind::Address(_));
     let at = usize::from(has_state && !first_is_address);
-    let dst = if at == 1 { d.dst(x.op(0)?, Class::B64)? } else { NONE };
+    let dst = if at == 1 {
+        d.dst(x.op(0)?, Class::B64)?
+    } else {
+        NONE
+    };
     let address = d.address(x.op(at)?, place)?;
     let a = d.address_value(&address);
-    let b = if x.ops.len() > at + 1 { d.src(x.op(at + 1)?, Class::B32)? } else { NONE };
-    d.emit(change, |i| (i.d, i.a, i.b, i.side, i.imm) = (dst, a, b, tag_of(address.space), kind as u64));
+    let b = if x.ops.len() > at + 1 {
+        d.src(x.op(at + 1)?, Class::B32)?
+    } else {
+        NONE
+    };
+    d.emit(change, |i| {
+        (i.d, i.a, i.b, i.side, i.imm) = (dst, a, b, tag_of(address.space), kind as u64)
+    });
     Ok(())
 }
 
@@ -250,10 +353,18 @@ pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Pr
         }
         let address = d.address(x.op(0)?, space(x))?;
         let a = d.address_value(&address);
-        d.emit(change, |i| (i.a, i.side, i.imm) = (a, tag_of(address.space), Action::Arrive as u64));
+        d.emit(change, |i| {
+            (i.a, i.side, i.imm) = (a, tag_of(address.space), Action::Arrive as u64)
+        });
         return Ok(());
     }
-    if x.has("tensor") || x.has("reduce") || x.has("prefetch") || x.has("multicast::cluster") || x.has("cp_mask") || x.has("ignore_oob") {
+    if x.has("tensor")
+        || x.has("reduce")
+        || x.has("prefetch")
+        || x.has("multicast::cluster")
+        || x.has("cp_mask")
+        || x.has("ignore_oob")
+    {
         return unsupported("this form of cp.async");
     }
     let spaces: Vec<SpaceTag> = x
@@ -266,7 +377,9 @@ pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Pr
             _ => None,
         })
         .collect();
-    let [to_space, from_space] = spaces[..] else { return malformed("cp.async between unknown spaces") };
+    let [to_space, from_space] = spaces[..] else {
+        return malformed("cp.async between unknown spaces");
+    };
     let to = d.address(x.op(0)?, Some(to_space))?;
     let from = d.address(x.op(1)?, Some(from_space))?;
     let (a, b) = (d.address_value(&to), d.address_value(&from));
@@ -305,7 +418,11 @@ mod tests {
         assert_eq!(phase(bits), 0, "bytes are missing");
         bits = act(Action::CompleteBytes as u64, bits, 4096);
         assert_eq!(phase(bits), 1);
-        assert_eq!(Barrier::unpack(bits).pending, 2, "the next phase expects as many");
+        assert_eq!(
+            Barrier::unpack(bits).pending,
+            2,
+            "the next phase expects as many"
+        );
         // Bytes may come before they are announced.
         bits = act(Action::CompleteBytes as u64, bits, 16);
         assert_eq!(Barrier::unpack(bits).bytes, -16);

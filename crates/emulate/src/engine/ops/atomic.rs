@@ -7,7 +7,9 @@ use crate::arith::float::{self, Mode};
 use crate::arith::half::{self, BF16, F16};
 use crate::engine::access::{addresses, fail_lane, space, update_one};
 use crate::engine::context::Context;
-use crate::engine::decode::{Decoder, Ins, Problem, class, malformed, space as space_of, unsupported};
+use crate::engine::decode::{
+    Decoder, Ins, Problem, class, malformed, space as space_of, unsupported,
+};
 use crate::engine::inst::{Class, Flow, Handler, Inst, NONE};
 use crate::engine::lanes::{Raw, lanes};
 use crate::engine::warp::Warp;
@@ -31,11 +33,22 @@ macro_rules! operation {
     )* };
 }
 
-const PLAIN: half::Mode = half::Mode { ftz: false, sat: false, relu: false };
-const EXTREMUM: float::Extremum = float::Extremum { ftz: false, nan: false, xorsign_abs: false };
+const PLAIN: half::Mode = half::Mode {
+    ftz: false,
+    sat: false,
+    relu: false,
+};
+const EXTREMUM: float::Extremum = float::Extremum {
+    ftz: false,
+    nan: false,
+    xorsign_abs: false,
+};
 
 fn mode(ftz: bool) -> Mode {
-    Mode { ftz, ..Mode::default() }
+    Mode {
+        ftz,
+        ..Mode::default()
+    }
 }
 
 operation! {
@@ -87,14 +100,21 @@ operation! {
 }
 
 /// `d` is [`NONE`] for `red`.
-fn scalar<O: Operation>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn scalar<O: Operation>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     warp.polled = true;
     let addresses = addresses(warp, context, inst);
     let b = *warp.row::<O::T>(context, inst.b);
     let c = *warp.row::<O::T>(context, inst.c);
     let space = space(inst);
     for lane in lanes(mask) {
-        match update_one(warp, context, space, lane, addresses[lane], |old| O::f(old, b[lane], c[lane])) {
+        match update_one(warp, context, space, lane, addresses[lane], |old| {
+            O::f(old, b[lane], c[lane])
+        }) {
             Ok(old) if inst.d != NONE => warp.row_mut::<O::T>(inst.d)[lane] = old,
             Ok(_) => {}
             Err(fault) => return fail_lane(warp, context, inst, lane, fault),
@@ -104,7 +124,12 @@ fn scalar<O: Operation>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst,
 }
 
 /// Vector forms: each element is atomic on its own. `d` and `b` list registers.
-fn vector<O: Operation>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn vector<O: Operation>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     warp.polled = true;
     let addresses = addresses(warp, context, inst);
     let program = context.program;
@@ -113,8 +138,17 @@ fn vector<O: Operation>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst,
     let size = size_of::<O::T>() as u64;
     for lane in lanes(mask) {
         let whole = size * sources.len() as u64;
-        if addresses[lane] % whole != 0 {
-            return fail_lane(warp, context, inst, lane, AccessFault::Misaligned { address: addresses[lane], size: whole });
+        if !addresses[lane].is_multiple_of(whole) {
+            return fail_lane(
+                warp,
+                context,
+                inst,
+                lane,
+                AccessFault::Misaligned {
+                    address: addresses[lane],
+                    size: whole,
+                },
+            );
         }
         for (element, &slot) in sources.iter().enumerate() {
             let b = warp.row::<O::T>(context, slot)[lane];
@@ -189,9 +223,13 @@ fn choose(operation: &str, ty: Type, shared: bool) -> Option<(Handler, Handler)>
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    const OPERATIONS: &[&str] = &["add", "and", "or", "xor", "min", "max", "inc", "dec", "exch", "cas"];
+    const OPERATIONS: &[&str] = &[
+        "add", "and", "or", "xor", "min", "max", "inc", "dec", "exch", "cas",
+    ];
     let ty = x.ty()?;
-    let Some(operation) = x.mods.iter().find(|m| OPERATIONS.contains(m)) else { return unsupported("atomic operation") };
+    let Some(operation) = x.mods.iter().find(|m| OPERATIONS.contains(m)) else {
+        return unsupported("atomic operation");
+    };
     if x.has("async") {
         return unsupported("asynchronous reduction");
     }
@@ -199,22 +237,36 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     let address = d.address(x.op(first)?, space_of(x))?;
     use crate::engine::decode::SpaceTag;
     let shared = matches!(address.space, SpaceTag::Shared | SpaceTag::SharedCluster);
-    let Some((one, many)) = choose(operation, ty, shared) else { return unsupported(format!("atomic {operation} of type {ty:?}")) };
+    let Some((one, many)) = choose(operation, ty, shared) else {
+        return unsupported(format!("atomic {operation} of type {ty:?}"));
+    };
     let width = class(ty)?;
     let side = address.tag();
     if x.has("v2") || x.has("v4") || x.has("v8") {
-        let sources = Decoder::vector(x.op(first + 1)?).iter().map(|o| d.src(o, width)).collect::<Result<Vec<_>, _>>()?;
+        let sources = Decoder::vector(x.op(first + 1)?)
+            .iter()
+            .map(|o| d.src(o, width))
+            .collect::<Result<Vec<_>, _>>()?;
         let b = d.list(sources);
         let dst = if first == 1 {
-            let slots = Decoder::vector(x.op(0)?).iter().map(|o| d.dst(o, width)).collect::<Result<Vec<_>, _>>()?;
+            let slots = Decoder::vector(x.op(0)?)
+                .iter()
+                .map(|o| d.dst(o, width))
+                .collect::<Result<Vec<_>, _>>()?;
             d.list(slots)
         } else {
             NONE
         };
-        d.emit(many, |i| (i.d, i.a, i.b, i.imm, i.side) = (dst, address.slot, b, address.offset as u64, side));
+        d.emit(many, |i| {
+            (i.d, i.a, i.b, i.imm, i.side) = (dst, address.slot, b, address.offset as u64, side)
+        });
         return Ok(());
     }
-    let dst = if first == 1 { d.dst(x.op(0)?, width)? } else { NONE };
+    let dst = if first == 1 {
+        d.dst(x.op(0)?, width)?
+    } else {
+        NONE
+    };
     let value = |d: &mut Decoder<'a>, index: usize| -> Result<u32, Problem> {
         let operand = x.op(index)?;
         if width == Class::B128
@@ -225,7 +277,13 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         d.src(operand, width)
     };
     let b = value(d, first + 1)?;
-    let c = if *operation == "cas" { value(d, first + 2)? } else { b };
-    d.emit(one, |i| (i.d, i.a, i.b, i.c, i.imm, i.side) = (dst, address.slot, b, c, address.offset as u64, side));
+    let c = if *operation == "cas" {
+        value(d, first + 2)?
+    } else {
+        b
+    };
+    d.emit(one, |i| {
+        (i.d, i.a, i.b, i.c, i.imm, i.side) = (dst, address.slot, b, c, address.offset as u64, side)
+    });
     Ok(())
 }

@@ -18,9 +18,19 @@ const NOT: u64 = 1 << 8;
 fn block_barrier(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
     let lane = mask.trailing_zeros() as usize % 32;
     let id = warp.row::<u32>(context, inst.a)[lane];
-    let threads = if inst.b == NONE { 0 } else { warp.row::<u32>(context, inst.b)[lane] };
+    let threads = if inst.b == NONE {
+        0
+    } else {
+        warp.row::<u32>(context, inst.b)[lane]
+    };
     if id as usize >= BARRIERS {
-        return context.fail(warp, mask, FaultKind::InvalidAddressSpace, u64::from(id), format!("barrier {id} does not exist"));
+        return context.fail(
+            warp,
+            mask,
+            FaultKind::InvalidAddressSpace,
+            u64::from(id),
+            format!("barrier {id} does not exist"),
+        );
     }
     let kind = inst.imm & 0xff;
     let predicate = warp.pred(context, inst.c) ^ if inst.imm & NOT != 0 { u32::MAX } else { 0 };
@@ -104,7 +114,14 @@ fn sleep(warp: &mut Warp, _: &mut Context<'_>, _: &Inst, _: u32) -> Flow {
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     match x.base {
         "membar" => emit(d, memory_fence),
-        "fence" => emit(d, if x.has("mbarrier_init") { nothing } else { memory_fence }),
+        "fence" => emit(
+            d,
+            if x.has("mbarrier_init") {
+                nothing
+            } else {
+                memory_fence
+            },
+        ),
         "nanosleep" => emit(d, sleep),
         "pmevent" | "griddepcontrol" => emit(d, nothing),
         _ if x.has("warp") => sync::decode_warp_barrier(d, x),
@@ -138,11 +155,24 @@ fn block<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
             return malformed("bar.red without its operation");
         };
         x.count(3, 4)?;
-        let dst = d.dst(&x.ops[0], if operation == 0 { Class::B32 } else { Class::Pred })?;
+        let dst = d.dst(
+            &x.ops[0],
+            if operation == 0 {
+                Class::B32
+            } else {
+                Class::Pred
+            },
+        )?;
         let a = d.src(&x.ops[1], Class::B32)?;
-        let b = if x.ops.len() == 4 { d.src(&x.ops[2], Class::B32)? } else { NONE };
+        let b = if x.ops.len() == 4 {
+            d.src(&x.ops[2], Class::B32)?
+        } else {
+            NONE
+        };
         let (c, negated) = d.pred(&x.ops[x.ops.len() - 1])?;
-        d.emit(block_barrier, |i| (i.a, i.b, i.c, i.imm) = (a, b, c, RED | if negated { NOT } else { 0 }));
+        d.emit(block_barrier, |i| {
+            (i.a, i.b, i.c, i.imm) = (a, b, c, RED | if negated { NOT } else { 0 })
+        });
         let index = d.emit(block_result, |i| (i.d, i.a, i.imm) = (dst, a, operation));
         d.out.code[index].counted = false;
         return Ok(());
@@ -156,7 +186,11 @@ fn block<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
         return unsupported("barrier");
     };
     let a = d.src(&x.ops[0], Class::B32)?;
-    let b = if x.ops.len() == 2 { d.src(&x.ops[1], Class::B32)? } else { NONE };
+    let b = if x.ops.len() == 2 {
+        d.src(&x.ops[1], Class::B32)?
+    } else {
+        NONE
+    };
     d.emit(block_barrier, |i| (i.a, i.b, i.imm) = (a, b, kind));
     Ok(())
 }

@@ -130,19 +130,35 @@ operations! {
 }
 
 /// `bfi`: four sources; the length is in slot `e`.
-fn bfi<T: Integer + Value>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn bfi<T: Integer + Value>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let a = *warp.row::<T::Raw>(context, inst.a);
     let b = *warp.row::<T::Raw>(context, inst.b);
     let position = *warp.row::<u32>(context, inst.c);
     let length = *warp.row::<u32>(context, inst.e);
-    let row = std::array::from_fn(|lane| bits::bfi(T::get(a[lane]), T::get(b[lane]), position[lane], length[lane]).put());
+    let row = std::array::from_fn(|lane| {
+        bits::bfi(
+            T::get(a[lane]),
+            T::get(b[lane]),
+            position[lane],
+            length[lane],
+        )
+        .put()
+    });
     warp.set_row::<T::Raw>(inst.d, mask, &row);
     Flow::Next
 }
 
 fn logic_pred(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
     let (a, b) = (warp.pred(context, inst.a), warp.pred(context, inst.b));
-    let (a, b) = (if inst.imm & 4 != 0 { !a } else { a }, if inst.imm & 8 != 0 { !b } else { b });
+    let (a, b) = (
+        if inst.imm & 4 != 0 { !a } else { a },
+        if inst.imm & 8 != 0 { !b } else { b },
+    );
     let value = match inst.imm & 3 {
         0 => a & b,
         1 => a | b,
@@ -165,8 +181,14 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         };
         let dst = d.dst(x.op(0)?, Class::Pred)?;
         let (a, not_a) = d.pred(x.op(1)?)?;
-        let (b, not_b) = if kind == 3 { (a, false) } else { d.pred(x.op(2)?)? };
-        d.emit_to(logic_pred, dst, |i| (i.a, i.b, i.imm) = (a, b, kind | u64::from(not_a) << 2 | u64::from(not_b) << 3));
+        let (b, not_b) = if kind == 3 {
+            (a, false)
+        } else {
+            d.pred(x.op(2)?)?
+        };
+        d.emit_to(logic_pred, dst, |i| {
+            (i.a, i.b, i.imm) = (a, b, kind | u64::from(not_a) << 2 | u64::from(not_b) << 3)
+        });
         return Ok(());
     }
     let width = class(ty)?;
@@ -189,7 +211,11 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             Ok(())
         }
         "shf" => {
-            let run: Handler = if x.has("l") { three::<ShfL> } else { three::<ShfR> };
+            let run: Handler = if x.has("l") {
+                three::<ShfL>
+            } else {
+                three::<ShfR>
+            };
             ternary(d, x, Class::B32, run, u64::from(x.has("clamp")))
         }
         "lop3" => {
@@ -197,30 +223,80 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
                 return unsupported("lop3 with a predicate");
             }
             x.count(5, 5)?;
-            let OperandKind::Integer(table) = x.ops[4].kind else { return malformed("lop3 without its table") };
+            let OperandKind::Integer(table) = x.ops[4].kind else {
+                return malformed("lop3 without its table");
+            };
             let dst = d.dst(&x.ops[0], Class::B32)?;
-            let (a, b, c) = (d.src(&x.ops[1], Class::B32)?, d.src(&x.ops[2], Class::B32)?, d.src(&x.ops[3], Class::B32)?);
-            d.emit_to(three::<Lop3>, dst, |i| (i.a, i.b, i.c, i.imm) = (a, b, c, table as u64 & 0xff));
+            let (a, b, c) = (
+                d.src(&x.ops[1], Class::B32)?,
+                d.src(&x.ops[2], Class::B32)?,
+                d.src(&x.ops[3], Class::B32)?,
+            );
+            d.emit_to(three::<Lop3>, dst, |i| {
+                (i.a, i.b, i.c, i.imm) = (a, b, c, table as u64 & 0xff)
+            });
             Ok(())
         }
         "prmt" => {
-            let mode = x.mods.iter().rev().find_map(|m| Permute::from_modifier(m)).filter(|_| x.mods.len() > 1).unwrap_or(Permute::Generic);
+            let mode = x
+                .mods
+                .iter()
+                .rev()
+                .find_map(|m| Permute::from_modifier(m))
+                .filter(|_| x.mods.len() > 1)
+                .unwrap_or(Permute::Generic);
             let index = PERMUTES.iter().position(|p| *p == mode).unwrap_or(0);
             ternary(d, x, Class::B32, three::<Prmt>, index as u64)
         }
-        "popc" => unary(d, x, Class::B32, width, by_width!(width, T => one::<Popc<T>>), 0),
-        "clz" => unary(d, x, Class::B32, width, by_width!(width, T => one::<Clz<T>>), 0),
-        "bfind" if x.has("shiftamt") => unary(d, x, Class::B32, width, by_integer!(ty, T => one::<BfindShift<T>>), 0),
-        "bfind" => unary(d, x, Class::B32, width, by_integer!(ty, T => one::<Bfind<T>>), 0),
+        "popc" => unary(
+            d,
+            x,
+            Class::B32,
+            width,
+            by_width!(width, T => one::<Popc<T>>),
+            0,
+        ),
+        "clz" => unary(
+            d,
+            x,
+            Class::B32,
+            width,
+            by_width!(width, T => one::<Clz<T>>),
+            0,
+        ),
+        "bfind" if x.has("shiftamt") => unary(
+            d,
+            x,
+            Class::B32,
+            width,
+            by_integer!(ty, T => one::<BfindShift<T>>),
+            0,
+        ),
+        "bfind" => unary(
+            d,
+            x,
+            Class::B32,
+            width,
+            by_integer!(ty, T => one::<Bfind<T>>),
+            0,
+        ),
         "brev" => {
-            let run: Handler = if width == Class::B64 { one::<Brev64> } else { one::<Brev32> };
+            let run: Handler = if width == Class::B64 {
+                one::<Brev64>
+            } else {
+                one::<Brev32>
+            };
             unary(d, x, width, width, run, 0)
         }
         "bfe" => {
             x.count(4, 4)?;
             let run: Handler = by_integer!(ty, T => three::<Bfe<T>>);
             let dst = d.dst(&x.ops[0], width)?;
-            let (a, b, c) = (d.src(&x.ops[1], width)?, d.src(&x.ops[2], Class::B32)?, d.src(&x.ops[3], Class::B32)?);
+            let (a, b, c) = (
+                d.src(&x.ops[1], width)?,
+                d.src(&x.ops[2], Class::B32)?,
+                d.src(&x.ops[3], Class::B32)?,
+            );
             d.emit_to(run, dst, |i| (i.a, i.b, i.c) = (a, b, c));
             Ok(())
         }
@@ -243,13 +319,21 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             x.count(3, 3)?;
             let dst = d.dst(&x.ops[0], Class::B32)?;
             let (a, b) = (d.src(&x.ops[1], Class::B32)?, d.src(&x.ops[2], Class::B32)?);
-            d.emit_to(run, dst, |i| (i.a, i.b, i.imm) = (a, b, u64::from(x.has("clamp"))));
+            d.emit_to(run, dst, |i| {
+                (i.a, i.b, i.imm) = (a, b, u64::from(x.has("clamp")))
+            });
             Ok(())
         }
         _ => {
-            let [a_type, b_type] = x.types[..] else { return malformed("dot product needs two types") };
+            let [a_type, b_type] = x.types[..] else {
+                return malformed("dot product needs two types");
+            };
             let signs = u64::from(a_type == Type::S32) | u64::from(b_type == Type::S32) << 1;
-            let run: Handler = if x.base == "dp4a" { three::<Dp4a> } else { three::<Dp2a> };
+            let run: Handler = if x.base == "dp4a" {
+                three::<Dp4a>
+            } else {
+                three::<Dp2a>
+            };
             ternary(d, x, Class::B32, run, signs | u64::from(x.has("hi")) << 2)
         }
     }

@@ -57,7 +57,11 @@ impl<C: Compared> Twice for Bits<'_, C> {
         let all = |relation: Compare| {
             let mut bits = 0u32;
             for lane in 0..LANES {
-                bits |= u32::from(C::compare(relation, C::Held::get(a[lane]), C::Held::get(b[lane]))) << lane;
+                bits |= u32::from(C::compare(
+                    relation,
+                    C::Held::get(a[lane]),
+                    C::Held::get(b[lane]),
+                )) << lane;
             }
             bits
         };
@@ -92,17 +96,39 @@ fn combine(imm: u64, bits: u32, c: u32) -> u32 {
 }
 
 const RELATIONS: [(&str, Compare); 18] = [
-    ("eq", Compare::Eq), ("ne", Compare::Ne), ("lt", Compare::Lt), ("le", Compare::Le), ("gt", Compare::Gt), ("ge", Compare::Ge),
-    ("lo", Compare::Lo), ("ls", Compare::Ls), ("hi", Compare::Hi), ("hs", Compare::Hs),
-    ("equ", Compare::Equ), ("neu", Compare::Neu), ("ltu", Compare::Ltu), ("leu", Compare::Leu), ("gtu", Compare::Gtu), ("geu", Compare::Geu),
-    ("num", Compare::Num), ("nan", Compare::Nan),
+    ("eq", Compare::Eq),
+    ("ne", Compare::Ne),
+    ("lt", Compare::Lt),
+    ("le", Compare::Le),
+    ("gt", Compare::Gt),
+    ("ge", Compare::Ge),
+    ("lo", Compare::Lo),
+    ("ls", Compare::Ls),
+    ("hi", Compare::Hi),
+    ("hs", Compare::Hs),
+    ("equ", Compare::Equ),
+    ("neu", Compare::Neu),
+    ("ltu", Compare::Ltu),
+    ("leu", Compare::Leu),
+    ("gtu", Compare::Gtu),
+    ("geu", Compare::Geu),
+    ("num", Compare::Num),
+    ("nan", Compare::Nan),
 ];
 
 fn compare_rows<C: Compared>(warp: &Warp, context: &Context<'_>, inst: &Inst) -> u32 {
     let a = warp.row::<<C::Held as Value>::Raw>(context, inst.a);
     let b = warp.row::<<C::Held as Value>::Raw>(context, inst.b);
     let relation = RELATIONS[(inst.imm & 0xff) as usize].1;
-    twice(context.wide, Bits::<C> { relation, a, b, kind: PhantomData })
+    twice(
+        context.wide,
+        Bits::<C> {
+            relation,
+            a,
+            b,
+            kind: PhantomData,
+        },
+    )
 }
 
 fn setp<C: Compared>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
@@ -119,7 +145,12 @@ fn setp<C: Compared>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, ma
 }
 
 /// `set`: all ones or 1.0 where it holds. `FORM` 0: integer, 1: f32, 2: f16, 3: bf16.
-fn set<C: Compared, const FORM: u8>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn set<C: Compared, const FORM: u8>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let bits = compare_rows::<C>(warp, context, inst);
     let bits = combine(inst.imm, bits, warp.pred(context, inst.c));
     let on = |lane: usize| bits >> lane & 1 != 0;
@@ -130,7 +161,11 @@ fn set<C: Compared, const FORM: u8>(warp: &mut Warp, context: &mut Context<'_>, 
             warp.set_row::<u16>(inst.d, mask, &row);
         }
         _ => {
-            let one = if FORM == 1 { 1.0f32.to_bits() } else { u32::MAX };
+            let one = if FORM == 1 {
+                1.0f32.to_bits()
+            } else {
+                u32::MAX
+            };
             let row: [u32; LANES] = std::array::from_fn(|lane| if on(lane) { one } else { 0 });
             warp.set_row::<u32>(inst.d, mask, &row);
         }
@@ -140,18 +175,29 @@ fn set<C: Compared, const FORM: u8>(warp: &mut Warp, context: &mut Context<'_>, 
 
 /// Both halves of packed registers: predicates (`setp`), or a packed result
 /// (`set`, `FORM` as in [`set`] with 0: all ones, 2: f16, 3: bf16).
-fn packed<H: Half, const SETP: bool, const FORM: u8>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn packed<H: Half, const SETP: bool, const FORM: u8>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let a = *warp.row::<u32>(context, inst.a);
     let b = *warp.row::<u32>(context, inst.b);
     let relation = RELATIONS[(inst.imm & 0xff) as usize].1;
     let bits = |shift: u32| {
         (0..LANES).fold(0u32, |bits, lane| {
-            let (a, b) = (H::widen((a[lane] >> shift) as u16), H::widen((b[lane] >> shift) as u16));
+            let (a, b) = (
+                H::widen((a[lane] >> shift) as u16),
+                H::widen((b[lane] >> shift) as u16),
+            );
             bits | u32::from(compare::float32(relation, a, b)) << lane
         })
     };
     let c = warp.pred(context, inst.c);
-    let (low, high) = (combine(inst.imm, bits(0), c), combine(inst.imm, bits(16), c));
+    let (low, high) = (
+        combine(inst.imm, bits(0), c),
+        combine(inst.imm, bits(16), c),
+    );
     if SETP {
         warp.set_pred(inst.d, mask, low);
         warp.set_pred(inst.e, mask, high);
@@ -161,15 +207,29 @@ fn packed<H: Half, const SETP: bool, const FORM: u8>(warp: &mut Warp, context: &
             3 => 0x3f80,
             _ => 0xffff,
         };
-        let row: [u32; LANES] = std::array::from_fn(|lane| (low >> lane & 1) * one | (high >> lane & 1) * one << 16);
+        let row: [u32; LANES] = std::array::from_fn(|lane| {
+            ((low >> lane & 1) * one) | (((high >> lane & 1) * one) << 16)
+        });
         warp.set_row::<u32>(inst.d, mask, &row);
     }
     Flow::Next
 }
 
-const TESTS: [Test; 6] = [Test::Finite, Test::Infinite, Test::Number, Test::NotANumber, Test::Normal, Test::Subnormal];
+const TESTS: [Test; 6] = [
+    Test::Finite,
+    Test::Infinite,
+    Test::Number,
+    Test::NotANumber,
+    Test::Normal,
+    Test::Subnormal,
+];
 
-fn testp<const DOUBLE: bool>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn testp<const DOUBLE: bool>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let test = TESTS[inst.imm as usize];
     let mut bits = 0;
     for lane in 0..LANES {
@@ -185,24 +245,61 @@ fn testp<const DOUBLE: bool>(warp: &mut Warp, context: &mut Context<'_>, inst: &
 }
 
 /// The type compared: the last one.
-fn kind(ty: Type, flush: bool, pick: impl Fn(Type, bool) -> Option<Handler>) -> Result<Handler, Problem> {
+fn kind(
+    ty: Type,
+    flush: bool,
+    pick: impl Fn(Type, bool) -> Option<Handler>,
+) -> Result<Handler, Problem> {
     pick(ty, flush).ok_or_else(|| Problem::Unsupported(format!("comparison of type {ty:?}")))
 }
 
 macro_rules! by_compared {
     ($ty:expr, $flush:expr, $c:ident => $e:expr) => {
         match $ty {
-            Type::U16 | Type::B16 => { type $c = U16; Some($e) }
-            Type::S16 => { type $c = S16; Some($e) }
-            Type::U32 | Type::B32 => { type $c = U32; Some($e) }
-            Type::S32 => { type $c = S32; Some($e) }
-            Type::U64 | Type::B64 => { type $c = U64; Some($e) }
-            Type::S64 => { type $c = S64; Some($e) }
-            Type::F32 if $flush => { type $c = F32Ftz; Some($e) }
-            Type::F32 => { type $c = F32; Some($e) }
-            Type::F64 => { type $c = F64; Some($e) }
-            Type::F16 => { type $c = Half16; Some($e) }
-            Type::BF16 => { type $c = Brain16; Some($e) }
+            Type::U16 | Type::B16 => {
+                type $c = U16;
+                Some($e)
+            }
+            Type::S16 => {
+                type $c = S16;
+                Some($e)
+            }
+            Type::U32 | Type::B32 => {
+                type $c = U32;
+                Some($e)
+            }
+            Type::S32 => {
+                type $c = S32;
+                Some($e)
+            }
+            Type::U64 | Type::B64 => {
+                type $c = U64;
+                Some($e)
+            }
+            Type::S64 => {
+                type $c = S64;
+                Some($e)
+            }
+            Type::F32 if $flush => {
+                type $c = F32Ftz;
+                Some($e)
+            }
+            Type::F32 => {
+                type $c = F32;
+                Some($e)
+            }
+            Type::F64 => {
+                type $c = F64;
+                Some($e)
+            }
+            Type::F16 => {
+                type $c = Half16;
+                Some($e)
+            }
+            Type::BF16 => {
+                type $c = Brain16;
+                Some($e)
+            }
             _ => None,
         }
     };
@@ -213,15 +310,25 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     if x.base == "testp" {
         x.count(2, 2)?;
         let test = x.mods.iter().find_map(|m| Test::from_modifier(m));
-        let Some(imm) = test.and_then(|t| TESTS.iter().position(|u| *u == t)) else { return malformed("testp without its property") };
+        let Some(imm) = test.and_then(|t| TESTS.iter().position(|u| *u == t)) else {
+            return malformed("testp without its property");
+        };
         let width = class(ty)?;
         let dst = d.dst(&x.ops[0], Class::Pred)?;
         let a = d.src(&x.ops[1], width)?;
-        let run: Handler = if ty == Type::F64 { testp::<true> } else { testp::<false> };
+        let run: Handler = if ty == Type::F64 {
+            testp::<true>
+        } else {
+            testp::<false>
+        };
         d.emit_to(run, dst, |i| (i.a, i.imm) = (a, imm as u64));
         return Ok(());
     }
-    let Some(relation) = x.mods.iter().find_map(|m| RELATIONS.iter().position(|(name, _)| name == m)) else {
+    let Some(relation) = x
+        .mods
+        .iter()
+        .find_map(|m| RELATIONS.iter().position(|(name, _)| name == m))
+    else {
         return malformed("comparison without a relation");
     };
     let bool_op = if x.has("and") {
@@ -254,9 +361,15 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         let run = match ty {
             Type::F16x2 => packed::<F16, true, 0>,
             Type::BF16x2 => packed::<BF16, true, 0>,
-            _ => kind(ty, flush, |ty, flush| by_compared!(ty, flush, C => setp::<C>))?,
+            _ => kind(
+                ty,
+                flush,
+                |ty, flush| by_compared!(ty, flush, C => setp::<C>),
+            )?,
         };
-        d.emit(run, |i| (i.d, i.e, i.a, i.b, i.c, i.imm) = (p, q, a, b, c, imm));
+        d.emit(run, |i| {
+            (i.d, i.e, i.a, i.b, i.c, i.imm) = (p, q, a, b, c, imm)
+        });
         return Ok(());
     }
     let to = x.types.first().copied().unwrap_or(ty);
@@ -269,10 +382,26 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         }
     } else {
         match to {
-            Type::F32 => kind(ty, flush, |ty, flush| by_compared!(ty, flush, C => set::<C, 1>))?,
-            Type::F16 => kind(ty, flush, |ty, flush| by_compared!(ty, flush, C => set::<C, 2>))?,
-            Type::BF16 => kind(ty, flush, |ty, flush| by_compared!(ty, flush, C => set::<C, 3>))?,
-            Type::U32 | Type::S32 => kind(ty, flush, |ty, flush| by_compared!(ty, flush, C => set::<C, 0>))?,
+            Type::F32 => kind(
+                ty,
+                flush,
+                |ty, flush| by_compared!(ty, flush, C => set::<C, 1>),
+            )?,
+            Type::F16 => kind(
+                ty,
+                flush,
+                |ty, flush| by_compared!(ty, flush, C => set::<C, 2>),
+            )?,
+            Type::BF16 => kind(
+                ty,
+                flush,
+                |ty, flush| by_compared!(ty, flush, C => set::<C, 3>),
+            )?,
+            Type::U32 | Type::S32 => kind(
+                ty,
+                flush,
+                |ty, flush| by_compared!(ty, flush, C => set::<C, 0>),
+            )?,
             _ => return unsupported(format!("set to type {to:?}")),
         }
     };

@@ -29,7 +29,13 @@ fn brx(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Fl
     let (group, index) = same_as_first(mask, |lane| row[lane]);
     let program = context.program;
     let Some(&target) = program.lists[inst.side as usize].get(index as usize) else {
-        return context.fail(warp, group, FaultKind::InvalidProgramCounter, u64::from(index), format!("brx.idx with index {index} beyond its targets"));
+        return context.fail(
+            warp,
+            group,
+            FaultKind::InvalidProgramCounter,
+            u64::from(index),
+            format!("brx.idx with index {index} beyond its targets"),
+        );
     };
     // Lanes with other indices come back to this instruction.
     warp.fork(context, mask & !group, warp.current.pc);
@@ -39,7 +45,12 @@ fn brx(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Fl
 /// The lanes whose value is that of the lowest lane, and the value.
 fn same_as_first<T: PartialEq + Copy>(mask: u32, value: impl Fn(usize) -> T) -> (u32, T) {
     let first = value(mask.trailing_zeros() as usize % 32);
-    (lanes(mask).filter(|&lane| value(lane) == first).fold(0, |m, lane| m | 1 << lane), first)
+    (
+        lanes(mask)
+            .filter(|&lane| value(lane) == first)
+            .fold(0, |m, lane| m | 1 << lane),
+        first,
+    )
 }
 
 fn exit(warp: &mut Warp, context: &mut Context<'_>, _: &Inst, mask: u32) -> Flow {
@@ -52,7 +63,13 @@ fn trap(warp: &mut Warp, context: &mut Context<'_>, _: &Inst, mask: u32) -> Flow
 
 fn not_supported(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
     let what = context.info.opcodes[inst.imm as usize].clone();
-    context.fail(warp, mask, FaultKind::Unsupported, 0, format!("not supported by the CPU device: {what}"))
+    context.fail(
+        warp,
+        mask,
+        FaultKind::Unsupported,
+        0,
+        format!("not supported by the CPU device: {what}"),
+    )
 }
 
 fn ret(warp: &mut Warp, context: &mut Context<'_>, _: &Inst, mask: u32) -> Flow {
@@ -60,7 +77,9 @@ fn ret(warp: &mut Warp, context: &mut Context<'_>, _: &Inst, mask: u32) -> Flow 
         return warp.exit(context, mask);
     }
     warp.fork(context, warp.current.mask & !mask, warp.current.pc + 1);
-    let Some(caller) = warp.current.stack.pop() else { return Flow::Next };
+    let Some(caller) = warp.current.stack.pop() else {
+        return Flow::Next;
+    };
     let callee = warp.frame;
     let program = context.program;
     let returns = &program.functions[callee.function as usize].returns;
@@ -68,7 +87,11 @@ fn ret(warp: &mut Warp, context: &mut Context<'_>, _: &Inst, mask: u32) -> Flow 
     copy(warp, context, mask, returns, callee, results, caller.frame);
     warp.frame = caller.frame;
     warp.current.pc = caller.return_pc;
-    if warp.others.is_empty() { Flow::Jump } else { Flow::Switch }
+    if warp.others.is_empty() {
+        Flow::Jump
+    } else {
+        Flow::Switch
+    }
 }
 
 fn call(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
@@ -81,8 +104,17 @@ fn call(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
             let row = *warp.row::<u64>(context, slot);
             let (group, address) = same_as_first(mask, |lane| row[lane]);
             let offset = address.wrapping_sub(FUNCTION_ADDRESSES);
-            if offset % 16 != 0 || offset / 16 >= program.functions.len() as u64 || program.functions[(offset / 16) as usize].is_entry {
-                return context.fail(warp, group, FaultKind::InvalidProgramCounter, address, format!("call of {address:#x}, which is no function"));
+            if offset % 16 != 0
+                || offset / 16 >= program.functions.len() as u64
+                || program.functions[(offset / 16) as usize].is_entry
+            {
+                return context.fail(
+                    warp,
+                    group,
+                    FaultKind::InvalidProgramCounter,
+                    address,
+                    format!("call of {address:#x}, which is no function"),
+                );
             }
             (group, (offset / 16) as u32)
         }
@@ -94,14 +126,38 @@ fn call(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
     let caller = warp.frame;
     let from = &program.functions[caller.function as usize];
     let to = &program.functions[function as usize];
-    let frame = Frame { base: caller.base.plus(from.counts), local: caller.local + from.local_size, function };
-    if warp.current.stack.len() >= DEEPEST || !warp.grow_local(u64::from(frame.local) + u64::from(to.local_size)) {
+    let frame = Frame {
+        base: caller.base.plus(from.counts),
+        local: caller.local + from.local_size,
+        function,
+    };
+    if warp.current.stack.len() >= DEEPEST
+        || !warp.grow_local(u64::from(frame.local) + u64::from(to.local_size))
+    {
         let depth = warp.current.stack.len();
-        return context.fail(warp, group, FaultKind::StackOverflow, 0, format!("stack overflow, {depth} calls deep"));
+        return context.fail(
+            warp,
+            group,
+            FaultKind::StackOverflow,
+            0,
+            format!("stack overflow, {depth} calls deep"),
+        );
     }
     warp.rows.grow(frame.base.plus(to.counts));
-    copy(warp, context, group, &site.arguments, caller, &to.parameters, frame);
-    warp.current.stack.push(Caller { return_pc: pc + 1, site: inst.imm as u32, frame: caller });
+    copy(
+        warp,
+        context,
+        group,
+        &site.arguments,
+        caller,
+        &to.parameters,
+        frame,
+    );
+    warp.current.stack.push(Caller {
+        return_pc: pc + 1,
+        site: inst.imm as u32,
+        frame: caller,
+    });
     warp.frame = frame;
     warp.current.pc = to.start;
     warp.recompute_limit(context);
@@ -109,10 +165,24 @@ fn call(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
 }
 
 /// Copy values between the places of two frames.
-fn copy(warp: &mut Warp, context: &Context<'_>, mask: u32, from: &[Place], from_frame: Frame, to: &[Place], to_frame: Frame) {
+fn copy(
+    warp: &mut Warp,
+    context: &Context<'_>,
+    mask: u32,
+    from: &[Place],
+    from_frame: Frame,
+    to: &[Place],
+    to_frame: Frame,
+) {
     for (&from, &to) in from.iter().zip(to) {
         match (from, to) {
-            (Place::Frame { offset: a, size }, Place::Frame { offset: b, size: room }) => {
+            (
+                Place::Frame { offset: a, size },
+                Place::Frame {
+                    offset: b,
+                    size: room,
+                },
+            ) => {
                 let mut bytes = [0u8; 256];
                 for lane in lanes(mask) {
                     let lane = lane as u64 * warp.stride;
@@ -123,7 +193,12 @@ fn copy(warp: &mut Warp, context: &Context<'_>, mask: u32, from: &[Place], from_
                         let source = lane + u64::from(from_frame.local + a + done);
                         let target = lane + u64::from(to_frame.local + b + done);
                         // Both frames are within the stride: calls grow it.
-                        if warp.local.read(source, part).and_then(|()| warp.local.write(target, part)).is_err() {
+                        if warp
+                            .local
+                            .read(source, part)
+                            .and_then(|()| warp.local.write(target, part))
+                            .is_err()
+                        {
                             return;
                         }
                         done += part.len() as u32;
@@ -151,7 +226,14 @@ fn copy(warp: &mut Warp, context: &Context<'_>, mask: u32, from: &[Place], from_
     }
 }
 
-fn copy_row<R: crate::engine::lanes::Raw>(warp: &mut Warp, context: &Context<'_>, mask: u32, from: u32, to_frame: Frame, to: u32) {
+fn copy_row<R: crate::engine::lanes::Raw>(
+    warp: &mut Warp,
+    context: &Context<'_>,
+    mask: u32,
+    from: u32,
+    to_frame: Frame,
+    to: u32,
+) {
     let row = *warp.row::<R>(context, from);
     warp.frame = to_frame;
     warp.set_row(to, mask, &row);
@@ -166,8 +248,12 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         "brx" => {
             x.count(2, 2)?;
             let a = d.src(&x.ops[0], Class::B32)?;
-            let OperandKind::Name(list) = x.ops[1].kind else { return malformed("brx.idx without its target list") };
-            let Some(targets) = d.targets(list) else { return malformed(format!("target list {list} is not defined")) };
+            let OperandKind::Name(list) = x.ops[1].kind else {
+                return malformed("brx.idx without its target list");
+            };
+            let Some(targets) = d.targets(list) else {
+                return malformed(format!("target list {list} is not defined"));
+            };
             let side = d.label_list(&targets)?;
             d.emit(brx, |i| (i.a, i.side) = (a, side));
             Ok(())
@@ -191,18 +277,35 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
 fn decode_call<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let mut rest = x.ops;
     let mut results = &[][..];
-    if let Some((Operand { kind: OperandKind::List(list), .. }, after)) = rest.split_first() {
+    if let Some((
+        Operand {
+            kind: OperandKind::List(list),
+            ..
+        },
+        after,
+    )) = rest.split_first()
+    {
         (results, rest) = (list, after);
     }
-    let Some((callee, rest)) = rest.split_first() else { return malformed("call without a callee") };
-    let OperandKind::Name(name) = callee.kind else { return malformed("call of something that is no name") };
+    let Some((callee, rest)) = rest.split_first() else {
+        return malformed("call without a callee");
+    };
+    let OperandKind::Name(name) = callee.kind else {
+        return malformed("call of something that is no name");
+    };
     let arguments = match rest.first() {
-        Some(Operand { kind: OperandKind::List(list), .. }) => &list[..],
+        Some(Operand {
+            kind: OperandKind::List(list),
+            ..
+        }) => &list[..],
         _ => &[],
     };
     let callee = match d.find(name) {
         Some(Symbol::Function(index)) => Callee::Function(index),
-        Some(Symbol::Register { class: Class::B64, slot }) => Callee::Address(slot),
+        Some(Symbol::Register {
+            class: Class::B64,
+            slot,
+        }) => Callee::Address(slot),
         Some(_) => return malformed(format!("{name} cannot be called")),
         None => match Builtin::by_name(name) {
             Some(builtin) => Callee::Builtin(builtin),
@@ -214,7 +317,10 @@ fn decode_call<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
             .map(|operand| match operand.kind {
                 OperandKind::Name("_") | OperandKind::Sink => {
                     let slot = d.register(Class::B32);
-                    Ok(Place::Register { class: Class::B32, slot })
+                    Ok(Place::Register {
+                        class: Class::B32,
+                        slot,
+                    })
                 }
                 OperandKind::Name(name) => match d.find(name) {
                     Some(Symbol::Frame { offset, size }) => Ok(Place::Frame { offset, size }),
@@ -223,13 +329,20 @@ fn decode_call<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
                 },
                 _ => {
                     let slot = d.src(operand, Class::B32)?;
-                    Ok(Place::Register { class: Class::B32, slot })
+                    Ok(Place::Register {
+                        class: Class::B32,
+                        slot,
+                    })
                 }
             })
             .collect::<Result<Vec<_>, Problem>>()
     };
     let (results, arguments) = (places(d, results)?, places(d, arguments)?);
-    let site = d.call_site(CallSite { callee, arguments, results });
+    let site = d.call_site(CallSite {
+        callee,
+        arguments,
+        results,
+    });
     d.emit(call, |i| i.imm = u64::from(site));
     Ok(())
 }

@@ -31,7 +31,12 @@ impl<S: Integer + 'static, D: Integer + 'static> Convert for Integers<S, D> {
     #[inline(always)]
     fn f(k: u64, bits: u64) -> u64 {
         let x = S::from_bits(bits);
-        if k & SAT != 0 { c::integer_sat::<S, D>(x) } else { c::integer::<S, D>(x) }.extended()
+        if k & SAT != 0 {
+            c::integer_sat::<S, D>(x)
+        } else {
+            c::integer::<S, D>(x)
+        }
+        .extended()
     }
 }
 
@@ -89,7 +94,11 @@ impl<const FROM: u8, const TO: u8> Convert for Floats<FROM, TO> {
         let flush = |x: f32| if ftz(k) { c::flush(x) } else { x };
         if FROM == F64 {
             let x = f64::from_bits(bits);
-            let x = if TO == F64 && k & INTEGRAL != 0 { c::integral_f64(x, mode) } else { x };
+            let x = if TO == F64 && k & INTEGRAL != 0 {
+                c::integral_f64(x, mode)
+            } else {
+                x
+            };
             return match TO {
                 F64 => if k & SAT != 0 { c::saturate_f64(x) } else { x }.to_bits(),
                 F32 => {
@@ -105,18 +114,37 @@ impl<const FROM: u8, const TO: u8> Convert for Floats<FROM, TO> {
             HALF => c::f16_to_f32(bits as u16),
             _ => c::bf16_to_f32(bits as u16),
         };
-        let x = if k & INTEGRAL != 0 { c::integral_f32(x, mode) } else { x };
+        let x = if k & INTEGRAL != 0 {
+            c::integral_f32(x, mode)
+        } else {
+            x
+        };
         let x = if k & SAT != 0 { c::saturate_f32(x) } else { x };
         match TO {
             F32 => u64::from(x.to_bits()),
             F64 => c::f32_to_f64(x).to_bits(),
-            HALF => u64::from(narrow::f32_to_f16(x, mode, k & RELU != 0, k & SATFINITE != 0)),
-            _ => u64::from(narrow::f32_to_bf16(x, mode, k & RELU != 0, k & SATFINITE != 0)),
+            HALF => u64::from(narrow::f32_to_f16(
+                x,
+                mode,
+                k & RELU != 0,
+                k & SATFINITE != 0,
+            )),
+            _ => u64::from(narrow::f32_to_bf16(
+                x,
+                mode,
+                k & RELU != 0,
+                k & SATFINITE != 0,
+            )),
         }
     }
 }
 
-fn convert<F: Convert, S: Raw, D: Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn convert<F: Convert, S: Raw, D: Raw>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let a = *warp.row::<S>(context, inst.a);
     let k = inst.imm;
     let d = warp.row_mut::<D>(inst.d);
@@ -145,21 +173,48 @@ fn with_classes<F: Convert>(from: Class, to: Class) -> Option<Handler> {
 macro_rules! integer_type {
     ($ty:expr, $t:ident => $e:expr) => {
         match $ty {
-            Type::U8 => { type $t = u8; $e }
-            Type::S8 => { type $t = i8; $e }
-            Type::U16 => { type $t = u16; $e }
-            Type::S16 => { type $t = i16; $e }
-            Type::U32 => { type $t = u32; $e }
-            Type::S32 => { type $t = i32; $e }
-            Type::U64 => { type $t = u64; $e }
-            Type::S64 => { type $t = i64; $e }
+            Type::U8 => {
+                type $t = u8;
+                $e
+            }
+            Type::S8 => {
+                type $t = i8;
+                $e
+            }
+            Type::U16 => {
+                type $t = u16;
+                $e
+            }
+            Type::S16 => {
+                type $t = i16;
+                $e
+            }
+            Type::U32 => {
+                type $t = u32;
+                $e
+            }
+            Type::S32 => {
+                type $t = i32;
+                $e
+            }
+            Type::U64 => {
+                type $t = u64;
+                $e
+            }
+            Type::S64 => {
+                type $t = i64;
+                $e
+            }
             _ => None,
         }
     };
 }
 
 fn is_integer(ty: Type) -> bool {
-    matches!(ty, Type::U8 | Type::S8 | Type::U16 | Type::S16 | Type::U32 | Type::S32 | Type::U64 | Type::S64)
+    matches!(
+        ty,
+        Type::U8 | Type::S8 | Type::U16 | Type::S16 | Type::U32 | Type::S32 | Type::U64 | Type::S64
+    )
 }
 
 fn choose(from: Type, to: Type, source: Class, target: Class) -> Option<Handler> {
@@ -216,7 +271,11 @@ fn finite(k: u64) -> bool {
 
 /// The conversion to a pair takes the upper half first.
 fn f8(k: u64) -> Fp8 {
-    if k & 1 << 10 != 0 { Fp8::E5M2 } else { Fp8::E4M3 }
+    if k & 1 << 10 != 0 {
+        Fp8::E5M2
+    } else {
+        Fp8::E4M3
+    }
 }
 
 operations! {
@@ -233,13 +292,32 @@ operations! {
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    x.only(&["rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "relu", "satfinite"])?;
+    x.only(&[
+        "rn",
+        "rz",
+        "rm",
+        "rp",
+        "rna",
+        "rni",
+        "rzi",
+        "rmi",
+        "rpi",
+        "ftz",
+        "sat",
+        "relu",
+        "satfinite",
+    ])?;
     if x.has("pack") {
         return unsupported("cvt.pack");
     }
-    let [to, from] = x.types[..] else { return malformed("cvt needs two types") };
+    let [to, from] = x.types[..] else {
+        return malformed("cvt needs two types");
+    };
     let mut imm = pack(x);
-    if x.mods.iter().any(|m| ["rni", "rzi", "rmi", "rpi"].contains(m)) {
+    if x.mods
+        .iter()
+        .any(|m| ["rni", "rzi", "rmi", "rpi"].contains(m))
+    {
         imm |= INTEGRAL;
     }
     if matches!(to, Type::E5M2x2) || matches!(from, Type::E5M2x2) {
@@ -277,7 +355,10 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     };
     // Without a rounding, floats to integers round towards zero (only legal
     // with one, but older compilers leave it out).
-    if is_integer(to) && !is_integer(from) && !x.mods.iter().any(|m| Round::from_modifier(m).is_some()) {
+    if is_integer(to)
+        && !is_integer(from)
+        && !x.mods.iter().any(|m| Round::from_modifier(m).is_some())
+    {
         imm |= 1;
     }
     d.emit_to(run, dst, |i| (i.a, i.imm) = (a, imm));

@@ -13,7 +13,11 @@ use ptx::Type;
 
 /// Modifiers as [`Inst::imm`].
 pub(crate) fn pack(x: &Ins<'_>) -> u64 {
-    let round = x.mods.iter().find_map(|m| Round::from_modifier(m)).unwrap_or_default();
+    let round = x
+        .mods
+        .iter()
+        .find_map(|m| Round::from_modifier(m))
+        .unwrap_or_default();
     let round = match round {
         Round::Nearest => 0,
         Round::Zero => 1,
@@ -21,8 +25,13 @@ pub(crate) fn pack(x: &Ins<'_>) -> u64 {
         Round::Up => 3,
         Round::Away => 4,
     };
-    round | u64::from(x.has("ftz")) << 3 | u64::from(x.has("sat")) << 4 | u64::from(x.has("NaN")) << 5 | u64::from(x.has("xorsign")) << 6
-        | u64::from(x.has("relu")) << 7 | u64::from(x.has("satfinite")) << 8
+    round
+        | u64::from(x.has("ftz")) << 3
+        | u64::from(x.has("sat")) << 4
+        | u64::from(x.has("NaN")) << 5
+        | u64::from(x.has("xorsign")) << 6
+        | u64::from(x.has("relu")) << 7
+        | u64::from(x.has("satfinite")) << 8
 }
 
 #[inline(always)]
@@ -43,16 +52,32 @@ pub(crate) fn ftz(k: u64) -> bool {
 
 #[inline(always)]
 fn mode(k: u64) -> Mode {
-    Mode { round: round(k), ftz: ftz(k), sat: k & 1 << 4 != 0 }
+    Mode {
+        round: round(k),
+        ftz: ftz(k),
+        sat: k & 1 << 4 != 0,
+    }
 }
 
 #[inline(always)]
 pub(crate) fn extremum(k: u64) -> Extremum {
-    Extremum { ftz: ftz(k), nan: k & 1 << 5 != 0, xorsign_abs: k & 1 << 6 != 0 }
+    Extremum {
+        ftz: ftz(k),
+        nan: k & 1 << 5 != 0,
+        xorsign_abs: k & 1 << 6 != 0,
+    }
 }
 
-const PLAIN: Mode = Mode { round: Round::Nearest, ftz: false, sat: false };
-const FTZ: Mode = Mode { round: Round::Nearest, ftz: true, sat: false };
+const PLAIN: Mode = Mode {
+    round: Round::Nearest,
+    ftz: false,
+    sat: false,
+};
+const FTZ: Mode = Mode {
+    round: Round::Nearest,
+    ftz: true,
+    sat: false,
+};
 
 operations! {
     hot AddF32(k; a: f32, b: f32) -> f32 = float::add_f32(a, b, PLAIN);
@@ -117,13 +142,23 @@ impl Twice for Fma32<'_, '_> {
     type Output = ();
     #[inline(always)]
     fn run(self, wide: bool) {
-        let Fma32 { warp, context, inst, mask, mode } = self;
+        let Fma32 {
+            warp,
+            context,
+            inst,
+            mask,
+            mode,
+        } = self;
         let a = *warp.row::<u32>(context, inst.a);
         let b = *warp.row::<u32>(context, inst.b);
         let c = *warp.row::<u32>(context, inst.c);
         let d = warp.row_mut::<u32>(inst.d);
         let f = |lane: usize, mode| {
-            let (a, b, c) = (f32::from_bits(a[lane]), f32::from_bits(b[lane]), f32::from_bits(c[lane]));
+            let (a, b, c) = (
+                f32::from_bits(a[lane]),
+                f32::from_bits(b[lane]),
+                f32::from_bits(c[lane]),
+            );
             float::fma_f32_on(a, b, c, mode, wide).to_bits()
         };
         if mask != FULL || mode != PLAIN {
@@ -140,7 +175,16 @@ impl Twice for Fma32<'_, '_> {
 
 fn fma_f32(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
     let context = &*context;
-    twice(context.wide, Fma32 { warp, context, inst, mask, mode: mode(inst.imm) });
+    twice(
+        context.wide,
+        Fma32 {
+            warp,
+            context,
+            inst,
+            mask,
+            mode: mode(inst.imm),
+        },
+    );
     Flow::Next
 }
 
@@ -156,13 +200,22 @@ impl Twice for Fma64<'_, '_> {
     type Output = ();
     #[inline(always)]
     fn run(self, _: bool) {
-        let Fma64 { warp, context, inst, mask } = self;
+        let Fma64 {
+            warp,
+            context,
+            inst,
+            mask,
+        } = self;
         let a = *warp.row::<u64>(context, inst.a);
         let b = *warp.row::<u64>(context, inst.b);
         let c = *warp.row::<u64>(context, inst.c);
         let d = warp.row_mut::<u64>(inst.d);
         let f = |lane: usize, round| {
-            let (a, b, c) = (f64::from_bits(a[lane]), f64::from_bits(b[lane]), f64::from_bits(c[lane]));
+            let (a, b, c) = (
+                f64::from_bits(a[lane]),
+                f64::from_bits(b[lane]),
+                f64::from_bits(c[lane]),
+            );
             float::fma_f64(a, b, c, round).to_bits()
         };
         if mask != FULL || inst.imm != 0 {
@@ -179,12 +232,25 @@ impl Twice for Fma64<'_, '_> {
 
 fn fma_f64(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
     let context = &*context;
-    twice(context.wide, Fma64 { warp, context, inst, mask });
+    twice(
+        context.wide,
+        Fma64 {
+            warp,
+            context,
+            inst,
+            mask,
+        },
+    );
     Flow::Next
 }
 
 /// Two f32 in a 64-bit register.
-fn packed_f32<const KIND: u8>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn packed_f32<const KIND: u8>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let a = *warp.row::<u64>(context, inst.a);
     let b = *warp.row::<u64>(context, inst.b);
     let c = *warp.row::<u64>(context, inst.c);
@@ -192,7 +258,8 @@ fn packed_f32<const KIND: u8>(warp: &mut Warp, context: &mut Context<'_>, inst: 
     let d = warp.row_mut::<u64>(inst.d);
     for lane in lanes(mask) {
         let half = |shift: u32| {
-            let [a, b, c] = [a[lane], b[lane], c[lane]].map(|x| f32::from_bits((x >> shift) as u32));
+            let [a, b, c] =
+                [a[lane], b[lane], c[lane]].map(|x| f32::from_bits((x >> shift) as u32));
             let x = match KIND {
                 0 => float::add_f32(a, b, mode),
                 1 => float::sub_f32(a, b, mode),
@@ -207,7 +274,9 @@ fn packed_f32<const KIND: u8>(warp: &mut Warp, context: &mut Context<'_>, inst: 
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    x.only(&["rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "NaN", "xorsign", "abs"])?;
+    x.only(&[
+        "rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "NaN", "xorsign", "abs",
+    ])?;
     let ty = x.ty()?;
     if matches!(ty, Type::F16 | Type::F16x2 | Type::BF16 | Type::BF16x2) {
         return super::half::decode(d, x);
@@ -244,7 +313,11 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
                 _ => return unsupported("extremum of three f64"),
             };
             let dst = d.dst(&x.ops[0], class)?;
-            let (a, b, c) = (d.src(&x.ops[1], class)?, d.src(&x.ops[2], class)?, d.src(&x.ops[3], class)?);
+            let (a, b, c) = (
+                d.src(&x.ops[1], class)?,
+                d.src(&x.ops[2], class)?,
+                d.src(&x.ops[3], class)?,
+            );
             let first: Handler = run;
             let temporary = d.register(class);
             d.emit_helper(first, |i| (i.d, i.a, i.b, i.imm) = (temporary, a, b, imm));
@@ -305,7 +378,11 @@ fn packed<'a>(d: &mut Decoder<'a>, x: &Ins<'a>, imm: u64) -> Result<(), Problem>
     };
     let dst = d.dst(x.op(0)?, Class::B64)?;
     let (a, b) = (d.src(x.op(1)?, Class::B64)?, d.src(x.op(2)?, Class::B64)?);
-    let c = if x.base == "fma" { d.src(x.op(3)?, Class::B64)? } else { b };
+    let c = if x.base == "fma" {
+        d.src(x.op(3)?, Class::B64)?
+    } else {
+        b
+    };
     d.emit_to(run, dst, |i| (i.a, i.b, i.c, i.imm) = (a, b, c, imm));
     Ok(())
 }

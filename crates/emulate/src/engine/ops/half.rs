@@ -11,7 +11,11 @@ use std::marker::PhantomData;
 
 #[inline(always)]
 fn mode(k: u64) -> Mode {
-    Mode { ftz: ftz(k), sat: k & 1 << 4 != 0, relu: k & 1 << 7 != 0 }
+    Mode {
+        ftz: ftz(k),
+        sat: k & 1 << 4 != 0,
+        relu: k & 1 << 7 != 0,
+    }
 }
 
 /// Declares an operation on single halves and its packed form.
@@ -112,7 +116,9 @@ fn choose<H: Half + 'static>(x: &Ins<'_>, packed: bool) -> Option<Handler> {
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    x.only(&["rn", "ftz", "sat", "relu", "approx", "NaN", "xorsign", "abs", "oob"])?;
+    x.only(&[
+        "rn", "ftz", "sat", "relu", "approx", "NaN", "xorsign", "abs", "oob",
+    ])?;
     let (class, packed) = match x.ty()? {
         Type::F16 | Type::BF16 => (Class::B16, false),
         _ => (Class::B32, true),
@@ -121,14 +127,19 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         Type::F16 | Type::F16x2 => choose::<F16>(x, packed),
         _ => choose::<BF16>(x, packed),
     };
-    let Some(run) = run else { return unsupported("half-precision instruction") };
+    let Some(run) = run else {
+        return unsupported("half-precision instruction");
+    };
     let imm = pack(x);
     match x.ops.len() {
         2 => unary(d, x, class, class, run, imm),
         3 => {
             let before = d.out.code.len();
             binary(d, x, class, run)?;
-            d.out.code[before..].iter_mut().filter(|i| i.counted).for_each(|i| i.imm = imm);
+            d.out.code[before..]
+                .iter_mut()
+                .filter(|i| i.counted)
+                .for_each(|i| i.imm = imm);
             Ok(())
         }
         _ => ternary(d, x, class, run, imm),

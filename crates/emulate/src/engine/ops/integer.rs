@@ -97,9 +97,18 @@ const CARRY_OUT: u64 = 2;
 
 /// `add`, `sub`, `mad` with `.cc`, and `addc`, `subc`, `madc`. `b` is absent
 /// for add and sub: their operands are `a` and `c`.
-fn carry<T: Integer + Value, const KIND: u8>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn carry<T: Integer + Value, const KIND: u8>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let a = *warp.row::<T::Raw>(context, inst.a);
-    let b = if KIND >= 2 { *warp.row::<T::Raw>(context, inst.b) } else { a };
+    let b = if KIND >= 2 {
+        *warp.row::<T::Raw>(context, inst.b)
+    } else {
+        a
+    };
     let c = *warp.row::<T::Raw>(context, inst.c);
     let mut flags = warp.carry;
     for lane in lanes(mask) {
@@ -136,7 +145,12 @@ crate::engine::lanes::operations! {
 }
 
 /// Emit an instruction of two sources of one class.
-pub(crate) fn binary<'a>(d: &mut Decoder<'a>, x: &Ins<'a>, class: Class, run: Handler) -> Result<(), Problem> {
+pub(crate) fn binary<'a>(
+    d: &mut Decoder<'a>,
+    x: &Ins<'a>,
+    class: Class,
+    run: Handler,
+) -> Result<(), Problem> {
     x.count(3, 3)?;
     let dst = d.dst(&x.ops[0], class)?;
     let (a, b) = (d.src(&x.ops[1], class)?, d.src(&x.ops[2], class)?);
@@ -145,7 +159,14 @@ pub(crate) fn binary<'a>(d: &mut Decoder<'a>, x: &Ins<'a>, class: Class, run: Ha
 }
 
 /// Emit an instruction of one source.
-pub(crate) fn unary<'a>(d: &mut Decoder<'a>, x: &Ins<'a>, to: Class, from: Class, run: Handler, imm: u64) -> Result<(), Problem> {
+pub(crate) fn unary<'a>(
+    d: &mut Decoder<'a>,
+    x: &Ins<'a>,
+    to: Class,
+    from: Class,
+    run: Handler,
+    imm: u64,
+) -> Result<(), Problem> {
     x.count(2, 2)?;
     let dst = d.dst(&x.ops[0], to)?;
     let a = d.src(&x.ops[1], from)?;
@@ -154,10 +175,20 @@ pub(crate) fn unary<'a>(d: &mut Decoder<'a>, x: &Ins<'a>, to: Class, from: Class
 }
 
 /// Emit an instruction of three sources of one class.
-pub(crate) fn ternary<'a>(d: &mut Decoder<'a>, x: &Ins<'a>, class: Class, run: Handler, imm: u64) -> Result<(), Problem> {
+pub(crate) fn ternary<'a>(
+    d: &mut Decoder<'a>,
+    x: &Ins<'a>,
+    class: Class,
+    run: Handler,
+    imm: u64,
+) -> Result<(), Problem> {
     x.count(4, 4)?;
     let dst = d.dst(&x.ops[0], class)?;
-    let (a, b, c) = (d.src(&x.ops[1], class)?, d.src(&x.ops[2], class)?, d.src(&x.ops[3], class)?);
+    let (a, b, c) = (
+        d.src(&x.ops[1], class)?,
+        d.src(&x.ops[2], class)?,
+        d.src(&x.ops[3], class)?,
+    );
     d.emit_to(run, dst, |i| (i.a, i.b, i.c, i.imm) = (a, b, c, imm));
     Ok(())
 }
@@ -220,7 +251,11 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             };
             x.count(4, 4)?;
             let dst = d.dst(&x.ops[0], to)?;
-            let (a, b, c) = (d.src(&x.ops[1], width)?, d.src(&x.ops[2], width)?, d.src(&x.ops[3], to)?);
+            let (a, b, c) = (
+                d.src(&x.ops[1], width)?,
+                d.src(&x.ops[2], width)?,
+                d.src(&x.ops[3], to)?,
+            );
             d.emit_to(run, dst, |i| (i.a, i.b, i.c) = (a, b, c));
             Ok(())
         }
@@ -251,7 +286,11 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             };
             let product = d.register(Class::B32);
             let dst = d.dst(&x.ops[0], width)?;
-            let (a, b, c) = (d.src(&x.ops[1], width)?, d.src(&x.ops[2], width)?, d.src(&x.ops[3], width)?);
+            let (a, b, c) = (
+                d.src(&x.ops[1], width)?,
+                d.src(&x.ops[2], width)?,
+                d.src(&x.ops[3], width)?,
+            );
             d.emit_helper(run, |i| (i.d, i.a, i.b) = (product, a, b));
             d.emit_to(two::<Add<u32>>, dst, |i| (i.a, i.b) = (product, c));
             Ok(())
@@ -260,7 +299,12 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     }
 }
 
-fn carry_chain<'a>(d: &mut Decoder<'a>, x: &Ins<'a>, ty: Type, width: Class) -> Result<(), Problem> {
+fn carry_chain<'a>(
+    d: &mut Decoder<'a>,
+    x: &Ins<'a>,
+    ty: Type,
+    width: Class,
+) -> Result<(), Problem> {
     let carry_in = x.base.ends_with('c');
     let imm = if carry_in { CARRY_IN } else { 0 } | if x.has("cc") { CARRY_OUT } else { 0 };
     let high = x.has("hi");

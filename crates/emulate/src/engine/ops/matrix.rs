@@ -63,7 +63,11 @@ fn store_matrix(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u
             let (outer, inner) = (lane / 4, lane % 4 * 2);
             for half in 0..2 {
                 let bits = u128::from(value >> (16 * half) & 0xffff);
-                let (row, column) = if inst.imm == 0 { (outer, inner + half) } else { (inner + half, outer) };
+                let (row, column) = if inst.imm == 0 {
+                    (outer, inner + half)
+                } else {
+                    (inner + half, outer)
+                };
                 rows[row] |= bits << (16 * column);
             }
         }
@@ -78,14 +82,14 @@ fn store_matrix(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u
 }
 
 /// Element types of `mma`, in `imm`.
-const HALF: u64 = 0;
-const BRAIN: u64 = 1;
-const TF32: u64 = 2;
-const S8: u64 = 3;
-const U8: u64 = 4;
+pub(crate) const HALF: u64 = 0;
+pub(crate) const BRAIN: u64 = 1;
+pub(crate) const TF32: u64 = 2;
+pub(crate) const S8: u64 = 3;
+pub(crate) const U8: u64 = 4;
 
 /// Bits of an element.
-fn bits_of(kind: u64) -> usize {
+pub(crate) fn bits_of(kind: u64) -> usize {
     match kind {
         HALF | BRAIN => 16,
         TF32 => 32,
@@ -94,7 +98,7 @@ fn bits_of(kind: u64) -> usize {
 }
 
 /// An element as a number; all are exact in f64.
-fn number(kind: u64, bits: u32) -> f64 {
+pub(crate) fn number(kind: u64, bits: u32) -> f64 {
     match kind {
         HALF => f64::from(F16::widen(bits as u16)),
         BRAIN => f64::from(BF16::widen(bits as u16)),
@@ -118,7 +122,12 @@ struct Shape {
 
 impl Shape {
     fn pack(&self) -> u64 {
-        self.a | self.b << 4 | (self.rows as u64) << 8 | (self.depth as u64) << 16 | self.sum << 32 | u64::from(self.saturates) << 40
+        self.a
+            | self.b << 4
+            | (self.rows as u64) << 8
+            | (self.depth as u64) << 16
+            | self.sum << 32
+            | u64::from(self.saturates) << 40
     }
 
     fn unpack(imm: u64) -> Shape {
@@ -141,7 +150,14 @@ fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) 
         Ok(group) => group,
         Err(flow) => return flow,
     };
-    let Shape { a, b, rows, depth, sum, saturates } = Shape::unpack(inst.imm);
+    let Shape {
+        a,
+        b,
+        rows,
+        depth,
+        sum,
+        saturates,
+    } = Shape::unpack(inst.imm);
     let program = context.program;
     let list = |index: u32| &program.lists[index as usize];
     let mut left = vec![0.0; rows * depth];
@@ -167,7 +183,10 @@ fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) 
             }
         }
     }
-    let addends: Vec<[u32; LANES]> = list(inst.e).iter().map(|&slot| *warp.row::<u32>(context, slot)).collect();
+    let addends: Vec<[u32; LANES]> = list(inst.e)
+        .iter()
+        .map(|&slot| *warp.row::<u32>(context, slot))
+        .collect();
     let targets = list(inst.d);
     let per_register = if sum == 1 { 2 } else { 1 };
     for (register, &slot) in targets.iter().enumerate() {
@@ -176,14 +195,16 @@ fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) 
             for part in 0..per_register {
                 let index = register * per_register + part;
                 let (row, column) = (lane / 4 + 8 * (index / 2), lane % 4 * 2 + index % 2);
-                let product: f64 = (0..depth).map(|k| left[row * depth + k] * right[k * 8 + column]).sum();
+                let product: f64 = (0..depth)
+                    .map(|k| left[row * depth + k] * right[k * 8 + column])
+                    .sum();
                 let old = addends[register][lane];
-                out |= match sum {
-                    0 => (product + f64::from(f32::from_bits(old))).to_bits_f32(),
-                    1 => u32::from(F16::narrow(product + f64::from(F16::widen((old >> (16 * part)) as u16)))) << (16 * part),
-                    _ if saturates => (product as i64 + i64::from(old as i32)).clamp(i32::MIN.into(), i32::MAX.into()) as u32,
-                    _ => (product as i64).wrapping_add(i64::from(old as i32)) as u32,
+                let bits = if sum == 1 {
+                    old >> (16 * part) & 0xffff
+                } else {
+                    old
                 };
+                out |= rounded(product, bits, sum, sum, saturates) << (16 * part);
             }
             out
         });
@@ -192,22 +213,51 @@ fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) 
     Flow::Next
 }
 
-trait ToF32 {
-    fn to_bits_f32(self) -> u32;
-}
-
-impl ToF32 for f64 {
-    fn to_bits_f32(self) -> u32 {
-        (self as f32).to_bits()
+/// A product added to `c`, as bits. Forms: 0 f32, 1 f16, 2 s32.
+pub(crate) fn rounded(product: f64, c: u32, c_form: u64, d_form: u64, saturates: bool) -> u32 {
+    if c_form == 2 {
+        let sum = product as i64 + i64::from(c as i32);
+        return if saturates {
+            sum.clamp(i32::MIN.into(), i32::MAX.into()) as u32
+        } else {
+            sum as u32
+        };
+    }
+    let c = if c_form == 1 {
+        F16::widen(c as u16)
+    } else {
+        f32::from_bits(c)
+    };
+    let sum = product + f64::from(c);
+    let sum = if saturates {
+        sum.clamp(-f64::from(f32::MAX), f64::from(f32::MAX))
+    } else {
+        sum
+    };
+    if d_form == 1 {
+        u32::from(F16::narrow(sum))
+    } else {
+        (sum as f32).to_bits()
     }
 }
 
-fn registers<'a>(d: &mut Decoder<'a>, operand: &'a Operand<'a>, count: usize, write: bool) -> Result<u32, Problem> {
+fn registers<'a>(
+    d: &mut Decoder<'a>,
+    operand: &'a Operand<'a>,
+    count: usize,
+    write: bool,
+) -> Result<u32, Problem> {
     let parts = Decoder::vector(operand);
     if parts.len() != count {
         return malformed(format!("{} registers, expected {count}", parts.len()));
     }
-    let slots = parts.iter().map(|p| if write { d.dst(p, Class::B32) } else { d.src(p, Class::B32) });
+    let slots = parts.iter().map(|p| {
+        if write {
+            d.dst(p, Class::B32)
+        } else {
+            d.src(p, Class::B32)
+        }
+    });
     let slots = slots.collect::<Result<Vec<_>, _>>()?;
     Ok(d.list(slots))
 }
@@ -227,14 +277,38 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         };
         let load = x.base == "ldmatrix";
         let list = registers(d, x.op(usize::from(!load))?, count, load)?;
-        let address = d.address(x.op(usize::from(load))?, Some(space(x).unwrap_or(SpaceTag::Generic)))?;
+        let address = d.address(
+            x.op(usize::from(load))?,
+            Some(space(x).unwrap_or(SpaceTag::Generic)),
+        )?;
         let a = d.address_value(&address);
         let run = if load { load_matrix } else { store_matrix };
-        d.emit(run, |i| (i.d, i.a, i.b, i.side, i.imm) = (list, a, everyone, tag_of(address.space), u64::from(x.has("trans"))));
+        d.emit(run, |i| {
+            (i.d, i.a, i.b, i.side, i.imm) = (
+                list,
+                a,
+                everyone,
+                tag_of(address.space),
+                u64::from(x.has("trans")),
+            )
+        });
         return Ok(());
     }
-    x.only(&["sync", "aligned", "row", "col", "satfinite", "m16n8k4", "m16n8k8", "m16n8k16", "m16n8k32", "m8n8k16"])?;
-    let [dt, at, bt, ct] = x.types[..] else { return malformed("mma needs four types") };
+    x.only(&[
+        "sync",
+        "aligned",
+        "row",
+        "col",
+        "satfinite",
+        "m16n8k4",
+        "m16n8k8",
+        "m16n8k16",
+        "m16n8k32",
+        "m8n8k16",
+    ])?;
+    let [dt, at, bt, ct] = x.types[..] else {
+        return malformed("mma needs four types");
+    };
     let kind = |ty| {
         Ok(match ty {
             Type::F16 => HALF,
@@ -258,7 +332,14 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         Some(&"m16n8k32") => (16, 32),
         _ => (8, 16),
     };
-    let shape = Shape { a: kind(at)?, b: kind(bt)?, rows, depth, sum, saturates: x.has("satfinite") };
+    let shape = Shape {
+        a: kind(at)?,
+        b: kind(bt)?,
+        rows,
+        depth,
+        sum,
+        saturates: x.has("satfinite"),
+    };
     if bits_of(shape.a) != bits_of(shape.b) {
         return malformed("mma of elements of two sizes");
     }
@@ -269,6 +350,8 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     let a = registers(d, x.op(1)?, a_count, false)?;
     let b = registers(d, x.op(2)?, b_count, false)?;
     let c = registers(d, x.op(3)?, c_count, false)?;
-    d.emit(multiply, |i| (i.d, i.a, i.c, i.e, i.b, i.imm) = (target, a, b, c, everyone, shape.pack()));
+    d.emit(multiply, |i| {
+        (i.d, i.a, i.c, i.e, i.b, i.imm) = (target, a, b, c, everyone, shape.pack())
+    });
     Ok(())
 }

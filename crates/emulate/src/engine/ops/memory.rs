@@ -2,7 +2,9 @@
 
 use crate::engine::access::{POLLS, fetch, put};
 use crate::engine::context::Context;
-use crate::engine::decode::{Address, Decoder, Ins, Problem, SpaceTag, malformed, space, unsupported};
+use crate::engine::decode::{
+    Address, Decoder, Ins, Problem, SpaceTag, malformed, space, unsupported,
+};
 use crate::engine::inst::{Class, Flow, Handler, Inst, NONE};
 use crate::engine::lanes::{FULL, Raw, lanes};
 use crate::engine::warp::Warp;
@@ -51,7 +53,12 @@ impl Cell for [u128; 2] {
 }
 
 /// A load whose type has the register's size.
-fn load_same<T: Cell + Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn load_same<T: Cell + Raw>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     warp.polled |= inst.side & POLLS != 0;
     let values = match fetch::<T>(warp, context, inst, mask) {
         Ok(values) => values,
@@ -62,7 +69,12 @@ fn load_same<T: Cell + Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &I
 }
 
 /// A load that is extended to the register's size.
-fn load_extended<T: Cell, D: Raw, const SIGNED: bool>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn load_extended<T: Cell, D: Raw, const SIGNED: bool>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     warp.polled |= inst.side & POLLS != 0;
     let values = match fetch::<T>(warp, context, inst, mask) {
         Ok(values) => values,
@@ -85,7 +97,12 @@ fn extend<const SIGNED: bool>(value: u128, bits: u32) -> u128 {
 }
 
 /// A vector load: `d` lists the registers, `c` has the bits of an element.
-fn load_vector<T: Cell, D: Raw, const SIGNED: bool>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn load_vector<T: Cell, D: Raw, const SIGNED: bool>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     warp.polled |= inst.side & POLLS != 0;
     let values = match fetch::<T>(warp, context, inst, mask) {
         Ok(values) => values,
@@ -98,7 +115,12 @@ fn load_vector<T: Cell, D: Raw, const SIGNED: bool>(warp: &mut Warp, context: &m
             continue;
         }
         let row = warp.row_mut::<D>(slot);
-        let part = |lane: usize| D::from_u128(extend::<SIGNED>(values[lane].part(index as u32, bits), bits));
+        let part = |lane: usize| {
+            D::from_u128(extend::<SIGNED>(
+                values[lane].part(index as u32, bits),
+                bits,
+            ))
+        };
         if mask == FULL {
             for lane in 0..LANES {
                 row[lane] = part(lane);
@@ -112,19 +134,36 @@ fn load_vector<T: Cell, D: Raw, const SIGNED: bool>(warp: &mut Warp, context: &m
     Flow::Next
 }
 
-fn store_same<T: Cell + Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn store_same<T: Cell + Raw>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let values = *warp.row::<T>(context, inst.d);
     put(warp, context, inst, mask, &values)
 }
 
 /// A store of the low bits of a register.
-fn store_truncated<T: Cell, S: Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn store_truncated<T: Cell, S: Raw>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let bits = size_of::<T>() as u32 * 8;
-    let values = warp.row::<S>(context, inst.d).map(|v| T::default().with(0, bits, v.to_u128()));
+    let values = warp
+        .row::<S>(context, inst.d)
+        .map(|v| T::default().with(0, bits, v.to_u128()));
     put(warp, context, inst, mask, &values)
 }
 
-fn store_vector<T: Cell, S: Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn store_vector<T: Cell, S: Raw>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let mut values = [T::default(); LANES];
     for (index, &slot) in context.program.lists[inst.d as usize].iter().enumerate() {
         let row = warp.row::<S>(context, slot);
@@ -143,16 +182,56 @@ fn is_signed(ty: Type) -> bool {
 macro_rules! by_cell_and_class {
     ($bytes:expr, $class:expr, |$t:ident, $r:ident| $e:expr) => {
         match ($bytes, $class) {
-            (1, Class::B16) => { type $t = u8; type $r = u16; Some($e) }
-            (1, Class::B32) => { type $t = u8; type $r = u32; Some($e) }
-            (1, Class::B64) => { type $t = u8; type $r = u64; Some($e) }
-            (2, Class::B16) => { type $t = u16; type $r = u16; Some($e) }
-            (2, Class::B32) => { type $t = u16; type $r = u32; Some($e) }
-            (2, Class::B64) => { type $t = u16; type $r = u64; Some($e) }
-            (4, Class::B32) => { type $t = u32; type $r = u32; Some($e) }
-            (4, Class::B64) => { type $t = u32; type $r = u64; Some($e) }
-            (8, Class::B64) => { type $t = u64; type $r = u64; Some($e) }
-            (16, Class::B128) => { type $t = u128; type $r = u128; Some($e) }
+            (1, Class::B16) => {
+                type $t = u8;
+                type $r = u16;
+                Some($e)
+            }
+            (1, Class::B32) => {
+                type $t = u8;
+                type $r = u32;
+                Some($e)
+            }
+            (1, Class::B64) => {
+                type $t = u8;
+                type $r = u64;
+                Some($e)
+            }
+            (2, Class::B16) => {
+                type $t = u16;
+                type $r = u16;
+                Some($e)
+            }
+            (2, Class::B32) => {
+                type $t = u16;
+                type $r = u32;
+                Some($e)
+            }
+            (2, Class::B64) => {
+                type $t = u16;
+                type $r = u64;
+                Some($e)
+            }
+            (4, Class::B32) => {
+                type $t = u32;
+                type $r = u32;
+                Some($e)
+            }
+            (4, Class::B64) => {
+                type $t = u32;
+                type $r = u64;
+                Some($e)
+            }
+            (8, Class::B64) => {
+                type $t = u64;
+                type $r = u64;
+                Some($e)
+            }
+            (16, Class::B128) => {
+                type $t = u128;
+                type $r = u128;
+                Some($e)
+            }
             _ => None,
         }
     };
@@ -162,19 +241,71 @@ macro_rules! by_cell_and_class {
 macro_rules! by_total_and_class {
     ($bytes:expr, $class:expr, |$t:ident, $r:ident| $e:expr) => {
         match ($bytes, $class) {
-            (2, Class::B16) => { type $t = u16; type $r = u16; Some($e) }
-            (2, Class::B32) => { type $t = u16; type $r = u32; Some($e) }
-            (4, Class::B16) => { type $t = u32; type $r = u16; Some($e) }
-            (4, Class::B32) => { type $t = u32; type $r = u32; Some($e) }
-            (8, Class::B16) => { type $t = u64; type $r = u16; Some($e) }
-            (8, Class::B32) => { type $t = u64; type $r = u32; Some($e) }
-            (8, Class::B64) => { type $t = u64; type $r = u64; Some($e) }
-            (16, Class::B16) => { type $t = u128; type $r = u16; Some($e) }
-            (16, Class::B32) => { type $t = u128; type $r = u32; Some($e) }
-            (16, Class::B64) => { type $t = u128; type $r = u64; Some($e) }
-            (32, Class::B32) => { type $t = [u128; 2]; type $r = u32; Some($e) }
-            (32, Class::B64) => { type $t = [u128; 2]; type $r = u64; Some($e) }
-            (32, Class::B128) => { type $t = [u128; 2]; type $r = u128; Some($e) }
+            (2, Class::B16) => {
+                type $t = u16;
+                type $r = u16;
+                Some($e)
+            }
+            (2, Class::B32) => {
+                type $t = u16;
+                type $r = u32;
+                Some($e)
+            }
+            (4, Class::B16) => {
+                type $t = u32;
+                type $r = u16;
+                Some($e)
+            }
+            (4, Class::B32) => {
+                type $t = u32;
+                type $r = u32;
+                Some($e)
+            }
+            (8, Class::B16) => {
+                type $t = u64;
+                type $r = u16;
+                Some($e)
+            }
+            (8, Class::B32) => {
+                type $t = u64;
+                type $r = u32;
+                Some($e)
+            }
+            (8, Class::B64) => {
+                type $t = u64;
+                type $r = u64;
+                Some($e)
+            }
+            (16, Class::B16) => {
+                type $t = u128;
+                type $r = u16;
+                Some($e)
+            }
+            (16, Class::B32) => {
+                type $t = u128;
+                type $r = u32;
+                Some($e)
+            }
+            (16, Class::B64) => {
+                type $t = u128;
+                type $r = u64;
+                Some($e)
+            }
+            (32, Class::B32) => {
+                type $t = [u128; 2];
+                type $r = u32;
+                Some($e)
+            }
+            (32, Class::B64) => {
+                type $t = [u128; 2];
+                type $r = u64;
+                Some($e)
+            }
+            (32, Class::B128) => {
+                type $t = [u128; 2];
+                type $r = u128;
+                Some($e)
+            }
             _ => None,
         }
     };
@@ -183,10 +314,51 @@ macro_rules! by_total_and_class {
 /// Modifiers that change no result here: caching, ordering (x86 orders loads
 /// and stores at least as `.acquire` and `.release` ask), scopes.
 const HARMLESS: &[&str] = &[
-    "global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry", "param::func", "generic", "nc",
-    "volatile", "weak", "relaxed", "acquire", "release", "mmio", "cta", "cluster", "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt",
-    "v2", "v4", "v8", "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate",
-    "L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::cache_hint", "L2::64B", "L2::128B", "L2::256B", "unified", "L1::evict_last",
+    "global",
+    "const",
+    "shared",
+    "shared::cta",
+    "shared::cluster",
+    "local",
+    "param",
+    "param::entry",
+    "param::func",
+    "generic",
+    "nc",
+    "volatile",
+    "weak",
+    "relaxed",
+    "acquire",
+    "release",
+    "mmio",
+    "cta",
+    "cluster",
+    "gpu",
+    "sys",
+    "ca",
+    "cg",
+    "cs",
+    "lu",
+    "cv",
+    "wb",
+    "wt",
+    "v2",
+    "v4",
+    "v8",
+    "L1::evict_normal",
+    "L1::evict_unchanged",
+    "L1::evict_first",
+    "L1::evict_last",
+    "L1::no_allocate",
+    "L2::evict_last",
+    "L2::evict_normal",
+    "L2::evict_first",
+    "L2::cache_hint",
+    "L2::64B",
+    "L2::128B",
+    "L2::256B",
+    "unified",
+    "L1::evict_last",
 ];
 
 /// Whether lanes may wait for what others do through this access.
@@ -221,7 +393,11 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     let mut class = None;
     let mut slots = Vec::with_capacity(elements);
     for part in parts {
-        let (found, slot) = if is_load { d.dst_any(part)? } else { d.src_any(part, default_class)? };
+        let (found, slot) = if is_load {
+            d.dst_any(part)?
+        } else {
+            d.src_any(part, default_class)?
+        };
         if slot == NONE {
             slots.push(NONE);
             continue;
@@ -241,15 +417,22 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         let run: Handler = if is_load {
             match (same, signed) {
                 (true, _) => same_class::<true>(class).ok_or_else(no_handler)?,
-                (_, true) => by_cell_and_class!(element, class, |T, R| load_extended::<T, R, true> as Handler).ok_or_else(no_handler)?,
-                _ => by_cell_and_class!(element, class, |T, R| load_extended::<T, R, false> as Handler).ok_or_else(no_handler)?,
+                (_, true) => by_cell_and_class!(element, class, |T, R| load_extended::<T, R, true>
+                    as Handler)
+                .ok_or_else(no_handler)?,
+                _ => by_cell_and_class!(element, class, |T, R| load_extended::<T, R, false>
+                    as Handler)
+                .ok_or_else(no_handler)?,
             }
         } else if same {
             same_class::<false>(class).ok_or_else(no_handler)?
         } else {
-            by_cell_and_class!(element, class, |T, R| store_truncated::<T, R> as Handler).ok_or_else(no_handler)?
+            by_cell_and_class!(element, class, |T, R| store_truncated::<T, R> as Handler)
+                .ok_or_else(no_handler)?
         };
-        d.emit(run, |i| (i.d, i.a, i.imm, i.side) = (slots[0], address.slot, address.offset as u64, side));
+        d.emit(run, |i| {
+            (i.d, i.a, i.imm, i.side) = (slots[0], address.slot, address.offset as u64, side)
+        });
         return Ok(());
     }
     if class.bytes() < element {
@@ -263,9 +446,14 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     } else {
         by_total_and_class!(total, class, |T, R| store_vector::<T, R> as Handler)
     };
-    let Some(run) = run else { return unsupported(format!("vector of {total} bytes in {class:?} registers")) };
+    let Some(run) = run else {
+        return unsupported(format!("vector of {total} bytes in {class:?} registers"));
+    };
     let list = d.list(slots);
-    d.emit(run, |i| (i.d, i.a, i.imm, i.side, i.c) = (list, address.slot, address.offset as u64, side, element * 8));
+    d.emit(run, |i| {
+        (i.d, i.a, i.imm, i.side, i.c) =
+            (list, address.slot, address.offset as u64, side, element * 8)
+    });
     Ok(())
 }
 

@@ -63,14 +63,23 @@ fn select<R: Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask:
     let mut row = *warp.row::<R>(context, inst.b);
     let a = warp.row::<R>(context, inst.a);
     for lane in 0..LANES {
-        row[lane] = if p >> lane & 1 != 0 { a[lane] } else { row[lane] };
+        row[lane] = if p >> lane & 1 != 0 {
+            a[lane]
+        } else {
+            row[lane]
+        };
     }
     warp.set_row(inst.d, mask, &row);
     Flow::Next
 }
 
 /// `mov d, {a, b}`: the first part is the lowest.
-fn pack<E: Raw, D: Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn pack<E: Raw, D: Raw>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let list = &context.program.lists[inst.side as usize];
     let mut row = [0u128; LANES];
     for (part, &slot) in list.iter().enumerate() {
@@ -86,12 +95,18 @@ fn pack<E: Raw, D: Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst,
     Flow::Next
 }
 
-fn unpack<E: Raw, S: Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn unpack<E: Raw, S: Raw>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let row = *warp.row::<S>(context, inst.a);
     let program = context.program;
     for (part, &slot) in program.lists[inst.side as usize].iter().enumerate() {
         let shift = part * size_of::<E>() * 8;
-        let values: [E; LANES] = std::array::from_fn(|lane| E::from_u64((row[lane].to_u128() >> shift) as u64));
+        let values: [E; LANES] =
+            std::array::from_fn(|lane| E::from_u64((row[lane].to_u128() >> shift) as u64));
         warp.set_row::<E>(slot, mask, &values);
     }
     Flow::Next
@@ -133,7 +148,11 @@ fn mapa<R: Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u
     let row: [R; LANES] = std::array::from_fn(|lane| {
         let address = addresses[lane].to_u64();
         let within = address & (BLOCK_WINDOW - 1);
-        let window = if address >= SHARED_WINDOW { SHARED_WINDOW } else { 0 };
+        let window = if address >= SHARED_WINDOW {
+            SHARED_WINDOW
+        } else {
+            0
+        };
         R::from_u64(window + (u64::from(ranks[lane]) + 1) * BLOCK_WINDOW + within)
     });
     warp.set_row(inst.d, mask, &row);
@@ -166,12 +185,16 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             let dst = d.dst(&x.ops[0], width)?;
             let (a, b) = (d.src(&x.ops[1], width)?, d.src(&x.ops[2], width)?);
             let (c, negated) = d.pred(&x.ops[3])?;
-            d.emit_to(run, dst, |i| (i.a, i.b, i.c, i.imm) = (a, b, c, u64::from(negated)));
+            d.emit_to(run, dst, |i| {
+                (i.a, i.b, i.c, i.imm) = (a, b, c, u64::from(negated))
+            });
             Ok(())
         }
         "slct" => {
             x.count(4, 4)?;
-            let [ty, by] = x.types[..] else { return malformed("slct needs two types") };
+            let [ty, by] = x.types[..] else {
+                return malformed("slct needs two types");
+            };
             let width = class(ty)?;
             let run: Handler = match by {
                 Type::S32 => by_width!(width, T => three::<SelectS32<T>>),
@@ -179,8 +202,14 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
                 _ => return malformed("slct selects by .s32 or .f32"),
             };
             let dst = d.dst(&x.ops[0], width)?;
-            let (a, b, c) = (d.src(&x.ops[1], width)?, d.src(&x.ops[2], width)?, d.src(&x.ops[3], Class::B32)?);
-            d.emit_to(run, dst, |i| (i.a, i.b, i.c, i.imm) = (a, b, c, u64::from(x.has("ftz"))));
+            let (a, b, c) = (
+                d.src(&x.ops[1], width)?,
+                d.src(&x.ops[2], width)?,
+                d.src(&x.ops[3], Class::B32)?,
+            );
+            d.emit_to(run, dst, |i| {
+                (i.a, i.b, i.c, i.imm) = (a, b, c, u64::from(x.has("ftz")))
+            });
             Ok(())
         }
         "cvta" => decode_cvta(d, x),
@@ -203,7 +232,11 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         "mapa" => {
             x.count(3, 3)?;
             let width = class(x.ty()?)?;
-            let run: Handler = if width == Class::B64 { mapa::<u64> } else { mapa::<u32> };
+            let run: Handler = if width == Class::B64 {
+                mapa::<u64>
+            } else {
+                mapa::<u32>
+            };
             let dst = d.dst(&x.ops[0], width)?;
             let (a, b) = (d.src(&x.ops[1], width)?, d.src(&x.ops[2], Class::B32)?);
             d.emit_to(run, dst, |i| (i.a, i.b) = (a, b));
@@ -212,7 +245,11 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         "getctarank" => {
             x.count(2, 2)?;
             let width = class(x.ty()?)?;
-            let run: Handler = if width == Class::B64 { getctarank::<u64> } else { getctarank::<u32> };
+            let run: Handler = if width == Class::B64 {
+                getctarank::<u64>
+            } else {
+                getctarank::<u32>
+            };
             let dst = d.dst(&x.ops[0], Class::B32)?;
             let a = d.src(&x.ops[1], width)?;
             d.emit_to(run, dst, |i| i.a = a);
@@ -246,7 +283,10 @@ fn decode_mov<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
         && parts.len() > 1
     {
         let part = part_class(width, parts.len())?;
-        let slots = parts.iter().map(|p| d.src(p, part)).collect::<Result<Vec<_>, _>>()?;
+        let slots = parts
+            .iter()
+            .map(|p| d.src(p, part))
+            .collect::<Result<Vec<_>, _>>()?;
         let side = d.list(slots);
         let dst = d.dst(&x.ops[0], width)?;
         let run: Handler = match (part, width) {
@@ -264,7 +304,10 @@ fn decode_mov<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
         && parts.len() > 1
     {
         let part = part_class(width, parts.len())?;
-        let slots = parts.iter().map(|p| d.dst(p, part)).collect::<Result<Vec<_>, _>>()?;
+        let slots = parts
+            .iter()
+            .map(|p| d.dst(p, part))
+            .collect::<Result<Vec<_>, _>>()?;
         let a = d.src(&x.ops[1], width)?;
         let side = d.list(slots);
         let run: Handler = match (part, width) {
@@ -340,7 +383,11 @@ fn decode_cvta<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     if window == 0 {
         d.emit_to(one::<Move<u64>>, dst, |i| i.a = a);
     } else {
-        let by = d.constant64(if x.has("to") { window.wrapping_neg() } else { window });
+        let by = d.constant64(if x.has("to") {
+            window.wrapping_neg()
+        } else {
+            window
+        });
         d.emit_to(two::<Add<u64>>, dst, |i| (i.a, i.b) = (a, by));
     }
     Ok(())

@@ -15,7 +15,13 @@ use crate::mapping::AccessFault;
 const LONGEST: u64 = 1 << 16;
 
 /// Execute a call of such a function for each lane of `mask` in turn.
-pub(crate) fn call(warp: &mut Warp, context: &mut Context<'_>, site: &CallSite, builtin: Builtin, mask: u32) -> Flow {
+pub(crate) fn call(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    site: &CallSite,
+    builtin: Builtin,
+    mask: u32,
+) -> Flow {
     for lane in lanes(mask) {
         let mut arguments = [0; 5];
         for (value, &place) in arguments.iter_mut().zip(&site.arguments) {
@@ -27,7 +33,13 @@ pub(crate) fn call(warp: &mut Warp, context: &mut Context<'_>, site: &CallSite, 
             Builtin::Free => {
                 if arguments[0] != 0 && !context.launch.heap.release(arguments[0]) {
                     let address = arguments[0];
-                    return context.fail(warp, 1 << lane, FaultKind::IllegalAddress, address, format!("free of {address:#x}, which malloc did not give"));
+                    return context.fail(
+                        warp,
+                        1 << lane,
+                        FaultKind::IllegalAddress,
+                        address,
+                        format!("free of {address:#x}, which malloc did not give"),
+                    );
                 }
                 Ok(0)
             }
@@ -54,8 +66,14 @@ fn read(warp: &Warp, context: &Context<'_>, place: Place, lane: usize) -> u64 {
             let _ = warp.local.read(at, &mut bytes[..size.min(8) as usize]);
             u64::from_le_bytes(bytes)
         }
-        Place::Register { class: Class::B64, slot } => warp.row::<u64>(context, slot)[lane],
-        Place::Register { class: Class::B32, slot } => u64::from(warp.row::<u32>(context, slot)[lane]),
+        Place::Register {
+            class: Class::B64,
+            slot,
+        } => warp.row::<u64>(context, slot)[lane],
+        Place::Register {
+            class: Class::B32,
+            slot,
+        } => u64::from(warp.row::<u32>(context, slot)[lane]),
         Place::Register { .. } => 0,
     }
 }
@@ -64,16 +82,29 @@ fn write(warp: &mut Warp, place: Place, lane: usize, value: u64) {
     match place {
         Place::Frame { offset, size } => {
             let at = lane as u64 * warp.stride + u64::from(warp.frame.local + offset);
-            let _ = warp.local.write(at, &value.to_le_bytes()[..size.min(8) as usize]);
+            let _ = warp
+                .local
+                .write(at, &value.to_le_bytes()[..size.min(8) as usize]);
         }
-        Place::Register { class: Class::B64, slot } => warp.row_mut::<u64>(slot)[lane] = value,
-        Place::Register { class: Class::B32, slot } => warp.row_mut::<u32>(slot)[lane] = value as u32,
+        Place::Register {
+            class: Class::B64,
+            slot,
+        } => warp.row_mut::<u64>(slot)[lane] = value,
+        Place::Register {
+            class: Class::B32,
+            slot,
+        } => warp.row_mut::<u32>(slot)[lane] = value as u32,
         Place::Register { .. } => {}
     }
 }
 
 /// A NUL-terminated string in device memory.
-fn string(warp: &mut Warp, context: &mut Context<'_>, lane: usize, address: u64) -> Result<Vec<u8>, AccessFault> {
+fn string(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    lane: usize,
+    address: u64,
+) -> Result<Vec<u8>, AccessFault> {
     let mut out = Vec::new();
     for at in address..address.saturating_add(LONGEST) {
         match load_generic::<u8>(warp, context, lane, at)? {
@@ -86,7 +117,13 @@ fn string(warp: &mut Warp, context: &mut Context<'_>, lane: usize, address: u64)
 
 /// `vprintf(format, arguments)`: arguments follow one another, each aligned to
 /// its size; gives the number of arguments.
-fn print(warp: &mut Warp, context: &mut Context<'_>, lane: usize, text: u64, arguments: u64) -> Result<u64, AccessFault> {
+fn print(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    lane: usize,
+    text: u64,
+    arguments: u64,
+) -> Result<u64, AccessFault> {
     let text = string(warp, context, lane, text)?;
     let pieces = format::parse(&text);
     let mut out = Vec::new();
@@ -129,9 +166,16 @@ fn print(warp: &mut Warp, context: &mut Context<'_>, lane: usize, text: u64, arg
 fn assertion(warp: &mut Warp, context: &mut Context<'_>, mask: u32, arguments: &[Place]) -> Flow {
     let mut first = None;
     for lane in lanes(mask) {
-        let value = |index: usize| arguments.get(index).map_or(0, |p| read(warp, context, *p, lane));
+        let value = |index: usize| {
+            arguments
+                .get(index)
+                .map_or(0, |p| read(warp, context, *p, lane))
+        };
         let [message, file, line, function] = [value(0), value(1), value(2), value(3)];
-        let mut text = |address: u64| string(warp, context, lane, address).map_or_else(|_| "?".into(), |s| String::from_utf8_lossy(&s).into_owned());
+        let mut text = |address: u64| {
+            string(warp, context, lane, address)
+                .map_or_else(|_| "?".into(), |s| String::from_utf8_lossy(&s).into_owned())
+        };
         let (message, file, function) = (text(message), text(file), text(function));
         let [bx, by, bz] = context.block().index;
         let [x, y, z] = warp.thread_of(1 << lane);
@@ -145,5 +189,11 @@ fn assertion(warp: &mut Warp, context: &mut Context<'_>, mask: u32, arguments: &
         errors.push(b'\n');
         first.get_or_insert(what);
     }
-    context.fail(warp, mask, FaultKind::Assert, 0, first.unwrap_or_else(|| "assertion failed".into()))
+    context.fail(
+        warp,
+        mask,
+        FaultKind::Assert,
+        0,
+        first.unwrap_or_else(|| "assertion failed".into()),
+    )
 }

@@ -207,8 +207,14 @@ fn value(special: Special, warp: &Warp, context: &Context<'_>) -> u64 {
         Clock | Clock64 => elapsed(),
         ClockHigh => elapsed() >> 32,
         GlobalTimer | GlobalTimerLow | GlobalTimerHigh => {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
-            if special == GlobalTimerHigh { now >> 32 } else { now }
+            let now = std::time::SystemTime::now()
+                .duration_since(std::time::UNIX_EPOCH)
+                .map_or(0, |d| d.as_nanos() as u64);
+            if special == GlobalTimerHigh {
+                now >> 32
+            } else {
+                now
+            }
         }
         DynamicSharedSize => u64::from(launch.dynamic_shared),
         TotalSharedSize => u64::from(launch.shared_size),
@@ -226,7 +232,9 @@ fn value(special: Special, warp: &Warp, context: &Context<'_>) -> u64 {
         ClusterNctarank => u64::from(launch.cluster.iter().product::<u32>()),
         IsExplicitCluster => u64::from(launch.cluster != [1, 1, 1]),
         Frame(offset) => u64::from(warp.frame.local.wrapping_add(offset)),
-        DynamicShared(offset) => u64::from((launch.shared_size - launch.dynamic_shared).wrapping_add(offset)),
+        DynamicShared(offset) => {
+            u64::from((launch.shared_size - launch.dynamic_shared).wrapping_add(offset))
+        }
         Tid(_) | LaneId | LaneMask(_) => 0,
     }
 }

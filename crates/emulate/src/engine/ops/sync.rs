@@ -15,13 +15,20 @@ use ptx::Type;
 /// The lanes that execute this `.sync` instruction together now; the other
 /// lanes, and all if some are missing, are set aside. `member` is the slot
 /// with the mask; [`NONE`]: the forms without one, for the lanes at hand.
-pub(crate) fn gather_lanes(warp: &mut Warp, context: &Context<'_>, member: u32, mask: u32) -> Result<u32, Flow> {
+pub(crate) fn gather_lanes(
+    warp: &mut Warp,
+    context: &Context<'_>,
+    member: u32,
+    mask: u32,
+) -> Result<u32, Flow> {
     if member == NONE {
         return Ok(mask);
     }
     let row = warp.row::<u32>(context, member);
     let members = row[mask.trailing_zeros() as usize % LANES];
-    let group = lanes(mask).filter(|&lane| row[lane] == members).fold(0, |m, lane| m | 1 << lane);
+    let group = lanes(mask)
+        .filter(|&lane| row[lane] == members)
+        .fold(0, |m, lane| m | 1 << lane);
     let pc = warp.current.pc;
     // Lanes with other masks come to this instruction on their own.
     warp.fork(context, mask & !group, pc);
@@ -43,9 +50,15 @@ fn warp_barrier(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u
     let row = *warp.row::<u32>(context, inst.a);
     let members = row[mask.trailing_zeros() as usize % LANES];
     let pc = warp.current.pc;
-    let group = lanes(mask).filter(|&lane| row[lane] == members).fold(0, |m, lane| m | 1 << lane);
+    let group = lanes(mask)
+        .filter(|&lane| row[lane] == members)
+        .fold(0, |m, lane| m | 1 << lane);
     warp.fork(context, mask & !group, pc);
-    let there = warp.others.iter().filter(|o| o.wait == Wait::Warp(members)).fold(0, |m, o| m | o.mask);
+    let there = warp
+        .others
+        .iter()
+        .filter(|o| o.wait == Wait::Warp(members))
+        .fold(0, |m, o| m | o.mask);
     if members & warp.alive & !group & !there != 0 {
         warp.fork(context, warp.current.mask & !group, pc + 1);
         warp.fork_waiting(context, group, pc + 1, Wait::Warp(members));
@@ -54,7 +67,11 @@ fn warp_barrier(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u
     if there == 0 {
         return Flow::Next;
     }
-    for other in warp.others.iter_mut().filter(|o| o.wait == Wait::Warp(members)) {
+    for other in warp
+        .others
+        .iter_mut()
+        .filter(|o| o.wait == Wait::Warp(members))
+    {
         other.wait = Wait::Nothing;
     }
     warp.current.pc = pc + 1;
@@ -79,7 +96,11 @@ fn shuffle(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -
     let mut inside = 0;
     for lane in 0..LANES {
         let own = lane as i32;
-        let (by, clamp, segment) = ((b[lane] & 31) as i32, (c[lane] & 31) as i32, (c[lane] >> 8 & 31) as i32);
+        let (by, clamp, segment) = (
+            (b[lane] & 31) as i32,
+            (c[lane] & 31) as i32,
+            (c[lane] >> 8 & 31) as i32,
+        );
         let most = own & segment | clamp & !segment;
         let least = own & segment;
         let (source, valid) = match inst.imm {
@@ -109,7 +130,8 @@ fn vote(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
         Ok(group) => group,
         Err(flow) => return flow,
     };
-    let bits = (warp.pred(context, inst.a) ^ if inst.imm & NOT != 0 { u32::MAX } else { 0 }) & group;
+    let bits =
+        (warp.pred(context, inst.a) ^ if inst.imm & NOT != 0 { u32::MAX } else { 0 }) & group;
     let set = |holds: bool| if holds { u32::MAX } else { 0 };
     match inst.imm & 0xff {
         ALL => warp.set_pred(inst.d, group, set(bits == group)),
@@ -120,13 +142,22 @@ fn vote(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
     Flow::Next
 }
 
-fn match_values<R: Raw, const ALL_EQUAL: bool>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+fn match_values<R: Raw, const ALL_EQUAL: bool>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
     let group = match gather_lanes(warp, context, inst.side, mask) {
         Ok(group) => group,
         Err(flow) => return flow,
     };
     let values = *warp.row::<R>(context, inst.a);
-    let equal_to = |lane: usize| lanes(group).filter(|&other| values[other] == values[lane]).fold(0u32, |m, other| m | 1 << other);
+    let equal_to = |lane: usize| {
+        lanes(group)
+            .filter(|&other| values[other] == values[lane])
+            .fold(0u32, |m, other| m | 1 << other)
+    };
     let mut row = [0; LANES];
     if ALL_EQUAL {
         let all = equal_to(group.trailing_zeros() as usize % LANES) == group;
@@ -188,10 +219,20 @@ pub(crate) fn decode_warp_barrier<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Resul
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let synchronous = x.has("sync");
-    let member = |d: &mut Decoder<'a>, index: usize| if synchronous { d.src(x.op(index)?, Class::B32) } else { Ok(NONE) };
+    let member = |d: &mut Decoder<'a>, index: usize| {
+        if synchronous {
+            d.src(x.op(index)?, Class::B32)
+        } else {
+            Ok(NONE)
+        }
+    };
     match x.base {
         "shfl" => {
-            let mode = match x.mods.iter().find(|m| ["up", "down", "bfly", "idx"].contains(m)) {
+            let mode = match x
+                .mods
+                .iter()
+                .find(|m| ["up", "down", "bfly", "idx"].contains(m))
+            {
                 Some(&"up") => UP,
                 Some(&"down") => DOWN,
                 Some(&"bfly") => BUTTERFLY,
@@ -200,12 +241,22 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             };
             x.count(4, 5)?;
             let (dst, p) = d.dst_pair(&x.ops[0], Class::B32, Class::Pred)?;
-            let (a, b, c) = (d.src(&x.ops[1], Class::B32)?, d.src(&x.ops[2], Class::B32)?, d.src(&x.ops[3], Class::B32)?);
+            let (a, b, c) = (
+                d.src(&x.ops[1], Class::B32)?,
+                d.src(&x.ops[2], Class::B32)?,
+                d.src(&x.ops[3], Class::B32)?,
+            );
             let side = member(d, 4)?;
-            d.emit(shuffle, |i| (i.d, i.e, i.a, i.b, i.c, i.imm, i.side) = (dst, p, a, b, c, mode, side));
+            d.emit(shuffle, |i| {
+                (i.d, i.e, i.a, i.b, i.c, i.imm, i.side) = (dst, p, a, b, c, mode, side)
+            });
         }
         "vote" => {
-            let mode = match x.mods.iter().find(|m| ["all", "any", "uni", "ballot"].contains(m)) {
+            let mode = match x
+                .mods
+                .iter()
+                .find(|m| ["all", "any", "uni", "ballot"].contains(m))
+            {
                 Some(&"all") => ALL,
                 Some(&"any") => ANY,
                 Some(&"uni") => UNIFORM,
@@ -213,10 +264,19 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
                 None => return malformed("vote without its mode"),
             };
             x.count(2, 3)?;
-            let dst = d.dst(&x.ops[0], if mode == BALLOT { Class::B32 } else { Class::Pred })?;
+            let dst = d.dst(
+                &x.ops[0],
+                if mode == BALLOT {
+                    Class::B32
+                } else {
+                    Class::Pred
+                },
+            )?;
             let (a, negated) = d.pred(&x.ops[1])?;
             let side = member(d, 2)?;
-            d.emit(vote, |i| (i.d, i.a, i.imm, i.side) = (dst, a, mode | if negated { NOT } else { 0 }, side));
+            d.emit(vote, |i| {
+                (i.d, i.a, i.imm, i.side) = (dst, a, mode | if negated { NOT } else { 0 }, side)
+            });
         }
         "match" => {
             x.count(3, 3)?;
@@ -240,7 +300,11 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             if !matches!(x.ty()?, Type::U32 | Type::S32 | Type::B32) {
                 return unsupported("reduction of this type");
             }
-            let imm = match x.mods.iter().find(|m| ["add", "and", "or", "xor", "min", "max"].contains(m)) {
+            let imm = match x
+                .mods
+                .iter()
+                .find(|m| ["add", "and", "or", "xor", "min", "max"].contains(m))
+            {
                 Some(&"add") => 0,
                 Some(&"and") => 1,
                 Some(&"or") => 2,

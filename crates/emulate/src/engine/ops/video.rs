@@ -9,8 +9,22 @@ use crate::engine::lanes::lanes;
 use crate::engine::warp::Warp;
 use ptx::Type;
 
-const OPERATIONS: [Video; 6] = [Video::Add, Video::Sub, Video::Average, Video::AbsDiff, Video::Min, Video::Max];
-const RELATIONS: [Compare; 6] = [Compare::Eq, Compare::Ne, Compare::Lt, Compare::Le, Compare::Gt, Compare::Ge];
+const OPERATIONS: [Video; 6] = [
+    Video::Add,
+    Video::Sub,
+    Video::Average,
+    Video::AbsDiff,
+    Video::Min,
+    Video::Max,
+];
+const RELATIONS: [Compare; 6] = [
+    Compare::Eq,
+    Compare::Ne,
+    Compare::Lt,
+    Compare::Le,
+    Compare::Gt,
+    Compare::Ge,
+];
 const RELATION_NAMES: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 
 /// `imm`: operation (from 16 on: relation of `vset`) in the low byte, then
@@ -32,9 +46,21 @@ fn packed(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) ->
     let operation = (inst.imm & 0xff) as usize;
     for lane in lanes(mask) {
         let value = if operation < 16 {
-            simd(OPERATIONS[operation % 6], a[lane], b[lane], c[lane], options)
+            simd(
+                OPERATIONS[operation % 6],
+                a[lane],
+                b[lane],
+                c[lane],
+                options,
+            )
         } else {
-            simd_set(RELATIONS[(operation - 16) % 6], a[lane], b[lane], c[lane], options)
+            simd_set(
+                RELATIONS[(operation - 16) % 6],
+                a[lane],
+                b[lane],
+                c[lane],
+                options,
+            )
         };
         warp.row_mut::<u32>(inst.d)[lane] = value;
     }
@@ -47,14 +73,23 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         Some(b'4') => 8,
         _ => return unsupported("scalar video instruction"),
     };
-    let relation = x.mods.iter().find_map(|m| RELATION_NAMES.iter().position(|n| n == m));
+    let relation = x
+        .mods
+        .iter()
+        .find_map(|m| RELATION_NAMES.iter().position(|n| n == m));
     let operation = match (Video::from_opcode(x.base), relation) {
         (Some(video), _) => OPERATIONS.iter().position(|o| *o == video).unwrap_or(0),
         (None, Some(relation)) if x.base.starts_with("vset") => 16 + relation,
         _ => return unsupported("video instruction"),
     };
     x.count(4, 4)?;
-    if x.mods.iter().any(|m| m.starts_with(|c: char| c == 'b' || c == 'h') && m.len() == 5) || x.ops.iter().any(|o| matches!(o.kind, ptx::OperandKind::Name(n) if n.contains(".b") || n.contains(".h"))) {
+    if x.mods
+        .iter()
+        .any(|m| m.starts_with(['b', 'h']) && m.len() == 5)
+        || x.ops.iter().any(
+            |o| matches!(o.kind, ptx::OperandKind::Name(n) if n.contains(".b") || n.contains(".h")),
+        )
+    {
         return unsupported("video instruction with selectors");
     }
     let (dt, at, bt) = match x.types[..] {
@@ -73,7 +108,11 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         | u64::from(x.has("add")) << 20
         | (if bits == 16 { 3 } else { 15 }) << 24;
     let dst = d.dst(&x.ops[0], Class::B32)?;
-    let (a, b, c) = (d.src(&x.ops[1], Class::B32)?, d.src(&x.ops[2], Class::B32)?, d.src(&x.ops[3], Class::B32)?);
+    let (a, b, c) = (
+        d.src(&x.ops[1], Class::B32)?,
+        d.src(&x.ops[2], Class::B32)?,
+        d.src(&x.ops[3], Class::B32)?,
+    );
     d.emit_to(packed, dst, |i| (i.a, i.b, i.c, i.imm) = (a, b, c, imm));
     Ok(())
 }

@@ -1,0 +1,328 @@
+//! `wmma.load`, `wmma.mma`, `wmma.store` (PTX ISA 9.7.14.4).
+//!
+//! Where a fragment keeps which element is unspecified. Here, element `e` of
+//! the matrix in row-major order is what slot `e` of the fragment holds, lane
+//! after lane; fragments with more slots than the matrix has elements hold
+//! them again, as on hardware.
+
+use super::matrix::{BRAIN, HALF, S8, TF32, U8, bits_of, number, rounded};
+use super::sync::gather_lanes;
+use crate::engine::access::{load_one, store_one, tag_of, value_of_tag};
+use crate::engine::context::Context;
+use crate::engine::decode::{Decoder, Ins, Problem, malformed, space, unsupported};
+use crate::engine::inst::{Class, Flow, Inst, NONE};
+use crate::engine::lanes::FULL;
+use crate::engine::warp::Warp;
+use crate::mapping::LANES;
+use ptx::Type;
+
+/// `.mMnNkK`
+fn shape(x: &Ins<'_>) -> Result<(u64, u64, u64), Problem> {
+    Ok(
+        match x
+            .mods
+            .iter()
+            .find(|m| m.starts_with('m') && m.contains('k'))
+        {
+            Some(&"m16n16k16") => (16, 16, 16),
+            Some(&"m32n8k16") => (32, 8, 16),
+            Some(&"m8n32k16") => (8, 32, 16),
+            Some(&"m16n16k8") => (16, 16, 8),
+            _ => return unsupported("wmma of this shape"),
+        },
+    )
+}
+
+/// The matrix a load or store moves; in `imm`.
+struct Matrix {
+    rows: usize,
+    columns: usize,
+    /// Bits of an element.
+    bits: usize,
+    column_major: bool,
+}
+
+impl Matrix {
+    fn pack(&self) -> u64 {
+        self.rows as u64
+            | (self.columns as u64) << 8
+            | (self.bits as u64) << 16
+            | u64::from(self.column_major) << 24
+    }
+
+    fn unpack(imm: u64) -> Matrix {
+        Matrix {
+            rows: (imm & 0xff) as usize,
+            columns: (imm >> 8 & 0xff) as usize,
+            bits: (imm >> 16 & 0xff) as usize,
+            column_major: imm >> 24 != 0,
+        }
+    }
+
+    /// Byte offset of an element from the matrix's start.
+    fn offset(&self, element: usize, stride: u64) -> u64 {
+        let (row, column) = (
+            (element / self.columns) as u64,
+            (element % self.columns) as u64,
+        );
+        let place = if self.column_major {
+            column * stride + row
+        } else {
+            row * stride + column
+        };
+        place * self.bits as u64 / 8
+    }
+
+    fn stride(&self, warp: &Warp, context: &Context<'_>, slot: u32) -> u64 {
+        if slot != NONE {
+            u64::from(warp.row::<u32>(context, slot)[0])
+        } else if self.column_major {
+            self.rows as u64
+        } else {
+            self.columns as u64
+        }
+    }
+}
+
+/// Element that a lane's part of a register holds.
+fn element(
+    lane: usize,
+    register: usize,
+    part: usize,
+    registers: usize,
+    spread: usize,
+    elements: usize,
+) -> usize {
+    (lane * registers * spread + register * spread + part) % elements
+}
+
+fn load(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let group = match gather_lanes(warp, context, inst.b, mask) {
+        Ok(group) => group,
+        Err(flow) => return flow,
+    };
+    let matrix = Matrix::unpack(inst.imm);
+    let stride = matrix.stride(warp, context, inst.c);
+    let start = warp.row::<u64>(context, inst.a)[0];
+    let space = value_of_tag(inst.side);
+    let mut values = vec![0u32; matrix.rows * matrix.columns];
+    for (index, value) in values.iter_mut().enumerate() {
+        let address = start.wrapping_add(matrix.offset(index, stride));
+        let loaded = match matrix.bits {
+            8 => load_one::<u8>(warp, context, space, 0, address).map(u32::from),
+            16 => load_one::<u16>(warp, context, space, 0, address).map(u32::from),
+            _ => load_one::<u32>(warp, context, space, 0, address),
+        };
+        match loaded {
+            Ok(bits) => *value = bits,
+            Err(fault) => return context.fail_access(warp, 0, fault, "matrix"),
+        }
+    }
+    write_fragment(warp, context, inst.d, matrix.bits, &values, group);
+    Flow::Next
+}
+
+fn store(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    if let Err(flow) = gather_lanes(warp, context, inst.b, mask) {
+        return flow;
+    }
+    let matrix = Matrix::unpack(inst.imm);
+    let stride = matrix.stride(warp, context, inst.c);
+    let start = warp.row::<u64>(context, inst.a)[0];
+    let space = value_of_tag(inst.side);
+    let values = read_fragment(
+        warp,
+        context,
+        inst.d,
+        matrix.bits,
+        matrix.rows * matrix.columns,
+    );
+    for (index, &value) in values.iter().enumerate() {
+        let address = start.wrapping_add(matrix.offset(index, stride));
+        let stored = match matrix.bits {
+            16 => store_one(warp, context, space, 0, address, value as u16),
+            _ => store_one(warp, context, space, 0, address, value),
+        };
+        if let Err(fault) = stored {
+            return context.fail_access(warp, 0, fault, "matrix");
+        }
+    }
+    Flow::Next
+}
+
+fn write_fragment(
+    warp: &mut Warp,
+    context: &Context<'_>,
+    list: u32,
+    bits: usize,
+    values: &[u32],
+    group: u32,
+) {
+    let spread = 32 / bits;
+    let program = context.program;
+    let slots = &program.lists[list as usize];
+    for (register, &slot) in slots.iter().enumerate() {
+        let row: [u32; LANES] = std::array::from_fn(|lane| {
+            (0..spread).fold(0, |word, part| {
+                word | values[element(lane, register, part, slots.len(), spread, values.len())]
+                    << (part * bits)
+            })
+        });
+        warp.set_row::<u32>(slot, group, &row);
+    }
+}
+
+fn read_fragment(
+    warp: &Warp,
+    context: &Context<'_>,
+    list: u32,
+    bits: usize,
+    elements: usize,
+) -> Vec<u32> {
+    let spread = 32 / bits;
+    let slots = &context.program.lists[list as usize];
+    let mut values = vec![0; elements];
+    for (register, &slot) in slots.iter().enumerate() {
+        for (lane, word) in warp.row::<u32>(context, slot).iter().enumerate() {
+            for part in 0..spread {
+                let mask = if bits == 32 {
+                    u32::MAX
+                } else {
+                    (1 << bits) - 1
+                };
+                values[element(lane, register, part, slots.len(), spread, elements)] =
+                    word >> (part * bits) & mask;
+            }
+        }
+    }
+    values
+}
+
+/// `imm`: M, N, K, kind of A, kind of B, forms of C and D (0: f32, 1: f16, 2:
+/// s32), `.satfinite`.
+fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let group = match gather_lanes(warp, context, inst.b, mask) {
+        Ok(group) => group,
+        Err(flow) => return flow,
+    };
+    let byte = |n: u32| (inst.imm >> n & 0xff) as usize;
+    let (m, n, k) = (byte(0), byte(8), byte(16));
+    let (a_kind, b_kind) = (inst.imm >> 24 & 0xf, inst.imm >> 28 & 0xf);
+    let (c_form, d_form) = (inst.imm >> 32 & 0xf, inst.imm >> 36 & 0xf);
+    let bits = |form: u64| if form == 1 { 16 } else { 32 };
+    let a = read_fragment(warp, context, inst.a, bits_of(a_kind), m * k);
+    let b = read_fragment(warp, context, inst.c, bits_of(b_kind), k * n);
+    let c = read_fragment(warp, context, inst.e, bits(c_form), m * n);
+    let d: Vec<u32> = (0..m * n)
+        .map(|e| {
+            let product: f64 = (0..k)
+                .map(|i| number(a_kind, a[e / n * k + i]) * number(b_kind, b[i * n + e % n]))
+                .sum();
+            rounded(product, c[e], c_form, d_form, inst.imm >> 40 != 0)
+        })
+        .collect();
+    write_fragment(warp, context, inst.d, bits(d_form), &d, group);
+    Flow::Next
+}
+
+pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
+    let everyone = d.constant32(FULL);
+    let (m, n, k) = shape(x)?;
+    let action = x.mods.first().copied().unwrap_or_default();
+    let fragment =
+        |d: &mut Decoder<'a>, index: usize, write: bool| -> Result<(u32, usize), Problem> {
+            let parts = Decoder::vector(x.op(index)?);
+            let slots = parts.iter().map(|p| {
+                if write {
+                    d.dst(p, Class::B32)
+                } else {
+                    d.src(p, Class::B32)
+                }
+            });
+            let slots = slots.collect::<Result<Vec<_>, _>>()?;
+            Ok((d.list(slots), parts.len()))
+        };
+    if action == "load" || action == "store" {
+        let is_load = action == "load";
+        let which = x.mods.get(1).copied().unwrap_or_default();
+        let (rows, columns) = match which {
+            "a" => (m, k),
+            "b" => (k, n),
+            _ => (m, n),
+        };
+        let bits = match x.ty()? {
+            Type::F16 | Type::BF16 => 16,
+            Type::F32 | Type::TF32 | Type::S32 => 32,
+            Type::S8 | Type::U8 => 8,
+            _ => return unsupported("wmma of this type"),
+        };
+        let (list, count) = fragment(d, usize::from(!is_load), is_load)?;
+        if count as u64 * 32 * 32 < rows * columns * bits {
+            return malformed("too few registers for the fragment");
+        }
+        let address = d.address(x.op(usize::from(is_load))?, space(x))?;
+        let a = d.address_value(&address);
+        let stride = if x.ops.len() > 2 {
+            d.src(x.op(2)?, Class::B32)?
+        } else {
+            NONE
+        };
+        let matrix = Matrix {
+            rows: rows as usize,
+            columns: columns as usize,
+            bits: bits as usize,
+            column_major: x.has("col"),
+        };
+        let run = if is_load { load } else { store };
+        d.emit(run, |i| {
+            (i.d, i.a, i.b, i.c, i.side, i.imm) = (
+                list,
+                a,
+                everyone,
+                stride,
+                tag_of(address.space),
+                matrix.pack(),
+            )
+        });
+        return Ok(());
+    }
+    let (dt, at, bt, ct) = match x.types[..] {
+        [dt, ct] => (dt, Type::F16, Type::F16, ct),
+        [dt, at, bt, ct] => (dt, at, bt, ct),
+        _ => return malformed("wmma.mma needs its types"),
+    };
+    let kind = |ty| {
+        Ok(match ty {
+            Type::F16 => HALF,
+            Type::BF16 => BRAIN,
+            Type::TF32 => TF32,
+            Type::S8 => S8,
+            Type::U8 => U8,
+            _ => return unsupported("wmma of this type"),
+        })
+    };
+    let form = |ty| {
+        Ok(match ty {
+            Type::F32 => 0u64,
+            Type::F16 => 1,
+            Type::S32 => 2,
+            _ => return unsupported("wmma with sums of this type"),
+        })
+    };
+    let imm = m
+        | n << 8
+        | k << 16
+        | kind(at)? << 24
+        | kind(bt)? << 28
+        | form(ct)? << 32
+        | form(dt)? << 36
+        | u64::from(x.has("satfinite")) << 40;
+    let (target, _) = fragment(d, 0, true)?;
+    let (a, _) = fragment(d, 1, false)?;
+    let (b, _) = fragment(d, 2, false)?;
+    let (c, _) = fragment(d, 3, false)?;
+    d.emit(multiply, |i| {
+        (i.d, i.a, i.c, i.e, i.b, i.imm) = (target, a, b, c, everyone, imm)
+    });
+    Ok(())
+}
