@@ -3,7 +3,7 @@
 //! Freed memory leaves the table at once, so that the driver's own checks see
 //! it as gone, but its pages stay until all work that was in a stream at that
 //! moment is over: `kernel<<<>>>(p); cudaFree(p)` is legal, and a kernel that
-//! never ends must not block a free.
+//! never ends in a non-blocking stream must not block a free.
 
 use super::arena::Arena;
 use super::queue::Ticket;
@@ -139,6 +139,24 @@ impl State {
             .chain([&self.legacy])
             .filter_map(|stream| stream.newest())
             .collect()
+    }
+
+    /// Waits as `cuMemFree` does on a GPU, where programs rely on it: for what
+    /// the legacy default stream would wait for. Streams that are not ordered
+    /// with it are left alone, so that a kernel there may wait for the host.
+    fn settle(&self) {
+        let tickets: Vec<_> = {
+            let _order = self.order.lock();
+            let streams = self.streams.read();
+            let ordered = streams.values().filter(|stream| stream.blocking);
+            ordered
+                .chain([&self.legacy])
+                .filter_map(|stream| stream.newest())
+                .collect()
+        };
+        for ticket in tickets {
+            ticket.wait();
+        }
     }
 
     /// Gives back what waited for work that is over now.
@@ -283,6 +301,8 @@ impl Device {
     }
 
     fn remove(&self, base: u64, fits: impl Fn(&Allocation) -> bool) -> Result<()> {
+        self.state.settle();
+        self.state.check()?;
         let tickets = self.state.in_flight();
         let mut allocations = self.state.allocations.lock();
         let allocation = allocations

@@ -4,9 +4,10 @@
 //! program: then an image is PTX text, or what [`super::link`] made of several.
 //! Without checks (identity runs) the program's own fat binaries arrive.
 
+use super::list;
 use crate::failure::say;
 use crate::hooks::image;
-use driver::sys::CUresult;
+use driver::sys::{CUjit_option, CUresult};
 use emulate::device::Device;
 use runtime::ModulePart;
 use std::ffi::c_void;
@@ -110,20 +111,76 @@ pub fn texts_of(parts: &[ModulePart<'_>]) -> Result<Vec<String>, CUresult> {
     Ok(texts)
 }
 
+/// Where the program wants to read what went wrong: the error log buffer of
+/// its JIT options.
+#[derive(Clone, Copy)]
+pub struct ErrorLog {
+    buffer: *mut u8,
+    size: usize,
+}
+
+impl ErrorLog {
+    /// No log.
+    pub const NONE: ErrorLog = ErrorLog {
+        buffer: std::ptr::null_mut(),
+        size: 0,
+    };
+
+    /// The log among JIT options.
+    ///
+    /// # Safety
+    /// Both arrays are null or have `count` elements, which are what
+    /// cuModuleLoadDataEx documents, and the log outlives the answer.
+    pub unsafe fn of(
+        count: u32,
+        options: *const CUjit_option,
+        values: *const *mut c_void,
+    ) -> ErrorLog {
+        // SAFETY: this function's promise.
+        let (options, values) =
+            unsafe { (list(options, count as usize), list(values, count as usize)) };
+        let mut log = ErrorLog::NONE;
+        for (option, value) in options.iter().zip(values) {
+            match *option {
+                CUjit_option::CU_JIT_ERROR_LOG_BUFFER => log.buffer = value.cast(),
+                // The size is in the pointer itself.
+                CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES => {
+                    log.size = *value as usize & 0xffff_ffff
+                }
+                _ => {}
+            }
+        }
+        log
+    }
+
+    fn write(self, message: &str) {
+        if self.buffer.is_null() || self.size == 0 {
+            return;
+        }
+        let length = message.len().min(self.size - 1);
+        // SAFETY: `length + 1 <= size`, the size of the program's buffer.
+        unsafe {
+            std::ptr::copy_nonoverlapping(message.as_ptr(), self.buffer, length);
+            self.buffer.add(length).write(0);
+        }
+    }
+}
+
 /// Loads texts into the current context, naming what is wrong with them.
-pub fn load(device: &Device, texts: &[String]) -> Result<u64, CUresult> {
+pub fn load(device: &Device, texts: &[String], log: ErrorLog) -> Result<u64, CUresult> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    named(device.load_module(&texts))
+    named(device.load_module(&texts), log)
 }
 
 /// Loads texts for all contexts, naming what is wrong with them.
-pub fn load_library(device: &Device, texts: &[String]) -> Result<u64, CUresult> {
+pub fn load_library(device: &Device, texts: &[String], log: ErrorLog) -> Result<u64, CUresult> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    named(device.load_library(&texts))
+    named(device.load_library(&texts), log)
 }
 
-fn named(loaded: Result<u64, (CUresult, String)>) -> Result<u64, CUresult> {
+fn named(loaded: Result<u64, (CUresult, String)>, log: ErrorLog) -> Result<u64, CUresult> {
     loaded.map_err(|(code, message)| {
+        log.write(&message);
         say(&format!(
             "the CPU device could not load a module: {message}"
         ));

@@ -1,22 +1,25 @@
 //! Libraries and kernels. On this device, which has one context's worth of
 //! everything, a library is a module and a kernel a function: same handles.
 
+use super::image::ErrorLog;
 use super::{error, functions, image, module, name, only, put, put_if};
 use driver::sys::*;
 use std::ffi::{c_char, c_void};
 
 functions! { gpu;
     fn cuLibraryLoadData(
-        library: *mut CUlibrary, code: *const c_void, _jit: *mut CUjit_option, _jit_values: *mut *mut c_void, _jit_count: u32,
+        library: *mut CUlibrary, code: *const c_void, jit: *mut CUjit_option, jit_values: *mut *mut c_void, jit_count: u32,
         _options: *mut CUlibraryOption, _values: *mut *mut c_void, _count: u32,
     ) {
-        put(library, CUlibrary(image::load_library(gpu, &image::texts(code)?)?))
+        let log = ErrorLog::of(jit_count, jit, jit_values);
+        put(library, CUlibrary(image::load_library(gpu, &image::texts(code)?, log)?))
     }
     fn cuLibraryLoadFromFile(
-        library: *mut CUlibrary, path: *const c_char, _jit: *mut CUjit_option, _jit_values: *mut *mut c_void, _jit_count: u32,
+        library: *mut CUlibrary, path: *const c_char, jit: *mut CUjit_option, jit_values: *mut *mut c_void, jit_count: u32,
         _options: *mut CUlibraryOption, _values: *mut *mut c_void, _count: u32,
     ) {
-        put(library, CUlibrary(image::load_library(gpu, &module::read_file(name(path)?)?)?))
+        let log = ErrorLog::of(jit_count, jit, jit_values);
+        put(library, CUlibrary(image::load_library(gpu, &module::read_file(name(path)?)?, log)?))
     }
     fn cuLibraryUnload(library: CUlibrary) {
         gpu.module_unload(library.0)

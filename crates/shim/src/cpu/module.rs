@@ -1,5 +1,6 @@
 //! Modules.
 
+use super::image::ErrorLog;
 use super::{functions, image, name, put, put_if};
 use crate::failure::say;
 use crate::hooks::image::parts_of_file;
@@ -17,16 +18,17 @@ pub fn read_file(path: &str) -> Result<Vec<String>, CUresult> {
 
 functions! { gpu;
     fn cuModuleLoad(module: *mut CUmodule, path: *const c_char) {
-        put(module, CUmodule(image::load(gpu, &read_file(name(path)?)?)?))
+        put(module, CUmodule(image::load(gpu, &read_file(name(path)?)?, ErrorLog::NONE)?))
     }
     fn cuModuleLoadData(module: *mut CUmodule, data: *const c_void) {
-        put(module, CUmodule(image::load(gpu, &image::texts(data)?)?))
+        put(module, CUmodule(image::load(gpu, &image::texts(data)?, ErrorLog::NONE)?))
     }
-    fn cuModuleLoadDataEx(module: *mut CUmodule, data: *const c_void, _count: u32, _options: *mut CUjit_option, _values: *mut *mut c_void) {
-        put(module, CUmodule(image::load(gpu, &image::texts(data)?)?))
+    fn cuModuleLoadDataEx(module: *mut CUmodule, data: *const c_void, count: u32, options: *mut CUjit_option, values: *mut *mut c_void) {
+        let log = ErrorLog::of(count, options, values);
+        put(module, CUmodule(image::load(gpu, &image::texts(data)?, log)?))
     }
     fn cuModuleLoadFatBinary(module: *mut CUmodule, data: *const c_void) {
-        put(module, CUmodule(image::load(gpu, &image::texts(data)?)?))
+        put(module, CUmodule(image::load(gpu, &image::texts(data)?, ErrorLog::NONE)?))
     }
     fn cuModuleUnload(module: CUmodule) {
         gpu.module_unload(module.0)

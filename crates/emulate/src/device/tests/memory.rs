@@ -255,3 +255,21 @@ fn the_runtime_maps_its_own_memory() {
     assert_eq!(device.allocation_of(DeviceAddress(a + 12)), None);
     assert_eq!(device.compute_capability(), Ok(90));
 }
+
+#[test]
+fn a_free_waits_for_the_default_stream() {
+    let rig = Rig::new();
+    let device = &rig.device;
+    let (flag, data) = (rig.words(1), rig.words(32));
+    let other = rig.words(1);
+    device.launch(rig.spin(flag), 0).expect("launched");
+    device.launch(rig.add(data, 1), 0).expect("queued");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            rig.set_word(flag, 1);
+        });
+        rig.free(other).expect("freed");
+    });
+    assert_eq!(rig.word(data), 1, "the work before the free is over");
+}
