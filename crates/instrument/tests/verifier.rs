@@ -193,6 +193,56 @@ fn each_defect_is_found() {
     }
 }
 
+/// A read and a write that share one verdict.
+const TWINS: &str = "\
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry kernel(.param .u64 p, .param .u64 q)
+{
+	.reg .b32 %r<4>;
+	.reg .b64 %rd<8>;
+	ld.param.u64 %rd1, [p];
+	ld.param.u64 %rd2, [q];
+	ld.global.u32 %r2, [%rd1];
+	ld.global.u32 %r3, [%rd2];
+	st.global.u32 [%rd1], %r2;
+	ret;
+}
+";
+
+#[test]
+fn a_verdict_that_is_used_again_must_still_stand() {
+    let good = common::instrument("the twins", TWINS).text;
+    for (from, to, message) in [
+        // The other check came between: the address is the other's.
+        (
+            "@%__rf_k0 mov.u32 %__rf_site, 3;\n\t@%__rf_k0 mov.b64 %__rf_address, %rd1;",
+            "@%__rf_k0 mov.u32 %__rf_site, 3;",
+            "keep its site",
+        ),
+        ("@%__rf_k0 mov.u32 %__rf_site, 3;", "", "keep its site"),
+        (
+            "setp.ge.u64 %__rf_q, %__rf_o",
+            "setp.ge.u64 %__rf_k0, %__rf_o",
+            "not the one that is checked|not selected",
+        ),
+        (".reg .pred %__rf_k<1>;", "", "not declared"),
+        (
+            "selp.b64 %__rf_a2, 35184372219904, %rd1",
+            "selp.b64 %__rf_a2, 35184372154368, %rd1",
+            "the sink is not where",
+        ),
+    ] {
+        assert!(good.contains(from), "no `{from}` in\n{good}");
+        let errors = instrument::verify(TWINS, &good.replacen(from, to, 1)).expect_err(from);
+        let found = errors
+            .iter()
+            .any(|e| message.split('|').any(|part| e.message.contains(part)));
+        assert!(found, "`{from}` -> `{to}`: {errors:?}");
+    }
+}
+
 #[test]
 fn what_is_missing_is_found() {
     let good = common::instrument("the good module", SOURCE).text;

@@ -43,6 +43,8 @@ struct Emit<'x, 'm, 'a> {
     /// Roots and shadowed values, by the instruction that makes them.
     made: FxHashMap<u32, Made>,
     labels: u32,
+    /// The group whose verdict the last check before this one used.
+    last_owner: Option<u32>,
 }
 
 #[derive(Default)]
@@ -61,6 +63,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             shadows: FxHashMap::default(),
             made: FxHashMap::default(),
             labels: 0,
+            last_owner: None,
         };
         for group in &plan.groups {
             if let (
@@ -387,7 +390,14 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
     }
 
     /// The check that a group's first member carries.
-    fn check(&self, number: u32, group: &Group, index: usize, operand: usize, out: &mut String) {
+    fn check(
+        &mut self,
+        number: u32,
+        group: &Group,
+        index: usize,
+        operand: usize,
+        out: &mut String,
+    ) {
         let instruction = self.analysis.code.instructions[index].instruction;
         let guard = instruction.guard;
         let redirected = Op::Family(REDIRECTED, number);
@@ -403,6 +413,12 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 line!(out, "mov.u64 {redirected}, {name};");
                 redirected
             }
+        };
+        // The verdict of a twin still stands in the predicate that keeps it.
+        let owner = group.twin.unwrap_or(number);
+        let outside = match self.plan.groups[owner as usize].keeps {
+            Some(kept) => Op::Family(KEPT, kept),
+            None => OUTSIDE,
         };
         let low = group.low;
         let (base, size) = match group.source {
@@ -429,71 +445,73 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 (WEAK_BASE, WEAK_SIZE)
             }
         };
-        line!(out, "sub.s64 {OFFSET}, {pointer}, {base};");
-        if low != 0 {
-            line!(out, "add.s64 {OFFSET}, {OFFSET}, {low};");
-        }
-        match group.extent {
-            Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => {
-                let less = bytes - 1;
-                let limit = match (group.source, size) {
-                    (_, Op::Constant(size)) => Op::Constant(size.max(less) - less),
-                    (_, size) if less == 0 => size,
-                    (Source::Root(root), size) => match self.limits.get(&(root, less)) {
-                        Some(&number) => Op::Family(LIMIT, number),
-                        None => size,
-                    },
-                    (_, size) => {
-                        limit(SCRATCH, size, less, out);
-                        SCRATCH
+        if group.twin.is_none() {
+            line!(out, "sub.s64 {OFFSET}, {pointer}, {base};");
+            if low != 0 {
+                line!(out, "add.s64 {OFFSET}, {OFFSET}, {low};");
+            }
+            match group.extent {
+                Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => {
+                    let less = bytes - 1;
+                    let limit = match (group.source, size) {
+                        (_, Op::Constant(size)) => Op::Constant(size.max(less) - less),
+                        (_, size) if less == 0 => size,
+                        (Source::Root(root), size) => match self.limits.get(&(root, less)) {
+                            Some(&number) => Op::Family(LIMIT, number),
+                            None => size,
+                        },
+                        (_, size) => {
+                            limit(SCRATCH, size, less, out);
+                            SCRATCH
+                        }
+                    };
+                    match guard {
+                        None => line!(out, "setp.ge.u64 {outside}, {OFFSET}, {limit};"),
+                        Some(Guard {
+                            negated, register, ..
+                        }) => {
+                            let not = if negated { "!" } else { "" };
+                            line!(
+                                out,
+                                "setp.ge.and.u64 {outside}, {OFFSET}, {limit}, {not}{register};"
+                            );
+                        }
                     }
-                };
-                match guard {
-                    None => line!(out, "setp.ge.u64 {OUTSIDE}, {OFFSET}, {limit};"),
-                    Some(Guard {
+                }
+                Extent::Operand(operand) | Extent::Steps { operand, .. } => {
+                    let Some(count) = operand_name(instruction, operand) else {
+                        return;
+                    };
+                    let size = reg(size, SCRATCH2, out);
+                    if let Extent::Steps { step, last, .. } = group.extent {
+                        line!(out, "mul.wide.u32 {SCRATCH}, {count}, {step};");
+                        line!(out, "add.s64 {SCRATCH}, {SCRATCH}, {last};");
+                    } else {
+                        line!(out, "cvt.u64.u32 {SCRATCH}, {count};");
+                    }
+                    // Outside if any byte is: offset > size, or more bytes than
+                    // are left; no bytes are never outside.
+                    line!(out, "setp.gt.u64 {outside}, {OFFSET}, {size};");
+                    line!(out, "sub.s64 {OFFSET}, {size}, {OFFSET};");
+                    line!(
+                        out,
+                        "setp.gt.or.u64 {outside}, {SCRATCH}, {OFFSET}, {outside};"
+                    );
+                    line!(out, "setp.ne.and.s64 {outside}, {SCRATCH}, 0, {outside};");
+                    if let Some(Guard {
                         negated, register, ..
-                    }) => {
-                        let not = if negated { "!" } else { "" };
-                        line!(
-                            out,
-                            "setp.ge.and.u64 {OUTSIDE}, {OFFSET}, {limit}, {not}{register};"
-                        );
+                    }) = guard
+                    {
+                        outside_only(outside, register, negated, out);
                     }
                 }
             }
-            Extent::Operand(operand) | Extent::Steps { operand, .. } => {
-                let Some(count) = operand_name(instruction, operand) else {
+            if let Extent::BytesUnless(_, operand) = group.extent {
+                let Some(ignore) = operand_name(instruction, operand) else {
                     return;
                 };
-                let size = reg(size, SCRATCH2, out);
-                if let Extent::Steps { step, last, .. } = group.extent {
-                    line!(out, "mul.wide.u32 {SCRATCH}, {count}, {step};");
-                    line!(out, "add.s64 {SCRATCH}, {SCRATCH}, {last};");
-                } else {
-                    line!(out, "cvt.u64.u32 {SCRATCH}, {count};");
-                }
-                // Outside if any byte is: offset > size, or more bytes than
-                // are left; no bytes are never outside.
-                line!(out, "setp.gt.u64 {OUTSIDE}, {OFFSET}, {size};");
-                line!(out, "sub.s64 {OFFSET}, {size}, {OFFSET};");
-                line!(
-                    out,
-                    "setp.gt.or.u64 {OUTSIDE}, {SCRATCH}, {OFFSET}, {OUTSIDE};"
-                );
-                line!(out, "setp.ne.and.s64 {OUTSIDE}, {SCRATCH}, 0, {OUTSIDE};");
-                if let Some(Guard {
-                    negated, register, ..
-                }) = guard
-                {
-                    outside_only(register, negated, out);
-                }
+                outside_only(outside, ignore, true, out);
             }
-        }
-        if let Extent::BytesUnless(_, operand) = group.extent {
-            let Some(ignore) = operand_name(instruction, operand) else {
-                return;
-            };
-            outside_only(ignore, true, out);
         }
         // The host knows the bounds that it gave to the launch itself.
         let host_knows = match group.source {
@@ -506,15 +524,20 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             }
             _ => false,
         };
-        if !host_knows {
-            line!(out, "@{OUTSIDE} mov.b64 {RECORD_BASE}, {base};");
-            line!(out, "@{OUTSIDE} mov.b64 {RECORD_SIZE}, {size};");
+        // Right after its twin, all but the site is in place already.
+        let again = group.twin.is_some() && self.last_owner == Some(owner);
+        self.last_owner = Some(owner);
+        if !host_knows && !again {
+            line!(out, "@{outside} mov.b64 {RECORD_BASE}, {base};");
+            line!(out, "@{outside} mov.b64 {RECORD_SIZE}, {size};");
         }
-        line!(out, "@{OUTSIDE} mov.u32 {SITE}, {};", group.site.0);
-        line!(out, "@{OUTSIDE} mov.b64 {ADDRESS}, {pointer};");
+        line!(out, "@{outside} mov.u32 {SITE}, {};", group.site.0);
+        if !again {
+            line!(out, "@{outside} mov.b64 {ADDRESS}, {pointer};");
+        }
         line!(
             out,
-            "selp.b64 {redirected}, {}, {pointer}, {OUTSIDE};",
+            "selp.b64 {redirected}, {}, {pointer}, {outside};",
             sink(group)
         );
     }
@@ -567,6 +590,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         let roots = self.analysis.provenance.roots.len();
         out.push_str("\n\t");
         line!(out, ".reg .pred {OUTSIDE}, {OTHER};");
+        if self.plan.kept_verdicts > 0 {
+            line!(out, ".reg .pred %__rf_{KEPT}<{}>;", self.plan.kept_verdicts);
+        }
         line!(out, ".reg .b32 {SITE};");
         line!(
             out,

@@ -48,12 +48,12 @@ pub(super) fn operand_name<'a>(
 
 /// Takes back the verdict where `predicate` does not hold (or, negated,
 /// where it does).
-pub(super) fn outside_only(predicate: &str, negated: bool, out: &mut String) {
+pub(super) fn outside_only(outside: Op<'_>, predicate: &str, negated: bool, out: &mut String) {
     if negated {
         line!(out, "not.pred {OTHER}, {predicate};");
-        line!(out, "and.pred {OUTSIDE}, {OUTSIDE}, {OTHER};");
+        line!(out, "and.pred {outside}, {outside}, {OTHER};");
     } else {
-        line!(out, "and.pred {OUTSIDE}, {OUTSIDE}, {predicate};");
+        line!(out, "and.pred {outside}, {outside}, {predicate};");
     }
 }
 

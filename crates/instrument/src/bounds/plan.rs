@@ -49,6 +49,12 @@ pub(super) struct Group {
     /// Alignment of the widest member, and the offset it holds at.
     pub(super) alignment: (u64, i64),
     pub(super) site: SiteId,
+    /// An earlier group, with the other sink, of the same address under the
+    /// same guard in the same block, over the same bytes: its verdict is
+    /// this one's. (`y[i] += x` reads and writes one place.)
+    pub(super) twin: Option<u32>,
+    /// Number of the predicate that keeps this group's verdict for twins.
+    pub(super) keeps: Option<u32>,
 }
 
 /// One access of an instruction, in text order.
@@ -79,6 +85,8 @@ pub(super) struct Plan {
     /// There is a launch parameter. Set by the caller.
     pub(super) launch: bool,
     pub(super) coverage: KernelCoverage,
+    /// Number of predicates that keep verdicts for twins.
+    pub(super) kept_verdicts: u32,
 }
 
 /// Largest span of one group: well inside the sinks.
@@ -97,8 +105,34 @@ impl Plan {
             open: FxHashMap::default(),
         };
         planner.accesses(sites)?;
+        planner.plan.settle_twins();
         planner.roots();
         Ok(planner.plan)
+    }
+
+    /// Groups grow until their block ends: only now is it known which cover
+    /// the same bytes.
+    fn settle_twins(&mut self) {
+        let mut kept = 0;
+        for index in 0..self.groups.len() {
+            let Some(twin) = self.groups[index].twin else {
+                continue;
+            };
+            let (group, other) = (&self.groups[index], &self.groups[twin as usize]);
+            let same = group.low == other.low
+                && group.extent == other.extent
+                && group.source == other.source;
+            // The first of a chain holds the verdict for all.
+            let first = other.twin.unwrap_or(twin);
+            self.groups[index].twin = same.then_some(first);
+            if same {
+                self.groups[first as usize].keeps.get_or_insert_with(|| {
+                    kept += 1;
+                    kept - 1
+                });
+            }
+        }
+        self.kept_verdicts = kept;
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -322,7 +356,18 @@ impl<'a> Planner<'_, '_, 'a> {
             return Ok(());
         }
         let number = self.plan.groups.len() as u32;
+        let other = Key {
+            writes: !writes,
+            ..key
+        };
+        // (A variable's address is in a register of each group's own.)
+        let twin = match base {
+            Base::Register(_) if groupable => self.open.get(&other).copied(),
+            _ => None,
+        };
         self.plan.groups.push(Group {
+            twin,
+            keeps: None,
             base,
             source,
             low,

@@ -51,6 +51,8 @@ pub(super) const ROOT_BASE: &str = "b";
 pub(super) const ROOT_SIZE: &str = "s";
 /// Limits, one for each root and extent.
 pub(super) const LIMIT: &str = "m";
+/// Verdicts that a twin uses again.
+pub(super) const KEPT: &str = "k";
 /// Base and size that travel with a register.
 pub(super) const SHADOW_BASE: &str = "hb";
 pub(super) const SHADOW_SIZE: &str = "hs";

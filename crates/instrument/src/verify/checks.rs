@@ -21,6 +21,9 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) launch: Option<u64>,
 }
 
+/// A register's name, or a family's with how many it has.
+type Declared = (Text, Option<u32>);
+
 /// An operand's text.
 type Text = String;
 
@@ -44,8 +47,7 @@ struct Verdict {
     dynamic: bool,
     /// Guards that the verdict holds under: text with `!`.
     guards: Vec<Text>,
-    site_kept: bool,
-    address_kept: bool,
+    kept: bool,
 }
 
 /// `%__rf_aN`
@@ -66,8 +68,17 @@ struct State {
     constants: FxHashMap<Text, Text>,
     declared: FxHashSet<Text>,
     families: Vec<(Text, u32)>,
+    /// The program's inner scopes that are open, with a number and the
+    /// registers that each declares.
+    scopes: Vec<(u32, Vec<Declared>)>,
+    scopes_seen: u32,
     distance: Option<Distance>,
-    verdict: Option<Verdict>,
+    /// By the predicate that holds them.
+    verdicts: FxHashMap<Text, Verdict>,
+    /// Predicate of the last site that was kept.
+    last_site: Option<Text>,
+    /// Predicate and pointer of the last address that was kept.
+    last_address: Option<(Text, Text)>,
     redirects: FxHashMap<Text, Redirect>,
 }
 
@@ -107,13 +118,26 @@ pub(super) fn follow(
                 if label.name.starts_with(LABEL_PREFIX) => {}
             Matched::Added(Piece::Open(_) | Piece::Close(_)) => {}
             Matched::Added(piece) => errors.at(piece.span(), "neither the source's nor check code"),
-            Matched::Same(Piece::Statement(Statement::Label(_)), _) => state.redirects.clear(),
+            Matched::Same(Piece::Statement(Statement::Label(_)), _) => {
+                state.redirects.clear();
+                state.verdicts.clear();
+            }
             Matched::Same(
                 Piece::Statement(Statement::Instruction(old)),
                 Piece::Statement(Statement::Instruction(new)),
             ) => {
                 state.access(old, new, &input, errors);
                 state.forget(old);
+            }
+            Matched::Same(Piece::Open(_), _) => {
+                state.scopes_seen += 1;
+                state.scopes.push((state.scopes_seen, Vec::new()));
+            }
+            Matched::Same(Piece::Close(_), _) => drop(state.scopes.pop()),
+            Matched::Same(Piece::Statement(Statement::Variable(variable)), _) => {
+                if let Some((_, names)) = state.scopes.last_mut() {
+                    names.push((variable.name.to_owned(), variable.range));
+                }
             }
             Matched::Same(..) => {}
             Matched::Redirected(old, new) => {
@@ -147,24 +171,48 @@ fn integer(instruction: &Instruction<'_>, operand: usize) -> Option<i64> {
     }
 }
 
-/// A register's name, or a constant's decimal text.
-fn text(instruction: &Instruction<'_>, operand: usize) -> Text {
-    match &instruction.operands.get(operand).map(|o| &o.kind) {
-        Some(OperandKind::Name(name)) => (*name).to_owned(),
-        Some(OperandKind::Integer(value)) => (*value as u64).to_string(),
-        Some(OperandKind::Not(name)) => format!("!{name}"),
-        _ => String::new(),
-    }
-}
-
-fn guard_of(instruction: &Instruction<'_>) -> Option<Text> {
-    instruction
-        .guard
-        .as_ref()
-        .map(|guard| format!("{}{}", if guard.negated { "!" } else { "" }, guard.register))
-}
-
 impl State {
+    /// A name that tells registers of inner scopes from those they hide.
+    fn resolve(&self, name: &str) -> Text {
+        let declares = |(known, range): &Declared| match range {
+            None => known == name,
+            Some(count) => {
+                let number = name
+                    .strip_prefix(known.as_str())
+                    .and_then(|n| n.parse::<u32>().ok());
+                number.is_some_and(|number| number < *count)
+            }
+        };
+        match self
+            .scopes
+            .iter()
+            .rev()
+            .find(|(_, names)| names.iter().any(declares))
+        {
+            Some((scope, _)) => format!("{name} of scope {scope}"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// A register, or a constant's decimal text.
+    fn text(&self, instruction: &Instruction<'_>, operand: usize) -> Text {
+        match &instruction.operands.get(operand).map(|o| &o.kind) {
+            Some(OperandKind::Name(name)) => self.resolve(name),
+            Some(OperandKind::Integer(value)) => (*value as u64).to_string(),
+            Some(OperandKind::Not(name)) => format!("!{}", self.resolve(name)),
+            _ => String::new(),
+        }
+    }
+
+    fn guard_of(&self, instruction: &Instruction<'_>) -> Option<Text> {
+        let guard = instruction.guard.as_ref()?;
+        Some(format!(
+            "{}{}",
+            if guard.negated { "!" } else { "" },
+            self.resolve(guard.register)
+        ))
+    }
+
     /// Registers of checks must be declared.
     fn names(&self, instruction: &Instruction<'_>, errors: &mut Errors<'_>) {
         let mut one = |name: &str| {
@@ -198,7 +246,7 @@ impl State {
         let less = integer(instruction, 2).map(|less| less as u64);
         match instruction.opcode.text {
             "max.u64" => {
-                let size = text(instruction, 1);
+                let size = self.text(instruction, 1);
                 self.limits
                     .insert(first.to_owned(), (size, less.unwrap_or(0)));
             }
@@ -285,8 +333,8 @@ impl State {
             }
             ("sub.s64", "%__rf_o") => {
                 self.distance = Some(Distance {
-                    pointer: text(instruction, 1),
-                    base: text(instruction, 2),
+                    pointer: self.text(instruction, 1),
+                    base: self.text(instruction, 2),
                     low: 0,
                 });
             }
@@ -299,81 +347,97 @@ impl State {
                 self.constants.remove(first);
                 if integer(instruction, 1).is_some() {
                     self.constants
-                        .insert(first.to_owned(), text(instruction, 1));
+                        .insert(first.to_owned(), self.text(instruction, 1));
                 }
             }
             ("max.u64", _) | ("sub.s64", _) if !is_shared_limit(first) => self.limit(instruction),
             ("max.u64", _) | ("sub.s64", _) => {}
-            ("setp.ge.u64" | "setp.ge.and.u64", "%__rf_q")
+            ("setp.ge.u64" | "setp.ge.and.u64", predicate)
                 if name(instruction, 1) == Some("%__rf_o") =>
             {
-                let bound = text(instruction, 2);
+                let bound = self.text(instruction, 2);
                 let (size, less) = self.limits.get(&bound).cloned().unwrap_or((bound, 0));
                 let guards = if opcode == "setp.ge.and.u64" {
-                    vec![text(instruction, 3)]
+                    vec![self.text(instruction, 3)]
                 } else {
                     Vec::new()
                 };
-                self.begin(size, less, false, guards);
+                self.begin(predicate, size, less, false, guards);
             }
-            ("setp.gt.u64", "%__rf_q") if name(instruction, 1) == Some("%__rf_o") => {
-                let size = text(instruction, 2);
+            ("setp.gt.u64", predicate) if name(instruction, 1) == Some("%__rf_o") => {
+                let size = self.text(instruction, 2);
                 let size = self.constants.get(&size).cloned().unwrap_or(size);
-                self.begin(size, 0, true, Vec::new());
+                self.begin(predicate, size, 0, true, Vec::new());
             }
-            ("setp.gt.or.u64" | "setp.ne.and.s64", "%__rf_q") => {}
+            ("setp.gt.or.u64" | "setp.ne.and.s64", predicate)
+                if self
+                    .verdicts
+                    .get(predicate)
+                    .is_some_and(|verdict| verdict.dynamic) => {}
             ("not.pred", _) => {
-                self.negated.insert(first.to_owned(), text(instruction, 1));
+                self.negated
+                    .insert(first.to_owned(), self.text(instruction, 1));
             }
-            ("and.pred", "%__rf_q") => {
-                let other = text(instruction, 2);
+            ("and.pred", predicate) if self.verdicts.contains_key(predicate) => {
+                let other = self.text(instruction, 2);
                 let guard = self
                     .negated
                     .get(&other)
                     .map_or(other, |positive| format!("!{positive}"));
-                if let Some(verdict) = &mut self.verdict {
+                if let Some(verdict) = self.verdicts.get_mut(predicate) {
                     verdict.guards.push(guard);
                 }
             }
-            ("mov.u32", "%__rf_site") if guard_of(instruction).as_deref() == Some("%__rf_q") => {
-                if let (Some(verdict), Some(1..)) = (&mut self.verdict, integer(instruction, 1)) {
-                    verdict.site_kept = true;
-                }
+            ("mov.u32", "%__rf_site") => {
+                self.last_site = self
+                    .guard_of(instruction)
+                    .filter(|_| integer(instruction, 1) > Some(0));
             }
-            ("mov.b64", "%__rf_address") if guard_of(instruction).as_deref() == Some("%__rf_q") => {
-                let pointer = text(instruction, 1);
-                if let Some(verdict) = &mut self.verdict {
-                    verdict.address_kept = pointer == verdict.distance.pointer;
-                }
+            ("mov.b64", "%__rf_address") => {
+                self.last_address = self
+                    .guard_of(instruction)
+                    .map(|guard| (guard, self.text(instruction, 1)));
             }
-            ("selp.b64", _)
-                if name(instruction, 3) == Some("%__rf_q") && integer(instruction, 1).is_some() =>
-            {
-                if let (Some(verdict), Some(sink)) = (&self.verdict, integer(instruction, 1)) {
-                    let redirect = Redirect {
-                        verdict: verdict.clone(),
-                        pointer: text(instruction, 2),
-                        sink: sink as u64,
-                    };
-                    self.redirects.insert(first.to_owned(), redirect);
-                }
+            ("selp.b64", _) if integer(instruction, 1).is_some() => {
+                let predicate = self.text(instruction, 3);
+                let (Some(verdict), Some(sink)) =
+                    (self.verdicts.get(&predicate), integer(instruction, 1))
+                else {
+                    return;
+                };
+                let site = self.last_site.as_ref() == Some(&predicate);
+                let address = self.last_address.as_ref()
+                    == Some(&(predicate, verdict.distance.pointer.clone()));
+                let mut verdict = verdict.clone();
+                verdict.kept = site && address;
+                let redirect = Redirect {
+                    verdict,
+                    pointer: self.text(instruction, 2),
+                    sink: sink as u64,
+                };
+                self.redirects.insert(first.to_owned(), redirect);
             }
             // A verdict that anything else touches is none.
-            (_, "%__rf_q") => self.verdict = None,
-            _ => {}
+            (_, predicate) => drop(self.verdicts.remove(predicate)),
         }
     }
 
-    fn begin(&mut self, size: Text, less: u64, dynamic: bool, guards: Vec<Text>) {
-        self.verdict = self.distance.clone().map(|distance| Verdict {
+    fn begin(&mut self, predicate: &str, size: Text, less: u64, dynamic: bool, guards: Vec<Text>) {
+        // What was kept under the predicate's old value says nothing now.
+        self.last_site.take_if(|last| last == predicate);
+        self.last_address.take_if(|(last, _)| last == predicate);
+        let Some(distance) = self.distance.clone() else {
+            return;
+        };
+        let verdict = Verdict {
             distance,
             size,
             less,
             dynamic,
             guards,
-            site_kept: false,
-            address_kept: false,
-        });
+            kept: false,
+        };
+        self.verdicts.insert(predicate.to_owned(), verdict);
     }
 
     /// A redefined pointer or guard, or the end of the block, ends a check's
@@ -383,19 +447,12 @@ impl State {
             instruction.opcode.base(),
             "bra" | "brx" | "ret" | "exit" | "trap" | "call"
         ) {
+            self.verdicts.clear();
             self.redirects.clear();
             return;
         }
-        let mut one = |name: &str| {
-            self.redirects.retain(|_, redirect| {
-                redirect.pointer != name
-                    && !redirect
-                        .verdict
-                        .guards
-                        .iter()
-                        .any(|guard| guard.trim_start_matches('!') == name)
-            });
-        };
+        let mut written: Vec<Text> = Vec::new();
+        let mut one = |name: &str| written.push(self.resolve(name));
         let roles = classify(instruction).map(|info| info.roles);
         for (place, operand) in instruction.operands.iter().enumerate() {
             let reads = roles.as_ref().is_some_and(|roles| {
@@ -427,6 +484,18 @@ impl State {
                 _ => {}
             }
         }
+        let stands = |pointer: &Text, verdict: &Verdict| {
+            let mut guards = verdict
+                .guards
+                .iter()
+                .map(|guard| guard.trim_start_matches('!'));
+            !written.contains(pointer)
+                && !guards.any(|guard| written.iter().any(|name| name == guard))
+        };
+        self.redirects
+            .retain(|_, redirect| stands(&redirect.pointer, &redirect.verdict));
+        self.verdicts
+            .retain(|_, verdict| stands(&verdict.distance.pointer, verdict));
     }
 
     /// Holds the accesses of one of the program's instructions to checks.
@@ -470,7 +539,7 @@ impl State {
             let original = from.base.unwrap_or("");
             let holds_symbol =
                 self.symbols.get(&redirect.pointer).map(String::as_str) == Some(original);
-            if redirect.pointer != original && !holds_symbol {
+            if redirect.pointer != self.resolve(original) && !holds_symbol {
                 errors.at(
                     new.span,
                     format!(
@@ -501,13 +570,13 @@ impl State {
                 "the address that is selected is not the one that is checked",
             );
         }
-        if !verdict.site_kept || !verdict.address_kept {
+        if !verdict.kept {
             errors.at(
                 new.span,
                 "the check does not keep its site and address for the record",
             );
         }
-        match guard_of(old) {
+        match self.guard_of(old) {
             Some(guard) if !verdict.guards.contains(&guard) => {
                 errors.at(new.span, "the check is not under the access's guard");
             }
@@ -516,7 +585,7 @@ impl State {
         let spare = verdict
             .guards
             .iter()
-            .filter(|guard| Some((*guard).clone()) != guard_of(old))
+            .filter(|guard| Some((*guard).clone()) != self.guard_of(old))
             .count();
         if spare > usize::from(matches!(access.width, Width::CopySource { .. })) {
             errors.at(
