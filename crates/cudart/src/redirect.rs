@@ -1,14 +1,17 @@
-//! Takes over the static runtime of an executable: writes a jump over each of
-//! its entry points, so that the program calls this crate instead.
+//! Takes over the static runtime of an executable, and of libraries that are
+//! loaded with it: writes a jump over each of its entry points, so that the
+//! program calls this crate instead.
 //!
-//! nvcc links the runtime statically by default, and NVIDIA's code refuses a
-//! driver that is not NVIDIA's. An executable that was not stripped names the
+//! nvcc links the runtime statically by default, into shared libraries too, and
+//! NVIDIA's code refuses a driver that is not NVIDIA's. A file that was not
+//! stripped names the
 //! entry points in its symbol table: those of the generated list of exported
 //! names, and no others, are patched. The program's own functions (host stubs,
 //! `__cudaRegisterAll`, templates such as `cudaMalloc<float>`) have names that
 //! are not in that list.
 //!
 //! Must run before the program's constructors, while there is one thread.
+//! Libraries that the program opens later (dlopen) are not looked at.
 
 use crate::table::{Version, lookup_version};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
@@ -26,12 +29,12 @@ const REACH: u64 = 1 << 30;
 /// What [`redirect_static`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redirected {
-    /// The executable holds the static runtime; this many of its functions now
-    /// lead here.
+    /// The executable or its libraries hold the static runtime; this many
+    /// functions of it now lead here.
     Functions {
         /// How many.
         count: usize,
-        /// Which version of the runtime it is.
+        /// Which version of the runtime it is; the executable's if it has one.
         version: Version,
     },
     /// A CUDA program that uses the shared runtime or none at all.
@@ -80,6 +83,14 @@ pub enum RedirectError {
         /// What the last attempt said.
         source: io::Error,
     },
+    /// The trouble is in a library that the program is linked with.
+    #[error("in {library}: {source}")]
+    Library {
+        /// Its path.
+        library: String,
+        /// What it is.
+        source: Box<RedirectError>,
+    },
     /// The system forbids changing code.
     #[error(
         "the system does not allow changing the program's code: {0}; link it with `nvcc -cudart shared`"
@@ -108,17 +119,58 @@ enum Plan {
     NotCuda,
 }
 
-/// Redirects the static runtime of the running executable, if it has one.
+/// Redirects the static runtime of the running executable and of the libraries
+/// that the loader brought with it.
 pub fn redirect_static() -> Result<Redirected, RedirectError> {
-    let file = std::fs::File::open("/proc/self/exe").map_err(RedirectError::Read)?;
-    // SAFETY: the kernel refuses to write to a file that is being executed
-    // (ETXTBSY), so the bytes do not change under the map.
+    let mut result = Redirected::NotCuda;
+    for object in loaded_objects() {
+        let done = match (redirect_object(&object), &object.library) {
+            (Ok(done), _) => done,
+            // A library may be there and not be used; its calls fail by themselves.
+            (Err(error @ RedirectError::Stripped), Some(library)) => {
+                eprintln!("ringfence: CUDA calls of {library} will fail: {error}");
+                Redirected::NotCuda
+            }
+            (Err(source), Some(library)) => {
+                return Err(RedirectError::Library {
+                    library: library.clone(),
+                    source: Box::new(source),
+                });
+            }
+            (Err(error), None) => return Err(error),
+        };
+        result = match (result, done) {
+            (
+                Redirected::Functions { count, version },
+                Redirected::Functions { count: more, .. },
+            ) => Redirected::Functions {
+                count: count + more,
+                version,
+            },
+            (Redirected::Functions { .. }, _)
+            | (Redirected::NoStaticRuntime, Redirected::NotCuda) => result,
+            (_, done) => done,
+        };
+    }
+    Ok(result)
+}
+
+fn redirect_object(object: &LoadedObject) -> Result<Redirected, RedirectError> {
+    let path = object.library.as_deref().unwrap_or("/proc/self/exe");
+    let file = match (std::fs::File::open(path), &object.library) {
+        (Ok(file), _) => file,
+        // The kernel's own object (vdso) has a name and no file.
+        (Err(_), Some(_)) => return Ok(Redirected::NotCuda),
+        (Err(error), None) => return Err(RedirectError::Read(error)),
+    };
+    // SAFETY: a file that is being executed or is mapped by the loader must not
+    // be changed in place by anyone: the running code itself would change.
     let file = unsafe { memmap2::Mmap::map(&file) }.map_err(RedirectError::Read)?;
     match plan(&file)? {
         Plan::NotCuda => Ok(Redirected::NotCuda),
         Plan::NoStaticRuntime => Ok(Redirected::NoStaticRuntime),
         Plan::Patch { version, targets } => {
-            patch(load_bias(), version, &targets)?;
+            patch(object.bias, version, &targets)?;
             Ok(Redirected::Functions {
                 count: targets.len(),
                 version,
@@ -216,23 +268,38 @@ fn bytes_at(elf: &ElfFile64<'_>, file: &[u8], address: u64) -> Option<[u8; JUMP]
         })
 }
 
-/// What the loader added to the executable's addresses.
-fn load_bias() -> u64 {
-    unsafe extern "C" fn first(
+/// An object that the loader mapped.
+struct LoadedObject {
+    /// A library's path; `None` for the executable.
+    library: Option<String>,
+    /// What the loader added to the file's addresses.
+    bias: u64,
+}
+
+/// The executable, then its libraries, in the loader's order.
+fn loaded_objects() -> Vec<LoadedObject> {
+    unsafe extern "C" fn add(
         info: *mut libc::dl_phdr_info,
         _: usize,
-        bias: *mut libc::c_void,
+        all: *mut libc::c_void,
     ) -> libc::c_int {
-        // SAFETY: the loader passes a valid description, and `bias` is the
-        // local below, which outlives the iteration.
-        unsafe { bias.cast::<u64>().write((*info).dlpi_addr) };
-        1
+        // SAFETY: the loader passes a valid description whose name is a C
+        // string, and `all` is the local below, which outlives the iteration.
+        let (all, info) = unsafe { (&mut *all.cast::<Vec<LoadedObject>>(), &*info) };
+        // SAFETY: as above.
+        let name = unsafe { std::ffi::CStr::from_ptr(info.dlpi_name) };
+        // The executable comes first (dl_iterate_phdr(3)).
+        let library = (!all.is_empty()).then(|| name.to_string_lossy().into_owned());
+        all.push(LoadedObject {
+            library,
+            bias: info.dlpi_addr,
+        });
+        0
     }
-    let mut bias = 0u64;
-    // SAFETY: the callback has the demanded signature; the executable is what
-    // the loader lists first (dl_iterate_phdr(3)).
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut bias).cast()) };
-    bias
+    let mut all = Vec::new();
+    // SAFETY: the callback has the demanded signature.
+    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut all).cast()) };
+    all
 }
 
 fn patch(bias: u64, version: Version, targets: &[Target]) -> Result<(), RedirectError> {

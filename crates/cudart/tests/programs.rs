@@ -88,7 +88,11 @@ fn checked(command: &mut Command) -> Output {
 }
 
 fn nvcc() -> Command {
-    Command::new(toolkit().join("bin/nvcc"))
+    let mut libraries = OsString::from("-L");
+    libraries.push(toolkit().join("lib"));
+    let mut command = Command::new(toolkit().join("bin/nvcc"));
+    command.arg(libraries);
+    command
 }
 
 /// Compiles `sources` and links them with either runtime.
@@ -115,13 +119,10 @@ fn compile(name: &str, sources: &[&str], flags: &[&str]) -> Vec<(Runtime, PathBu
         .into_iter()
         .map(|(runtime, word)| {
             let program = built().join(format!("{name}-{word}"));
-            let mut libraries = OsString::from("-L");
-            libraries.push(toolkit().join("lib"));
             checked(
                 nvcc()
                     .args(flags)
                     .args(["-cudart", word])
-                    .arg(libraries)
                     .args(&objects)
                     .arg("-o")
                     .arg(&program),
@@ -227,6 +228,48 @@ fn kernels_as_objects() {
 fn relocatable_device_code() {
     let flags = [PTX, &["-rdc=true"]].concat();
     prints("linked", &["linked_main", "linked_other"], &flags, 0);
+}
+
+/// A library with a static runtime of its own, as `nvcc -shared` makes it.
+#[test]
+fn static_runtime_in_a_library() {
+    let programs = workspace().join("crates/cudart/tests/programs");
+    let library = built().join("libpart.so");
+    checked(
+        nvcc()
+            .args(PTX)
+            .args([
+                "-shared",
+                "-Xcompiler",
+                "-fPIC",
+                "-Xlinker",
+                "-soname=libpart.so",
+            ])
+            .arg(programs.join("library_part.cu"))
+            .arg("-o")
+            .arg(&library),
+    );
+    let program = built().join("library_main");
+    let mut search = OsString::from("-rpath=");
+    search.push(built());
+    checked(
+        nvcc()
+            .args(PTX)
+            .arg(programs.join("library_main.cu"))
+            .arg(&library)
+            .arg("-Xlinker")
+            .arg(search)
+            .arg("-o")
+            .arg(&program),
+    );
+    let output = run(&program, Runtime::Static);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "main: no error 3\nlibrary: no error 12\n",
+        "{errors}"
+    );
+    assert_eq!(output.status.code(), Some(0), "{errors}");
 }
 
 #[test]
