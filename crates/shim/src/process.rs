@@ -11,7 +11,7 @@ use crate::{resolver, session, table};
 use driver::sys::CUresult;
 use model::DeviceKind;
 use std::cell::UnsafeCell;
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -26,13 +26,30 @@ pub extern "C" fn ringfence_is_loaded() -> c_int {
 /// Exit status when Ringfence itself cannot do what was asked.
 const EXIT_FAILED: c_int = 96;
 
+/// A block of C strings, ended by null.
+type Strings = *const *const c_char;
+
+unsafe extern "C" {
+    static mut environ: Strings;
+}
+
 #[unsafe(link_section = ".init_array")]
 #[used]
-static BEFORE_MAIN: extern "C" fn() = before_main;
+static BEFORE_MAIN: extern "C" fn(c_int, Strings, Strings) = before_main;
 
 /// On the CPU device, programs with the static CUDA runtime are redirected to
-/// ours; that must happen before their own constructors register kernels.
-extern "C" fn before_main() {
+/// ours; that must happen before their own constructors register kernels, and
+/// those of their libraries. So this library starts before all others
+/// (build.rs), even before the C library, which only then takes over the
+/// environment that the loader passes to every initialiser.
+extern "C" fn before_main(_count: c_int, _arguments: Strings, environment: Strings) {
+    // SAFETY: there is one thread; the loader's block lives as long as the
+    // process, and is what the C library itself is about to store here.
+    unsafe {
+        if environ.is_null() {
+            environ = environment;
+        }
+    }
     // Errors in settings are told at the first CUDA call: most processes that
     // inherit the environment never make one.
     let Ok(settings) = session::settings() else {
