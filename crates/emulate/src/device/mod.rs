@@ -2,7 +2,7 @@
 //! [`crate::engine`], with the rules and error codes of the CUDA driver API.
 //!
 //! * One device, one memory map; contexts are names with a count.
-//! * A stream is a queue with a thread of its own ([`queue`]), so kernels of
+//! * A stream is a queue with a thread of its own (`queue`), so kernels of
 //!   different streams run at the same time, and a kernel that never ends
 //!   holds up nothing but what waits for its stream.
 //! * An error of a kernel is sticky: every later call returns it until the

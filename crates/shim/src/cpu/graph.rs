@@ -89,7 +89,9 @@ mod whole {
             put(graph, CUgraph(gpu.graph_create()?))
         }
         fn cuGraphDestroy(graph: CUgraph) {
-            gpu.graph_destroy(graph.0)
+            gpu.graph_destroy(graph.0)?;
+            super::super::graph_events::release_objects(graph);
+            Ok(())
         }
         fn cuGraphClone(clone: *mut CUgraph, graph: CUgraph) {
             put(clone, CUgraph(gpu.graph_clone(graph.0)?))

@@ -28,6 +28,35 @@ struct UserObject {
 static OBJECTS: Mutex<BTreeMap<u64, UserObject>> = Mutex::new(BTreeMap::new());
 static NEXT_OBJECT: Mutex<u64> = Mutex::new(0x5249_0000_0000);
 
+/// References that graphs hold: (graph, object) and how many.
+static HELD: Mutex<BTreeMap<(u64, u64), u32>> = Mutex::new(BTreeMap::new());
+
+/// A graph is gone: so are its references.
+pub fn release_objects(graph: CUgraph) {
+    let mut held = HELD.lock();
+    let theirs: Vec<((u64, u64), u32)> = held
+        .range((graph.0, 0)..=(graph.0, u64::MAX))
+        .map(|(key, count)| (*key, *count))
+        .collect();
+    for (key, _) in &theirs {
+        held.remove(key);
+    }
+    drop(held);
+    for ((_, object), count) in theirs {
+        // An object that the program released too often is gone already.
+        let _ = change(CUuserObject(object), -i64::from(count));
+    }
+}
+
+/// Changes how many references a graph holds.
+fn hold(graph: CUgraph, object: CUuserObject, by: i64) -> Answer {
+    let mut held = HELD.lock();
+    let count = held.entry((graph.0, object.0)).or_default();
+    *count =
+        u32::try_from(i64::from(*count) + by).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    Ok(())
+}
+
 /// Remembers the event of a node.
 fn note(node: u64, event: CUevent) {
     EVENTS.lock().insert(node, event.0);
@@ -304,13 +333,16 @@ functions! { gpu;
         change(object, -i64::from(count))
     }
     fn cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: u32, flags: u32) {
-        // CU_GRAPH_USER_OBJECT_MOVE: the caller's references become the
-        // graph's. What a graph holds it holds until it is released by call.
         gpu.graph_nodes(graph.0)?;
-        if flags & 1 != 0 { Ok(()) } else { change(object, count.into()) }
+        // CU_GRAPH_USER_OBJECT_MOVE: the caller's references become the graph's.
+        if flags & 1 == 0 {
+            change(object, count.into())?;
+        }
+        hold(graph, object, count.into())
     }
     fn cuGraphReleaseUserObject(graph: CUgraph, object: CUuserObject, count: u32) {
         gpu.graph_nodes(graph.0)?;
+        hold(graph, object, -i64::from(count))?;
         change(object, -i64::from(count))
     }
     fn cuDeviceGetGraphMemAttribute(device: CUdevice, _attribute: CUgraphMem_attribute, value: *mut c_void) {
