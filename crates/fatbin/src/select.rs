@@ -43,7 +43,10 @@ pub fn is_device_runtime(entries: &[Entry<'_>]) -> bool {
         .iter()
         .find(|entry| matches!(entry.kind, Kind::Elf | Kind::Ptx))
         .and_then(|entry| entry.payload(DEVICE_RUNTIME_LIMIT).ok())
-        .is_some_and(|code| code.windows(DEVICE_RUNTIME.len()).any(|window| window == DEVICE_RUNTIME))
+        .is_some_and(|code| {
+            code.windows(DEVICE_RUNTIME.len())
+                .any(|window| window == DEVICE_RUNTIME)
+        })
 }
 
 fn runs_ptx(entry: &Entry<'_>, capability: u32) -> bool {
@@ -86,7 +89,9 @@ mod tests {
 
     #[test]
     fn the_device_runtime_is_known_by_its_symbol() {
-        assert!(holds(b"\x7fELF.. .text.cudaMalloc\0__CNPRT_VERSION_NUMBER__\0"));
+        assert!(holds(
+            b"\x7fELF.. .text.cudaMalloc\0__CNPRT_VERSION_NUMBER__\0"
+        ));
         assert!(!holds(b"\x7fELF.. .text.cudaMalloc\0_Z6kernelPf\0"));
         assert!(!is_device_runtime(&[]));
     }
