@@ -6,6 +6,7 @@ use crate::process::{self, Outcome};
 use crate::results::{Provenance, Results, SuiteRow, SuiteSummary, today};
 use anyhow::{Context, Result, ensure};
 pub use model::DeviceKind;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -249,9 +250,18 @@ fn start(
         .current_dir(&folder)
         .env_remove("RINGFENCE_OPTIONS")
         // A program with the shared CUDA runtime finds it here; on the CPU
-        // device Ringfence puts its own in front.
-        .env("LD_LIBRARY_PATH", folder.join(&manifest.libraries));
+        // device Ringfence puts its own in front. What was there stays: it
+        // may be what leads to the driver.
+        .env("LD_LIBRARY_PATH", in_front(&folder.join(&manifest.libraries))?);
     process::run(&mut command, options.limit)
+}
+
+/// `LD_LIBRARY_PATH` with one more folder, searched first.
+fn in_front(folder: &Path) -> Result<OsString> {
+    let old = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let rest = std::env::split_paths(&old).filter(|path| !path.as_os_str().is_empty());
+    std::env::join_paths(std::iter::once(folder.to_owned()).chain(rest))
+        .with_context(|| format!("the folder {} cannot be searched for libraries", folder.display()))
 }
 
 fn read_report(path: &Path) -> Result<Option<Report>> {

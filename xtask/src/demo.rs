@@ -27,7 +27,7 @@ pub fn run() -> Result<()> {
     toolchain.compile(
         &Job {
             sources: vec![source],
-            flags: flags(Cudart::Static, None),
+            flags: demo_flags(),
             output: program.clone(),
         },
         &root().join("suite/cases/include"),
@@ -47,4 +47,11 @@ pub fn run() -> Result<()> {
          found."
     );
     Ok(())
+}
+
+/// nvcc's flags: as a developer would build it, with line numbers of the host.
+fn demo_flags() -> Vec<String> {
+    let mut flags = flags(Cudart::Static, None);
+    flags.push("-g".into());
+    flags
 }
