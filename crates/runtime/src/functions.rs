@@ -141,15 +141,15 @@ impl Functions {
         add(&mut self.unloaded.lock(), function);
     }
 
-    /// The kernel whose code holds the part with this tag, if launches of one
-    /// alone were checked: records of device functions do not say which kernel
+    /// The kernel whose code holds the part with this tag, if it is the only
+    /// one that was launched: records of device functions do not say which kernel
     /// called them.
     pub fn only_user_of(&self, tag: u64) -> Option<String> {
         let functions = self.by_handle.read();
         let holds = |plan: &Arc<ModulePlan>| plan.parts.iter().any(|part| part.tag == tag);
         let mut users = functions
             .values()
-            .filter(|function| function.counts.checked.load(Ordering::Relaxed) > 0)
+            .filter(|function| function.counts.any())
             .filter(|function| function.plan.as_ref().is_some_and(holds));
         let user = users.next()?;
         users.next().is_none().then(|| user.name.clone())
