@@ -1,6 +1,5 @@
 //! `ringfence-bench`: what Ringfence costs.
 
-mod emulator;
 mod gpu;
 mod instrument;
 
@@ -20,15 +19,12 @@ enum Bench {
     Gpu(gpu::Gpu),
     /// How fast PTX is instrumented.
     Instrument(instrument::Instrument),
-    /// How fast the CPU device executes.
-    Emulator(emulator::Emulator),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Bench::Gpu(gpu) => gpu::measure(&gpu),
         Bench::Instrument(instrument) => instrument::measure(&instrument),
-        Bench::Emulator(emulator) => emulator::measure(&emulator),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

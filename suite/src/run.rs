@@ -252,7 +252,10 @@ fn start(
         // A program with the shared CUDA runtime finds it here; on the CPU
         // device Ringfence puts its own in front. What was there stays: it
         // may be what leads to the driver.
-        .env("LD_LIBRARY_PATH", in_front(&folder.join(&manifest.libraries))?);
+        .env(
+            "LD_LIBRARY_PATH",
+            in_front(&folder.join(&manifest.libraries))?,
+        );
     process::run(&mut command, options.limit)
 }
 
@@ -260,8 +263,12 @@ fn start(
 fn in_front(folder: &Path) -> Result<OsString> {
     let old = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let rest = std::env::split_paths(&old).filter(|path| !path.as_os_str().is_empty());
-    std::env::join_paths(std::iter::once(folder.to_owned()).chain(rest))
-        .with_context(|| format!("the folder {} cannot be searched for libraries", folder.display()))
+    std::env::join_paths(std::iter::once(folder.to_owned()).chain(rest)).with_context(|| {
+        format!(
+            "the folder {} cannot be searched for libraries",
+            folder.display()
+        )
+    })
 }
 
 fn read_report(path: &Path) -> Result<Option<Report>> {

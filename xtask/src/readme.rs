@@ -71,18 +71,24 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "gpu-bounds" => gpu_bounds(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,
         "instrument" => instrument(results)?,
-        "emulator" => emulator(results)?,
+        "cpu-emulator" => emulator(results)?,
         _ => bail!("nothing is known to render `{name}`"),
     };
-    let text = |key: &str| results[key].as_str().unwrap_or("");
-    let _ = writeln!(
-        out,
-        "\n{}, driver {}, {}, commit {}.",
-        text("device"),
-        text("driver"),
-        text("date"),
-        text("commit")
-    );
+    // Where and when: what the file says of it.
+    let words: Vec<String> = [
+        ("device", ""),
+        ("driver", "driver "),
+        ("date", ""),
+        ("commit", "commit "),
+    ]
+    .into_iter()
+    .filter_map(|(key, word)| Some((word, results[key].as_str()?)))
+    .filter(|(_, value)| !value.is_empty() && *value != "none")
+    .map(|(word, value)| format!("{word}{value}"))
+    .collect();
+    if !words.is_empty() {
+        let _ = writeln!(out, "\n{}.", words.join(", "));
+    }
     Ok(out)
 }
 
@@ -159,15 +165,15 @@ fn instrument(results: &Value) -> Result<String> {
 
 fn emulator(results: &Value) -> Result<String> {
     let mut out = String::from(
-        "| kernel | thread instructions | million a second and core |\n| --- | ---: | ---: |\n",
+        "| kernel on the CPU device | thread instructions, million a second and core |\n\
+         | --- | ---: |\n",
     );
     for row in rows(results)? {
         let _ = writeln!(
             out,
-            "| {} | {:.0} | {:.0} |",
+            "| {} | {:.0} |",
             row["kernel"].as_str().context("a row without a kernel")?,
-            number(row, "thread_instructions")?,
-            number(row, "millions_per_second_per_core")?
+            number(row, "thread_instructions_per_second")? / 1e6
         );
     }
     Ok(out)
@@ -187,11 +193,11 @@ mod tests {
         )
         .unwrap();
         let text = "a\n<!-- bench:suite-cpu -->\nold\n<!-- /bench:suite-cpu -->\nb\n\
-                    <!-- bench:emulator --><!-- /bench:emulator --> c";
+                    <!-- bench:cpu-emulator --><!-- /bench:cpu-emulator --> c";
         let new = rewrite(text, folder.path()).unwrap();
         assert!(new.contains("3 of 4 programs"), "{new}");
         assert!(new.contains("CPU, driver CUDA 13.0, 2026-01-02, commit abc."));
-        assert!(new.contains("No `emulator` results are committed yet."));
+        assert!(new.contains("No `cpu-emulator` results are committed yet."));
         assert!(!new.contains("old") && new.starts_with("a\n") && new.ends_with(" c"));
         assert_eq!(rewrite(&new, folder.path()).unwrap(), new);
         assert!(rewrite("<!-- bench:suite-cpu -->", folder.path()).is_err());
