@@ -54,11 +54,12 @@ struct Judged {
 /// wrong verdict is a row of the results.
 pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<SuiteResults> {
     let manifest = Manifest::read(&options.cases)?;
-    ensure!(
-        options.ringfence.is_file(),
-        "no ringfence command at {}",
-        options.ringfence.display()
-    );
+    // Programs run in the folder of the cases, so relative paths will not do.
+    let options = &Options {
+        cases: absolute(&options.cases, "cases")?,
+        ringfence: absolute(&options.ringfence, "ringfence command")?,
+        ..options.clone()
+    };
     let scratch = std::env::temp_dir().join(format!("ringfence-suite-{}", std::process::id()));
     std::fs::create_dir_all(&scratch)
         .with_context(|| format!("failed to make {}", scratch.display()))?;
@@ -225,7 +226,7 @@ fn start(
     program: &Program,
     mode: &Mode<'_>,
 ) -> Result<Outcome> {
-    let folder = std::fs::canonicalize(&options.cases)?;
+    let folder = &options.cases;
     let path = folder.join(&program.path);
     ensure!(path.is_file(), "no program at {}", path.display());
     let device = match options.device {
@@ -247,7 +248,7 @@ fn start(
     };
     command
         .args(&program.arguments)
-        .current_dir(&folder)
+        .current_dir(folder)
         .env_remove("RINGFENCE_OPTIONS")
         // A program with the shared CUDA runtime finds it here; on the CPU
         // device Ringfence puts its own in front. What was there stays: it
@@ -257,6 +258,10 @@ fn start(
             in_front(&folder.join(&manifest.libraries))?,
         );
     process::run(&mut command, options.limit)
+}
+
+fn absolute(path: &Path, what: &str) -> Result<PathBuf> {
+    std::fs::canonicalize(path).with_context(|| format!("no {what} at {}", path.display()))
 }
 
 /// `LD_LIBRARY_PATH` with one more folder, searched first.

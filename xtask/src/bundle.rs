@@ -30,12 +30,8 @@ pub fn write() -> Result<()> {
         std::fs::create_dir_all(bundle.join(folder))?;
     }
 
-    for name in [
-        "ringfence",
-        "libringfence.so",
-        "ringfence-suite",
-        "ringfence-bench",
-    ] {
+    strip(&build::bench()?, &bundle.join("ringfence-bench"))?;
+    for name in ["ringfence", "libringfence.so", "ringfence-suite"] {
         strip(&built.folder.join(name), &bundle.join(name))?;
     }
     for entry in std::fs::read_dir(&built.cudart)? {
