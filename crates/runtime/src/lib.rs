@@ -5,7 +5,7 @@
 //! program's call on. Handles are plain numbers, C memory is read by the shim:
 //! nothing here is unsafe. No lock is held while a driver function runs,
 //! because the driver may call back into the program; work that must not
-//! interleave goes through a [`turn::Turn`] instead.
+//! interleave goes through a `turn::Turn` instead.
 
 mod drain;
 mod findings;

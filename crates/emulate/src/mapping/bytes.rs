@@ -212,7 +212,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// As [`View::gather`], by offsets.
+    /// As [`View::gather`](super::View::gather), by offsets.
     #[inline(always)]
     pub fn gather<T: Plain>(&self, offsets: &[u64; LANES], mask: u32) -> Option<[T; LANES]> {
         let reach = Reach::of::<T>(offsets, mask)?;
@@ -223,7 +223,7 @@ impl Bytes {
         Some(unsafe { gather_raw(self.base(), &reach, offsets, mask) })
     }
 
-    /// As [`View::scatter`], by offsets.
+    /// As [`View::scatter`](super::View::scatter), by offsets.
     #[inline(always)]
     pub fn scatter<T: Plain>(
         &mut self,
