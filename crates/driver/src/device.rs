@@ -55,6 +55,11 @@ pub trait Driver: Send + Sync {
     fn map_host_fixed(&self, address: DeviceAddress, size: u64)
     -> Result<HostMapping, DriverError>;
 
+    /// A context was destroyed: make sure that the device sees `mapping`
+    /// again. Registrations of host memory end with their context, mappings
+    /// of device memory do not (measured on driver 580).
+    fn restore_host(&self, mapping: HostMapping) -> Result<(), DriverError>;
+
     /// Copy bytes into mapped device memory; done when it returns.
     fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError>;
 

@@ -71,7 +71,10 @@ impl Metadata {
 
     fn probe(&self, driver: &dyn Driver) {
         let mut word = [0; 8];
-        if let Err(error) = driver.read(DeviceAddress(MISS_SIZE), &mut word) {
+        let there = driver
+            .read(DeviceAddress(MISS_SIZE), &mut word)
+            .and_then(|()| self.ring().map_or(Ok(()), |ring| driver.restore_host(ring)));
+        if let Err(error) = there {
             self.lost.get_or_init(|| {
                 format!(
                     "Ringfence's metadata went away with the context that the program destroyed ({error}). Launches \

@@ -194,6 +194,30 @@ impl Gpu {
         Ok(())
     }
 
+    /// Makes host memory visible to the device at the host's own address.
+    fn register(&self, address: DeviceAddress, bytes: usize) -> Result<(), DriverError> {
+        let memory = address.0 as *mut c_void;
+        self.within(|_| {
+            let flags = CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE;
+            call!(self, cuMemHostRegister_v2(memory, bytes, flags))?;
+            let mut seen = 0;
+            call!(self, cuMemHostGetDevicePointer_v2(&mut seen, memory, 0))?;
+            if seen != address.0 {
+                // The first error is the one to tell.
+                let _ = call!(self, cuMemHostUnregister(memory));
+                return Err(DriverError {
+                    call: "cuMemHostGetDevicePointer",
+                    code: CUresult::CUDA_ERROR_NOT_SUPPORTED.0,
+                    message: format!(
+                        "the device sees host memory at {seen:#x}, not at its own address {address}; Ringfence \
+                         needs a device with unified addressing for registered memory"
+                    ),
+                });
+            }
+            Ok(())
+        })
+    }
+
     fn device(&self) -> Result<i32, DriverError> {
         let mut device = 0;
         call!(self, cuCtxGetDevice(&mut device))?;
@@ -361,26 +385,7 @@ impl Driver for Gpu {
             unsafe { libc::munmap(mapped, bytes) };
             error
         };
-        self.within(|_| {
-            let flags = CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_PORTABLE;
-            call!(self, cuMemHostRegister_v2(mapped, bytes, flags))?;
-            let mut seen = 0;
-            call!(self, cuMemHostGetDevicePointer_v2(&mut seen, mapped, 0))?;
-            if seen != address.0 {
-                // The first error is the one to tell.
-                let _ = call!(self, cuMemHostUnregister(mapped));
-                return Err(DriverError {
-                    call: "cuMemHostGetDevicePointer",
-                    code: CUresult::CUDA_ERROR_NOT_SUPPORTED.0,
-                    message: format!(
-                        "the device sees host memory at {seen:#x}, not at its own address {address}; Ringfence \
-                         needs a device with unified addressing for registered memory"
-                    ),
-                });
-            }
-            Ok(())
-        })
-        .map_err(undo)?;
+        self.register(address, bytes).map_err(undo)?;
         // SAFETY: mapped above, page-aligned, never unmapped from here on, and
         // reachable only through the mapping that is returned and the device.
         Ok(unsafe {
@@ -389,6 +394,22 @@ impl Driver for Gpu {
                 size,
             })
         })
+    }
+
+    fn restore_host(&self, mapping: HostMapping) -> Result<(), DriverError> {
+        let Extent { base, size } = mapping.extent();
+        let seen = self.within(|_| {
+            let mut seen = 0;
+            call!(
+                self,
+                cuMemHostGetDevicePointer_v2(&mut seen, base.0 as *mut c_void, 0)
+            )?;
+            Ok(seen)
+        });
+        if seen == Ok(base.0) {
+            return Ok(());
+        }
+        self.register(base, size as usize)
     }
 
     fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError> {

@@ -64,6 +64,11 @@ impl Driver for Device {
             .map_err(|error| map_error("cuMemHostAlloc", &error))
     }
 
+    fn restore_host(&self, _: HostMapping) -> Result<(), DriverError> {
+        // Host mappings here belong to the process, not to a context.
+        Ok(())
+    }
+
     fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError> {
         self.state
             .memory

@@ -29,6 +29,8 @@ pub struct Fake {
     pub taken: Option<u64>,
     /// Device memory is gone.
     pub lost: AtomicBool,
+    /// How often the ring was made visible again.
+    pub restored: AtomicU64,
 }
 
 impl Fake {
@@ -118,6 +120,12 @@ impl Driver for Fake {
         .unwrap();
         *self.ring.lock() = Some(mapping);
         Ok(mapping)
+    }
+
+    fn restore_host(&self, mapping: HostMapping) -> Result<(), DriverError> {
+        assert_eq!(mapping.extent().base.0, RING_BASE);
+        self.restored.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError> {

@@ -181,6 +181,8 @@ fn metadata_that_a_context_took_with_it_is_an_error_and_no_crash() {
     assert!(!is_original(&bench.launch(0, 0)));
     bench.runtime.context_destroyed();
     assert!(!is_original(&bench.launch(0, 0)));
+    assert!(!is_original(&bench.launch(0, 0)));
+    assert_eq!(bench.device.restored.load(Ordering::Relaxed), 1);
     bench.device.lost.store(true, Ordering::Relaxed);
     bench.runtime.context_destroyed();
     assert!(is_original(&bench.launch(0, 0)));
