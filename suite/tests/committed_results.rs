@@ -1,0 +1,64 @@
+//! The committed results say what the project claims: on the GPU and on the
+//! CPU device every program gets the same verdict, and the right one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use suite::results::{Results, SuiteRow, SuiteSummary};
+
+type SuiteResults = Results<SuiteSummary, SuiteRow>;
+
+/// Programs whose output may differ between devices, and why.
+const OUTPUT_DIFFERS: &[(&str, &str)] = &[
+    (
+        "good_bench_n_body",
+        "rsqrt.approx is approximate, in its own way on each device",
+    ),
+    (
+        "good_bench_d2q9",
+        "mul and add without a rounding modifier may be contracted (PTX ISA, 9.7.3)",
+    ),
+];
+
+fn read(name: &str) -> SuiteResults {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../bench/results")
+        .join(name);
+    let text = std::fs::read_to_string(&path).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn by_program(results: &SuiteResults) -> BTreeMap<&str, &SuiteRow> {
+    results
+        .rows
+        .iter()
+        .map(|row| (row.program.as_str(), row))
+        .collect()
+}
+
+#[test]
+fn every_program_is_judged_right_on_both_devices() {
+    for name in ["suite-cpu.json", "suite-gpu.json"] {
+        let results = read(name);
+        assert!(results.summary.cases >= 24, "{name}");
+        assert_eq!(results.summary.detected, results.summary.cases, "{name}");
+        assert_eq!(results.summary.false_alarms, 0, "{name}");
+        assert!(results.rows.iter().all(|row| row.pass), "{name}");
+    }
+}
+
+#[test]
+fn verdicts_and_outputs_are_the_same_on_both_devices() {
+    let (cpu, gpu) = (read("suite-cpu.json"), read("suite-gpu.json"));
+    let (cpu, gpu) = (by_program(&cpu), by_program(&gpu));
+    assert_eq!(
+        cpu.keys().collect::<Vec<_>>(),
+        gpu.keys().collect::<Vec<_>>()
+    );
+    for (program, on_cpu) in cpu {
+        let on_gpu = gpu[program];
+        assert_eq!(on_cpu.verdict, on_gpu.verdict, "{program}");
+        if !OUTPUT_DIFFERS.iter().any(|(name, _)| *name == program) {
+            assert_eq!(on_cpu.output, on_gpu.output, "{program}");
+        }
+    }
+}
