@@ -200,47 +200,14 @@ fn copy(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
             );
         }
         for at in (0..size).step_by(unit as usize) {
+            let target = (to_space, to[lane] + at);
+            let source = (from_space, from[lane] + at);
             let result = match unit {
-                16 => move_one::<u128>(
-                    warp,
-                    context,
-                    lane,
-                    (to_space, to[lane] + at),
-                    (from_space, from[lane] + at),
-                    at < read,
-                ),
-                8 => move_one::<u64>(
-                    warp,
-                    context,
-                    lane,
-                    (to_space, to[lane] + at),
-                    (from_space, from[lane] + at),
-                    at < read,
-                ),
-                4 => move_one::<u32>(
-                    warp,
-                    context,
-                    lane,
-                    (to_space, to[lane] + at),
-                    (from_space, from[lane] + at),
-                    at < read,
-                ),
-                2 => move_one::<u16>(
-                    warp,
-                    context,
-                    lane,
-                    (to_space, to[lane] + at),
-                    (from_space, from[lane] + at),
-                    at < read,
-                ),
-                _ => move_one::<u8>(
-                    warp,
-                    context,
-                    lane,
-                    (to_space, to[lane] + at),
-                    (from_space, from[lane] + at),
-                    at < read,
-                ),
+                16 => move_one::<u128>(warp, context, lane, target, source, at < read),
+                8 => move_one::<u64>(warp, context, lane, target, source, at < read),
+                4 => move_one::<u32>(warp, context, lane, target, source, at < read),
+                2 => move_one::<u16>(warp, context, lane, target, source, at < read),
+                _ => move_one::<u8>(warp, context, lane, target, source, at < read),
             };
             if let Err(fault) = result {
                 return context.fail_access(warp, lane, fault, "copied");
