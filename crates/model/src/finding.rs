@@ -13,19 +13,111 @@ pub enum Rule {
     GlobalOutOfBoundsWrite,
     /// An atomic outside the allocation that the pointer came from.
     GlobalOutOfBoundsAtomic,
+    /// A read outside the shared array that the address came from.
+    SharedOutOfBoundsRead,
+    /// A write outside the shared array that the address came from.
+    SharedOutOfBoundsWrite,
+    /// An atomic outside the shared array that the address came from.
+    SharedOutOfBoundsAtomic,
+    /// A read outside the local object that the address came from.
+    LocalOutOfBoundsRead,
+    /// A write outside the local object that the address came from.
+    LocalOutOfBoundsWrite,
+    /// An atomic outside the local object that the address came from.
+    LocalOutOfBoundsAtomic,
+    /// A read outside the `__constant__` variable that the address came from.
+    ConstantOutOfBoundsRead,
+    /// A read outside the kernel parameter that the address came from.
+    ParameterOutOfBoundsRead,
+    /// A read outside the field, row or declared region that the address came
+    /// from, but inside its allocation.
+    IntraAllocationOutOfBoundsRead,
+    /// A write outside the field, row or declared region that the address came
+    /// from, but inside its allocation.
+    IntraAllocationOutOfBoundsWrite,
+    /// An atomic outside the field, row or declared region that the address came
+    /// from, but inside its allocation.
+    IntraAllocationOutOfBoundsAtomic,
     /// An access through a pointer that points into no allocation at all
     /// (null, wild, or a host address that the device cannot reach).
     InvalidPointer,
+    /// An access, or a copy, through a pointer into memory that was freed.
+    UseAfterFree,
+    /// An access to a local object whose function returned or whose scope ended.
+    UseAfterScope,
+    /// An access to stream-ordered memory that is not ordered after its
+    /// allocation.
+    UseBeforeAllocation,
+    /// An access to stream-ordered memory that is not ordered before its free.
+    StreamOrderRace,
+    /// Memory freed a second time, by the host or by a kernel.
+    DoubleFree,
+    /// A free of something that is no allocation's start, or by the wrong call.
+    InvalidFree,
+    /// Memory that the program never freed (`--leak-check`).
+    MemoryLeak,
+    /// A copy by the host that reads outside an allocation.
+    CopyOutOfBoundsRead,
+    /// A copy or set by the host that writes outside an allocation.
+    CopyOutOfBoundsWrite,
 }
 
 impl Rule {
+    /// Every rule, in the order of the declaration.
+    pub const ALL: &'static [Rule] = &[
+        Rule::GlobalOutOfBoundsRead,
+        Rule::GlobalOutOfBoundsWrite,
+        Rule::GlobalOutOfBoundsAtomic,
+        Rule::SharedOutOfBoundsRead,
+        Rule::SharedOutOfBoundsWrite,
+        Rule::SharedOutOfBoundsAtomic,
+        Rule::LocalOutOfBoundsRead,
+        Rule::LocalOutOfBoundsWrite,
+        Rule::LocalOutOfBoundsAtomic,
+        Rule::ConstantOutOfBoundsRead,
+        Rule::ParameterOutOfBoundsRead,
+        Rule::IntraAllocationOutOfBoundsRead,
+        Rule::IntraAllocationOutOfBoundsWrite,
+        Rule::IntraAllocationOutOfBoundsAtomic,
+        Rule::InvalidPointer,
+        Rule::UseAfterFree,
+        Rule::UseAfterScope,
+        Rule::UseBeforeAllocation,
+        Rule::StreamOrderRace,
+        Rule::DoubleFree,
+        Rule::InvalidFree,
+        Rule::MemoryLeak,
+        Rule::CopyOutOfBoundsRead,
+        Rule::CopyOutOfBoundsWrite,
+    ];
+
     /// The rule's id in reports, JSON and suppressions.
     pub fn id(self) -> &'static str {
         match self {
             Rule::GlobalOutOfBoundsRead => "global-out-of-bounds-read",
             Rule::GlobalOutOfBoundsWrite => "global-out-of-bounds-write",
             Rule::GlobalOutOfBoundsAtomic => "global-out-of-bounds-atomic",
+            Rule::SharedOutOfBoundsRead => "shared-out-of-bounds-read",
+            Rule::SharedOutOfBoundsWrite => "shared-out-of-bounds-write",
+            Rule::SharedOutOfBoundsAtomic => "shared-out-of-bounds-atomic",
+            Rule::LocalOutOfBoundsRead => "local-out-of-bounds-read",
+            Rule::LocalOutOfBoundsWrite => "local-out-of-bounds-write",
+            Rule::LocalOutOfBoundsAtomic => "local-out-of-bounds-atomic",
+            Rule::ConstantOutOfBoundsRead => "constant-out-of-bounds-read",
+            Rule::ParameterOutOfBoundsRead => "parameter-out-of-bounds-read",
+            Rule::IntraAllocationOutOfBoundsRead => "intra-allocation-out-of-bounds-read",
+            Rule::IntraAllocationOutOfBoundsWrite => "intra-allocation-out-of-bounds-write",
+            Rule::IntraAllocationOutOfBoundsAtomic => "intra-allocation-out-of-bounds-atomic",
             Rule::InvalidPointer => "invalid-pointer",
+            Rule::UseAfterFree => "use-after-free",
+            Rule::UseAfterScope => "use-after-scope",
+            Rule::UseBeforeAllocation => "use-before-allocation",
+            Rule::StreamOrderRace => "stream-order-race",
+            Rule::DoubleFree => "double-free",
+            Rule::InvalidFree => "invalid-free",
+            Rule::MemoryLeak => "memory-leak",
+            Rule::CopyOutOfBoundsRead => "copy-out-of-bounds-read",
+            Rule::CopyOutOfBoundsWrite => "copy-out-of-bounds-write",
         }
     }
 }

@@ -61,6 +61,21 @@ pub enum AllocationKind {
     Variable,
     /// Known to the driver, made by a call that is not hooked.
     Foreign,
+    /// Device-side malloc.
+    DeviceHeap,
+    /// A `__shared__` array of fixed size.
+    Shared,
+    /// The dynamic shared memory of a launch.
+    DynamicShared,
+    /// A local object or frame of a thread.
+    Local,
+    /// A `__constant__` variable.
+    Constant,
+    /// A kernel parameter, by address.
+    Parameter,
+    /// Part of an allocation that the program declared (`ringfence.h`, NVTX)
+    /// or that provenance shows to be a field or a row.
+    Region,
 }
 
 /// One allocation, live or freed.

@@ -165,6 +165,13 @@ fn describe(near: &NearestAllocation) -> String {
         AllocationKind::Mapped => "mapped allocation",
         AllocationKind::Variable => "device variable",
         AllocationKind::Foreign => "allocation made outside the hooked calls",
+        AllocationKind::DeviceHeap => "allocation made by a kernel",
+        AllocationKind::Shared => "shared array",
+        AllocationKind::DynamicShared => "dynamic shared memory",
+        AllocationKind::Local => "local object",
+        AllocationKind::Constant => "constant variable",
+        AllocationKind::Parameter => "kernel parameter",
+        AllocationKind::Region => "region",
     };
     let state = if near.freed { "freed " } else { "" };
     let name = match &allocation.name {
