@@ -151,20 +151,39 @@ impl Manifest {
 ///
 /// The folder cannot be read, or a case's head is wrong.
 pub fn read_sources(folder: &Path) -> Result<Vec<Source>> {
-    let entries = std::fs::read_dir(folder)
-        .with_context(|| format!("failed to list the cases in {}", folder.display()))?;
     let mut sources = Vec::new();
+    for path in cu_files(folder)? {
+        sources
+            .push(read_source(&path).with_context(|| format!("in the case {}", path.display()))?);
+    }
+    ensure!(!sources.is_empty(), "no cases in {}", folder.display());
+    Ok(sources)
+}
+
+/// The CUDA sources of a folder, by name.
+pub(crate) fn cu_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(folder)
+        .with_context(|| format!("failed to list the sources in {}", folder.display()))?;
+    let mut files = Vec::new();
     for entry in entries {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "cu") {
-            sources.push(
-                read_source(&path).with_context(|| format!("in the case {}", path.display()))?,
-            );
+            files.push(path);
         }
     }
-    ensure!(!sources.is_empty(), "no cases in {}", folder.display());
-    sources.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(sources)
+    files.sort();
+    Ok(files)
+}
+
+/// What the comment line `// KEY: ` of a source's head says.
+pub(crate) fn head_line<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines()
+        .take_while(|line| line.starts_with("//"))
+        .find_map(|line| {
+            line.strip_prefix("// ")?
+                .strip_prefix(key)?
+                .strip_prefix(": ")
+        })
 }
 
 fn read_source(path: &Path) -> Result<Source> {
@@ -173,11 +192,7 @@ fn read_source(path: &Path) -> Result<Source> {
         .file_stem()
         .and_then(|stem| stem.to_str())
         .context("its name is not text")?;
-    let head = |key: &str| {
-        text.lines()
-            .take_while(|line| line.starts_with("//"))
-            .find_map(|line| line.strip_prefix(&format!("// {key}: ")))
-    };
+    let head = |key: &str| head_line(&text, key);
     let bug = head("bug").context("its head has no `// bug: ` line")?;
     let build = read_build(head("build").unwrap_or(""))?;
     let mut expect =
@@ -200,7 +215,7 @@ fn read_source(path: &Path) -> Result<Source> {
     })
 }
 
-fn read_build(text: &str) -> Result<Build> {
+pub(crate) fn read_build(text: &str) -> Result<Build> {
     let mut build = Build::default();
     for word in text.split_whitespace() {
         match word.split_once('=') {

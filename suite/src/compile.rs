@@ -26,6 +26,16 @@ pub enum Linkage {
     Mixed,
 }
 
+impl Linkage {
+    /// The library of most programs.
+    pub fn usual(self) -> Cudart {
+        match self {
+            Linkage::Static => Cudart::Static,
+            Linkage::Mixed => Cudart::Shared,
+        }
+    }
+}
+
 /// One nvcc call.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -132,7 +142,8 @@ fn fnv(bytes: &[u8]) -> u64 {
 }
 
 /// Compiles all cases below `sources` (the folder that holds `include` and
-/// one folder a group) and the bench program into `out`, and writes the
+/// one folder a group), the programs in the folder `programs` beside it and
+/// the bench program into `out`, and writes the
 /// manifest. Returns the number of programs.
 ///
 /// # Errors
@@ -164,13 +175,15 @@ pub fn build(
         });
         cases.push(add_case(source, cudart, out, &mut jobs)?);
     }
+    for program in crate::programs::read_sources(&sources.with_file_name("programs"))? {
+        let (job, case) = program.case(linkage, out);
+        jobs.push(job);
+        cases.push(case);
+    }
     if let Some(bench) = bench {
         let bench = std::fs::canonicalize(bench)
             .with_context(|| format!("no bench kernels at {}", bench.display()))?;
-        let cudart = match linkage {
-            Linkage::Static => Cudart::Static,
-            Linkage::Mixed => Cudart::Shared,
-        };
+        let cudart = linkage.usual();
         jobs.push(Job {
             sources: vec![bench],
             flags: flags(cudart, Some(90)),

@@ -10,5 +10,6 @@ pub mod case;
 pub mod compile;
 pub mod judge;
 pub mod process;
+pub mod programs;
 pub mod results;
 pub mod run;
