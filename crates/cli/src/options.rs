@@ -22,6 +22,10 @@ Options can also be given as RINGFENCE_OPTIONS=name=value:name=value; the comman
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one value in the life of the process"
+)]
 pub enum Command {
     /// Run a program and report its memory errors.
     Run(RunOptions),
@@ -81,6 +85,13 @@ pub struct RunOptions {
     /// Threads of the CPU device [default: one a core].
     #[arg(long, value_name = "N")]
     pub cpu_threads: Option<u32>,
+    /// Bytes of freed memory kept from reuse, so that stale pointers are found; k, m and g count in 1024s
+    /// [default: 256m]; 0 keeps none.
+    #[arg(long, value_name = "BYTES")]
+    pub quarantine_size: Option<String>,
+    /// Report memory that was never freed: full or no [default: no].
+    #[arg(long, value_name = "WHICH")]
+    pub leak_check: Option<String>,
     /// Run the program under the library without checking anything.
     #[arg(long)]
     pub no_check: bool,
@@ -171,6 +182,15 @@ impl RunOptions {
         });
         settings.device = device.or(settings.device);
         settings.check &= !self.no_check;
+        let spelled = [
+            ("quarantine-size", &self.quarantine_size),
+            ("leak-check", &self.leak_check),
+        ];
+        for (name, value) in spelled {
+            if let Some(value) = value {
+                settings.set(name, value)?;
+            }
+        }
         Ok(settings)
     }
 }
@@ -210,6 +230,20 @@ mod tests {
             (2, Some(DeviceKind::Cpu), 5)
         );
         assert!(options.settings(Some("sed=9")).is_err());
+    }
+
+    #[test]
+    fn options_of_a_settings_own_spelling_are_read_by_it() {
+        let settings = |value: &str| {
+            let parsed =
+                Cli::try_parse_from(["ringfence", "run", "--quarantine-size", value, "./app"]);
+            let Command::Run(options) = parsed.unwrap().command else {
+                panic!("not run")
+            };
+            options.settings(None)
+        };
+        assert_eq!(settings("64k").unwrap().quarantine_size, 64 << 10);
+        assert!(settings("much").is_err());
     }
 
     #[test]

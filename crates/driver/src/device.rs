@@ -30,8 +30,36 @@ impl std::fmt::Display for DriverError {
 
 impl std::error::Error for DriverError {}
 
+/// Memory of the program to be given back to the device, long after the
+/// program freed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// First byte.
+    pub address: DeviceAddress,
+    /// The context that it belongs to, as a handle.
+    pub context: u64,
+    /// The call that gives it back.
+    pub call: ReleaseCall,
+}
+
+/// The calls that give memory back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReleaseCall {
+    /// `cuMemFree`
+    Free,
+    /// `cuMemFreeHost`
+    FreeHost,
+    /// `cuMemFreeAsync` in a stream, a handle that does not depend on the
+    /// calling thread.
+    FreeAsync {
+        /// The stream.
+        stream: u64,
+    },
+}
+
 /// A device as the runtime sees it. Every call must be legal while a stream
-/// is being captured, and must not wait for kernels of the program.
+/// is being captured, and must not wait for kernels of the program, unless it
+/// says otherwise.
 pub trait Driver: Send + Sync {
     /// Which kind.
     fn kind(&self) -> DeviceKind;
@@ -72,4 +100,16 @@ pub trait Driver: Send + Sync {
     /// The allocation that holds an address, as the driver knows it; `None`
     /// if it knows of none.
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent>;
+
+    /// The current context of the calling thread, as a handle; 0 if none.
+    fn current_context(&self) -> u64;
+
+    /// Waits for kernels as `cuMemFree` of memory of this context does:
+    /// programs rely on it. Not legal while a stream is being captured. The
+    /// error is what the free would have answered.
+    fn settle(&self, context: u64) -> Result<(), DriverError>;
+
+    /// Gives memory of the program back. Not legal while a stream is being
+    /// captured; may wait for kernels.
+    fn release(&self, release: &Release) -> Result<(), DriverError>;
 }

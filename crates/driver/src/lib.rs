@@ -28,7 +28,7 @@ pub mod sys {
     pub use crate::generated::types::*;
 }
 
-pub use device::{Driver, DriverError};
+pub use device::{Driver, DriverError, Release, ReleaseCall};
 pub use generated::api::{Api, COUNT, FUNCTIONS, index};
 pub use generated::extra::{EXTRA, extra_index};
 pub use generated::signatures;

@@ -1,14 +1,17 @@
 //! What the host knows about device memory, and how the device is told.
 //!
 //! [`Registry`] holds the live allocations and remembers the freed ones.
+//! [`Quarantine`] keeps freed addresses from being given out again.
 //! [`Tables`] turns changes of live allocations into writes to the lookup
 //! tables of [`model::layout`]. Both are plain data: nothing here locks,
 //! allocates device memory, or calls a driver.
 
 mod placement;
+mod quarantine;
 mod registry;
 mod tables;
 
 pub use placement::padded_size;
-pub use registry::{Entry, Freed, Inserted, Neighbours, Registry};
+pub use quarantine::{Held, Quarantine};
+pub use registry::{Entry, Freed, Inserted, Neighbours, Owner, Registry};
 pub use tables::{TableUpdate, Tables, TablesError};

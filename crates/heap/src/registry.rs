@@ -7,12 +7,24 @@
 use model::{Allocation, AllocationKind, DeviceAddress, Extent};
 use std::collections::{BTreeMap, VecDeque};
 
+/// Whose an allocation is, in the driver's handles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The context that it goes with; 0 if it is not the program's to free
+    /// (a module's, a graph's, another interface's) or not known.
+    pub context: u64,
+    /// The memory pool that it came from; 0 if none.
+    pub pool: u64,
+}
+
 /// A live allocation and what its creator noted about it (the runtime keeps
 /// the host call stack there).
 #[derive(Clone, Debug)]
 pub struct Entry<T> {
     /// The allocation.
     pub allocation: Allocation,
+    /// Whose it is.
+    pub owner: Owner,
     /// The note given to [`Registry::insert`].
     pub note: T,
 }
@@ -90,6 +102,18 @@ impl<T: Clone> Registry<T> {
         name: Option<String>,
         note: T,
     ) -> Option<Inserted> {
+        self.insert_owned(kind, extent, name, Owner::default(), note)
+    }
+
+    /// As [`Registry::insert`], of a known owner.
+    pub fn insert_owned(
+        &mut self,
+        kind: AllocationKind,
+        extent: Extent,
+        name: Option<String>,
+        owner: Owner,
+        note: T,
+    ) -> Option<Inserted> {
         let end = extent.base.0.checked_add(extent.size)?;
         if extent.size == 0 {
             return None;
@@ -113,7 +137,14 @@ impl<T: Clone> Registry<T> {
             serial: self.serial,
             name,
         };
-        self.live.insert(extent.base.0, Entry { allocation, note });
+        self.live.insert(
+            extent.base.0,
+            Entry {
+                allocation,
+                owner,
+                note,
+            },
+        );
         Some(Inserted {
             serial: self.serial,
             displaced,
@@ -129,6 +160,29 @@ impl<T: Clone> Registry<T> {
         }
         self.freed.push_back(Freed { entry, note });
         self.freed.back()
+    }
+
+    /// The free of the allocation with this serial did not happen after all:
+    /// it is live again, unless its addresses have been given out meanwhile.
+    /// Returns whether it is.
+    pub fn restore(&mut self, serial: u64) -> bool {
+        let is_it = |freed: &Freed<T>| freed.entry.allocation.serial == serial;
+        let Some(position) = self.freed.iter().rposition(is_it) else {
+            return false;
+        };
+        let extent = self.freed[position].entry.allocation.extent;
+        let taken = self
+            .live
+            .range(..extent.end().0)
+            .next_back()
+            .is_some_and(|(_, entry)| entry.allocation.extent.end() > extent.base);
+        if taken {
+            return false;
+        }
+        if let Some(freed) = self.freed.remove(position) {
+            self.live.insert(extent.base.0, freed.entry);
+        }
+        true
     }
 
     /// The live allocation that a pointer belongs to: the one that holds the
@@ -251,6 +305,21 @@ mod tests {
         assert_eq!(registry.freed(DeviceAddress(0x110)).unwrap().note, 103);
         assert_eq!(registry.freed(DeviceAddress(0x380)).unwrap().entry.note, 2);
         assert!(registry.freed(DeviceAddress(0x200)).is_none());
+    }
+
+    #[test]
+    fn a_free_that_failed_is_undone_unless_the_address_is_taken() {
+        let mut registry = registry(&[(0x100, 0x40), (0x200, 0x40)]);
+        registry.remove(DeviceAddress(0x100), ()).unwrap();
+        registry.remove(DeviceAddress(0x200), ()).unwrap();
+        registry.insert(AllocationKind::Device, extent(0x220, 8), None, ());
+        assert!(registry.restore(1));
+        assert!(!registry.restore(1) && !registry.restore(2));
+        assert_eq!(
+            registry.at(DeviceAddress(0x100)).unwrap().allocation.serial,
+            1
+        );
+        assert!(registry.freed(DeviceAddress(0x100)).is_none());
     }
 
     #[test]

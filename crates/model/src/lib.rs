@@ -15,4 +15,4 @@ pub use access::{AccessKind, AccessSite, Provenance, SiteId, SourceLocation, Spa
 pub use coverage::{Coverage, KernelCoverage, UncheckedReason};
 pub use finding::{Finding, HostFrame, NearestAllocation, Relation, Rule, ThreadCoordinates};
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
-pub use settings::{DeviceKind, SETTING_NAMES, Settings, SettingsError};
+pub use settings::{DeviceKind, LeakCheck, SETTING_NAMES, Settings, SettingsError};

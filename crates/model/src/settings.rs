@@ -14,6 +14,16 @@ pub enum DeviceKind {
     Cpu,
 }
 
+/// Whether memory that is never freed is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LeakCheck {
+    /// Not at all.
+    No,
+    /// What lives when its context or the process ends.
+    Full,
+}
+
 /// Settings of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -39,6 +49,11 @@ pub struct Settings {
     /// Launches of each kernel whose host call stack is kept. Walking a stack
     /// costs microseconds, so by default only the first launches pay.
     pub launch_backtraces: u32,
+    /// Bytes of freed memory that are not given back to the driver, so that
+    /// stale pointers into them stay stale; 0: none.
+    pub quarantine_size: u64,
+    /// Whether memory that is never freed is reported.
+    pub leak_check: LeakCheck,
     /// Exit code of `ringfence run` when there are findings; `None`: 98.
     pub error_exitcode: Option<u8>,
     /// File for the JSON report, written by `ringfence run`.
@@ -67,6 +82,8 @@ impl Default for Settings {
             launch_count: 0,
             num_callers_host: 16,
             launch_backtraces: 32,
+            quarantine_size: 256 << 20,
+            leak_check: LeakCheck::No,
             error_exitcode: None,
             json: None,
             seed: 0,
@@ -91,9 +108,11 @@ pub const SETTING_NAMES: &[&str] = &[
     "launch-backtraces",
     "launch-count",
     "launch-skip",
+    "leak-check",
     "log-file",
     "num-callers-host",
     "print-limit",
+    "quarantine-size",
     "seed",
 ];
 
@@ -168,6 +187,16 @@ impl Settings {
             "launch-skip" => self.launch_skip = number(value).ok_or_else(|| fail(U64_HELP))?,
             "launch-count" => self.launch_count = number(value).ok_or_else(|| fail(U64_HELP))?,
             "seed" => self.seed = number(value).ok_or_else(|| fail(U64_HELP))?,
+            "quarantine-size" => {
+                self.quarantine_size = parse_bytes(value).ok_or_else(|| fail(BYTES_HELP))?
+            }
+            "leak-check" => {
+                self.leak_check = match value {
+                    "full" => LeakCheck::Full,
+                    _ if parse_bool(value) == Some(false) => LeakCheck::No,
+                    _ => return Err(fail("expected full or no")),
+                }
+            }
             "error-exitcode" => {
                 self.error_exitcode =
                     Some(number(value).ok_or_else(|| fail("expected a number from 0 to 255"))?);
@@ -193,6 +222,7 @@ impl Settings {
 }
 
 const U32_HELP: &str = "expected a number from 0 to 4294967295";
+const BYTES_HELP: &str = "expected a number of bytes, with k, m or g for powers of 1024: 512m";
 const U64_HELP: &str = "expected a number from 0 to 18446744073709551615";
 
 fn split_options(text: &str) -> Vec<String> {
@@ -227,6 +257,18 @@ fn parse_bool(value: &str) -> Option<bool> {
         "0" | "off" | "no" | "false" => Some(false),
         _ => None,
     }
+}
+
+fn parse_bytes(value: &str) -> Option<u64> {
+    let digits = value.trim_end_matches(|last: char| last.is_ascii_alphabetic());
+    let shift = match value[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 fn non_empty(value: &str) -> Option<String> {
@@ -275,10 +317,10 @@ mod tests {
     #[test]
     fn every_known_name_can_be_set_and_none_other() {
         for name in SETTING_NAMES {
-            let accepted = ["1", "cpu"]
+            let accepted = ["1", "cpu", "no"]
                 .iter()
                 .any(|value| Settings::default().set(name, value).is_ok());
-            assert!(accepted, "{name} takes neither 1 nor cpu");
+            assert!(accepted, "{name} takes none of the sample values");
         }
         assert!(Settings::default().set("sesion", "1").is_err());
     }
@@ -297,6 +339,24 @@ mod tests {
             let error = Settings::default().apply_options(text).unwrap_err();
             assert!(error.setting.contains(text), "{error}");
             assert!(!error.help.is_empty());
+        }
+    }
+
+    #[test]
+    fn bytes_have_suffixes() {
+        for (text, bytes) in [
+            ("0", Some(0)),
+            ("4096", Some(4096)),
+            ("64k", Some(64 << 10)),
+            ("512M", Some(512 << 20)),
+            ("2g", Some(2 << 30)),
+            ("2t", None),
+            ("g", None),
+            ("99999999999g", None),
+        ] {
+            let mut settings = Settings::default();
+            let set = settings.set("quarantine-size", text);
+            assert_eq!(set.ok().map(|()| settings.quarantine_size), bytes, "{text}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::sys::{
     CUmemLocationType, CUpointer_attribute, CUresult, CUstream, CUstream_flags,
     CUstreamCaptureMode,
 };
-use crate::{Api, Driver, DriverError, HostMapping};
+use crate::{Api, Driver, DriverError, HostMapping, Release, ReleaseCall};
 use load::Library;
 use model::layout::{CONTROL_BASE, METADATA_RESERVED};
 use model::{DeviceAddress, DeviceKind, Extent};
@@ -135,6 +135,21 @@ impl Gpu {
             return call!(self, cuCtxPopCurrent_v2(&mut popped)).and(result);
         }
         result
+    }
+
+    /// Runs `work` with a context of the program as the current one.
+    fn in_context(
+        &self,
+        context: u64,
+        work: impl FnOnce() -> Result<(), DriverError>,
+    ) -> Result<(), DriverError> {
+        if self.current_context() == context {
+            return work();
+        }
+        call!(self, cuCtxPushCurrent_v2(CUcontext(context)))?;
+        let result = work();
+        let mut popped = CUcontext::NULL;
+        result.and(call!(self, cuCtxPopCurrent_v2(&mut popped)))
     }
 
     /// The own stream of a context, which must be current.
@@ -457,6 +472,30 @@ impl Driver for Gpu {
         (size > 0).then_some(Extent {
             base: DeviceAddress(base),
             size: size as u64,
+        })
+    }
+
+    fn current_context(&self) -> u64 {
+        let mut context = CUcontext::NULL;
+        match call!(self, cuCtxGetCurrent(&mut context)) {
+            Ok(()) => context.0,
+            Err(_) => 0,
+        }
+    }
+
+    fn settle(&self, context: u64) -> Result<(), DriverError> {
+        // cuMemFree waits for everything in the context, whatever the stream.
+        self.in_context(context, || call!(self, cuCtxSynchronize()))
+    }
+
+    fn release(&self, release: &Release) -> Result<(), DriverError> {
+        let address = release.address.0;
+        self.in_context(release.context, || match release.call {
+            ReleaseCall::Free => call!(self, cuMemFree_v2(address)),
+            ReleaseCall::FreeHost => call!(self, cuMemFreeHost(address as *mut c_void)),
+            ReleaseCall::FreeAsync { stream } => {
+                call!(self, cuMemFreeAsync(address, CUstream(stream)))
+            }
         })
     }
 }

@@ -300,6 +300,13 @@ impl Device {
         self.remove(address.0, |a| a.kind == AllocationKind::Host)
     }
 
+    /// Waits as [`Device::free`] does, and frees nothing.
+    pub(crate) fn wait_as_free(&self) -> Result<()> {
+        self.enter()?;
+        self.state.settle();
+        self.state.check()
+    }
+
     fn remove(&self, base: u64, fits: impl Fn(&Allocation) -> bool) -> Result<()> {
         self.state.settle();
         self.state.check()?;

@@ -1,10 +1,11 @@
 //! The device as Ringfence's runtime sees it: [`Driver`]. No call here waits
-//! for a stream or cares about captures and sticky errors.
+//! for a stream or cares about captures and sticky errors, but for `settle`
+//! and `release`, which take the place of the program's own calls.
 
 use super::Device;
 use crate::mapping::{AccessFault, MapError};
 use driver::sys::CUresult;
-use driver::{Driver, DriverError, HostMapping};
+use driver::{Driver, DriverError, HostMapping, Release, ReleaseCall};
 use model::{DeviceAddress, DeviceKind, Extent};
 
 fn map_error(call: &'static str, error: &MapError) -> DriverError {
@@ -93,5 +94,47 @@ impl Driver for Device {
 
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {
         self.pointer_info(address.0).map(|info| info.extent)
+    }
+
+    fn current_context(&self) -> u64 {
+        super::context::current().unwrap_or(0)
+    }
+
+    fn settle(&self, _context: u64) -> Result<(), DriverError> {
+        // All contexts share the one queue of work.
+        self.wait_as_free()
+            .map_err(|code| call_error("cuMemFree", code))
+    }
+
+    fn release(&self, release: &Release) -> Result<(), DriverError> {
+        let borrowed = self.current_context() != release.context;
+        if borrowed {
+            self.context_push(release.context)
+                .map_err(|code| call_error("cuCtxPushCurrent", code))?;
+        }
+        let result = match release.call {
+            ReleaseCall::Free => self
+                .free(release.address)
+                .map_err(|code| call_error("cuMemFree", code)),
+            ReleaseCall::FreeHost => self
+                .free_host(release.address)
+                .map_err(|code| call_error("cuMemFreeHost", code)),
+            ReleaseCall::FreeAsync { stream } => self
+                .free_async(release.address, stream)
+                .map_err(|code| call_error("cuMemFreeAsync", code)),
+        };
+        if borrowed {
+            self.context_pop()
+                .map_err(|code| call_error("cuCtxPopCurrent", code))?;
+        }
+        result
+    }
+}
+
+fn call_error(call: &'static str, code: CUresult) -> DriverError {
+    DriverError {
+        call,
+        code: code.0,
+        message: code.name().unwrap_or("an error of no name").to_owned(),
     }
 }
