@@ -6,7 +6,7 @@
 
 use crate::case::Expectation;
 use crate::process::Outcome;
-use model::{Coverage, Finding};
+use model::{Coverage, Finding, SourceLocation, Subject};
 use serde::Deserialize;
 
 /// Exit code of `ringfence run` when there are findings.
@@ -62,22 +62,61 @@ fn wrong(text: String) -> Verdict {
 /// One line about a finding, without addresses, so that it is the same on
 /// every device.
 pub fn describe(finding: &Finding) -> String {
+    let rule = finding.rule.id();
     // The outermost call is the program's own line.
-    let place = finding
-        .source
-        .as_ref()
-        .and_then(|source| source.chain().last())
-        .map_or("an unknown line".into(), |source| {
-            format!("{}:{}", file_name(&source.file), source.line)
+    let place = places(finding)
+        .last()
+        .map_or("an unknown line".into(), |(file, line)| {
+            format!("{file}:{line}")
         });
     let size = finding.intended.as_ref().map_or(String::new(), |nearest| {
         format!(" of {} bytes", nearest.allocation.extent.size)
     });
-    format!(
-        "{} in {} at {place}{size}",
-        finding.rule.id(),
-        finding.function
-    )
+    match &finding.subject {
+        Subject::Access(access) => format!("{rule} in {} at {place}{size}", access.function),
+        Subject::Call(call) => format!("{rule} by {} at {place}{size}", call.function),
+        Subject::Leak => format!("{rule}, allocated at {place}{size}"),
+    }
+}
+
+/// Where in the program it happened, innermost first: the source of an access
+/// and the calls through which it was inlined, the first frame of a call, the
+/// place of the allocation of a leak.
+fn places(finding: &Finding) -> Vec<(&str, u32)> {
+    let frame = |frame: &'_ model::HostFrame| frame.file.is_some() && frame.line.is_some();
+    let frames = match &finding.subject {
+        Subject::Access(access) => {
+            let chain = access.source.iter().flat_map(SourceLocation::chain);
+            return chain
+                .map(|place| (file_name(&place.file), place.line))
+                .collect();
+        }
+        Subject::Call(call) => call.called_at.iter(),
+        Subject::Leak => finding
+            .intended
+            .as_ref()
+            .map_or([].iter(), |leaked| leaked.allocated_at.iter()),
+    };
+    frames
+        .filter(|known| frame(known))
+        .take(1)
+        .filter_map(|frame| Some((file_name(frame.file.as_deref()?), frame.line?)))
+        .collect()
+}
+
+/// The function that did it: a device function, or a host function that
+/// called the driver's.
+fn does_it_in(finding: &Finding, function: &str) -> bool {
+    let any =
+        |frames: &[model::HostFrame]| frames.iter().any(|frame| frame.function.contains(function));
+    match &finding.subject {
+        Subject::Access(access) => access.function.contains(function),
+        Subject::Call(call) => call.function.contains(function) || any(&call.called_at),
+        Subject::Leak => finding
+            .intended
+            .as_ref()
+            .is_some_and(|leaked| any(&leaked.allocated_at)),
+    }
 }
 
 /// Judges the run of a bad twin.
@@ -180,17 +219,14 @@ fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
     if finding.rule.id() != expect.rule {
         return Some(format!("expected {}", expect.rule));
     }
-    if !finding.function.contains(&expect.function) {
+    if !does_it_in(finding, &expect.function) {
         return Some(format!("expected it in {}", expect.function));
     }
-    let Some(source) = &finding.source else {
+    let places = places(finding);
+    if places.is_empty() {
         return Some("it names no source line".into());
-    };
-    let here = |(file, line): &(String, u32)| {
-        source
-            .chain()
-            .any(|place| (file_name(&place.file), place.line) == (file.as_str(), *line))
-    };
+    }
+    let here = |(file, line): &(String, u32)| places.contains(&(file.as_str(), *line));
     if !expect.places.iter().any(here) {
         return Some(format!(
             "expected it at {}:{}",
@@ -237,25 +273,28 @@ mod tests {
     fn finding() -> Finding {
         Finding {
             rule: Rule::GlobalOutOfBoundsRead,
-            kind: AccessKind::Read,
-            space: Space::Global,
-            width: 4,
             address: DeviceAddress(0x1400),
-            kernel: "_Z4walkPi".into(),
-            function: "_Z4walkPi".into(),
-            source: Some(SourceLocation {
-                file: "/src/walk.cu".into(),
-                line: 9,
-                column: 1,
-                inlined_at: None,
+            subject: Subject::Access(DeviceAccess {
+                kind: AccessKind::Read,
+                space: Space::Global,
+                width: 4,
+                kernel: "_Z4walkPi".into(),
+                function: "_Z4walkPi".into(),
+                source: Some(SourceLocation {
+                    file: "/src/walk.cu".into(),
+                    line: 9,
+                    column: 1,
+                    inlined_at: None,
+                }),
+                ptx_line: 40,
+                instruction: "ld.global.u32 %r1, [%rd1];".into(),
+                thread: ThreadCoordinates {
+                    block: [0; 3],
+                    thread: [0; 3],
+                },
+                launch: 1,
+                launched_at: vec![],
             }),
-            ptx_line: 40,
-            instruction: "ld.global.u32 %r1, [%rd1];".into(),
-            thread: ThreadCoordinates {
-                block: [0; 3],
-                thread: [0; 3],
-            },
-            launch: 1,
             intended: Some(NearestAllocation {
                 allocation: Allocation {
                     extent: Extent {
@@ -272,8 +311,14 @@ mod tests {
                 freed_at: vec![],
             }),
             nearest: None,
-            launched_at: vec![],
             occurrences: 1,
+        }
+    }
+
+    fn access(finding: &mut Finding) -> &mut DeviceAccess {
+        match &mut finding.subject {
+            Subject::Access(access) => access,
+            other => unreachable!("no access: {other:?}"),
         }
     }
 
@@ -317,9 +362,9 @@ mod tests {
         );
         let changes: [fn(&mut Finding); 5] = [
             |f| f.rule = Rule::InvalidPointer,
-            |f| f.function = "other".into(),
-            |f| f.source = None,
-            |f| f.source.as_mut().unwrap().line = 8,
+            |f| access(f).function = "other".into(),
+            |f| access(f).source = None,
+            |f| access(f).source.as_mut().unwrap().line = 8,
             |f| f.intended.as_mut().unwrap().allocation.extent.size = 1020,
         ];
         for change in changes {
@@ -342,6 +387,58 @@ mod tests {
             )
             .pass
         );
+    }
+
+    #[test]
+    fn calls_and_leaks_are_judged_by_their_first_known_frame() {
+        let frame = |function: &str, line| HostFrame {
+            function: function.into(),
+            file: Some("/src/copy.cu".into()),
+            line,
+            object: None,
+        };
+        let frames = vec![
+            frame("start", None),
+            frame("upload", Some(7)),
+            frame("main", Some(9)),
+        ];
+        let mut copy = finding();
+        copy.rule = Rule::CopyOutOfBoundsWrite;
+        copy.subject = Subject::Call(HostCall {
+            function: "cuMemcpyHtoD_v2".into(),
+            detail: String::new(),
+            width: Some(8),
+            called_at: frames.clone(),
+        });
+        let mut leak = finding();
+        leak.rule = Rule::MemoryLeak;
+        leak.subject = Subject::Leak;
+        leak.intended.as_mut().unwrap().allocated_at = frames;
+        for (found, text) in [
+            (
+                copy,
+                "copy-out-of-bounds-write by cuMemcpyHtoD_v2 at copy.cu:7 of 1024 bytes",
+            ),
+            (leak, "memory-leak, allocated at copy.cu:7 of 1024 bytes"),
+        ] {
+            let mut expected = Expectation {
+                rule: found.rule.id().into(),
+                function: "upload".into(),
+                size: Some(1024),
+                places: vec![("copy.cu".into(), 7)],
+            };
+            let judge = |expected: &Expectation| {
+                let bad = outcome(EXIT_FINDINGS, "");
+                judge_bad(expected, &bad, Some(&report(vec![found.clone()])))
+            };
+            assert_eq!(judge(&expected).text, text);
+            assert!(judge(&expected).pass);
+            expected.places[0].1 = 9;
+            assert!(!judge(&expected).pass);
+            expected.places[0].1 = 7;
+            expected.function = "download".into();
+            assert!(!judge(&expected).pass);
+        }
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn a_program_that_dies_is_reported_with_what_it_left() {
 #[test]
 fn the_json_report_follows_the_committed_schema() {
     let scratch = Scratch::new();
-    let schema = include_str!("../../report/schema/report-v1.schema.json");
+    let schema = include_str!("../../report/schema/report-v2.schema.json");
     let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
     for (events, end, verdict) in [
         (vec![start(), coverage(1, 1, true)], "exit 0", "clean"),

@@ -172,19 +172,16 @@ pub struct NearestAllocation {
     pub freed_at: Vec<HostFrame>,
 }
 
-/// One memory error, deduplicated by site.
+/// An access by a kernel that broke a rule. A free by a kernel is one too: a
+/// write of no bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
-    /// What is wrong.
-    pub rule: Rule,
+pub struct DeviceAccess {
     /// What the access does.
     pub kind: AccessKind,
     /// Space that the instruction names.
     pub space: Space,
     /// Bytes accessed.
     pub width: u32,
-    /// Address of the first byte accessed.
-    pub address: DeviceAddress,
     /// Mangled name of the kernel that was launched; empty if unknown.
     pub kernel: String,
     /// Mangled name of the function that holds the access.
@@ -199,12 +196,68 @@ pub struct Finding {
     pub thread: ThreadCoordinates,
     /// Ordinal of the launch in the process, from 1; 0 if unknown.
     pub launch: u64,
+    /// Host call stack of the launch, innermost first; empty if unknown.
+    pub launched_at: Vec<HostFrame>,
+}
+
+/// A call by the host that broke a rule: a copy, a set, a free.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostCall {
+    /// The driver function, as it is exported: `cuMemcpyHtoD_v2`.
+    pub function: String,
+    /// What the call was to do, in one line for people.
+    pub detail: String,
+    /// Bytes that it was to read or write; `None` for a free.
+    pub width: Option<u64>,
+    /// Host call stack, innermost first; empty if unknown.
+    pub called_at: Vec<HostFrame>,
+}
+
+/// Who broke the rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "by")]
+pub enum Subject {
+    /// A kernel.
+    Access(DeviceAccess),
+    /// A call by the host.
+    Call(HostCall),
+    /// The program as a whole: it never freed the intended allocation.
+    Leak,
+}
+
+/// One memory error, deduplicated: an access by its site, a call by its
+/// function and stack, a leak by the stack of its allocation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What is wrong.
+    pub rule: Rule,
+    /// First byte accessed or copied; the pointer that was freed; the first
+    /// byte of what leaked.
+    pub address: DeviceAddress,
+    /// Who did it.
+    pub subject: Subject,
     /// The allocation that the pointer came from, where known.
     pub intended: Option<NearestAllocation>,
     /// Another live allocation that the access hit or is nearest to.
     pub nearest: Option<NearestAllocation>,
-    /// Host call stack of the launch, innermost first; empty if unknown.
-    pub launched_at: Vec<HostFrame>,
-    /// Records merged into this finding so far (threads and launches).
+    /// How often it was seen (threads, launches, calls, allocations).
     pub occurrences: u64,
+}
+
+impl Finding {
+    /// The access, if a kernel did it.
+    pub fn access(&self) -> Option<&DeviceAccess> {
+        match &self.subject {
+            Subject::Access(access) => Some(access),
+            Subject::Call(_) | Subject::Leak => None,
+        }
+    }
+
+    /// The call, if the host did it.
+    pub fn call(&self) -> Option<&HostCall> {
+        match &self.subject {
+            Subject::Call(call) => Some(call),
+            Subject::Access(_) | Subject::Leak => None,
+        }
+    }
 }

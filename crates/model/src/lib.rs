@@ -13,6 +13,9 @@ mod settings;
 
 pub use access::{AccessKind, AccessSite, Provenance, SiteId, SourceLocation, Space};
 pub use coverage::{Coverage, KernelCoverage, UncheckedReason};
-pub use finding::{Finding, HostFrame, NearestAllocation, Relation, Rule, ThreadCoordinates};
+pub use finding::{
+    DeviceAccess, Finding, HostCall, HostFrame, NearestAllocation, Relation, Rule, Subject,
+    ThreadCoordinates,
+};
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
 pub use settings::{DeviceKind, LeakCheck, SETTING_NAMES, Settings, SettingsError};

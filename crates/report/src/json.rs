@@ -1,4 +1,4 @@
-//! The JSON report, version 1. Its schema is `schema/report-v1.schema.json`;
+//! The JSON report, version 2. Its schema is `schema/report-v2.schema.json`;
 //! fields may be added within a version, never renamed or removed.
 
 use crate::session::Process;
@@ -7,7 +7,7 @@ use model::{Coverage, DeviceKind, Finding};
 use serde::Serialize;
 
 /// Version of the report's form.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The outcome of a run in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -93,10 +93,12 @@ pub struct FindingReport {
     pub pid: u32,
     /// One line for people.
     pub message: String,
-    /// The kernel's name as the author wrote it.
-    pub kernel_demangled: String,
-    /// The function's name as the author wrote it.
-    pub function_demangled: String,
+    /// The kernel's name as the author wrote it, for an access by a kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_demangled: Option<String>,
+    /// The function's name as the author wrote it, for an access by a kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function_demangled: Option<String>,
     /// The finding.
     #[serde(flatten)]
     pub finding: Finding,
@@ -125,8 +127,8 @@ impl Report {
         let finding_report = |pid: u32, finding: &Finding| FindingReport {
             pid,
             message: text::headline(finding),
-            kernel_demangled: demangle(&finding.kernel),
-            function_demangled: demangle(&finding.function),
+            kernel_demangled: finding.access().map(|access| demangle(&access.kernel)),
+            function_demangled: finding.access().map(|access| demangle(&access.function)),
             finding: finding.clone(),
         };
         Report {
@@ -185,14 +187,17 @@ impl Report {
 mod tests {
     use super::*;
     use crate::session::merge_coverage;
-    use crate::text::tests::sample_finding;
-    use model::{KernelCoverage, Relation, UncheckedReason};
+    use crate::text::tests::{sample_call, sample_finding, sample_leak};
+    use model::{KernelCoverage, Relation, Subject, UncheckedReason};
 
     fn sample() -> Report {
         let mut anonymous = sample_finding();
         anonymous.intended = None;
         anonymous.nearest.as_mut().unwrap().relation = Relation::Before(4);
-        anonymous.source = None;
+        let Subject::Access(access) = &mut anonymous.subject else {
+            unreachable!("the sample is an access")
+        };
+        access.source = None;
         let mut kernel = KernelCoverage {
             checked: 2,
             exact_sites: 3,
@@ -208,15 +213,15 @@ mod tests {
             device: DeviceKind::Cpu,
             device_name: "CPU".into(),
             driver_version: 13000,
-            findings: vec![sample_finding(), anonymous],
+            findings: vec![sample_finding(), anonymous, sample_call(), sample_leak()],
             coverage: coverage.clone(),
             complete: true,
             errors: vec!["something".into()],
             failed: false,
         };
         let mut totals = Totals {
-            findings: 2,
-            occurrences: 2,
+            findings: 4,
+            occurrences: 5,
             ..Totals::default()
         };
         merge_coverage(&mut totals.coverage, &coverage);
@@ -231,7 +236,7 @@ mod tests {
     }
 
     fn schema() -> jsonschema::Validator {
-        let text = include_str!("../schema/report-v1.schema.json");
+        let text = include_str!("../schema/report-v2.schema.json");
         let schema = serde_json::from_str(text).expect("the schema is JSON");
         jsonschema::validator_for(&schema).expect("the schema is one")
     }
@@ -251,11 +256,17 @@ mod tests {
         let schema = schema();
         let good = serde_json::to_value(sample()).unwrap();
         for (pointer, value) in [
-            ("/version", serde_json::json!(2)),
+            ("/version", serde_json::json!(1)),
             ("/verdict", serde_json::json!("fine")),
             ("/findings/0/rule", serde_json::json!("other")),
             ("/findings/0/address", serde_json::json!("0x10")),
-            ("/findings/0/thread/block", serde_json::json!([1, 2])),
+            (
+                "/findings/0/subject/thread/block",
+                serde_json::json!([1, 2]),
+            ),
+            ("/findings/0/subject/by", serde_json::json!("call")),
+            ("/findings/2/subject/width", serde_json::json!(-1)),
+            ("/findings/3/subject", serde_json::json!("leak")),
             (
                 "/coverage/kernels/_Z5scalePfi/checked",
                 serde_json::json!(-1),

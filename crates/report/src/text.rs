@@ -1,7 +1,10 @@
 //! A finding as text, in the manner of compute-sanitizer's reports.
 
 use crate::demangle;
-use model::{AccessKind, AllocationKind, Finding, HostFrame, NearestAllocation, Relation, Space};
+use model::{
+    AccessKind, AllocationKind, DeviceAccess, Finding, HostCall, HostFrame, NearestAllocation,
+    Relation, Rule, Space, Subject,
+};
 use std::fmt::Write;
 
 const PREFIX: &str = "=========";
@@ -11,102 +14,157 @@ const PREFIX: &str = "=========";
 pub fn finding(finding: &Finding) -> String {
     let mut lines = Lines::default();
     lines.push(0, &headline(finding));
-    lines.push(1, &place(finding));
-    if !finding.kernel.is_empty() && finding.kernel != finding.function {
-        lines.push(1, &format!("in kernel {}", demangle(&finding.kernel)));
-    }
-    let [x, y, z] = finding.thread.thread;
-    let [bx, by, bz] = finding.thread.block;
-    let launch = if finding.launch == 0 {
-        String::new()
-    } else {
-        format!(", launch {}", finding.launch)
-    };
-    lines.push(
-        1,
-        &format!("by thread ({x},{y},{z}) in block ({bx},{by},{bz}){launch}"),
-    );
-    match (&finding.intended, &finding.nearest) {
-        (Some(intended), nearest) => {
+    match &finding.subject {
+        Subject::Access(access) => {
+            who(&mut lines, access);
+            memory(&mut lines, finding, "the pointer came from");
+            if !access.launched_at.is_empty() {
+                lines.push(1, "kernel launched at");
+                frames(&mut lines, &access.launched_at);
+            }
+            let instruction = access.instruction.trim();
+            let line = access.ptx_line;
             lines.push(
                 1,
-                &format!("address {} {}", finding.address, relation(intended)),
+                &format!("instruction `{instruction}`, line {line} of the PTX"),
             );
-            lines.push(1, &format!("the pointer came from {}", describe(intended)));
-            history(&mut lines, intended);
-            if let Some(nearest) = nearest {
-                lines.push(1, &format!("{} {}", hits(nearest), describe(nearest)));
-                history(&mut lines, nearest);
+        }
+        Subject::Call(call) => {
+            if !call.detail.is_empty() {
+                lines.push(1, &call.detail);
+            }
+            memory(&mut lines, finding, "the pointer belongs to");
+            if !call.called_at.is_empty() {
+                lines.push(1, "called at");
+                frames(&mut lines, &call.called_at);
             }
         }
-        (None, Some(nearest)) => {
-            lines.push(
-                1,
-                &format!("address {} {}", finding.address, relation(nearest)),
-            );
-            lines.push(
-                1,
-                &format!("that is the nearest allocation, {}", describe(nearest)),
-            );
-            history(&mut lines, nearest);
-        }
-        (None, None) => {
-            let what = if finding.address.0 < 4096 {
-                "a null pointer"
-            } else {
-                "near no allocation"
-            };
-            lines.push(1, &format!("address {} is {what}", finding.address));
+        Subject::Leak => {
+            if let Some(leaked) = &finding.intended {
+                lines.push(1, &format!("{} was never freed", describe(leaked)));
+                if finding.occurrences > 1 {
+                    let all = count(finding.occurrences, "allocation");
+                    let first = "by the same calls were not, this is the first";
+                    lines.push(1, &format!("{all} {first}"));
+                }
+                history(&mut lines, leaked);
+            }
         }
     }
-    if !finding.launched_at.is_empty() {
-        lines.push(1, "kernel launched at");
-        frames(&mut lines, &finding.launched_at);
-    }
-    lines.push(
-        1,
-        &format!(
-            "instruction `{}`, line {} of the PTX",
-            finding.instruction.trim(),
-            finding.ptx_line
-        ),
-    );
     lines.text.push_str(PREFIX);
     lines.text.push('\n');
     lines.text
 }
 
+/// Where in the program, and which thread.
+fn who(lines: &mut Lines, access: &DeviceAccess) {
+    lines.push(1, &place(access));
+    if !access.kernel.is_empty() && access.kernel != access.function {
+        lines.push(1, &format!("in kernel {}", demangle(&access.kernel)));
+    }
+    let [x, y, z] = access.thread.thread;
+    let [bx, by, bz] = access.thread.block;
+    let launch = if access.launch == 0 {
+        String::new()
+    } else {
+        format!(", launch {}", access.launch)
+    };
+    lines.push(
+        1,
+        &format!("by thread ({x},{y},{z}) in block ({bx},{by},{bz}){launch}"),
+    );
+}
+
+/// Where the address lies, and the history of what it has to do with.
+fn memory(lines: &mut Lines, finding: &Finding, origin: &str) {
+    let address = finding.address;
+    match (&finding.intended, &finding.nearest) {
+        (Some(intended), nearest) => {
+            lines.push(1, &format!("address {address} {}", relation(intended)));
+            lines.push(1, &format!("{origin} {}", describe(intended)));
+            history(lines, intended);
+            if let Some(nearest) = nearest {
+                lines.push(1, &format!("{} {}", hits(nearest), describe(nearest)));
+                history(lines, nearest);
+            }
+        }
+        (None, Some(nearest)) => {
+            lines.push(1, &format!("address {address} {}", relation(nearest)));
+            let nearest_is = "that is the nearest allocation,";
+            lines.push(1, &format!("{nearest_is} {}", describe(nearest)));
+            history(lines, nearest);
+        }
+        (None, None) => {
+            let what = if address.0 < 4096 {
+                "a null pointer"
+            } else {
+                "near no allocation"
+            };
+            lines.push(1, &format!("address {address} is {what}"));
+        }
+    }
+}
+
 /// The first line: `Invalid __global__ write of size 4 bytes [rule]`.
 pub(crate) fn headline(finding: &Finding) -> String {
-    let kind = match finding.kind {
+    let text = match &finding.subject {
+        Subject::Access(access) => device_headline(finding.rule, access),
+        Subject::Call(call) => call_headline(finding.rule, call),
+        Subject::Leak => finding.intended.as_ref().map_or("Leak".into(), |leaked| {
+            format!("Leak of {}", count(leaked.allocation.extent.size, "byte"))
+        }),
+    };
+    format!("{text} [{}]", finding.rule.id())
+}
+
+fn device_headline(rule: Rule, access: &DeviceAccess) -> String {
+    match rule {
+        Rule::DoubleFree => return "Double free by a kernel".into(),
+        Rule::InvalidFree => return "Invalid free by a kernel".into(),
+        _ => {}
+    }
+    let kind = match access.kind {
         AccessKind::Read => "read",
         AccessKind::Write => "write",
         AccessKind::Atomic => "atomic",
     };
-    let space = match finding.space {
+    let space = match access.space {
         Space::Generic | Space::Global => "__global__",
         Space::Shared | Space::SharedCluster => "__shared__",
         Space::Local => "__local__",
         Space::Const => "__constant__",
         Space::Param => "parameter",
     };
-    let plural = if finding.width == 1 { "" } else { "s" };
-    format!(
-        "Invalid {space} {kind} of size {} byte{plural} [{}]",
-        finding.width,
-        finding.rule.id()
-    )
+    let size = count(access.width.into(), "byte");
+    format!("Invalid {space} {kind} of size {size}")
+}
+
+fn call_headline(rule: Rule, call: &HostCall) -> String {
+    let what = match rule {
+        Rule::DoubleFree => "Double free",
+        Rule::InvalidFree => "Invalid free",
+        Rule::CopyOutOfBoundsRead => "Invalid read",
+        Rule::CopyOutOfBoundsWrite => "Invalid write",
+        Rule::UseAfterFree => "Use of freed memory",
+        Rule::UseBeforeAllocation => "Use of memory that is not allocated yet",
+        Rule::StreamOrderRace => "Use of memory that races with its free",
+        _ => "Invalid use of memory",
+    };
+    let size = call.width.map_or(String::new(), |width| {
+        format!(" of size {}", count(width, "byte"))
+    });
+    format!("{what}{size} by {}", call.function)
 }
 
 /// `at scale(float*, int) in demo.cu:39`.
-fn place(finding: &Finding) -> String {
-    let function = if finding.function.is_empty() {
-        &finding.kernel
+fn place(access: &DeviceAccess) -> String {
+    let function = if access.function.is_empty() {
+        &access.kernel
     } else {
-        &finding.function
+        &access.function
     };
     let mut text = format!("at {}", demangle(function));
-    for (index, source) in finding
+    for (index, source) in access
         .source
         .iter()
         .flat_map(|source| source.chain())
@@ -123,26 +181,49 @@ fn place(finding: &Finding) -> String {
 
 fn relation(near: &NearestAllocation) -> String {
     let size = near.allocation.extent.size;
+    let noun = noun(near.allocation.kind);
     match near.relation {
-        Relation::After(0) => "is the first byte past the end of its allocation".into(),
-        Relation::After(bytes) => {
-            format!("is {} past the end of its allocation", count(bytes, "byte"))
+        Relation::After(0) => format!("is the first byte past the end of its {noun}"),
+        Relation::After(bytes) => format!("is {} past the end of its {noun}", count(bytes, "byte")),
+        Relation::Before(bytes) => {
+            format!("is {} before the start of its {noun}", count(bytes, "byte"))
         }
-        Relation::Before(bytes) => format!(
-            "is {} before the start of its allocation",
-            count(bytes, "byte")
-        ),
-        Relation::Inside(bytes) if near.freed => format!(
-            "is {} into an allocation that was freed",
-            count(bytes, "byte")
-        ),
-        Relation::Inside(bytes) => {
-            format!(
-                "is {} into its allocation, {} before its end",
-                count(bytes, "byte"),
-                count(size.saturating_sub(bytes), "byte")
-            )
+        Relation::Inside(bytes) if near.freed => {
+            let at = match bytes {
+                0 => "the start of".into(),
+                bytes => format!("{} into", count(bytes, "byte")),
+            };
+            match near.allocation.kind {
+                AllocationKind::Local => format!("is {at} an object whose scope has ended"),
+                _ => format!("is {at} an allocation that was freed"),
+            }
         }
+        Relation::Inside(0) => format!("is the start of its {noun}"),
+        Relation::Inside(bytes) => format!(
+            "is {} into its {noun}, {} before its end",
+            count(bytes, "byte"),
+            count(size.saturating_sub(bytes), "byte")
+        ),
+    }
+}
+
+/// What an address is held to, in a word.
+fn noun(kind: AllocationKind) -> &'static str {
+    match kind {
+        AllocationKind::Device
+        | AllocationKind::Managed
+        | AllocationKind::Host
+        | AllocationKind::HostRegistered
+        | AllocationKind::Pool
+        | AllocationKind::Mapped
+        | AllocationKind::Foreign
+        | AllocationKind::DeviceHeap => "allocation",
+        AllocationKind::Variable | AllocationKind::Constant => "variable",
+        AllocationKind::Shared => "array",
+        AllocationKind::DynamicShared => "shared memory",
+        AllocationKind::Local => "object",
+        AllocationKind::Parameter => "parameter",
+        AllocationKind::Region => "region",
     }
 }
 
@@ -165,7 +246,7 @@ fn describe(near: &NearestAllocation) -> String {
         AllocationKind::Mapped => "mapped allocation",
         AllocationKind::Variable => "device variable",
         AllocationKind::Foreign => "allocation made outside the hooked calls",
-        AllocationKind::DeviceHeap => "allocation made by a kernel",
+        AllocationKind::DeviceHeap => "device heap allocation",
         AllocationKind::Shared => "shared array",
         AllocationKind::DynamicShared => "dynamic shared memory",
         AllocationKind::Local => "local object",
@@ -173,7 +254,11 @@ fn describe(near: &NearestAllocation) -> String {
         AllocationKind::Parameter => "kernel parameter",
         AllocationKind::Region => "region",
     };
-    let state = if near.freed { "freed " } else { "" };
+    let state = match allocation.kind {
+        AllocationKind::Local => "",
+        _ if near.freed => "freed ",
+        _ => "",
+    };
     let name = match &allocation.name {
         Some(name) => format!(" `{}`", demangle(name)),
         None if allocation.serial != 0 => format!(" #{}", allocation.serial),

@@ -1,5 +1,6 @@
-//! From a record that a kernel left to findings: which access of the group it
-//! was, which rule it breaks, and how it lies relative to allocations.
+//! From a record that a kernel left, or a call that the host made, to findings:
+//! which access of the group it was, which rule it breaks, and how it lies
+//! relative to allocations.
 
 use crate::launches::Launch;
 use crate::plan::PartPlan;
@@ -7,8 +8,9 @@ use crate::stacks::{self, Stack};
 use heap::{Entry, Registry};
 use model::layout::Record;
 use model::{
-    AccessKind, AccessSite, Allocation, AllocationKind, DeviceAddress, Extent, Finding,
-    NearestAllocation, Provenance, Relation, Rule, SiteId, ThreadCoordinates,
+    AccessKind, AccessSite, Allocation, AllocationKind, DeviceAccess, DeviceAddress, Extent,
+    Finding, HostCall, NearestAllocation, Provenance, Relation, Rule, SiteId, Subject,
+    ThreadCoordinates,
 };
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
@@ -18,8 +20,16 @@ use std::sync::Arc;
 /// is near them.
 const NULL_PAGE: u64 = 4096;
 
-/// What identifies a finding: module, site, rule.
-type Key = (u64, SiteId, Rule);
+/// What identifies a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    /// An access: module, site, rule.
+    Access(u64, SiteId, Rule),
+    /// A call by the host: driver function, rule, and where it was made.
+    Call(String, Rule, Stack),
+    /// A leak: where the allocation was made, or its serial if that is unknown.
+    Leak(Result<Arc<[usize]>, u64>),
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {
@@ -61,16 +71,14 @@ impl Findings {
         self.parts.read().get(&tag).cloned()
     }
 
-    /// Counts a violation. `Some(id)` if it is the first of its kind.
-    pub fn count(&self, tag: u64, violation: &Violation<'_>) -> Option<u64> {
+    /// Counts an error. `Some(id)` if it is the first of its kind.
+    pub fn count(&self, key: Key) -> Option<u64> {
         let mut seen = self.seen.lock();
         let next = seen.len() as u64 + 1;
-        let entry = seen
-            .entry((tag, violation.site.id, violation.rule))
-            .or_insert(Seen {
-                id: next,
-                occurrences: 0,
-            });
+        let entry = seen.entry(key).or_insert(Seen {
+            id: next,
+            occurrences: 0,
+        });
         entry.occurrences += 1;
         (entry.occurrences == 1).then_some(entry.id)
     }
@@ -153,7 +161,39 @@ struct Near {
     freed: Option<Stack>,
 }
 
-/// The allocations that a violation has to do with.
+impl Near {
+    fn live(entry: &Entry<Stack>) -> Near {
+        Near {
+            allocation: entry.allocation.clone(),
+            stack: entry.note.clone(),
+            freed: None,
+        }
+    }
+
+    fn freed(freed: &heap::Freed<Stack>) -> Near {
+        Near {
+            allocation: freed.entry.allocation.clone(),
+            stack: freed.entry.note.clone(),
+            freed: Some(freed.note.clone()),
+        }
+    }
+
+    fn resolve(self, address: DeviceAddress, callers: u32) -> NearestAllocation {
+        NearestAllocation {
+            relation: relation(self.allocation.extent, address),
+            allocated_at: stacks::resolve(&self.stack, callers, None),
+            freed: self.freed.is_some(),
+            freed_at: self
+                .freed
+                .map(|stack| stacks::resolve(&stack, callers, None))
+                .unwrap_or_default(),
+            allocation: self.allocation,
+        }
+    }
+}
+
+/// The allocations that an error has to do with.
+#[derive(Default)]
 pub(crate) struct Context {
     intended: Option<Near>,
     nearest: Option<Near>,
@@ -161,29 +201,19 @@ pub(crate) struct Context {
 
 /// Looks the allocations of a violation up. Calls no driver.
 pub(crate) fn context(violation: &Violation<'_>, registry: &Registry<Stack>) -> Context {
-    let live = |entry: &Entry<Stack>| Near {
-        allocation: entry.allocation.clone(),
-        stack: entry.note.clone(),
-        freed: None,
-    };
-    let freed = |freed: &heap::Freed<Stack>| Near {
-        allocation: freed.entry.allocation.clone(),
-        stack: freed.entry.note.clone(),
-        freed: Some(freed.note.clone()),
-    };
     let bounds = violation.bounds;
     let intended = if bounds.size == 0 {
         violation
             .pointer
             .and_then(|pointer| registry.freed(pointer))
             .or_else(|| registry.freed(violation.address))
-            .map(freed)
+            .map(Near::freed)
     } else {
         let same = registry
             .at(bounds.base)
             .filter(|entry| entry.allocation.extent == bounds)
-            .map(live);
-        same.or_else(|| registry.freed_extent(bounds).map(freed))
+            .map(Near::live);
+        same.or_else(|| registry.freed_extent(bounds).map(Near::freed))
             .or_else(|| {
                 let kind = match violation.site.provenance {
                     Provenance::Variable => AllocationKind::Variable,
@@ -202,17 +232,37 @@ pub(crate) fn context(violation: &Violation<'_>, registry: &Registry<Stack>) -> 
                 })
             })
     };
+    with_nearest(intended, violation.address, registry)
+}
+
+/// Looks the allocations up that a call by the host has to do with: `pointer`
+/// is what the program passed, `address` the byte in question.
+pub(crate) fn call_context(
+    pointer: DeviceAddress,
+    address: DeviceAddress,
+    registry: &Registry<Stack>,
+) -> Context {
+    let intended = registry
+        .find(pointer)
+        .map(Near::live)
+        .or_else(|| registry.freed(pointer).map(Near::freed));
+    with_nearest(intended, address, registry)
+}
+
+fn with_nearest(
+    intended: Option<Near>,
+    address: DeviceAddress,
+    registry: &Registry<Stack>,
+) -> Context {
     let other = |entry: &&Entry<Stack>| {
         intended
             .as_ref()
             .is_none_or(|near| near.allocation.extent.base != entry.allocation.extent.base)
     };
-    let hit = registry.holding(violation.address).filter(other);
+    let hit = registry.holding(address).filter(other);
     let nearest = match (hit, &intended) {
-        (Some(entry), _) => Some(live(entry)),
-        (None, None) if violation.address.0 >= NULL_PAGE => {
-            nearest(registry, violation.address).map(live)
-        }
+        (Some(entry), _) => Some(Near::live(entry)),
+        (None, None) if address.0 >= NULL_PAGE => nearest(registry, address).map(Near::live),
         (None, _) => None,
     };
     Context { intended, nearest }
@@ -251,46 +301,100 @@ pub(crate) fn finding(
     kernel: Option<String>,
     callers: u32,
 ) -> Finding {
-    let near = |near: Near| NearestAllocation {
-        relation: relation(near.allocation.extent, violation.address),
-        allocated_at: stacks::resolve(&near.stack, callers, None),
-        freed: near.freed.is_some(),
-        freed_at: near
-            .freed
-            .map(|stack| stacks::resolve(&stack, callers, None))
-            .unwrap_or_default(),
-        allocation: near.allocation,
-    };
     let site = violation.site;
     let thread = record.thread;
+    let near = |near: Near| near.resolve(violation.address, callers);
     Finding {
         rule: violation.rule,
-        kind: site.kind,
-        space: site.space,
-        width: site.width,
         address: violation.address,
-        kernel: launch
-            .map(|launch| launch.function.name.clone())
-            .or(kernel)
-            .unwrap_or_default(),
-        function: site.function.clone(),
-        source: site.source.clone(),
-        ptx_line: site.ptx_line,
-        instruction: site.instruction.clone(),
-        thread: ThreadCoordinates {
-            block: [
-                record.block_x,
-                record.block_yz & 0xffff,
-                record.block_yz >> 16,
-            ],
-            thread: [thread & 0x3ff, (thread >> 10) & 0x3ff, thread >> 20],
-        },
-        launch: record.launch,
+        subject: Subject::Access(DeviceAccess {
+            kind: site.kind,
+            space: site.space,
+            width: site.width,
+            kernel: launch
+                .map(|launch| launch.function.name.clone())
+                .or(kernel)
+                .unwrap_or_default(),
+            function: site.function.clone(),
+            source: site.source.clone(),
+            ptx_line: site.ptx_line,
+            instruction: site.instruction.clone(),
+            thread: ThreadCoordinates {
+                block: [
+                    record.block_x,
+                    record.block_yz & 0xffff,
+                    record.block_yz >> 16,
+                ],
+                thread: [thread & 0x3ff, (thread >> 10) & 0x3ff, thread >> 20],
+            },
+            launch: record.launch,
+            launched_at: launch
+                .map(|launch| stacks::resolve(&launch.stack, callers, Some(&launch.function.name)))
+                .unwrap_or_default(),
+        }),
         intended: context.intended.map(near),
         nearest: context.nearest.map(near),
-        launched_at: launch
-            .map(|launch| stacks::resolve(&launch.stack, callers, Some(&launch.function.name)))
-            .unwrap_or_default(),
+        occurrences: 1,
+    }
+}
+
+/// An error in a call that the host is about to make.
+#[derive(Clone, Debug)]
+pub struct HostError {
+    /// Which rule the call breaks.
+    pub rule: Rule,
+    /// The driver function, as it is exported.
+    pub function: &'static str,
+    /// What the call was to do, in one line for people; may be empty.
+    pub detail: String,
+    /// Bytes that it was to read or write; `None` for a free.
+    pub width: Option<u64>,
+    /// The pointer that the program passed.
+    pub pointer: DeviceAddress,
+    /// The first byte in question.
+    pub address: DeviceAddress,
+}
+
+impl HostError {
+    pub(crate) fn key(&self, stack: &Stack) -> Key {
+        Key::Call(self.function.to_string(), self.rule, stack.clone())
+    }
+
+    /// Puts the finding together; resolves stacks, which is slow.
+    pub(crate) fn finding(self, context: Context, stack: &Stack, callers: u32) -> Finding {
+        let near = |near: Near| near.resolve(self.address, callers);
+        Finding {
+            rule: self.rule,
+            address: self.address,
+            intended: context.intended.map(near),
+            nearest: context.nearest.map(near),
+            subject: Subject::Call(HostCall {
+                function: self.function.to_string(),
+                detail: self.detail,
+                width: self.width,
+                called_at: stacks::resolve(stack, callers, None),
+            }),
+            occurrences: 1,
+        }
+    }
+}
+
+impl Key {
+    /// The key of an allocation that leaked.
+    pub fn leak(entry: &Entry<Stack>) -> Key {
+        Key::Leak(entry.note.clone().ok_or(entry.allocation.serial))
+    }
+}
+
+/// The finding of an allocation that leaked.
+pub(crate) fn leak(entry: &Entry<Stack>, callers: u32) -> Finding {
+    let address = entry.allocation.extent.base;
+    Finding {
+        rule: Rule::MemoryLeak,
+        address,
+        subject: Subject::Leak,
+        intended: Some(Near::live(entry).resolve(address, callers)),
+        nearest: None,
         occurrences: 1,
     }
 }

@@ -23,6 +23,7 @@ mod turn;
 mod watcher;
 mod window;
 
+pub use findings::HostError;
 pub use instrument::{EntryPlan, ParameterSlot};
 pub use launches::{LaunchDecision, LaunchParameter};
 pub use plan::{ModulePart, ModulePlan, Prepared};

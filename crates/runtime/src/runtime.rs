@@ -1,7 +1,7 @@
 //! The runtime of one process: what the shim's hooks call.
 
 use crate::drain::{Drain, Mode};
-use crate::findings::{self, Findings, Violation};
+use crate::findings::{self, Findings, HostError, Key, Violation};
 use crate::functions::{Counts, Function, Functions};
 use crate::launches::{Launch, LaunchDecision, LaunchParameter, Launches, Root, Roots};
 use crate::memory::Memory;
@@ -15,7 +15,9 @@ use crate::window::LaunchWindow;
 use driver::Driver;
 use instrument::EntryPlan;
 use model::layout::Record;
-use model::{AllocationKind, Coverage, DeviceAddress, Extent, Settings, UncheckedReason};
+use model::{
+    Allocation, AllocationKind, Coverage, DeviceAddress, Extent, Settings, UncheckedReason,
+};
 use parking_lot::{Mutex, RwLock};
 use report::Event;
 use rustc_hash::FxHashMap;
@@ -524,6 +526,38 @@ impl Runtime {
         coverage
     }
 
+    /// The host is about to make a call that breaks a rule. Call it on the
+    /// program's thread: its stack tells one such call from another.
+    pub fn host_error(&self, error: HostError) {
+        let callers = self.settings.num_callers_host;
+        let stack = stacks::capture(callers);
+        let Some(id) = self.findings.count(error.key(&stack)) else {
+            return;
+        };
+        let context = self
+            .memory
+            .read(|registry| findings::call_context(error.pointer, error.address, registry));
+        self.output
+            .finding(id, &error.finding(context, &stack, callers));
+    }
+
+    /// Reports every live allocation that `leaked` admits as never freed.
+    pub fn report_leaks(&self, leaked: impl Fn(&Allocation) -> bool) {
+        let callers = self.settings.num_callers_host;
+        let entries: Vec<_> = self.memory.read(|registry| {
+            registry
+                .iter()
+                .filter(|entry| leaked(&entry.allocation))
+                .cloned()
+                .collect()
+        });
+        for entry in &entries {
+            if let Some(id) = self.findings.count(Key::leak(entry)) {
+                self.output.finding(id, &findings::leak(entry, callers));
+            }
+        }
+    }
+
     /// Says something that went wrong, on stderr or in the log, and to the
     /// command; each text once. `fatal`: nothing can be checked any more.
     pub fn report_error(&self, message: &str, fatal: bool) {
@@ -599,7 +633,8 @@ impl Runtime {
                 return;
             }
         }
-        let Some(id) = self.findings.count(part.tag, violation) else {
+        let key = Key::Access(part.tag, violation.site.id, violation.rule);
+        let Some(id) = self.findings.count(key) else {
             return;
         };
         let context = self

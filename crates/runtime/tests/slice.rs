@@ -6,7 +6,8 @@ use driver::Driver;
 use emulate::Device;
 use emulate::device::{Host, Launch, Options};
 use model::{
-    AccessKind, AllocationKind, DeviceAddress, Extent, Finding, HostFrame, Relation, Rule, Settings,
+    AccessKind, AllocationKind, DeviceAccess, DeviceAddress, Extent, Finding, HostFrame, Relation,
+    Rule, Settings,
 };
 use report::session::read_processes;
 use runtime::{LaunchDecision, ModulePart, Prepared, Runtime};
@@ -180,6 +181,10 @@ fn names(frames: &[HostFrame]) -> String {
     names.join("\n")
 }
 
+fn access(finding: &Finding) -> &DeviceAccess {
+    finding.access().expect("a kernel did it")
+}
+
 fn one(findings: Vec<Finding>) -> Finding {
     assert_eq!(findings.len(), 1, "{findings:#?}");
     findings.into_iter().next().unwrap()
@@ -193,16 +198,19 @@ fn a_write_past_the_end_goes_to_the_sink_and_is_reported() {
         assert_eq!(slice.launch("fill", 64, &[b, 9]), []);
         let finding = one(slice.launch("fill", 96, &[a, 8]));
         assert_eq!(
-            (finding.rule, finding.width),
+            (finding.rule, access(&finding).width),
             (Rule::GlobalOutOfBoundsWrite, 4)
         );
         assert_eq!(
             finding.address.0,
-            a + 256 + (u64::from(finding.thread.thread[0]) * 4)
+            a + 256 + (u64::from(access(&finding).thread.thread[0]) * 4)
         );
-        assert_eq!(finding.thread.block, [2, 0, 0]);
-        assert_eq!(finding.source.as_ref().map(|source| source.line), Some(12));
-        let intended = finding.intended.unwrap();
+        assert_eq!(access(&finding).thread.block, [2, 0, 0]);
+        assert_eq!(
+            access(&finding).source.as_ref().map(|source| source.line),
+            Some(12)
+        );
+        let intended = finding.intended.as_ref().unwrap();
         assert_eq!(
             intended.allocation.extent,
             Extent {
@@ -216,9 +224,9 @@ fn a_write_past_the_end_goes_to_the_sink_and_is_reported() {
             intended.allocated_at
         );
         assert!(
-            names(&finding.launched_at).contains("launch"),
+            names(&access(&finding).launched_at).contains("launch"),
             "{:?}",
-            finding.launched_at
+            access(&finding).launched_at
         );
         // What is in bounds was done, what is not changed no memory.
         assert_eq!(slice.read(a, 64), [8; 64]);
@@ -256,10 +264,10 @@ fn pointers_loaded_from_memory_are_looked_up() {
         assert_eq!(slice.launch("through_table", 1, &[table, 4]), []);
         let finding = one(slice.launch("through_table", 1, &[table, 8]));
         assert_eq!(
-            (finding.rule, finding.kind),
+            (finding.rule, access(&finding).kind),
             (Rule::GlobalOutOfBoundsAtomic, AccessKind::Atomic)
         );
-        let intended = finding.intended.unwrap();
+        let intended = finding.intended.as_ref().unwrap();
         assert_eq!(
             (intended.allocation.extent.base.0, intended.relation),
             (data, Relation::After(0))
@@ -281,7 +289,7 @@ fn device_functions_and_variables_are_checked() {
         assert_eq!(slice.launch("calls", 8, &[a]), []);
         let finding = one(slice.launch("calls", 9, &[a]));
         // Which of the kernels called it, the record does not say.
-        assert_eq!(finding.function, "load");
+        assert_eq!(access(&finding).function, "load");
         assert_eq!(finding.rule, Rule::GlobalOutOfBoundsRead);
         assert_eq!(slice.launch("variable", 4, &[]), []);
         let finding = one(slice.launch("variable", 5, &[]));
@@ -299,10 +307,13 @@ fn vectors_and_groups_are_exact_at_the_edge() {
         let a = slice.buffer(32);
         assert_eq!(slice.launch("vector", 2, &[a]), []);
         let finding = one(slice.launch("vector", 2, &[a + 16]));
-        assert_eq!((finding.width, finding.kind), (16, AccessKind::Read));
+        assert_eq!(
+            (access(&finding).width, access(&finding).kind),
+            (16, AccessKind::Read)
+        );
         assert_eq!(slice.launch("pair", 1, &[a + 24]), []);
         let finding = one(slice.launch("pair", 1, &[a + 28]));
-        assert_eq!((finding.address.0, finding.width), (a + 32, 4));
+        assert_eq!((finding.address.0, access(&finding).width), (a + 32, 4));
     });
 }
 
@@ -314,7 +325,7 @@ fn freed_and_null_parameters() {
         slice.device.free(DeviceAddress(a)).unwrap();
         let finding = one(slice.launch("freed", 1, &[a, 64]));
         assert_eq!(finding.rule, Rule::InvalidPointer);
-        let intended = finding.intended.unwrap();
+        let intended = finding.intended.as_ref().unwrap();
         assert!(intended.freed && !intended.freed_at.is_empty());
         assert_eq!(intended.relation, Relation::Inside(64));
         let coverage = slice.runtime.coverage();

@@ -4,8 +4,8 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use model::{
-    AccessKind, Coverage, DeviceAddress, DeviceKind, Finding, KernelCoverage, Rule, Space,
-    ThreadCoordinates, UncheckedReason,
+    AccessKind, Coverage, DeviceAccess, DeviceAddress, DeviceKind, Finding, KernelCoverage, Rule,
+    Space, Subject, ThreadCoordinates, UncheckedReason,
 };
 use report::Event;
 use std::os::unix::fs::PermissionsExt;
@@ -172,23 +172,25 @@ pub fn coverage(checked: u64, unchecked: u64, complete: bool) -> Event {
 pub fn finding() -> Event {
     let finding = Finding {
         rule: Rule::GlobalOutOfBoundsWrite,
-        kind: AccessKind::Write,
-        space: Space::Global,
-        width: 4,
         address: DeviceAddress(0x7f00_0000_0000),
-        kernel: "_Z5scalePfi".into(),
-        function: "_Z5scalePfi".into(),
-        source: None,
-        ptx_line: 1,
-        instruction: "st.global.f32 [%rd1], %f1;".into(),
-        thread: ThreadCoordinates {
-            block: [0; 3],
-            thread: [0; 3],
-        },
-        launch: 1,
+        subject: Subject::Access(DeviceAccess {
+            kind: AccessKind::Write,
+            space: Space::Global,
+            width: 4,
+            kernel: "_Z5scalePfi".into(),
+            function: "_Z5scalePfi".into(),
+            source: None,
+            ptx_line: 1,
+            instruction: "st.global.f32 [%rd1], %f1;".into(),
+            thread: ThreadCoordinates {
+                block: [0; 3],
+                thread: [0; 3],
+            },
+            launch: 1,
+            launched_at: vec![],
+        }),
         intended: None,
         nearest: None,
-        launched_at: vec![],
         occurrences: 1,
     };
     Event::Finding {

@@ -1,7 +1,7 @@
 //! The wording, pinned. Addresses and ids are fixed by the samples.
 
 use super::*;
-use model::{Allocation, DeviceAddress, Extent, Rule, SourceLocation, ThreadCoordinates};
+use model::{Allocation, DeviceAddress, Extent, SourceLocation, ThreadCoordinates};
 
 fn allocation(base: u64, size: u64, serial: u64, kind: AllocationKind) -> Allocation {
     Allocation {
@@ -28,41 +28,99 @@ fn frame(function: &str, line: Option<u32>) -> HostFrame {
 pub(crate) fn sample_finding() -> Finding {
     Finding {
         rule: Rule::GlobalOutOfBoundsWrite,
-        kind: AccessKind::Write,
-        space: Space::Global,
-        width: 4,
         address: DeviceAddress(0x7f00_0000_0410),
-        kernel: "_Z5scalePfi".into(),
-        function: "_Z5scalePfi".into(),
-        source: Some(SourceLocation {
-            file: "demo.cu".into(),
-            line: 39,
-            column: 5,
-            inlined_at: None,
+        subject: Subject::Access(DeviceAccess {
+            kind: AccessKind::Write,
+            space: Space::Global,
+            width: 4,
+            kernel: "_Z5scalePfi".into(),
+            function: "_Z5scalePfi".into(),
+            source: Some(SourceLocation {
+                file: "demo.cu".into(),
+                line: 39,
+                column: 5,
+                inlined_at: None,
+            }),
+            ptx_line: 57,
+            instruction: "st.global.f32 [%rd4+16], %f2;".into(),
+            thread: ThreadCoordinates {
+                block: [1, 0, 0],
+                thread: [4, 0, 0],
+            },
+            launch: 3,
+            launched_at: vec![frame("main", Some(60))],
         }),
-        ptx_line: 57,
-        instruction: "st.global.f32 [%rd4+16], %f2;".into(),
-        thread: ThreadCoordinates {
-            block: [1, 0, 0],
-            thread: [4, 0, 0],
-        },
-        launch: 3,
-        intended: Some(NearestAllocation {
-            allocation: allocation(0x7f00_0000_0000, 1024, 1, AllocationKind::Device),
-            relation: Relation::After(16),
-            allocated_at: vec![frame("make_buffers()", Some(50)), frame("main", None)],
-            freed: false,
-            freed_at: vec![],
-        }),
+        intended: Some(near(
+            allocation(0x7f00_0000_0000, 1024, 1, AllocationKind::Device),
+            Relation::After(16),
+        )),
         nearest: Some(NearestAllocation {
-            allocation: allocation(0x7f00_0000_0400, 4096, 2, AllocationKind::Managed),
-            relation: Relation::Inside(16),
             allocated_at: vec![],
-            freed: false,
-            freed_at: vec![],
+            ..near(
+                allocation(0x7f00_0000_0400, 4096, 2, AllocationKind::Managed),
+                Relation::Inside(16),
+            )
         }),
-        launched_at: vec![frame("main", Some(60))],
         occurrences: 1,
+    }
+}
+
+/// A copy of 2,048 bytes to a buffer of 1,024.
+pub(crate) fn sample_call() -> Finding {
+    Finding {
+        rule: Rule::CopyOutOfBoundsWrite,
+        address: DeviceAddress(0x7f00_0000_0000),
+        subject: Subject::Call(HostCall {
+            function: "cuMemcpyHtoD_v2".into(),
+            detail: "copy of 2,048 bytes from host memory to 0x7f0000000000".into(),
+            width: Some(2048),
+            called_at: vec![frame("upload(float*)", Some(71)), frame("main", Some(80))],
+        }),
+        intended: Some(near(
+            allocation(0x7f00_0000_0000, 1024, 1, AllocationKind::Device),
+            Relation::Inside(0),
+        )),
+        nearest: None,
+        occurrences: 1,
+    }
+}
+
+/// Two allocations of the same place that were never freed.
+pub(crate) fn sample_leak() -> Finding {
+    Finding {
+        rule: Rule::MemoryLeak,
+        address: DeviceAddress(0x7f00_0000_0000),
+        subject: Subject::Leak,
+        intended: Some(near(
+            allocation(0x7f00_0000_0000, 1024, 1, AllocationKind::Device),
+            Relation::Inside(0),
+        )),
+        nearest: None,
+        occurrences: 2,
+    }
+}
+
+fn near(allocation: Allocation, relation: Relation) -> NearestAllocation {
+    NearestAllocation {
+        allocation,
+        relation,
+        allocated_at: vec![frame("make_buffers()", Some(50)), frame("main", None)],
+        freed: false,
+        freed_at: vec![],
+    }
+}
+
+fn access(finding: &mut Finding) -> &mut DeviceAccess {
+    match &mut finding.subject {
+        Subject::Access(access) => access,
+        other => unreachable!("no access: {other:?}"),
+    }
+}
+
+fn call(finding: &mut Finding) -> &mut HostCall {
+    match &mut finding.subject {
+        Subject::Call(call) => call,
+        other => unreachable!("no call: {other:?}"),
     }
 }
 
@@ -74,15 +132,16 @@ fn a_write_into_another_live_buffer() {
 #[test]
 fn a_read_through_a_freed_pointer_in_a_device_function() {
     let mut sample = sample_finding();
-    sample.rule = Rule::InvalidPointer;
-    sample.kind = AccessKind::Read;
-    sample.space = Space::Generic;
-    sample.width = 16;
-    sample.function = "_Z4loadPK6float4".into();
-    sample.source = None;
-    sample.launch = 0;
-    sample.launched_at = vec![];
+    sample.rule = Rule::UseAfterFree;
     sample.address = DeviceAddress(0x7f00_0000_0010);
+    let access = access(&mut sample);
+    access.kind = AccessKind::Read;
+    access.space = Space::Generic;
+    access.width = 16;
+    access.function = "_Z4loadPK6float4".into();
+    access.source = None;
+    access.launch = 0;
+    access.launched_at = vec![];
     let intended = sample.intended.as_mut().unwrap();
     intended.freed = true;
     intended.freed_at = vec![frame("main", Some(58))];
@@ -95,12 +154,13 @@ fn a_read_through_a_freed_pointer_in_a_device_function() {
 fn a_null_pointer_and_the_smallest_numbers() {
     let mut sample = sample_finding();
     sample.rule = Rule::InvalidPointer;
-    sample.kind = AccessKind::Atomic;
-    sample.width = 1;
     sample.address = DeviceAddress(0);
+    let access = access(&mut sample);
+    access.kind = AccessKind::Atomic;
+    access.width = 1;
+    access.launched_at = vec![];
     sample.intended = None;
     sample.nearest = None;
-    sample.launched_at = vec![];
     insta::assert_snapshot!(finding(&sample));
 }
 
@@ -114,20 +174,115 @@ fn an_access_that_runs_over_the_end_of_a_variable() {
     intended.relation = Relation::Inside(1_234_566);
     intended.allocated_at = vec![];
     sample.nearest = None;
-    sample.launched_at = vec![];
+    access(&mut sample).launched_at = vec![];
     insta::assert_snapshot!(finding(&sample));
+}
+
+#[test]
+fn a_shared_array_and_the_array_beside_it() {
+    let mut sample = sample_finding();
+    sample.rule = Rule::SharedOutOfBoundsRead;
+    sample.address = DeviceAddress(0x80);
+    let by = access(&mut sample);
+    by.kind = AccessKind::Read;
+    by.space = Space::Shared;
+    let shared = |base, name: &str, relation| NearestAllocation {
+        allocation: Allocation {
+            name: Some(name.into()),
+            ..allocation(base, 128, 0, AllocationKind::Shared)
+        },
+        allocated_at: vec![],
+        ..near(allocation(0, 0, 0, AllocationKind::Shared), relation)
+    };
+    sample.intended = Some(shared(0, "tile", Relation::After(0)));
+    sample.nearest = Some(shared(0x80, "halo", Relation::Inside(0)));
+    insta::assert_snapshot!(finding(&sample));
+}
+
+#[test]
+fn a_local_object_after_its_scope() {
+    let mut sample = sample_finding();
+    sample.rule = Rule::UseAfterScope;
+    sample.address = DeviceAddress(0xff_ff20);
+    access(&mut sample).space = Space::Local;
+    sample.intended = Some(NearestAllocation {
+        allocated_at: vec![],
+        freed: true,
+        ..near(
+            allocation(0xff_ff20, 16, 0, AllocationKind::Local),
+            Relation::Inside(0),
+        )
+    });
+    sample.nearest = None;
+    insta::assert_snapshot!(finding(&sample));
+}
+
+#[test]
+fn a_copy_that_is_larger_than_its_destination() {
+    insta::assert_snapshot!(finding(&sample_call()));
+}
+
+#[test]
+fn a_second_free_by_the_host() {
+    let mut sample = sample_call();
+    sample.rule = Rule::DoubleFree;
+    *call(&mut sample) = HostCall {
+        function: "cuMemFree_v2".into(),
+        detail: String::new(),
+        width: None,
+        called_at: vec![frame("main", Some(90))],
+    };
+    let intended = sample.intended.as_mut().unwrap();
+    intended.freed = true;
+    intended.freed_at = vec![frame("main", Some(88))];
+    insta::assert_snapshot!(finding(&sample));
+}
+
+#[test]
+fn a_free_of_a_pointer_into_an_allocation_by_a_kernel() {
+    let mut sample = sample_finding();
+    sample.rule = Rule::InvalidFree;
+    let intended = sample.intended.as_mut().unwrap();
+    intended.allocation.kind = AllocationKind::DeviceHeap;
+    intended.relation = Relation::Inside(8);
+    intended.allocated_at = vec![];
+    sample.nearest = None;
+    let access = access(&mut sample);
+    access.width = 0;
+    access.instruction = "call.uni free, (param0);".into();
+    insta::assert_snapshot!(finding(&sample));
+}
+
+#[test]
+fn memory_that_was_never_freed() {
+    insta::assert_snapshot!(finding(&sample_leak()));
+}
+
+#[test]
+fn every_rule_has_a_headline_of_its_own_kind() {
+    for &rule in Rule::ALL {
+        for mut sample in [sample_finding(), sample_call(), sample_leak()] {
+            sample.rule = rule;
+            let line = headline(&sample);
+            assert!(line.ends_with(&format!(" [{}]", rule.id())), "{line}");
+        }
+    }
 }
 
 #[test]
 fn a_name_cannot_forge_lines() {
     let mut sample = sample_finding();
-    sample.function = "x\n========= no findings".into();
-    let text = finding(&sample);
-    assert_eq!(
-        text.lines()
-            .filter(|line| line.contains("no findings"))
-            .count(),
-        1
-    );
-    assert!(text.lines().all(|line| line.starts_with(PREFIX)));
+    access(&mut sample).function = "x\n========= no findings".into();
+    let mut copy = sample_call();
+    call(&mut copy).detail = "x\n========= no findings".into();
+    for sample in [sample, copy] {
+        let text = finding(&sample);
+        assert_eq!(
+            text.lines()
+                .filter(|line| line.contains("no findings"))
+                .count(),
+            1
+        );
+        assert!(text.lines().all(|line| line.starts_with(PREFIX)));
+    }
 }

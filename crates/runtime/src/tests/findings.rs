@@ -1,9 +1,10 @@
 //! From records to findings.
 
 use super::fake::{Bench, Fake, KERNEL, MODULE, NAME, extent, module, record};
+use crate::HostError;
 use model::layout::{RING_CAPACITY, Record};
 use model::{
-    AllocationKind, DeviceAddress, Provenance, Relation, Rule, Settings, ThreadCoordinates,
+    AllocationKind, DeviceAddress, Provenance, Relation, Rule, Settings, Subject, ThreadCoordinates,
 };
 use std::time::{Duration, Instant};
 
@@ -30,16 +31,17 @@ fn a_write_past_the_end_is_one_finding_with_everything_known_about_it() {
     assert_eq!(process.findings.len(), 1);
     let finding = &process.findings[0];
     assert_eq!(finding.rule, Rule::GlobalOutOfBoundsWrite);
+    let access = finding.access().unwrap();
     assert_eq!(
-        (finding.ptx_line, finding.width, finding.address),
+        (access.ptx_line, access.width, finding.address),
         (22, 4, DeviceAddress(A + 64))
     );
     assert_eq!(
-        (finding.kernel.as_str(), finding.launch, finding.occurrences),
+        (access.kernel.as_str(), access.launch, finding.occurrences),
         (NAME, 1, 2)
     );
     assert_eq!(
-        finding.thread,
+        access.thread,
         ThreadCoordinates {
             block: [7, 6, 5],
             thread: [3, 2, 1]
@@ -57,7 +59,7 @@ fn a_write_past_the_end_is_one_finding_with_everything_known_about_it() {
             .iter()
             .any(|frame| frame.function.contains("a_write_past_the_end"))
     );
-    assert!(!finding.launched_at.is_empty());
+    assert!(!access.launched_at.is_empty());
     assert_eq!(finding.nearest, None);
     assert!(process.complete);
     assert!(
@@ -144,8 +146,9 @@ fn records_of_device_functions_carry_their_bounds_and_find_their_kernel() {
     bench.runtime.synchronized();
     let findings = bench.process().findings;
     assert_eq!(findings.len(), 2);
+    let access = findings[0].access().unwrap();
     assert_eq!(
-        (findings[0].kernel.as_str(), findings[0].function.as_str()),
+        (access.kernel.as_str(), access.function.as_str()),
         (NAME, "_Z4loadPf")
     );
     assert_eq!(
@@ -286,4 +289,84 @@ fn variables_are_named() {
         finding.intended.unwrap().allocation.name.as_deref(),
         Some("_ZN5table4dataE")
     );
+}
+
+/// Frees that are wrong, as a shim's hook tells of them.
+#[inline(never)]
+fn free_again(bench: &Bench) {
+    bench.runtime.host_error(HostError {
+        rule: Rule::DoubleFree,
+        function: "cuMemFree_v2",
+        detail: String::new(),
+        width: None,
+        pointer: DeviceAddress(A),
+        address: DeviceAddress(A),
+    });
+}
+
+#[test]
+fn calls_of_the_same_place_are_one_finding() {
+    let bench = Bench::new();
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 64));
+    bench.runtime.freeing(DeviceAddress(A));
+    for _ in 0..std::hint::black_box(3) {
+        free_again(&bench);
+    }
+    free_again(&bench);
+    bench.runtime.host_error(HostError {
+        rule: Rule::CopyOutOfBoundsWrite,
+        function: "cuMemcpyHtoD_v2",
+        detail: "copy of 8 bytes to nowhere".into(),
+        width: Some(8),
+        pointer: DeviceAddress(B),
+        address: DeviceAddress(B),
+    });
+    bench.runtime.finish();
+    let findings = bench.process().findings;
+    let seen: Vec<u64> = findings.iter().map(|finding| finding.occurrences).collect();
+    assert_eq!(seen, [3, 1, 1]);
+    let call = findings[0].call().unwrap();
+    assert_eq!(call.function, "cuMemFree_v2");
+    assert!(
+        call.called_at
+            .iter()
+            .any(|frame| frame.function.contains("free_again"))
+    );
+    let freed = findings[0].intended.as_ref().unwrap();
+    assert!(freed.freed && !freed.freed_at.is_empty() && !freed.allocated_at.is_empty());
+    assert_eq!(findings[2].intended, None);
+    assert!(
+        bench
+            .log()
+            .contains("Double free by cuMemFree_v2 [double-free]")
+    );
+}
+
+#[test]
+fn leaks_of_the_same_place_are_one_finding() {
+    let bench = Bench::new();
+    // One place, however the loop is compiled.
+    for base in std::hint::black_box(vec![A, B]) {
+        bench
+            .runtime
+            .allocated(AllocationKind::Device, extent(base, 64));
+    }
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(B + 4096, 32));
+    bench.runtime.freeing(DeviceAddress(B + 4096));
+    bench
+        .runtime
+        .variable_resolved("table", extent(B + 8192, 16));
+    bench
+        .runtime
+        .report_leaks(|allocation| allocation.kind == AllocationKind::Device);
+    bench.runtime.finish();
+    let findings = bench.process().findings;
+    assert_eq!(findings.len(), 1);
+    assert_eq!(findings[0].subject, Subject::Leak);
+    assert_eq!((findings[0].address.0, findings[0].occurrences), (A, 2));
+    assert!(bench.log().contains("Leak of 64 bytes [memory-leak]"));
 }
