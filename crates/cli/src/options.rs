@@ -92,6 +92,9 @@ pub struct RunOptions {
     /// Report memory that was never freed: full or no [default: no].
     #[arg(long, value_name = "WHICH")]
     pub leak_check: Option<String>,
+    /// What happens to bad copies, sets and frees by the host: refuse them, pass them on, or off [default: refuse].
+    #[arg(long, value_name = "WHAT")]
+    pub api_errors: Option<String>,
     /// Run the program under the library without checking anything.
     #[arg(long)]
     pub no_check: bool,
@@ -185,6 +188,7 @@ impl RunOptions {
         let spelled = [
             ("quarantine-size", &self.quarantine_size),
             ("leak-check", &self.leak_check),
+            ("api-errors", &self.api_errors),
         ];
         for (name, value) in spelled {
             if let Some(value) = value {

@@ -18,4 +18,4 @@ pub use finding::{
     ThreadCoordinates,
 };
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
-pub use settings::{DeviceKind, LeakCheck, SETTING_NAMES, Settings, SettingsError};
+pub use settings::{ApiErrors, DeviceKind, LeakCheck, SETTING_NAMES, Settings, SettingsError};

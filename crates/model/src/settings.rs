@@ -24,6 +24,19 @@ pub enum LeakCheck {
     Full,
 }
 
+/// What happens to a bad copy, set or free by the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApiErrors {
+    /// It is reported and not made; the program gets the error that an
+    /// invalid value gives.
+    Refuse,
+    /// It is reported and made.
+    Pass,
+    /// It is not looked at.
+    Off,
+}
+
 /// Settings of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -54,6 +67,8 @@ pub struct Settings {
     pub quarantine_size: u64,
     /// Whether memory that is never freed is reported.
     pub leak_check: LeakCheck,
+    /// What happens to a bad copy, set or free by the host.
+    pub api_errors: ApiErrors,
     /// Exit code of `ringfence run` when there are findings; `None`: 98.
     pub error_exitcode: Option<u8>,
     /// File for the JSON report, written by `ringfence run`.
@@ -84,6 +99,7 @@ impl Default for Settings {
             launch_backtraces: 32,
             quarantine_size: 256 << 20,
             leak_check: LeakCheck::No,
+            api_errors: ApiErrors::Refuse,
             error_exitcode: None,
             json: None,
             seed: 0,
@@ -97,6 +113,7 @@ impl Default for Settings {
 /// The names that [`Settings::set`] knows, as the command line and
 /// `RINGFENCE_OPTIONS` spell them.
 pub const SETTING_NAMES: &[&str] = &[
+    "api-errors",
     "check",
     "cpu-threads",
     "device",
@@ -195,6 +212,14 @@ impl Settings {
                     "full" => LeakCheck::Full,
                     _ if parse_bool(value) == Some(false) => LeakCheck::No,
                     _ => return Err(fail("expected full or no")),
+                }
+            }
+            "api-errors" => {
+                self.api_errors = match value {
+                    "refuse" => ApiErrors::Refuse,
+                    "pass" => ApiErrors::Pass,
+                    _ if parse_bool(value) == Some(false) => ApiErrors::Off,
+                    _ => return Err(fail("expected refuse, pass or off")),
                 }
             }
             "error-exitcode" => {
