@@ -17,4 +17,4 @@ pub use file_name::expand_file_name;
 pub use rules::{RuleHelp, rule_help, rules};
 pub use session::Event;
 pub use summary::{Totals, summary};
-pub use text::finding;
+pub use text::{count, finding};

@@ -296,7 +296,7 @@ fn frames(lines: &mut Lines, frames: &[HostFrame]) {
 }
 
 /// `1 byte`, `1,024 bytes`.
-pub(crate) fn count(number: u64, unit: &str) -> String {
+pub fn count(number: u64, unit: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {unit}{plural}", thousands(number))
 }

@@ -7,10 +7,13 @@
 //! because the driver may call back into the program; work that must not
 //! interleave goes through a `turn::Turn` instead.
 
+mod copies;
 mod drain;
 mod findings;
 mod functions;
+mod host_calls;
 mod launches;
+mod maps;
 mod memory;
 mod metadata;
 mod output;
@@ -23,7 +26,9 @@ mod turn;
 mod watcher;
 mod window;
 
+pub use copies::{Position, Shape, Touched};
 pub use findings::HostError;
+pub use host_calls::{CallDecision, Doubt, Effect, Place, Side};
 pub use instrument::{EntryPlan, ParameterSlot};
 pub use launches::{LaunchDecision, LaunchParameter};
 pub use plan::{ModulePart, ModulePlan, Prepared};

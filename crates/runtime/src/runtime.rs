@@ -43,9 +43,9 @@ pub enum StartError {
 /// from any thread.
 pub struct Runtime {
     me: Weak<Runtime>,
-    settings: Settings,
-    driver: Arc<dyn Driver>,
-    memory: Memory,
+    pub(crate) settings: Settings,
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) memory: Memory,
     metadata: Metadata,
     modules: RwLock<FxHashMap<u64, Arc<ModulePlan>>>,
     functions: Functions,
@@ -416,7 +416,7 @@ impl Runtime {
 
     /// Asks the driver for an allocation that was made by a call which is not
     /// hooked, and remembers it.
-    fn ask_driver(&self, address: DeviceAddress) -> Option<Extent> {
+    pub(crate) fn ask_driver(&self, address: DeviceAddress) -> Option<Extent> {
         if !is_user_address(address.0) {
             return None;
         }

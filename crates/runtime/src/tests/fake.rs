@@ -1,7 +1,7 @@
 //! A device in a few lines: memory is a map of words, kernels are the test.
 
 use crate::{LaunchDecision, ModulePlan, Runtime};
-use driver::{Driver, DriverError, HostMapping};
+use driver::{Driver, DriverError, HostMapping, Release};
 use instrument::{EntryPlan, Instrumented, ParameterSlot};
 use model::layout::{
     CONTROL_BASE, CONTROL_SIZE, RING_BASE, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_SIZE,
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use report::session::{Process, read_processes};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 #[derive(Default)]
 pub struct Fake {
@@ -31,6 +31,10 @@ pub struct Fake {
     pub lost: AtomicBool,
     /// How often the ring was made visible again.
     pub restored: AtomicU64,
+    /// What waiting for the device answers.
+    pub failure: AtomicU32,
+    /// What was given back, in order.
+    pub released: Mutex<Vec<Release>>,
 }
 
 impl Fake {
@@ -170,7 +174,29 @@ impl Driver for Fake {
             .find(|extent| extent.contains(address))
             .copied()
     }
+
+    fn current_context(&self) -> u64 {
+        CONTEXT
+    }
+
+    fn settle(&self, _: u64) -> Result<(), DriverError> {
+        match self.failure.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            code => Err(DriverError {
+                call: "cuCtxSynchronize",
+                code,
+                message: String::new(),
+            }),
+        }
+    }
+
+    fn release(&self, release: &Release) -> Result<(), DriverError> {
+        self.released.lock().push(*release);
+        Ok(())
+    }
 }
+
+pub const CONTEXT: u64 = 0xc0;
 
 pub const TAG: u64 = 0x1234_5678_9abc_def0;
 pub const MODULE: u64 = 0x10;

@@ -1,23 +1,20 @@
-//! Kernels that are put into graphs by hand run as they are, and are counted.
-//! Kernels captured from a stream pass the launch hooks and are checked; a
-//! program that asks for such a node's parameters hears of its own kernel, so
-//! that what it sets instead fits the kernel that it names.
+//! Kernels that are put into graphs by hand are planned as launches are, with
+//! the bounds of the memory that their pointers belong to when the node gets
+//! them. Kernels captured from a stream pass the launch hooks. A program that
+//! asks for a node's parameters hears of its own kernel, so that what it sets
+//! instead fits the kernel that it names.
 
+use super::launch::{Arguments, launch};
 use super::{hook, hooks, loaded};
-use crate::session;
 use driver::sys::{
-    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUfunction,
-    CUgraph, CUgraphEdgeData, CUgraphExec, CUgraphNode, CUgraphNodeParams, CUgraphNodeType,
-    CUkernel, CUresult,
+    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUfunction, CUgraph, CUgraphExec,
+    CUgraphNode, CUkernel, CUresult,
 };
-use model::{AllocationKind, DeviceAddress, Extent, UncheckedReason};
+use std::ffi::c_void;
 
 hooks!(
     cuGraphAddKernelNode,
     cuGraphAddKernelNode_v2,
-    cuGraphAddMemAllocNode,
-    cuGraphAddNode,
-    cuGraphAddNode_v2,
     cuGraphKernelNodeGetParams,
     cuGraphKernelNodeGetParams_v2,
     cuGraphKernelNodeSetParams,
@@ -26,17 +23,96 @@ hooks!(
     cuGraphExecKernelNodeSetParams_v2,
 );
 
-/// Counts a kernel node by its function or kernel handle.
-fn count(result: CUresult, function: u64, kernel: u64) -> CUresult {
-    if result == CUresult::CUDA_SUCCESS
-        && let Some(runtime) = session::runtime()
-    {
-        runtime.unhooked_launch(
-            if function != 0 { function } else { kernel },
-            UncheckedReason::LaunchPath,
-        );
+/// The parameters of a kernel node, of any version.
+pub(super) trait Kernel: Copy {
+    /// The kernel: a CUfunction's or a CUkernel's handle.
+    fn handle(&self) -> u64;
+    /// Threads of a block.
+    fn threads(&self) -> [u32; 3];
+    /// Both forms of the kernel's parameters.
+    fn arguments(&self) -> Arguments;
+    /// The same node with another kernel and its parameters.
+    fn with(self, handle: u64, pointers: *mut *mut c_void, extra: *mut *mut c_void) -> Self;
+}
+
+impl Kernel for CUDA_KERNEL_NODE_PARAMS_v1 {
+    fn handle(&self) -> u64 {
+        self.func.0
     }
-    result
+
+    fn threads(&self) -> [u32; 3] {
+        [self.blockDimX, self.blockDimY, self.blockDimZ]
+    }
+
+    fn arguments(&self) -> Arguments {
+        Arguments {
+            pointers: self.kernelParams,
+            extra: self.extra,
+        }
+    }
+
+    fn with(mut self, handle: u64, pointers: *mut *mut c_void, extra: *mut *mut c_void) -> Self {
+        self.func = CUfunction(handle);
+        self.kernelParams = pointers;
+        self.extra = extra;
+        self
+    }
+}
+
+/// Both later versions have the same members.
+macro_rules! with_kernel {
+    ($($type:ty),*) => {$(
+        impl Kernel for $type {
+            fn handle(&self) -> u64 {
+                if self.func.0 != 0 { self.func.0 } else { self.kern.0 }
+            }
+
+            fn threads(&self) -> [u32; 3] {
+                [self.blockDimX, self.blockDimY, self.blockDimZ]
+            }
+
+            fn arguments(&self) -> Arguments {
+                Arguments { pointers: self.kernelParams, extra: self.extra }
+            }
+
+            fn with(mut self, handle: u64, pointers: *mut *mut c_void, extra: *mut *mut c_void) -> Self {
+                // The copy's handle is of the same kind as the program's.
+                if self.func.0 != 0 {
+                    self.func = CUfunction(handle);
+                } else {
+                    self.kern = CUkernel(handle);
+                }
+                self.kernelParams = pointers;
+                self.extra = extra;
+                self
+            }
+        }
+    )*};
+}
+with_kernel!(
+    CUDA_KERNEL_NODE_PARAMS,
+    driver::sys::CUDA_KERNEL_NODE_PARAMS_v3
+);
+
+/// Gives a node its kernel: the instrumented copy, where there is one. The
+/// device copies the kernel's parameters before it returns.
+///
+/// # Safety
+/// `parameters` is null or points to the program's struct.
+pub(super) unsafe fn planned<K: Kernel>(
+    parameters: *const K,
+    give: impl Fn(*const K) -> CUresult,
+) -> CUresult {
+    // SAFETY: the caller's word.
+    let Some(node) = (unsafe { parameters.as_ref() }) else {
+        return give(parameters);
+    };
+    let place = |handle: u64, pointers, extra| {
+        let node = node.with(handle, pointers, extra);
+        give(&raw const node)
+    };
+    // SAFETY: the program's arguments, for that kernel.
+    unsafe { launch(node.handle(), node.threads(), node.arguments(), place) }
 }
 
 hook!(cuGraphAddKernelNode(
@@ -46,12 +122,8 @@ hook!(cuGraphAddKernelNode(
     dependency_count: usize,
     parameters: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) |add| {
-    // SAFETY: the program's arguments; the parameters were read by a
-    // successful call.
-    unsafe {
-        let result = add(node, graph, dependencies, dependency_count, parameters);
-        if parameters.is_null() { result } else { count(result, (*parameters).func.0, 0) }
-    }
+    // SAFETY: the program's arguments.
+    unsafe { planned(parameters, |parameters| add(node, graph, dependencies, dependency_count, parameters)) }
 });
 
 hook!(cuGraphAddKernelNode_v2(
@@ -61,85 +133,36 @@ hook!(cuGraphAddKernelNode_v2(
     dependency_count: usize,
     parameters: *const CUDA_KERNEL_NODE_PARAMS,
 ) |add| {
-    // SAFETY: as above.
-    unsafe {
-        let result = add(node, graph, dependencies, dependency_count, parameters);
-        if parameters.is_null() { result } else { count(result, (*parameters).func.0, (*parameters).kern.0) }
-    }
-});
-
-/// Memory that a graph allocates has its address from the moment that the node
-/// is made.
-fn allocated(result: CUresult, address: u64, bytes: usize) -> CUresult {
-    if result == CUresult::CUDA_SUCCESS
-        && let Some(runtime) = session::runtime()
-    {
-        let extent = Extent {
-            base: DeviceAddress(address),
-            size: bytes as u64,
-        };
-        runtime.allocated(AllocationKind::Pool, extent);
-    }
-    result
-}
-
-hook!(cuGraphAddMemAllocNode(
-    node: *mut CUgraphNode,
-    graph: CUgraph,
-    dependencies: *const CUgraphNode,
-    dependency_count: usize,
-    parameters: *mut CUDA_MEM_ALLOC_NODE_PARAMS_v1,
-) |add| {
-    // SAFETY: the program's arguments; the address was written by a
-    // successful call.
-    unsafe {
-        let result = add(node, graph, dependencies, dependency_count, parameters);
-        if parameters.is_null() { result } else { allocated(result, (*parameters).dptr, (*parameters).bytesize) }
-    }
-});
-
-/// # Safety
-/// `parameters` is null or was read by the call that gave `result`.
-unsafe fn count_node(result: CUresult, parameters: *const CUgraphNodeParams) -> CUresult {
-    if parameters.is_null() {
-        return result;
-    }
-    // SAFETY: the caller's word; the type says which member is in use.
-    unsafe {
-        let members = (*parameters).anonymous2;
-        match (*parameters).type_ {
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => {
-                count(result, members.kernel.func.0, members.kernel.kern.0)
-            }
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
-                allocated(result, members.alloc.dptr, members.alloc.bytesize)
-            }
-            _ => result,
-        }
-    }
-}
-
-hook!(cuGraphAddNode(
-    node: *mut CUgraphNode,
-    graph: CUgraph,
-    dependencies: *const CUgraphNode,
-    dependency_count: usize,
-    parameters: *mut CUgraphNodeParams,
-) |add| {
     // SAFETY: the program's arguments.
-    unsafe { count_node(add(node, graph, dependencies, dependency_count, parameters), parameters) }
+    unsafe { planned(parameters, |parameters| add(node, graph, dependencies, dependency_count, parameters)) }
 });
 
-hook!(cuGraphAddNode_v2(
-    node: *mut CUgraphNode,
-    graph: CUgraph,
-    dependencies: *const CUgraphNode,
-    edges: *const CUgraphEdgeData,
-    dependency_count: usize,
-    parameters: *mut CUgraphNodeParams,
-) |add| {
+hook!(cuGraphKernelNodeSetParams(node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS_v1) |set| {
     // SAFETY: the program's arguments.
-    unsafe { count_node(add(node, graph, dependencies, edges, dependency_count, parameters), parameters) }
+    unsafe { planned(parameters, |parameters| set(node, parameters)) }
+});
+
+hook!(cuGraphKernelNodeSetParams_v2(node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS) |set| {
+    // SAFETY: the program's arguments.
+    unsafe { planned(parameters, |parameters| set(node, parameters)) }
+});
+
+hook!(cuGraphExecKernelNodeSetParams(
+    graph: CUgraphExec,
+    node: CUgraphNode,
+    parameters: *const CUDA_KERNEL_NODE_PARAMS_v1,
+) |set| {
+    // SAFETY: the program's arguments.
+    unsafe { planned(parameters, |parameters| set(graph, node, parameters)) }
+});
+
+hook!(cuGraphExecKernelNodeSetParams_v2(
+    graph: CUgraphExec,
+    node: CUgraphNode,
+    parameters: *const CUDA_KERNEL_NODE_PARAMS,
+) |set| {
+    // SAFETY: the program's arguments.
+    unsafe { planned(parameters, |parameters| set(graph, node, parameters)) }
 });
 
 hook!(cuGraphKernelNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_KERNEL_NODE_PARAMS_v1) |get| {
@@ -168,45 +191,5 @@ hook!(cuGraphKernelNodeGetParams_v2(node: CUgraphNode, parameters: *mut CUDA_KER
             }
         }
         result
-    }
-});
-
-hook!(cuGraphKernelNodeSetParams(node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS_v1) |set| {
-    // SAFETY: the program's arguments; read by a successful call.
-    unsafe {
-        let result = set(node, parameters);
-        if parameters.is_null() { result } else { count(result, (*parameters).func.0, 0) }
-    }
-});
-
-hook!(cuGraphKernelNodeSetParams_v2(node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS) |set| {
-    // SAFETY: the program's arguments; read by a successful call.
-    unsafe {
-        let result = set(node, parameters);
-        if parameters.is_null() { result } else { count(result, (*parameters).func.0, (*parameters).kern.0) }
-    }
-});
-
-hook!(cuGraphExecKernelNodeSetParams(
-    graph: CUgraphExec,
-    node: CUgraphNode,
-    parameters: *const CUDA_KERNEL_NODE_PARAMS_v1,
-) |set| {
-    // SAFETY: the program's arguments; read by a successful call.
-    unsafe {
-        let result = set(graph, node, parameters);
-        if parameters.is_null() { result } else { count(result, (*parameters).func.0, 0) }
-    }
-});
-
-hook!(cuGraphExecKernelNodeSetParams_v2(
-    graph: CUgraphExec,
-    node: CUgraphNode,
-    parameters: *const CUDA_KERNEL_NODE_PARAMS,
-) |set| {
-    // SAFETY: the program's arguments; read by a successful call.
-    unsafe {
-        let result = set(graph, node, parameters);
-        if parameters.is_null() { result } else { count(result, (*parameters).func.0, (*parameters).kern.0) }
     }
 });

@@ -29,11 +29,11 @@ hooks!(
 
 /// The two ways to pass parameters, as the program gave them.
 #[derive(Clone, Copy)]
-struct Arguments {
+pub(super) struct Arguments {
     /// One pointer for each parameter.
-    pointers: *mut *mut c_void,
+    pub pointers: *mut *mut c_void,
     /// `{1, buffer, 2, &size, 0}`.
-    extra: *mut *mut c_void,
+    pub extra: *mut *mut c_void,
 }
 
 /// The parameter block in one piece.
@@ -122,7 +122,7 @@ const COMMON_PARAMETERS: usize = 24;
 ///
 /// # Safety
 /// `arguments` are the program's, for `function`.
-unsafe fn launch(
+pub(super) unsafe fn launch(
     function: u64,
     threads: [u32; 3],
     arguments: Arguments,

@@ -6,9 +6,12 @@
 //! calls the device. No lock is held across a call of the device.
 
 mod context;
+mod copy;
+mod copy_shapes;
 mod enumerate;
 mod function;
 mod graph;
+mod graph_nodes;
 pub mod image;
 mod launch;
 mod loaded;
@@ -16,12 +19,13 @@ mod memory;
 mod module;
 mod query;
 mod replace;
+mod set;
 mod sync;
 
 use driver::Api;
 
 /// Defines one hook for several symbols with the same parameters. `$next` is
-/// the device's function of the same symbol.
+/// the device's function of the same symbol, `FUNCTION` the symbol's name.
 macro_rules! hook {
     ([$($symbol:ident),+ $(,)?] $arguments:tt |$next:ident| $body:expr) => {
         $($crate::hooks::hook!($symbol $arguments |$next| $body);)+
@@ -29,6 +33,8 @@ macro_rules! hook {
     ($symbol:ident ($($argument:ident: $type:ty),* $(,)?) |$next:ident| $body:expr) => {
         #[allow(non_snake_case, reason = "the symbol's name")]
         unsafe extern "C" fn $symbol($($argument: $type),*) -> ::driver::sys::CUresult {
+            #[allow(dead_code, reason = "few hooks name their function")]
+            const FUNCTION: &str = stringify!($symbol);
             let Some($next) = $crate::hooks::next().and_then(|api| api.$symbol) else {
                 return $crate::failure::missing(::driver::index::$symbol as u32);
             };
@@ -55,13 +61,17 @@ pub(crate) use {hook, hooks};
 /// Reports every hook: position of its function, and the hook.
 pub fn register(add: &mut dyn FnMut(usize, *const ())) {
     context::register(add);
+    copy::register(add);
+    copy_shapes::register(add);
     enumerate::register(add);
     function::register(add);
     graph::register(add);
+    graph_nodes::register(add);
     launch::register(add);
     memory::register(add);
     module::register(add);
     query::register(add);
+    set::register(add);
     sync::register(add);
 }
 

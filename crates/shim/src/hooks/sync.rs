@@ -3,11 +3,7 @@
 use super::memory::settle;
 use super::{hook, hooks};
 use crate::session;
-use driver::sys::{
-    CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER, CUarray, CUcontext, CUdeviceptr, CUevent,
-    CUresult, CUstream,
-};
-use std::ffi::c_void;
+use driver::sys::{CUcontext, CUevent, CUresult, CUstream};
 
 hooks!(
     cuCtxSynchronize,
@@ -18,24 +14,6 @@ hooks!(
     cuStreamQuery_ptsz,
     cuEventSynchronize,
     cuEventQuery,
-    cuMemcpy,
-    cuMemcpy_ptds,
-    cuMemcpyPeer,
-    cuMemcpyPeer_ptds,
-    cuMemcpyHtoD_v2,
-    cuMemcpyHtoD_v2_ptds,
-    cuMemcpyDtoH_v2,
-    cuMemcpyDtoH_v2_ptds,
-    cuMemcpyAtoH_v2,
-    cuMemcpyAtoH_v2_ptds,
-    cuMemcpy2D_v2,
-    cuMemcpy2D_v2_ptds,
-    cuMemcpy2DUnaligned_v2,
-    cuMemcpy2DUnaligned_v2_ptds,
-    cuMemcpy3D_v2,
-    cuMemcpy3D_v2_ptds,
-    cuMemcpy3DPeer,
-    cuMemcpy3DPeer_ptds,
 );
 
 /// What waited.
@@ -84,51 +62,4 @@ hook!([cuStreamSynchronize, cuStreamSynchronize_ptsz, cuStreamQuery, cuStreamQue
 hook!([cuEventSynchronize, cuEventQuery](event: CUevent) |wait| {
     // SAFETY: the program's arguments.
     waited(unsafe { wait(event) }, Waited::Something)
-});
-
-hook!([cuMemcpy, cuMemcpy_ptds](to: CUdeviceptr, from: CUdeviceptr, bytes: usize) |copy| {
-    // SAFETY: the program's arguments.
-    waited(unsafe { copy(to, from, bytes) }, Waited::Something)
-});
-
-hook!([cuMemcpyPeer, cuMemcpyPeer_ptds](
-    to: CUdeviceptr,
-    to_context: CUcontext,
-    from: CUdeviceptr,
-    from_context: CUcontext,
-    bytes: usize,
-) |copy| {
-    // SAFETY: the program's arguments.
-    waited(unsafe { copy(to, to_context, from, from_context, bytes) }, Waited::Something)
-});
-
-hook!([cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds](to: CUdeviceptr, from: *const c_void, bytes: usize) |copy| {
-    // SAFETY: the program's arguments.
-    waited(unsafe { copy(to, from, bytes) }, Waited::Something)
-});
-
-hook!([cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds](to: *mut c_void, from: CUdeviceptr, bytes: usize) |copy| {
-    // SAFETY: the program's arguments.
-    waited(unsafe { copy(to, from, bytes) }, Waited::Something)
-});
-
-hook!([cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds](to: *mut c_void, from: CUarray, offset: usize, bytes: usize) |copy| {
-    // SAFETY: the program's arguments.
-    waited(unsafe { copy(to, from, offset, bytes) }, Waited::Something)
-});
-
-hook!([cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds](how: *const CUDA_MEMCPY2D) |copy| {
-        // SAFETY: the program's arguments.
-        waited(unsafe { copy(how) }, Waited::Something)
-    }
-);
-
-hook!([cuMemcpy3D_v2, cuMemcpy3D_v2_ptds](how: *const CUDA_MEMCPY3D) |copy| {
-    // SAFETY: the program's arguments.
-    waited(unsafe { copy(how) }, Waited::Something)
-});
-
-hook!([cuMemcpy3DPeer, cuMemcpy3DPeer_ptds](how: *const CUDA_MEMCPY3D_PEER) |copy| {
-    // SAFETY: the program's arguments.
-    waited(unsafe { copy(how) }, Waited::Something)
 });

@@ -1,0 +1,315 @@
+//! Copies and sets by the host, held to the bounds of the memory that their
+//! pointers belong to before they are made.
+//!
+//! What is certain is reported, and nothing else: memory that Ringfence does
+//! not know may be the program's own, and is the driver's to judge. A call
+//! that passes costs one search of the registry for each side.
+
+use crate::copies::Touched;
+use crate::findings::HostError;
+use crate::maps;
+use crate::runtime::Runtime;
+use crate::stacks::Stack;
+use heap::Registry;
+use model::{AllocationKind, ApiErrors, DeviceAddress, Extent, Rule};
+use report::count;
+
+/// What the call says about a side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Memory that the device knows.
+    Device,
+    /// The program's memory, which may be pinned.
+    Host,
+    /// Either; the address tells.
+    Any,
+}
+
+/// What the call does there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+}
+
+/// One side of a copy, or the target of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Side {
+    /// The bytes.
+    pub touched: Touched,
+    /// Where they are, by the call's word.
+    pub place: Place,
+    /// What happens to them.
+    pub effect: Effect,
+}
+
+/// What to do with a call.
+#[must_use]
+#[derive(Debug)]
+pub enum CallDecision {
+    /// Make it.
+    Make,
+    /// Do not make it, and answer that a value is invalid. It has been
+    /// reported.
+    Refuse,
+    /// Make it. If the device refuses it, tell with
+    /// [`Runtime::call_refused`]: then this is why.
+    Doubt(Box<Doubt>),
+}
+
+/// A call that names memory which nobody knows.
+#[derive(Debug)]
+pub struct Doubt {
+    function: &'static str,
+    side: Side,
+    wrong: Wrong,
+}
+
+/// What is wrong with a side.
+#[derive(Clone, Copy, Debug)]
+struct Wrong {
+    rule: Rule,
+    address: DeviceAddress,
+    bounds: Extent,
+}
+
+/// What the registry alone can say about a side.
+enum Known {
+    Good,
+    Wrong(Wrong, AllocationKind),
+    /// Not in the registry.
+    Unknown,
+}
+
+impl Runtime {
+    /// Holds a copy or set to the memory that it names. Call it before the
+    /// call is made, and do what it answers.
+    pub fn check_call(&self, function: &'static str, sides: &[Side]) -> CallDecision {
+        if !self.settings.check || self.settings.api_errors == ApiErrors::Off {
+            return CallDecision::Make;
+        }
+        let good = self.memory.read(|registry| {
+            sides
+                .iter()
+                .all(|side| matches!(known(registry, side), Known::Good))
+        });
+        if good {
+            CallDecision::Make
+        } else {
+            self.judge_call(function, sides)
+        }
+    }
+
+    #[cold]
+    fn judge_call(&self, function: &'static str, sides: &[Side]) -> CallDecision {
+        let mut decision = CallDecision::Make;
+        for side in sides {
+            let wrong = match self.memory.read(|registry| known(registry, side)) {
+                Known::Good => continue,
+                Known::Wrong(wrong, kind) if self.still_there(wrong.bounds, kind) => wrong,
+                Known::Wrong(..) => continue,
+                Known::Unknown => match self.unknown(side) {
+                    Unknown::Good => continue,
+                    Unknown::Wrong(wrong) => wrong,
+                    Unknown::Doubt(wrong) => {
+                        if matches!(decision, CallDecision::Make) {
+                            let side = *side;
+                            let doubt = Doubt {
+                                function,
+                                side,
+                                wrong,
+                            };
+                            decision = CallDecision::Doubt(Box::new(doubt));
+                        }
+                        continue;
+                    }
+                },
+            };
+            self.report_copy(function, side, &wrong);
+            if self.settings.api_errors == ApiErrors::Refuse {
+                decision = CallDecision::Refuse;
+            }
+        }
+        decision
+    }
+
+    /// The device refused a call that was made in doubt.
+    pub fn call_refused(&self, doubt: &Doubt) {
+        self.report_copy(doubt.function, &doubt.side, &doubt.wrong);
+    }
+
+    /// Whether what the registry believes is true: memory goes with its
+    /// context, and through calls that are not hooked.
+    fn still_there(&self, bounds: Extent, kind: AllocationKind) -> bool {
+        use AllocationKind::{Device, Foreign, Host, HostRegistered, Managed, Pool};
+        match kind {
+            Device | Managed | Host | HostRegistered | Pool | Foreign => {
+                let there = self.driver.allocation_of(bounds.base);
+                there.is_some_and(|extent| extent.contains(bounds.base))
+            }
+            // The driver has no better word on the others: their extents are
+            // the program's, or those of code that is loaded.
+            _ => true,
+        }
+    }
+
+    fn unknown(&self, side: &Side) -> Unknown {
+        let pointer = DeviceAddress(side.touched.pointer);
+        let freed = self.memory.read(|registry| {
+            registry
+                .freed(pointer)
+                .map(|freed| freed.entry.allocation.extent)
+        });
+        let address = side.touched.first();
+        let Some(extent) = self.ask_driver(pointer) else {
+            let stale = freed.map(|bounds| Wrong {
+                rule: Rule::UseAfterFree,
+                address,
+                bounds,
+            });
+            // What was freed may be the program's own memory by now.
+            let certain =
+                |stale: &Wrong| stale.bounds.contains(pointer) && !maps::is_accessible(pointer.0);
+            return match (side.place, stale) {
+                (_, Some(stale)) if certain(&stale) => Unknown::Wrong(stale),
+                (Place::Any | Place::Host, _) => Unknown::Good,
+                (Place::Device, Some(stale)) => Unknown::Doubt(stale),
+                (Place::Device, None) => Unknown::Doubt(Wrong {
+                    rule: Rule::InvalidPointer,
+                    address,
+                    bounds: nothing(pointer),
+                }),
+            };
+        };
+        match side.touched.first_outside(extent) {
+            Some(address) => Unknown::Wrong(Wrong {
+                rule: rule(side.effect),
+                address,
+                bounds: extent,
+            }),
+            None => Unknown::Good,
+        }
+    }
+
+    fn report_copy(&self, function: &'static str, side: &Side, wrong: &Wrong) {
+        self.host_error(HostError {
+            rule: wrong.rule,
+            function,
+            detail: detail(side, wrong),
+            width: Some(side.touched.bytes()),
+            pointer: DeviceAddress(side.touched.pointer),
+            address: wrong.address,
+        });
+    }
+}
+
+enum Unknown {
+    Good,
+    Wrong(Wrong),
+    Doubt(Wrong),
+}
+
+fn nothing(pointer: DeviceAddress) -> Extent {
+    Extent {
+        base: pointer,
+        size: 0,
+    }
+}
+
+fn rule(effect: Effect) -> Rule {
+    match effect {
+        Effect::Read => Rule::CopyOutOfBoundsRead,
+        Effect::Write => Rule::CopyOutOfBoundsWrite,
+    }
+}
+
+#[inline]
+fn known(registry: &Registry<Stack>, side: &Side) -> Known {
+    let touched = &side.touched;
+    if touched.is_empty() {
+        return Known::Good;
+    }
+    let pointer = DeviceAddress(touched.pointer);
+    // One past the end of pinned memory the program may have other memory of
+    // its own.
+    let found = match side.place {
+        Place::Device => registry.find(pointer),
+        Place::Host | Place::Any => registry.holding(pointer),
+    };
+    let Some(entry) = found else {
+        return match side.place {
+            Place::Host => Known::Good,
+            Place::Device | Place::Any => Known::Unknown,
+        };
+    };
+    let bounds = entry.allocation.extent;
+    if touched.lies_in(bounds) {
+        return Known::Good;
+    }
+    let kind = entry.allocation.kind;
+    let held_to = match kind {
+        AllocationKind::HostRegistered => registered_together(registry, bounds),
+        _ => bounds,
+    };
+    match touched.first_outside(held_to) {
+        None => Known::Good,
+        Some(address) => {
+            let rule = rule(side.effect);
+            Known::Wrong(
+                Wrong {
+                    rule,
+                    address,
+                    bounds,
+                },
+                kind,
+            )
+        }
+    }
+}
+
+/// A program may register one buffer in pieces.
+fn registered_together(registry: &Registry<Stack>, first: Extent) -> Extent {
+    let mut all = first;
+    while let Some(next) = registry.at(all.end())
+        && next.allocation.kind == AllocationKind::HostRegistered
+    {
+        all.size += next.allocation.extent.size;
+    }
+    all
+}
+
+/// What the call was to do, in one line.
+fn detail(side: &Side, wrong: &Wrong) -> String {
+    let touched = &side.touched;
+    let verb = match side.effect {
+        Effect::Read => "reads",
+        Effect::Write => "writes",
+    };
+    let first = touched.first();
+    let rows = touched.height.saturating_mul(touched.depth);
+    let what = if rows == 1 {
+        format!("{verb} {} at {first}", count(touched.bytes(), "byte"))
+    } else {
+        let mut text = format!(
+            "{verb} {} of {} at {first}, {} apart",
+            count(rows, "row"),
+            count(touched.width, "byte"),
+            count(touched.pitch, "byte"),
+        );
+        if touched.depth > 1 {
+            text += &format!(", {} to a slice", count(touched.height, "row"));
+        }
+        text
+    };
+    let left = wrong.bounds.end().0.saturating_sub(first.0);
+    match wrong.rule {
+        Rule::UseAfterFree => format!("{what}, which was freed"),
+        Rule::InvalidPointer => format!("{what}, where the device has no memory"),
+        _ => format!(
+            "{what}, where {} are left of the allocation",
+            count(left, "byte")
+        ),
+    }
+}

@@ -1,0 +1,43 @@
+//! What this process has mapped, as proc(5) tells it.
+
+/// Whether the program itself can read the byte at an address: then it may be
+/// memory of its own, whatever was there before. Slow; `true` if it cannot be
+/// found out.
+pub(crate) fn is_accessible(address: u64) -> bool {
+    std::fs::read_to_string("/proc/self/maps").map_or(true, |maps| accessible_in(&maps, address))
+}
+
+fn accessible_in(maps: &str, address: u64) -> bool {
+    maps.lines().any(|line| {
+        let Some((range, rest)) = line.split_once(' ') else {
+            return false;
+        };
+        let Some((start, end)) = range.split_once('-') else {
+            return false;
+        };
+        let number = |text| u64::from_str_radix(text, 16).unwrap_or(0);
+        // The driver maps its own device files over what it gives out.
+        rest.starts_with('r')
+            && !rest.contains("/dev/nvidia")
+            && (number(start)..number(end)).contains(&address)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_memory_is_accessible_and_reserved_addresses_are_not() {
+        let here = 0u8;
+        assert!(is_accessible(&raw const here as u64));
+        assert!(!is_accessible(16));
+        let maps = "1000-2000 ---p 00000000 00:00 0\n2000-3000 rw-p 0 00:00 0 /dev/nvidia-uvm\n\
+                    3000-4000 rw-p 0 00:00 0\n";
+        let accessible = |address| accessible_in(maps, address);
+        assert_eq!(
+            [0x1800, 0x2800, 0x3000, 0x4000].map(accessible),
+            [false, false, true, false]
+        );
+    }
+}

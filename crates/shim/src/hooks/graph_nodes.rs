@@ -1,0 +1,217 @@
+//! Copies, sets and allocations that are put into graphs by hand, and the
+//! calls that take nodes of every kind. Copies and sets are held to the memory
+//! that they name when the node gets its parameters.
+
+use super::copy::checked;
+use super::graph::planned;
+use super::{copy_shapes, hook, hooks, set};
+use crate::session;
+use driver::sys::{
+    CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUgraph,
+    CUgraphEdgeData, CUgraphExec, CUgraphNode, CUgraphNodeParams, CUgraphNodeType, CUresult,
+};
+use model::{AllocationKind, DeviceAddress, Extent};
+
+hooks!(
+    cuGraphAddMemAllocNode,
+    cuGraphAddMemcpyNode,
+    cuGraphAddMemsetNode,
+    cuGraphAddNode,
+    cuGraphAddNode_v2,
+    cuGraphExecMemcpyNodeSetParams,
+    cuGraphExecMemsetNodeSetParams,
+    cuGraphExecNodeSetParams,
+    cuGraphMemcpyNodeSetParams,
+    cuGraphMemsetNodeSetParams,
+    cuGraphNodeSetParams,
+);
+
+/// Memory that a graph allocates has its address from the moment that the node
+/// is made.
+fn allocated(result: CUresult, address: u64, bytes: usize) -> CUresult {
+    if result == CUresult::CUDA_SUCCESS
+        && let Some(runtime) = session::runtime()
+    {
+        let extent = Extent {
+            base: DeviceAddress(address),
+            size: bytes as u64,
+        };
+        runtime.allocated(AllocationKind::Pool, extent);
+    }
+    result
+}
+
+hook!(cuGraphAddMemAllocNode(
+    node: *mut CUgraphNode,
+    graph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependency_count: usize,
+    parameters: *mut CUDA_MEM_ALLOC_NODE_PARAMS_v1,
+) |add| {
+    // SAFETY: the program's arguments; the address was written by a
+    // successful call.
+    unsafe {
+        let result = add(node, graph, dependencies, dependency_count, parameters);
+        if parameters.is_null() { result } else { allocated(result, (*parameters).dptr, (*parameters).bytesize) }
+    }
+});
+
+hook!(cuGraphAddMemcpyNode(
+    node: *mut CUgraphNode,
+    graph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependency_count: usize,
+    how: *const CUDA_MEMCPY3D,
+    context: CUcontext,
+) |add| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        checked(FUNCTION, &copy_shapes::node(how), || {
+            add(node, graph, dependencies, dependency_count, how, context)
+        })
+    }
+});
+
+hook!(cuGraphMemcpyNodeSetParams(node: CUgraphNode, how: *const CUDA_MEMCPY3D) |set| {
+    // SAFETY: the program's arguments.
+    unsafe { checked(FUNCTION, &copy_shapes::node(how), || set(node, how)) }
+});
+
+hook!(cuGraphExecMemcpyNodeSetParams(
+    graph: CUgraphExec,
+    node: CUgraphNode,
+    how: *const CUDA_MEMCPY3D,
+    context: CUcontext,
+) |set| {
+    // SAFETY: the program's arguments.
+    unsafe { checked(FUNCTION, &copy_shapes::node(how), || set(graph, node, how, context)) }
+});
+
+/// # Safety
+/// `how` is null or points to the struct.
+unsafe fn sets(how: *const CUDA_MEMSET_NODE_PARAMS) -> Vec<runtime::Side> {
+    // SAFETY: the caller's word.
+    unsafe { how.as_ref() }.map_or_else(Vec::new, |how| set::node(how).to_vec())
+}
+
+hook!(cuGraphAddMemsetNode(
+    node: *mut CUgraphNode,
+    graph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependency_count: usize,
+    how: *const CUDA_MEMSET_NODE_PARAMS,
+    context: CUcontext,
+) |add| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        checked(FUNCTION, &sets(how), || add(node, graph, dependencies, dependency_count, how, context))
+    }
+});
+
+hook!(cuGraphMemsetNodeSetParams(node: CUgraphNode, how: *const CUDA_MEMSET_NODE_PARAMS) |set| {
+    // SAFETY: the program's arguments.
+    unsafe { checked(FUNCTION, &sets(how), || set(node, how)) }
+});
+
+hook!(cuGraphExecMemsetNodeSetParams(
+    graph: CUgraphExec,
+    node: CUgraphNode,
+    how: *const CUDA_MEMSET_NODE_PARAMS,
+    context: CUcontext,
+) |set| {
+    // SAFETY: the program's arguments.
+    unsafe { checked(FUNCTION, &sets(how), || set(graph, node, how, context)) }
+});
+
+/// Gives a node of any kind its parameters.
+///
+/// # Safety
+/// `parameters` is null or points to the program's struct; `give` reads it,
+/// and for allocations writes it.
+unsafe fn any(
+    function: &'static str,
+    parameters: *mut CUgraphNodeParams,
+    give: impl Fn(*mut CUgraphNodeParams) -> CUresult,
+) -> CUresult {
+    // SAFETY: the caller's word.
+    let Some(program) = unsafe { parameters.as_ref() }.copied() else {
+        return give(parameters);
+    };
+    match program.type_ {
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => {
+            // SAFETY: the type says which member is in use.
+            let kernel = unsafe { program.anonymous2.kernel };
+            let place = |kernel: *const _| {
+                let mut node = program;
+                // SAFETY: `planned` gives a struct that lives while this runs.
+                node.anonymous2.kernel = unsafe { *kernel };
+                give(&raw mut node)
+            };
+            // SAFETY: the program's struct.
+            unsafe { planned(&raw const kernel, place) }
+        }
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY => {
+            // SAFETY: the type says which member is in use.
+            let sides =
+                unsafe { copy_shapes::node(&raw const program.anonymous2.memcpy.copyParams) };
+            checked(function, &sides, || give(parameters))
+        }
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => {
+            // SAFETY: the type says which member is in use.
+            let how = unsafe { program.anonymous2.memset };
+            let how = CUDA_MEMSET_NODE_PARAMS {
+                dst: how.dst,
+                pitch: how.pitch,
+                value: how.value,
+                elementSize: how.elementSize,
+                width: how.width,
+                height: how.height,
+            };
+            checked(function, &set::node(&how), || give(parameters))
+        }
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+            let result = give(parameters);
+            // SAFETY: the address was written by a successful call.
+            let made = unsafe { (*parameters).anonymous2.alloc };
+            allocated(result, made.dptr, made.bytesize)
+        }
+        _ => give(parameters),
+    }
+}
+
+hook!(cuGraphAddNode(
+    node: *mut CUgraphNode,
+    graph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependency_count: usize,
+    parameters: *mut CUgraphNodeParams,
+) |add| {
+    // SAFETY: the program's arguments.
+    unsafe { any(FUNCTION, parameters, |parameters| add(node, graph, dependencies, dependency_count, parameters)) }
+});
+
+hook!(cuGraphAddNode_v2(
+    node: *mut CUgraphNode,
+    graph: CUgraph,
+    dependencies: *const CUgraphNode,
+    edges: *const CUgraphEdgeData,
+    dependency_count: usize,
+    parameters: *mut CUgraphNodeParams,
+) |add| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        any(FUNCTION, parameters, |parameters| {
+            add(node, graph, dependencies, edges, dependency_count, parameters)
+        })
+    }
+});
+
+hook!(cuGraphNodeSetParams(node: CUgraphNode, parameters: *mut CUgraphNodeParams) |set| {
+    // SAFETY: the program's arguments.
+    unsafe { any(FUNCTION, parameters, |parameters| set(node, parameters)) }
+});
+
+hook!(cuGraphExecNodeSetParams(graph: CUgraphExec, node: CUgraphNode, parameters: *mut CUgraphNodeParams) |set| {
+    // SAFETY: the program's arguments.
+    unsafe { any(FUNCTION, parameters, |parameters| set(graph, node, parameters)) }
+});
