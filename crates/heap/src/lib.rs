@@ -6,11 +6,13 @@
 //! tables of [`model::layout`]. Both are plain data: nothing here locks,
 //! allocates device memory, or calls a driver.
 
+mod parts;
 mod placement;
 mod quarantine;
 mod registry;
 mod tables;
 
+pub use parts::{Layer, PartEdit, PartError};
 pub use placement::padded_size;
 pub use quarantine::{Held, Quarantine};
 pub use registry::{Entry, Freed, Inserted, Neighbours, Owner, Registry};

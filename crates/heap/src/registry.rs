@@ -4,6 +4,7 @@
 //! ordered map. Live extents never overlap; what the driver hands out anew
 //! displaces whatever was believed to be there.
 
+use crate::parts::{Answer, Layer, PartEdit, PartError, Parts};
 use model::{Allocation, AllocationKind, DeviceAddress, Extent};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -61,7 +62,14 @@ pub struct Neighbours<'a, T> {
 #[derive(Clone, Debug)]
 pub struct Registry<T> {
     live: BTreeMap<u64, Entry<T>>,
+    parts: Parts<T>,
+    /// Changes of the parts that nobody has taken yet.
+    edits: Vec<PartEdit>,
     freed: VecDeque<Freed<T>>,
+    /// Bases of freed allocations, and how many of them have it.
+    freed_bases: BTreeMap<u64, u32>,
+    /// Bytes of the largest allocation that was ever freed.
+    largest_freed: u64,
     history: usize,
     serial: u64,
 }
@@ -72,7 +80,11 @@ impl<T: Clone> Registry<T> {
     pub fn new(history: usize) -> Registry<T> {
         Registry {
             live: BTreeMap::new(),
+            parts: Parts::default(),
+            edits: Vec::new(),
             freed: VecDeque::new(),
+            freed_bases: BTreeMap::new(),
+            largest_freed: 0,
             history,
             serial: 0,
         }
@@ -125,11 +137,14 @@ impl<T: Clone> Registry<T> {
             .take_while(|(_, entry)| entry.allocation.extent.end() > extent.base)
             .map(|(base, _)| *base)
             .collect();
-        let displaced = stale
+        let displaced: Vec<Extent> = stale
             .into_iter()
             .filter_map(|base| self.live.remove(&base))
             .map(|entry| entry.allocation.extent)
             .collect();
+        for old in &displaced {
+            self.clear_parts(*old);
+        }
         self.serial += 1;
         let allocation = Allocation {
             extent,
@@ -155,11 +170,160 @@ impl<T: Clone> Registry<T> {
     /// freed. Returns `None` if none starts there.
     pub fn remove(&mut self, base: DeviceAddress, note: T) -> Option<&Freed<T>> {
         let entry = self.live.remove(&base.0)?;
-        if self.freed.len() >= self.history.max(1) {
-            self.freed.pop_front();
-        }
-        self.freed.push_back(Freed { entry, note });
+        self.clear_parts(entry.allocation.extent);
+        self.remember(Freed { entry, note });
         self.freed.back()
+    }
+
+    fn remember(&mut self, freed: Freed<T>) {
+        if self.freed.len() >= self.history.max(1)
+            && let Some(oldest) = self.freed.pop_front()
+        {
+            self.forget_base(oldest.entry.allocation.extent.base);
+        }
+        let extent = freed.entry.allocation.extent;
+        *self.freed_bases.entry(extent.base.0).or_default() += 1;
+        self.largest_freed = self.largest_freed.max(extent.size);
+        self.freed.push_back(freed);
+    }
+
+    fn forget_base(&mut self, base: DeviceAddress) {
+        if let Some(count) = self.freed_bases.get_mut(&base.0) {
+            *count -= 1;
+            if *count == 0 {
+                self.freed_bases.remove(&base.0);
+            }
+        }
+    }
+
+    /// Whether [`Registry::freed`] may know the address: cheap, and never
+    /// wrongly no.
+    pub fn may_be_freed(&self, address: DeviceAddress) -> bool {
+        let lowest = address.0.saturating_sub(self.largest_freed);
+        self.freed_bases.range(lowest..=address.0).next().is_some()
+    }
+
+    fn clear_parts(&mut self, extent: Extent) {
+        let gone = self.parts.clear(extent);
+        self.parts_gone(gone);
+    }
+
+    fn parts_gone(&mut self, gone: Vec<(Layer, u64)>) {
+        let removals = gone
+            .into_iter()
+            .map(|(layer, base)| PartEdit::Remove { layer, base });
+        self.edits.extend(removals);
+    }
+
+    /// Declares a part of a live allocation. Parts that it overlaps are gone.
+    /// Returns the serial; 0 for a pool.
+    ///
+    /// # Errors
+    ///
+    /// It does not lie where such a part can.
+    pub fn declare(
+        &mut self,
+        layer: Layer,
+        extent: Extent,
+        name: Option<String>,
+        note: T,
+    ) -> Result<u64, PartError> {
+        let (base, size) = (extent.base.0, extent.size);
+        let end = base.checked_add(size).filter(|_| size != 0);
+        let parent = self.holding(extent.base);
+        if parent.is_none_or(|parent| end.is_none_or(|end| parent.allocation.extent.end().0 < end))
+        {
+            return Err(PartError::NoAllocation { base, size });
+        }
+        let mut serial = 0;
+        let gone = if layer == Layer::Pool {
+            self.parts.add_pool(extent)?
+        } else {
+            serial = self.serial + 1;
+            let allocation = Allocation {
+                extent,
+                kind: AllocationKind::Region,
+                serial,
+                name,
+            };
+            let owner = Owner::default();
+            let entry = Entry {
+                allocation,
+                owner,
+                note,
+            };
+            let gone = self.parts.add(layer, entry)?;
+            self.serial = serial;
+            gone
+        };
+        self.parts_gone(gone);
+        self.edits.push(PartEdit::Insert {
+            layer,
+            extent,
+            serial,
+        });
+        Ok(serial)
+    }
+
+    /// The end of the block or region that starts at `base`; a block is
+    /// remembered as freed. Returns whether there is one.
+    pub fn release(&mut self, base: DeviceAddress, note: T) -> bool {
+        let Some((layer, entry)) = self.parts.remove(base) else {
+            return false;
+        };
+        self.parts_gone(vec![(layer, base.0)]);
+        if layer == Layer::Block {
+            self.remember(Freed { entry, note });
+        }
+        true
+    }
+
+    /// The end of the pool that starts at `base`, and of its blocks. Returns
+    /// whether there is one.
+    pub fn release_pool(&mut self, base: DeviceAddress) -> bool {
+        let gone = self.parts.remove_pool(base);
+        let found = gone.is_some();
+        self.parts_gone(gone.unwrap_or_default());
+        found
+    }
+
+    /// Whose a pointer is: the declared part's, else the allocation's
+    /// ([`Registry::find`]). In a pool, outside its blocks: nobody's.
+    #[inline]
+    pub fn find_part(&self, address: DeviceAddress) -> Option<&Entry<T>> {
+        match self.parts.answer(address) {
+            Answer::Allocation => self.find(address),
+            Answer::Part(entry) => Some(entry),
+            Answer::Nobody => None,
+        }
+    }
+
+    /// The pool that holds an address.
+    pub fn pool_at(&self, address: DeviceAddress) -> Option<Extent> {
+        self.parts.pool(address)
+    }
+
+    /// The declared block or region with exactly this extent.
+    pub fn part(&self, extent: Extent) -> Option<&Entry<T>> {
+        self.parts.exactly(extent)
+    }
+
+    /// Every declared part, as if it were declared now.
+    pub fn part_edits(&self) -> Vec<PartEdit> {
+        self.parts
+            .iter()
+            .map(|(layer, extent, serial)| PartEdit::Insert {
+                layer,
+                extent,
+                serial,
+            })
+            .collect()
+    }
+
+    /// Changes of the declared parts since the last call. They come before
+    /// the change of the allocation that caused them.
+    pub fn take_part_edits(&mut self) -> Vec<PartEdit> {
+        std::mem::take(&mut self.edits)
     }
 
     /// The free of the allocation with this serial did not happen after all:
@@ -180,6 +344,7 @@ impl<T: Clone> Registry<T> {
             return false;
         }
         if let Some(freed) = self.freed.remove(position) {
+            self.forget_base(extent.base);
             self.live.insert(extent.base.0, freed.entry);
         }
         true
@@ -225,6 +390,9 @@ impl<T: Clone> Registry<T> {
     /// The latest freed allocation that held the address, or that it was one
     /// past the end of.
     pub fn freed(&self, address: DeviceAddress) -> Option<&Freed<T>> {
+        if !self.may_be_freed(address) {
+            return None;
+        }
         let offset =
             |freed: &Freed<T>| address.0.wrapping_sub(freed.entry.allocation.extent.base.0);
         let size = |freed: &Freed<T>| freed.entry.allocation.extent.size;
@@ -320,6 +488,85 @@ mod tests {
             1
         );
         assert!(registry.freed(DeviceAddress(0x100)).is_none());
+    }
+
+    #[test]
+    fn blocks_of_a_pool_own_their_addresses_and_the_rest_is_nobodys() {
+        let mut registry = registry(&[(0x1000, 0x1000)]);
+        let owner = |registry: &Registry<()>, address| {
+            registry
+                .find_part(DeviceAddress(address))
+                .map(|entry| entry.allocation.extent)
+        };
+        registry
+            .declare(Layer::Pool, extent(0x1000, 0x1000), None, ())
+            .unwrap();
+        registry
+            .declare(Layer::Block, extent(0x1100, 0x80), None, ())
+            .unwrap();
+        registry
+            .declare(Layer::Block, extent(0x1180, 0x80), None, ())
+            .unwrap();
+        assert_eq!(owner(&registry, 0x1000), None);
+        assert_eq!(owner(&registry, 0x117f), Some(extent(0x1100, 0x80)));
+        assert_eq!(owner(&registry, 0x1180), Some(extent(0x1180, 0x80)));
+        assert_eq!(owner(&registry, 0x1200), Some(extent(0x1180, 0x80)));
+        assert_eq!(owner(&registry, 0x1201), None);
+        // One past the pool is one past the allocation.
+        assert_eq!(owner(&registry, 0x2000), Some(extent(0x1000, 0x1000)));
+        assert!(registry.release(DeviceAddress(0x1180), ()));
+        assert!(!registry.release(DeviceAddress(0x1180), ()));
+        assert_eq!(owner(&registry, 0x1190), None);
+        assert!(registry.freed(DeviceAddress(0x1190)).is_some());
+        assert!(registry.release_pool(DeviceAddress(0x1000)));
+        assert_eq!(owner(&registry, 0x1100), Some(extent(0x1000, 0x1000)));
+        let edits = registry.take_part_edits();
+        assert_eq!(edits.len(), 6);
+        assert!(registry.part_edits().is_empty());
+    }
+
+    #[test]
+    fn parts_lie_in_allocations_and_go_with_them() {
+        let mut registry = registry(&[(0x1000, 0x1000)]);
+        let (pool, block, region) = (Layer::Pool, Layer::Block, Layer::Region);
+        for (layer, base, size) in [
+            (region, 0x900, 0x80),
+            (region, 0x1f00, 0x200),
+            (region, 0x1000, 0),
+            (region, u64::MAX, 2),
+            (block, 0x1000, 0x80),
+        ] {
+            assert!(
+                registry
+                    .declare(layer, extent(base, size), None, ())
+                    .is_err()
+            );
+        }
+        registry
+            .declare(region, extent(0x1000, 0x80), None, ())
+            .unwrap();
+        registry
+            .declare(region, extent(0x1040, 0x80), None, ())
+            .unwrap();
+        // The later one displaces what it overlaps.
+        assert!(registry.part(extent(0x1000, 0x80)).is_none());
+        assert!(registry.part(extent(0x1040, 0x80)).is_some());
+        registry
+            .declare(pool, extent(0x1800, 0x100), None, ())
+            .unwrap();
+        assert!(
+            registry
+                .declare(region, extent(0x17f0, 0x20), None, ())
+                .is_err()
+        );
+        assert!(
+            registry
+                .declare(block, extent(0x18f0, 0x20), None, ())
+                .is_err()
+        );
+        registry.remove(DeviceAddress(0x1000), ()).unwrap();
+        assert!(registry.part_edits().is_empty());
+        assert!(registry.pool_at(DeviceAddress(0x1800)).is_none());
     }
 
     #[test]

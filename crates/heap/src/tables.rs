@@ -16,7 +16,13 @@
 //! end is legal). Where several have bytes in one granule, as small module
 //! variables do, a *shared* extent over all of them answers there: lookups in
 //! that granule are then less exact, and never a false alarm.
+//!
+//! Parts that the program declared lie over that. In the granules that a pool
+//! fills, its blocks answer as extents do elsewhere, and nobody where there is
+//! none. A region answers in the granules that it fills; where it shares one
+//! with the rest of its allocation, the allocation does.
 
+use crate::parts::{Layer, PartEdit};
 use model::Extent;
 use model::layout::{
     EXTENT_TABLE, EXTENT_TABLE_RESERVED, ExtentEntry, GRANULE_SHIFT, LEAF_ENTRIES, LEAVES,
@@ -119,6 +125,10 @@ struct Run {
 #[derive(Clone, Debug)]
 pub struct Tables {
     claims: BTreeMap<u64, Claim>,
+    /// Ends of pools by base.
+    pools: BTreeMap<u64, u64>,
+    blocks: BTreeMap<u64, Claim>,
+    parts: BTreeMap<u64, Claim>,
     shared: BTreeMap<u64, Shared>,
     regions: BTreeMap<u64, Region>,
     next_index: u32,
@@ -140,6 +150,9 @@ impl Tables {
     pub fn new() -> Tables {
         Tables {
             claims: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            blocks: BTreeMap::new(),
+            parts: BTreeMap::new(),
             shared: BTreeMap::new(),
             regions: BTreeMap::new(),
             // Extent 0 means "none" in a leaf.
@@ -234,6 +247,91 @@ impl Tables {
         result
     }
 
+    /// Does what happened to a declared part; appends the writes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tables::insert`].
+    pub fn edit(&mut self, edit: &PartEdit, out: &mut Vec<TableUpdate>) -> Result<(), TablesError> {
+        match *edit {
+            PartEdit::Insert {
+                layer,
+                extent,
+                serial,
+            } => self.insert_part(layer, extent, serial, out),
+            PartEdit::Remove { layer, base } => {
+                let (end, index) = match layer {
+                    Layer::Pool => (self.pools.remove(&base), None),
+                    Layer::Block => claim_end(self.blocks.remove(&base)),
+                    Layer::Region => claim_end(self.parts.remove(&base)),
+                };
+                let Some(end) = end else { return Ok(()) };
+                let result = self.repaint(base, end, out);
+                self.retired.extend(index);
+                result
+            }
+        }
+    }
+
+    fn insert_part(
+        &mut self,
+        layer: Layer,
+        extent: Extent,
+        serial: u64,
+        out: &mut Vec<TableUpdate>,
+    ) -> Result<(), TablesError> {
+        let (base, size) = (extent.base.0, extent.size);
+        let end = base
+            .checked_add(size)
+            .filter(|end| size != 0 && end >> REGION_SHIFT < REGION_COUNT);
+        let Some(end) = end else {
+            return Err(TablesError::OutsideAddressSpace { base, size });
+        };
+        self.reserve_leaves(base, end, out)?;
+        if layer == Layer::Pool {
+            self.pools.insert(base, end);
+        } else {
+            let entry = ExtentEntry {
+                base,
+                size,
+                serial,
+                reserved: 0,
+            };
+            let index = self.new_extent(entry, out)?;
+            let claims = match layer {
+                Layer::Block => &mut self.blocks,
+                _ => &mut self.parts,
+            };
+            claims.insert(base, Claim { base, end, index });
+        }
+        self.repaint(base, end, out)
+    }
+
+    /// Writes who answers in `base..=end`; what is one extent's alone gets a
+    /// leaf first. Regions that nobody has touched stay as they are: a part
+    /// lies in an extent.
+    fn repaint(
+        &mut self,
+        base: u64,
+        end: u64,
+        out: &mut Vec<TableUpdate>,
+    ) -> Result<(), TablesError> {
+        for region in base >> REGION_SHIFT..=end >> REGION_SHIFT {
+            match self.regions.get(&region).copied() {
+                None => {}
+                Some(Region::Only(_)) => {
+                    let leaf = self.take_leaf();
+                    self.regions.insert(region, Region::Leaf(leaf));
+                    let first = region * REGION_GRANULES;
+                    self.paint(first, first + REGION_GRANULES - 1, leaf, false, out)?;
+                    out.push(write_region(region, &[leaf]));
+                }
+                Some(Region::Leaf(leaf)) => self.paint_claim(base, end, region, leaf, out)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Repaints the granules of `base..=end` that lie in one region.
     fn paint_claim(
         &mut self,
@@ -323,9 +421,54 @@ impl Tables {
     /// Who answers for granules `first..=last`, in order, without gaps that
     /// anybody claims.
     fn runs(&self, first: u64, last: u64) -> Vec<Run> {
+        let mut runs = Self::runs_of(&self.claims, first, last);
         let past = (last + 1) << GRANULE_SHIFT;
-        let mut claims: Vec<Claim> = self
-            .claims
+        for (base, end) in self.pools.range(..past) {
+            if let Some((from, to)) = self.filled(*base, *end, first, last) {
+                overlay(&mut runs, from, to, Self::runs_of(&self.blocks, from, to));
+            }
+        }
+        for claim in self.parts.range(..past).map(|(_, claim)| claim) {
+            if let Some((from, to)) = self.filled(claim.base, claim.end, first, last) {
+                let run = Run {
+                    first: from,
+                    last: to,
+                    base: claim.base,
+                    end: claim.end,
+                    index: Some(claim.index),
+                };
+                overlay(&mut runs, from, to, vec![run]);
+            }
+        }
+        runs
+    }
+
+    /// The granules of `first..=last` that a part fills, but for bytes that
+    /// are nobody's.
+    fn filled(&self, base: u64, end: u64, first: u64, last: u64) -> Option<(u64, u64)> {
+        let from = base.div_ceil(GRANULE).max(first);
+        let to = if self.ends_an_extent(base, end) {
+            end.div_ceil(GRANULE)
+        } else {
+            end / GRANULE
+        };
+        let to = to.checked_sub(1)?.min(last);
+        (from <= to).then_some((from, to))
+    }
+
+    /// Whether the part ends where its extent does, and no other extent starts
+    /// in the same granule.
+    fn ends_an_extent(&self, base: u64, end: u64) -> bool {
+        let holds = self.claims.range(..=base).next_back();
+        let next = end.next_multiple_of(GRANULE);
+        holds.is_some_and(|(_, claim)| claim.end == end)
+            && self.claims.range(end..next).next().is_none()
+    }
+
+    /// As [`Tables::runs`], of one layer.
+    fn runs_of(all: &BTreeMap<u64, Claim>, first: u64, last: u64) -> Vec<Run> {
+        let past = (last + 1) << GRANULE_SHIFT;
+        let mut claims: Vec<Claim> = all
             .range(..past)
             .rev()
             .map(|(_, claim)| *claim)
@@ -476,6 +619,29 @@ impl Tables {
         self.next_leaf += 1;
         LEAVES + (self.next_leaf - 1) * LEAF_SIZE
     }
+}
+
+fn claim_end(claim: Option<Claim>) -> (Option<u64>, Option<u32>) {
+    (claim.map(|claim| claim.end), claim.map(|claim| claim.index))
+}
+
+/// Replaces what `runs` say about granules `first..=last`.
+fn overlay(runs: &mut Vec<Run>, first: u64, last: u64, with: Vec<Run>) {
+    let mut all = Vec::with_capacity(runs.len() + with.len() + 1);
+    for run in runs.iter() {
+        if run.first < first {
+            let last = run.last.min(first - 1);
+            all.push(Run { last, ..*run });
+        }
+    }
+    all.extend(with);
+    for run in runs.iter() {
+        if run.last > last {
+            let first = run.first.max(last + 1);
+            all.push(Run { first, ..*run });
+        }
+    }
+    *runs = all;
 }
 
 fn write_region(region: u64, values: &[u64]) -> TableUpdate {

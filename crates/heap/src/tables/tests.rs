@@ -311,3 +311,139 @@ proptest! {
         }
     }
 }
+
+/// Blocks answer as they must; in between nobody does, where a granule is
+/// the pool's alone.
+fn check_blocks(memory: &Memory, parent: Extent, pool: Extent, blocks: &[Extent], exact: bool) {
+    let pool_granules = pool.base.0.div_ceil(GRANULE)..if pool.end() == parent.end() {
+        pool.end().0.div_ceil(GRANULE)
+    } else {
+        pool.end().0 / GRANULE
+    };
+    let touching = |granule: u64| {
+        let touches = |block: &&Extent| {
+            block.base.0 / GRANULE <= granule && (block.end().0 - 1) / GRANULE >= granule
+        };
+        blocks.iter().filter(touches).count()
+    };
+    for block in blocks {
+        for pointer in [
+            block.base.0,
+            block.base.0 + block.size / 2,
+            block.end().0 - 1,
+        ] {
+            let (base, size) = memory
+                .lookup(pointer)
+                .unwrap_or_else(|| panic!("{pointer:#x} of a live block is not found"));
+            assert!(base <= block.base.0 && block.end().0 <= base + size);
+            let granule = pointer / GRANULE;
+            if exact && pool_granules.contains(&granule) && touching(granule) == 1 {
+                assert_eq!((base, size), (block.base.0, block.size), "{pointer:#x}");
+            }
+        }
+    }
+    if exact {
+        for granule in pool_granules.clone() {
+            let ends_here = |block: &Extent| block.end().0 == granule * GRANULE;
+            if touching(granule) == 0 && !blocks.iter().any(ends_here) {
+                assert_eq!(memory.lookup(granule * GRANULE + 8), None, "{granule:#x}");
+            }
+        }
+        // Outside the pool, the allocation answers.
+        if pool.base.0 / GRANULE > parent.base.0 / GRANULE {
+            let answer = memory.lookup(parent.base.0);
+            assert_eq!(answer, Some((parent.base.0, parent.size)));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn blocks_of_a_pool_are_right_after_every_write(
+        (before, after) in (0u64..700, 0u64..700),
+        size in 0x4000u64..0x8000,
+        operations in prop::collection::vec((any::<bool>(), 0u64..96, 1u64..1500, any::<bool>()), 1..40),
+    ) {
+        // The allocation lies across the border of two regions.
+        let border = 0x7f12_4000_0000u64;
+        let parent = extent(border - 0x2000, before + size + after);
+        let pool = extent(parent.base.0 + before, size);
+        let (mut tables, mut memory) = (Tables::new(), Memory::new());
+        let mut out = Vec::new();
+        tables.insert(parent, 1, &mut out).unwrap();
+        let declared = PartEdit::Insert { layer: Layer::Pool, extent: pool, serial: 0 };
+        tables.edit(&declared, &mut out).unwrap();
+        out.iter().for_each(|update| memory.apply(update));
+        let mut blocks: Vec<Extent> = Vec::new();
+        for (insert, slot, length, aligned) in operations {
+            out.clear();
+            let step = if aligned { 256 } else { 100 };
+            let start = if aligned { pool.base.0.next_multiple_of(256) } else { pool.base.0 };
+            let block = extent(start + slot * step, length);
+            let mut staying = blocks.clone();
+            if insert {
+                let free = blocks.iter().all(|old| old.end() <= block.base || block.end() <= old.base);
+                if !free || block.end() > pool.end() {
+                    continue;
+                }
+                let edit = PartEdit::Insert { layer: Layer::Block, extent: block, serial: 7 };
+                tables.edit(&edit, &mut out).unwrap();
+                blocks.push(block);
+            } else {
+                let Some(gone) = blocks.iter().position(|old| old.base == block.base) else { continue };
+                blocks.remove(gone);
+                staying.remove(gone);
+                let edit = PartEdit::Remove { layer: Layer::Block, base: block.base.0 };
+                tables.edit(&edit, &mut out).unwrap();
+            }
+            for update in &out {
+                memory.apply(update);
+                check_blocks(&memory, parent, pool, &staying, false);
+            }
+            check_blocks(&memory, parent, pool, &blocks, true);
+        }
+        out.clear();
+        for block in blocks {
+            tables.edit(&PartEdit::Remove { layer: Layer::Block, base: block.base.0 }, &mut out).unwrap();
+        }
+        tables.edit(&PartEdit::Remove { layer: Layer::Pool, base: pool.base.0 }, &mut out).unwrap();
+        out.iter().for_each(|update| memory.apply(update));
+        for offset in (0..parent.size).step_by(100) {
+            prop_assert_eq!(memory.lookup(parent.base.0 + offset), Some((parent.base.0, parent.size)));
+        }
+    }
+}
+
+#[test]
+fn a_region_answers_in_the_granules_that_it_fills() {
+    let parent = extent(0x7f00_0000_0000, 0x1000);
+    let region = extent(parent.base.0 + 0x180, 0x400);
+    let (mut tables, mut memory) = (Tables::new(), Memory::new());
+    let mut out = Vec::new();
+    tables.insert(parent, 1, &mut out).unwrap();
+    let insert = PartEdit::Insert {
+        layer: Layer::Region,
+        extent: region,
+        serial: 2,
+    };
+    tables.edit(&insert, &mut out).unwrap();
+    out.iter().for_each(|update| memory.apply(update));
+    let answer = |memory: &Memory, offset: u64| memory.lookup(parent.base.0 + offset);
+    let (whole, part) = (
+        Some((parent.base.0, parent.size)),
+        Some((region.base.0, region.size)),
+    );
+    assert_eq!(answer(&memory, 0x100), whole);
+    assert_eq!(answer(&memory, 0x190), whole);
+    assert_eq!(answer(&memory, 0x200), part);
+    assert_eq!(answer(&memory, 0x4ff), part);
+    assert_eq!(answer(&memory, 0x500), whole);
+    out.clear();
+    let remove = PartEdit::Remove {
+        layer: Layer::Region,
+        base: region.base.0,
+    };
+    tables.edit(&remove, &mut out).unwrap();
+    out.iter().for_each(|update| memory.apply(update));
+    assert_eq!(answer(&memory, 0x200), whole);
+}
