@@ -13,6 +13,9 @@ use report::session::read_processes;
 use runtime::{LaunchDecision, ModulePart, Prepared, Runtime};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+#[path = "slice/random.rs"]
+mod random;
+
 const PTX: &str = include_str!("slice.ptx");
 
 /// The test's own process: nothing of it is given to the device.
@@ -75,17 +78,22 @@ impl Slice {
 
     /// Loads the module, as the shim does; contexts take modules with them.
     fn load(&mut self) {
-        let prepared = self.runtime.prepare_module(&[ModulePart::Ptx(PTX)]);
+        self.module = self.load_text(PTX);
+    }
+
+    fn load_text(&self, text: &str) -> u64 {
+        let prepared = self.runtime.prepare_module(&[ModulePart::Ptx(text)]);
         let Prepared::Instrumented { ptx, plan } = prepared else {
             panic!("not instrumented: {:?}", prepared.plan().unchecked());
         };
         let parts: Vec<&str> = ptx.iter().map(String::as_str).collect();
-        self.module = self.device.load_module(&parts).unwrap();
-        self.runtime.module_loaded(self.module, plan.clone());
+        let module = self.device.load_module(&parts).unwrap();
+        self.runtime.module_loaded(module, plan.clone());
         for name in plan.variables() {
-            let extent = self.device.variable(self.module, name).unwrap();
+            let extent = self.device.variable(module, name).unwrap();
             self.runtime.variable_resolved(name, extent);
         }
+        module
     }
 
     /// A buffer of bytes, the program's size registered, the padded one asked
@@ -112,15 +120,31 @@ impl Slice {
     /// Launches a kernel on `threads` threads in blocks of at most 32, as the
     /// shim does, and waits. Returns the findings that are new.
     fn launch(&self, kernel: &str, threads: u32, parameters: &[u64]) -> Vec<Finding> {
+        let shape = Launch {
+            grid: [threads.div_ceil(32), 1, 1],
+            block: [threads.min(32), 1, 1],
+            ..Launch::default()
+        };
+        self.launch_in(self.module, kernel, shape, parameters)
+    }
+
+    /// As [`Slice::launch`], of any module and shape.
+    fn launch_in(
+        &self,
+        module: u64,
+        kernel: &str,
+        shape: Launch,
+        parameters: &[u64],
+    ) -> Vec<Finding> {
         let before = self.findings().len();
-        let block = [threads.min(32), 1, 1];
-        let function = self.device.function(self.module, kernel).unwrap();
+        let block = shape.block;
+        let function = self.device.function(module, kernel).unwrap();
         let checked = self
             .device
-            .function(self.module, &format!("__ringfence_checked_{kernel}"))
+            .function(module, &format!("__ringfence_checked_{kernel}"))
             .ok();
         self.runtime
-            .function_resolved(function, self.module, kernel, checked);
+            .function_resolved(function, module, kernel, checked);
         let mut bytes: Vec<u8> = parameters
             .iter()
             .flat_map(|value| value.to_le_bytes())
@@ -146,10 +170,8 @@ impl Slice {
         };
         let launch = Launch {
             function,
-            grid: [threads.div_ceil(32), 1, 1],
-            block,
             parameters: bytes,
-            ..Launch::default()
+            ..shape
         };
         self.device.launch(launch, 0).unwrap();
         self.device.synchronize().unwrap();
