@@ -12,6 +12,7 @@ mod command;
 mod demo;
 mod generate;
 mod generate_cudart;
+mod generate_heap;
 mod layers;
 mod measure;
 mod readme;

@@ -3,11 +3,13 @@
 //!
 //! [`instrument`] runs the `bounds` pass: originals of kernels stay in the
 //! module byte for byte, each followed by a checked copy; device functions
-//! are checked in place. [`verify`] judges the output without trusting the
+//! are checked in place. Calls of device-side `malloc` and `free` go to a heap
+//! of our own, in originals, too. [`verify`] judges the output without trusting the
 //! pass. `model::layout` declares every address and name that the output
 //! shares with the host.
 
 mod bounds;
+mod device_heap;
 mod error;
 mod parameters;
 mod patch;
@@ -40,6 +42,9 @@ pub struct Instrumented {
     /// bounds up by address, and a variable that is not registered would be
     /// an invalid pointer to them.
     pub variables: Vec<DeviceVariable>,
+    /// Code of the module, original kernels included, allocates on the device
+    /// heap, which must be there before any of it runs.
+    pub uses_device_heap: bool,
 }
 
 /// A variable of a module, in global memory.
@@ -72,8 +77,8 @@ pub struct EntryPlan {
     /// Number of access sites by kind of check, in the kernel and in the
     /// functions that it calls directly.
     pub coverage: model::KernelCoverage,
-    /// The kernel may call the device's `malloc`, whose blocks the host
-    /// cannot see.
+    /// The kernel may call the driver's own device-side `malloc`, whose blocks
+    /// nobody can see: calls in the module could not be redirected.
     pub uses_device_malloc: bool,
 }
 

@@ -1,6 +1,7 @@
-//! The two device functions that checks call, as PTX: look up the extent of
-//! a pointer, append a record to the ring. Both are local to the file, so
-//! that any number of instrumented files can be linked together.
+//! The device functions that checks call, as PTX: look up the extent of a
+//! pointer, append a record to the ring; and the device heap, for modules that
+//! allocate. All are local to the file, so that any number of instrumented
+//! files can be linked together.
 //!
 //! All addresses come from `model::layout`; nothing here may hold a number
 //! of its own.
@@ -14,9 +15,16 @@ pub(crate) const LOOKUP: &str = "__ringfence_lookup";
 /// Name of the append function.
 pub(crate) const APPEND: &str = "__ringfence_append";
 
-/// Both functions, for a module of this version and target.
-pub(crate) fn functions(module: &ptx::Module<'_>, tag: u64) -> String {
-    format!("{}{}", lookup(module), append(module, tag))
+/// Finds a block of the device heap.
+const BLOCK: &str = include_str!("device/block.ptx");
+/// The device heap.
+const HEAP: &str = include_str!("device/heap.ptx");
+
+/// All functions, for a module of this version and target.
+pub(crate) fn functions(module: &ptx::Module<'_>, tag: u64, heap: bool) -> String {
+    let (lookup, append) = (lookup(module), append(module, tag));
+    let heap = if heap { HEAP } else { "" };
+    format!("\n{BLOCK}{lookup}{append}{heap}")
 }
 
 fn lookup(module: &ptx::Module<'_>) -> String {
@@ -83,7 +91,22 @@ $__rf_extent:
 	st.param.b64 [__ringfence_bounds+8], %__rf_s;
 	ret;
 $__rf_nothing:
-{windows}{workspace}	mov.b64 %__rf_a, {miss_size};
+{windows}{workspace}	sub.s64 %__rf_o, %__rf_p, {heap_base};
+	setp.ge.u64 %__rf_q, %__rf_o, {heap_reserved};
+	@%__rf_q bra $__rf_unknown;
+	{{
+	.param .b64 __ringfence_0;
+	.param .align 8 .b8 __ringfence_1[16];
+	st.param.b64 [__ringfence_0], %__rf_p;
+	call (__ringfence_1), __ringfence_block, (__ringfence_0);
+	ld.param.b64 %__rf_b, [__ringfence_1];
+	ld.param.b64 %__rf_s, [__ringfence_1+8];
+	}}
+	st.param.b64 [__ringfence_bounds], %__rf_b;
+	st.param.b64 [__ringfence_bounds+8], %__rf_s;
+	ret;
+$__rf_unknown:
+	mov.b64 %__rf_a, {miss_size};
 	ld.global.b64 %__rf_s, [%__rf_a];
 	st.param.b64 [__ringfence_bounds], %__rf_p;
 	st.param.b64 [__ringfence_bounds+8], %__rf_s;
@@ -103,6 +126,8 @@ $__rf_window:
         leaf_mask = l::LEAF_ENTRIES - 1,
         entry_shift = size_of::<l::ExtentEntry>().trailing_zeros(),
         extent_table = l::EXTENT_TABLE,
+        heap_base = l::heap::HEAP_BASE,
+        heap_reserved = l::heap::HEAP_RESERVED,
         miss_size = l::MISS_SIZE,
         unbounded = l::UNBOUNDED,
     )

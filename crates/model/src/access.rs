@@ -97,7 +97,8 @@ pub struct AccessSite {
     pub kind: AccessKind,
     /// The space the instruction names.
     pub space: Space,
-    /// Bytes accessed from the address on.
+    /// Bytes accessed from the address on. A call of device-side `free` is a
+    /// write of no bytes, one of `malloc` a read of none.
     pub width: u32,
     /// Constant offset that the instruction adds to the checked address.
     /// Sites checked together share one check; each has its own offset from
@@ -114,4 +115,11 @@ pub struct AccessSite {
     pub ptx_line: u32,
     /// The instruction's text.
     pub instruction: String,
+}
+
+impl AccessSite {
+    /// Whether it is a call of device-side `free`.
+    pub fn is_free(&self) -> bool {
+        self.width == 0 && self.kind == AccessKind::Write
+    }
 }

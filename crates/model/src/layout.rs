@@ -6,6 +6,7 @@
 //! 0x2000_0000_0000  control page, 2 MiB, device memory
 //!        +0x0_0000    u64 head          records asked for so far (atomic)
 //!        +0x0_0008    u64 miss_size     size that a failed lookup answers
+//!        +0x0_0010    u64 heap_chunks   chunks of the device heap (`heap`)
 //!        +0x1_0000    read sink, 64 KiB, always zero
 //!        +0x2_0000    write sink, 64 KiB, never read for meaning
 //! 0x2000_1000_0000  region table: 2^21 entries of 8 bytes, one per 64 MiB
@@ -14,10 +15,14 @@
 //!                   2 MiB at a time as it grows
 //! 0x2001_0000_0000  leaves: 2^18 u32 each, one per 256 bytes of a region
 //!                   that several allocations share; mapped as they grow
+//! 0x2030_0000_0000  the device heap's own metadata (`heap`)
 //! 0x2100_0000_0000  record ring, host memory visible to the device
 //!        +0x0000      u64 tail          records consumed (host writes)
 //!        +0x1000      RING_CAPACITY records of 64 bytes
+//! 0x4000_0000_0000  blocks of the device heap (`heap`)
 //! ```
+
+pub mod heap;
 
 /// Start of the metadata region. A reservation that does not land here is a
 /// start-up error.

@@ -10,6 +10,7 @@ use super::extent::Extent;
 use super::pieces::{limit, lookup, lookup_in, operand_name, outside_only, reg, sink};
 use super::plan::{Base, Group, Plan, Source, carried};
 use super::text::*;
+use crate::device_heap::{HeapCall, redirect};
 use crate::parameters::ParameterSlot;
 use crate::patch::{Patch, line};
 use crate::support::APPEND;
@@ -23,13 +24,21 @@ use std::fmt::Write;
 pub(super) fn emit(
     analysis: &Analysis<'_, '_>,
     plan: &Plan,
+    heap: Heap<'_>,
     slots: &[ParameterSlot],
     head: &mut String,
     patch: &mut Patch,
 ) {
     let mut emit = Emit::of(analysis, plan);
-    emit.body(patch);
+    emit.body(heap, patch);
     emit.head(slots, head);
+}
+
+/// Calls of `malloc` and `free`, which are redirected.
+#[derive(Clone, Copy)]
+pub(super) struct Heap<'x> {
+    pub(super) calls: &'x [HeapCall],
+    pub(super) tag: u64,
 }
 
 struct Emit<'x, 'm, 'a> {
@@ -119,9 +128,10 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         }
     }
 
-    fn body(&mut self, patch: &mut Patch) {
+    fn body(&mut self, heap: Heap<'_>, patch: &mut Patch) {
         let code = &self.analysis.code;
         let mut planned = self.plan.accesses.iter().peekable();
+        let mut heap_calls = heap.calls.iter().peekable();
         // Definitions by `ld.param` that wait for the end of their run: the
         // results of a call are to be read before the next call.
         let mut waiting: Vec<u32> = Vec::new();
@@ -133,6 +143,15 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 patch.insert(inst.attached_from, |out| {
                     self.report(instruction.guard, out)
                 });
+            }
+            if let Some(call) = heap_calls.next_if(|call| call.instruction as usize == index) {
+                let load = |out: &mut String| {
+                    line!(out, "ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];");
+                    "%__rf_t"
+                };
+                let launch: Option<&dyn Fn(&mut String) -> &'static str> =
+                    if self.plan.launch { Some(&load) } else { None };
+                redirect(call, heap.tag, inst.attached_from, launch, patch);
             }
             let mut checked = planned.clone();
             while let Some(access) = checked.next_if(|p| p.instruction as usize == index) {

@@ -18,7 +18,7 @@ mod text;
 
 use crate::patch::Patch;
 use crate::sites::Sites;
-use crate::{DeviceVariable, EntryPlan, Error, Instrumented, parameters, support};
+use crate::{DeviceVariable, EntryPlan, Error, Instrumented, device_heap, parameters, support};
 use analysis::{Analysis, ModuleSymbols};
 pub(crate) use extent::{is_static, only_shared, used_bytes};
 use model::KernelCoverage;
@@ -48,6 +48,9 @@ pub(crate) fn instrument(source: &str) -> Result<Instrumented, Error> {
         entries: Vec::new(),
         functions: FxHashMap::default(),
         helpers_needed: false,
+        tag,
+        heap: device_heap::applies(&module),
+        uses_device_heap: false,
     };
     let mut at = 0;
     let mut helpers_at = None;
@@ -71,19 +74,25 @@ pub(crate) fn instrument(source: &str) -> Result<Instrumented, Error> {
         mut entries,
         functions,
         helpers_needed,
+        heap,
+        uses_device_heap,
         ..
     } = pass;
     if let (true, Some(at)) = (helpers_needed, helpers_at) {
         // Before the first function, whose leading comments stay with it.
-        out.insert_str(at, &support::functions(&module, tag));
+        out.insert_str(at, &support::functions(&module, tag, uses_device_heap));
     }
-    finish_entries(&mut entries, &functions, &module);
+    if !heap {
+        finish_allocations(&mut entries, &functions, &module);
+    }
+    finish_entries(&mut entries, &functions);
     Ok(Instrumented {
         text: out,
         tag,
         sites: sites.list,
         entries,
         variables: variables(&module),
+        uses_device_heap,
     })
 }
 
@@ -103,6 +112,11 @@ struct Pass<'x, 'a> {
     entries: Vec<EntryPlan>,
     functions: FxHashMap<String, Done>,
     helpers_needed: bool,
+    tag: u64,
+    /// Calls of `malloc` and `free` are redirected.
+    heap: bool,
+    /// Some were.
+    uses_device_heap: bool,
 }
 
 impl<'x, 'a> Pass<'x, 'a> {
@@ -120,6 +134,12 @@ impl<'x, 'a> Pass<'x, 'a> {
         let (slots, parameter_bytes) = parameters::layout(function);
         let first_site = self.sites.list.len();
         let mut plan = Plan::of(&analysis, self.symbols, &mut self.sites)?;
+        let heap_calls = if self.heap {
+            device_heap::calls(&analysis.code, &mut self.sites)
+        } else {
+            Vec::new()
+        };
+        self.uses_device_heap |= !heap_calls.is_empty();
         let launch_offset = parameter_bytes.next_multiple_of(8);
         let launch_size =
             (size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * plan.roots.len()) as u32;
@@ -143,11 +163,11 @@ impl<'x, 'a> Pass<'x, 'a> {
                 }
             }
         }
-        let checked = !plan.is_empty();
+        let checked = !plan.is_empty() || !heap_calls.is_empty();
         let mut patch = Patch::default();
         let mut head = String::new();
         if function.is_entry {
-            self.out.push_str(text);
+            self.original(function, &analysis, &heap_calls);
             if checked {
                 self.out.push_str("\n// Checked copy.\n");
                 rename_copy(
@@ -161,7 +181,17 @@ impl<'x, 'a> Pass<'x, 'a> {
         if checked {
             self.helpers_needed = true;
             let mut body_patch = Patch::default();
-            emit::emit(&analysis, &plan, &slots, &mut head, &mut body_patch);
+            emit::emit(
+                &analysis,
+                &plan,
+                emit::Heap {
+                    calls: &heap_calls,
+                    tag: self.tag,
+                },
+                &slots,
+                &mut head,
+                &mut body_patch,
+            );
             let inside = body.span.start + 1;
             patch.render(
                 source,
@@ -206,6 +236,25 @@ impl<'x, 'a> Pass<'x, 'a> {
             },
         );
         Ok(())
+    }
+}
+
+impl<'x, 'a> Pass<'x, 'a> {
+    /// A kernel as the program wrote it; its calls of `malloc` and `free` go
+    /// where all others go.
+    fn original(
+        &mut self,
+        function: &Function<'a>,
+        analysis: &Analysis<'_, 'a>,
+        calls: &[device_heap::HeapCall],
+    ) {
+        let mut patch = Patch::default();
+        for call in calls {
+            let inst = &analysis.code.instructions[call.instruction as usize];
+            device_heap::redirect(call, self.tag, inst.attached_from, None, &mut patch);
+        }
+        let (start, end) = (function.span.start, function.span.end);
+        patch.render(self.module.source, (start, end), start, "", &mut self.out);
     }
 }
 
@@ -286,16 +335,7 @@ pub(crate) fn tag_of(source: &str) -> u64 {
 }
 
 /// Adds to each entry what its callees tell.
-fn finish_entries(
-    entries: &mut [EntryPlan],
-    functions: &FxHashMap<String, Done>,
-    module: &Module<'_>,
-) {
-    let allocates = |name: &str| name == "malloc";
-    let module_allocates = module
-        .items
-        .iter()
-        .any(|item| matches!(item, Item::Function(f) if allocates(f.name)));
+fn finish_entries(entries: &mut [EntryPlan], functions: &FxHashMap<String, Done>) {
     for entry in entries {
         let Some(own) = functions.get(&entry.name) else {
             continue;
@@ -317,15 +357,24 @@ fn finish_entries(
                     .or_default() += count;
             }
         }
-        if !module_allocates {
-            continue;
-        }
+    }
+}
+
+/// Finds the entries that may call the driver's own `malloc`.
+fn finish_allocations(
+    entries: &mut [EntryPlan],
+    functions: &FxHashMap<String, Done>,
+    module: &Module<'_>,
+) {
+    if !device_heap::declares(module) {
+        return;
+    }
+    for entry in entries {
         let mut seen: FxHashSet<&str> = FxHashSet::default();
         let mut stack = vec![entry.name.as_str()];
-        let mut uses = false;
         while let Some(name) = stack.pop() {
-            if allocates(name) {
-                uses = true;
+            if name == "malloc" {
+                entry.uses_device_malloc = true;
                 break;
             }
             if !seen.insert(name) {
@@ -334,13 +383,12 @@ fn finish_entries(
             match functions.get(name) {
                 // An indirect call may reach any function of the module.
                 Some(done) if done.calls_unknown => {
-                    uses = true;
+                    entry.uses_device_malloc = true;
                     break;
                 }
                 Some(done) => stack.extend(done.calls.iter().map(String::as_str)),
                 None => {}
             }
         }
-        entry.uses_device_malloc = uses;
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Errors;
 use crate::bounds::{LABEL_PREFIX, REGISTER_PREFIX};
+use crate::device_heap::{FREE, MALLOC, allocates};
 use ptx::{Block, Function, Instruction, OperandKind, Span, Statement};
 
 /// A statement or the edge of a scope, in text order.
@@ -143,6 +144,9 @@ fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
         (Some(a), Some(b)) => a.negated == b.negated && a.register == b.register,
         _ => false,
     };
+    if guards && is_heap_call(old, new) {
+        return true;
+    }
     guards
         && old.opcode.text == new.opcode.text
         && old.operands.len() == new.operands.len()
@@ -158,6 +162,57 @@ fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
                 }
                 (a, b) => same(a, b),
             })
+}
+
+/// Whether a call of `malloc` or `free` goes to the device heap instead, with
+/// the place of the call and the launch as further arguments.
+pub(super) fn is_heap_call(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
+    let Some(allocates) = allocates(old) else {
+        return false;
+    };
+    let callee = if allocates { MALLOC } else { FREE };
+    old.opcode.text == new.opcode.text
+        && old.operands.len() == new.operands.len()
+        && old
+            .operands
+            .iter()
+            .zip(&new.operands)
+            .enumerate()
+            .all(|(place, (a, b))| match (&a.kind, &b.kind) {
+                (OperandKind::Name(_), OperandKind::Name(name)) => *name == callee,
+                (OperandKind::List(a), OperandKind::List(b)) if place + 1 == old.operands.len() => {
+                    b.len() == a.len() + 2
+                        && same_all(a, &b[..a.len()])
+                        && b[a.len()..].iter().zip(["__ringfence_w", "__ringfence_l"]).all(
+                            |(operand, prefix)| {
+                                matches!(operand.kind, OperandKind::Name(name) if name.starts_with(prefix))
+                            },
+                        )
+                }
+                (a, b) => same(a, b),
+            })
+}
+
+/// Whether two bodies agree but for calls that go to the device heap.
+pub(super) fn differs_in_heap_calls_only(matched: &[Matched<'_, '_>]) -> bool {
+    matched.iter().all(|piece| match piece {
+        Matched::Same(..) => true,
+        Matched::Redirected(old, new) => is_heap_call(old, new),
+        Matched::Added(Piece::Statement(Statement::Variable(variable))) => {
+            variable.space == ptx::VariableSpace::Param
+        }
+        Matched::Added(Piece::Statement(Statement::Instruction(instruction))) => {
+            instruction.opcode.base() == "st"
+                && instruction.opcode.has("param")
+                && instruction.guard.is_none()
+                && matches!(
+                    &instruction.operands[..],
+                    [to, what] if matches!(&to.kind, OperandKind::Address(a) if a.base.is_some_and(is_reserved))
+                        && matches!(what.kind, OperandKind::Integer(_))
+                )
+        }
+        Matched::Added(_) => false,
+    })
 }
 
 fn same_all(a: &[ptx::Operand<'_>], b: &[ptx::Operand<'_>]) -> bool {

@@ -1,0 +1,167 @@
+//! This pass sends calls of device-side `malloc` and `free` to a heap of our
+//! own (`device/heap.cu`), which knows the exact bounds and the lifetime of
+//! each block. It never changes what else a function does.
+//!
+//! Kernels as the program wrote them are redirected, too: a block may be
+//! allocated by one kernel and freed by another, so either all of a module's
+//! calls go to one heap or none.
+
+use crate::parameters::architecture;
+use crate::patch::{Patch, line};
+use crate::sites::{NewSite, Sites};
+use analysis::Code;
+use model::{AccessKind, Provenance, SiteId, Space};
+use ptx::{Function, Instruction, Item, Module, OperandKind, Span};
+
+/// What calls of `malloc` call instead.
+pub(crate) const MALLOC: &str = "__ringfence_malloc";
+/// What calls of `free` call instead.
+pub(crate) const FREE: &str = "__ringfence_free";
+
+/// One call of `malloc` or `free`.
+pub(crate) struct HeapCall {
+    /// Index of the instruction.
+    pub(crate) instruction: u32,
+    allocates: bool,
+    callee: Span,
+    /// Where further arguments go.
+    arguments_end: u32,
+    site: SiteId,
+}
+
+/// Whether an instruction calls `malloc` or `free`.
+pub(crate) fn allocates(instruction: &Instruction<'_>) -> Option<bool> {
+    let (allocates, ..) = call(instruction)?;
+    Some(allocates)
+}
+
+fn call(instruction: &Instruction<'_>) -> Option<(bool, Span, u32)> {
+    if instruction.opcode.base() != "call" {
+        return None;
+    }
+    let at = instruction
+        .operands
+        .iter()
+        .position(|operand| matches!(operand.kind, OperandKind::Name(_)))?;
+    let callee = &instruction.operands[at];
+    let allocates = match callee.kind {
+        OperandKind::Name("malloc") => true,
+        OperandKind::Name("free") => false,
+        _ => return None,
+    };
+    let arguments = instruction.operands.get(at + 1)?;
+    match &arguments.kind {
+        OperandKind::List(list) if list.len() == 1 => {
+            Some((allocates, callee.span, arguments.span.end - 1))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the module's calls are redirected. The heap needs the atomics of
+/// sm_70; and a function whose address is taken may be called from anywhere.
+pub(crate) fn applies(module: &Module<'_>) -> bool {
+    declares(module)
+        && architecture(&module.target) >= 70
+        && module.version >= (6, 0)
+        && !is_mentioned_otherwise(module)
+}
+
+/// Whether the module declares the driver's `malloc` or `free`.
+pub(crate) fn declares(module: &Module<'_>) -> bool {
+    module.items.iter().any(|item| match item {
+        Item::Function(function) => function.body.is_none() && is_name(function.name),
+        _ => false,
+    })
+}
+
+fn is_name(name: &str) -> bool {
+    matches!(name, "malloc" | "free")
+}
+
+fn is_mentioned_otherwise(module: &Module<'_>) -> bool {
+    let other = |instruction: &Instruction<'_>| {
+        call(instruction).is_none()
+            && instruction.operands.iter().any(|operand| {
+                matches!(operand.kind, OperandKind::Name(name) | OperandKind::NameOffset(name, _) if is_name(name))
+            })
+    };
+    let in_code = |function: &Function<'_>| {
+        is_name(function.name) && function.body.is_some()
+            || function.statements().any(|(_, statement)| {
+                matches!(statement, ptx::Statement::Instruction(instruction) if other(instruction))
+            })
+    };
+    let is_word = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$' | '%');
+    module.items.iter().any(|item| match item {
+        Item::Function(function) => in_code(function),
+        Item::Variable(variable) => variable
+            .span
+            .text(module.source)
+            .split(is_word)
+            .any(is_name),
+        _ => false,
+    })
+}
+
+/// The calls of one function, each with a site.
+pub(crate) fn calls(code: &Code<'_, '_>, sites: &mut Sites<'_>) -> Vec<HeapCall> {
+    let mut calls = Vec::new();
+    for (index, inst) in code.instructions.iter().enumerate() {
+        let Some((allocates, callee, arguments_end)) = call(inst.instruction) else {
+            continue;
+        };
+        let site = sites.add(NewSite {
+            function: code.function.name,
+            kind: if allocates {
+                AccessKind::Read
+            } else {
+                AccessKind::Write
+            },
+            space: Space::Generic,
+            width: 0,
+            offset: 0,
+            provenance: Provenance::Lookup,
+            loc: inst.loc,
+            span: inst.instruction.span,
+        });
+        calls.push(HeapCall {
+            instruction: index as u32,
+            allocates,
+            callee,
+            arguments_end,
+            site,
+        });
+    }
+    calls
+}
+
+/// Redirects one call. `launch`: a register that holds the launch's number.
+pub(crate) fn redirect(
+    call: &HeapCall,
+    tag: u64,
+    before: u32,
+    launch: Option<&dyn Fn(&mut String) -> &'static str>,
+    patch: &mut Patch,
+) {
+    let site = call.site.0;
+    patch.insert(before, |out| {
+        let number = match launch {
+            Some(load) => load(out),
+            None => "0",
+        };
+        let place = tag << 32 | u64::from(site);
+        line!(out, ".param .b64 __ringfence_w{site}, __ringfence_l{site};");
+        line!(out, "st.param.b64 [__ringfence_w{site}], {place};");
+        line!(out, "st.param.b64 [__ringfence_l{site}], {number};");
+    });
+    patch.edit(call.callee.start, call.callee.end, |out| {
+        out.push_str(if call.allocates { MALLOC } else { FREE });
+    });
+    patch.insert(call.arguments_end, |out| {
+        crate::patch::put(
+            out,
+            format_args!(", __ringfence_w{site}, __ringfence_l{site}"),
+        );
+    });
+}
