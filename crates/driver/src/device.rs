@@ -75,7 +75,7 @@ pub trait Driver: Send + Sync {
 
     /// Map zero-filled device memory at exactly this address, readable and
     /// writable by kernels of the current device. The range lies in the
-    /// metadata region of `model::layout`; `size` is a multiple of 2 MiB. An address range that is taken is an error that names it.
+    /// metadata region or the device heap of `model::layout`; `size` is a multiple of 2 MiB. An address range that is taken is an error that names it.
     fn map_fixed(&self, address: DeviceAddress, size: u64) -> Result<(), DriverError>;
 
     /// Map zero-filled host memory at exactly this address, at which the

@@ -3,15 +3,18 @@
 //! [`Registry`] holds the live allocations and remembers the freed ones.
 //! [`Quarantine`] keeps freed addresses from being given out again.
 //! [`Tables`] turns changes of live allocations into writes to the lookup
-//! tables of [`model::layout`]. Both are plain data: nothing here locks,
+//! tables of [`model::layout`]. [`DeviceHeap`] does the same for the heap of
+//! device-side `malloc`. All are plain data: nothing here locks,
 //! allocates device memory, or calls a driver.
 
+mod device_heap;
 mod parts;
 mod placement;
 mod quarantine;
 mod registry;
 mod tables;
 
+pub use device_heap::{Block, DeviceHeap, Read};
 pub use parts::{Layer, PartEdit, PartError};
 pub use placement::padded_size;
 pub use quarantine::{Held, Quarantine};

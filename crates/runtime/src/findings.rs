@@ -71,6 +71,13 @@ impl Findings {
         self.parts.read().get(&tag).cloned()
     }
 
+    /// A part by the low half of its tag, which is all that a block of the
+    /// device heap remembers.
+    pub fn part_by_half(&self, half: u32) -> Option<Arc<PartPlan>> {
+        let parts = self.parts.read();
+        parts.values().find(|part| part.tag as u32 == half).cloned()
+    }
+
     /// Counts an error. `Some(id)` if it is the first of its kind.
     pub fn count(&self, key: Key) -> Option<u64> {
         let mut seen = self.seen.lock();
@@ -282,7 +289,7 @@ fn nearest(registry: &Registry<Stack>, address: DeviceAddress) -> Option<&Entry<
         .min_by_key(distance)
 }
 
-fn relation(extent: Extent, address: DeviceAddress) -> Relation {
+pub(crate) fn relation(extent: Extent, address: DeviceAddress) -> Relation {
     if address < extent.base {
         Relation::Before(extent.base.0 - address.0)
     } else if extent.contains(address) {

@@ -8,6 +8,7 @@
 //! interleave goes through a `turn::Turn` instead.
 
 mod copies;
+mod device_heap;
 mod drain;
 mod findings;
 mod functions;

@@ -5,7 +5,7 @@
 use crate::memory::{Change, Memory};
 use crate::turn::Turn;
 use driver::{Driver, DriverError, HostMapping};
-use heap::{TableUpdate, Tables};
+use heap::{DeviceHeap, TableUpdate, Tables};
 use model::DeviceAddress;
 use model::layout::{
     CONTROL_BASE, CONTROL_SIZE, MISS_SIZE, REGION_COUNT, REGION_TABLE, RING_BASE, RING_SIZE,
@@ -30,7 +30,25 @@ pub(crate) struct Metadata {
     /// A context was destroyed, and the metadata perhaps with it.
     doubtful: AtomicBool,
     lost: OnceLock<String>,
+    heap: Mutex<HeapState>,
 }
+
+/// The device heap, as far as it is there.
+#[derive(Default)]
+struct HeapState {
+    /// Bytes that the program wants; `None`: CUDA's default.
+    limit: Option<u64>,
+    made: Option<DeviceHeap>,
+    /// The context that used it, as a handle.
+    context: u64,
+    /// That context is gone: the heap must be empty when it is used again.
+    stale: bool,
+    /// Why there is none.
+    failed: Option<String>,
+}
+
+/// Bytes of CUDA's device heap if the program sets no other size.
+const DEFAULT_HEAP: u64 = 8 << 20;
 
 impl Metadata {
     /// Maps everything at its fixed address, once.
@@ -113,6 +131,77 @@ impl Metadata {
         driver.write(DeviceAddress(MISS_SIZE), &UNBOUNDED.to_le_bytes())?;
         self.miss_written.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// What the program wants the device heap to hold.
+    pub fn set_heap_limit(&self, bytes: u64) {
+        self.heap.lock().limit = Some(bytes);
+    }
+
+    /// The device heap, once it is there.
+    pub fn heap(&self) -> Option<DeviceHeap> {
+        self.heap.lock().made
+    }
+
+    /// A context is gone, and with it what its kernels allocated.
+    pub fn forget_heap_of(&self, context: u64) {
+        let mut heap = self.heap.lock();
+        heap.stale |= heap.made.is_some() && heap.context == context;
+    }
+
+    /// Makes the device heap, or empties it for a new context. To be called
+    /// after [`Metadata::attach`].
+    ///
+    /// # Errors
+    ///
+    /// What could not be mapped; the same at each call. Kernels run, and find
+    /// the heap full.
+    pub fn attach_heap(&self, driver: &dyn Driver) -> Result<(), String> {
+        let is_done = |heap: &HeapState| heap.made.is_some() && !heap.stale;
+        {
+            let heap = self.heap.lock();
+            if is_done(&heap) {
+                return Ok(());
+            }
+            if let Some(message) = &heap.failed {
+                return Err(message.clone());
+            }
+        }
+        let Some(_turn) = self.turn.take() else {
+            return Err("the driver called back while Ringfence was setting itself up".into());
+        };
+        let (made, limit) = {
+            let heap = self.heap.lock();
+            if is_done(&heap) {
+                return Ok(());
+            }
+            (heap.made, heap.limit.unwrap_or(DEFAULT_HEAP))
+        };
+        let (heap, updates) = match made {
+            Some(heap) => (heap, heap.clear()),
+            None => {
+                let heap = DeviceHeap::for_limit(limit);
+                (heap, heap.create())
+            }
+        };
+        let result = updates.iter().try_for_each(|update| apply(driver, update));
+        let mut state = self.heap.lock();
+        match result {
+            Ok(()) => {
+                state.made = Some(heap);
+                state.context = driver.current_context();
+                state.stale = false;
+                Ok(())
+            }
+            Err(error) => {
+                let message = format!(
+                    "cannot map the heap of device-side malloc at its fixed addresses: {error}. Kernels that allocate \
+                     get null pointers; lower cudaLimitMallocHeapSize, or run the program with --no-check"
+                );
+                state.failed = Some(message.clone());
+                Err(message)
+            }
+        }
     }
 
     /// Brings the lookup tables up to date with the registry.

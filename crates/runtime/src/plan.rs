@@ -55,6 +55,7 @@ pub struct ModulePlan {
     variables: Vec<String>,
     uses_lookups: bool,
     instruments_functions: bool,
+    uses_device_heap: bool,
     /// Why its kernels run unchecked, if they do.
     unchecked: RwLock<Option<(UncheckedReason, String)>>,
 }
@@ -66,8 +67,10 @@ impl ModulePlan {
         let mut variables = Vec::new();
         let mut uses_lookups = false;
         let mut instruments_functions = false;
+        let mut uses_device_heap = false;
         for part in parts {
             variables.extend(part.variables.into_iter().map(|variable| variable.name));
+            uses_device_heap |= part.uses_device_heap;
             instruments_functions |= part
                 .sites
                 .iter()
@@ -93,6 +96,7 @@ impl ModulePlan {
             variables,
             uses_lookups,
             instruments_functions,
+            uses_device_heap,
             unchecked: RwLock::new(None),
         }
     }
@@ -104,6 +108,7 @@ impl ModulePlan {
             variables: Vec::new(),
             uses_lookups: false,
             instruments_functions: false,
+            uses_device_heap: false,
             unchecked: RwLock::new(Some((reason, message))),
         }
     }
@@ -139,7 +144,18 @@ impl ModulePlan {
         self.instruments_functions
     }
 
-    /// Whether a kernel of the module allocates on the device.
+    /// Whether code of the module allocates on the device heap.
+    pub fn uses_device_heap(&self) -> bool {
+        self.uses_device_heap
+    }
+
+    /// Whether the metadata is needed however a kernel is launched.
+    pub(crate) fn changes_originals(&self) -> bool {
+        self.instruments_functions || self.uses_device_heap
+    }
+
+    /// Whether a kernel of the module allocates with the driver's own
+    /// device-side `malloc`.
     pub fn uses_device_malloc(&self) -> bool {
         self.entries.values().any(|entry| entry.uses_device_malloc)
     }

@@ -16,7 +16,8 @@ use driver::Driver;
 use instrument::EntryPlan;
 use model::layout::Record;
 use model::{
-    Allocation, AllocationKind, Coverage, DeviceAddress, Extent, Settings, UncheckedReason,
+    Allocation, AllocationKind, Coverage, DeviceAddress, Extent, Finding, Settings, SiteId,
+    UncheckedReason,
 };
 use parking_lot::{Mutex, RwLock};
 use report::Event;
@@ -46,13 +47,13 @@ pub struct Runtime {
     pub(crate) settings: Settings,
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) memory: Memory,
-    metadata: Metadata,
+    pub(crate) metadata: Metadata,
     modules: RwLock<FxHashMap<u64, Arc<ModulePlan>>>,
     functions: Functions,
-    launches: Launches,
-    findings: Findings,
+    pub(crate) launches: Launches,
+    pub(crate) findings: Findings,
     drain: Drain,
-    output: Output,
+    pub(crate) output: Output,
     window: LaunchWindow,
     watcher: Watcher,
     next_launch: AtomicU64,
@@ -302,7 +303,7 @@ impl Runtime {
         if let Some(reason) = plan.unchecked_reason() {
             return Err(reason);
         }
-        if plan.instruments_functions() {
+        if plan.changes_originals() {
             self.make_ready(plan)?;
         }
         if function.excluded || !self.window.admits() {
@@ -369,6 +370,11 @@ impl Runtime {
             self.output.error(&message, true);
             return Err(UncheckedReason::Failed);
         }
+        if plan.uses_device_heap()
+            && let Err(message) = self.metadata.attach_heap(&*self.driver)
+        {
+            self.output.error(&message, false);
+        }
         if plan.uses_lookups() {
             self.lookups_outstanding.store(true, Ordering::Relaxed);
             self.flush_tables();
@@ -406,9 +412,13 @@ impl Runtime {
         });
         if unknown {
             for root in roots.iter_mut().filter(|root| root.bounds.size == 0) {
-                root.bounds = self
-                    .ask_driver(DeviceAddress(root.pointer))
-                    .unwrap_or(nothing);
+                let pointer = DeviceAddress(root.pointer);
+                let found = if self.is_in_heap(pointer) {
+                    self.heap_bounds(pointer)
+                } else {
+                    self.ask_driver(pointer)
+                };
+                root.bounds = found.unwrap_or(nothing);
             }
         }
         Some(roots)
@@ -438,11 +448,12 @@ impl Runtime {
         };
         function.counts.unchecked(reason);
         // The kernel itself is the program's own, functions that it calls are
-        // checked in place all the same. Failure to get ready is said there.
+        // checked in place all the same, and allocations go to our heap.
+        // Failure to get ready is said there.
         if let Some(plan) = function
             .plan
             .as_ref()
-            .filter(|plan| plan.instruments_functions())
+            .filter(|plan| plan.changes_originals())
         {
             let _ = self.make_ready(plan);
             self.watcher.launched(&self.me);
@@ -596,7 +607,15 @@ impl Runtime {
         };
         let launch = self.launches.get(record.launch);
         let launch = launch.as_ref();
-        let violations = findings::violations(&part, record, launch);
+        let free = part
+            .group(SiteId(record.site))
+            .next()
+            .filter(|site| site.is_free());
+        if let Some(site) = free {
+            self.wrong_free(&part, site, record, launch);
+            return;
+        }
+        let mut violations = findings::violations(&part, record, launch);
         if violations.is_empty() {
             let message = format!(
                 "the check of site {} in module {:#018x} failed at {:#x}, but none of its accesses lies outside the \
@@ -605,7 +624,8 @@ impl Runtime {
             );
             self.output.error(&message, false);
         }
-        for violation in &violations {
+        for violation in &mut violations {
+            violation.rule = self.heap_rule(violation);
             self.found(&part, record, launch, violation);
         }
     }
@@ -617,7 +637,8 @@ impl Runtime {
         launch: Option<&Launch>,
         violation: &Violation<'_>,
     ) {
-        if violation.bounds.size == 0 && violation.looked_up {
+        let in_heap = self.is_in_heap(violation.address);
+        if violation.bounds.size == 0 && violation.looked_up && !in_heap {
             // The device knows what the registry knows. If the driver knows
             // more, the program did nothing wrong and Ringfence missed a call.
             let registered = self
@@ -640,13 +661,25 @@ impl Runtime {
         let context = self
             .memory
             .read(|registry| findings::context(violation, registry));
+        let mut finding = self.put_together(violation, context, record, part, launch);
+        self.add_blocks(violation, &mut finding);
+        self.output.finding(id, &finding);
+    }
+
+    pub(crate) fn put_together(
+        &self,
+        violation: &Violation<'_>,
+        context: findings::Context,
+        record: &Record,
+        part: &PartPlan,
+        launch: Option<&Launch>,
+    ) -> Finding {
         let kernel = launch
             .is_none()
             .then(|| self.functions.only_user_of(part.tag))
             .flatten();
         let callers = self.settings.num_callers_host;
-        let finding = findings::finding(violation, context, record, launch, kernel, callers);
-        self.output.finding(id, &finding);
+        findings::finding(violation, context, record, launch, kernel, callers)
     }
 }
 

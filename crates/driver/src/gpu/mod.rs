@@ -17,6 +17,7 @@ use crate::sys::{
 };
 use crate::{Api, Driver, DriverError, HostMapping, Release, ReleaseCall};
 use load::Library;
+use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
 use model::layout::{CONTROL_BASE, METADATA_RESERVED};
 use model::{DeviceAddress, DeviceKind, Extent};
 use std::collections::HashMap;
@@ -45,8 +46,8 @@ struct State {
     streams: HashMap<CUcontext, CUstream>,
     /// The context in which metadata was mapped, for threads that have none.
     home: CUcontext,
-    /// The metadata region's addresses are reserved.
-    reserved: bool,
+    /// The address ranges that are reserved, by their first byte.
+    reserved: Vec<u64>,
 }
 
 /// Calls a function of the table and turns its result into a `DriverError`.
@@ -184,28 +185,26 @@ impl Gpu {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reserves the addresses of all metadata, once: see
+    /// Reserves the addresses around `address`, once: see
     /// [`METADATA_RESERVED`] for why not piece by piece.
-    fn reserve_metadata(&self) -> Result<(), DriverError> {
-        if self.lock().reserved {
+    fn reserve(&self, address: DeviceAddress) -> Result<(), DriverError> {
+        let (wanted, size) = if address.0 >= HEAP_BASE {
+            (HEAP_BASE, HEAP_RESERVED)
+        } else {
+            (CONTROL_BASE, METADATA_RESERVED)
+        };
+        if self.lock().reserved.contains(&wanted) {
             return Ok(());
         }
-        let bytes = METADATA_RESERVED as usize;
+        let bytes = size as usize;
         let mut base = 0;
-        call!(
-            self,
-            cuMemAddressReserve(&mut base, bytes, 0, CONTROL_BASE, 0)
-        )?;
-        if base != CONTROL_BASE {
+        call!(self, cuMemAddressReserve(&mut base, bytes, 0, wanted, 0))?;
+        if base != wanted {
             // The conflict is the error to tell, not a failure to give back.
             let _ = call!(self, cuMemAddressFree(base, bytes));
-            return Err(taken(
-                "cuMemAddressReserve",
-                DeviceAddress(CONTROL_BASE),
-                METADATA_RESERVED,
-            ));
+            return Err(taken("cuMemAddressReserve", DeviceAddress(wanted), size));
         }
-        self.lock().reserved = true;
+        self.lock().reserved.push(wanted);
         Ok(())
     }
 
@@ -328,7 +327,7 @@ impl Driver for Gpu {
         let bytes = size as usize;
         self.within(|context| {
             let device = self.device()?;
-            self.reserve_metadata()?;
+            self.reserve(address)?;
             let location = CUmemLocation {
                 type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
                 id: device,

@@ -262,6 +262,7 @@ pub fn module(lookups: bool) -> Instrumented {
         sites,
         entries: vec![entry],
         variables: Vec::new(),
+        uses_device_heap: false,
     }
 }
 

@@ -3,10 +3,11 @@
 
 use super::{hook, hooks, next};
 use crate::session;
-use driver::sys::{CUcontext, CUdevice, CUresult};
+use driver::sys::{CUcontext, CUdevice, CUlimit, CUresult};
 
 hooks!(
     cuInit,
+    cuCtxSetLimit,
     cuCtxDestroy,
     cuCtxDestroy_v2,
     cuDevicePrimaryCtxReset,
@@ -22,6 +23,18 @@ hook!(cuInit(flags: u32) |init| {
         && let Some(session) = session::get()
     {
         session.initialise();
+    }
+    result
+});
+
+hook!(cuCtxSetLimit(limit: CUlimit, value: usize) |set| {
+    // SAFETY: the program's arguments.
+    let result = unsafe { set(limit, value) };
+    if result == CUresult::CUDA_SUCCESS
+        && limit == CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE
+        && let Some(runtime) = session::runtime()
+    {
+        runtime.heap_limit(value as u64);
     }
     result
 });
@@ -74,6 +87,9 @@ fn primary(device: CUdevice) -> Option<CUcontext> {
 }
 
 fn forget(context: CUcontext) {
+    if let Some(runtime) = session::runtime() {
+        runtime.heap_gone(context.0);
+    }
     if let Some(gpu) = session::get().and_then(|session| session.gpu.as_ref()) {
         gpu.context_destroyed(context);
     }

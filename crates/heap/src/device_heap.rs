@@ -1,0 +1,314 @@
+//! The heap of device-side `malloc` and `free`, seen from the host: how it is
+//! set up, and what its metadata says about an address. The device works on it
+//! in `device/heap.cu`; the host never changes it while kernels run.
+
+use crate::TableUpdate;
+use model::layout::heap::{
+    CHUNK_BLOCKS, CHUNK_SHIFT, CLASSES, HEAP_BASE, HEAP_CHUNKS, HEAP_CHUNKS_MAPPED, HEAP_CONTROL,
+    HEAP_CONTROL_SIZE, HEAP_HEADERS, HEAP_MAPS, HEAP_QUARANTINE, HEAP_RESERVED, HeapChunk,
+    HeapControl, HeapHeader, KIND_REST, KIND_RUN, MAP_FREE, MAP_WORDS, QUARANTINE_CAPACITY,
+    STATE_LIVE, STATE_SHIFT,
+};
+use model::{DeviceAddress, Extent};
+use std::mem::offset_of;
+
+/// What the driver maps at a time.
+const GRANULE: u64 = 2 << 20;
+/// Memory beyond what the program asked for, so that whatever fits CUDA's heap
+/// fits this one: blocks are rounded up, and freed ones are held back.
+const SLACK: u64 = 16 << 20;
+/// The quarantine's part of the heap.
+const HELD_PART: u64 = 8;
+/// Headers read at a time when blocks are listed.
+const PAGE: u64 = CHUNK_BLOCKS;
+
+/// A device heap of a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceHeap {
+    chunks: u64,
+}
+
+/// Reads device memory; `None` if that fails.
+pub type Read<'a> = dyn Fn(DeviceAddress, &mut [u8]) -> Option<()> + 'a;
+
+/// A block of the heap, as its header tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The bytes that the program asked for.
+    pub extent: Extent,
+    /// It was not freed.
+    pub live: bool,
+    /// The call that allocated it: low half of the module's tag, and site.
+    pub allocated: (u32, u32),
+    /// The call that freed it.
+    pub freed: (u32, u32),
+    /// Low half of the numbers of the launches that allocated and freed it; 0
+    /// if not known.
+    pub launches: (u32, u32),
+}
+
+impl DeviceHeap {
+    /// The heap for a program that asks CUDA for this many bytes
+    /// (`cudaLimitMallocHeapSize`).
+    pub fn for_limit(limit: u64) -> DeviceHeap {
+        let bytes = limit.saturating_mul(2).saturating_add(SLACK);
+        let most = HEAP_RESERVED - GRANULE;
+        DeviceHeap {
+            chunks: bytes.min(most).next_multiple_of(GRANULE) >> CHUNK_SHIFT,
+        }
+    }
+
+    /// What the device must do before the heap can be used.
+    pub fn create(self) -> Vec<TableUpdate> {
+        let map = |address, size: u64| TableUpdate::Map {
+            address,
+            size: size.next_multiple_of(GRANULE),
+        };
+        // The largest first: what cannot be had should fail before the rest
+        // is taken.
+        let mut updates = vec![map(HEAP_BASE, self.chunks << CHUNK_SHIFT)];
+        updates.extend(self.metadata().map(|(address, size)| map(address, size)));
+        updates.extend(self.first_state());
+        updates
+    }
+
+    /// What makes the heap empty again.
+    pub fn clear(self) -> Vec<TableUpdate> {
+        let zero = |(address, size)| TableUpdate::Fill {
+            address,
+            value: 0,
+            count: size / 4,
+        };
+        let mut updates: Vec<TableUpdate> = self.metadata().map(zero).into();
+        updates.extend(self.first_state());
+        updates
+    }
+
+    fn metadata(self) -> [(u64, u64); 5] {
+        [
+            (HEAP_CONTROL, HEAP_CONTROL_SIZE),
+            (HEAP_MAPS, self.chunks.div_ceil(32) * MAP_WORDS * 4),
+            (HEAP_QUARANTINE, QUARANTINE_CAPACITY * 4),
+            (HEAP_CHUNKS, self.chunks * size_of::<HeapChunk>() as u64),
+            (
+                HEAP_HEADERS,
+                self.chunks * CHUNK_BLOCKS * size_of::<HeapHeader>() as u64,
+            ),
+        ]
+    }
+
+    /// All chunks are free but the first, which stands for "none". The number
+    /// of chunks comes last: with it the heap is there.
+    fn first_state(self) -> [TableUpdate; 4] {
+        let write = |address, bytes| TableUpdate::Write { address, bytes };
+        let mut maps = Vec::with_capacity(self.chunks as usize * 4);
+        for word in 0..self.chunks.div_ceil(32) {
+            let left = (self.chunks - word * 32).min(32);
+            let mut free = u32::MAX >> (32 - left);
+            if word == 0 {
+                free &= !1;
+            }
+            for which in 0..MAP_WORDS {
+                let bits = if which == MAP_FREE { free } else { 0 };
+                maps.extend_from_slice(&bits.to_le_bytes());
+            }
+        }
+        let budget = (self.chunks << CHUNK_SHIFT) / HELD_PART;
+        let free = self.chunks as u32 - 1;
+        [
+            write(HEAP_MAPS, maps),
+            write(
+                HEAP_CONTROL + offset_of!(HeapControl, quarantine_budget) as u64,
+                budget.to_le_bytes().into(),
+            ),
+            write(
+                HEAP_CONTROL + offset_of!(HeapControl, free_chunks) as u64,
+                free.to_le_bytes().into(),
+            ),
+            write(HEAP_CHUNKS_MAPPED, self.chunks.to_le_bytes().into()),
+        ]
+    }
+
+    /// Whether an address lies in the heap.
+    pub fn holds(self, address: DeviceAddress) -> bool {
+        address.0.wrapping_sub(HEAP_BASE) >> CHUNK_SHIFT < self.chunks
+    }
+
+    /// The block that an address points into or to the end of, live or freed.
+    /// `None` if there never was one, or its memory was used otherwise since.
+    pub fn block_at(self, address: DeviceAddress, read: &Read<'_>) -> Option<Block> {
+        if !self.holds(address) {
+            return None;
+        }
+        let mut number = (address.0 - HEAP_BASE) >> CHUNK_SHIFT;
+        let mut chunk = self.chunk(number, read)?;
+        if chunk.kind == KIND_REST {
+            number = u64::from(chunk.stride);
+            chunk = self.chunk(number, read)?;
+        }
+        let inside = address.0 - base_of(number).0;
+        let index = match chunk.kind {
+            KIND_RUN => 0,
+            1..=CLASSES => inside.checked_div(u64::from(chunk.stride))?,
+            _ => return None,
+        };
+        let block = block(number, index, &chunk, &header(number, index, read)?)?;
+        (address.0 - block.extent.base.0 <= block.extent.size).then_some(block)
+    }
+
+    /// Every live block.
+    pub fn live_blocks(self, read: &Read<'_>) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        for number in 1..self.chunks {
+            let Some(chunk) = self.chunk(number, read) else {
+                break;
+            };
+            let count = match chunk.kind {
+                KIND_RUN => 1,
+                1..=CLASSES => u64::from(chunk.capacity).min(PAGE),
+                _ => continue,
+            };
+            let mut bytes = vec![0; count as usize * size_of::<HeapHeader>()];
+            if read(header_address(number, 0), &mut bytes).is_none() {
+                break;
+            }
+            blocks.extend(
+                bytes
+                    .chunks_exact(size_of::<HeapHeader>())
+                    .enumerate()
+                    .filter_map(|(index, bytes)| {
+                        block(number, index as u64, &chunk, &decode(bytes)?)
+                    })
+                    .filter(|block| block.live),
+            );
+        }
+        blocks
+    }
+
+    fn chunk(self, number: u64, read: &Read<'_>) -> Option<HeapChunk> {
+        if number == 0 || number >= self.chunks {
+            return None;
+        }
+        let mut bytes = [0; 16];
+        let size = size_of::<HeapChunk>() as u64;
+        read(DeviceAddress(HEAP_CHUNKS + number * size), &mut bytes)?;
+        let word = |at: usize| {
+            let bytes = bytes.get(at..at + 4)?;
+            Some(u32::from_le_bytes(bytes.try_into().ok()?))
+        };
+        Some(HeapChunk {
+            kind: word(offset_of!(HeapChunk, kind))?,
+            stride: word(offset_of!(HeapChunk, stride))?,
+            magic: word(offset_of!(HeapChunk, magic))?,
+            capacity: word(offset_of!(HeapChunk, capacity))?,
+            ..HeapChunk::default()
+        })
+    }
+}
+
+fn base_of(chunk: u64) -> DeviceAddress {
+    DeviceAddress(HEAP_BASE + (chunk << CHUNK_SHIFT))
+}
+
+fn header_address(chunk: u64, index: u64) -> DeviceAddress {
+    let number = chunk * CHUNK_BLOCKS + index;
+    DeviceAddress(HEAP_HEADERS + number * size_of::<HeapHeader>() as u64)
+}
+
+fn header(chunk: u64, index: u64, read: &Read<'_>) -> Option<HeapHeader> {
+    if index >= CHUNK_BLOCKS {
+        return None;
+    }
+    let mut bytes = [0; size_of::<HeapHeader>()];
+    read(header_address(chunk, index), &mut bytes)?;
+    decode(&bytes)
+}
+
+fn decode(bytes: &[u8]) -> Option<HeapHeader> {
+    let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    Some(HeapHeader {
+        word: long(offset_of!(HeapHeader, word))?,
+        allocated: long(offset_of!(HeapHeader, allocated))?,
+        freed: long(offset_of!(HeapHeader, freed))?,
+        allocated_launch: word(offset_of!(HeapHeader, allocated_launch))?,
+        freed_launch: word(offset_of!(HeapHeader, freed_launch))?,
+    })
+}
+
+/// A block from its header; `None` if there never was one.
+fn block(number: u64, index: u64, chunk: &HeapChunk, header: &HeapHeader) -> Option<Block> {
+    let state = header.word >> STATE_SHIFT;
+    if state == 0 {
+        return None;
+    }
+    let stride = if chunk.kind == KIND_RUN {
+        0
+    } else {
+        u64::from(chunk.stride)
+    };
+    let halves = |place: u64| ((place >> 32) as u32, place as u32);
+    Some(Block {
+        extent: Extent {
+            base: DeviceAddress(base_of(number).0 + index * stride),
+            size: header.word & ((1 << STATE_SHIFT) - 1),
+        },
+        live: state == STATE_LIVE,
+        allocated: halves(header.allocated),
+        freed: halves(header.freed),
+        launches: (header.allocated_launch, header.freed_launch),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::layout::heap::CHUNKS;
+
+    #[test]
+    fn the_heap_is_larger_than_asked_for_and_never_than_its_addresses() {
+        for limit in [0, 1, 8 << 20, 1 << 30, u64::MAX] {
+            let heap = DeviceHeap::for_limit(limit);
+            let bytes = heap.chunks << CHUNK_SHIFT;
+            assert!(bytes >= limit.min(HEAP_RESERVED / 2) && bytes < HEAP_RESERVED);
+            assert!(bytes.is_multiple_of(GRANULE) && heap.chunks < CHUNKS);
+        }
+    }
+
+    #[test]
+    fn every_update_stays_in_what_is_mapped() {
+        let heap = DeviceHeap::for_limit(8 << 20);
+        let updates = heap.create();
+        let mapped: Vec<(u64, u64)> = updates
+            .iter()
+            .filter_map(|update| match update {
+                TableUpdate::Map { address, size } => Some((*address, *size)),
+                _ => None,
+            })
+            .collect();
+        for update in updates.iter().chain(&heap.clear()) {
+            let (address, size) = match update {
+                TableUpdate::Map { .. } => continue,
+                TableUpdate::Write { address, bytes } => (*address, bytes.len() as u64),
+                TableUpdate::Fill { address, count, .. } => (*address, count * 4),
+            };
+            let inside = mapped
+                .iter()
+                .any(|(base, bytes)| *base <= address && address + size <= base + bytes);
+            assert!(inside || address == HEAP_CHUNKS_MAPPED, "{address:#x}");
+        }
+    }
+
+    #[test]
+    fn an_address_outside_is_no_block() {
+        let heap = DeviceHeap::for_limit(1);
+        let nothing = |_: DeviceAddress, bytes: &mut [u8]| {
+            bytes.fill(0);
+            Some(())
+        };
+        for address in [0, HEAP_BASE - 1, HEAP_BASE, HEAP_BASE + (1 << 20), u64::MAX] {
+            assert_eq!(heap.block_at(DeviceAddress(address), &nothing), None);
+        }
+        assert!(heap.live_blocks(&nothing).is_empty());
+    }
+}

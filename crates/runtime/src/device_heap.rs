@@ -1,0 +1,228 @@
+//! What kernels did with the device heap: bounds of pointers into it, and
+//! records of wrong frees and of accesses to freed blocks.
+
+use crate::findings::{self, Key, Violation};
+use crate::launches::Launch;
+use crate::plan::PartPlan;
+use crate::runtime::Runtime;
+use heap::Block;
+use model::layout::Record;
+use model::layout::heap::{FREE_AGAIN, STATE_SHIFT};
+use model::{
+    AccessKind, AccessSite, Allocation, AllocationKind, DeviceAddress, Extent, Finding, HostFrame,
+    NearestAllocation, Rule, SiteId, Subject,
+};
+use std::sync::Arc;
+
+impl Runtime {
+    /// The program has set the size of CUDA's own device heap
+    /// (`cudaLimitMallocHeapSize`), which ours follows if it is not there yet;
+    /// CUDA, too, takes no other size once a kernel has allocated.
+    pub fn heap_limit(&self, bytes: u64) {
+        self.metadata.set_heap_limit(bytes);
+    }
+
+    /// A context is about to go, and with it what its kernels allocated.
+    pub fn heap_gone(&self, context: u64) {
+        self.metadata.forget_heap_of(context);
+    }
+
+    /// Whether an address belongs to the device heap.
+    pub(crate) fn is_in_heap(&self, address: DeviceAddress) -> bool {
+        self.metadata.heap().is_some_and(|heap| heap.holds(address))
+    }
+
+    fn block_at(&self, address: DeviceAddress) -> Option<Block> {
+        let read = |at, bytes: &mut [u8]| self.driver.read(at, bytes).ok();
+        self.metadata.heap()?.block_at(address, &read)
+    }
+
+    /// The live block that a kernel's argument points into.
+    pub(crate) fn heap_bounds(&self, pointer: DeviceAddress) -> Option<Extent> {
+        let block = self.block_at(pointer)?;
+        block.live.then_some(block.extent)
+    }
+
+    /// A free that the device found wrong.
+    pub(crate) fn wrong_free(
+        &self,
+        part: &Arc<PartPlan>,
+        site: &AccessSite,
+        record: &Record,
+        launch: Option<&Launch>,
+    ) {
+        let address = DeviceAddress(record.address);
+        let verdict = record.size >> STATE_SHIFT;
+        let rule = if verdict == FREE_AGAIN {
+            Rule::DoubleFree
+        } else {
+            Rule::InvalidFree
+        };
+        let Some(id) = self.findings.count(Key::Access(part.tag, site.id, rule)) else {
+            return;
+        };
+        let violation = Violation {
+            site,
+            rule,
+            address,
+            bounds: Extent {
+                base: DeviceAddress(record.base),
+                size: record.size & ((1 << STATE_SHIFT) - 1),
+            },
+            pointer: Some(address),
+            looked_up: true,
+        };
+        let context = self
+            .memory
+            .read(|registry| findings::call_context(address, address, registry));
+        let mut finding = self.put_together(&violation, context, record, part, launch);
+        if self.is_in_heap(address) {
+            finding.intended = self
+                .block_at(address)
+                .map(|block| self.near(&block, address));
+            finding.nearest = None;
+        }
+        self.output.finding(id, &finding);
+    }
+
+    /// Which rule an access breaks whose pointer leads into the heap.
+    pub(crate) fn heap_rule(&self, violation: &Violation<'_>) -> Rule {
+        let pointer = violation.pointer.unwrap_or(violation.address);
+        if violation.bounds.size != 0 || !self.is_in_heap(pointer) {
+            return violation.rule;
+        }
+        match self.block_at(pointer) {
+            // `malloc(0)` gives a block without bytes.
+            Some(block) if block.live && block.extent.size == 0 => match violation.site.kind {
+                AccessKind::Read => Rule::GlobalOutOfBoundsRead,
+                AccessKind::Write => Rule::GlobalOutOfBoundsWrite,
+                AccessKind::Atomic => Rule::GlobalOutOfBoundsAtomic,
+            },
+            // When the device looked there was no live block: what is there
+            // now, if it is live, came later.
+            Some(_) => Rule::UseAfterFree,
+            None => Rule::InvalidPointer,
+        }
+    }
+
+    /// Puts blocks of the heap where a finding has to do with them.
+    pub(crate) fn add_blocks(&self, violation: &Violation<'_>, finding: &mut Finding) {
+        let pointer = if violation.bounds.size == 0 {
+            violation.pointer.unwrap_or(violation.address)
+        } else {
+            violation.bounds.base
+        };
+        let intended = self.block_at(pointer).filter(|block| match violation.rule {
+            Rule::UseAfterFree => !block.live,
+            _ => block.extent == violation.bounds || block.extent.size == 0,
+        });
+        if self.is_in_heap(pointer) {
+            finding.intended = intended.map(|block| self.near(&block, violation.address));
+            finding.nearest = None;
+        }
+        let hit = self.block_at(violation.address);
+        let other = hit.filter(|block| {
+            block.live
+                && block.extent.contains(violation.address)
+                && intended.is_none_or(|own| own.extent.base != block.extent.base)
+        });
+        if let Some(block) = other {
+            finding.nearest = Some(self.near(&block, violation.address));
+        }
+    }
+
+    /// Reports every block of the device heap that is live as never freed,
+    /// once for each call of `malloc`.
+    pub fn report_device_heap_leaks(&self) {
+        let Some(heap) = self.metadata.heap() else {
+            return;
+        };
+        let read = |at, bytes: &mut [u8]| self.driver.read(at, bytes).ok();
+        for block in heap.live_blocks(&read) {
+            let (half, site) = block.allocated;
+            let tag = self
+                .findings
+                .part_by_half(half)
+                .map_or(u64::from(half), |part| part.tag);
+            let key = Key::Access(tag, SiteId(site), Rule::MemoryLeak);
+            let Some(id) = self.findings.count(key) else {
+                continue;
+            };
+            let address = block.extent.base;
+            let finding = Finding {
+                rule: Rule::MemoryLeak,
+                address,
+                subject: Subject::Leak,
+                intended: Some(self.near(&block, address)),
+                nearest: None,
+                occurrences: 1,
+            };
+            self.output.finding(id, &finding);
+        }
+    }
+
+    fn near(&self, block: &Block, address: DeviceAddress) -> NearestAllocation {
+        let freed_at = if block.live {
+            Vec::new()
+        } else {
+            self.device_frames(block.freed, block.launches.1)
+        };
+        NearestAllocation {
+            allocation: Allocation {
+                extent: block.extent,
+                kind: AllocationKind::DeviceHeap,
+                serial: 0,
+                name: None,
+            },
+            relation: findings::relation(block.extent, address),
+            allocated_at: self.device_frames(block.allocated, block.launches.0),
+            freed: !block.live,
+            freed_at,
+        }
+    }
+
+    /// Where a call of `malloc` or `free` stands, as frames: the function that
+    /// makes it, those it was inlined into, and the launch.
+    fn device_frames(&self, (half, site): (u32, u32), launch: u32) -> Vec<HostFrame> {
+        let mut frames = Vec::new();
+        let part = self.findings.part_by_half(half);
+        if let Some(site) = part
+            .as_ref()
+            .and_then(|part| part.group(SiteId(site)).next())
+        {
+            let frame = |function: String, file: Option<String>, line| HostFrame {
+                function,
+                file,
+                line,
+                object: None,
+            };
+            let function = report::demangle(&site.function);
+            match &site.source {
+                None => frames.push(frame(function, None, None)),
+                Some(source) => {
+                    for place in source.chain() {
+                        frames.push(frame(
+                            function.clone(),
+                            Some(place.file.clone()),
+                            Some(place.line),
+                        ));
+                    }
+                }
+            }
+        }
+        if launch != 0 {
+            let kernel = self
+                .launches
+                .get(u64::from(launch))
+                .map(|launch| format!(" of {}", report::demangle(&launch.function.name)))
+                .unwrap_or_default();
+            frames.push(HostFrame {
+                function: format!("launch {launch}{kernel}"),
+                file: None,
+                line: None,
+                object: None,
+            });
+        }
+        frames
+    }
+}
