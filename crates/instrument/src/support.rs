@@ -92,8 +92,8 @@ $__rf_extent:
 	ret;
 $__rf_nothing:
 {windows}{workspace}	sub.s64 %__rf_o, %__rf_p, {heap_base};
-	setp.ge.u64 %__rf_q, %__rf_o, {heap_reserved};
-	@%__rf_q bra $__rf_unknown;
+	setp.lt.u64 %__rf_q, %__rf_o, {heap_reserved};
+	@!%__rf_q bra $__rf_unknown;
 	{{
 	.param .b64 __ringfence_0;
 	.param .align 8 .b8 __ringfence_1[16];
