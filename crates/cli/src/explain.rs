@@ -3,15 +3,16 @@
 use anyhow::{Result, bail};
 use std::fmt::Write as _;
 
-/// Prints what a rule means, or the list of rules.
+/// Prints what a rule means, the form of suppressions, or the list of rules.
 pub fn explain(rule: Option<&str>) -> Result<()> {
     let mut text = String::new();
     match rule {
         None => {
             for help in report::rules() {
-                writeln!(text, "{:28} {}", help.rule.id(), help.title)?;
+                writeln!(text, "{:37} {}", help.rule.id(), help.title)?;
             }
         }
+        Some("suppressions") => writeln!(text, "{}", report::suppress::HELP)?,
         Some(id) => {
             let Some(help) = report::rule_help(id) else {
                 let known: Vec<&str> = report::rules().iter().map(|help| help.rule.id()).collect();

@@ -35,7 +35,7 @@ pub enum Command {
     Inspect(InspectOptions),
     /// Explain a rule, or list all rules.
     Explain {
-        /// The rule's id, such as global-out-of-bounds-write.
+        /// The rule's id, such as global-out-of-bounds-write; or `suppressions` for the form of that file.
         rule: Option<String>,
     },
 }
@@ -55,6 +55,18 @@ pub struct RunOptions {
     /// File for the JSON report.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// File for the report as SARIF 2.1.0, for code scanning.
+    #[arg(long, value_name = "FILE")]
+    pub sarif: Option<PathBuf>,
+    /// File for the report as JUnit XML, for continuous integration.
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// File of known findings, which are counted only; `ringfence explain suppressions` shows its form.
+    #[arg(long, value_name = "FILE")]
+    pub suppressions: Option<PathBuf>,
+    /// Print an entry for such a file after each finding.
+    #[arg(long)]
+    pub gen_suppressions: bool,
     /// Check only kernels whose mangled or demangled name contains this.
     #[arg(long, value_name = "TEXT")]
     pub kernel_name: Option<String>,
@@ -173,6 +185,10 @@ impl RunOptions {
         settings.error_exitcode = self.error_exitcode.or(settings.error_exitcode);
         settings.log_file = self.log_file.clone().or(settings.log_file);
         settings.json = self.json.clone().or(settings.json);
+        settings.sarif = self.sarif.clone().or(settings.sarif);
+        settings.junit = self.junit.clone().or(settings.junit);
+        settings.suppressions = self.suppressions.clone().or(settings.suppressions);
+        settings.gen_suppressions |= self.gen_suppressions;
         settings.kernel_name = self.kernel_name.clone().or(settings.kernel_name);
         settings.kernel_name_exclude = self
             .kernel_name_exclude

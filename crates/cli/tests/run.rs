@@ -147,6 +147,60 @@ fn the_json_report_follows_the_committed_schema() {
 }
 
 #[test]
+fn suppressed_findings_do_not_make_the_exit_code() {
+    let known = |title: &str| match finding() {
+        Event::Finding { id, finding, .. } => Event::Finding {
+            id,
+            finding,
+            suppressed: Some(title.into()),
+        },
+        other => other,
+    };
+    let scratch = Scratch::new();
+    let file = scratch.write(
+        "known",
+        "[one]\nkernel = scale\n[two]\nrule = memory-leak\n",
+    );
+    let option = ["--suppressions", file.to_str().unwrap()];
+    let events = [start(), known("one (line 1)"), coverage(2, 0, true)];
+    let outcome = run(&option, &events, "exit 3");
+    assert_eq!(outcome.code, Some(3));
+    assert_eq!(
+        outcome.stderr,
+        "ringfence: no findings; 1 suppressed; kernels: 1 checked, 0 proved, 0 unchecked; \
+         1 suppression matched nothing (two (line 3))\n"
+    );
+    let bad = scratch.write("bad", "[one]\nkernels = scale\n");
+    run(
+        &["--suppressions", bad.to_str().unwrap()],
+        &events,
+        "exit 0",
+    )
+    .assert_error(&["bad: line 2", "unknown key `kernels`"]);
+    run(&["--suppressions", "/no/such"], &events, "exit 0").assert_error(&["/no/such"]);
+}
+
+#[test]
+fn sarif_and_junit_are_written_beside_json() {
+    let scratch = Scratch::new();
+    let events = [start(), finding(), coverage(1, 0, true)];
+    let path = |name: &str| scratch.path(name).to_str().unwrap().to_string();
+    let (sarif, junit) = (path("a.sarif"), path("a.xml"));
+    let outcome = run(&["--sarif", &sarif, "--junit", &junit], &events, "exit 0");
+    assert_eq!(outcome.code, Some(98), "{}", outcome.stderr);
+    let log: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&sarif).unwrap()).unwrap();
+    let result = &log["runs"][0]["results"][0];
+    assert_eq!(result["ruleId"], "global-out-of-bounds-write");
+    let xml = std::fs::read_to_string(&junit).unwrap();
+    assert!(
+        xml.contains("<testcase classname=\"scale(float*, int)\""),
+        "{xml}"
+    );
+    run(&["--sarif", "/no/such/folder/x"], &events, "exit 0").assert_error(&["--sarif"]);
+}
+
+#[test]
 fn settings_reach_the_program_and_its_environment_stays() {
     let scratch = Scratch::new();
     let show = "echo \"$RINGFENCE_SETTINGS\"; echo \"$LD_PRELOAD\"; echo \"$KEPT\"";

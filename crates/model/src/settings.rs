@@ -73,6 +73,14 @@ pub struct Settings {
     pub error_exitcode: Option<u8>,
     /// File for the JSON report, written by `ringfence run`.
     pub json: Option<PathBuf>,
+    /// File for the report as SARIF, written by `ringfence run`.
+    pub sarif: Option<PathBuf>,
+    /// File for the report as JUnit XML, written by `ringfence run`.
+    pub junit: Option<PathBuf>,
+    /// File of findings that are known (`docs/suppressions.md`).
+    pub suppressions: Option<PathBuf>,
+    /// Print an entry for such a file after each finding.
+    pub gen_suppressions: bool,
     /// Seed of the CPU device's warp schedule.
     pub seed: u64,
     /// Worker threads of the CPU device; 0 is one a core.
@@ -102,6 +110,10 @@ impl Default for Settings {
             api_errors: ApiErrors::Refuse,
             error_exitcode: None,
             json: None,
+            sarif: None,
+            junit: None,
+            suppressions: None,
+            gen_suppressions: false,
             seed: 0,
             cpu_threads: 0,
             session: None,
@@ -119,7 +131,9 @@ pub const SETTING_NAMES: &[&str] = &[
     "device",
     "driver",
     "error-exitcode",
+    "gen-suppressions",
     "json",
+    "junit",
     "kernel-name",
     "kernel-name-exclude",
     "launch-backtraces",
@@ -130,7 +144,9 @@ pub const SETTING_NAMES: &[&str] = &[
     "num-callers-host",
     "print-limit",
     "quarantine-size",
+    "sarif",
     "seed",
+    "suppressions",
 ];
 
 impl Settings {
@@ -175,9 +191,18 @@ impl Settings {
             "log-file" => {
                 self.log_file = Some(non_empty(value).ok_or_else(|| fail("expected a file name"))?)
             }
-            "json" => {
+            "json" | "sarif" | "junit" | "suppressions" => {
                 let path = non_empty(value).ok_or_else(|| fail("expected a file name"))?;
-                self.json = Some(path.into());
+                *match key {
+                    "json" => &mut self.json,
+                    "sarif" => &mut self.sarif,
+                    "junit" => &mut self.junit,
+                    _ => &mut self.suppressions,
+                } = Some(path.into());
+            }
+            "gen-suppressions" => {
+                self.gen_suppressions =
+                    parse_bool(value).ok_or_else(|| fail("expected on or off"))?;
             }
             "driver" => {
                 let path =

@@ -54,6 +54,10 @@ pub struct Report {
     pub processes: Vec<ProcessReport>,
     /// Findings of all processes.
     pub findings: Vec<FindingReport>,
+    /// Findings that a file of suppressions names.
+    pub suppressed: Vec<FindingReport>,
+    /// Entries of that file which suppressed nothing.
+    pub unused_suppressions: Vec<String>,
     /// Coverage of all processes together.
     pub coverage: Coverage,
     /// What went wrong in Ringfence.
@@ -91,6 +95,9 @@ pub struct ProcessReport {
 pub struct FindingReport {
     /// The process it was found in.
     pub pid: u32,
+    /// The entry that suppresses it, if one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suppressed_by: Option<String>,
     /// One line for people.
     pub message: String,
     /// The kernel's name as the author wrote it, for an access by a kernel.
@@ -124,8 +131,9 @@ pub struct Run<'a> {
 impl Report {
     /// Puts the report of a run together.
     pub fn new(run: Run<'_>) -> Report {
-        let finding_report = |pid: u32, finding: &Finding| FindingReport {
+        let finding_report = |pid: u32, entry: Option<&String>, finding: &Finding| FindingReport {
             pid,
+            suppressed_by: entry.cloned(),
             message: text::headline(finding),
             kernel_demangled: finding.access().map(|access| demangle(&access.kernel)),
             function_demangled: finding.access().map(|access| demangle(&access.function)),
@@ -161,9 +169,20 @@ impl Report {
                     process
                         .findings
                         .iter()
-                        .map(|finding| finding_report(process.pid, finding))
+                        .map(|finding| finding_report(process.pid, None, finding))
                 })
                 .collect(),
+            suppressed: run
+                .processes
+                .iter()
+                .flat_map(|process| {
+                    process
+                        .suppressed
+                        .iter()
+                        .map(|(entry, finding)| finding_report(process.pid, Some(entry), finding))
+                })
+                .collect(),
+            unused_suppressions: run.totals.unused_suppressions.clone(),
             coverage: run.totals.coverage.clone(),
             errors: run
                 .processes
@@ -184,13 +203,13 @@ impl Report {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::session::merge_coverage;
     use crate::text::tests::{sample_call, sample_finding, sample_leak};
     use model::{KernelCoverage, Relation, Subject, UncheckedReason};
 
-    fn sample() -> Report {
+    pub(crate) fn sample() -> Report {
         let mut anonymous = sample_finding();
         anonymous.intended = None;
         anonymous.nearest.as_mut().unwrap().relation = Relation::Before(4);
@@ -214,6 +233,7 @@ mod tests {
             device_name: "CPU".into(),
             driver_version: 13000,
             findings: vec![sample_finding(), anonymous, sample_call(), sample_leak()],
+            suppressed: vec![("known (line 2)".into(), sample_finding())],
             coverage: coverage.clone(),
             complete: true,
             errors: vec!["something".into()],
@@ -222,6 +242,9 @@ mod tests {
         let mut totals = Totals {
             findings: 4,
             occurrences: 5,
+            suppressed: 1,
+            suppressed_occurrences: 1,
+            unused_suppressions: vec!["old (line 9)".into()],
             ..Totals::default()
         };
         merge_coverage(&mut totals.coverage, &coverage);
@@ -266,6 +289,7 @@ mod tests {
             ),
             ("/findings/0/subject/by", serde_json::json!("call")),
             ("/findings/2/subject/width", serde_json::json!(-1)),
+            ("/suppressed/0/suppressed_by", serde_json::json!(3)),
             ("/findings/3/subject", serde_json::json!("leak")),
             (
                 "/coverage/kernels/_Z5scalePfi/checked",

@@ -1,4 +1,4 @@
-//! Findings and coverage as text, JSON and session events.
+//! Findings and coverage as text, JSON, SARIF, JUnit XML and session events.
 //!
 //! Everything here turns data into something to read; nothing here decides
 //! what a finding is, and nothing touches a driver. The JSON form is API and
@@ -6,10 +6,14 @@
 
 mod demangle;
 mod file_name;
+mod glob;
 pub mod json;
+pub mod junit;
 mod rules;
+pub mod sarif;
 pub mod session;
 mod summary;
+pub mod suppress;
 mod text;
 
 pub use demangle::demangle;
@@ -17,4 +21,5 @@ pub use file_name::expand_file_name;
 pub use rules::{RuleHelp, rule_help, rules};
 pub use session::Event;
 pub use summary::{Totals, summary};
+pub use suppress::{SuppressionError, Suppressions};
 pub use text::{count, finding};

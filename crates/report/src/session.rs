@@ -6,6 +6,7 @@
 
 use model::{Coverage, DeviceKind, Finding};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// One line of `<session>/<pid>.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,9 @@ pub enum Event {
         id: u64,
         /// The finding.
         finding: Box<Finding>,
+        /// The entry that suppresses it, if one does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        suppressed: Option<String>,
     },
     /// How often a finding was seen, at the end.
     Occurrences {
@@ -69,6 +73,8 @@ pub struct Process {
     pub driver_version: u32,
     /// Its findings, in the order they were found.
     pub findings: Vec<Finding>,
+    /// Findings that are known, each with the entry that suppresses it.
+    pub suppressed: Vec<(String, Finding)>,
     /// What was checked, as far as the process told.
     pub coverage: Coverage,
     /// Whether the process ended in order.
@@ -79,12 +85,20 @@ pub struct Process {
     pub failed: bool,
 }
 
+/// Where a finding of a process is kept.
+#[derive(Clone, Copy)]
+enum Place {
+    Finding(usize),
+    Suppressed(usize),
+}
+
 /// Puts the processes of one session file together. A line that does not
 /// parse, as a killed process leaves at the end, is skipped. A process that
 /// replaced itself (exec) starts anew, so a file can hold several.
 pub fn read_processes(text: &str) -> Vec<Process> {
     let mut processes: Vec<Process> = Vec::new();
-    let mut first_finding = Vec::new();
+    // By the finding's number in the process.
+    let mut places: BTreeMap<u64, Place> = BTreeMap::new();
     for event in text
         .lines()
         .filter_map(|line| serde_json::from_str::<Event>(line).ok())
@@ -104,12 +118,13 @@ pub fn read_processes(text: &str) -> Vec<Process> {
                 device_name,
                 driver_version,
                 findings: Vec::new(),
+                suppressed: Vec::new(),
                 coverage: Coverage::default(),
                 complete: false,
                 errors: Vec::new(),
                 failed: false,
             });
-            first_finding.clear();
+            places.clear();
             continue;
         }
         let Some(process) = processes.last_mut() else {
@@ -117,13 +132,32 @@ pub fn read_processes(text: &str) -> Vec<Process> {
         };
         match event {
             Event::Start { .. } => {}
-            Event::Finding { id, finding } => {
-                first_finding.push(id);
+            Event::Finding {
+                id,
+                finding,
+                suppressed: None,
+            } => {
+                places.insert(id, Place::Finding(process.findings.len()));
                 process.findings.push(*finding);
             }
+            Event::Finding {
+                id,
+                finding,
+                suppressed: Some(entry),
+            } => {
+                places.insert(id, Place::Suppressed(process.suppressed.len()));
+                process.suppressed.push((entry, *finding));
+            }
             Event::Occurrences { id, occurrences } => {
-                let index = first_finding.iter().position(|known| *known == id);
-                if let Some(finding) = index.and_then(|index| process.findings.get_mut(index)) {
+                let finding = match places.get(&id) {
+                    Some(Place::Finding(index)) => process.findings.get_mut(*index),
+                    Some(Place::Suppressed(index)) => process
+                        .suppressed
+                        .get_mut(*index)
+                        .map(|(_, finding)| finding),
+                    None => None,
+                };
+                if let Some(finding) = finding {
                     finding.occurrences = occurrences;
                 }
             }
@@ -186,15 +220,23 @@ mod tests {
         text += &line(&Event::Finding {
             id: 4,
             finding: Box::new(sample_finding()),
+            suppressed: None,
         });
-        text += &line(&Event::Occurrences {
-            id: 4,
-            occurrences: 9,
+        text += &line(&Event::Finding {
+            id: 2,
+            finding: Box::new(sample_finding()),
+            suppressed: Some("known (line 1)".into()),
         });
+        for (id, occurrences) in [(4, 9), (2, 7), (3, 5)] {
+            text += &line(&Event::Occurrences { id, occurrences });
+        }
         text += "{\"event\":\"coverage\",\"cover";
         let processes = read_processes(&text);
         assert_eq!(processes.len(), 1);
         assert_eq!(processes[0].findings[0].occurrences, 9);
+        assert_eq!(processes[0].findings.len(), 1);
+        let (entry, finding) = &processes[0].suppressed[0];
+        assert_eq!((entry.as_str(), finding.occurrences), ("known (line 1)", 7));
         assert!(!processes[0].complete);
     }
 

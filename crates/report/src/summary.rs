@@ -16,6 +16,12 @@ pub struct Totals {
     pub findings: u64,
     /// Records merged into them.
     pub occurrences: u64,
+    /// Findings that a file of suppressions names; not among the above.
+    pub suppressed: u64,
+    /// Records merged into those.
+    pub suppressed_occurrences: u64,
+    /// Entries of that file which suppressed nothing.
+    pub unused_suppressions: Vec<String>,
     /// Coverage of all processes together.
     pub coverage: Coverage,
     /// Processes that ended without saying what they had checked.
@@ -43,6 +49,13 @@ pub fn summary(totals: &Totals) -> String {
         line.push_str(&count(totals.findings, "finding"));
         if totals.occurrences > totals.findings {
             line.push_str(&format!(" ({})", count(totals.occurrences, "occurrence")));
+        }
+    }
+    if totals.suppressed > 0 {
+        line.push_str(&format!("; {} suppressed", totals.suppressed));
+        if totals.suppressed_occurrences > totals.suppressed {
+            let occurrences = count(totals.suppressed_occurrences, "occurrence");
+            line.push_str(&format!(" ({occurrences})"));
         }
     }
     let kernels = &totals.coverage.kernels;
@@ -81,6 +94,14 @@ pub fn summary(totals: &Totals) -> String {
             list(&partly)
         ));
     }
+    if !totals.unused_suppressions.is_empty() {
+        let unused = &totals.unused_suppressions;
+        line.push_str(&format!(
+            "; {} matched nothing{}",
+            count(unused.len() as u64, "suppression"),
+            list(unused)
+        ));
+    }
     if totals.coverage.dropped_records > 0 {
         line.push_str(&format!(
             "; {} more than the ring could hold",
@@ -114,7 +135,7 @@ fn short(name: &str) -> String {
     head.chars().take(NAME_LENGTH - 1).chain(['…']).collect()
 }
 
-fn reasons(kernel: &KernelCoverage) -> String {
+pub(crate) fn reasons(kernel: &KernelCoverage) -> String {
     let words: Vec<&str> = kernel
         .unchecked
         .keys()
@@ -207,6 +228,9 @@ mod tests {
         let totals = Totals {
             findings: 1,
             occurrences: 4096,
+            suppressed: 2,
+            suppressed_occurrences: 30,
+            unused_suppressions: vec!["old stencil (line 3)".into()],
             coverage,
             incomplete: vec![42],
         };

@@ -105,6 +105,26 @@ fn memory(lines: &mut Lines, finding: &Finding, origin: &str) {
     }
 }
 
+/// What a finding is about besides its headline, in at most two lines.
+pub(crate) fn context(finding: &Finding) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(call) = finding.call().filter(|call| !call.detail.is_empty()) {
+        lines.push(call.detail.clone());
+    }
+    if let Some(intended) = &finding.intended {
+        let address = match finding.subject {
+            Subject::Leak => describe(intended),
+            _ => format!(
+                "the address {} ({})",
+                relation(intended),
+                describe(intended)
+            ),
+        };
+        lines.push(address);
+    }
+    lines
+}
+
 /// The first line: `Invalid __global__ write of size 4 bytes [rule]`.
 pub(crate) fn headline(finding: &Finding) -> String {
     let text = match &finding.subject {

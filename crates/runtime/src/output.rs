@@ -4,7 +4,7 @@
 
 use model::{Coverage, Finding, Settings};
 use parking_lot::Mutex;
-use report::Event;
+use report::{Event, Suppressions};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -16,7 +16,11 @@ pub(crate) struct Output {
     text: Mutex<Text>,
     session: Option<Mutex<File>>,
     print_limit: u64,
-    printed: AtomicU64,
+    found: AtomicU64,
+    suppressions: Suppressions,
+    /// Numbers of the findings that an entry suppresses.
+    suppressed: Mutex<BTreeSet<u64>>,
+    gen_suppressions: bool,
     said: Mutex<BTreeSet<String>>,
 }
 
@@ -59,12 +63,19 @@ impl Output {
             None => None,
             Some(directory) => Some(Mutex::new(append(&directory.join(format!("{pid}.jsonl")))?)),
         };
+        let suppressions = match &settings.suppressions {
+            None => Suppressions::default(),
+            Some(path) => Suppressions::read(path)?,
+        };
         Ok(Output {
             pid,
             text: Mutex::new(text),
             session,
             print_limit: u64::from(settings.print_limit),
-            printed: AtomicU64::new(0),
+            found: AtomicU64::new(0),
+            suppressions,
+            suppressed: Mutex::default(),
+            gen_suppressions: settings.gen_suppressions,
             said: Mutex::new(BTreeSet::new()),
         })
     }
@@ -80,19 +91,58 @@ impl Output {
     }
 
     pub fn finding(&self, id: u64, finding: &Finding) {
+        let suppressed = self.suppressions.find(finding);
+        let shown = suppressed.is_none();
         self.event(&Event::Finding {
             id,
             finding: Box::new(finding.clone()),
+            suppressed,
         });
-        let before = self.printed.fetch_add(1, Ordering::Relaxed);
+        if !shown {
+            self.suppressed.lock().insert(id);
+            return;
+        }
+        let before = self.found.fetch_add(1, Ordering::Relaxed);
         if before < self.print_limit {
             self.line(&report::finding(finding));
+            if self.gen_suppressions {
+                self.line(&report::suppress::entry_for(finding));
+            }
         } else if before == self.print_limit {
             self.line(&format!(
                 "========= print limit of {} reached: further findings are counted, not shown\n",
                 self.print_limit
             ));
         }
+    }
+
+    /// Says how many findings the print limit kept back.
+    pub fn count_hidden(&self) {
+        let hidden = self
+            .found
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.print_limit);
+        if hidden > 0 {
+            let plural = if hidden == 1 { " was" } else { "s were" };
+            self.line(&format!(
+                "========= {hidden} more finding{plural} not shown\n"
+            ));
+        }
+    }
+
+    /// Puts the sums of findings, by number and occurrences, into totals.
+    pub fn count(&self, occurrences: &[(u64, u64)], totals: &mut report::Totals) {
+        let suppressed = self.suppressed.lock();
+        for (id, occurrences) in occurrences {
+            if suppressed.contains(id) {
+                totals.suppressed += 1;
+                totals.suppressed_occurrences += occurrences;
+            } else {
+                totals.findings += 1;
+                totals.occurrences += occurrences;
+            }
+        }
+        totals.unused_suppressions = self.suppressions.idle();
     }
 
     pub fn coverage(&self, coverage: &Coverage, complete: bool) {

@@ -519,13 +519,15 @@ impl Runtime {
             });
         }
         self.output.coverage(&coverage, true);
+        if first {
+            self.output.count_hidden();
+        }
         if first && !self.output.has_session() {
-            let totals = report::Totals {
-                findings: occurrences.len() as u64,
-                occurrences: occurrences.iter().map(|(_, occurrences)| occurrences).sum(),
+            let mut totals = report::Totals {
                 coverage,
-                incomplete: Vec::new(),
+                ..report::Totals::default()
             };
+            self.output.count(&occurrences, &mut totals);
             self.output.line(&(report::summary(&totals) + "\n"));
         }
     }

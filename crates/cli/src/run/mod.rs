@@ -9,6 +9,7 @@ use crate::options::RunOptions;
 use anyhow::{Context, Result, bail};
 use driver::gpu::Gpu;
 use model::{DeviceKind, Settings};
+use report::Suppressions;
 use std::path::Path;
 
 /// Runs a program under Ringfence. Returns the exit code.
@@ -29,6 +30,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     facts.check(&program, device)?;
     let library = library::find()?;
     let preload = library.environment(device, &facts)?;
+    let suppressions = suppressions(&mut settings)?;
     check_outputs(&settings)?;
 
     let session = tempfile::Builder::new()
@@ -42,7 +44,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
         environment: &preload,
         settings: &settings,
     })?;
-    let outcome = outcome::Outcome::collect(session.path(), ended, &settings)?;
+    let outcome = outcome::Outcome::collect(session.path(), ended, suppressions.as_ref())?;
     outcome.conclude(&options.program, &settings)
 }
 
@@ -77,6 +79,19 @@ fn choose_device(settings: &mut Settings) -> Result<DeviceKind> {
     Ok(device)
 }
 
+/// Reads the file of suppressions, which every process will read again.
+fn suppressions(settings: &mut Settings) -> Result<Option<Suppressions>> {
+    let Some(path) = &mut settings.suppressions else {
+        return Ok(None);
+    };
+    let read =
+        Suppressions::read(path).map_err(|message| anyhow::anyhow!("--suppressions {message}"))?;
+    // The program may change its directory before its first CUDA call.
+    *path = std::path::absolute(&*path)
+        .with_context(|| format!("cannot resolve {}", path.display()))?;
+    Ok(Some(read))
+}
+
 /// Fails before the program starts if a result could not be written later.
 fn check_outputs(settings: &Settings) -> Result<()> {
     if let Some(pattern) = &settings.log_file {
@@ -86,8 +101,16 @@ fn check_outputs(settings: &Settings) -> Result<()> {
         check_writable(Path::new(&name), pattern.contains("%p"))
             .with_context(|| format!("--log-file {pattern}"))?;
     }
-    if let Some(path) = &settings.json {
-        check_writable(path, false).with_context(|| format!("--json {}", path.display()))?;
+    let files = [
+        ("json", &settings.json),
+        ("sarif", &settings.sarif),
+        ("junit", &settings.junit),
+    ];
+    for (option, path) in files {
+        if let Some(path) = path {
+            check_writable(path, false)
+                .with_context(|| format!("--{option} {}", path.display()))?;
+        }
     }
     Ok(())
 }

@@ -4,9 +4,9 @@ use super::child::Ended;
 use crate::exit;
 use anyhow::{Context, Result};
 use model::Settings;
-use report::Totals;
 use report::json::{ProgramEnd, Report, Run, Verdict};
 use report::session::{Process, merge_coverage, read_processes};
+use report::{Suppressions, Totals, junit::junit, sarif::sarif};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -25,7 +25,11 @@ impl Outcome {
     /// # Errors
     ///
     /// It cannot be read.
-    pub fn collect(session: &Path, ended: Ended, settings: &Settings) -> Result<Outcome> {
+    pub fn collect(
+        session: &Path,
+        ended: Ended,
+        suppressions: Option<&Suppressions>,
+    ) -> Result<Outcome> {
         let mut files: Vec<_> = std::fs::read_dir(session)
             .and_then(|entries| {
                 entries
@@ -40,10 +44,10 @@ impl Outcome {
                 std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
             processes.extend(read_processes(&String::from_utf8_lossy(&text)));
         }
-        Ok(Outcome::new(processes, ended, settings))
+        Ok(Outcome::new(processes, ended, suppressions))
     }
 
-    fn new(processes: Vec<Process>, ended: Ended, settings: &Settings) -> Outcome {
+    fn new(processes: Vec<Process>, ended: Ended, suppressions: Option<&Suppressions>) -> Outcome {
         let mut totals = Totals::default();
         for process in &processes {
             totals.findings += process.findings.len() as u64;
@@ -52,10 +56,20 @@ impl Outcome {
                 .iter()
                 .map(|finding| finding.occurrences)
                 .sum::<u64>();
+            totals.suppressed += process.suppressed.len() as u64;
+            totals.suppressed_occurrences += process
+                .suppressed
+                .iter()
+                .map(|(_, finding)| finding.occurrences)
+                .sum::<u64>();
             merge_coverage(&mut totals.coverage, &process.coverage);
             if !process.complete && !process.failed {
                 totals.incomplete.push(process.pid);
             }
+        }
+        if let Some(suppressions) = suppressions {
+            let used = processes.iter().flat_map(|process| &process.suppressed);
+            totals.unused_suppressions = suppressions.unused(used.map(|(entry, _)| entry.as_str()));
         }
         let verdict = if totals.findings > 0 {
             Verdict::Findings
@@ -66,7 +80,6 @@ impl Outcome {
         } else {
             Verdict::Clean
         };
-        let _ = settings;
         Outcome {
             processes,
             totals,
@@ -110,11 +123,11 @@ impl Outcome {
         Some(format!("ringfence: {why}"))
     }
 
-    /// Prints the summary, writes the JSON report; the exit code.
+    /// Prints the summary, writes the reports; the exit code.
     ///
     /// # Errors
     ///
-    /// The JSON report cannot be written.
+    /// A report cannot be written.
     pub fn conclude(&self, command: &[OsString], settings: &Settings) -> Result<u8> {
         if let Ended::Signal(signal) = self.ended {
             eprintln!("ringfence: the program was killed by signal {signal}");
@@ -126,25 +139,46 @@ impl Outcome {
             eprintln!("{}", report::summary(&self.totals));
         }
         let exit_code = self.exit_code(settings);
-        if let Some(path) = &settings.json {
-            let report = Report::new(Run {
-                command: command
-                    .iter()
-                    .map(|part| part.to_string_lossy().into_owned())
-                    .collect(),
-                verdict: self.verdict,
-                program: match self.ended {
-                    Ended::Code(code) => ProgramEnd::Code(code.into()),
-                    Ended::Signal(signal) => ProgramEnd::Signal(signal.into()),
-                },
-                exit_code: exit_code.into(),
-                processes: &self.processes,
-                totals: &self.totals,
-            });
-            let text = report.to_json().context("the JSON report cannot be made")?;
-            std::fs::write(path, text)
-                .with_context(|| format!("cannot write {}", path.display()))?;
+        let files = [&settings.json, &settings.sarif, &settings.junit];
+        if files.iter().any(|file| file.is_some()) {
+            let report = self.report(command, exit_code);
+            let texts = [
+                settings
+                    .json
+                    .as_ref()
+                    .map(|path| (path, report.to_json().map_err(anyhow::Error::from))),
+                settings
+                    .sarif
+                    .as_ref()
+                    .map(|path| (path, sarif(&report).map_err(anyhow::Error::from))),
+                settings
+                    .junit
+                    .as_ref()
+                    .map(|path| (path, junit(&report).map_err(anyhow::Error::from))),
+            ];
+            for (path, text) in texts.into_iter().flatten() {
+                let text = text.context("the report cannot be made")?;
+                std::fs::write(path, text)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+            }
         }
         Ok(exit_code)
+    }
+
+    fn report(&self, command: &[OsString], exit_code: u8) -> Report {
+        Report::new(Run {
+            command: command
+                .iter()
+                .map(|part| part.to_string_lossy().into_owned())
+                .collect(),
+            verdict: self.verdict,
+            program: match self.ended {
+                Ended::Code(code) => ProgramEnd::Code(code.into()),
+                Ended::Signal(signal) => ProgramEnd::Signal(signal.into()),
+            },
+            exit_code: exit_code.into(),
+            processes: &self.processes,
+            totals: &self.totals,
+        })
     }
 }

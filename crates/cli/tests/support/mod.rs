@@ -196,5 +196,6 @@ pub fn finding() -> Event {
     Event::Finding {
         id: 1,
         finding: Box::new(finding),
+        suppressed: None,
     }
 }

@@ -244,6 +244,42 @@ fn the_print_limit_silences_the_text_only() {
     let log = bench.log();
     assert_eq!(log.matches("Invalid").count(), 1);
     assert!(log.contains("print limit of 1 reached"));
+    assert!(log.contains("2 more findings were not shown"));
+}
+
+#[test]
+fn suppressed_findings_are_counted_and_not_shown() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = "[known]\nrule = invalid-pointer\nkernel = *\n[other]\nobject = table\n";
+    std::fs::write(file.path(), text).unwrap();
+    let settings = Settings {
+        suppressions: Some(file.path().into()),
+        gen_suppressions: true,
+        ..Settings::default()
+    };
+    let bench = Bench::with(settings, Fake::default(), module(false));
+    bench
+        .runtime
+        .allocated(AllocationKind::Device, extent(A, 64));
+    bench.launch(A, 0);
+    bench.device.leave(record(3, 0, 1));
+    bench.device.leave(record(1, A + 60, 1));
+    bench.runtime.finish();
+    let process = bench.process();
+    assert_eq!(process.suppressed.len(), 1);
+    assert_eq!(process.suppressed[0].0, "known (line 1)");
+    assert_eq!(process.suppressed[0].1.rule, Rule::InvalidPointer);
+    assert_eq!(process.findings.len(), 1);
+    let log = bench.log();
+    assert_eq!(log.matches("Invalid").count(), 1);
+    // What follows the finding is an entry that suppresses it.
+    let entry: String = log
+        .lines()
+        .filter(|line| !line.starts_with("=====") && !line.starts_with("ringfence:"))
+        .map(|line| line.to_string() + "\n")
+        .collect();
+    let again = report::Suppressions::parse(&entry).unwrap();
+    assert!(again.find(&process.findings[0]).is_some(), "{entry}");
 }
 
 #[test]
