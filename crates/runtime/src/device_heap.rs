@@ -74,7 +74,7 @@ impl Runtime {
         };
         let context = self
             .memory
-            .read(|registry| findings::call_context(address, address, registry));
+            .read(|registry| findings::call_context(address, address, registry, None));
         let mut finding = self.put_together(&violation, context, record, part, launch);
         if self.is_in_heap(address) {
             finding.intended = self

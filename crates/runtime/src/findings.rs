@@ -3,6 +3,7 @@
 //! relative to allocations.
 
 use crate::launches::Launch;
+use crate::memory::Leaving;
 use crate::plan::PartPlan;
 use crate::stacks::{self, Stack};
 use heap::{Entry, Registry};
@@ -243,15 +244,23 @@ pub(crate) fn context(violation: &Violation<'_>, registry: &Registry<Stack>) -> 
 }
 
 /// Looks the allocations up that a call by the host has to do with: `pointer`
-/// is what the program passed, `address` the byte in question.
+/// is what the program passed, `address` the byte in question, `leaving` a free
+/// in stream order that the device may not have reached.
 pub(crate) fn call_context(
     pointer: DeviceAddress,
     address: DeviceAddress,
     registry: &Registry<Stack>,
+    leaving: Option<&Leaving>,
 ) -> Context {
+    let live = |entry: &Entry<Stack>| Near {
+        freed: leaving
+            .filter(|leaving| leaving.serial == entry.allocation.serial)
+            .map(|leaving| leaving.stack.clone()),
+        ..Near::live(entry)
+    };
     let intended = registry
         .find(pointer)
-        .map(Near::live)
+        .map(live)
         .or_else(|| registry.freed(pointer).map(Near::freed));
     with_nearest(intended, address, registry)
 }

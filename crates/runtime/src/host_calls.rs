@@ -8,9 +8,10 @@
 use crate::copies::Touched;
 use crate::findings::HostError;
 use crate::maps;
+use crate::memory::Holding;
 use crate::runtime::Runtime;
 use crate::stacks::Stack;
-use heap::Registry;
+use heap::{Quarantine, Registry};
 use model::{AllocationKind, ApiErrors, DeviceAddress, Extent, Rule};
 use report::count;
 
@@ -90,10 +91,10 @@ impl Runtime {
         if !self.settings.check || self.settings.api_errors == ApiErrors::Off {
             return CallDecision::Make;
         }
-        let good = self.memory.read(|registry| {
+        let good = self.memory.look(|registry, quarantine, _| {
             sides
                 .iter()
-                .all(|side| matches!(known(registry, side), Known::Good))
+                .all(|side| matches!(known(registry, quarantine, side), Known::Good))
         });
         if good {
             CallDecision::Make
@@ -106,7 +107,10 @@ impl Runtime {
     fn judge_call(&self, function: &'static str, sides: &[Side]) -> CallDecision {
         let mut decision = CallDecision::Make;
         for side in sides {
-            let wrong = match self.memory.read(|registry| known(registry, side)) {
+            let known = self
+                .memory
+                .look(|registry, quarantine, _| known(registry, quarantine, side));
+            let wrong = match known {
                 Known::Good => continue,
                 Known::Wrong(wrong, kind) if self.still_there(wrong.bounds, kind) => wrong,
                 Known::Wrong(..) => continue,
@@ -130,6 +134,9 @@ impl Runtime {
             self.report_copy(function, side, &wrong);
             if self.settings.api_errors == ApiErrors::Refuse {
                 decision = CallDecision::Refuse;
+            } else {
+                // The device is to see what it would have seen.
+                self.give_up(DeviceAddress(side.touched.pointer));
             }
         }
         decision
@@ -170,8 +177,10 @@ impl Runtime {
                 bounds,
             });
             // What was freed may be the program's own memory by now.
-            let certain =
-                |stale: &Wrong| stale.bounds.contains(pointer) && !maps::is_accessible(pointer.0);
+            let certain = |stale: &Wrong| {
+                let own = || self.memory.is_held(pointer) || !maps::is_accessible(pointer.0);
+                stale.bounds.contains(pointer) && own()
+            };
             return match (side.place, stale) {
                 (_, Some(stale)) if certain(&stale) => Unknown::Wrong(stale),
                 (Place::Any | Place::Host, _) => Unknown::Good,
@@ -226,7 +235,7 @@ fn rule(effect: Effect) -> Rule {
 }
 
 #[inline]
-fn known(registry: &Registry<Stack>, side: &Side) -> Known {
+fn known(registry: &Registry<Stack>, quarantine: &Quarantine<Holding>, side: &Side) -> Known {
     let touched = &side.touched;
     if touched.is_empty() {
         return Known::Good;
@@ -240,8 +249,9 @@ fn known(registry: &Registry<Stack>, side: &Side) -> Known {
     };
     let Some(entry) = found else {
         return match side.place {
-            Place::Host => Known::Good,
-            Place::Device | Place::Any => Known::Unknown,
+            // The addresses of the quarantine are nobody else's.
+            Place::Host if quarantine.find(pointer).is_none() => Known::Good,
+            _ => Known::Unknown,
         };
     };
     let bounds = entry.allocation.extent;

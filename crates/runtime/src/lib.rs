@@ -11,6 +11,7 @@ mod copies;
 mod device_heap;
 mod drain;
 mod findings;
+mod frees;
 mod functions;
 mod host_calls;
 mod launches;
@@ -23,18 +24,22 @@ mod prepare;
 mod runtime;
 mod settings;
 mod stacks;
+mod streams;
 mod turn;
 mod watcher;
 mod window;
 
 pub use copies::{Position, Shape, Touched};
 pub use findings::HostError;
+pub use frees::{FreeCall, FreeRequest};
+pub use heap::Owner;
 pub use host_calls::{CallDecision, Doubt, Effect, Place, Side};
 pub use instrument::{EntryPlan, ParameterSlot};
 pub use launches::{LaunchDecision, LaunchParameter};
 pub use plan::{ModulePart, ModulePlan, Prepared};
 pub use runtime::{Runtime, StartError};
 pub use settings::settings_from_environment;
+pub use streams::StreamName;
 
 #[cfg(test)]
 mod tests;

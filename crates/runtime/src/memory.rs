@@ -1,14 +1,45 @@
-//! The allocation registry of the process, and the changes that the device's
-//! lookup tables have not seen yet.
+//! The allocation registry of the process, its quarantine, and the changes
+//! that the device's lookup tables have not seen yet.
+//!
+//! Memory that was freed in stream order is *leaving*: for the host it is
+//! freed, but kernels launched before may still look it up, so it stays in the
+//! registry until the program has waited for its stream.
 
 use crate::stacks::Stack;
-use heap::Registry;
+use crate::streams::StreamName;
+use driver::Release;
+use heap::{Entry, Held, Owner, Quarantine, Registry};
 use model::{AllocationKind, DeviceAddress, Extent};
 use parking_lot::RwLock;
+use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Freed allocations that findings can still name.
-const HISTORY: usize = 4096;
+const HISTORY: usize = 1 << 14;
+/// Allocations in the quarantine: fewer, so that the history still knows each.
+const QUARANTINED: usize = 1 << 12;
+
+/// What it takes to give quarantined memory back, and what it counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holding {
+    /// The call.
+    pub release: Release,
+    /// Whether it is memory of the device.
+    pub on_device: bool,
+    /// The pool that it came from; 0 if none.
+    pub pool: u64,
+}
+
+/// A free in stream order that its stream may not have reached.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaving {
+    /// The allocation.
+    pub serial: u64,
+    /// The stream that frees it.
+    pub stream: StreamName,
+    /// Where the program freed it.
+    pub stack: Stack,
+}
 
 /// A change of the live allocations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +60,9 @@ pub(crate) enum Change {
 
 struct State {
     registry: Registry<Stack>,
+    quarantine: Quarantine<Holding>,
+    /// By base.
+    leaving: FxHashMap<u64, Leaving>,
     /// `None` until some module needs lookups; until then the registry itself
     /// is the change.
     changes: Option<Vec<Change>>,
@@ -40,10 +74,35 @@ pub(crate) struct Memory {
     changed: AtomicBool,
 }
 
+impl State {
+    fn remove(&mut self, base: DeviceAddress, stack: Stack) -> bool {
+        let removed = self.registry.remove(base, stack).is_some();
+        if removed && let Some(changes) = &mut self.changes {
+            changes.push(Change::Remove { base: base.0 });
+        }
+        removed
+    }
+
+    /// Ends the leaving of what starts at `base`, if it is still that.
+    fn left(&mut self, base: u64) -> bool {
+        let Some(leaving) = self.leaving.remove(&base) else {
+            return false;
+        };
+        let base = DeviceAddress(base);
+        let same = self
+            .registry
+            .at(base)
+            .is_some_and(|entry| entry.allocation.serial == leaving.serial);
+        same && self.remove(base, leaving.stack)
+    }
+}
+
 impl Memory {
-    pub fn new() -> Memory {
+    pub fn new(quarantine: u64) -> Memory {
         let state = State {
             registry: Registry::new(HISTORY),
+            quarantine: Quarantine::new(quarantine, QUARANTINED),
+            leaving: FxHashMap::default(),
             changes: None,
         };
         Memory {
@@ -53,10 +112,40 @@ impl Memory {
     }
 
     pub fn insert(&self, kind: AllocationKind, extent: Extent, name: Option<String>, stack: Stack) {
+        self.insert_owned(kind, extent, name, Owner::default(), stack);
+    }
+
+    /// As [`Memory::insert`]. Returns the serial, if there are bytes in it.
+    pub fn insert_owned(
+        &self,
+        kind: AllocationKind,
+        extent: Extent,
+        name: Option<String>,
+        owner: Owner,
+        stack: Stack,
+    ) -> Option<u64> {
         let mut state = self.state.write();
-        let Some(inserted) = state.registry.insert(kind, extent, name, stack) else {
-            return;
-        };
+        let state = &mut *state;
+        // What was leaving here has left, or the address were not free.
+        if !state.leaving.is_empty() && extent.base.0.checked_add(extent.size).is_some() {
+            let left: Vec<u64> = state
+                .leaving
+                .keys()
+                .copied()
+                .filter(|base| {
+                    let old = state.registry.at(DeviceAddress(*base));
+                    let old = old.map(|entry| entry.allocation.extent);
+                    old.is_some_and(|old| old.base < extent.end() && extent.base < old.end())
+                })
+                .collect();
+            for base in left {
+                state.left(base);
+            }
+        }
+        let inserted = state
+            .registry
+            .insert_owned(kind, extent, name, owner, stack)?;
+        state.quarantine.forget_overlapping(extent);
         if let Some(changes) = &mut state.changes {
             changes.extend(
                 inserted
@@ -70,19 +159,193 @@ impl Memory {
             });
         }
         self.changed.store(true, Ordering::Release);
+        Some(inserted.serial)
     }
 
     /// Returns whether an allocation started there.
     pub fn remove(&self, base: DeviceAddress, stack: Stack) -> bool {
         let mut state = self.state.write();
-        let removed = state.registry.remove(base, stack).is_some();
-        if removed && let Some(changes) = &mut state.changes {
-            changes.push(Change::Remove { base: base.0 });
-        }
+        state.leaving.remove(&base.0);
+        let removed = state.remove(base, stack);
         if removed {
             self.changed.store(true, Ordering::Release);
         }
         removed
+    }
+
+    /// Removes the allocation with this serial, which starts at `base`, and
+    /// puts it into the quarantine if it can be held. Returns what is to be
+    /// given back for that, or `None` if another thread was faster.
+    pub fn retire(
+        &self,
+        base: DeviceAddress,
+        serial: u64,
+        stack: Stack,
+        cost: u64,
+        holding: Option<Holding>,
+    ) -> Option<Vec<Held<Holding>>> {
+        let mut state = self.state.write();
+        let extent = state
+            .registry
+            .at(base)
+            .filter(|entry| entry.allocation.serial == serial)?
+            .allocation
+            .extent;
+        if state.leaving.contains_key(&base.0) || !state.remove(base, stack) {
+            return None;
+        }
+        self.changed.store(true, Ordering::Release);
+        let mut out = Vec::new();
+        if let Some(holding) = holding {
+            state.quarantine.hold(extent, cost, holding);
+            out = state.quarantine.surplus();
+        }
+        Some(out)
+    }
+
+    /// As [`Memory::retire`], for a free in stream order: the allocation stays
+    /// until [`Memory::left`].
+    pub fn leave(
+        &self,
+        base: DeviceAddress,
+        leaving: Leaving,
+        cost: u64,
+        holding: Option<Holding>,
+    ) -> Option<Vec<Held<Holding>>> {
+        let mut state = self.state.write();
+        let extent = state
+            .registry
+            .at(base)
+            .filter(|entry| entry.allocation.serial == leaving.serial)?
+            .allocation
+            .extent;
+        if state.leaving.contains_key(&base.0) {
+            return None;
+        }
+        state.leaving.insert(base.0, leaving);
+        let mut out = Vec::new();
+        if let Some(holding) = holding {
+            state.quarantine.hold(extent, cost, holding);
+            out = state.quarantine.surplus();
+        }
+        Some(out)
+    }
+
+    /// A free that [`Memory::retire`] or [`Memory::leave`] was told of did not
+    /// happen after all.
+    pub fn restore(&self, base: DeviceAddress, serial: u64) {
+        let mut state = self.state.write();
+        let state = &mut *state;
+        if state
+            .leaving
+            .get(&base.0)
+            .is_some_and(|leaving| leaving.serial == serial)
+        {
+            state.leaving.remove(&base.0);
+            return;
+        }
+        if state.registry.restore(serial)
+            && let Some(entry) = state.registry.at(base)
+        {
+            if let Some(changes) = &mut state.changes {
+                changes.push(Change::Insert {
+                    extent: entry.allocation.extent,
+                    serial,
+                });
+            }
+            self.changed.store(true, Ordering::Release);
+        }
+    }
+
+    /// The program has waited for the streams that `waited` admits: what they
+    /// were to free is free.
+    pub fn left(&self, waited: impl Fn(&Leaving) -> bool) {
+        if self.state.read().leaving.is_empty() {
+            return;
+        }
+        let mut state = self.state.write();
+        let bases: Vec<u64> = state
+            .leaving
+            .iter()
+            .filter(|(_, leaving)| waited(leaving))
+            .map(|(base, _)| *base)
+            .collect();
+        for base in bases {
+            if state.left(base) {
+                self.changed.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// A context is gone and all that belongs to it. Returns what was live.
+    pub fn context_gone(&self, context: u64, stack: &Stack) -> Vec<Entry<Stack>> {
+        let mut state = self.state.write();
+        state
+            .quarantine
+            .drop_matching(|held| held.note.release.context == context);
+        let theirs: Vec<Entry<Stack>> = state
+            .registry
+            .iter()
+            .filter(|entry| entry.owner.context == context && goes_with_context(entry))
+            .cloned()
+            .collect();
+        let mut live = Vec::new();
+        for entry in theirs {
+            let base = entry.allocation.extent.base;
+            if !state.left(base.0) {
+                state.remove(base, stack.clone());
+                live.push(entry);
+            }
+            self.changed.store(true, Ordering::Release);
+        }
+        live
+    }
+
+    /// Whether memory of this cost would be held.
+    pub fn holds(&self, cost: u64) -> bool {
+        self.state.read().quarantine.accepts(cost)
+    }
+
+    /// Whether freed memory that is still the driver's holds the address, or
+    /// ends there.
+    pub fn is_held(&self, address: DeviceAddress) -> bool {
+        let state = self.state.read();
+        state.registry.find(address).is_none() && state.quarantine.find(address).is_some()
+    }
+
+    /// Whether the address belonged to memory that was freed and not given out
+    /// again.
+    pub fn was_freed(&self, address: DeviceAddress) -> bool {
+        let state = self.state.read();
+        state.registry.find(address).is_none()
+            && (state.quarantine.find(address).is_some() || state.registry.freed(address).is_some())
+    }
+
+    /// Takes what matches out of the quarantine, to be given back and then
+    /// told to [`Memory::released`].
+    pub fn take_held(&self, matches: impl Fn(&Held<Holding>) -> bool) -> Vec<Held<Holding>> {
+        self.state.write().quarantine.take(matches)
+    }
+
+    /// The driver has this memory again.
+    pub fn released(&self, held: &Held<Holding>) {
+        let mut state = self.state.write();
+        state.quarantine.released(held);
+    }
+
+    /// Bytes that the quarantine keeps from the driver, of what matches.
+    pub fn held_bytes(&self, counts: impl Fn(&Held<Holding>) -> u64) -> u64 {
+        self.state.read().quarantine.iter().map(counts).sum()
+    }
+
+    /// Reads all that is known about an address. The closure must not call
+    /// the driver.
+    pub fn look<R>(
+        &self,
+        look: impl FnOnce(&Registry<Stack>, &Quarantine<Holding>, &FxHashMap<u64, Leaving>) -> R,
+    ) -> R {
+        let state = self.state.read();
+        look(&state.registry, &state.quarantine, &state.leaving)
     }
 
     /// Reads the registry. The closure must not call the driver.
@@ -112,6 +375,17 @@ impl Memory {
                 .collect(),
         }
     }
+}
+
+/// Pools and reservations outlive contexts.
+fn goes_with_context(entry: &Entry<Stack>) -> bool {
+    matches!(
+        entry.allocation.kind,
+        AllocationKind::Device
+            | AllocationKind::Managed
+            | AllocationKind::Host
+            | AllocationKind::HostRegistered
+    )
 }
 
 /// Drops pairs of an insertion and its removal.
@@ -146,7 +420,7 @@ mod tests {
 
     #[test]
     fn the_first_changes_are_all_that_lives_and_later_ones_are_net() {
-        let memory = Memory::new();
+        let memory = Memory::new(0);
         for base in [0x100, 0x200, 0x300] {
             memory.insert(AllocationKind::Device, extent(base), None, None);
         }

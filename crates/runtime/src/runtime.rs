@@ -9,14 +9,16 @@ use crate::metadata::Metadata;
 use crate::output::Output;
 use crate::plan::{ModulePart, ModulePlan, PartPlan, Prepared};
 use crate::prepare;
-use crate::stacks;
+use crate::stacks::{self, Stack};
+use crate::streams::StreamName;
 use crate::watcher::Watcher;
 use crate::window::LaunchWindow;
 use driver::Driver;
+use heap::{Entry, Owner};
 use instrument::EntryPlan;
 use model::layout::Record;
 use model::{
-    Allocation, AllocationKind, Coverage, DeviceAddress, Extent, Finding, Settings, SiteId,
+    AllocationKind, Coverage, DeviceAddress, Extent, Finding, LeakCheck, Rule, Settings, SiteId,
     UncheckedReason,
 };
 use parking_lot::{Mutex, RwLock};
@@ -60,13 +62,16 @@ pub struct Runtime {
     /// Kernels that look pointers up may be running.
     lookups_outstanding: AtomicBool,
     finished: AtomicBool,
+    ended: AtomicBool,
+    summarized: AtomicBool,
     snapshot: Mutex<Snapshot>,
 }
 
 struct Snapshot {
     /// When coverage was last left; `None`: never.
     at: Option<Instant>,
-    complete: Option<Coverage>,
+    /// What was left last, and how often each finding was seen by then.
+    complete: Option<(Coverage, Vec<(u64, u64)>)>,
 }
 
 impl Runtime {
@@ -87,11 +92,16 @@ impl Runtime {
             driver_version: driver.version(),
         });
         let window = LaunchWindow::new(settings.launch_skip, settings.launch_count);
+        let memory = Memory::new(if settings.check {
+            settings.quarantine_size
+        } else {
+            0
+        });
         Ok(Arc::new_cyclic(|me| Runtime {
             me: me.clone(),
             settings,
             driver,
-            memory: Memory::new(),
+            memory,
             metadata: Metadata::default(),
             modules: RwLock::default(),
             functions: Functions::default(),
@@ -104,6 +114,8 @@ impl Runtime {
             next_launch: AtomicU64::new(0),
             lookups_outstanding: AtomicBool::new(false),
             finished: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            summarized: AtomicBool::new(false),
             snapshot: Mutex::new(Snapshot {
                 at: None,
                 complete: None,
@@ -234,17 +246,37 @@ impl Runtime {
     }
 
     /// The program has a new allocation of these bytes (its own size, not the
-    /// padded one).
+    /// padded one), which is not its own to free.
     pub fn allocated(&self, kind: AllocationKind, extent: Extent) {
+        self.allocated_by(kind, extent, Owner::default());
+    }
+
+    /// The program has a new allocation of these bytes (its own size, not the
+    /// padded one).
+    pub fn allocated_by(&self, kind: AllocationKind, extent: Extent, owner: Owner) {
         let stack = stacks::capture(self.settings.num_callers_host);
-        self.memory.insert(kind, extent, None, stack);
+        self.memory.insert_owned(kind, extent, None, owner, stack);
         self.memory_changed();
     }
 
-    /// The program is about to free the allocation that starts here.
+    /// The program is about to free the allocation that starts here, by a call
+    /// that [`Runtime::free`] is not asked about.
     pub fn freeing(&self, base: DeviceAddress) {
         let stack = stacks::capture(self.settings.num_callers_host);
         self.memory.remove(base, stack);
+    }
+
+    /// The program has waited for a stream, or for all of them.
+    pub fn waited_for(&self, stream: Option<StreamName>) {
+        self.memory
+            .left(|leaving| stream.is_none_or(|stream| leaving.stream == stream));
+    }
+
+    /// A context is gone, and with it all that it allocated.
+    pub fn context_gone(&self, context: u64) {
+        let stack = stacks::capture(self.settings.num_callers_host);
+        let theirs = self.memory.context_gone(context, &stack);
+        self.report_leaks(&theirs);
     }
 
     /// The allocation that holds an address, with the size that the program
@@ -427,7 +459,8 @@ impl Runtime {
     /// Asks the driver for an allocation that was made by a call which is not
     /// hooked, and remembers it.
     pub(crate) fn ask_driver(&self, address: DeviceAddress) -> Option<Extent> {
-        if !is_user_address(address.0) {
+        // What is in the quarantine the driver still has, the program has not.
+        if !is_user_address(address.0) || self.memory.is_held(address) {
             return None;
         }
         let extent = self.driver.allocation_of(address)?;
@@ -502,27 +535,33 @@ impl Runtime {
             return;
         }
         self.run_drain(Mode::Last);
-        let first = !self.finished.swap(true, Ordering::AcqRel);
+        self.finished.store(true, Ordering::Release);
         let coverage = self.coverage();
         let occurrences = self.findings.occurrences();
-        {
+        let now = Some((coverage.clone(), occurrences.clone()));
+        let is_new = {
             let mut snapshot = self.snapshot.lock();
-            if snapshot.complete.as_ref() == Some(&coverage) {
-                return;
+            let is_new = snapshot.complete != now;
+            snapshot.complete = now;
+            is_new
+        };
+        if is_new {
+            for (id, occurrences) in &occurrences {
+                self.output.event(&Event::Occurrences {
+                    id: *id,
+                    occurrences: *occurrences,
+                });
             }
-            snapshot.complete = Some(coverage.clone());
+            self.output.coverage(&coverage, true);
         }
-        for (id, occurrences) in &occurrences {
-            self.output.event(&Event::Occurrences {
-                id: *id,
-                occurrences: *occurrences,
-            });
+        // Leaks are known at the very end, and are to be counted.
+        let is_last =
+            self.settings.leak_check == LeakCheck::No || self.ended.load(Ordering::Acquire);
+        if !is_last || self.summarized.swap(true, Ordering::AcqRel) {
+            return;
         }
-        self.output.coverage(&coverage, true);
-        if first {
-            self.output.count_hidden();
-        }
-        if first && !self.output.has_session() {
+        self.output.count_hidden();
+        if !self.output.has_session() {
             let mut totals = report::Totals {
                 coverage,
                 ..report::Totals::default()
@@ -547,28 +586,40 @@ impl Runtime {
         let Some(id) = self.findings.count(error.key(&stack)) else {
             return;
         };
-        let context = self
-            .memory
-            .read(|registry| findings::call_context(error.pointer, error.address, registry));
+        let context = self.memory.look(|registry, _, leaving| {
+            let leaving = leaving.get(&error.pointer.0);
+            findings::call_context(error.pointer, error.address, registry, leaving)
+        });
         self.output
             .finding(id, &error.finding(context, &stack, callers));
     }
 
-    /// Reports every live allocation that `leaked` admits as never freed.
-    pub fn report_leaks(&self, leaked: impl Fn(&Allocation) -> bool) {
+    /// Reports what of these the program should have freed.
+    fn report_leaks(&self, live: &[Entry<Stack>]) {
+        if self.settings.leak_check == LeakCheck::No {
+            return;
+        }
         let callers = self.settings.num_callers_host;
-        let entries: Vec<_> = self.memory.read(|registry| {
-            registry
-                .iter()
-                .filter(|entry| leaked(&entry.allocation))
-                .cloned()
-                .collect()
-        });
-        for entry in &entries {
+        for entry in live.iter().filter(|entry| is_the_programs(entry)) {
             if let Some(id) = self.findings.count(Key::leak(entry)) {
                 self.output.finding(id, &findings::leak(entry, callers));
             }
         }
+    }
+
+    /// The program has come to its end: what it has not freed by now it never
+    /// will. Then as [`Runtime::finish`].
+    pub fn end(&self) {
+        if self.output.is_ours() && !self.ended.swap(true, Ordering::AcqRel) {
+            self.run_drain(Mode::Last);
+            let live = self.memory.look(|registry, _, leaving| {
+                let stays =
+                    |entry: &&Entry<Stack>| !leaving.contains_key(&entry.allocation.extent.base.0);
+                registry.iter().filter(stays).cloned().collect::<Vec<_>>()
+            });
+            self.report_leaks(&live);
+        }
+        self.finish();
     }
 
     /// Says something that went wrong, on stderr or in the log, and to the
@@ -628,6 +679,10 @@ impl Runtime {
         }
         for violation in &mut violations {
             violation.rule = self.heap_rule(violation);
+            let pointer = violation.pointer.unwrap_or(violation.address);
+            if violation.rule == Rule::InvalidPointer && self.memory.was_freed(pointer) {
+                violation.rule = Rule::UseAfterFree;
+            }
             self.found(&part, record, launch, violation);
         }
     }
@@ -683,6 +738,13 @@ impl Runtime {
         let callers = self.settings.num_callers_host;
         findings::finding(violation, context, record, launch, kernel, callers)
     }
+}
+
+/// Whether the program made an allocation by a call that asks for memory.
+fn is_the_programs(entry: &Entry<Stack>) -> bool {
+    use AllocationKind::{Device, Host, Managed, Mapped, Pool};
+    let kind = entry.allocation.kind;
+    entry.owner.context != 0 && matches!(kind, Device | Managed | Host | Pool | Mapped)
 }
 
 fn is_user_address(address: u64) -> bool {

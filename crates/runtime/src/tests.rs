@@ -4,4 +4,5 @@
 mod coverage;
 mod fake;
 mod findings;
+mod frees;
 mod launch;

@@ -68,19 +68,31 @@ extern "C" fn before_main(_count: c_int, _arguments: Strings, environment: Strin
 
 #[unsafe(link_section = ".fini_array")]
 #[used]
-static AFTER_MAIN: extern "C" fn() = after_main;
+static AFTER_ALL: extern "C" fn() = after_all;
 
+/// Destructors of the program's static objects may run after this.
 extern "C" fn after_main() {
-    finish();
+    finish(false);
 }
 
-/// Drains and writes what is left. Safe to call often.
-fn finish() {
+/// No code of the program runs after this: the library that starts first ends
+/// last.
+extern "C" fn after_all() {
+    finish(true);
+}
+
+/// Drains and writes what is left. Safe to call often. `last`: the program has
+/// come to its end by itself, and calls nothing any more.
+fn finish(last: bool) {
     // A vfork child shares the parent's memory and must not speak for it.
     if OWNER.load(Ordering::Relaxed) == std::process::id()
         && let Some(runtime) = session::runtime()
     {
-        runtime.finish();
+        if last {
+            runtime.end();
+        } else {
+            runtime.finish();
+        }
     }
 }
 
@@ -124,7 +136,7 @@ extern "C" fn in_child() {
 /// As the C function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _exit(status: c_int) -> ! {
-    finish();
+    finish(true);
     exit_now(status)
 }
 
@@ -135,7 +147,7 @@ pub unsafe extern "C" fn _exit(status: c_int) -> ! {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, reason = "the C library's name")]
 pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
-    finish();
+    finish(true);
     exit_now(status)
 }
 
@@ -185,7 +197,7 @@ pub fn initialised() {
                     let semaphore = DYING.0.get().cast::<libc::sem_t>();
                     // SAFETY: initialised above; retried when interrupted.
                     while unsafe { libc::sem_wait(semaphore) } != 0 {}
-                    finish();
+                    finish(false);
                     SAID.store(true, Ordering::Release);
                 })
         });

@@ -79,6 +79,7 @@ fn run(command: &mut Command) -> (String, String, Output) {
 }
 
 const UNCHECKED: &str = r#","check":false"#;
+const UNHELD: &str = r#","quarantine-size":0"#;
 
 #[test]
 fn exports_are_what_cuda_h_declares() {
@@ -250,11 +251,12 @@ fn an_error_at_start_reaches_the_session() {
 
 #[test]
 fn allocations_are_padded_and_the_program_hears_its_own_size() {
-    let (stdout, stderr, _) = run(&mut program("memory", ""));
-    assert_eq!(
-        stdout, "allocate 1025\nsize 1024\nfree 0x7f0000000000\n",
-        "{stderr}"
-    );
+    // What is freed is held, or is freed at once.
+    for (options, freed) in [("", ""), (UNHELD, "free 0x7f0000000000\n")] {
+        let (stdout, stderr, _) = run(&mut program("memory", options));
+        let expected = format!("allocate 1025\nsize 1024\n{freed}");
+        assert_eq!(stdout, expected, "{stderr}");
+    }
     let (stdout, stderr, _) = run(&mut program("memory", UNCHECKED));
     assert_eq!(
         stdout, "allocate 1024\nsize 4096\nfree 0x7f0000000000\n",

@@ -43,6 +43,14 @@ pub(crate) struct Allocation {
     pub backing: Backing,
 }
 
+impl Allocation {
+    /// Whether it takes of the device's memory.
+    fn is_of_device(&self) -> bool {
+        let taken = matches!(self.backing, Backing::Arena | Backing::Own);
+        taken && self.kind != AllocationKind::Host
+    }
+}
+
 /// What `cuPointerGetAttribute` answers from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PointerInfo {
@@ -98,21 +106,19 @@ impl Allocations {
         self.serial += 1;
         let (base, size) = extent;
         let context = context::current().unwrap_or(0);
-        if backing == Backing::Arena || backing == Backing::Own {
+        let allocation = Allocation {
+            base,
+            size,
+            kind,
+            context,
+            flags,
+            serial: self.serial,
+            backing,
+        };
+        if allocation.is_of_device() {
             self.used += size;
         }
-        self.by_base.insert(
-            base,
-            Allocation {
-                base,
-                size,
-                kind,
-                context,
-                flags,
-                serial: self.serial,
-                backing,
-            },
-        );
+        self.by_base.insert(base, allocation);
         base
     }
 
@@ -122,7 +128,7 @@ impl Allocations {
             return None;
         }
         let allocation = self.by_base.remove(&base)?;
-        if allocation.backing == Backing::Arena || allocation.backing == Backing::Own {
+        if allocation.is_of_device() {
             self.used -= allocation.size;
         }
         Some(allocation)
@@ -217,7 +223,8 @@ impl Device {
         }
         let mut allocations = self.state.allocations.lock();
         self.state.sweep(&mut allocations);
-        if size > self.total_memory().saturating_sub(allocations.used) {
+        let of_device = kind != AllocationKind::Host;
+        if of_device && size > self.total_memory().saturating_sub(allocations.used) {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
         let memory = &self.state.memory;
@@ -332,6 +339,11 @@ impl Device {
         let tickets: Vec<_> = stream.newest().into_iter().collect();
         let mut allocations = self.state.allocations.lock();
         let fits = |a: &Allocation| matches!(a.kind, AllocationKind::Pool | AllocationKind::Device);
+        let managed = |a: &Allocation| a.base == address.0 && a.kind == AllocationKind::Managed;
+        if allocations.at(address.0).is_some_and(managed) {
+            // As the real driver answers (measured on driver 580).
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
         let allocation = allocations
             .remove(address.0, fits)
             .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;

@@ -1,10 +1,12 @@
 //! From records to findings.
 
-use super::fake::{Bench, Fake, KERNEL, MODULE, NAME, extent, module, record};
+use super::fake::{Bench, CONTEXT, Fake, KERNEL, MODULE, NAME, extent, module, record};
 use crate::HostError;
+use crate::Owner;
 use model::layout::{RING_CAPACITY, Record};
 use model::{
-    AllocationKind, DeviceAddress, Provenance, Relation, Rule, Settings, Subject, ThreadCoordinates,
+    AllocationKind, DeviceAddress, LeakCheck, Provenance, Relation, Rule, Settings, Subject,
+    ThreadCoordinates,
 };
 use std::time::{Duration, Instant};
 
@@ -108,10 +110,10 @@ fn a_freed_pointer_is_traced_to_its_allocation_and_free() {
     let findings = bench.process().findings;
     // Both members of the group are wrong, and the null pointer.
     assert_eq!(findings.len(), 3);
-    assert!(
-        findings
-            .iter()
-            .all(|finding| finding.rule == Rule::InvalidPointer)
+    let rules: Vec<Rule> = findings.iter().map(|finding| finding.rule).collect();
+    assert_eq!(
+        rules,
+        [Rule::UseAfterFree, Rule::UseAfterFree, Rule::InvalidPointer]
     );
     let freed = findings[0].intended.as_ref().unwrap();
     assert!(freed.freed && !freed.freed_at.is_empty());
@@ -382,24 +384,35 @@ fn calls_of_the_same_place_are_one_finding() {
 
 #[test]
 fn leaks_of_the_same_place_are_one_finding() {
-    let bench = Bench::new();
+    let settings = Settings {
+        leak_check: LeakCheck::Full,
+        ..Settings::default()
+    };
+    let bench = Bench::with(settings, Fake::default(), module(false));
+    let own = Owner {
+        context: CONTEXT,
+        pool: 0,
+    };
     // One place, however the loop is compiled.
     for base in std::hint::black_box(vec![A, B]) {
         bench
             .runtime
-            .allocated(AllocationKind::Device, extent(base, 64));
+            .allocated_by(AllocationKind::Device, extent(base, 64), own);
     }
     bench
         .runtime
-        .allocated(AllocationKind::Device, extent(B + 4096, 32));
+        .allocated_by(AllocationKind::Device, extent(B + 4096, 32), own);
     bench.runtime.freeing(DeviceAddress(B + 4096));
     bench
         .runtime
         .variable_resolved("table", extent(B + 8192, 16));
+    // A graph's memory, say.
     bench
         .runtime
-        .report_leaks(|allocation| allocation.kind == AllocationKind::Device);
+        .allocated(AllocationKind::Pool, extent(B + 16384, 16));
     bench.runtime.finish();
+    assert!(bench.process().findings.is_empty());
+    bench.runtime.end();
     let findings = bench.process().findings;
     assert_eq!(findings.len(), 1);
     assert_eq!(findings[0].subject, Subject::Leak);

@@ -86,6 +86,16 @@ fn primary(device: CUdevice) -> Option<CUcontext> {
     Some(context)
 }
 
+/// Whether the primary context of a device is there.
+fn is_active(device: CUdevice) -> bool {
+    let (mut flags, mut active) = (0, 0);
+    // SAFETY: places for both answers.
+    let asked = next()
+        .and_then(|api| api.cuDevicePrimaryCtxGetState)
+        .map(|state| unsafe { state(device, &mut flags, &mut active) });
+    asked == Some(CUresult::CUDA_SUCCESS) && active != 0
+}
+
 fn forget(context: CUcontext) {
     if let Some(runtime) = session::runtime() {
         runtime.heap_gone(context.0);
@@ -95,9 +105,13 @@ fn forget(context: CUcontext) {
     }
 }
 
-/// What Ringfence keeps on the device may have gone with a context.
-fn destroyed() {
+/// A context is gone; what Ringfence keeps on the device may have gone with
+/// it.
+fn destroyed(result: CUresult, context: CUcontext) {
     if let Some(runtime) = session::runtime() {
+        if result == CUresult::CUDA_SUCCESS && context != CUcontext::NULL {
+            runtime.context_gone(context.0);
+        }
         runtime.context_destroyed();
     }
 }
@@ -107,28 +121,31 @@ hook!([cuCtxDestroy, cuCtxDestroy_v2](context: CUcontext) |destroy| {
     forget(context);
     // SAFETY: the program's arguments.
     let result = unsafe { destroy(context) };
-    destroyed();
+    destroyed(result, context);
     result
 });
 
 hook!([cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2](device: CUdevice) |reset| {
-    if let Some(context) = session::runtime().and_then(|_| primary(device)) {
+    let context = session::runtime().and_then(|_| primary(device));
+    if let Some(context) = context {
         drain(context);
         forget(context);
     }
     // SAFETY: the program's arguments.
     let result = unsafe { reset(device) };
-    destroyed();
+    destroyed(result, context.unwrap_or(CUcontext::NULL));
     result
 });
 
 hook!([cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2](device: CUdevice) |release| {
     // It may be the last reference, which destroys the context.
-    if let Some(context) = session::runtime().and_then(|_| primary(device)) {
+    let context = session::runtime().and_then(|_| primary(device));
+    if let Some(context) = context {
         drain(context);
     }
     // SAFETY: the program's arguments.
     let result = unsafe { release(device) };
-    destroyed();
+    let gone = context.filter(|_| !is_active(device));
+    destroyed(result, gone.unwrap_or(CUcontext::NULL));
     result
 });

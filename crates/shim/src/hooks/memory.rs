@@ -6,16 +6,14 @@
 //! `Runtime::padded_size`. If it has no room for that little more, it gets the
 //! program's own number.
 
-use super::sync::Waited;
-use super::{hook, hooks, next};
+use super::{capture, hook, hooks, next};
 use crate::session;
 use driver::sys::{
     CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUdeviceptr, CUexternalMemory, CUgraphicsResource,
-    CUipcMemHandle, CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
+    CUipcMemHandle, CUmemPoolPtrExportData, CUmemoryPool, CUresult,
 };
 use model::{AllocationKind, DeviceAddress, Extent};
-use parking_lot::Mutex;
-use runtime::Runtime;
+use runtime::{FreeCall, FreeRequest, Owner, Runtime};
 use std::ffi::c_void;
 
 hooks!(
@@ -29,12 +27,6 @@ hooks!(
     cuMemHostUnregister,
     cuMemFree_v2,
     cuMemFreeHost,
-    cuMemAllocAsync,
-    cuMemAllocAsync_ptsz,
-    cuMemAllocFromPoolAsync,
-    cuMemAllocFromPoolAsync_ptsz,
-    cuMemFreeAsync,
-    cuMemFreeAsync_ptsz,
     cuMemPoolImportPointer,
     cuMemAddressReserve,
     cuMemAddressFree,
@@ -49,35 +41,54 @@ hooks!(
 /// a row costs too much.
 const PADDED_ROW: usize = 1 << 20;
 
+/// Asks the device for memory; if it has none left, once more when it has that
+/// of the quarantine too.
+pub(super) fn with_room(ask: impl Fn() -> CUresult) -> CUresult {
+    match ask() {
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY if make_room() => ask(),
+        result => result,
+    }
+}
+
+/// Whether freed memory was given back to the device.
+fn make_room() -> bool {
+    !capture::active() && session::runtime().is_some_and(Runtime::empty_quarantine)
+}
+
 /// Asks for the padded size, and for the program's own if there is no room.
-fn padded(bytes: usize, ask: impl Fn(usize) -> CUresult) -> CUresult {
+pub(super) fn padded(bytes: usize, ask: impl Fn(usize) -> CUresult) -> CUresult {
     let Some(runtime) = session::runtime() else {
         return ask(bytes);
     };
     let more = usize::try_from(runtime.padded_size(bytes as u64)).unwrap_or(bytes);
-    match ask(more) {
+    match with_room(|| ask(more)) {
         CUresult::CUDA_ERROR_OUT_OF_MEMORY if more != bytes => ask(bytes),
         result => result,
     }
 }
 
-fn tell(kind: AllocationKind, base: u64, size: usize) {
+pub(super) fn tell(kind: AllocationKind, base: u64, size: usize, owner: Owner) {
     if let Some(runtime) = session::runtime() {
-        runtime.allocated(
-            kind,
-            Extent {
-                base: DeviceAddress(base),
-                size: size as u64,
-            },
-        );
+        let extent = Extent {
+            base: DeviceAddress(base),
+            size: size as u64,
+        };
+        runtime.allocated_by(kind, extent, owner);
     }
 }
 
-/// Tells of an allocation whose address the device has just written.
+/// The program itself, in the current context.
+fn own() -> Owner {
+    let context = session::runtime().map_or(0, |runtime| runtime.driver().current_context());
+    Owner { context, pool: 0 }
+}
+
+/// Tells of an allocation of the program whose address the device has just
+/// written.
 ///
 /// # Safety
 /// `place` was written by a successful call.
-unsafe fn allocated(
+pub(super) unsafe fn allocated(
     result: CUresult,
     kind: AllocationKind,
     place: *const u64,
@@ -85,7 +96,7 @@ unsafe fn allocated(
 ) -> CUresult {
     if result == CUresult::CUDA_SUCCESS && !place.is_null() {
         // SAFETY: the caller's word.
-        tell(kind, unsafe { *place }, size);
+        tell(kind, unsafe { *place }, size, own());
     }
     result
 }
@@ -104,18 +115,37 @@ unsafe fn foreign(result: CUresult, place: *const CUdeviceptr) -> CUresult {
     if let Some(range) = next().and_then(|api| api.cuMemGetAddressRange_v2) {
         // SAFETY: places for both answers.
         if unsafe { range(&mut base, &mut size, address) } == CUresult::CUDA_SUCCESS {
-            tell(AllocationKind::Foreign, base, size);
+            tell(AllocationKind::Foreign, base, size, Owner::default());
         }
     }
     result
 }
 
-fn freeing(base: u64) {
+pub(super) fn freeing(base: u64) {
     if base != 0
         && let Some(runtime) = session::runtime()
     {
         runtime.freeing(DeviceAddress(base));
     }
+}
+
+/// Frees as the runtime decides. `make` is the device's own call.
+pub(super) fn free(
+    function: &'static str,
+    call: FreeCall,
+    address: u64,
+    make: impl Fn() -> CUresult,
+) -> CUresult {
+    let Some(runtime) = session::runtime() else {
+        return make();
+    };
+    let request = FreeRequest {
+        function,
+        call,
+        address: DeviceAddress(address),
+        capturing: capture::active(),
+    };
+    CUresult(runtime.free(request, &|| make().0))
 }
 
 hook!(cuMemAlloc_v2(place: *mut CUdeviceptr, bytes: usize) |allocate| {
@@ -136,7 +166,7 @@ hook!(cuMemAllocPitch_v2(
     let more = session::runtime().is_some() && height > 0 && width <= PADDED_ROW;
     // SAFETY: the program's arguments.
     unsafe {
-        let mut result = allocate(place, pitch, width, height + usize::from(more), element);
+        let mut result = with_room(|| allocate(place, pitch, width, height + usize::from(more), element));
         if more && result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             result = allocate(place, pitch, width, height, element);
         }
@@ -175,103 +205,25 @@ hook!([cuMemHostRegister, cuMemHostRegister_v2](memory: *mut c_void, bytes: usiz
     // SAFETY: the program's arguments.
     let result = unsafe { register(memory, bytes, flags) };
     if result == CUresult::CUDA_SUCCESS {
-        tell(AllocationKind::HostRegistered, memory as u64, bytes);
+        tell(AllocationKind::HostRegistered, memory as u64, bytes, own());
     }
     result
 });
 
 hook!(cuMemHostUnregister(memory: *mut c_void) |unregister| {
-    freeing(memory as u64);
     // SAFETY: the program's arguments.
-    unsafe { unregister(memory) }
+    free("cuMemHostUnregister", FreeCall::Unregister, memory as u64, || unsafe { unregister(memory) })
 });
 
-hook!(cuMemFree_v2(base: CUdeviceptr) |free| {
-    freeing(base);
+hook!(cuMemFree_v2(base: CUdeviceptr) |give_back| {
     // SAFETY: the program's arguments.
-    unsafe { free(base) }
+    free("cuMemFree_v2", FreeCall::Free, base, || unsafe { give_back(base) })
 });
 
-hook!(cuMemFreeHost(memory: *mut c_void) |free| {
-    freeing(memory as u64);
+hook!(cuMemFreeHost(memory: *mut c_void) |give_back| {
     // SAFETY: the program's arguments.
-    unsafe { free(memory) }
+    free("cuMemFreeHost", FreeCall::FreeHost, memory as u64, || unsafe { give_back(memory) })
 });
-
-hook!([cuMemAllocAsync, cuMemAllocAsync_ptsz](place: *mut CUdeviceptr, bytes: usize, stream: CUstream) |allocate| {
-    // SAFETY: the program's arguments.
-    unsafe {
-        let result = padded(bytes, |bytes| allocate(place, bytes, stream));
-        reused(place, result);
-        allocated(result, AllocationKind::Pool, place, bytes)
-    }
-});
-
-hook!([cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz](
-    place: *mut CUdeviceptr,
-    bytes: usize,
-    pool: CUmemoryPool,
-    stream: CUstream,
-) |allocate| {
-    // SAFETY: the program's arguments.
-    unsafe {
-        let result = padded(bytes, |bytes| allocate(place, bytes, pool, stream));
-        reused(place, result);
-        allocated(result, AllocationKind::Pool, place, bytes)
-    }
-});
-
-/// Frees that happen when their stream reaches them. Until then kernels that
-/// were launched before may use the memory, so the runtime learns of a free
-/// only when its stream was waited for, or the address was given out again.
-static PENDING: Mutex<Vec<(CUstream, u64)>> = Mutex::new(Vec::new());
-
-hook!([cuMemFreeAsync, cuMemFreeAsync_ptsz](base: CUdeviceptr, stream: CUstream) |free| {
-    // SAFETY: the program's arguments.
-    let result = unsafe { free(base, stream) };
-    if result == CUresult::CUDA_SUCCESS && base != 0 && session::runtime().is_some() {
-        PENDING.lock().push((stream, base));
-    }
-    result
-});
-
-/// Tells the runtime of the frees that have happened by now.
-pub(super) fn settle(runtime: &Runtime, what: Waited) {
-    let mut done = Vec::new();
-    PENDING.lock().retain(|(stream, base)| {
-        let keep = match what {
-            Waited::Context => false,
-            Waited::Stream(waited) => waited != *stream,
-            Waited::Something => true,
-        };
-        if !keep {
-            done.push(*base);
-        }
-        keep
-    });
-    for base in done {
-        runtime.freeing(DeviceAddress(base));
-    }
-}
-
-/// An address that was given out again is free no longer.
-///
-/// # Safety
-/// `place` was written if `result` is success.
-unsafe fn reused(place: *const CUdeviceptr, result: CUresult) {
-    if result == CUresult::CUDA_SUCCESS && !place.is_null() {
-        // SAFETY: the caller's word.
-        let address = unsafe { *place };
-        let mut pending = PENDING.lock();
-        let before = pending.len();
-        pending.retain(|(_, base)| *base != address);
-        let was_pending = pending.len() != before;
-        drop(pending);
-        if was_pending {
-            freeing(address);
-        }
-    }
-}
 
 hook!(cuMemPoolImportPointer(
     place: *mut CUdeviceptr,
@@ -322,12 +274,12 @@ hook!(cuExternalMemoryGetMappedBuffer(
     memory: CUexternalMemory,
     description: *const CUDA_EXTERNAL_MEMORY_BUFFER_DESC,
 ) |map| {
-    // SAFETY: the program's arguments; the description was read by a
+    // SAFETY: the program's arguments; both were read or written by a
     // successful call.
     unsafe {
         let result = map(place, memory, description);
-        if result == CUresult::CUDA_SUCCESS && !description.is_null() {
-            return allocated(result, AllocationKind::Foreign, place, (*description).size as usize);
+        if result == CUresult::CUDA_SUCCESS && !description.is_null() && !place.is_null() {
+            tell(AllocationKind::Foreign, *place, (*description).size as usize, Owner::default());
         }
         result
     }
@@ -342,8 +294,8 @@ hook!(cuGraphicsResourceGetMappedPointer_v2(
     // successful call.
     unsafe {
         let result = map(place, bytes, resource);
-        if result == CUresult::CUDA_SUCCESS && !bytes.is_null() {
-            return allocated(result, AllocationKind::Foreign, place, *bytes);
+        if result == CUresult::CUDA_SUCCESS && !bytes.is_null() && !place.is_null() {
+            tell(AllocationKind::Foreign, *place, *bytes, Owner::default());
         }
         result
     }

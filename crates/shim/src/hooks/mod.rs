@@ -5,6 +5,7 @@
 //! runtime (checking is off, CUDA is not initialised, a forked child) it only
 //! calls the device. No lock is held across a call of the device.
 
+mod capture;
 mod context;
 mod copy;
 mod copy_shapes;
@@ -17,9 +18,11 @@ mod launch;
 mod loaded;
 mod memory;
 mod module;
+mod pool;
 mod query;
 mod replace;
 mod set;
+mod streams;
 mod sync;
 
 use driver::Api;
@@ -60,6 +63,7 @@ pub(crate) use {hook, hooks};
 
 /// Reports every hook: position of its function, and the hook.
 pub fn register(add: &mut dyn FnMut(usize, *const ())) {
+    capture::register(add);
     context::register(add);
     copy::register(add);
     copy_shapes::register(add);
@@ -70,8 +74,10 @@ pub fn register(add: &mut dyn FnMut(usize, *const ())) {
     launch::register(add);
     memory::register(add);
     module::register(add);
+    pool::register(add);
     query::register(add);
     set::register(add);
+    streams::register(add);
     sync::register(add);
 }
 

@@ -1,5 +1,5 @@
-//! Questions whose answers Ringfence's padding changed: the program hears the
-//! size that it asked for.
+//! Questions whose answers Ringfence's padding and quarantine changed: the
+//! program hears the size that it asked for, and what it freed is free.
 
 use super::{hook, hooks};
 use crate::session;
@@ -9,6 +9,7 @@ use std::ffi::c_void;
 
 hooks!(
     cuMemGetAddressRange_v2,
+    cuMemGetInfo_v2,
     cuPointerGetAttribute,
     cuPointerGetAttributes
 );
@@ -17,7 +18,35 @@ fn extent_of(address: u64) -> Option<Extent> {
     session::runtime()?.extent_of(DeviceAddress(address))
 }
 
+fn is_freed(address: u64) -> bool {
+    session::runtime().is_some_and(|runtime| runtime.is_quarantined(DeviceAddress(address)))
+}
+
+hook!(cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |get| {
+    let (mut left, mut all) = (0, 0);
+    // Programs are known to pass null for what they do not want.
+    // SAFETY: the program's arguments, or places of our own.
+    unsafe {
+        let result = get(
+            if free.is_null() { &mut left } else { free },
+            if total.is_null() { &mut all } else { total },
+        );
+        if result == CUresult::CUDA_SUCCESS
+            && !free.is_null()
+            && let Some(runtime) = session::runtime()
+        {
+            let all = if total.is_null() { all } else { *total };
+            let held = usize::try_from(runtime.quarantined_bytes()).unwrap_or(usize::MAX);
+            *free = (*free).saturating_add(held).min(all);
+        }
+        result
+    }
+});
+
 hook!(cuMemGetAddressRange_v2(base: *mut CUdeviceptr, size: *mut usize, address: CUdeviceptr) |get| {
+    if is_freed(address) {
+        return CUresult::CUDA_ERROR_NOT_FOUND;
+    }
     // SAFETY: the program's arguments.
     let result = unsafe { get(base, size, address) };
     if result == CUresult::CUDA_SUCCESS
@@ -45,6 +74,9 @@ unsafe fn correct(data: *mut c_void, attribute: CUpointer_attribute, address: u6
 }
 
 hook!(cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, address: CUdeviceptr) |get| {
+    if is_freed(address) {
+        return CUresult::CUDA_ERROR_INVALID_VALUE;
+    }
     // SAFETY: the program's arguments.
     unsafe {
         let result = get(data, attribute, address);

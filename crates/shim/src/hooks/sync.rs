@@ -1,7 +1,6 @@
 //! Calls after which kernels have finished: their records are read.
 
-use super::memory::settle;
-use super::{hook, hooks};
+use super::{hook, hooks, streams};
 use crate::session;
 use driver::sys::{CUcontext, CUevent, CUresult, CUstream};
 
@@ -21,8 +20,8 @@ hooks!(
 pub(super) enum Waited {
     /// For everything in the context.
     Context,
-    /// For one stream.
-    Stream(CUstream),
+    /// For one stream. `true`: null is the thread's own.
+    Stream(CUstream, bool),
     /// For something else, which says nothing about streams as a whole.
     Something,
 }
@@ -35,7 +34,13 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
     }
     if let Some(runtime) = session::runtime() {
         if result == CUresult::CUDA_SUCCESS {
-            settle(runtime, what);
+            match what {
+                Waited::Context => runtime.waited_for(None),
+                Waited::Stream(stream, per_thread) => {
+                    runtime.waited_for(Some(streams::name(runtime, stream, per_thread)));
+                }
+                Waited::Something => {}
+            }
         }
         runtime.synchronized();
     }
@@ -54,9 +59,14 @@ hook!(cuCtxSynchronize_v2(context: CUcontext) |wait| {
     waited(unsafe { wait(context) }, Waited::Context)
 });
 
-hook!([cuStreamSynchronize, cuStreamSynchronize_ptsz, cuStreamQuery, cuStreamQuery_ptsz](stream: CUstream) |wait| {
+hook!([cuStreamSynchronize, cuStreamQuery](stream: CUstream) |wait| {
     // SAFETY: the program's arguments.
-    waited(unsafe { wait(stream) }, Waited::Stream(stream))
+    waited(unsafe { wait(stream) }, Waited::Stream(stream, false))
+});
+
+hook!([cuStreamSynchronize_ptsz, cuStreamQuery_ptsz](stream: CUstream) |wait| {
+    // SAFETY: the program's arguments.
+    waited(unsafe { wait(stream) }, Waited::Stream(stream, true))
 });
 
 hook!([cuEventSynchronize, cuEventQuery](event: CUevent) |wait| {

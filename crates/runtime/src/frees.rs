@@ -1,0 +1,439 @@
+//! Frees by the host: judged before they are made, and held in the quarantine
+//! instead of being made.
+//!
+//! A free that is certainly wrong is a finding whatever the device would say.
+//! Of what Ringfence does not know, the device is the judge: only if it
+//! refuses the free is that a finding. A free that is right is answered as the
+//! device would have answered it, after the same wait; its memory goes back to
+//! the device when the quarantine is over its budget, when the program runs
+//! out of memory, or when its stream or pool is about to end.
+
+use crate::findings::HostError;
+use crate::memory::{Holding, Leaving};
+use crate::runtime::Runtime;
+use crate::stacks::{self, Stack};
+use crate::streams::StreamName;
+use driver::{Release, ReleaseCall};
+use heap::{Entry, Held};
+use model::{AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
+
+/// `CUDA_SUCCESS`
+const SUCCESS: u32 = 0;
+/// `CUDA_ERROR_INVALID_VALUE`: what every bad free answers (measured on driver
+/// 580, for all calls and all kinds of bad pointers).
+const INVALID_VALUE: u32 = 1;
+/// `CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED`
+const NOT_REGISTERED: u32 = 713;
+
+/// `CUDA_ERROR_NOT_SUPPORTED`: what cuMemFreeAsync of managed memory answers.
+const NOT_SUPPORTED: u32 = 801;
+/// `CUDA_ERROR_INVALID_CONTEXT`
+const INVALID_CONTEXT: u32 = 201;
+/// `CUDA_ERROR_CONTEXT_IS_DESTROYED`
+const CONTEXT_IS_DESTROYED: u32 = 709;
+
+/// The driver takes larger allocations in pieces of this size.
+const DRIVER_PIECE: u64 = 2 << 20;
+
+/// A call that frees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeCall {
+    /// `cuMemFree`
+    Free,
+    /// `cuMemFreeHost`
+    FreeHost,
+    /// `cuMemFreeAsync`
+    FreeAsync {
+        /// The stream.
+        stream: StreamName,
+    },
+    /// `cuMemHostUnregister`
+    Unregister,
+    /// A call that undoes what made the memory visible here, such as
+    /// `cuIpcCloseMemHandle`.
+    Close,
+}
+
+/// A free that the program asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct FreeRequest {
+    /// The driver function, as it is exported.
+    pub function: &'static str,
+    /// Which kind of call.
+    pub call: FreeCall,
+    /// What it is to free.
+    pub address: DeviceAddress,
+    /// A stream is being captured somewhere: the device gets the call as it
+    /// is.
+    pub capturing: bool,
+}
+
+/// What is wrong with a free.
+enum Wrong {
+    /// Freed before, and not given out since.
+    Twice,
+    /// Not the start of an allocation.
+    Inside { offset: u64, size: u64 },
+    /// Allocated by a call whose counterpart is another one.
+    Call(AllocationKind),
+    /// Nothing is known of it; the device refused it.
+    Unknown,
+}
+
+/// What the registry says about a free.
+enum Judgement {
+    Right(Box<Entry<Stack>>),
+    Wrong(Wrong),
+    /// Make it, and judge by the device's answer.
+    Doubt(Wrong),
+}
+
+impl Runtime {
+    /// Does what the program asks to be freed. `forward` makes the call as it
+    /// is. Returns the answer for the program, a `CUresult` value.
+    pub fn free(&self, request: FreeRequest, forward: &dyn Fn() -> u32) -> u32 {
+        // Freeing nothing is legal.
+        if !self.settings.check || request.address.0 == 0 {
+            return forward();
+        }
+        if request.capturing {
+            return self.free_in_capture(request, forward);
+        }
+        loop {
+            match self.judge_free(&request) {
+                Judgement::Right(entry) => {
+                    if let Some(answer) = self.free_known(&request, &entry, forward) {
+                        return answer;
+                    }
+                    // Another thread has freed it meanwhile.
+                }
+                Judgement::Wrong(wrong) => return self.refuse_free(&request, &wrong, forward),
+                Judgement::Doubt(wrong) => {
+                    let known = self
+                        .memory
+                        .look(|registry, _, _| registry.at(request.address).cloned());
+                    let stack = stacks::capture(self.settings.num_callers_host);
+                    self.memory.remove(request.address, stack);
+                    let answer = forward();
+                    if answer != SUCCESS
+                        && let Some(entry) = known
+                    {
+                        self.memory
+                            .restore(request.address, entry.allocation.serial);
+                    }
+                    let refused = matches!(answer, INVALID_VALUE | NOT_REGISTERED | NOT_SUPPORTED);
+                    if refused && self.settings.api_errors != ApiErrors::Off {
+                        self.report_free(&request, &wrong);
+                    }
+                    return answer;
+                }
+            }
+        }
+    }
+
+    /// While a stream is captured, a free in that stream becomes a node of a
+    /// graph: the memory lives as long as the graph runs. Other frees happen.
+    fn free_in_capture(&self, request: FreeRequest, forward: &dyn Fn() -> u32) -> u32 {
+        if matches!(request.call, FreeCall::FreeAsync { .. }) {
+            return forward();
+        }
+        let serial = self
+            .memory
+            .look(|registry, _, _| registry.at(request.address).map(|e| e.allocation.serial));
+        let stack = stacks::capture(self.settings.num_callers_host);
+        self.memory.remove(request.address, stack);
+        let answer = forward();
+        if let Some(serial) = serial.filter(|_| answer != SUCCESS) {
+            self.memory.restore(request.address, serial);
+        }
+        answer
+    }
+
+    fn judge_free(&self, request: &FreeRequest) -> Judgement {
+        let address = request.address;
+        let off = self.settings.api_errors == ApiErrors::Off;
+        self.memory.look(|registry, quarantine, leaving| {
+            if leaving.contains_key(&address.0) {
+                return Judgement::Wrong(Wrong::Twice);
+            }
+            if let Some(entry) = registry.at(address) {
+                let kind = entry.allocation.kind;
+                return match fits(request.call, kind) {
+                    Some(true) => Judgement::Right(Box::new(entry.clone())),
+                    Some(false) if !off => Judgement::Wrong(Wrong::Call(kind)),
+                    Some(false) | None => Judgement::Doubt(Wrong::Call(kind)),
+                };
+            }
+            if let Some(entry) = registry.holding(address) {
+                let extent = entry.allocation.extent;
+                let inside = Wrong::Inside {
+                    offset: address.0 - extent.base.0,
+                    size: extent.size,
+                };
+                // The program's own memory is known from its start to its
+                // end; of what others made only the device knows the parts.
+                let own = entry.owner.context != 0 && is_memory(entry.allocation.kind);
+                return if own && !off {
+                    Judgement::Wrong(inside)
+                } else {
+                    Judgement::Doubt(inside)
+                };
+            }
+            if let Some(held) = quarantine.find(address) {
+                let offset = address.0 - held.extent.base.0;
+                return Judgement::Wrong(if offset == 0 {
+                    Wrong::Twice
+                } else {
+                    Wrong::Inside {
+                        offset,
+                        size: held.extent.size,
+                    }
+                });
+            }
+            Judgement::Doubt(match registry.freed(address) {
+                Some(freed) if freed.entry.allocation.extent.base == address => Wrong::Twice,
+                Some(freed) => Wrong::Inside {
+                    offset: address.0 - freed.entry.allocation.extent.base.0,
+                    size: freed.entry.allocation.extent.size,
+                },
+                None => Wrong::Unknown,
+            })
+        })
+    }
+
+    /// `None` if another thread was faster.
+    fn free_known(
+        &self,
+        request: &FreeRequest,
+        entry: &Entry<Stack>,
+        forward: &dyn Fn() -> u32,
+    ) -> Option<u32> {
+        let stack = stacks::capture(self.settings.num_callers_host);
+        let extent = entry.allocation.extent;
+        let cost = heap::padded_size(extent.size);
+        let mut holding = self.holding(request, entry, cost);
+        let serial = entry.allocation.serial;
+        let surplus = if let FreeCall::FreeAsync { stream } = request.call {
+            let leaving = Leaving {
+                serial,
+                stream,
+                stack,
+            };
+            self.memory.leave(extent.base, leaving, cost, holding)?
+        } else {
+            // The device waits for kernels before it frees, and programs rely
+            // on it.
+            if holding.is_some()
+                && let Err(error) = self.driver.settle(entry.owner.context)
+            {
+                if !matches!(error.code, INVALID_CONTEXT | CONTEXT_IS_DESTROYED) {
+                    return Some(error.code);
+                }
+                holding = None;
+            }
+            self.memory
+                .retire(extent.base, serial, stack, cost, holding)?
+        };
+        if holding.is_some() {
+            self.release(surplus);
+            return Some(SUCCESS);
+        }
+        let answer = forward();
+        if answer != SUCCESS {
+            self.memory.restore(extent.base, serial);
+        }
+        Some(answer)
+    }
+
+    /// How the memory can be held, if it can.
+    fn holding(&self, request: &FreeRequest, entry: &Entry<Stack>, cost: u64) -> Option<Holding> {
+        let kind = entry.allocation.kind;
+        let context = entry.owner.context;
+        if !is_memory(kind) || context == 0 || !self.memory.holds(cost) {
+            return None;
+        }
+        let call = match request.call {
+            FreeCall::Free => ReleaseCall::Free,
+            FreeCall::FreeHost => ReleaseCall::FreeHost,
+            FreeCall::FreeAsync { stream } => ReleaseCall::FreeAsync {
+                stream: stream.lasting_handle()?,
+            },
+            FreeCall::Unregister | FreeCall::Close => return None,
+        };
+        let current = self.driver.current_context();
+        // Without a context the device answers an error; the handle of the
+        // default stream is that of the current context.
+        if current == 0 || matches!(call, ReleaseCall::FreeAsync { .. }) && current != context {
+            return None;
+        }
+        Some(Holding {
+            release: Release {
+                address: entry.allocation.extent.base,
+                context,
+                call,
+            },
+            on_device: kind != AllocationKind::Host,
+            pool: entry.owner.pool,
+        })
+    }
+
+    /// Gives memory back that was taken out of the quarantine.
+    fn release(&self, list: Vec<Held<Holding>>) {
+        for held in list {
+            // What is no longer there went with its context.
+            let _ = self.driver.release(&held.note.release);
+            self.memory.released(&held);
+        }
+    }
+
+    /// Gives all quarantined memory back, because the program needs it.
+    /// Returns whether there was any.
+    pub fn empty_quarantine(&self) -> bool {
+        let list = self.memory.take_held(|_| true);
+        let any = !list.is_empty();
+        self.release(list);
+        any
+    }
+
+    /// Gives memory in the quarantine back of which this address is a part.
+    pub(crate) fn give_up(&self, address: DeviceAddress) {
+        let held = self
+            .memory
+            .look(|_, quarantine, _| quarantine.find(address).map(|held| held.extent.base));
+        if let Some(base) = held {
+            let list = self.memory.take_held(|held| held.extent.base == base);
+            self.release(list);
+        }
+    }
+
+    /// The program is about to destroy a stream: what is to be freed in it is
+    /// freed now.
+    pub fn stream_ending(&self, stream: u64) {
+        let ends = ReleaseCall::FreeAsync { stream };
+        let list = self.memory.take_held(|held| held.note.release.call == ends);
+        self.release(list);
+    }
+
+    /// The program trims or destroys a pool: what it has freed of it is freed
+    /// now.
+    pub fn pool_ending(&self, pool: u64) {
+        let list = self.memory.take_held(|held| held.note.pool == pool);
+        self.release(list);
+    }
+
+    /// Bytes of device memory that the program has freed and the device still
+    /// counts as used.
+    pub fn quarantined_bytes(&self) -> u64 {
+        let pieces = self.driver.kind() == DeviceKind::Gpu;
+        self.memory.held_bytes(|held| match held.note.on_device {
+            // Pools keep what they have.
+            true if held.note.pool == 0 => {
+                if pieces && held.cost > DRIVER_PIECE / 2 {
+                    held.cost.next_multiple_of(DRIVER_PIECE)
+                } else {
+                    held.cost
+                }
+            }
+            _ => 0,
+        })
+    }
+
+    /// Bytes of a pool that the program has freed and the device still counts
+    /// as used.
+    pub fn quarantined_of_pool(&self, pool: u64) -> u64 {
+        self.memory
+            .held_bytes(|held| if held.note.pool == pool { held.cost } else { 0 })
+    }
+
+    /// Whether the memory at an address was freed, although the device still
+    /// has it.
+    pub fn is_quarantined(&self, address: DeviceAddress) -> bool {
+        self.memory.is_held(address)
+    }
+
+    fn refuse_free(&self, request: &FreeRequest, wrong: &Wrong, forward: &dyn Fn() -> u32) -> u32 {
+        if self.settings.api_errors != ApiErrors::Off {
+            self.report_free(request, wrong);
+        }
+        if self.settings.api_errors == ApiErrors::Refuse {
+            return match request.call {
+                FreeCall::Unregister => NOT_REGISTERED,
+                _ => INVALID_VALUE,
+            };
+        }
+        // The device is to see what it would have seen.
+        self.give_up(request.address);
+        forward()
+    }
+
+    fn report_free(&self, request: &FreeRequest, wrong: &Wrong) {
+        let address = request.address;
+        let (rule, detail) = match wrong {
+            Wrong::Twice => (
+                Rule::DoubleFree,
+                format!("frees {address}, which was freed before"),
+            ),
+            Wrong::Inside { offset, size } => (
+                Rule::InvalidFree,
+                format!(
+                    "frees {address}, which is not the start of an allocation but lies {offset} bytes into one of {size} bytes"
+                ),
+            ),
+            Wrong::Call(kind) => (
+                Rule::InvalidFree,
+                format!("frees {address}, {}", wrong_call(request.call, *kind)),
+            ),
+            Wrong::Unknown => (
+                Rule::InvalidFree,
+                format!("frees {address}, where nothing was allocated"),
+            ),
+        };
+        self.host_error(HostError {
+            rule,
+            function: request.function,
+            detail,
+            width: None,
+            pointer: address,
+            address,
+        });
+    }
+}
+
+/// Whether the program's own call made the memory, and it is known whole.
+fn is_memory(kind: AllocationKind) -> bool {
+    use AllocationKind::{Device, Host, Managed, Pool};
+    matches!(kind, Device | Managed | Host | Pool)
+}
+
+/// Whether a call frees memory of a kind: certainly, certainly not, or as the
+/// device says.
+fn fits(call: FreeCall, kind: AllocationKind) -> Option<bool> {
+    use AllocationKind::{Device, Foreign, Host, HostRegistered, Managed, Pool, Variable};
+    match (call, kind) {
+        (FreeCall::Free, Device | Managed | Pool)
+        | (FreeCall::FreeHost, Host)
+        | (FreeCall::FreeAsync { .. }, Pool | Device)
+        | (FreeCall::Unregister, HostRegistered) => Some(true),
+        (FreeCall::Free | FreeCall::FreeAsync { .. }, Host | Variable)
+        | (FreeCall::FreeHost, Device | Managed | Pool | Variable) => Some(false),
+        (FreeCall::Close, Foreign) => Some(true),
+        _ => None,
+    }
+}
+
+/// What made the memory, and what frees it.
+fn wrong_call(call: FreeCall, kind: AllocationKind) -> String {
+    let what = match kind {
+        AllocationKind::Host => "page-locked host memory, which cuMemFreeHost (cudaFreeHost) frees",
+        AllocationKind::HostRegistered => {
+            "registered host memory, which is the program's own and is only unregistered"
+        }
+        AllocationKind::Variable => "a variable of a module, which is never freed",
+        AllocationKind::Device | AllocationKind::Managed | AllocationKind::Pool => {
+            "device memory, which cuMemFree (cudaFree) frees"
+        }
+        _ if call == FreeCall::Unregister => "memory that was not registered",
+        _ => "memory that another call made visible, and its counterpart frees",
+    };
+    what.to_owned()
+}

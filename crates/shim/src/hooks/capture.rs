@@ -1,0 +1,95 @@
+//! Which streams are being captured. While one is, frees and allocations reach
+//! the device as the program makes them: a call that Ringfence adds could end
+//! the capture.
+
+use super::{hook, hooks, next};
+use driver::sys::{
+    CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CUstream, CUstreamCaptureMode,
+    CUstreamCaptureStatus,
+};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+hooks!(
+    cuStreamBeginCapture,
+    cuStreamBeginCapture_ptsz,
+    cuStreamBeginCapture_v2,
+    cuStreamBeginCapture_v2_ptsz,
+    cuStreamBeginCaptureToGraph,
+    cuStreamBeginCaptureToGraph_ptsz,
+    cuStreamEndCapture,
+    cuStreamEndCapture_ptsz,
+);
+
+/// Streams whose capture was begun, by handle. A handle that means different
+/// streams in different threads is in here once for each.
+static CAPTURING: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any stream is being captured.
+pub(super) fn active() -> bool {
+    COUNT.load(Ordering::Acquire) != 0
+}
+
+fn begun(result: CUresult, stream: CUstream) -> CUresult {
+    if result == CUresult::CUDA_SUCCESS {
+        let mut capturing = CAPTURING.lock();
+        capturing.push(stream.0);
+        COUNT.store(capturing.len(), Ordering::Release);
+    }
+    result
+}
+
+/// The capture of a stream has ended, or the stream itself.
+pub(super) fn ended(stream: CUstream) {
+    if !active() {
+        return;
+    }
+    let mut capturing = CAPTURING.lock();
+    if let Some(position) = capturing.iter().position(|handle| *handle == stream.0) {
+        capturing.swap_remove(position);
+    }
+    COUNT.store(capturing.len(), Ordering::Release);
+}
+
+hook!([cuStreamBeginCapture, cuStreamBeginCapture_ptsz](stream: CUstream) |begin| {
+    // SAFETY: the program's arguments.
+    begun(unsafe { begin(stream) }, stream)
+});
+
+hook!([cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz](stream: CUstream, mode: CUstreamCaptureMode) |begin| {
+    // SAFETY: the program's arguments.
+    begun(unsafe { begin(stream, mode) }, stream)
+});
+
+hook!([cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz](
+    stream: CUstream,
+    graph: CUgraph,
+    dependencies: *const CUgraphNode,
+    edges: *const CUgraphEdgeData,
+    count: usize,
+    mode: CUstreamCaptureMode,
+) |begin| {
+    // SAFETY: the program's arguments.
+    begun(unsafe { begin(stream, graph, dependencies, edges, count, mode) }, stream)
+});
+
+/// An end that fails may have ended the capture or not.
+fn still_capturing(stream: CUstream) -> bool {
+    let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: a place for the answer.
+    let asked = next()
+        .and_then(|api| api.cuStreamIsCapturing)
+        .map(|ask| unsafe { ask(stream, &mut status) });
+    asked == Some(CUresult::CUDA_SUCCESS)
+        && status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
+}
+
+hook!([cuStreamEndCapture, cuStreamEndCapture_ptsz](stream: CUstream, graph: *mut CUgraph) |end| {
+    // SAFETY: the program's arguments.
+    let result = unsafe { end(stream, graph) };
+    if result == CUresult::CUDA_SUCCESS || !still_capturing(stream) {
+        ended(stream);
+    }
+    result
+});

@@ -1,0 +1,179 @@
+//! Stream-ordered allocation and its pools.
+//!
+//! During a capture both calls become nodes of a graph. Its memory has its
+//! address for as long as the graph lives, is not the program's to leak, and
+//! is left alone.
+
+use super::memory::{free, padded, tell};
+use super::{capture, hook, hooks, next, streams};
+use crate::session;
+use driver::sys::{CUdeviceptr, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
+use model::AllocationKind;
+use runtime::{FreeCall, Owner, Runtime};
+use std::ffi::c_void;
+
+hooks!(
+    cuMemAllocAsync,
+    cuMemAllocAsync_ptsz,
+    cuMemAllocFromPoolAsync,
+    cuMemAllocFromPoolAsync_ptsz,
+    cuMemFreeAsync,
+    cuMemFreeAsync_ptsz,
+    cuMemPoolTrimTo,
+    cuMemPoolDestroy,
+    cuMemPoolGetAttribute,
+);
+
+/// The pool that cuMemAllocAsync takes from.
+fn current_pool() -> CUmemoryPool {
+    let mut pool = CUmemoryPool::NULL;
+    if let Some(api) = next()
+        && let (Some(device_of), Some(pool_of)) = (api.cuCtxGetDevice, api.cuDeviceGetMemPool)
+    {
+        let mut device = 0;
+        // SAFETY: places for both answers.
+        unsafe {
+            if device_of(&mut device) == CUresult::CUDA_SUCCESS {
+                // Without an answer the memory is of no known pool.
+                let _ = pool_of(&mut pool, device);
+            }
+        }
+    }
+    pool
+}
+
+/// Tells of an allocation whose address the device has just written.
+///
+/// # Safety
+/// `place` was written if `result` is success.
+unsafe fn allocated(
+    result: CUresult,
+    place: *const u64,
+    bytes: usize,
+    pool: impl Fn() -> CUmemoryPool,
+) -> CUresult {
+    if result == CUresult::CUDA_SUCCESS
+        && !place.is_null()
+        && let Some(runtime) = session::runtime()
+    {
+        let owner = if capture::active() {
+            Owner::default()
+        } else {
+            Owner {
+                context: runtime.driver().current_context(),
+                pool: pool().0,
+            }
+        };
+        // SAFETY: the caller's word.
+        tell(AllocationKind::Pool, unsafe { *place }, bytes, owner);
+    }
+    result
+}
+
+hook!([cuMemAllocAsync, cuMemAllocAsync_ptsz](place: *mut CUdeviceptr, bytes: usize, stream: CUstream) |allocate| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        let result = padded(bytes, |bytes| allocate(place, bytes, stream));
+        allocated(result, place, bytes, current_pool)
+    }
+});
+
+hook!([cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz](
+    place: *mut CUdeviceptr,
+    bytes: usize,
+    pool: CUmemoryPool,
+    stream: CUstream,
+) |allocate| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        let result = padded(bytes, |bytes| allocate(place, bytes, pool, stream));
+        allocated(result, place, bytes, || pool)
+    }
+});
+
+/// Whether the device takes the stream for one; its answer if not.
+fn refused(stream: CUstream, per_thread: bool) -> Option<CUresult> {
+    let api = next()?;
+    let ask = if per_thread {
+        api.cuStreamGetFlags_ptsz?
+    } else {
+        api.cuStreamGetFlags?
+    };
+    let mut flags = 0;
+    // SAFETY: a place for the answer; the handle is the program's.
+    let result = unsafe { ask(stream, &mut flags) };
+    (result != CUresult::CUDA_SUCCESS).then_some(result)
+}
+
+fn free_async(
+    function: &'static str,
+    per_thread: bool,
+    base: CUdeviceptr,
+    stream: CUstream,
+    make: impl Fn() -> CUresult,
+) -> CUresult {
+    let Some(runtime) = session::runtime() else {
+        return make();
+    };
+    if refused(stream, per_thread).is_some() {
+        // It says so itself.
+        return make();
+    }
+    let stream = streams::name(runtime, stream, per_thread);
+    free(function, FreeCall::FreeAsync { stream }, base, make)
+}
+
+hook!(cuMemFreeAsync(base: CUdeviceptr, stream: CUstream) |give_back| {
+    // SAFETY: the program's arguments.
+    free_async("cuMemFreeAsync", false, base, stream, || unsafe { give_back(base, stream) })
+});
+
+hook!(cuMemFreeAsync_ptsz(base: CUdeviceptr, stream: CUstream) |give_back| {
+    // SAFETY: the program's arguments.
+    free_async("cuMemFreeAsync", true, base, stream, || unsafe { give_back(base, stream) })
+});
+
+/// What the program has freed goes back to its pool.
+fn ending(pool: CUmemoryPool) {
+    if let Some(runtime) = session::runtime()
+        && !capture::active()
+    {
+        runtime.pool_ending(pool.0);
+    }
+}
+
+hook!(cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize) |trim| {
+    ending(pool);
+    // SAFETY: the program's arguments.
+    unsafe { trim(pool, keep) }
+});
+
+hook!(cuMemPoolDestroy(pool: CUmemoryPool) |destroy| {
+    ending(pool);
+    // SAFETY: the program's arguments.
+    unsafe { destroy(pool) }
+});
+
+hook!(cuMemPoolGetAttribute(
+    pool: CUmemoryPool,
+    attribute: CUmemPool_attribute,
+    value: *mut c_void,
+) |get| {
+    // SAFETY: the program's arguments.
+    let result = unsafe { get(pool, attribute, value) };
+    if result == CUresult::CUDA_SUCCESS
+        && attribute == CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT
+        && !value.is_null()
+        && let Some(runtime) = session::runtime()
+    {
+        let held = held(runtime, pool);
+        let value = value.cast::<u64>();
+        // SAFETY: this attribute is a 64-bit count, just written.
+        unsafe { *value = (*value).saturating_sub(held) };
+    }
+    result
+});
+
+fn held(runtime: &Runtime, pool: CUmemoryPool) -> u64 {
+    runtime.quarantined_of_pool(pool.0)
+}
