@@ -40,6 +40,11 @@ pub fn write() -> Result<()> {
         strip(&path, &bundle.join("cudart").join(name))?;
     }
     std::fs::copy(
+        root().join("include/ringfence.h"),
+        bundle.join("ringfence.h"),
+    )
+    .context("failed to copy include/ringfence.h")?;
+    std::fs::copy(
         toolchain.libraries().join("libcudart.so.13"),
         bundle.join("lib/libcudart.so.13"),
     )

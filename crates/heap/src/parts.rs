@@ -38,6 +38,15 @@ pub enum PartEdit {
         /// First byte.
         base: u64,
     },
+    /// Kernels that were launched before may still use a block that is no
+    /// more: until [`PartEdit::Settle`] its allocation answers there, whatever
+    /// is handed out meanwhile.
+    Limbo {
+        /// The block's bytes.
+        extent: Extent,
+    },
+    /// No kernel that was launched before is running.
+    Settle,
 }
 
 /// A part could not be declared.
@@ -176,8 +185,11 @@ impl<T> Parts<T> {
     }
 
     /// Removes the block or region that starts at `base`.
-    pub fn remove(&mut self, base: DeviceAddress) -> Option<(Layer, Entry<T>)> {
-        self.inner.remove(&base.0)
+    pub fn remove(&mut self, layer: Layer, base: DeviceAddress) -> Option<Entry<T>> {
+        self.inner
+            .get(&base.0)
+            .filter(|(found, _)| *found == layer)?;
+        self.inner.remove(&base.0).map(|(_, entry)| entry)
     }
 
     /// Removes the pool that starts at `base` with its blocks: returns what is

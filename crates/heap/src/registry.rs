@@ -265,26 +265,26 @@ impl<T: Clone> Registry<T> {
         Ok(serial)
     }
 
-    /// The end of the block or region that starts at `base`; a block is
-    /// remembered as freed. Returns whether there is one.
-    pub fn release(&mut self, base: DeviceAddress, note: T) -> bool {
-        let Some((layer, entry)) = self.parts.remove(base) else {
+    /// The end of the part of this kind that starts at `base`; a pool's blocks
+    /// go with it. Blocks and regions are remembered as freed. Returns whether
+    /// there is one.
+    pub fn release(&mut self, layer: Layer, base: DeviceAddress, note: T) -> bool {
+        if layer == Layer::Pool {
+            let gone = self.parts.remove_pool(base);
+            let found = gone.is_some();
+            self.parts_gone(gone.unwrap_or_default());
+            return found;
+        }
+        let Some(entry) = self.parts.remove(layer, base) else {
             return false;
         };
-        self.parts_gone(vec![(layer, base.0)]);
         if layer == Layer::Block {
-            self.remember(Freed { entry, note });
+            let extent = entry.allocation.extent;
+            self.edits.push(PartEdit::Limbo { extent });
         }
+        self.remember(Freed { entry, note });
+        self.parts_gone(vec![(layer, base.0)]);
         true
-    }
-
-    /// The end of the pool that starts at `base`, and of its blocks. Returns
-    /// whether there is one.
-    pub fn release_pool(&mut self, base: DeviceAddress) -> bool {
-        let gone = self.parts.remove_pool(base);
-        let found = gone.is_some();
-        self.parts_gone(gone.unwrap_or_default());
-        found
     }
 
     /// Whose a pointer is: the declared part's, else the allocation's
@@ -298,6 +298,24 @@ impl<T: Clone> Registry<T> {
         }
     }
 
+    /// As [`Registry::find_part`], if it holds the byte at `address`.
+    pub fn holding_part(&self, address: DeviceAddress) -> Option<&Entry<T>> {
+        self.find_part(address)
+            .filter(|entry| entry.allocation.extent.contains(address))
+    }
+
+    /// The block of a live allocation's pool that held the address, and was
+    /// taken back last.
+    pub fn freed_block(&self, address: DeviceAddress) -> Option<&Freed<T>> {
+        let parent = self.find(address)?;
+        self.pool_at(address)?;
+        self.freed(address).filter(|freed| {
+            let allocation = &freed.entry.allocation;
+            allocation.kind == AllocationKind::Region
+                && allocation.serial > parent.allocation.serial
+        })
+    }
+
     /// The pool that holds an address.
     pub fn pool_at(&self, address: DeviceAddress) -> Option<Extent> {
         self.parts.pool(address)
@@ -306,6 +324,12 @@ impl<T: Clone> Registry<T> {
     /// The declared block or region with exactly this extent.
     pub fn part(&self, extent: Extent) -> Option<&Entry<T>> {
         self.parts.exactly(extent)
+    }
+
+    /// Whether a block or region has, or had last, exactly this extent.
+    pub fn was_part(&self, extent: Extent) -> bool {
+        let is_part = |freed: &Freed<T>| freed.entry.allocation.kind == AllocationKind::Region;
+        self.part(extent).is_some() || self.freed_extent(extent).is_some_and(is_part)
     }
 
     /// Every declared part, as if it were declared now.
@@ -514,14 +538,15 @@ mod tests {
         assert_eq!(owner(&registry, 0x1201), None);
         // One past the pool is one past the allocation.
         assert_eq!(owner(&registry, 0x2000), Some(extent(0x1000, 0x1000)));
-        assert!(registry.release(DeviceAddress(0x1180), ()));
-        assert!(!registry.release(DeviceAddress(0x1180), ()));
+        assert!(!registry.release(Layer::Region, DeviceAddress(0x1180), ()));
+        assert!(registry.release(Layer::Block, DeviceAddress(0x1180), ()));
+        assert!(!registry.release(Layer::Block, DeviceAddress(0x1180), ()));
         assert_eq!(owner(&registry, 0x1190), None);
         assert!(registry.freed(DeviceAddress(0x1190)).is_some());
-        assert!(registry.release_pool(DeviceAddress(0x1000)));
+        assert!(registry.release(Layer::Pool, DeviceAddress(0x1000), ()));
         assert_eq!(owner(&registry, 0x1100), Some(extent(0x1000, 0x1000)));
         let edits = registry.take_part_edits();
-        assert_eq!(edits.len(), 6);
+        assert_eq!(edits.len(), 7);
         assert!(registry.part_edits().is_empty());
     }
 

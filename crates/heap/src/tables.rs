@@ -129,6 +129,8 @@ pub struct Tables {
     pools: BTreeMap<u64, u64>,
     blocks: BTreeMap<u64, Claim>,
     parts: BTreeMap<u64, Claim>,
+    /// Ends of what kernels may still use as blocks that are no more, by base.
+    limbo: BTreeMap<u64, u64>,
     shared: BTreeMap<u64, Shared>,
     regions: BTreeMap<u64, Region>,
     next_index: u32,
@@ -153,6 +155,7 @@ impl Tables {
             pools: BTreeMap::new(),
             blocks: BTreeMap::new(),
             parts: BTreeMap::new(),
+            limbo: BTreeMap::new(),
             shared: BTreeMap::new(),
             regions: BTreeMap::new(),
             // Extent 0 means "none" in a leaf.
@@ -259,6 +262,18 @@ impl Tables {
                 extent,
                 serial,
             } => self.insert_part(layer, extent, serial, out),
+            PartEdit::Limbo { extent } => {
+                let end = self.limbo.entry(extent.base.0).or_default();
+                *end = extent.end().0.max(*end);
+                self.repaint(extent.base.0, extent.end().0, out)
+            }
+            PartEdit::Settle => {
+                let mut result = Ok(());
+                for (base, end) in std::mem::take(&mut self.limbo) {
+                    result = result.and(self.repaint(base, end, out));
+                }
+                result
+            }
             PartEdit::Remove { layer, base } => {
                 let (end, index) = match layer {
                     Layer::Pool => (self.pools.remove(&base), None),
@@ -438,6 +453,15 @@ impl Tables {
                     index: Some(claim.index),
                 };
                 overlay(&mut runs, from, to, vec![run]);
+            }
+        }
+        for (base, end) in self.limbo.range(..past) {
+            let (from, to) = (
+                (base >> GRANULE_SHIFT).max(first),
+                ((end - 1) >> GRANULE_SHIFT).min(last),
+            );
+            if from <= to {
+                overlay(&mut runs, from, to, Self::runs_of(&self.claims, from, to));
             }
         }
         runs

@@ -162,6 +162,35 @@ fn violation<'a>(
     })
 }
 
+/// What the registry adds to a rule: an access that leaves a declared part
+/// stays in its allocation, and a pointer into a pool may be one into a block
+/// that was taken back.
+pub(crate) fn narrow(violation: &mut Violation<'_>, registry: &Registry<Stack>) {
+    let bounds = violation.bounds;
+    if bounds.size == 0 {
+        let pointer = violation.pointer.unwrap_or(violation.address);
+        if registry.freed_block(pointer).is_some() {
+            violation.rule = Rule::UseAfterFree;
+        }
+        return;
+    }
+    if !registry.was_part(bounds) {
+        return;
+    }
+    let Some(parent) = registry.holding(bounds.base) else {
+        return;
+    };
+    let parent = parent.allocation.extent;
+    let offset = violation.address.0.wrapping_sub(parent.base.0);
+    if offset < parent.size && parent.size - offset >= u64::from(violation.site.width) {
+        violation.rule = match violation.site.kind {
+            AccessKind::Read => Rule::IntraAllocationOutOfBoundsRead,
+            AccessKind::Write => Rule::IntraAllocationOutOfBoundsWrite,
+            AccessKind::Atomic => Rule::IntraAllocationOutOfBoundsAtomic,
+        };
+    }
+}
+
 /// An allocation as a finding names it, its stacks not resolved yet.
 struct Near {
     allocation: Allocation,
@@ -218,8 +247,12 @@ pub(crate) fn context(violation: &Violation<'_>, registry: &Registry<Stack>) -> 
             .map(Near::freed)
     } else {
         let same = registry
-            .at(bounds.base)
-            .filter(|entry| entry.allocation.extent == bounds)
+            .part(bounds)
+            .or_else(|| {
+                registry
+                    .at(bounds.base)
+                    .filter(|entry| entry.allocation.extent == bounds)
+            })
             .map(Near::live);
         same.or_else(|| registry.freed_extent(bounds).map(Near::freed))
             .or_else(|| {
@@ -259,7 +292,7 @@ pub(crate) fn call_context(
         ..Near::live(entry)
     };
     let intended = registry
-        .find(pointer)
+        .find_part(pointer)
         .map(live)
         .or_else(|| registry.freed(pointer).map(Near::freed));
     with_nearest(intended, address, registry)
@@ -275,7 +308,7 @@ fn with_nearest(
             .as_ref()
             .is_none_or(|near| near.allocation.extent.base != entry.allocation.extent.base)
     };
-    let hit = registry.holding(address).filter(other);
+    let hit = registry.holding_part(address).filter(other);
     let nearest = match (hit, &intended) {
         (Some(entry), _) => Some(Near::live(entry)),
         (None, None) if address.0 >= NULL_PAGE => nearest(registry, address).map(Near::live),

@@ -170,6 +170,24 @@ impl Runtime {
                 .map(|freed| freed.entry.allocation.extent)
         });
         let address = side.touched.first();
+        if self.pool_of(pointer).is_some() {
+            let taken_back = self.memory.read(|registry| {
+                let freed = registry.freed_block(pointer)?;
+                Some(freed.entry.allocation.extent)
+            });
+            return Unknown::Wrong(match taken_back {
+                Some(bounds) => Wrong {
+                    rule: Rule::UseAfterFree,
+                    address,
+                    bounds,
+                },
+                None => Wrong {
+                    rule: Rule::InvalidPointer,
+                    address,
+                    bounds: nothing(pointer),
+                },
+            });
+        }
         let Some(extent) = self.ask_driver(pointer) else {
             let stale = freed.map(|bounds| Wrong {
                 rule: Rule::UseAfterFree,
@@ -244,13 +262,20 @@ fn known(registry: &Registry<Stack>, quarantine: &Quarantine<Holding>, side: &Si
     // One past the end of pinned memory the program may have other memory of
     // its own.
     let found = match side.place {
-        Place::Device => registry.find(pointer),
-        Place::Host | Place::Any => registry.holding(pointer),
+        Place::Device => registry.find_part(pointer),
+        Place::Host | Place::Any => registry.holding_part(pointer),
     };
     let Some(entry) = found else {
+        let stale = || registry.may_be_freed(pointer) || registry.pool_at(pointer).is_some();
         return match side.place {
-            // The addresses of the quarantine are nobody else's.
-            Place::Host if quarantine.find(pointer).is_none() => Known::Good,
+            // The addresses of the quarantine are nobody else's, those of a
+            // pool neither.
+            Place::Host
+                if quarantine.find(pointer).is_none() && registry.pool_at(pointer).is_none() =>
+            {
+                Known::Good
+            }
+            Place::Any if !stale() => Known::Good,
             _ => Known::Unknown,
         };
     };
@@ -316,7 +341,7 @@ fn detail(side: &Side, wrong: &Wrong) -> String {
     let left = wrong.bounds.end().0.saturating_sub(first.0);
     match wrong.rule {
         Rule::UseAfterFree => format!("{what}, which was freed"),
-        Rule::InvalidPointer => format!("{what}, where the device has no memory"),
+        Rule::InvalidPointer => format!("{what}, where nothing is allocated"),
         _ => format!(
             "{what}, where {} are left of the allocation",
             count(left, "byte")

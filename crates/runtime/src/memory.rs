@@ -8,7 +8,7 @@
 use crate::stacks::Stack;
 use crate::streams::StreamName;
 use driver::Release;
-use heap::{Entry, Held, Owner, Quarantine, Registry};
+use heap::{Entry, Held, Layer, Owner, PartEdit, PartError, Quarantine, Registry};
 use model::{AllocationKind, DeviceAddress, Extent};
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
@@ -56,6 +56,8 @@ pub(crate) enum Change {
         /// First byte.
         base: u64,
     },
+    /// A declared part came or went.
+    Part(PartEdit),
 }
 
 struct State {
@@ -66,6 +68,8 @@ struct State {
     /// `None` until some module needs lookups; until then the registry itself
     /// is the change.
     changes: Option<Vec<Change>>,
+    /// Blocks were taken back that kernels may still use.
+    unsettled: bool,
 }
 
 /// See the module's header.
@@ -77,6 +81,7 @@ pub(crate) struct Memory {
 impl State {
     fn remove(&mut self, base: DeviceAddress, stack: Stack) -> bool {
         let removed = self.registry.remove(base, stack).is_some();
+        self.parts_changed();
         if removed && let Some(changes) = &mut self.changes {
             changes.push(Change::Remove { base: base.0 });
         }
@@ -95,6 +100,15 @@ impl State {
             .is_some_and(|entry| entry.allocation.serial == leaving.serial);
         same && self.remove(base, leaving.stack)
     }
+
+    /// Hands on what happened to declared parts: before the change of the
+    /// allocation that they went with.
+    fn parts_changed(&mut self) {
+        let edits = self.registry.take_part_edits();
+        if let Some(changes) = &mut self.changes {
+            changes.extend(edits.into_iter().map(Change::Part));
+        }
+    }
 }
 
 impl Memory {
@@ -104,6 +118,7 @@ impl Memory {
             quarantine: Quarantine::new(quarantine, QUARANTINED),
             leaving: FxHashMap::default(),
             changes: None,
+            unsettled: false,
         };
         Memory {
             state: RwLock::new(state),
@@ -146,6 +161,7 @@ impl Memory {
             .registry
             .insert_owned(kind, extent, name, owner, stack)?;
         state.quarantine.forget_overlapping(extent);
+        state.parts_changed();
         if let Some(changes) = &mut state.changes {
             changes.extend(
                 inserted
@@ -348,6 +364,48 @@ impl Memory {
         look(&state.registry, &state.quarantine, &state.leaving)
     }
 
+    /// Declares a part of an allocation.
+    ///
+    /// # Errors
+    ///
+    /// It does not lie where such a part can.
+    pub fn declare_part(
+        &self,
+        layer: Layer,
+        extent: Extent,
+        name: Option<String>,
+        stack: Stack,
+    ) -> Result<(), PartError> {
+        let mut state = self.state.write();
+        state.registry.declare(layer, extent, name, stack)?;
+        state.parts_changed();
+        self.changed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// The end of a declared part. Returns whether there is one.
+    pub fn release_part(&self, layer: Layer, base: DeviceAddress, stack: Stack) -> bool {
+        let mut state = self.state.write();
+        let found = state.registry.release(layer, base, stack);
+        state.parts_changed();
+        state.unsettled |= found;
+        self.changed.store(true, Ordering::Release);
+        found
+    }
+
+    /// No kernel is running that was launched before.
+    pub fn settle_parts(&self) {
+        if !self.state.read().unsettled {
+            return;
+        }
+        let mut state = self.state.write();
+        state.unsettled = false;
+        if let Some(changes) = &mut state.changes {
+            changes.push(Change::Part(PartEdit::Settle));
+            self.changed.store(true, Ordering::Release);
+        }
+    }
+
     /// Reads the registry. The closure must not call the driver.
     pub fn read<R>(&self, look: impl FnOnce(&Registry<Stack>) -> R) -> R {
         look(&self.state.read().registry)
@@ -365,14 +423,14 @@ impl Memory {
         self.changed.store(false, Ordering::Release);
         match state.changes.replace(Vec::new()) {
             Some(changes) => net(changes),
-            None => state
-                .registry
-                .iter()
-                .map(|entry| Change::Insert {
+            None => {
+                let live = state.registry.iter().map(|entry| Change::Insert {
                     extent: entry.allocation.extent,
                     serial: entry.allocation.serial,
-                })
-                .collect(),
+                });
+                let parts = state.registry.part_edits().into_iter().map(Change::Part);
+                live.chain(parts).collect()
+            }
         }
     }
 }
@@ -398,6 +456,7 @@ fn net(changes: Vec<Change>) -> Vec<Change> {
                 inserted.insert(extent.base.0, kept.len());
                 kept.push(Some(change));
             }
+            Change::Part(_) => kept.push(Some(change)),
             Change::Remove { base } => match inserted.remove(&base) {
                 Some(index) => kept[index] = None,
                 None => kept.push(Some(change)),

@@ -239,6 +239,7 @@ impl Metadata {
                         tables.insert(extent, serial, &mut updates)
                     }
                     Change::Remove { base } => tables.remove(base, &mut updates),
+                    Change::Part(edit) => tables.edit(&edit, &mut updates),
                 };
                 problem = problem.or(done.err().map(|error| error.to_string()));
             }

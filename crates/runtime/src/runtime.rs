@@ -291,7 +291,7 @@ impl Runtime {
 
     /// A kernel that looks pointers up may be running, and may be given the
     /// new allocation through memory.
-    fn memory_changed(&self) {
+    pub(crate) fn memory_changed(&self) {
         if self.lookups_outstanding.load(Ordering::Relaxed) {
             self.flush_tables();
         }
@@ -436,7 +436,7 @@ impl Runtime {
         let mut unknown = false;
         self.memory.read(|registry| {
             for root in &mut roots {
-                match registry.find(DeviceAddress(root.pointer)) {
+                match registry.find_part(DeviceAddress(root.pointer)) {
                     Some(found) => root.bounds = found.allocation.extent,
                     None => unknown |= is_user_address(root.pointer),
                 }
@@ -459,8 +459,12 @@ impl Runtime {
     /// Asks the driver for an allocation that was made by a call which is not
     /// hooked, and remembers it.
     pub(crate) fn ask_driver(&self, address: DeviceAddress) -> Option<Extent> {
-        // What is in the quarantine the driver still has, the program has not.
-        if !is_user_address(address.0) || self.memory.is_held(address) {
+        // What is in the quarantine the driver still has, the program has not;
+        // what a pool has not handed out is nobody's.
+        if !is_user_address(address.0)
+            || self.memory.is_held(address)
+            || self.pool_of(address).is_some()
+        {
             return None;
         }
         let extent = self.driver.allocation_of(address)?;
@@ -683,6 +687,8 @@ impl Runtime {
             if violation.rule == Rule::InvalidPointer && self.memory.was_freed(pointer) {
                 violation.rule = Rule::UseAfterFree;
             }
+            self.memory
+                .read(|registry| findings::narrow(violation, registry));
             self.found(&part, record, launch, violation);
         }
     }

@@ -135,6 +135,8 @@ fn is_own(symbol: &Symbol, own: Option<&str>) -> bool {
         || api("cuda")
         || api("__cuda")
         || name.starts_with("__device_stub__")
+        // The functions of ringfence.h.
+        || name.starts_with("ringfence_")
         || ["libcudart_static", "_ZN6cudart"]
             .iter()
             .any(|prefix| symbol.mangled.starts_with(prefix))
@@ -247,6 +249,7 @@ mod tests {
             ("_ZL25__cudaLaunchKernel_helperP9CUkern_st", "/home/me/app"),
             ("_Z29__device_stub__Z5saxpyifPKfPfifPKfPf", "/home/me/app"),
             ("cuLaunchKernel", "/home/me/app"),
+            ("_ZL20ringfence_pool_allocPKvS0_m", "/home/me/app"),
         ] {
             assert!(
                 is_own(&symbol(name, object), Some("/x/libringfence.so")),

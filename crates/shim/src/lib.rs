@@ -14,6 +14,7 @@
 //! held across a call of the device, and nothing heavy happens before the
 //! program's first CUDA call.
 
+mod annotations;
 mod cudart_export;
 mod exports;
 mod failure;

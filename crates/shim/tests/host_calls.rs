@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{build, run};
+use support::{build, rules, run};
 
 /// What each call of copies.cu answers, as `name error`.
 fn answers(stdout: &str) -> Vec<(String, bool)> {
@@ -13,15 +13,6 @@ fn answers(stdout: &str) -> Vec<(String, bool)> {
             let (name, error) = rest.rsplit_once(' ').expect("error");
             (name.to_owned(), error != "0")
         })
-        .collect()
-}
-
-/// The rules of the findings, in order.
-fn rules(stderr: &str) -> Vec<&str> {
-    stderr
-        .lines()
-        .filter_map(|line| line.strip_prefix("========= ")?.strip_suffix(']'))
-        .filter_map(|headline| Some(headline.rsplit_once('[')?.1))
         .collect()
 }
 

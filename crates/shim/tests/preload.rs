@@ -113,6 +113,7 @@ fn exports_are_what_cuda_h_declares() {
             "_Exit",
             "_exit",
             "ringfence_cudart_lookup",
+            "ringfence_get_interface",
             "ringfence_is_loaded"
         ])
     );

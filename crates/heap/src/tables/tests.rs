@@ -447,3 +447,54 @@ fn a_region_answers_in_the_granules_that_it_fills() {
     out.iter().for_each(|update| memory.apply(update));
     assert_eq!(answer(&memory, 0x200), whole);
 }
+
+#[test]
+fn a_block_that_kernels_may_still_use_is_its_allocations_until_it_settles() {
+    let parent = extent(0x7f00_0000_0000, 0x1000);
+    let (mut tables, mut memory) = (Tables::new(), Memory::new());
+    let mut out = Vec::new();
+    tables.insert(parent, 1, &mut out).unwrap();
+    let insert = |layer, offset, size| PartEdit::Insert {
+        layer,
+        extent: extent(parent.base.0 + offset, size),
+        serial: 0,
+    };
+    let block = extent(parent.base.0 + 0x200, 0x100);
+    tables
+        .edit(&insert(Layer::Pool, 0, 0x1000), &mut out)
+        .unwrap();
+    tables
+        .edit(&insert(Layer::Block, 0x200, 0x100), &mut out)
+        .unwrap();
+    out.iter().for_each(|update| memory.apply(update));
+    out.clear();
+    let remove = PartEdit::Remove {
+        layer: Layer::Block,
+        base: block.base.0,
+    };
+    tables
+        .edit(&PartEdit::Limbo { extent: block }, &mut out)
+        .unwrap();
+    tables.edit(&remove, &mut out).unwrap();
+    tables
+        .edit(&insert(Layer::Block, 0x200, 0x300), &mut out)
+        .unwrap();
+    for update in &out {
+        memory.apply(update);
+        // Right for the old block and for the new one.
+        let (base, size) = memory.lookup(block.base.0 + 8).expect("found");
+        assert!(base <= block.base.0 && base + size >= block.end().0);
+    }
+    assert_eq!(
+        memory.lookup(block.base.0),
+        Some((parent.base.0, parent.size))
+    );
+    assert_eq!(
+        memory.lookup(block.base.0 + 0x100),
+        Some((block.base.0, 0x300))
+    );
+    out.clear();
+    tables.edit(&PartEdit::Settle, &mut out).unwrap();
+    out.iter().for_each(|update| memory.apply(update));
+    assert_eq!(memory.lookup(block.base.0), Some((block.base.0, 0x300)));
+}

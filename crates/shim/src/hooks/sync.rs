@@ -35,7 +35,10 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
     if let Some(runtime) = session::runtime() {
         if result == CUresult::CUDA_SUCCESS {
             match what {
-                Waited::Context => runtime.waited_for(None),
+                Waited::Context => {
+                    runtime.waited_for(None);
+                    runtime.settle_parts();
+                }
                 Waited::Stream(stream, per_thread) => {
                     runtime.waited_for(Some(streams::name(runtime, stream, per_thread)));
                 }

@@ -72,3 +72,12 @@ pub fn run_with(program: &Path, arguments: &[&str], options: &str) -> (String, S
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (text(&output.stdout), text(&output.stderr), output)
 }
+
+/// The rules of the findings, in order.
+pub fn rules(stderr: &str) -> Vec<&str> {
+    stderr
+        .lines()
+        .filter_map(|line| line.strip_prefix("========= ")?.strip_suffix(']'))
+        .filter_map(|headline| Some(headline.rsplit_once('[')?.1))
+        .collect()
+}
