@@ -19,6 +19,7 @@ mod lower;
 mod names;
 mod origin;
 mod provenance;
+mod ranges;
 mod ssa;
 
 pub use cfg::{BasicBlock, BlockId, Cfg};
@@ -29,6 +30,7 @@ pub use lower::{Expr, Term};
 pub use names::{ModuleSymbols, Symbol, SymbolId, SymbolSpace, WideReg};
 pub use origin::{Origin, Root, RootId};
 pub use provenance::Provenance;
+pub use ranges::{Bounds, Input, LaunchShape, Program, Query, Unprovable};
 pub use ssa::{Definition, Ssa, Value, ValueId};
 
 /// Everything the crate finds out about one function.

@@ -107,6 +107,9 @@ pub struct RunOptions {
     /// What happens to bad copies, sets and frees by the host: refuse them, pass them on, or off [default: refuse].
     #[arg(long, value_name = "WHAT")]
     pub api_errors: Option<String>,
+    /// Launches that are shown to be in bounds run without checks: on, off, or verify (check them all the same) [default: on].
+    #[arg(long, value_name = "WHEN")]
+    pub prove: Option<String>,
     /// Run the program under the library without checking anything.
     #[arg(long)]
     pub no_check: bool,
@@ -205,6 +208,7 @@ impl RunOptions {
             ("quarantine-size", &self.quarantine_size),
             ("leak-check", &self.leak_check),
             ("api-errors", &self.api_errors),
+            ("prove", &self.prove),
         ];
         for (name, value) in spelled {
             if let Some(value) = value {

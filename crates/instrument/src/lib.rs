@@ -17,6 +17,8 @@ mod sites;
 mod support;
 mod verify;
 
+pub use analysis::{Input, LaunchShape, Program};
+pub use bounds::{Obstacle, Reason};
 pub use error::Error;
 pub use parameters::ParameterSlot;
 pub use verify::{VerifyError, verify};
@@ -80,6 +82,9 @@ pub struct EntryPlan {
     /// The kernel may call the driver's own device-side `malloc`, whose blocks
     /// nobody can see: calls in the module could not be redirected.
     pub uses_device_malloc: bool,
+    /// What shows, at a launch, that all its accesses are in bounds; or why
+    /// nothing can.
+    pub proof: Result<Program, Obstacle>,
 }
 
 /// Adds bounds checks to a PTX module.

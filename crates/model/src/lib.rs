@@ -18,4 +18,6 @@ pub use finding::{
     ThreadCoordinates,
 };
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
-pub use settings::{ApiErrors, DeviceKind, LeakCheck, SETTING_NAMES, Settings, SettingsError};
+pub use settings::{
+    ApiErrors, DeviceKind, LeakCheck, Prove, SETTING_NAMES, Settings, SettingsError,
+};

@@ -37,6 +37,20 @@ pub enum ApiErrors {
     Off,
 }
 
+/// Whether launches whose accesses can all be shown to be in bounds run
+/// without checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prove {
+    /// They do.
+    On,
+    /// Every launch is checked.
+    Off,
+    /// Every launch is checked; a finding in one that was shown to be in
+    /// bounds is an error of Ringfence.
+    Verify,
+}
+
 /// Settings of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -69,6 +83,8 @@ pub struct Settings {
     pub leak_check: LeakCheck,
     /// What happens to a bad copy, set or free by the host.
     pub api_errors: ApiErrors,
+    /// Whether launches that are proved in bounds run without checks.
+    pub prove: Prove,
     /// Exit code of `ringfence run` when there are findings; `None`: 98.
     pub error_exitcode: Option<u8>,
     /// File for the JSON report, written by `ringfence run`.
@@ -108,6 +124,7 @@ impl Default for Settings {
             quarantine_size: 256 << 20,
             leak_check: LeakCheck::No,
             api_errors: ApiErrors::Refuse,
+            prove: Prove::On,
             error_exitcode: None,
             json: None,
             sarif: None,
@@ -143,6 +160,7 @@ pub const SETTING_NAMES: &[&str] = &[
     "log-file",
     "num-callers-host",
     "print-limit",
+    "prove",
     "quarantine-size",
     "sarif",
     "seed",
@@ -245,6 +263,16 @@ impl Settings {
                     "pass" => ApiErrors::Pass,
                     _ if parse_bool(value) == Some(false) => ApiErrors::Off,
                     _ => return Err(fail("expected refuse, pass or off")),
+                }
+            }
+            "prove" => {
+                self.prove = match value {
+                    "verify" => Prove::Verify,
+                    _ => match parse_bool(value) {
+                        Some(true) => Prove::On,
+                        Some(false) => Prove::Off,
+                        None => return Err(fail("expected on, off or verify")),
+                    },
                 }
             }
             "error-exitcode" => {

@@ -2,8 +2,8 @@
 //! device that costs nothing. Prints one JSON object; times in nanoseconds.
 
 use driver::{Driver, DriverError, HostMapping};
-use model::{AllocationKind, DeviceAddress, DeviceKind, Extent, Settings};
-use runtime::{LaunchDecision, ModulePart, Prepared, Runtime};
+use model::{AllocationKind, DeviceAddress, DeviceKind, Extent, Prove, Settings};
+use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -83,10 +83,16 @@ const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n\
 
 const BASE: u64 = 0x7000_0000_0000;
 const STRIDE: u64 = 1 << 20;
+const SHAPE: LaunchShape = LaunchShape {
+    grid: [1; 3],
+    block: [256, 1, 1],
+    shared: 0,
+};
 
-fn runtime(launch_backtraces: u32) -> Arc<Runtime> {
+fn runtime(launch_backtraces: u32, prove: Prove) -> Arc<Runtime> {
     let settings = Settings {
         launch_backtraces,
+        prove,
         ..Settings::default()
     };
     let runtime = Runtime::new(settings, Arc::new(Nothing)).expect("no files are opened");
@@ -109,33 +115,36 @@ fn nanoseconds(rounds: u64, mut work: impl FnMut(u64)) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
-fn launch(runtime: &Runtime, round: u64, allocations: u64) {
-    let read =
-        |offset: u32| Some(BASE + (round * 7 + u64::from(offset) * 13) % allocations * STRIDE + 16);
-    let decision = runtime.plan_launch(black_box(2), [256, 1, 1], &read);
-    assert!(matches!(
-        black_box(decision),
-        LaunchDecision::Checked { .. }
-    ));
+fn launch(runtime: &Runtime, round: u64, allocations: u64, proved: bool) {
+    let read = |offset: u32, _: u8| {
+        Some(BASE + (round * 7 + u64::from(offset) * 13) % allocations * STRIDE + 16)
+    };
+    let decision = runtime.plan_launch(black_box(2), &SHAPE, &read);
+    let is_original = matches!(black_box(decision), LaunchDecision::Original);
+    assert_eq!(is_original, proved);
 }
 
 fn main() {
     let mut results = Vec::new();
     for allocations in [10, 1000, 100_000] {
-        let runtime = runtime(0);
-        for index in 0..allocations {
-            let extent = Extent {
-                base: DeviceAddress(BASE + index * STRIDE),
-                size: 4096,
-            };
-            runtime.allocated(AllocationKind::Device, extent);
+        for (prove, name) in [(Prove::Off, "launch"), (Prove::On, "proved_launch")] {
+            let runtime = runtime(0, prove);
+            for index in 0..allocations {
+                let extent = Extent {
+                    base: DeviceAddress(BASE + index * STRIDE),
+                    size: 4096,
+                };
+                runtime.allocated(AllocationKind::Device, extent);
+            }
+            let time = nanoseconds(100_000, |round| {
+                launch(&runtime, round, allocations, prove == Prove::On);
+            });
+            results.push(format!(
+                "\"{name}_4_pointers_{allocations}_allocations\": {time:.0}"
+            ));
         }
-        let time = nanoseconds(100_000, |round| launch(&runtime, round, allocations));
-        results.push(format!(
-            "\"launch_4_pointers_{allocations}_allocations\": {time:.0}"
-        ));
     }
-    let runtime = runtime(u32::MAX);
+    let runtime = runtime(u32::MAX, Prove::Off);
     let extent = Extent {
         base: DeviceAddress(BASE),
         size: 4096,
@@ -143,7 +152,7 @@ fn main() {
     runtime.allocated(AllocationKind::Device, extent);
     results.push(format!(
         "\"launch_with_backtrace\": {:.0}",
-        nanoseconds(20_000, |round| launch(&runtime, round, 1))
+        nanoseconds(20_000, |round| launch(&runtime, round, 1, false))
     ));
     let time = nanoseconds(20_000, |_| {
         runtime.freeing(extent.base);

@@ -1,6 +1,7 @@
 //! The kernels that the program has handles of, and how their launches went.
 
 use crate::plan::ModulePlan;
+use crate::proof::Answers;
 use instrument::EntryPlan;
 use model::{Coverage, KernelCoverage, UncheckedReason};
 use parking_lot::{Mutex, RwLock};
@@ -34,6 +35,8 @@ pub(crate) struct Function {
     pub checked_threads: AtomicU32,
     /// Host call stacks taken of its launches.
     pub stacks: AtomicU32,
+    /// Which of its launches were proved in bounds.
+    pub answers: Answers,
     pub counts: Counts,
 }
 
@@ -200,6 +203,7 @@ mod tests {
             excluded: false,
             checked_threads: AtomicU32::new(0),
             stacks: AtomicU32::new(0),
+            answers: Answers::default(),
             counts: Counts::default(),
         }
     }

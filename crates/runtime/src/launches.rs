@@ -47,6 +47,8 @@ pub(crate) struct Launch {
     pub function: Arc<Function>,
     pub roots: Roots,
     pub stack: Stack,
+    /// It was proved in bounds, and is checked all the same.
+    pub proved: bool,
 }
 
 /// The pointer parameters of a launch; most kernels have no more than four.

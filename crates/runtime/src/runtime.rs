@@ -9,17 +9,18 @@ use crate::metadata::Metadata;
 use crate::output::Output;
 use crate::plan::{ModulePart, ModulePlan, PartPlan, Prepared};
 use crate::prepare;
+use crate::proof::Answers;
 use crate::stacks::{self, Stack};
 use crate::streams::StreamName;
 use crate::watcher::Watcher;
 use crate::window::LaunchWindow;
 use driver::Driver;
 use heap::{Entry, Owner};
-use instrument::EntryPlan;
+use instrument::{EntryPlan, LaunchShape};
 use model::layout::Record;
 use model::{
-    AllocationKind, Coverage, DeviceAddress, Extent, Finding, LeakCheck, Rule, Settings, SiteId,
-    UncheckedReason,
+    AllocationKind, Coverage, DeviceAddress, Extent, Finding, LeakCheck, Prove, Rule, Settings,
+    SiteId, UncheckedReason,
 };
 use parking_lot::{Mutex, RwLock};
 use report::Event;
@@ -203,6 +204,7 @@ impl Runtime {
                 excluded,
                 checked_threads: AtomicU32::new(0),
                 stacks: AtomicU32::new(0),
+                answers: Answers::default(),
                 counts: Counts::default(),
             },
         );
@@ -303,20 +305,21 @@ impl Runtime {
         }
     }
 
-    /// Decides how a kernel is launched. `read_parameter` reads eight bytes of
-    /// its parameter block; `None` if they are not there. Call it for every
+    /// Decides how a kernel is launched. `read_parameter` reads so many bytes,
+    /// up to eight, at an offset of its parameter block; `None` if they are
+    /// not there. Call it for every
     /// launch, and launch what it answers.
     pub fn plan_launch(
         &self,
         function: u64,
-        block: [u32; 3],
-        read_parameter: &dyn Fn(u32) -> Option<u64>,
+        shape: &LaunchShape,
+        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
     ) -> LaunchDecision {
         let Some(function) = self.functions.get(function) else {
             self.functions.count_unknown(UncheckedReason::LaunchPath);
             return LaunchDecision::Original;
         };
-        match self.decide(&function, block, read_parameter) {
+        match self.decide(&function, shape, read_parameter) {
             Ok(decision) => decision,
             Err(reason) => {
                 function.counts.unchecked(reason);
@@ -328,8 +331,8 @@ impl Runtime {
     fn decide(
         &self,
         function: &Arc<Function>,
-        block: [u32; 3],
-        read_parameter: &dyn Fn(u32) -> Option<u64>,
+        shape: &LaunchShape,
+        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
     ) -> Result<LaunchDecision, UncheckedReason> {
         let plan = function.plan.as_ref().ok_or(UncheckedReason::LaunchPath)?;
         if let Some(reason) = plan.unchecked_reason() {
@@ -358,16 +361,29 @@ impl Runtime {
             return Ok(LaunchDecision::Original);
         }
         let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
+        let roots = self
+            .roots(entry, read_parameter)
+            .ok_or(UncheckedReason::LaunchPath)?;
+        let proved = match &entry.proof {
+            Ok(program) if self.settings.prove != Prove::Off => {
+                function
+                    .answers
+                    .proves(program, shape, &roots, read_parameter)
+            }
+            _ => false,
+        };
+        if proved && self.settings.prove == Prove::On {
+            function.counts.proved();
+            return Ok(LaunchDecision::Original);
+        }
         let limit = function.checked_threads.load(Ordering::Relaxed);
-        let threads = block
+        let threads = shape
+            .block
             .iter()
             .fold(1u32, |threads, side| threads.saturating_mul(*side));
         if limit != 0 && threads > limit {
             return Err(UncheckedReason::Registers);
         }
-        let roots = self
-            .roots(entry, read_parameter)
-            .ok_or(UncheckedReason::LaunchPath)?;
         self.make_ready(plan)?;
         let id = self.next_launch.fetch_add(1, Ordering::Relaxed) + 1;
         let launch_parameter = match entry.launch_parameter {
@@ -386,6 +402,7 @@ impl Runtime {
             function: function.clone(),
             roots,
             stack,
+            proved,
         });
         function.counts.checked();
         self.watcher.launched(&self.me);
@@ -420,7 +437,7 @@ impl Runtime {
 
     /// The pointer parameters and what they point into. `None` if one cannot
     /// be read.
-    fn roots(&self, entry: &EntryPlan, read: &dyn Fn(u32) -> Option<u64>) -> Option<Roots> {
+    fn roots(&self, entry: &EntryPlan, read: &dyn Fn(u32, u8) -> Option<u64>) -> Option<Roots> {
         let mut roots: Roots = Roots::with_capacity(entry.roots.len());
         let nothing = Extent {
             base: DeviceAddress(0),
@@ -429,7 +446,7 @@ impl Runtime {
         for offset in &entry.roots {
             roots.push(Root {
                 offset: *offset,
-                pointer: read(*offset)?,
+                pointer: read(*offset, 8)?,
                 bounds: nothing,
             });
         }
@@ -680,6 +697,17 @@ impl Runtime {
                 record.site, record.module, record.address, record.base, record.size
             );
             self.output.error(&message, false);
+        }
+        if let Some(launch) = launch
+            && launch.proved
+            && !violations.is_empty()
+        {
+            let message = format!(
+                "a launch of {} was proved to be in bounds, but the check of site {} in module {:#018x} failed at \
+                 {:#x}: this is an error of Ringfence, please report it, and run with --prove off until it is mended",
+                launch.function.name, record.site, record.module, record.address
+            );
+            self.output.error(&message, true);
         }
         for violation in &mut violations {
             violation.rule = self.heap_rule(violation);

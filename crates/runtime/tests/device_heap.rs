@@ -10,7 +10,7 @@ use model::{
     Settings,
 };
 use report::session::read_processes;
-use runtime::{LaunchDecision, ModulePart, Prepared, Runtime};
+use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -133,13 +133,18 @@ impl Bench {
         self.runtime
             .function_resolved(function, self.module, kernel, checked);
         let mut bytes = arguments.to_vec();
-        let read = |offset: u32| {
-            let at = offset as usize;
-            Some(u64::from_le_bytes(
-                arguments.get(at..at + 8)?.try_into().ok()?,
-            ))
+        let read = |offset: u32, size: u8| {
+            let (at, size) = (offset as usize, usize::from(size));
+            let mut bits = [0; 8];
+            bits[..size].copy_from_slice(arguments.get(at..at + size)?);
+            Some(u64::from_le_bytes(bits))
         };
-        let function = match self.runtime.plan_launch(function, [block, 1, 1], &read) {
+        let shape = LaunchShape {
+            grid: [grid, 1, 1],
+            block: [block, 1, 1],
+            shared: 0,
+        };
+        let function = match self.runtime.plan_launch(function, &shape, &read) {
             LaunchDecision::Original => function,
             LaunchDecision::Checked {
                 function,

@@ -10,7 +10,7 @@ use model::{
     Rule, Settings,
 };
 use report::session::read_processes;
-use runtime::{LaunchDecision, ModulePart, Prepared, Runtime};
+use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 #[path = "slice/random.rs"]
@@ -137,7 +137,6 @@ impl Slice {
         parameters: &[u64],
     ) -> Vec<Finding> {
         let before = self.findings().len();
-        let block = shape.block;
         let function = self.device.function(module, kernel).unwrap();
         let checked = self
             .device
@@ -149,11 +148,18 @@ impl Slice {
             .iter()
             .flat_map(|value| value.to_le_bytes())
             .collect();
-        let read = |offset: u32| {
+        let read = |offset: u32, size: u8| {
             let at = offset as usize;
-            Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+            let mut bits = [0; 8];
+            bits[..usize::from(size)].copy_from_slice(bytes.get(at..at + usize::from(size))?);
+            Some(u64::from_le_bytes(bits))
         };
-        let function = match self.runtime.plan_launch(function, block, &read) {
+        let shown = LaunchShape {
+            grid: shape.grid,
+            block: shape.block,
+            shared: shape.dynamic_shared,
+        };
+        let function = match self.runtime.plan_launch(function, &shown, &read) {
             LaunchDecision::Original => function,
             LaunchDecision::Checked {
                 function,
@@ -346,7 +352,7 @@ fn freed_and_null_parameters() {
         slice.runtime.freeing(DeviceAddress(a));
         slice.device.free(DeviceAddress(a)).unwrap();
         let finding = one(slice.launch("freed", 1, &[a, 64]));
-        assert_eq!(finding.rule, Rule::InvalidPointer);
+        assert_eq!(finding.rule, Rule::UseAfterFree);
         let intended = finding.intended.as_ref().unwrap();
         assert!(intended.freed && !intended.freed_at.is_empty());
         assert_eq!(intended.relation, Relation::Inside(64));

@@ -14,6 +14,7 @@ mod emit;
 mod extent;
 mod pieces;
 mod plan;
+mod prove;
 mod text;
 
 use crate::patch::Patch;
@@ -24,6 +25,7 @@ pub(crate) use extent::{is_static, only_shared, used_bytes};
 use model::KernelCoverage;
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use plan::Plan;
+pub use prove::{Obstacle, Reason};
 use ptx::{Function, Item, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -102,6 +104,8 @@ struct Done {
     coverage: KernelCoverage,
     calls: Vec<String>,
     calls_unknown: bool,
+    /// It carries checks, or has accesses that cannot be checked.
+    has_checks: bool,
 }
 
 struct Pass<'x, 'a> {
@@ -224,12 +228,14 @@ impl<'x, 'a> Pass<'x, 'a> {
                 },
                 coverage: KernelCoverage::default(),
                 uses_device_malloc: false,
+                proof: prove::proof(&analysis, &plan, source),
             });
         }
         let (calls, calls_unknown) = plan::callees(&analysis.code);
         self.functions.insert(
             function.name.to_owned(),
             Done {
+                has_checks: checked || !plan.coverage.unchecked_sites.is_empty(),
                 coverage: plan.coverage,
                 calls,
                 calls_unknown,
@@ -341,6 +347,12 @@ fn finish_entries(entries: &mut [EntryPlan], functions: &FxHashMap<String, Done>
             continue;
         };
         entry.coverage = own.coverage.clone();
+        if entry.proof.is_ok() && prove::calls_checks(own, functions) {
+            entry.proof = Err(Obstacle {
+                reason: Reason::Call,
+                line: None,
+            });
+        }
         let direct: FxHashSet<&str> = own.calls.iter().map(String::as_str).collect();
         for callee in direct
             .iter()

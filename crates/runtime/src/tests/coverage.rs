@@ -1,7 +1,7 @@
 //! Preparing modules, and the honest end.
 
 use super::fake::{Bench, Fake, KERNEL, MODULE, NAME, module};
-use crate::{ModulePart, Prepared, Runtime};
+use crate::{LaunchShape, ModulePart, Prepared, Runtime};
 use model::{Settings, UncheckedReason};
 use std::sync::Arc;
 
@@ -54,7 +54,9 @@ fn ptx_is_instrumented_and_rejection_is_remembered() {
     bench.runtime.module_rejected(&plan, "ptxas said no");
     bench.runtime.module_loaded(0x30, plan);
     bench.runtime.function_resolved(0x31, 0x30, "store", None);
-    bench.runtime.plan_launch(0x31, [1; 3], &|_| Some(0));
+    bench
+        .runtime
+        .plan_launch(0x31, &LaunchShape::default(), &|_, _| Some(0));
     assert_eq!(
         bench.runtime.coverage().kernels["store"].unchecked[&UncheckedReason::Rejected],
         1

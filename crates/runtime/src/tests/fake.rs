@@ -1,8 +1,8 @@
 //! A device in a few lines: memory is a map of words, kernels are the test.
 
-use crate::{LaunchDecision, ModulePlan, Runtime};
+use crate::{LaunchDecision, LaunchShape, ModulePlan, Runtime};
 use driver::{Driver, DriverError, HostMapping, Release};
-use instrument::{EntryPlan, Instrumented, ParameterSlot};
+use instrument::{EntryPlan, Instrumented, Obstacle, ParameterSlot, Reason};
 use model::layout::{
     CONTROL_BASE, CONTROL_SIZE, RING_BASE, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_SIZE,
     RING_TAIL, Record,
@@ -255,6 +255,10 @@ pub fn module(lookups: bool) -> Instrumented {
             ..KernelCoverage::default()
         },
         uses_device_malloc: false,
+        proof: Err(Obstacle {
+            reason: Reason::Address,
+            line: None,
+        }),
     };
     Instrumented {
         text: String::new(),
@@ -293,8 +297,13 @@ impl Bench {
     }
 
     pub fn launch(&self, first: u64, second: u64) -> LaunchDecision {
+        let shape = LaunchShape {
+            grid: [1; 3],
+            block: [256, 1, 1],
+            shared: 0,
+        };
         self.runtime
-            .plan_launch(KERNEL, [256, 1, 1], &|offset| match offset {
+            .plan_launch(KERNEL, &shape, &|offset, _| match offset {
                 0 => Some(first),
                 8 => Some(second),
                 _ => None,

@@ -1,7 +1,7 @@
 //! Launch decisions and what reaches the device before a launch.
 
 use super::fake::{Bench, COPY, Fake, KERNEL, MODULE, NAME, extent, module};
-use crate::LaunchDecision;
+use crate::{LaunchDecision, LaunchShape};
 use model::layout::{CONTROL_BASE, MISS_SIZE, REGION_SHIFT, REGION_TABLE, UNBOUNDED};
 use model::{AllocationKind, DeviceAddress, Settings};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -142,13 +142,13 @@ fn filters_limits_and_unknown_handles_run_the_original() {
     assert!(!is_original(&bench.launch(0, 0)));
     assert!(is_original(&bench.runtime.plan_launch(
         0x99,
-        [1; 3],
-        &|_| Some(0)
+        &LaunchShape::default(),
+        &|_, _| Some(0)
     )));
     assert!(is_original(&bench.runtime.plan_launch(
         KERNEL,
-        [1; 3],
-        &|_| None
+        &LaunchShape::default(),
+        &|_, _| None
     )));
 
     bench.runtime.module_unloading(MODULE);

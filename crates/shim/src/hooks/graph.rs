@@ -10,6 +10,7 @@ use driver::sys::{
     CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUfunction, CUgraph, CUgraphExec,
     CUgraphNode, CUkernel, CUresult,
 };
+use runtime::LaunchShape;
 use std::ffi::c_void;
 
 hooks!(
@@ -27,8 +28,8 @@ hooks!(
 pub(super) trait Kernel: Copy {
     /// The kernel: a CUfunction's or a CUkernel's handle.
     fn handle(&self) -> u64;
-    /// Threads of a block.
-    fn threads(&self) -> [u32; 3];
+    /// Blocks, threads of each, and dynamic shared memory.
+    fn shape(&self) -> LaunchShape;
     /// Both forms of the kernel's parameters.
     fn arguments(&self) -> Arguments;
     /// The same node with another kernel and its parameters.
@@ -40,8 +41,12 @@ impl Kernel for CUDA_KERNEL_NODE_PARAMS_v1 {
         self.func.0
     }
 
-    fn threads(&self) -> [u32; 3] {
-        [self.blockDimX, self.blockDimY, self.blockDimZ]
+    fn shape(&self) -> LaunchShape {
+        LaunchShape {
+            grid: [self.gridDimX, self.gridDimY, self.gridDimZ],
+            block: [self.blockDimX, self.blockDimY, self.blockDimZ],
+            shared: self.sharedMemBytes,
+        }
     }
 
     fn arguments(&self) -> Arguments {
@@ -67,8 +72,12 @@ macro_rules! with_kernel {
                 if self.func.0 != 0 { self.func.0 } else { self.kern.0 }
             }
 
-            fn threads(&self) -> [u32; 3] {
-                [self.blockDimX, self.blockDimY, self.blockDimZ]
+            fn shape(&self) -> LaunchShape {
+                LaunchShape {
+                    grid: [self.gridDimX, self.gridDimY, self.gridDimZ],
+                    block: [self.blockDimX, self.blockDimY, self.blockDimZ],
+                    shared: self.sharedMemBytes,
+                }
             }
 
             fn arguments(&self) -> Arguments {
@@ -112,7 +121,7 @@ pub(super) unsafe fn planned<K: Kernel>(
         give(&raw const node)
     };
     // SAFETY: the program's arguments, for that kernel.
-    unsafe { launch(node.handle(), node.threads(), node.arguments(), place) }
+    unsafe { launch(node.handle(), node.shape(), node.arguments(), place) }
 }
 
 hook!(cuGraphAddKernelNode(

@@ -10,7 +10,7 @@ use driver::sys::{
     CUstream,
 };
 use model::UncheckedReason;
-use runtime::{EntryPlan, LaunchDecision, Runtime};
+use runtime::{EntryPlan, LaunchDecision, LaunchShape, Runtime};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
@@ -80,24 +80,35 @@ impl Arguments {
         })
     }
 
-    /// Eight bytes at `offset` of the parameter block.
+    /// `size` bytes, at most eight, at `offset` of the parameter block.
     ///
     /// # Safety
     /// The arguments belong to a kernel with this plan.
-    unsafe fn read(self, plan: &EntryPlan, block: Option<Block>, offset: u32) -> Option<u64> {
-        let offset = offset as usize;
+    unsafe fn read(
+        self,
+        plan: &EntryPlan,
+        block: Option<Block>,
+        offset: u32,
+        size: u8,
+    ) -> Option<u64> {
+        let (offset, size) = (offset as usize, usize::from(size).min(8));
+        let mut bits = [0u8; 8];
         if let Some(block) = block {
-            let inside = offset.checked_add(8)? <= block.size && !block.start.is_null();
+            let inside = offset.checked_add(size)? <= block.size && !block.start.is_null();
+            if !inside {
+                return None;
+            }
             // SAFETY: inside the block, whose size the program gave.
-            return inside
-                .then(|| unsafe { block.start.add(offset).cast::<u64>().read_unaligned() });
+            let bytes = unsafe { std::slice::from_raw_parts(block.start.add(offset), size) };
+            bits[..size].copy_from_slice(bytes);
+            return Some(u64::from_le_bytes(bits));
         }
         if self.pointers.is_null() {
             return None;
         }
         let holds = |slot: &runtime::ParameterSlot| {
             let start = slot.offset as usize;
-            start <= offset && offset + 8 <= start + slot.size as usize
+            start <= offset && offset + size <= start + slot.size as usize
         };
         let index = plan.parameters.iter().position(holds)?;
         // SAFETY: the list has a pointer for each of the kernel's parameters.
@@ -109,7 +120,9 @@ impl Arguments {
         }
         let within = offset - plan.parameters[index].offset as usize;
         // SAFETY: each pointer leads to the parameter's bytes.
-        Some(unsafe { parameter.add(within).cast::<u64>().read_unaligned() })
+        let bytes = unsafe { std::slice::from_raw_parts(parameter.add(within), size) };
+        bits[..size].copy_from_slice(bytes);
+        Some(u64::from_le_bytes(bits))
     }
 }
 
@@ -124,7 +137,7 @@ const COMMON_PARAMETERS: usize = 24;
 /// `arguments` are the program's, for `function`.
 pub(super) unsafe fn launch(
     function: u64,
-    threads: [u32; 3],
+    shape: LaunchShape,
     arguments: Arguments,
     launch: impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
 ) -> CUresult {
@@ -144,14 +157,14 @@ pub(super) unsafe fn launch(
         .and_then(|function| function.entry.as_deref());
     // SAFETY: the program's arguments.
     let block = unsafe { arguments.block() };
-    let read = |offset: u32| {
+    let read = |offset: u32, size: u8| {
         // SAFETY: the plan belongs to the function, the arguments too.
-        unsafe { arguments.read(entry?, block, offset) }
+        unsafe { arguments.read(entry?, block, offset, size) }
     };
     if let Some(known) = &known {
         find_limit(runtime, function, known);
     }
-    let decision = runtime.plan_launch(function, threads, &read);
+    let decision = runtime.plan_launch(function, &shape, &read);
     let LaunchDecision::Checked {
         function: copy,
         launch_parameter,
@@ -292,7 +305,8 @@ hook!([cuLaunchKernel, cuLaunchKernel_ptsz](
 ) |next| {
     // SAFETY: the program's arguments.
     unsafe {
-        launch(function.0, [block_x, block_y, block_z], Arguments { pointers, extra }, |function, pointers, extra| {
+        let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
+        launch(function.0, shape, Arguments { pointers, extra }, |function, pointers, extra| {
             next(
                 CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers, extra,
             )
@@ -311,8 +325,12 @@ hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
         if config.is_null() {
             return next(config, function, pointers, extra);
         }
-        let threads = [(*config).blockDimX, (*config).blockDimY, (*config).blockDimZ];
-        launch(function.0, threads, Arguments { pointers, extra }, |function, pointers, extra| {
+        let shape = LaunchShape {
+            grid: [(*config).gridDimX, (*config).gridDimY, (*config).gridDimZ],
+            block: [(*config).blockDimX, (*config).blockDimY, (*config).blockDimZ],
+            shared: (*config).sharedMemBytes,
+        };
+        launch(function.0, shape, Arguments { pointers, extra }, |function, pointers, extra| {
             next(config, CUfunction(function), pointers, extra)
         })
     }
@@ -333,7 +351,8 @@ hook!([cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz](
     let arguments = Arguments { pointers, extra: std::ptr::null_mut() };
     // SAFETY: the program's arguments.
     unsafe {
-        launch(function.0, [block_x, block_y, block_z], arguments, |function, pointers, _| {
+        let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
+        launch(function.0, shape, arguments, |function, pointers, _| {
             next(CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers)
         })
     }

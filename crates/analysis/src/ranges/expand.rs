@@ -1,0 +1,729 @@
+//! From instructions to sums: one row an instruction. What has no row is
+//! [`Atom::Opaque`], never a guess.
+
+use super::form::{Atom, Condition, ConditionId, Form, FormId, Forms, Special, wrap};
+use super::interval::{Relation, View, Width};
+use super::registers::{Class, Reaching, Register, Registers};
+use crate::Analysis;
+use crate::cfg::BlockId;
+use crate::code::{Referent, Role};
+use crate::names::SymbolSpace;
+use ptx::{Instruction, OperandKind, Type};
+use rustc_hash::FxHashMap;
+
+/// Definitions followed one inside the other before one is taken as anything.
+const DEEPEST: u32 = 160;
+
+/// The values of a function as sums.
+pub(crate) struct Expand<'x, 'm, 'a> {
+    pub(crate) analysis: &'x Analysis<'m, 'a>,
+    pub(crate) registers: Registers<'a>,
+    pub(crate) forms: Forms,
+    values: FxHashMap<Reaching, FormId>,
+    predicates: FxHashMap<Reaching, ConditionId>,
+    depth: u32,
+}
+
+impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
+    pub(crate) fn of(analysis: &'x Analysis<'m, 'a>) -> Option<Self> {
+        Some(Expand {
+            analysis,
+            registers: Registers::of(&analysis.code, &analysis.cfg, &analysis.dominators)?,
+            forms: Forms::default(),
+            values: FxHashMap::default(),
+            predicates: FxHashMap::default(),
+            depth: 0,
+        })
+    }
+
+    fn instruction(&self, index: u32) -> &'m Instruction<'a> {
+        self.analysis.code.instructions[index as usize].instruction
+    }
+
+    fn register(&self, at: u32, name: &str) -> Option<Register> {
+        let scope = self.analysis.code.instructions[at as usize].scope;
+        self.registers.named(scope, name)
+    }
+
+    /// What a register holds before an instruction.
+    pub(crate) fn before(&mut self, register: Register, at: u32) -> Reaching {
+        let analysis = self.analysis;
+        self.registers
+            .before(&analysis.cfg, &analysis.dominators, register, at)
+    }
+
+    /// What a register holds when control leaves a block.
+    pub(crate) fn at_end(&mut self, register: Register, block: BlockId) -> Reaching {
+        let analysis = self.analysis;
+        self.registers
+            .at_end(&analysis.cfg, &analysis.dominators, register, block)
+    }
+
+    /// The address in operand `operand`, without the operand's own constant.
+    pub(crate) fn address(&mut self, at: u32, operand: usize) -> Option<FormId> {
+        let OperandKind::Address(address) = &self.instruction(at).operands.get(operand)?.kind
+        else {
+            return None;
+        };
+        let name = address.base?;
+        if let Some(register) = self.register(at, name) {
+            let Class::Bits(_) = self.registers.class(register) else {
+                return None;
+            };
+            let reaching = self.before(register, at);
+            return Some(self.value(reaching));
+        }
+        let symbol = self.symbol(at, operand)?;
+        Some(self.forms.atom_form(Atom::Symbol(symbol.0), 64))
+    }
+
+    fn symbol(&self, at: u32, operand: usize) -> Option<(crate::SymbolId, i64)> {
+        self.analysis
+            .code
+            .references_of(at as usize)
+            .iter()
+            .find_map(|reference| match reference.referent {
+                Referent::Symbol(id, offset) if usize::from(reference.operand) == operand => {
+                    Some((id, offset))
+                }
+                _ => None,
+            })
+    }
+
+    fn width(&self, register: Register) -> Width {
+        match self.registers.class(register) {
+            Class::Bits(width) => width,
+            _ => 64,
+        }
+    }
+
+    /// The value of a register, as a sum of the register's width.
+    pub(crate) fn value(&mut self, reaching: Reaching) -> FormId {
+        if let Some(form) = self.values.get(&reaching) {
+            return *form;
+        }
+        let (Reaching::Write(register, _)
+        | Reaching::Phi(register, _)
+        | Reaching::Undefined(register)) = reaching;
+        let width = self.width(register);
+        let form = if self.depth >= DEEPEST {
+            self.forms.atom_form(Atom::Opaque(reaching), width)
+        } else {
+            self.depth += 1;
+            let form = match reaching {
+                Reaching::Write(register, index) => self.written(register, index, width),
+                Reaching::Phi(register, block) => self.phi(register, block, width),
+                Reaching::Undefined(_) => self.forms.atom_form(Atom::Opaque(reaching), width),
+            };
+            self.depth -= 1;
+            form
+        };
+        self.values.insert(reaching, form);
+        form
+    }
+
+    /// A phi, or what it is if all that it chooses from is the same.
+    fn phi(&mut self, register: Register, block: BlockId, width: Width) -> FormId {
+        let own = self
+            .forms
+            .atom_form(Atom::Phi(Reaching::Phi(register, block)), width);
+        let analysis = self.analysis;
+        let position = |block: BlockId| analysis.cfg.position[block.0 as usize];
+        let predecessors = &analysis.cfg.blocks[block.0 as usize].predecessors;
+        let goes_back = predecessors
+            .iter()
+            .any(|&from| analysis.cfg.is_reachable(from) && position(from) >= position(block));
+        if goes_back {
+            return own;
+        }
+        let mut same = None;
+        for &from in predecessors {
+            if !analysis.cfg.is_reachable(from) {
+                continue;
+            }
+            let reaching = self.at_end(register, from);
+            let form = self.value(reaching);
+            if *same.get_or_insert(form) != form {
+                return own;
+            }
+        }
+        same.unwrap_or(own)
+    }
+
+    fn written(&mut self, register: Register, index: u32, width: Width) -> FormId {
+        let write = self.registers.write(register, index);
+        let opaque = Atom::Opaque(Reaching::Write(register, index));
+        let instruction = self.instruction(write.instruction);
+        if write.unknown {
+            return self.forms.atom_form(opaque, width);
+        }
+        let new = self
+            .definition(
+                instruction,
+                write.instruction,
+                write.operand,
+                write.element,
+                width,
+                Reaching::Write(register, index),
+            )
+            .unwrap_or_else(|| self.forms.atom_form(opaque, width));
+        let Some(guard) = instruction.guard else {
+            return new;
+        };
+        let before = self.before(register, write.instruction);
+        let old = self.value(before);
+        let condition = self.guard(write.instruction, guard.register, guard.negated);
+        self.forms
+            .atom_form(Atom::Select(condition, new, old), width)
+    }
+
+    /// What the guard of an instruction says when the instruction executes.
+    pub(crate) fn guard(&mut self, at: u32, name: &str, negated: bool) -> ConditionId {
+        let condition = self.predicate(at, name);
+        if negated {
+            self.forms.keep_condition(Condition::Not(condition))
+        } else {
+            condition
+        }
+    }
+
+    fn unknown_condition(&mut self) -> ConditionId {
+        self.forms.keep_condition(Condition::Unknown)
+    }
+
+    /// A predicate register as an instruction reads it.
+    fn predicate(&mut self, at: u32, name: &str) -> ConditionId {
+        match self.register(at, name) {
+            Some(register) if self.registers.class(register) == Class::Predicate => {
+                let reaching = self.before(register, at);
+                self.condition(reaching)
+            }
+            _ => self.unknown_condition(),
+        }
+    }
+
+    fn condition(&mut self, reaching: Reaching) -> ConditionId {
+        if let Some(condition) = self.predicates.get(&reaching) {
+            return *condition;
+        }
+        let condition = match reaching {
+            Reaching::Write(register, index) if self.depth < DEEPEST => {
+                self.depth += 1;
+                let condition = self.comparison(register, index);
+                self.depth -= 1;
+                condition
+            }
+            _ => None,
+        };
+        let condition = condition.unwrap_or_else(|| self.unknown_condition());
+        self.predicates.insert(reaching, condition);
+        condition
+    }
+
+    fn predicate_operand(&mut self, at: u32, operand: usize) -> Option<ConditionId> {
+        match &self.instruction(at).operands.get(operand)?.kind {
+            OperandKind::Name(name) => Some(self.predicate(at, name)),
+            OperandKind::Not(name) => {
+                let condition = self.predicate(at, name);
+                Some(self.forms.keep_condition(Condition::Not(condition)))
+            }
+            _ => None,
+        }
+    }
+
+    fn comparison(&mut self, register: Register, index: u32) -> Option<ConditionId> {
+        let write = self.registers.write(register, index);
+        let at = write.instruction;
+        let instruction = self.instruction(at);
+        if write.unknown || instruction.guard.is_some() {
+            return None;
+        }
+        let opcode = instruction.opcode;
+        match opcode.base() {
+            "setp" => {
+                let (view, width) = integer(opcode.types().last()?)?;
+                let relation = opcode.modifiers().find_map(|m| relation(m, view))?;
+                let a = self.operand(at, 1, width)?;
+                let b = self.operand(at, 2, width)?;
+                let mut condition = self
+                    .forms
+                    .keep_condition(Condition::Compare(relation, a, b));
+                if write.element == 1 {
+                    condition = self.forms.keep_condition(Condition::Not(condition));
+                }
+                let combined = opcode
+                    .modifiers()
+                    .find(|m| matches!(*m, "and" | "or" | "xor"));
+                match (combined, instruction.operands.len()) {
+                    (None, 3) => Some(condition),
+                    (Some("and"), 4) => {
+                        let other = self.predicate_operand(at, 3)?;
+                        Some(self.forms.keep_condition(Condition::And(condition, other)))
+                    }
+                    (Some("or"), 4) => {
+                        let other = self.predicate_operand(at, 3)?;
+                        Some(self.forms.keep_condition(Condition::Or(condition, other)))
+                    }
+                    _ => None,
+                }
+            }
+            "and" => {
+                let (a, b) = (
+                    self.predicate_operand(at, 1)?,
+                    self.predicate_operand(at, 2)?,
+                );
+                Some(self.forms.keep_condition(Condition::And(a, b)))
+            }
+            "or" => {
+                let (a, b) = (
+                    self.predicate_operand(at, 1)?,
+                    self.predicate_operand(at, 2)?,
+                );
+                Some(self.forms.keep_condition(Condition::Or(a, b)))
+            }
+            "not" => {
+                let a = self.predicate_operand(at, 1)?;
+                Some(self.forms.keep_condition(Condition::Not(a)))
+            }
+            "mov" => self.predicate_operand(at, 1),
+            _ => None,
+        }
+    }
+
+    /// A source operand, as a sum of `width` bits.
+    pub(crate) fn operand(&mut self, at: u32, operand: usize, width: Width) -> Option<FormId> {
+        match &self.instruction(at).operands.get(operand)?.kind {
+            OperandKind::Integer(value) => Some(self.forms.constant(i128::from(*value), width)),
+            OperandKind::Name(name) => {
+                if let Some(register) = self.register(at, name) {
+                    let Class::Bits(own) = self.registers.class(register) else {
+                        return None;
+                    };
+                    let reaching = self.before(register, at);
+                    let value = self.value(reaching);
+                    return match own {
+                        _ if own == width => Some(value),
+                        _ if own > width => Some(self.truncated(value, width)),
+                        _ => None,
+                    };
+                }
+                if let Some((symbol, offset)) = self.symbol(at, operand) {
+                    return self.address_of(symbol, offset, width);
+                }
+                if *name == "WARP_SZ" {
+                    return Some(self.forms.constant(32, width));
+                }
+                let special = special(name)?;
+                let form = self.forms.atom_form(Atom::Special(special), 32);
+                match width {
+                    32 => Some(form),
+                    _ if width < 32 => Some(self.truncated(form, width)),
+                    _ => Some(
+                        self.forms
+                            .atom_form(Atom::Extend(View::Unsigned, 32, form), width),
+                    ),
+                }
+            }
+            OperandKind::NameOffset(..) => {
+                let (symbol, offset) = self.symbol(at, operand)?;
+                self.address_of(symbol, offset, width)
+            }
+            _ => None,
+        }
+    }
+
+    fn address_of(&mut self, symbol: crate::SymbolId, offset: i64, width: Width) -> Option<FormId> {
+        if self.analysis.code.symbols[symbol.0 as usize].space == SymbolSpace::Other {
+            return None;
+        }
+        let base = self.forms.atom_form(Atom::Symbol(symbol), width);
+        let offset = Form::constant(i128::from(offset), width);
+        let sum = self.forms.form(base).plus(&offset, 1);
+        Some(self.forms.keep(sum))
+    }
+
+    /// The low bits of a sum.
+    fn truncated(&mut self, form: FormId, width: Width) -> FormId {
+        let wide = self.forms.form(form).clone();
+        let mut low = Form::constant(i128::from(wide.constant), width);
+        for &(atom, factor) in &wide.terms {
+            let part = match self.forms.atom(atom) {
+                (Atom::Extend(_, from, inner), _) if from >= width => {
+                    let inner = if from == width {
+                        inner
+                    } else {
+                        self.truncated(inner, width)
+                    };
+                    self.forms.form(inner).clone()
+                }
+                _ => {
+                    let mut one = Form::constant(0, width);
+                    one.terms.push((atom, 1));
+                    one
+                }
+            };
+            low = low.plus(&part, wrap(i128::from(factor), width));
+        }
+        self.forms.keep(low)
+    }
+
+    fn sum(&mut self, a: FormId, b: FormId, by: i64) -> FormId {
+        let sum = self.forms.form(a).plus(self.forms.form(b), by);
+        self.forms.keep(sum)
+    }
+
+    fn scaled(&mut self, a: FormId, by: i64) -> FormId {
+        let product = self.forms.form(a).times(by);
+        self.forms.keep(product)
+    }
+
+    fn extended(&mut self, view: View, a: FormId, from: Width, to: Width) -> FormId {
+        if from == to {
+            return a;
+        }
+        if let Some(value) = self.forms.form(a).as_constant() {
+            let value = match view {
+                View::Signed => i128::from(value),
+                View::Unsigned => i128::from(value) & ((1 << from) - 1),
+            };
+            return self.forms.constant(value, to);
+        }
+        self.forms.atom_form(Atom::Extend(view, from, a), to)
+    }
+
+    fn product(&mut self, a: FormId, b: FormId) -> FormId {
+        let width = self.forms.form(a).width;
+        match (
+            self.forms.form(a).as_constant(),
+            self.forms.form(b).as_constant(),
+        ) {
+            (Some(factor), _) => self.scaled(b, factor),
+            (_, Some(factor)) => self.scaled(a, factor),
+            _ => self
+                .forms
+                .atom_form(Atom::Multiply(a.min(b), a.max(b)), width),
+        }
+    }
+
+    /// `a & b`. A mask that clears low bits is what is left after the low
+    /// bits are taken away, so that `x - (x & -16)` comes out as `x & 15`.
+    fn masked(&mut self, a: FormId, b: FormId) -> FormId {
+        let width = self.forms.form(a).width;
+        let (value, mask) = match (
+            self.forms.form(a).as_constant(),
+            self.forms.form(b).as_constant(),
+        ) {
+            (_, Some(mask)) => (a, mask),
+            (Some(mask), _) => (b, mask),
+            _ => {
+                return self.forms.atom_form(Atom::And(a.min(b), a.max(b)), width);
+            }
+        };
+        let cleared = mask.trailing_zeros();
+        if mask < 0 && mask >> cleared == -1 {
+            if cleared == 0 {
+                return value;
+            }
+            let low = self.low_bits(value, cleared, width);
+            return self.sum(value, low, -1);
+        }
+        let kept = (!mask).trailing_zeros();
+        if mask >= 0 && mask >> kept == 0 {
+            return self.low_bits(value, kept, width);
+        }
+        let mask = self.forms.constant(i128::from(mask), width);
+        self.forms.atom_form(Atom::And(value, mask), width)
+    }
+
+    /// The low `bits` of a value: terms with larger factors have no part in
+    /// them.
+    fn low_bits(&mut self, value: FormId, bits: u32, width: Width) -> FormId {
+        if bits == 0 {
+            return self.forms.constant(0, width);
+        }
+        if bits >= u32::from(width) {
+            return value;
+        }
+        let mut form = self.forms.form(value).clone();
+        form.terms
+            .retain(|(_, factor)| factor.trailing_zeros() < bits);
+        let mask = ((1i128 << bits) - 1) as i64;
+        form.constant &= mask;
+        let constant = form.as_constant();
+        if let Some(constant) = constant {
+            return self.forms.constant(i128::from(constant), width);
+        }
+        let form = self.forms.keep(form);
+        let mask = self.forms.constant(i128::from(mask), width);
+        self.forms.atom_form(Atom::And(form, mask), width)
+    }
+
+    /// What an instruction writes to one of its destinations.
+    fn definition(
+        &mut self,
+        instruction: &Instruction<'_>,
+        at: u32,
+        operand: u8,
+        element: u8,
+        width: Width,
+        place: Reaching,
+    ) -> Option<FormId> {
+        let opcode = instruction.opcode;
+        let base = opcode.base();
+        if base == "ld" {
+            return self.load(instruction, at, element, width, place);
+        }
+        if operand != 0 || !matches!(instruction.operands.first()?.kind, OperandKind::Name(_)) {
+            return None;
+        }
+        let refused = |m: &&str| matches!(*m, "cc" | "sat" | "relu");
+        if opcode.modifiers().any(|m| refused(&m)) {
+            return None;
+        }
+        if base == "cvt" {
+            let mut types = opcode.types();
+            let (to, from) = (types.next()?, types.next()?);
+            return self.converted(at, to, from, width);
+        }
+        let (view, bits) = integer(opcode.types().next()?)?;
+        match base {
+            "mov" if bits == width => self.operand(at, 1, width),
+            "cvta" => {
+                let form = self.operand(at, 1, width)?;
+                let is_global = opcode.has("global");
+                let is_symbol = |(atom, factor): &(_, i64)| {
+                    *factor == 1 && matches!(self.forms.atom(*atom).0, Atom::Symbol(_))
+                };
+                // (The global window of the generic space is all of it.)
+                (is_global || self.forms.form(form).terms.iter().any(is_symbol)).then_some(form)
+            }
+            "mul" | "mad" if bits <= width => {
+                let (a, b) = (self.operand(at, 1, bits)?, self.operand(at, 2, bits)?);
+                let product = if opcode.has("wide") && width == bits * 2 {
+                    let a = self.extended(view, a, bits, width);
+                    let b = self.extended(view, b, bits, width);
+                    self.product(a, b)
+                } else if opcode.has("lo") && bits == width {
+                    self.product(a, b)
+                } else if opcode.has("hi") && bits == width && bits <= 32 {
+                    let a = self.extended(view, a, bits, bits * 2);
+                    let b = self.extended(view, b, bits, bits * 2);
+                    let product = self.product(a, b);
+                    let by = self.forms.constant(i128::from(bits), 32);
+                    let high = self
+                        .forms
+                        .atom_form(Atom::ShiftRight(view, product, by), bits * 2);
+                    self.truncated(high, bits)
+                } else {
+                    return None;
+                };
+                if base == "mul" {
+                    return Some(product);
+                }
+                let c = self.operand(at, 3, width)?;
+                Some(self.sum(product, c, 1))
+            }
+            _ if bits != width => None,
+            "add" => {
+                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
+                Some(self.sum(a, b, 1))
+            }
+            "sub" => {
+                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
+                Some(self.sum(a, b, -1))
+            }
+            "neg" => {
+                let a = self.operand(at, 1, width)?;
+                Some(self.scaled(a, -1))
+            }
+            "not" => {
+                let a = self.operand(at, 1, width)?;
+                let minus_one = self.forms.constant(-1, width);
+                Some(self.sum(minus_one, a, -1))
+            }
+            "abs" => {
+                let a = self.operand(at, 1, width)?;
+                Some(self.forms.atom_form(Atom::Absolute(a), width))
+            }
+            "shl" => {
+                let (a, by) = (self.operand(at, 1, width)?, self.operand(at, 2, 32)?);
+                match self.forms.form(by).as_constant() {
+                    Some(by @ 0..64) if by < i64::from(width) => {
+                        let factor = wrap(1 << by, width);
+                        Some(self.scaled(a, factor))
+                    }
+                    Some(_) => Some(self.forms.constant(0, width)),
+                    None => Some(self.forms.atom_form(Atom::ShiftLeft(a, by), width)),
+                }
+            }
+            "shr" => {
+                let (a, by) = (self.operand(at, 1, width)?, self.operand(at, 2, 32)?);
+                Some(self.forms.atom_form(Atom::ShiftRight(view, a, by), width))
+            }
+            "and" => {
+                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
+                Some(self.masked(a, b))
+            }
+            "or" => {
+                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
+                Some(self.forms.atom_form(Atom::Or(a, b), width))
+            }
+            "xor" => {
+                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
+                Some(self.forms.atom_form(Atom::Xor(a, b), width))
+            }
+            "div" => {
+                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
+                Some(self.forms.atom_form(Atom::Divide(view, a, b), width))
+            }
+            "rem" => {
+                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
+                Some(self.forms.atom_form(Atom::Remainder(view, a, b), width))
+            }
+            "min" => {
+                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
+                Some(self.forms.atom_form(Atom::Minimum(view, a, b), width))
+            }
+            "max" => {
+                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
+                Some(self.forms.atom_form(Atom::Maximum(view, a, b), width))
+            }
+            "selp" => {
+                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
+                let condition = self.predicate_operand(at, 3)?;
+                Some(self.forms.atom_form(Atom::Select(condition, a, b), width))
+            }
+            "bfe" if view == View::Unsigned => {
+                let a = self.operand(at, 1, width)?;
+                let place = self.operand(at, 2, 32)?;
+                let count = self.operand(at, 3, 32)?;
+                let count = self.forms.form(count).as_constant()?;
+                if !(0..64).contains(&self.forms.form(place).as_constant()?) {
+                    return None;
+                }
+                if !(1..i64::from(width)).contains(&count) {
+                    return None;
+                }
+                let shifted = self
+                    .forms
+                    .atom_form(Atom::ShiftRight(View::Unsigned, a, place), width);
+                Some(self.low_bits(shifted, count as u32, width))
+            }
+            _ => None,
+        }
+    }
+
+    /// `cvt` between integers.
+    fn converted(&mut self, at: u32, to: Type, from: Type, width: Width) -> Option<FormId> {
+        let ((to_view, to_bits), (from_view, from_bits)) = (integer(to)?, integer(from)?);
+        let source = self.operand(at, 1, from_bits)?;
+        let value = if to_bits < from_bits {
+            self.truncated(source, to_bits)
+        } else {
+            self.extended(from_view, source, from_bits, to_bits)
+        };
+        // A wider register holds the result extended as its type says.
+        (to_bits <= width).then(|| self.extended(to_view, value, to_bits, width))
+    }
+
+    fn load(
+        &mut self,
+        instruction: &Instruction<'_>,
+        at: u32,
+        element: u8,
+        width: Width,
+        place: Reaching,
+    ) -> Option<FormId> {
+        let opcode = instruction.opcode;
+        let (view, bits) = integer(opcode.types().last()?)?;
+        if bits > width {
+            return None;
+        }
+        let address = instruction
+            .operands
+            .iter()
+            .position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
+        let reads_parameter = opcode.has("param") || opcode.has("param::entry");
+        if reads_parameter
+            && let Some(reference) = self
+                .analysis
+                .code
+                .references_of(at as usize)
+                .iter()
+                .find(|r| r.role == Role::Address && usize::from(r.operand) == address)
+            && let Referent::Symbol(symbol, offset) = reference.referent
+            && let SymbolSpace::EntryParameter { offset: start, .. } =
+                self.analysis.code.symbols[symbol.0 as usize].space
+        {
+            let offset = i64::from(start)
+                .checked_add(offset)?
+                .checked_add(i64::from(element) * i64::from(bits / 8))?;
+            let offset = u32::try_from(offset).ok()?;
+            let parameter = Atom::Parameter {
+                offset,
+                bytes: bits / 8,
+            };
+            let form = self.forms.atom_form(parameter, bits);
+            return Some(self.extended(view, form, bits, width));
+        }
+        // What memory holds may be anything of its type.
+        let (low, high) = match (view, bits) {
+            (_, 32..) => return None,
+            (View::Signed, bits) => (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1),
+            (View::Unsigned, bits) => (0, (1i64 << bits) - 1),
+        };
+        if bits == width {
+            return None;
+        }
+        Some(self.forms.atom_form(Atom::Between(place, low, high), width))
+    }
+}
+
+/// How an instruction of this type reads its operands; `None` for what is no
+/// integer.
+fn integer(ty: Type) -> Option<(View, Width)> {
+    Some(match ty {
+        Type::S8 => (View::Signed, 8),
+        Type::S16 => (View::Signed, 16),
+        Type::S32 => (View::Signed, 32),
+        Type::S64 => (View::Signed, 64),
+        Type::B8 | Type::U8 => (View::Unsigned, 8),
+        Type::B16 | Type::U16 => (View::Unsigned, 16),
+        Type::B32 | Type::U32 => (View::Unsigned, 32),
+        Type::B64 | Type::U64 => (View::Unsigned, 64),
+        _ => return None,
+    })
+}
+
+fn relation(modifier: &str, view: View) -> Option<Relation> {
+    Some(match modifier {
+        "eq" => Relation::Equal,
+        "ne" => Relation::Differs,
+        "lt" => Relation::Less(view),
+        "le" => Relation::AtMost(view),
+        "gt" => Relation::Greater(view),
+        "ge" => Relation::AtLeast(view),
+        "lo" => Relation::Less(View::Unsigned),
+        "ls" => Relation::AtMost(View::Unsigned),
+        "hi" => Relation::Greater(View::Unsigned),
+        "hs" => Relation::AtLeast(View::Unsigned),
+        _ => return None,
+    })
+}
+
+fn special(name: &str) -> Option<Special> {
+    let axis = |name: &str| match name.rsplit('.').next() {
+        Some("x") => Some(0),
+        Some("y") => Some(1),
+        Some("z") => Some(2),
+        _ => None,
+    };
+    Some(match name.split('.').next()? {
+        "%tid" => Special::Thread(axis(name)?),
+        "%ntid" => Special::Threads(axis(name)?),
+        "%ctaid" => Special::Block(axis(name)?),
+        "%nctaid" => Special::Blocks(axis(name)?),
+        "%laneid" => Special::Lane,
+        _ => return None,
+    })
+}

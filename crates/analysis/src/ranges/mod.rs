@@ -1,0 +1,72 @@
+//! The ranges of addresses, worked out in two steps: once for a kernel, into
+//! a [`Program`] of interval arithmetic; and at each launch, when grid,
+//! block, parameters and buffers are known, by [`Program::proves`].
+//!
+//! `registers` says which definition reaches a use; `expand` turns
+//! definitions into sums (`form`); `compile` finds the range of a sum under
+//! the branches that dominate a place, with `rounds` for loops, and writes it
+//! as a `program` over the sets of `interval`.
+//!
+//! Everything errs on one side: what is not followed can be anything, and a
+//! launch that is not proved runs with checks.
+
+mod compile;
+mod expand;
+mod form;
+mod interval;
+mod program;
+mod registers;
+mod rounds;
+#[cfg(test)]
+mod tests;
+
+use crate::{Analysis, SymbolId};
+use compile::Compile;
+pub use compile::Unprovable;
+pub use program::{Bounds, Input, LaunchShape, Program};
+
+/// One check that a kernel makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Query {
+    /// Index of the instruction.
+    pub instruction: u32,
+    /// Index of its address operand, whose own constant does not count.
+    pub operand: usize,
+    /// The variable that the address was derived from, if it is to be within
+    /// that.
+    pub symbol: Option<SymbolId>,
+    /// From the address to the first byte.
+    pub low: i64,
+    /// Bytes.
+    pub bytes: u64,
+    /// What the bytes must lie in.
+    pub bounds: Bounds,
+}
+
+impl Program {
+    /// The program that proves all of `queries`.
+    ///
+    /// # Errors
+    ///
+    /// No launch could be proved, because of the query with this index;
+    /// `None`: because of the function as a whole.
+    pub fn of(
+        analysis: &Analysis<'_, '_>,
+        queries: &[Query],
+    ) -> Result<Program, (Option<usize>, Unprovable)> {
+        let mut compile = Compile::of(analysis).ok_or((None, Unprovable::Size))?;
+        for (index, query) in queries.iter().enumerate() {
+            compile
+                .check(
+                    query.instruction,
+                    query.operand,
+                    query.symbol,
+                    query.low,
+                    query.bytes,
+                    query.bounds,
+                )
+                .map_err(|reason| (Some(index), reason))?;
+        }
+        Ok(compile.finish())
+    }
+}

@@ -1,0 +1,475 @@
+//! What is left of a kernel's address arithmetic once it is analysed: a list
+//! of interval operations, each of which uses only results before it.
+//! [`Program::proves`] runs it for one launch.
+
+use super::form::Special;
+use super::interval::{Interval, Relation, View, Width, range};
+use smallvec::SmallVec;
+
+/// Index of a node.
+pub(crate) type NodeId = u32;
+
+/// A binary operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Binary {
+    Multiply,
+    And,
+    Or,
+    Xor,
+    ShiftLeft,
+    ShiftRight(View),
+    Divide(View),
+    Remainder(View),
+    Minimum(View),
+    Maximum(View),
+}
+
+/// One operation. `width` is that of its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Node {
+    /// Every value of a register.
+    Full(Width),
+    /// Between two numbers.
+    Between(i64, i64),
+    /// A special register.
+    Special(Special),
+    /// An input.
+    Parameter(u32, Width),
+    /// Terms from `first` to `end`, and a constant.
+    Sum {
+        first: u32,
+        end: u32,
+        constant: i64,
+        width: Width,
+    },
+    Extend(View, NodeId, Width, Width),
+    Binary(Binary, NodeId, NodeId, Width),
+    Absolute(NodeId, Width),
+    /// Those of the first that stand in a relation to some of the second.
+    Refine(Relation, NodeId, NodeId, Width),
+    /// Anything at all if all of these are, else nothing.
+    All(NodeId, NodeId),
+    /// The first where the second is not empty.
+    Where(NodeId, NodeId),
+    /// What is in either.
+    Hull(NodeId, NodeId, Width),
+    /// What is in both.
+    Both(NodeId, NodeId, Width),
+    /// How often in a row a loop may stay: `start + k * step + shift` in
+    /// `relation` to `limit`, for `k` from 0. From zero to that number.
+    Stays {
+        relation: Relation,
+        start: NodeId,
+        shift: NodeId,
+        step: NodeId,
+        limit: NodeId,
+        width: Width,
+    },
+    /// Values of `start + k * step + shift` for which the loop stays.
+    Staying {
+        relation: Relation,
+        start: NodeId,
+        shift: NodeId,
+        step: NodeId,
+        limit: NodeId,
+        width: Width,
+    },
+    /// From the first towards zero, by shifts or divisions.
+    Shrinks(View, NodeId, Width),
+}
+
+/// What a check compares an address with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bounds {
+    /// The node is an address; base and size of the buffer are those that the
+    /// launch found for the pointer at this offset of the parameters.
+    Parameter(u32),
+    /// The node is an offset into something of so many bytes.
+    Bytes(u64),
+}
+
+/// One check of the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Check {
+    pub(crate) address: NodeId,
+    /// Not empty if the check is reached.
+    pub(crate) reached: NodeId,
+    pub(crate) low: i64,
+    pub(crate) bytes: u64,
+    pub(crate) bounds: Bounds,
+}
+
+/// A scalar that a program reads: offset in the parameter block, and bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Input {
+    /// Bytes from the start of the parameter block.
+    pub offset: u32,
+    /// 1, 2, 4 or 8.
+    pub bytes: u8,
+}
+
+/// When all accesses of a kernel are in bounds.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) terms: Vec<(NodeId, i64)>,
+    pub(crate) inputs: Vec<Input>,
+    /// In order of address nodes.
+    pub(crate) checks: Vec<Check>,
+}
+
+/// What is known of a launch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaunchShape {
+    /// Blocks along each axis.
+    pub grid: [u32; 3],
+    /// Threads of a block along each axis.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+}
+
+impl Program {
+    /// The parameters to pass to [`Program::proves`].
+    pub fn inputs(&self) -> &[Input] {
+        &self.inputs
+    }
+
+    /// Number of operations: what evaluation costs.
+    pub fn operations(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether no thread of a launch can access anything outside its bounds.
+    /// `inputs` are the parameters' bits; `bounds` gives base and size of the
+    /// buffer that the pointer at an offset of the parameters belongs to.
+    pub fn proves(
+        &self,
+        shape: &LaunchShape,
+        inputs: &[u64],
+        bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
+    ) -> bool {
+        let mut values: SmallVec<[Interval; 64]> = SmallVec::new();
+        self.checks.iter().all(|check| {
+            let needed = check.address.max(check.reached) as usize;
+            while values.len() <= needed {
+                let value = self.evaluate(self.nodes[values.len()], &values, shape, inputs);
+                values.push(value);
+            }
+            if values[check.reached as usize].is_empty() {
+                return true;
+            }
+            let address = values[check.address as usize];
+            if address.is_empty() {
+                return true;
+            }
+            match check.bounds {
+                Bounds::Parameter(offset) => {
+                    let Some((base, size)) = bounds(offset) else {
+                        return false;
+                    };
+                    let address = address.view(View::Unsigned, 64);
+                    holds(check, address, i128::from(base), i128::from(size))
+                }
+                Bounds::Bytes(size) => {
+                    let offset = address.view(View::Signed, 64);
+                    holds(check, offset, 0, i128::from(size))
+                }
+            }
+        })
+    }
+
+    fn evaluate(
+        &self,
+        node: Node,
+        values: &[Interval],
+        shape: &LaunchShape,
+        inputs: &[u64],
+    ) -> Interval {
+        let value = |id: NodeId| values[id as usize];
+        match node {
+            Node::Full(width) => Interval::full(width),
+            Node::Between(low, high) => Interval {
+                low: i128::from(low),
+                high: i128::from(high),
+                zeros: 0,
+            },
+            Node::Special(special) => special_range(special, shape),
+            Node::Parameter(input, width) => match inputs.get(input as usize) {
+                Some(bits) => Interval::point(i128::from(*bits), width),
+                None => Interval::full(width),
+            },
+            Node::Sum {
+                first,
+                end,
+                constant,
+                width,
+            } => {
+                let terms = &self.terms[first as usize..end as usize];
+                let mut sum = Interval {
+                    low: i128::from(constant),
+                    high: i128::from(constant),
+                    zeros: if constant == 0 {
+                        width
+                    } else {
+                        (constant.trailing_zeros() as u8).min(width)
+                    },
+                };
+                for &(node, factor) in terms {
+                    let term = value(node);
+                    sum = if factor == 1 {
+                        sum.add(term, width)
+                    } else {
+                        sum.add(term.scale(factor, width), width)
+                    };
+                }
+                sum.truncate(width)
+            }
+            Node::Extend(view, a, from, to) => value(a).extend(view, from, to),
+            Node::Binary(binary, a, b, width) => {
+                let (a, b) = (value(a), value(b));
+                match binary {
+                    Binary::Multiply => a.multiply(b, width),
+                    Binary::And => a.and(b, width),
+                    Binary::Or => a.or(b, width),
+                    Binary::Xor => a.xor(b, width),
+                    Binary::ShiftLeft => a.shift_left(b, width),
+                    Binary::ShiftRight(view) => a.shift_right(b, view, width),
+                    Binary::Divide(view) => a.divide(b, view, width),
+                    Binary::Remainder(view) => a.remainder(b, view, width),
+                    Binary::Minimum(view) => a.min(b, view, width),
+                    Binary::Maximum(view) => a.max(b, view, width),
+                }
+            }
+            Node::Absolute(a, width) => value(a).absolute(width),
+            Node::Refine(relation, a, limit, width) => {
+                value(a).refine(relation, value(limit), width)
+            }
+            Node::All(a, b) => match value(a).is_empty() || value(b).is_empty() {
+                true => Interval::EMPTY,
+                false => Interval::full(8),
+            },
+            Node::Where(a, b) => match value(b).is_empty() {
+                true => Interval::EMPTY,
+                false => value(a),
+            },
+            Node::Hull(a, b, width) => value(a).hull(value(b), width),
+            Node::Both(a, b, width) => value(a).intersect(value(b), width),
+            Node::Stays {
+                relation,
+                start,
+                shift,
+                step,
+                limit,
+                width,
+            } => Staying::of(
+                relation,
+                value(start),
+                value(shift),
+                value(step),
+                value(limit),
+                width,
+            )
+            .rounds(),
+            Node::Staying {
+                relation,
+                start,
+                shift,
+                step,
+                limit,
+                width,
+            } => Staying::of(
+                relation,
+                value(start),
+                value(shift),
+                value(step),
+                value(limit),
+                width,
+            )
+            .values(),
+            Node::Shrinks(view, a, width) => {
+                let seen = value(a).view(view, width);
+                if seen.is_empty() {
+                    return seen;
+                }
+                Interval {
+                    low: seen.low.min(0),
+                    high: seen.high.max(0),
+                    zeros: 0,
+                }
+                .settled(width)
+            }
+        }
+    }
+}
+
+fn holds(check: &Check, address: Interval, base: i128, size: i128) -> bool {
+    let low = address.low + i128::from(check.low);
+    let end = address.high + i128::from(check.low) + i128::from(check.bytes);
+    low >= base && end <= base + size
+}
+
+fn special_range(special: Special, shape: &LaunchShape) -> Interval {
+    let below = |count: u32| Interval {
+        low: 0,
+        high: i128::from(count.max(1)) - 1,
+        zeros: 0,
+    };
+    let exactly = |count: u32| Interval::point(i128::from(count), 32);
+    match special {
+        Special::Thread(axis) => below(shape.block[usize::from(axis)]),
+        Special::Threads(axis) => exactly(shape.block[usize::from(axis)]),
+        Special::Block(axis) => below(shape.grid[usize::from(axis)]),
+        Special::Blocks(axis) => exactly(shape.grid[usize::from(axis)]),
+        Special::Lane => below(32),
+    }
+}
+
+/// A loop that goes on while `start + k * step + shift` stands in a relation
+/// to a limit.
+struct Staying {
+    relation: Relation,
+    first: Interval,
+    step: Interval,
+    limit: Interval,
+    width: Width,
+}
+
+/// More rounds than any loop makes.
+const ENDLESS: i128 = 1 << 64;
+
+impl Staying {
+    fn of(
+        relation: Relation,
+        start: Interval,
+        shift: Interval,
+        step: Interval,
+        limit: Interval,
+        width: Width,
+    ) -> Staying {
+        // `<=` and `>=` as `<` and `>`, one further.
+        let (relation, further) = match relation {
+            Relation::AtMost(view) => (Relation::Less(view), 1),
+            Relation::AtLeast(view) => (Relation::Greater(view), -1),
+            other => (other, 0),
+        };
+        let first = start.add(shift, width);
+        let (first, limit) = match relation {
+            Relation::Less(view) | Relation::Greater(view) => {
+                (first.view(view, width), limit.view(view, width))
+            }
+            _ => (first, limit),
+        };
+        Staying {
+            relation,
+            first,
+            step: step.view(View::Signed, width),
+            limit: if limit.is_empty() {
+                limit
+            } else {
+                Interval {
+                    low: limit.low + further,
+                    high: limit.high + further,
+                    zeros: limit.zeros,
+                }
+            },
+            width,
+        }
+    }
+
+    fn never(&self) -> bool {
+        self.first.is_empty() || self.step.is_empty() || self.limit.is_empty()
+    }
+
+    /// Whether the sequence passes the limit before it can wrap.
+    fn is_monotone(&self) -> bool {
+        match self.relation {
+            Relation::Less(view) => {
+                let (_, most) = range(view, self.width);
+                self.step.low >= 1 && self.limit.high - 1 + self.step.high <= most
+            }
+            Relation::Greater(view) => {
+                let (least, _) = range(view, self.width);
+                self.step.high <= -1 && self.limit.low + 1 + self.step.low >= least
+            }
+            _ => false,
+        }
+    }
+
+    /// From zero to the number of rounds.
+    fn rounds(&self) -> Interval {
+        let up_to = |high: i128| Interval {
+            low: 0,
+            high,
+            zeros: 0,
+        };
+        if self.never() {
+            return up_to(0);
+        }
+        let ceil = |distance: i128, step: i128| {
+            if distance <= 0 {
+                0
+            } else {
+                quotient(distance + step - 1, step)
+            }
+        };
+        match self.relation {
+            Relation::Less(_) if self.is_monotone() => {
+                up_to(ceil(self.limit.high - self.first.low, self.step.low))
+            }
+            Relation::Greater(_) if self.is_monotone() => {
+                up_to(ceil(self.first.high - self.limit.low, -self.step.high))
+            }
+            Relation::Differs if self.step.is_point() && self.step.low != 0 => {
+                // The first of the sequence that meets the limit.
+                let distance = self.limit.add(self.first.negate(self.width), self.width);
+                let (distance, step) = if self.step.low > 0 {
+                    (distance, self.step.low)
+                } else {
+                    (distance.negate(self.width), -self.step.low)
+                };
+                let distance = distance.view(View::Unsigned, self.width);
+                let meets = step == 1
+                    || (distance.is_point() && distance.low % step == 0)
+                    || (step & (step - 1) == 0
+                        && u32::from(distance.zeros) >= step.trailing_zeros());
+                if meets {
+                    up_to(quotient(distance.high, step))
+                } else {
+                    up_to(ENDLESS)
+                }
+            }
+            _ => up_to(ENDLESS),
+        }
+    }
+
+    /// Those values of the sequence for which the loop stays.
+    fn values(&self) -> Interval {
+        if self.never() {
+            return Interval::EMPTY;
+        }
+        let between = |low: i128, high: i128| {
+            if low > high {
+                return Interval::EMPTY;
+            }
+            Interval::of(low, high, self.width)
+        };
+        match self.relation {
+            Relation::Less(_) if self.is_monotone() => between(self.first.low, self.limit.high - 1),
+            Relation::Greater(_) if self.is_monotone() => {
+                between(self.limit.low + 1, self.first.high)
+            }
+            _ => Interval::full(self.width),
+        }
+    }
+}
+
+/// Division of numbers that are not negative; most fit 64 bits, where it is
+/// fast.
+pub(crate) fn quotient(a: i128, b: i128) -> i128 {
+    match (u64::try_from(a), u64::try_from(b)) {
+        (Ok(a), Ok(b)) if b != 0 => i128::from(a / b),
+        _ if b != 0 => a / b,
+        _ => a,
+    }
+}

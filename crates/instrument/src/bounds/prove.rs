@@ -1,0 +1,167 @@
+//! Whether a launch can be proved in bounds as a whole, so that the original
+//! runs: turns a plan's groups into questions for [`analysis::Program`].
+
+use super::Done;
+use super::extent::Extent;
+use super::plan::{Group, Plan, Source};
+use analysis::{Analysis, Bounds, Program, Query, Root, SymbolId, Unprovable};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::fmt;
+
+/// Functions of the CUDA runtime that access nothing of the program's but
+/// what they are given to read.
+const HARMLESS: [&str; 2] = ["vprintf", "__assertfail"];
+
+/// Why no launch of a kernel can be proved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// What stands in the way.
+    pub reason: Reason,
+    /// The line of the PTX it is on, from 1, where it has one.
+    pub line: Option<u32>,
+}
+
+/// What stands in the way of a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Nothing: there is no check to make.
+    NoChecks,
+    /// The address depends on what memory holds, or on arithmetic that is not
+    /// followed.
+    Address,
+    /// The buffer is known to the device only.
+    Buffer,
+    /// The number of bytes is known to the device only.
+    Extent,
+    /// An access that cannot be checked either.
+    Unchecked,
+    /// A function is called that has checks of its own, or is not known.
+    Call,
+    /// The launch parameter does not fit, so that the host does not look for
+    /// the buffers.
+    Parameters,
+    /// The arithmetic is too long.
+    Size,
+}
+
+impl Reason {
+    /// For people; goes on after "because".
+    pub fn text(self) -> &'static str {
+        match self {
+            Reason::NoChecks => "it has no checks",
+            Reason::Address => "an address depends on data, or on arithmetic that is not followed",
+            Reason::Buffer => "a pointer is found on the device only",
+            Reason::Extent => "the size of an access is known on the device only",
+            Reason::Unchecked => "an access cannot be checked",
+            Reason::Call => "it calls functions that have checks of their own",
+            Reason::Parameters => "its parameters leave no room for bounds",
+            Reason::Size => "its arithmetic is too long",
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{} (PTX line {line})", self.reason.text()),
+            None => f.write_str(self.reason.text()),
+        }
+    }
+}
+
+/// The program that proves all checks of a kernel, or what stands in the way.
+pub(super) fn proof(
+    analysis: &Analysis<'_, '_>,
+    plan: &Plan,
+    source: &str,
+) -> Result<Program, Obstacle> {
+    let obstacle = |reason, instruction: Option<u32>| {
+        let line = instruction.map(|index| {
+            let span = analysis.code.instructions[index as usize].instruction.span;
+            ptx::Position::of(source, span.start).line
+        });
+        Err(Obstacle { reason, line })
+    };
+    if plan.is_empty() {
+        return obstacle(Reason::NoChecks, None);
+    }
+    if !plan.coverage.unchecked_sites.is_empty() {
+        return obstacle(Reason::Unchecked, None);
+    }
+    if !plan.launch {
+        return obstacle(Reason::Parameters, None);
+    }
+    let mut queries = Vec::with_capacity(plan.groups.len());
+    for access in plan.accesses.iter().filter(|access| access.leads) {
+        let group = &plan.groups[access.group as usize];
+        let Some((bounds, symbol)) = bounds(analysis, group) else {
+            return obstacle(Reason::Buffer, Some(access.instruction));
+        };
+        let Some(bytes) = bytes(group) else {
+            return obstacle(Reason::Extent, Some(access.instruction));
+        };
+        queries.push(Query {
+            instruction: access.instruction,
+            operand: access.operand,
+            symbol,
+            low: group.low,
+            bytes,
+            bounds,
+        });
+    }
+    Program::of(analysis, &queries).or_else(|(index, unprovable)| {
+        let instruction = index.map(|index| queries[index].instruction);
+        let reason = match unprovable {
+            Unprovable::Address => Reason::Address,
+            Unprovable::Size => Reason::Size,
+        };
+        obstacle(reason, instruction)
+    })
+}
+
+/// What a group's addresses must lie in.
+fn bounds(analysis: &Analysis<'_, '_>, group: &Group) -> Option<(Bounds, Option<SymbolId>)> {
+    match group.source {
+        Source::Root(root) => match analysis.provenance.root(root)? {
+            Root::KernelParameter { offset } => Some((Bounds::Parameter(offset), None)),
+            Root::Variable { symbol } => {
+                let size = analysis.code.symbols[symbol.0 as usize].size?;
+                Some((Bounds::Bytes(size), Some(symbol)))
+            }
+            _ => None,
+        },
+        // (A constant address within a variable needs no check; this one is
+        // outside.)
+        Source::Declared(_) | Source::Shadow(_) | Source::Weak => None,
+    }
+}
+
+fn bytes(group: &Group) -> Option<u64> {
+    match group.extent {
+        Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => Some(bytes),
+        Extent::Operand(_) | Extent::Steps { .. } => None,
+    }
+}
+
+/// Whether a kernel may call something that has checks of its own: those run
+/// whether the kernel's accesses are proved or not, and need a launch that
+/// knows of them.
+pub(super) fn calls_checks(kernel: &Done, functions: &FxHashMap<String, Done>) -> bool {
+    let mut seen: FxHashSet<&str> = FxHashSet::default();
+    let mut stack = vec![kernel];
+    while let Some(done) = stack.pop() {
+        if done.calls_unknown {
+            return true;
+        }
+        for name in &done.calls {
+            match functions.get(name) {
+                _ if !seen.insert(name) => {}
+                Some(callee) if callee.has_checks => return true,
+                Some(callee) => stack.push(callee),
+                None if HARMLESS.contains(&name.as_str()) => {}
+                None => return true,
+            }
+        }
+    }
+    false
+}
