@@ -70,6 +70,7 @@ const TABLES: &[&[Entry]] = &[
     api::registration::TABLE,
     api::stream::TABLE,
     api::symbol::TABLE,
+    api::texture::TABLE,
 ];
 
 fn find(tables: &[&[Entry]], name: &str) -> Option<*const ()> {

@@ -21,3 +21,4 @@ pub mod pool;
 pub mod registration;
 pub mod stream;
 pub mod symbol;
+pub mod texture;

@@ -314,7 +314,7 @@ impl Device {
         self.state.check()
     }
 
-    fn remove(&self, base: u64, fits: impl Fn(&Allocation) -> bool) -> Result<()> {
+    pub(super) fn remove(&self, base: u64, fits: impl Fn(&Allocation) -> bool) -> Result<()> {
         self.state.settle();
         self.state.check()?;
         let tickets = self.state.in_flight();

@@ -28,6 +28,7 @@ mod stream;
 mod support;
 #[cfg(test)]
 mod tests;
+mod texture;
 mod vmm;
 mod work;
 
@@ -39,6 +40,7 @@ pub use memory::{HostFlags, PointerInfo};
 pub use module::FunctionInfo;
 pub use properties::{Occupancy, WARP_SIZE};
 pub use stream::GREATEST_PRIORITY;
+pub use texture::Texture;
 
 use crate::engine::{self, Machine};
 use crate::mapping::{MapError, Memory};

@@ -25,7 +25,7 @@ mod inst;
 mod lanes;
 mod link;
 mod machine;
-mod ops;
+pub(crate) mod ops;
 mod program;
 mod warp;
 

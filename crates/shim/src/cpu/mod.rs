@@ -24,6 +24,7 @@ mod module;
 mod pointer;
 mod pool;
 mod stream;
+mod texture;
 mod vmm;
 
 use driver::sys::CUresult;
@@ -73,6 +74,7 @@ pub fn api() -> Api {
         pointer::register,
         pool::register,
         stream::register,
+        texture::register,
         vmm::register,
     ] {
         register(&mut api);

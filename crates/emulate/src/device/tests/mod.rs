@@ -4,6 +4,7 @@ mod capture;
 mod faults;
 mod memory;
 mod streams;
+mod textures;
 
 use super::{Copy, Device, Host, Launch, Options, Side};
 use model::{AllocationKind, DeviceAddress};

@@ -17,6 +17,7 @@ pub(crate) mod moves;
 pub(crate) mod runtime;
 pub(crate) mod special;
 pub(crate) mod sync;
+pub(crate) mod texture;
 pub(crate) mod video;
 pub(crate) mod wmma;
 
@@ -130,6 +131,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         "cp" if x.has("async") => asynchronous::decode_copy(d, x),
         "mbarrier" => asynchronous::decode_mbarrier(d, x),
         "wmma" => wmma::decode(d, x),
+        "tex" => texture::decode(d, x),
         "ldmatrix" | "stmatrix" | "mma" => matrix::decode(d, x),
         base if base.starts_with('v') && base != "vote" => video::decode(d, x),
         _ => unsupported("instruction"),
