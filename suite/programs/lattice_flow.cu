@@ -6,7 +6,8 @@
 // shallow-water solver works on strips of the domain, one stream each: rows at
 // the edge are exchanged by copies between the strips, ordered by events, and
 // the steps of all strips are captured into one graph. Sums over the grid must
-// not change: mass is conserved to the last unit.
+// not change: mass is conserved to the last unit. What is counted is read through
+// textures on pitched and on linear memory.
 #include "case.h"
 #include <algorithm>
 #include <cstdint>
@@ -57,19 +58,53 @@ __global__ void gas_step(Grid in, Grid out) {
                    (tile[ty - 1][tx] & South) | (tile[ty][tx] & Wall);
 }
 
-// Particles in each block of 16 x 16 cells, a warp a block.
-__global__ void densities(Grid grid, uint16_t *counts, size_t pitch) {
+// Particles in each block of 16 x 16 cells, a warp a block. Cells come through
+// a texture, whose border is empty; how many particles a cell has, from a table
+// that is a texture too.
+__global__ void densities(cudaTextureObject_t cells, cudaTextureObject_t particles, uint16_t *counts, size_t pitch) {
     const int lane = threadIdx.x, bx = blockIdx.x * 16, by = blockIdx.y * 16;
     int sum = 0;
     for (int i = lane; i < 256; i += 32) {
-        const int x = bx + i % 16, y = by + i / 16;
-        if (x < grid.width && y < grid.height) sum += __popc(grid.at(x, y) & 15);
+        const unsigned cell = tex2D<unsigned char>(cells, bx + i % 16 + 0.5f, by + i / 16 + 0.5f);
+        sum += tex1Dfetch<int>(particles, cell);
     }
     for (int offset = 16; offset > 0; offset /= 2) sum += __shfl_down_sync(~0u, sum, offset);
     if (lane == 0) {
         uint16_t *row = reinterpret_cast<uint16_t *>(reinterpret_cast<char *>(counts) + blockIdx.y * pitch);
         row[blockIdx.x] = static_cast<uint16_t>(sum);
     }
+}
+
+// A texture object over rows of bytes.
+cudaTextureObject_t texture_of(const Grid &grid) {
+    cudaResourceDesc resource = {};
+    resource.resType = cudaResourceTypePitch2D;
+    resource.res.pitch2D.devPtr = grid.cells;
+    resource.res.pitch2D.desc = cudaCreateChannelDesc<unsigned char>();
+    resource.res.pitch2D.width = grid.width;
+    resource.res.pitch2D.height = grid.height;
+    resource.res.pitch2D.pitchInBytes = grid.pitch;
+    cudaTextureDesc sampler = {};
+    sampler.addressMode[0] = sampler.addressMode[1] = cudaAddressModeBorder;
+    sampler.filterMode = cudaFilterModePoint;
+    sampler.readMode = cudaReadModeElementType;
+    cudaTextureObject_t texture;
+    CHECK(cudaCreateTextureObject(&texture, &resource, &sampler, nullptr));
+    return texture;
+}
+
+// And over a table of integers.
+cudaTextureObject_t texture_of(int *table, size_t count) {
+    cudaResourceDesc resource = {};
+    resource.resType = cudaResourceTypeLinear;
+    resource.res.linear.devPtr = table;
+    resource.res.linear.desc = cudaCreateChannelDesc<int>();
+    resource.res.linear.sizeInBytes = count * sizeof(int);
+    cudaTextureDesc sampler = {};
+    sampler.readMode = cudaReadModeElementType;
+    cudaTextureObject_t texture;
+    CHECK(cudaCreateTextureObject(&texture, &resource, &sampler, nullptr));
+    return texture;
 }
 
 int gas(int width, int height, int steps) {
@@ -104,8 +139,15 @@ int gas(int width, int height, int steps) {
     uint16_t *counts;
     size_t pitch;
     CHECK(cudaMallocPitch(&counts, &pitch, bw * sizeof(uint16_t), bh));
-    densities<<<dim3(bw, bh), 32>>>(last, counts, pitch);
+    std::vector<int> bits(32);
+    for (int i = 0; i < 32; i++) bits[i] = __builtin_popcount(i & 15);
+    int *table = upload(bits);
+    const cudaTextureObject_t pixels = texture_of(last), particle_table = texture_of(table, bits.size());
+    densities<<<dim3(bw, bh), 32>>>(pixels, particle_table, counts, pitch);
     FINISH();
+    CHECK(cudaDestroyTextureObject(pixels));
+    CHECK(cudaDestroyTextureObject(particle_table));
+    CHECK(cudaFree(table));
     std::vector<uint8_t> got(width * height);
     std::vector<uint16_t> blocks_got(bw * bh);
     CHECK(cudaMemcpy2D(got.data(), width, last.cells, last.pitch, width, height, cudaMemcpyDeviceToHost));

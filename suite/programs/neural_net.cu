@@ -312,7 +312,7 @@ class Network {
 };
 
 int main() {
-    constexpr int batches = 6, epochs = 14, count = batches * kBatch;
+    constexpr int batches = 6, epochs = 7, count = batches * kBatch;
     const Samples samples(count);
     cudaStream_t compute, copy;
     CHECK(cudaStreamCreate(&compute));
