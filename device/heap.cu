@@ -486,3 +486,16 @@ OUTLINE void __ringfence_free(u64 pointer, u64 where, u64 launch) {
     }
     __ringfence_append((u32)where, pointer, base, size | verdict << RF_STATE_SHIFT, launch);
 }
+
+// ---- bounds that a thread has held for a while ---------------------------
+
+// The size of bounds that were found earlier, or 0 if their block was freed
+// since. Bounds of other memory stay.
+OUTLINE u64 __ringfence_still(u64 base, u64 size) {
+    u64 offset = base - RF_HEAP_BASE;
+    if (size == 0 || offset >> RF_CHUNK_SHIFT >= chunks()) return size;
+    Place place;
+    if (!find(base, &place) || place.base != base) return 0;
+    u64 live = (u64)RF_STATE_LIVE << RF_STATE_SHIFT | size;
+    return load(&header(place.chunk, place.block)->word) == live ? size : 0;
+}

@@ -17,6 +17,8 @@ use ptx::{Function, Instruction, Item, Module, OperandKind, Span};
 pub(crate) const MALLOC: &str = "__ringfence_malloc";
 /// What calls of `free` call instead.
 pub(crate) const FREE: &str = "__ringfence_free";
+/// Whether bounds that were found earlier still hold.
+pub(crate) const STILL: &str = "__ringfence_still";
 
 /// One call of `malloc` or `free`.
 pub(crate) struct HeapCall {
@@ -102,6 +104,29 @@ fn is_mentioned_otherwise(module: &Module<'_>) -> bool {
             .any(is_name),
         _ => false,
     })
+}
+
+/// Whether code of the module may free blocks.
+pub(crate) fn frees(module: &Module<'_>) -> bool {
+    let is_free = |item: &Item<'_>| matches!(item, Item::Function(f) if f.name == "free");
+    module.items.iter().any(is_free)
+}
+
+/// Whether, when an instruction is done, a block may have been freed that
+/// this thread held: by the function it calls, or by other threads before a
+/// barrier. (Without a barrier, a use in one thread and a free in another have
+/// no order; the use is then held to the bounds it had.)
+pub(crate) fn may_free(instruction: &Instruction<'_>) -> bool {
+    match instruction.opcode.base() {
+        "bar" | "barrier" => true,
+        "call" => !instruction.operands.iter().any(|operand| {
+            matches!(
+                operand.kind,
+                OperandKind::Name("malloc" | "vprintf" | "__assertfail")
+            )
+        }),
+        _ => false,
+    }
 }
 
 /// The calls of one function, each with a site.

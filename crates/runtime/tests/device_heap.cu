@@ -99,3 +99,23 @@ extern "C" __global__ void objects(int *out) {
     }
     *out = sum;
 }
+extern "C" __global__ void use_after(int *out, int bad) {
+    int *block = (int *)malloc(40);
+    block[3] = 5;
+    *out = block[3];
+    free(block);
+    if (bad) block[4] = 6;
+}
+// One thread frees, all use.
+extern "C" __global__ void use_after_barrier(int *out, int bad) {
+    __shared__ int *shared;
+    if (threadIdx.x == 0) shared = (int *)malloc(4 * blockDim.x);
+    __syncthreads();
+    int *block = shared;
+    block[threadIdx.x] = threadIdx.x;
+    out[threadIdx.x] = block[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) free(block);
+    __syncthreads();
+    if (bad && threadIdx.x == 5) block[threadIdx.x] = 1;
+}

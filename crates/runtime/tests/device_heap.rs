@@ -414,3 +414,22 @@ fn a_free_of_what_is_no_block() {
         );
     });
 }
+
+#[test]
+fn uses_after_a_free_in_the_same_kernel() {
+    with(|bench| {
+        let out = bench.buffer(128);
+        for (kernel, threads, offset) in [("use_after", 1, 16), ("use_after_barrier", 32, 20)] {
+            let run = |bad: u32| {
+                let arguments = block(&[P::Long(out), P::Word(bad)]);
+                bench.launch(kernel, 1, threads, &arguments)
+            };
+            assert_eq!(run(0), [], "{kernel}");
+            let finding = one(run(1));
+            assert_eq!(finding.rule, Rule::UseAfterFree, "{kernel}");
+            assert_eq!(intended(&finding).relation, Relation::Inside(offset));
+            assert!(intended(&finding).freed);
+        }
+        assert_eq!(bench.live(), []);
+    });
+}

@@ -7,10 +7,10 @@
 //! offset, and a size below `n` a limit of zero.
 
 use super::extent::Extent;
-use super::pieces::{limit, lookup, lookup_in, operand_name, outside_only, reg, sink};
+use super::pieces::{limit, lookup, lookup_in, operand_name, outside_only, reg, sink, still};
 use super::plan::{Base, Group, Plan, Source, carried};
 use super::text::*;
-use crate::device_heap::{HeapCall, redirect};
+use crate::device_heap::{HeapCall, may_free, redirect};
 use crate::parameters::ParameterSlot;
 use crate::patch::{Patch, line};
 use crate::support::APPEND;
@@ -39,6 +39,8 @@ pub(super) fn emit(
 pub(super) struct Heap<'x> {
     pub(super) calls: &'x [HeapCall],
     pub(super) tag: u64,
+    /// Blocks may be freed while this function holds their bounds.
+    pub(super) frees: bool,
 }
 
 struct Emit<'x, 'm, 'a> {
@@ -54,6 +56,8 @@ struct Emit<'x, 'm, 'a> {
     labels: u32,
     /// The group whose verdict the last check before this one used.
     last_owner: Option<u32>,
+    /// Bounds are looked at again, so they must have a value from the start.
+    refreshed: bool,
 }
 
 #[derive(Default)]
@@ -73,6 +77,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             made: FxHashMap::default(),
             labels: 0,
             last_owner: None,
+            refreshed: false,
         };
         for group in &plan.groups {
             if let (
@@ -132,6 +137,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         let code = &self.analysis.code;
         let mut planned = self.plan.accesses.iter().peekable();
         let mut heap_calls = heap.calls.iter().peekable();
+        let mut stale = false;
         // Definitions by `ld.param` that wait for the end of their run: the
         // results of a call are to be read before the next call.
         let mut waiting: Vec<u32> = Vec::new();
@@ -185,6 +191,10 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             let run_goes_on = in_run(index)
                 && in_run(index + 1)
                 && self.analysis.cfg.block_of[index] == self.analysis.cfg.block_of[index + 1];
+            let read_first = in_run(index + 1)
+                && self.analysis.cfg.block_of.get(index)
+                    == self.analysis.cfg.block_of.get(index + 1);
+            stale |= heap.frees && may_free(instruction);
             if !waiting.is_empty() && !run_goes_on {
                 patch.insert(instruction.span.end, |out| {
                     out.push_str("\n\t");
@@ -194,8 +204,44 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 });
                 waiting.clear();
             }
+            if stale && !read_first {
+                patch.insert(instruction.span.end, |out| self.refresh(out));
+                self.refreshed = true;
+                stale = false;
+            }
         }
         self.end(patch);
+    }
+
+    /// The roots whose bounds were looked up on the device.
+    fn looked_up(&self) -> Vec<RootId> {
+        let is_lookup = |root: &RootId| {
+            matches!(
+                self.analysis.provenance.root(*root),
+                Some(Root::Lookup { .. })
+            )
+        };
+        let mut roots: Vec<RootId> = self.plan.needed.iter().copied().filter(is_lookup).collect();
+        roots.sort_unstable();
+        roots
+    }
+
+    /// Another thread, or this one, may have freed blocks of the device heap:
+    /// their bounds are none any more.
+    fn refresh(&self, out: &mut String) {
+        out.push_str("\n\t");
+        for root in self.looked_up() {
+            let (base, size) = (Op::Family(ROOT_BASE, root.0), Op::Family(ROOT_SIZE, root.0));
+            still(base, size, out);
+            self.limits_of(root, out);
+        }
+        for number in 0..self.shadows.len() as u32 {
+            let (base, size) = (
+                Op::Family(SHADOW_BASE, number),
+                Op::Family(SHADOW_SIZE, number),
+            );
+            still(base, size, out);
+        }
     }
 
     /// A body that control can fall out of ends like one with a `ret`.
@@ -635,6 +681,16 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         if self.plan.records_bounds {
             line!(out, "mov.b64 {RECORD_BASE}, 0;");
             line!(out, "mov.b64 {RECORD_SIZE}, 0;");
+        }
+        if self.refreshed {
+            for root in self.looked_up() {
+                line!(out, "mov.b64 {}, 0;", Op::Family(ROOT_BASE, root.0));
+                line!(out, "mov.b64 {}, 0;", Op::Family(ROOT_SIZE, root.0));
+            }
+            for number in 0..self.shadows.len() as u32 {
+                line!(out, "mov.b64 {}, 0;", Op::Family(SHADOW_BASE, number));
+                line!(out, "mov.b64 {}, 0;", Op::Family(SHADOW_SIZE, number));
+            }
         }
         let mut needed: Vec<RootId> = self.plan.needed.iter().copied().collect();
         needed.sort_unstable();

@@ -191,6 +191,7 @@ impl<'x, 'a> Pass<'x, 'a> {
                 emit::Heap {
                     calls: &heap_calls,
                     tag: self.tag,
+                    frees: self.heap && device_heap::frees(self.module),
                 },
                 &slots,
                 &mut head,

@@ -2,6 +2,7 @@
 
 use super::plan::Group;
 use super::text::*;
+use crate::device_heap::STILL;
 use crate::patch::line;
 use crate::support::LOOKUP;
 use model::layout::{READ_SINK, WRITE_SINK};
@@ -100,5 +101,22 @@ pub(super) fn lookup_in(pointer: Op<'_>, guard: Option<Guard<'_>>, out: &mut Str
     line!(out, "call (__ringfence_1), {LOOKUP}, (__ringfence_0);");
     line!(out, "ld.param.b64 {WEAK_BASE}, [__ringfence_1];");
     line!(out, "ld.param.b64 {WEAK_SIZE}, [__ringfence_1+8];");
+    line!(out, "}}");
+}
+
+/// `size`, or 0 if the block that `base` and `size` are bounds of was freed.
+pub(super) fn still(base: Op<'_>, size: Op<'_>, out: &mut String) {
+    line!(out, "{{");
+    line!(
+        out,
+        ".param .b64 __ringfence_0, __ringfence_1, __ringfence_2;"
+    );
+    line!(out, "st.param.b64 [__ringfence_0], {base};");
+    line!(out, "st.param.b64 [__ringfence_1], {size};");
+    line!(
+        out,
+        "call (__ringfence_2), {STILL}, (__ringfence_0, __ringfence_1);"
+    );
+    line!(out, "ld.param.b64 {size}, [__ringfence_2];");
     line!(out, "}}");
 }

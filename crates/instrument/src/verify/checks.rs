@@ -3,6 +3,7 @@
 use super::Errors;
 use super::statements::{Matched, Piece};
 use crate::bounds::{LABEL_PREFIX, REGISTER_PREFIX, is_static, only_shared, used_bytes};
+use crate::device_heap::STILL;
 use crate::support::{APPEND, LOOKUP};
 use analysis::{Analysis, ModuleSymbols, Origin, Referent, Role, Root, SymbolSpace};
 use model::layout::{LAUNCH_PARAMETER, READ_SINK, SINK_SIZE, WRITE_SINK};
@@ -293,7 +294,7 @@ impl State {
                     OperandKind::Name(name) => Some(name),
                     _ => None,
                 });
-                if !matches!(callee, Some(LOOKUP | APPEND)) {
+                if !matches!(callee, Some(LOOKUP | APPEND | STILL)) {
                     errors.at(
                         instruction.span,
                         "check code may only call its own functions",

@@ -125,3 +125,32 @@ __global__ void __launch_bounds__(256, 2) assembly(const int *p, int *out) {
 }
 
 }
+
+// Device-side malloc and free: in a kernel, in a function, under a barrier.
+struct Link {
+    Link *next;
+    float value;
+};
+
+__device__ __noinline__ Link *prepend(Link *list, float value) {
+    Link *link = new Link;
+    if (link) {
+        link->next = list;
+        link->value = value;
+    }
+    return link;
+}
+
+extern "C" __global__ void lists(float *out, int n) {
+    Link *list = nullptr;
+    for (int i = 0; i < n; i++) list = prepend(list, (float)i);
+    __syncthreads();
+    float sum = 0;
+    while (list) {
+        Link *next = list->next;
+        sum += list->value;
+        delete list;
+        list = next;
+    }
+    out[threadIdx.x] = sum;
+}
