@@ -10,7 +10,7 @@ use model::layout::Record;
 use model::layout::heap::{FREE_AGAIN, STATE_SHIFT};
 use model::{
     AccessKind, AccessSite, Allocation, AllocationKind, DeviceAddress, Extent, Finding, HostFrame,
-    NearestAllocation, Rule, SiteId, Subject,
+    LeakCheck, NearestAllocation, Rule, SiteId, Subject,
 };
 use std::sync::Arc;
 
@@ -22,9 +22,13 @@ impl Runtime {
         self.metadata.set_heap_limit(bytes);
     }
 
-    /// A context is about to go, and with it what its kernels allocated.
+    /// A context is about to go, and with it what its kernels allocated; no
+    /// kernel of it runs any more.
     pub fn heap_gone(&self, context: u64) {
-        self.metadata.forget_heap_of(context);
+        if self.metadata.is_heap_of(context) {
+            self.report_device_heap_leaks();
+            self.metadata.forget_heap_of(context);
+        }
     }
 
     /// Whether an address belongs to the device heap.
@@ -133,8 +137,10 @@ impl Runtime {
 
     /// Reports every block of the device heap that is live as never freed,
     /// once for each call of `malloc`.
-    pub fn report_device_heap_leaks(&self) {
-        let Some(heap) = self.metadata.heap() else {
+    pub(crate) fn report_device_heap_leaks(&self) {
+        let Some(heap) = self.metadata.heap().filter(|_| {
+            self.settings.leak_check == LeakCheck::Full && !self.metadata.is_heap_stale()
+        }) else {
             return;
         };
         let read = |at, bytes: &mut [u8]| self.driver.read(at, bytes).ok();

@@ -143,6 +143,17 @@ impl Metadata {
         self.heap.lock().made
     }
 
+    /// Whether kernels of this context use the device heap.
+    pub fn is_heap_of(&self, context: u64) -> bool {
+        let heap = self.heap.lock();
+        heap.made.is_some() && heap.context == context
+    }
+
+    /// Whether the heap still holds what a context left that is gone.
+    pub fn is_heap_stale(&self) -> bool {
+        self.heap.lock().stale
+    }
+
     /// A context is gone, and with it what its kernels allocated.
     pub fn forget_heap_of(&self, context: u64) {
         let mut heap = self.heap.lock();

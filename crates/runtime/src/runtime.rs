@@ -279,6 +279,7 @@ impl Runtime {
         let stack = stacks::capture(self.settings.num_callers_host);
         let theirs = self.memory.context_gone(context, &stack);
         self.report_leaks(&theirs);
+        self.metadata.forget_heap_of(context);
     }
 
     /// The allocation that holds an address, with the size that the program
@@ -639,6 +640,7 @@ impl Runtime {
                 registry.iter().filter(stays).cloned().collect::<Vec<_>>()
             });
             self.report_leaks(&live);
+            self.report_device_heap_leaks();
         }
         self.finish();
     }

@@ -6,8 +6,8 @@ use emulate::Device;
 use emulate::device::{Host, Launch, Options};
 use heap::DeviceHeap;
 use model::{
-    AllocationKind, DeviceAddress, Extent, Finding, HostFrame, NearestAllocation, Relation, Rule,
-    Settings,
+    AllocationKind, DeviceAddress, Extent, Finding, HostFrame, LeakCheck, NearestAllocation,
+    Relation, Rule, Settings,
 };
 use report::session::read_processes;
 use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
@@ -82,6 +82,7 @@ impl Bench {
         let settings = Settings {
             session: Some(session.path().to_path_buf()),
             log_file: Some(session.path().join("log").display().to_string()),
+            leak_check: LeakCheck::Full,
             ..Settings::default()
         };
         let driver: Arc<dyn Driver> = device.clone();
@@ -431,5 +432,25 @@ fn uses_after_a_free_in_the_same_kernel() {
             assert!(intended(&finding).freed);
         }
         assert_eq!(bench.live(), []);
+    });
+}
+
+#[test]
+fn what_a_context_leaves_is_a_leak_and_gone_with_it() {
+    with(|bench| {
+        let place = bench.buffer(8);
+        bench.launch("take", 1, 1, &block(&[P::Long(place), P::Long(24)]));
+        bench.launch("take", 1, 1, &block(&[P::Long(place), P::Long(24)]));
+        let before = bench.findings().len();
+        let context = Driver::current_context(&*bench.device);
+        bench.runtime.heap_gone(context);
+        let finding = one(bench.findings().split_off(before));
+        assert_eq!(finding.rule, Rule::MemoryLeak);
+        let near = intended(&finding);
+        assert_eq!(line(&near.allocated_at), Some(bench.line_of("void take(")));
+        // The next kernel finds the heap empty.
+        bench.launch("take", 1, 1, &block(&[P::Long(place), P::Long(8)]));
+        assert_eq!(bench.live().len(), 1);
+        assert_eq!(bench.launch("drop", 1, 1, &block(&[P::Long(place)])), []);
     });
 }
