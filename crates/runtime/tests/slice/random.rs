@@ -3,7 +3,9 @@
 //! rule, place and thread, nothing else is, and what is in bounds does what it
 //! would without checks.
 //!
-//! `RINGFENCE_RANDOM_KERNELS` says how many kernels are tried.
+//! `RINGFENCE_RANDOM_KERNELS` says how many kernels are tried, and
+//! `RINGFENCE_RANDOM_SPACES` in which spaces accesses may leave their object
+//! (`global,shared,local,const,param`); in the others all are in bounds.
 
 #[path = "random/model.rs"]
 mod model;

@@ -3,6 +3,7 @@
 
 use model::Rule;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// Threads of a block: a full warp and a part of one.
 pub const BLOCK: u32 = 40;
@@ -32,7 +33,7 @@ pub enum Object {
     SharedWrite,
     /// Dynamic shared memory, read.
     Dynamic,
-    /// The first object of the local frame.
+    /// The last object of the local frame.
     Local,
     /// A `.const` array.
     Const,
@@ -77,7 +78,10 @@ impl Object {
 
     /// Whether leaving it is found, so that such accesses may be made.
     pub fn is_checked(self) -> bool {
-        self.space() == "global"
+        static SPACES: LazyLock<String> = LazyLock::new(|| {
+            std::env::var("RINGFENCE_RANDOM_SPACES").unwrap_or_else(|_| "global".into())
+        });
+        SPACES.split(',').any(|space| space == self.space())
     }
 
     /// The rule that an access outside of it breaks.

@@ -140,7 +140,7 @@ impl Writer<'_> {
             self.size(Object::SharedRead),
             self.size(Object::SharedWrite),
         );
-        let frame = LOCAL_AT + self.size(Object::Local).next_multiple_of(16) + 16;
+        let frame = LOCAL_AT + self.size(Object::Local);
         self.put(format!(".visible .entry {name}("));
         for parameter in ["out", "loaded", "dump", "table", "p0", "p1", "p2", "p3"] {
             self.put(format!(".param .u64 {parameter},"));
