@@ -1,7 +1,7 @@
 //! A function's body as a flat list of instructions, with the names that
 //! provenance depends on resolved.
 
-use crate::names::{Meaning, ModuleSymbols, Scopes, Symbol, SymbolId, WideReg};
+use crate::names::{Meaning, ModuleSymbols, Scopes, Symbol, SymbolId, WideReg, is_narrow};
 use crate::ssa::ValueId;
 use ptx::table::{Info, classify};
 use ptx::{Block, Function, Instruction, Loc, OperandKind, Span, Statement};
@@ -23,7 +23,7 @@ pub enum Role {
 /// What a name in an operand refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Referent {
-    /// A 64-bit register.
+    /// A register that is followed.
     Wide(WideReg),
     /// A variable or parameter, plus a constant.
     Symbol(SymbolId, i64),
@@ -61,6 +61,9 @@ pub struct Inst<'m, 'a> {
     /// The innermost `{ … }` around it: names in different scopes may differ
     /// although their texts agree.
     pub scope: u32,
+    /// Bytes of each register that operand 0 names, if it names registers of
+    /// one size; else 0.
+    pub register_bytes: u8,
     /// For `cp`: the last operand is a predicate register (`ignore-src`).
     pub ends_with_predicate: bool,
     info: u32,
@@ -77,8 +80,9 @@ pub struct Code<'m, 'a> {
     pub references: Vec<Reference>,
     /// Symbols that [`Referent::Symbol`] refers to.
     pub symbols: Vec<Symbol<'a>>,
-    /// Number of 64-bit registers.
+    /// Number of registers that are followed.
     pub registers: u32,
+    narrow: Vec<(u32, u32)>,
     /// Instruction indices that labels stand before, in order, deduplicated.
     pub label_targets: Vec<u32>,
     infos: Vec<Option<Info>>,
@@ -100,6 +104,7 @@ impl<'m, 'a> Code<'m, 'a> {
                 references: Vec::new(),
                 symbols: Vec::new(),
                 registers: 0,
+                narrow: Vec::new(),
                 label_targets: Vec::new(),
                 infos: Vec::new(),
                 labels: FxHashMap::default(),
@@ -114,9 +119,15 @@ impl<'m, 'a> Code<'m, 'a> {
             mut code, scopes, ..
         } = walk;
         code.registers = scopes.registers;
+        code.narrow = scopes.narrow;
         code.symbols = scopes.symbols;
         code.label_targets.dedup();
         Some(code)
+    }
+
+    /// Whether a register has 32 bits.
+    pub fn is_narrow(&self, register: WideReg) -> bool {
+        is_narrow(&self.narrow, register)
     }
 
     /// References of one instruction.
@@ -281,8 +292,14 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
                 Some(OperandKind::Not(_)) => true,
                 _ => false,
             };
+        let register_bytes = if has_address {
+            self.register_bytes(instruction)
+        } else {
+            0
+        };
         self.code.instructions.push(Inst {
             instruction,
+            register_bytes,
             references: (first as u32, end as u32),
             loc: self.loc,
             attached_from,
@@ -292,11 +309,31 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
         });
     }
 
+    fn register_bytes(&mut self, instruction: &Instruction<'a>) -> u8 {
+        let mut bytes = 0;
+        let mut one = |kind: &OperandKind<'a>| match kind {
+            OperandKind::Name(name) => {
+                let own = self.scopes.register_bytes(name);
+                let agrees = own > 0 && (bytes == 0 || bytes == own);
+                bytes = own;
+                agrees
+            }
+            OperandKind::Sink => true,
+            _ => false,
+        };
+        let agree = match instruction.operands.first().map(|operand| &operand.kind) {
+            Some(OperandKind::Vector(elements)) => elements.iter().all(|e| one(&e.kind)),
+            Some(kind) => one(kind),
+            None => false,
+        };
+        if agree { bytes } else { 0 }
+    }
+
     fn mention(&mut self, name: &str, offset: i64, operand: u8, element: u8, role: Role) {
         let referent = match self.scopes.resolve(name) {
             Meaning::Wide(register) => Referent::Wide(register),
             Meaning::Symbol(symbol) => Referent::Symbol(symbol, offset),
-            Meaning::Predicate | Meaning::Nothing => return,
+            Meaning::Predicate | Meaning::Register(_) | Meaning::Nothing => return,
         };
         self.code.references.push(Reference {
             operand,

@@ -2,7 +2,7 @@
 //!
 //! [`Code`] flattens a function's body and resolves its names; [`Cfg`] is its
 //! control flow; [`Dominators`] and [`Loops`] are its structure; [`Ssa`] gives
-//! every 64-bit register a value at every point (PTX is not in SSA form:
+//! every register that can hold an address a value at every point (PTX is not in SSA form:
 //! registers are redefined, and a predicated definition is a
 //! may-definition); [`Provenance`] says which buffer each of those values was
 //! derived from, after the base pointer analysis of cuCatch (PLDI 2023,
@@ -17,6 +17,7 @@ mod dominators;
 mod loops;
 mod lower;
 mod names;
+mod objects;
 mod origin;
 mod provenance;
 mod ranges;
@@ -26,8 +27,9 @@ pub use cfg::{BasicBlock, BlockId, Cfg};
 pub use code::{Code, Inst, Reference, Referent, Role};
 pub use dominators::Dominators;
 pub use loops::{Loop, Loops};
-pub use lower::{Expr, Term};
+pub use lower::{BYTES_REGISTER, Expr, Term};
 pub use names::{ModuleSymbols, Symbol, SymbolId, SymbolSpace, WideReg};
+pub use objects::{ObjectTable, Place, StackObject};
 pub use origin::{Origin, Root, RootId};
 pub use provenance::Provenance;
 pub use ranges::{Bounds, Input, LaunchShape, Program, Query, Unprovable};
@@ -42,10 +44,12 @@ pub struct Analysis<'m, 'a> {
     pub cfg: Cfg,
     /// Its dominator tree.
     pub dominators: Dominators,
-    /// Values of 64-bit registers.
+    /// Values of registers.
     pub ssa: Ssa,
     /// Where those values come from.
     pub provenance: Provenance,
+    /// What the frames in local memory hold.
+    pub frames: Vec<ObjectTable>,
 }
 
 impl<'m, 'a> Analysis<'m, 'a> {
@@ -57,7 +61,9 @@ impl<'m, 'a> Analysis<'m, 'a> {
         let mut code = code;
         let ssa = Ssa::of(&mut code, &cfg, &dominators);
         let provenance = Provenance::of(&code, &dominators, &ssa);
+        let frames = ObjectTable::of(&code, &provenance.roots);
         Some(Analysis {
+            frames,
             code,
             cfg,
             dominators,

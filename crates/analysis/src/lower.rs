@@ -45,7 +45,17 @@ pub enum Expr {
     Combine(Term, Term),
     /// `and`.
     Mask(Term, Term),
+    /// The same address in another form (`cvta` from or to a window), if the
+    /// operand may point into a window; else something in that window.
+    Window(Term, RootId),
+    /// The same, made wider or narrower: an address in a window survives
+    /// this, any other becomes a number.
+    Resize(Term),
 }
+
+/// The register that holds the bytes behind a pointer that the program gives
+/// bounds to: `ringfence_bounds` of `ringfence.h`.
+pub const BYTES_REGISTER: &str = "ringfence_bytes";
 
 /// Definitions of all values, and the roots found on the way.
 pub(crate) struct Lowered {
@@ -56,6 +66,7 @@ pub(crate) struct Lowered {
 pub(crate) fn lower(code: &Code<'_, '_>, ssa: &Ssa) -> Lowered {
     let mut lowering = Lowering {
         code,
+        ssa,
         roots: Vec::new(),
         known: FxHashMap::default(),
     };
@@ -80,6 +91,7 @@ pub(crate) fn lower(code: &Code<'_, '_>, ssa: &Ssa) -> Lowered {
 
 struct Lowering<'c, 'm, 'a> {
     code: &'c Code<'m, 'a>,
+    ssa: &'c Ssa,
     roots: Vec<Root>,
     known: FxHashMap<Root, RootId>,
 }
@@ -97,12 +109,11 @@ impl Lowering<'_, '_, '_> {
     fn symbol(&mut self, space: SymbolSpace, symbol: crate::SymbolId) -> Term {
         let root = match space {
             SymbolSpace::Global => Root::Variable { symbol },
-            SymbolSpace::Const => Root::Const,
-            SymbolSpace::Shared => Root::Shared,
-            SymbolSpace::Local => Root::Local,
-            SymbolSpace::EntryParameter { .. } | SymbolSpace::CallParameter => {
-                Root::ParameterWindow
-            }
+            SymbolSpace::Const
+            | SymbolSpace::Shared
+            | SymbolSpace::Local
+            | SymbolSpace::EntryParameter { .. } => Root::Whole { symbol },
+            SymbolSpace::CallParameter => Root::ParameterWindow,
             SymbolSpace::Other => return Term::Integer,
         };
         self.root(root)
@@ -116,7 +127,15 @@ impl Lowering<'_, '_, '_> {
             .iter()
             .find(|r| usize::from(r.operand) == index && r.element == 0 && r.role != Role::Write)
             .copied();
-        if let Some(reference) = found {
+        let is_vector = matches!(
+            self.code.instructions[instruction]
+                .instruction
+                .operands
+                .get(index)
+                .map(|o| &o.kind),
+            Some(OperandKind::Vector(_))
+        );
+        if let (Some(reference), false) = (found, is_vector) {
             return match reference.referent {
                 Referent::Wide(_) => Term::Value(reference.value),
                 Referent::Symbol(id, _) => self.symbol(self.code.symbols[id.0 as usize].space, id),
@@ -162,7 +181,15 @@ impl Lowering<'_, '_, '_> {
         let opcode = instruction.opcode;
         let base = opcode.base();
         let is_float = || opcode.types().any(is_floating);
+        if let Referent::Wide(register) = reference.referent
+            && self.code.is_narrow(register)
+        {
+            return self.narrow(id, at);
+        }
         match base {
+            "mov" if self.declares_bounds(at) => {
+                Expr::Copy(self.root(Root::Declared { value: id }))
+            }
             "mov" => match instruction.operands.first().map(|o| &o.kind) {
                 Some(OperandKind::Name(_)) => Expr::Copy(self.term(at, 1)),
                 _ => Expr::Copy(Term::Opaque),
@@ -178,14 +205,20 @@ impl Lowering<'_, '_, '_> {
                 });
                 match space {
                     Some(None) => Expr::Sure(self.term(at, 1)),
-                    Some(Some(root)) => Expr::Copy(self.root(root)),
+                    Some(Some(root)) => {
+                        let operand = self.term(at, 1);
+                        self.window(operand, root)
+                    }
                     None => Expr::Copy(Term::Unknown),
                 }
             }
             "addc" | "subc" | "madc" => Expr::Copy(Term::Unknown),
             "add" | "sub" | "mad" if opcode.has("cc") => Expr::Copy(Term::Unknown),
             "add" | "sub" | "mad" | "min" | "max" if is_float() => Expr::Copy(Term::Integer),
-            "add" => Expr::Add(self.term(at, 1), self.term(at, 2)),
+            "add" => match self.object(at) {
+                Some(root) => Expr::Copy(self.root(root)),
+                None => Expr::Add(self.term(at, 1), self.term(at, 2)),
+            },
             "sub" => Expr::Subtract(self.term(at, 1), self.term(at, 2)),
             "mad" | "sad" => Expr::Add(Term::Integer, self.term(at, 3)),
             "min" | "max" => Expr::Choose(self.term(at, 1), self.term(at, 2)),
@@ -213,11 +246,11 @@ impl Lowering<'_, '_, '_> {
                 let same = opcode
                     .types()
                     .all(|ty| matches!(ty, Type::U64 | Type::S64 | Type::B64));
-                Expr::Copy(if same {
-                    self.term(at, 1)
-                } else {
-                    Term::Integer
-                })
+                match self.term(at, 1) {
+                    operand if same => Expr::Copy(operand),
+                    operand @ Term::Value(_) if !is_float() => Expr::Resize(operand),
+                    _ => Expr::Copy(Term::Integer),
+                }
             }
             "mul" | "shl" | "shr" | "div" | "rem" | "fma" | "abs" | "neg" | "not" | "bfe"
             | "brev" | "sqrt" | "rcp" | "rsqrt" | "ex2" | "lg2" | "copysign" | "createpolicy"
@@ -233,11 +266,119 @@ impl Lowering<'_, '_, '_> {
                     self.root(Root::Lookup { value: id })
                 })
             }
-            "mapa" => Expr::Copy(self.root(Root::Shared)),
-            "alloca" => Expr::Copy(self.root(Root::Local)),
+            "mapa" => Expr::Copy(self.root(Root::Mapped { value: id })),
+            "alloca" => Expr::Copy(self.root(Root::Alloca { value: id })),
             "bfi" | "prmt" | "tex" | "tld4" | "suld" | "shfl" => Expr::Copy(Term::Opaque),
             _ => Expr::Copy(Term::Unknown),
         }
+    }
+
+    /// What makes a 32-bit register. Only addresses in windows fit into one:
+    /// whatever is not known to pass such an address on makes a number.
+    fn narrow(&mut self, id: ValueId, at: usize) -> Expr {
+        let instruction = self.code.instructions[at].instruction;
+        let opcode = instruction.opcode;
+        if opcode.types().any(is_floating) || opcode.has("cc") {
+            return Expr::Copy(Term::Integer);
+        }
+        match opcode.base() {
+            "mov" => match instruction.operands.first().map(|o| &o.kind) {
+                Some(OperandKind::Name(_)) => Expr::Copy(self.term(at, 1)),
+                _ => Expr::Copy(Term::Opaque),
+            },
+            "add" => Expr::Add(self.term(at, 1), self.term(at, 2)),
+            "sub" => Expr::Subtract(self.term(at, 1), self.term(at, 2)),
+            "mad" if opcode.has("lo") => Expr::Add(Term::Integer, self.term(at, 3)),
+            "min" | "max" | "slct" => Expr::Choose(self.term(at, 1), self.term(at, 2)),
+            "selp" => Expr::Select(self.term(at, 1), self.term(at, 2)),
+            "neg" | "not" => Expr::Subtract(Term::Integer, self.term(at, 1)),
+            "or" | "xor" => Expr::Combine(self.term(at, 1), self.term(at, 2)),
+            "and" => match (self.constant(at, 1), self.constant(at, 2)) {
+                (Some(_), Some(_)) => Expr::Copy(Term::Integer),
+                (None, None) => Expr::Mask(self.term(at, 1), self.term(at, 2)),
+                (mask, other) => {
+                    let operand = self.term(at, if mask.is_some() { 2 } else { 1 });
+                    // The high bits aligns, the low ones are a number.
+                    match mask.or(other).unwrap_or(0) as i32 {
+                        ..0 => Expr::Add(operand, Term::Integer),
+                        _ => Expr::Copy(Term::Integer),
+                    }
+                }
+            },
+            "cvt" => match self.term(at, 1) {
+                operand @ Term::Value(_) => Expr::Resize(operand),
+                _ => Expr::Copy(Term::Integer),
+            },
+            "mapa" => Expr::Copy(self.root(Root::Mapped { value: id })),
+            "bfi" | "prmt" | "shfl" | "lop3" => Expr::Copy(Term::Opaque),
+            _ => Expr::Copy(Term::Integer),
+        }
+    }
+
+    fn window(&mut self, operand: Term, window: Root) -> Expr {
+        match self.root(window) {
+            Term::Root(window) => Expr::Window(operand, window),
+            other => Expr::Copy(other),
+        }
+    }
+
+    /// Whether the `mov` before this one holds the number of bytes that the
+    /// program declares behind the pointer that this one copies.
+    fn declares_bounds(&self, at: usize) -> bool {
+        let Some(before) = at.checked_sub(1) else {
+            return false;
+        };
+        let (before, own) = (&self.code.instructions[before], &self.code.instructions[at]);
+        let target = before.instruction.operands.first().map(|o| &o.kind);
+        before.instruction.opcode.base() == "mov"
+            && before.scope == own.scope
+            && own.instruction.guard.is_none()
+            && matches!(target, Some(OperandKind::Name(name)) if *name == BYTES_REGISTER)
+    }
+
+    /// The object that an address within a compiler's frame is the start of:
+    /// `add.u64 %rd1, %SP, 16`. LLVM, which all compilers to PTX share, writes
+    /// the address of an object in this way, and only that: other arithmetic
+    /// on addresses is signed, and constants are never folded into this one
+    /// (`LEA_ADDRi64` stands for a frame index alone).
+    fn object(&mut self, at: usize) -> Option<Root> {
+        let instruction = self.code.instructions[at].instruction;
+        if instruction.opcode.text != "add.u64" {
+            return None;
+        }
+        let start = u32::try_from(self.constant(at, 2)?).ok()?;
+        let mut value = match self.term(at, 1) {
+            Term::Value(value) => value,
+            _ => return None,
+        };
+        for _ in 0..2 {
+            let Definition::Instruction {
+                instruction,
+                old: None,
+                ..
+            } = self.ssa.value(value)?.definition
+            else {
+                return None;
+            };
+            let source = self.code.instructions[instruction as usize].instruction;
+            let operand = self
+                .code
+                .references_of(instruction as usize)
+                .iter()
+                .find(|r| r.operand == 1)?;
+            match (source.opcode.text, operand.referent) {
+                ("mov.u64" | "mov.b64", Referent::Symbol(symbol, 0)) => {
+                    let frame = &self.code.symbols[symbol.0 as usize];
+                    let fits = frame.size.is_some_and(|size| u64::from(start) < size);
+                    let is_frame = frame.space == SymbolSpace::Local
+                        && frame.name.starts_with("__local_depot");
+                    return (fits && is_frame).then_some(Root::Part { symbol, start });
+                }
+                ("cvta.local.u64", Referent::Wide(_)) => value = operand.value,
+                _ => return None,
+            }
+        }
+        None
     }
 
     fn load(&mut self, id: ValueId, at: usize, element: u8) -> Term {

@@ -6,7 +6,9 @@
 use ptx::{Function, Module, Type, VariableSpace};
 use rustc_hash::FxHashMap;
 
-/// A 64-bit integer register of a function, numbered densely.
+/// An integer register of a function that is followed: a 64-bit one, or a
+/// 32-bit one where addresses in shared memory may be in such. Numbered
+/// densely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WideReg(pub u32);
 
@@ -109,7 +111,9 @@ pub(crate) enum Meaning {
     Symbol(SymbolId),
     /// A predicate register.
     Predicate,
-    /// A register of another type, a label, a special register, a constant.
+    /// A register that is not followed, of so many bytes.
+    Register(u8),
+    /// A label, a special register, a constant.
     Nothing,
 }
 
@@ -132,6 +136,10 @@ pub(crate) struct Scopes<'m, 'a> {
     open: Vec<(usize, usize)>,
     depth: u32,
     pub(crate) registers: u32,
+    /// Registers of 32 bits among them: first and one past the last.
+    pub(crate) narrow: Vec<(u32, u32)>,
+    /// Whether 32-bit registers are followed.
+    follows_narrow: bool,
     pub(crate) symbols: Vec<Symbol<'a>>,
     from_module: FxHashMap<&'a str, SymbolId>,
 }
@@ -146,6 +154,8 @@ impl<'m, 'a> Scopes<'m, 'a> {
             open: Vec::new(),
             depth: 0,
             registers: 0,
+            narrow: Vec::new(),
+            follows_narrow: touches_shared(function),
             symbols: Vec::new(),
             from_module: FxHashMap::default(),
         };
@@ -208,13 +218,20 @@ impl<'m, 'a> Scopes<'m, 'a> {
             return self.declare_symbol(symbol_of(variable));
         }
         let wide = matches!(variable.ty, Type::B64 | Type::U64 | Type::S64) && variable.vector <= 1;
+        let narrow = self.follows_narrow
+            && matches!(variable.ty, Type::B32 | Type::U32 | Type::S32)
+            && variable.vector <= 1;
         let meaning = match variable.ty {
-            _ if wide => Meaning::Wide(WideReg(self.registers)),
+            _ if wide || narrow => Meaning::Wide(WideReg(self.registers)),
             Type::Pred => Meaning::Predicate,
-            _ => Meaning::Nothing,
+            ty => Meaning::Register(ty.bytes() as u8),
         };
-        if wide {
-            self.registers = self.registers.saturating_add(variable.range.unwrap_or(1));
+        if wide || narrow {
+            let first = self.registers;
+            self.registers = first.saturating_add(variable.range.unwrap_or(1));
+            if narrow {
+                self.narrow.push((first, self.registers));
+            }
         }
         match variable.range {
             Some(count) => {
@@ -239,6 +256,16 @@ impl<'m, 'a> Scopes<'m, 'a> {
         let old = self.single.insert(name, (meaning, self.depth));
         if !self.open.is_empty() {
             self.hidden.push((name, old));
+        }
+    }
+
+    /// Bytes of the register that `name` is here; 0 if it is none.
+    pub(crate) fn register_bytes(&mut self, name: &str) -> u8 {
+        match self.resolve(name) {
+            Meaning::Wide(register) if is_narrow(&self.narrow, register) => 4,
+            Meaning::Wide(_) => 8,
+            Meaning::Register(bytes) => bytes,
+            Meaning::Symbol(_) | Meaning::Predicate | Meaning::Nothing => 0,
         }
     }
 
@@ -303,4 +330,22 @@ impl<'m, 'a> Scopes<'m, 'a> {
         }
         None
     }
+}
+
+/// Whether a register has 32 bits, by the list of those that have.
+pub(crate) fn is_narrow(narrow: &[(u32, u32)], register: WideReg) -> bool {
+    let after = narrow.partition_point(|&(first, _)| first <= register.0);
+    after > 0 && register.0 < narrow[after - 1].1
+}
+
+/// Whether a function may compute addresses in shared memory, which 32-bit
+/// registers hold: some instruction names the space.
+fn touches_shared(function: &Function<'_>) -> bool {
+    function.statements().any(|(_, statement)| match statement {
+        ptx::Statement::Instruction(instruction) => instruction
+            .opcode
+            .modifiers()
+            .any(|modifier| modifier.starts_with("shared")),
+        _ => false,
+    })
 }

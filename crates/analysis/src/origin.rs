@@ -1,4 +1,4 @@
-//! The lattice: what a 64-bit value can be, as far as pointers go.
+//! The lattice: what a value can be, as far as pointers go.
 
 use crate::names::SymbolId;
 use crate::ssa::ValueId;
@@ -26,6 +26,36 @@ pub enum Root {
         /// The value.
         value: ValueId,
     },
+    /// The address of a variable in shared or constant memory, of the local
+    /// frame of a function, or of a parameter of an entry.
+    Whole {
+        /// The variable.
+        symbol: SymbolId,
+    },
+    /// The address of an object within the local frame of a function.
+    Part {
+        /// The frame.
+        symbol: SymbolId,
+        /// Bytes from the start of the frame.
+        start: u32,
+    },
+    /// A pointer that the program gives bounds of its own (`ringfence.h`):
+    /// from the value on, as many bytes as the program says.
+    Declared {
+        /// The value.
+        value: ValueId,
+    },
+    /// The address, in the shared memory of another block of the cluster, of
+    /// what the operand of a `mapa` points to in the own one.
+    Mapped {
+        /// What `mapa` made.
+        value: ValueId,
+    },
+    /// Local memory that `alloca` made.
+    Alloca {
+        /// Its address.
+        value: ValueId,
+    },
     /// Something in shared memory.
     Shared,
     /// Something in local memory.
@@ -47,6 +77,24 @@ impl Root {
             self,
             Root::KernelParameter { .. } | Root::Variable { .. } | Root::Lookup { .. }
         )
+    }
+
+    /// Whether the root lies in a window of the generic address space that
+    /// has addresses of its own (`cvta`).
+    pub fn is_in_window(self) -> bool {
+        !self.is_global() && !matches!(self, Root::System)
+    }
+
+    /// The value that this root is, where it is one: each time the value is
+    /// made, the root is another one.
+    pub fn value(self) -> Option<ValueId> {
+        match self {
+            Root::Lookup { value }
+            | Root::Declared { value }
+            | Root::Mapped { value }
+            | Root::Alloca { value } => Some(value),
+            _ => None,
+        }
     }
 }
 

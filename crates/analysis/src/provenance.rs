@@ -1,4 +1,4 @@
-//! Base pointer analysis: the origin of every 64-bit value, by iteration over
+//! Base pointer analysis: the origin of every value, by iteration over
 //! [`Expr`]s to a fixed point.
 //!
 //! A root is an *instance*: the list node loaded in this round of a loop is
@@ -145,6 +145,29 @@ impl Joins<'_> {
                     Expr::Choose(a, b) => term(a).choose(term(b)),
                     Expr::Combine(a, b) => term(a).combine(term(b)),
                     Expr::Mask(a, b) => term(a).mask(term(b)),
+                    Expr::Window(a, window) => match term(a) {
+                        Origin::Undefined => Origin::Undefined,
+                        Origin::Pointer { root, .. }
+                            if self.is_in_window(root) || self.is_looked_up(root) =>
+                        {
+                            Origin::Pointer { root, sure: true }
+                        }
+                        Origin::Several { sure: true } => Origin::Several { sure: true },
+                        _ => Origin::Pointer {
+                            root: window,
+                            sure: true,
+                        },
+                    },
+                    Expr::Resize(a) => match term(a) {
+                        Origin::Undefined => Origin::Undefined,
+                        Origin::Pointer { root, .. } if self.is_in_window(root) => {
+                            Origin::Pointer { root, sure: true }
+                        }
+                        Origin::Several { sure: true } => Origin::Several { sure: true },
+                        // The narrowed difference of two pointers, too.
+                        Origin::Unknown => Origin::Opaque,
+                        _ => Origin::Integer,
+                    },
                 };
                 match old {
                     Some(old) => new.join(term(Term::Value(old))),
@@ -154,12 +177,26 @@ impl Joins<'_> {
         }
     }
 
+    fn is_in_window(&self, root: RootId) -> bool {
+        self.roots
+            .get(root.0 as usize)
+            .is_some_and(|root| root.is_in_window())
+    }
+
+    fn is_looked_up(&self, root: RootId) -> bool {
+        matches!(self.roots.get(root.0 as usize), Some(Root::Lookup { .. }))
+    }
+
     /// Whether a phi in `block` always sees the newest instance of `root`.
     fn survives(&self, root: RootId, block: crate::BlockId) -> bool {
-        let Some(Root::Lookup { value }) = self.roots.get(root.0 as usize) else {
+        let Some(value) = self
+            .roots
+            .get(root.0 as usize)
+            .and_then(|root| root.value())
+        else {
             return true;
         };
-        let Some(value) = self.ssa.value(*value) else {
+        let Some(value) = self.ssa.value(value) else {
             return false;
         };
         value.block != block && self.dominators.dominates(value.block, block)

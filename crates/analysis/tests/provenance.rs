@@ -33,7 +33,7 @@ fn last_access(body: &str) -> String {
             let access = info
                 .accesses
                 .iter()
-                .find(|a| matches!(a.space, Space::Global | Space::Generic))?;
+                .find(|a| matches!(a.space, Space::Global | Space::Generic | Space::Shared))?;
             analysis
                 .code
                 .references_of(index)
@@ -55,6 +55,12 @@ fn last_access(body: &str) -> String {
                 format!("variable {}", analysis.code.symbols[symbol.0 as usize].name)
             }
             Root::Lookup { .. } => "lookup".to_owned(),
+            Root::Whole { symbol } => {
+                format!("whole {}", analysis.code.symbols[symbol.0 as usize].name)
+            }
+            Root::Part { start, .. } => format!("part at {start}"),
+            Root::Declared { .. } => "declared".to_owned(),
+            Root::Mapped { .. } => "mapped".to_owned(),
             other => format!("{other:?}").to_lowercase(),
         },
         other => {
@@ -221,25 +227,91 @@ fn variables_and_other_spaces() {
     );
     assert_eq!(
         last_access("cvta.shared.u64 %rd1, tile;\nld.u32 %r1, [%rd1];"),
-        "shared"
+        "whole tile"
     );
     assert_eq!(
         last_access("mov.u64 %rd1, tile;\ncvta.shared.u64 %rd2, %rd1;\nld.u32 %r1, [%rd2];"),
-        "shared"
+        "whole tile"
     );
     assert_eq!(
         last_access(
             "mov.u64 %rd1, depot;\ncvta.local.u64 %rd2, %rd1;\nadd.u64 %rd3, %rd2, 8;\nld.u32 %r1, [%rd3];"
         ),
-        "local"
+        "whole depot"
     );
     assert_eq!(
         last_access("cvta.const.u64 %rd1, fixed;\nld.u32 %r1, [%rd1];"),
-        "const"
+        "whole fixed"
     );
     assert_eq!(
         last_access("mov.b64 %rd1, s;\ncvta.param.u64 %rd2, %rd1;\nld.u32 %r1, [%rd2];"),
-        "parameterwindow"
+        "whole s"
+    );
+}
+
+#[test]
+fn addresses_in_shared_memory_are_followed_through_32_bits() {
+    let tile = |body: &str| last_access(&format!("mov.u32 %r1, tile;\n{body}"));
+    assert_eq!(
+        tile("add.s32 %r2, %r1, 8;\nld.shared.u32 %r3, [%r2+4];"),
+        "whole tile"
+    );
+    assert_eq!(
+        tile("mad.lo.s32 %r2, %r3, 4, %r1;\nst.shared.u32 [%r2], %r3;"),
+        "whole tile"
+    );
+    assert_eq!(
+        tile("add.s32 %r2, %r1, 127;\nand.b32 %r2, %r2, -128;\nld.shared.u32 %r3, [%r2];"),
+        "whole tile"
+    );
+    // As inline assembly has it: generic, to shared, to 32 bits.
+    assert_eq!(
+        last_access(
+            "mov.u64 %rd1, tile;\ncvta.shared.u64 %rd2, %rd1;\ncvta.to.shared.u64 %rd3, %rd2;\n\
+             cvt.u32.u64 %r1, %rd3;\nld.shared.u32 %r2, [%r1];"
+        ),
+        "whole tile"
+    );
+    assert_eq!(
+        tile("cvt.u64.u32 %rd1, %r1;\nld.shared.u32 %r3, [%rd1];"),
+        "whole tile"
+    );
+    // What memory or a shuffle hands over may be anything.
+    assert_eq!(
+        tile("ld.shared.u32 %r2, [%r1];\nld.shared.u32 %r3, [%r2];"),
+        "integer"
+    );
+    assert_eq!(
+        tile("shfl.sync.idx.b32 %r2, %r1, 0, 31, -1;\nld.shared.u32 %r3, [%r2];"),
+        "opaque"
+    );
+    // The difference of two addresses makes one of the other.
+    assert_eq!(
+        tile(
+            "mov.u32 %r2, pad;\nsub.s32 %r3, %r2, %r1;\nadd.s32 %r3, %r1, %r3;\nld.shared.u32 %r3, [%r3];"
+        ),
+        "unknown"
+    );
+    // Half of a global pointer is a number.
+    let body = "cvt.u32.u64 %r3, %rd2;\nmov.u32 %r2, tile;\nadd.s32 %r2, %r2, %r3;\nld.shared.u32 %r3, [%r2];";
+    assert_eq!(with_parameters(body), "whole tile");
+}
+
+#[test]
+fn a_declared_region_is_a_root_of_its_own() {
+    let marker = "mov.b64 ringfence_bytes, %rd3;\nmov.b64 %rd5, %rd2;\n";
+    assert_eq!(
+        with_parameters(&format!(
+            "{{ .reg .b64 ringfence_bytes;\n{marker} }}\nld.u32 %r3, [%rd5+4];"
+        )),
+        "declared"
+    );
+    // Not in one scope: no marker.
+    assert_eq!(
+        with_parameters(
+            "{ .reg .b64 ringfence_bytes;\nmov.b64 ringfence_bytes, %rd3; }\nmov.b64 %rd5, %rd2;\nld.u32 %r3, [%rd5+4];"
+        ),
+        "parameter 8"
     );
 }
 

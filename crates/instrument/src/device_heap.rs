@@ -147,6 +147,7 @@ pub(crate) fn calls(code: &Code<'_, '_>, sites: &mut Sites<'_>) -> Vec<HeapCall>
             width: 0,
             offset: 0,
             provenance: Provenance::Lookup,
+            object: None,
             loc: inst.loc,
             span: inst.instruction.span,
         });

@@ -1,6 +1,6 @@
 //! The list of access sites, with their places in the program's source.
 
-use model::{AccessKind, AccessSite, Provenance, SiteId, SourceLocation, Space};
+use model::{AccessKind, AccessSite, Provenance, SiteId, SourceLocation, Space, StaticObject};
 use rustc_hash::FxHashMap;
 
 /// Collects sites while functions are instrumented, in text order.
@@ -30,6 +30,7 @@ pub(crate) struct NewSite<'s> {
     pub(crate) width: u32,
     pub(crate) offset: i64,
     pub(crate) provenance: Provenance,
+    pub(crate) object: Option<Box<StaticObject>>,
     pub(crate) loc: Option<&'s ptx::Loc<'s>>,
     pub(crate) span: ptx::Span,
 }
@@ -99,6 +100,7 @@ impl<'a> Sites<'a> {
             offset: new.offset,
             group: id,
             provenance: new.provenance,
+            object: new.object,
             source,
             ptx_line,
             instruction: one_line(new.span.text(self.source)),

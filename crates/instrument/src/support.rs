@@ -6,6 +6,7 @@
 //! All addresses come from `model::layout`; nothing here may hold a number
 //! of its own.
 
+use crate::bounds::RESERVED_SHARED;
 use crate::parameters::architecture;
 use model::layout as l;
 use std::mem::offset_of;
@@ -29,7 +30,7 @@ pub(crate) fn functions(module: &ptx::Module<'_>, tag: u64, heap: bool) -> Strin
 
 fn lookup(module: &ptx::Module<'_>) -> String {
     let sm = architecture(&module.target);
-    let mut windows = vec!["shared", "local", "const"];
+    let mut windows = vec!["local", "const"];
     if module.version >= (7, 7) && sm >= 70 {
         windows.push("param");
     }
@@ -91,6 +92,8 @@ $__rf_extent:
 	st.param.b64 [__ringfence_bounds+8], %__rf_s;
 	ret;
 $__rf_nothing:
+	isspacep.shared %__rf_q, %__rf_p;
+	@%__rf_q bra $__rf_block;
 {windows}{workspace}	sub.s64 %__rf_o, %__rf_p, {heap_base};
 	setp.lt.u64 %__rf_q, %__rf_o, {heap_reserved};
 	@!%__rf_q bra $__rf_unknown;
@@ -109,6 +112,15 @@ $__rf_unknown:
 	mov.b64 %__rf_a, {miss_size};
 	ld.global.b64 %__rf_s, [%__rf_a];
 	st.param.b64 [__ringfence_bounds], %__rf_p;
+	st.param.b64 [__ringfence_bounds+8], %__rf_s;
+	ret;
+$__rf_block:
+	mov.b64 %__rf_b, 0;
+	cvta.shared.u64 %__rf_b, %__rf_b;
+	mov.u32 %__rf_w, %total_smem_size;
+	add.s32 %__rf_w, %__rf_w, {reserved};
+	cvt.u64.u32 %__rf_s, %__rf_w;
+	st.param.b64 [__ringfence_bounds], %__rf_b;
 	st.param.b64 [__ringfence_bounds+8], %__rf_s;
 	ret;
 $__rf_window:
@@ -130,6 +142,7 @@ $__rf_window:
         heap_reserved = l::heap::HEAP_RESERVED,
         miss_size = l::MISS_SIZE,
         unbounded = l::UNBOUNDED,
+        reserved = RESERVED_SHARED,
     )
 }
 
@@ -177,6 +190,13 @@ fn append(module: &ptx::Module<'_>, tag: u64) -> String {
 	shl.b32 %__rf_z, %__rf_z, 20;
 	or.b32 %__rf_x, %__rf_x, %__rf_y;
 	or.b32 %__rf_x, %__rf_x, %__rf_z;
+	ld.param.b64 %__rf_v, [__ringfence_base];
+	isspacep.shared %__rf_q, %__rf_v;
+	selp.b32 %__rf_y, {shared}, 0, %__rf_q;
+	or.b32 %__rf_x, %__rf_x, %__rf_y;
+	isspacep.local %__rf_q, %__rf_v;
+	selp.b32 %__rf_y, {local}, 0, %__rf_q;
+	or.b32 %__rf_x, %__rf_x, %__rf_y;
 	st.global.b32 [%__rf_s+{thread}], %__rf_x;
 	mov.u32 %__rf_x, %ctaid.x;
 	st.global.b32 [%__rf_s+{block_x}], %__rf_x;
@@ -206,5 +226,7 @@ $__rf_full:
         thread = offset_of!(l::Record, thread),
         block_x = offset_of!(l::Record, block_x),
         block_yz = offset_of!(l::Record, block_yz),
+        shared = l::WINDOW_SHARED << l::WINDOW_SHIFT,
+        local = l::WINDOW_LOCAL << l::WINDOW_SHIFT,
     )
 }

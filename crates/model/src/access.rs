@@ -1,5 +1,6 @@
 //! What an instruction does to memory, and where in the source it stands.
 
+use crate::AllocationKind;
 use serde::{Deserialize, Serialize};
 
 /// A PTX state space, as far as a memory access can name one (PTX ISA, 5.1).
@@ -86,6 +87,33 @@ impl SourceLocation {
     }
 }
 
+/// An object whose place within its block or thread the text of the module
+/// tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StaticObject {
+    /// What it is.
+    pub kind: AllocationKind,
+    /// Name, as people know it; `None` for an object of a frame that no
+    /// debug information names.
+    pub name: Option<String>,
+    /// Bytes; `None` where only the launch tells.
+    pub size: Option<u64>,
+    /// The other objects of its frame.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<Neighbour>,
+}
+
+/// Another object of the same frame.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Neighbour {
+    /// Bytes from the start of the object whose neighbour this is.
+    pub offset: i64,
+    /// Bytes.
+    pub size: u64,
+    /// Name, where known.
+    pub name: Option<String>,
+}
+
 /// One instruction that accesses memory, in one kernel or device function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessSite {
@@ -109,6 +137,10 @@ pub struct AccessSite {
     pub group: SiteId,
     /// Where its bounds come from.
     pub provenance: Provenance,
+    /// What the address was derived from, where that lies in shared, local,
+    /// constant or parameter memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<Box<StaticObject>>,
     /// Source position, when the program was built with line information.
     pub source: Option<SourceLocation>,
     /// Line in the module's PTX, from 1.

@@ -116,7 +116,10 @@ pub struct Record {
     pub sequence: u64,
     /// Tag of the instrumented module (first 8 bytes of its content hash).
     pub module: u64,
-    /// The address that failed its check, before the site's own offset.
+    /// The address that failed its check, before the site's own offset: an
+    /// address of the space that the instruction names, a generic one where
+    /// it names none. (Shared and local addresses have their low 32 bits.)
+    /// `base` is an address of the same space.
     pub address: u64,
     /// Base of the bounds it was checked against. Filled by sites whose
     /// provenance is `Lookup` or `Several`; for `KernelParameter` sites the
@@ -128,13 +131,24 @@ pub struct Record {
     pub launch: u64,
     /// Site (or first site of the group) within the module.
     pub site: u32,
-    /// `tid.x | tid.y << 10 | tid.z << 20`.
+    /// `tid.x | tid.y << 10 | tid.z << 20 | window << `[`WINDOW_SHIFT`].
     pub thread: u32,
     /// `ctaid.x`.
     pub block_x: u32,
     /// `ctaid.y | ctaid.z << 16`.
     pub block_yz: u32,
 }
+
+/// Where a record's `thread` tells which window of the generic address space
+/// its base lies in: [`WINDOW_SHARED`], [`WINDOW_LOCAL`], or none (0). Means
+/// nothing for instructions that name a space.
+pub const WINDOW_SHIFT: u32 = 28;
+/// The shared memory of a block.
+pub const WINDOW_SHARED: u32 = 1;
+/// The local memory of a thread.
+pub const WINDOW_LOCAL: u32 = 2;
+/// Bits of `tid.z` in a record's `thread`.
+pub const THREAD_Z_MASK: u32 = 0x3f;
 
 /// Name of the parameter that instrumented entries carry after the program's
 /// own: a [`LaunchHeader`] followed by one [`LaunchBounds`] per root.

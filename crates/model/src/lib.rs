@@ -11,7 +11,9 @@ pub mod layout;
 mod memory;
 mod settings;
 
-pub use access::{AccessKind, AccessSite, Provenance, SiteId, SourceLocation, Space};
+pub use access::{
+    AccessKind, AccessSite, Neighbour, Provenance, SiteId, SourceLocation, Space, StaticObject,
+};
 pub use coverage::{Coverage, KernelCoverage, UncheckedReason};
 pub use finding::{
     DeviceAccess, Finding, HostCall, HostFrame, NearestAllocation, Relation, Rule, Subject,

@@ -74,6 +74,7 @@ impl Runtime {
                 size: record.size & ((1 << STATE_SHIFT) - 1),
             },
             pointer: Some(address),
+            window: None,
             looked_up: true,
         };
         let context = self

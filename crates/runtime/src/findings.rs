@@ -5,9 +5,10 @@
 use crate::launches::Launch;
 use crate::memory::Leaving;
 use crate::plan::PartPlan;
+use crate::spaces;
 use crate::stacks::{self, Stack};
 use heap::{Entry, Registry};
-use model::layout::Record;
+use model::layout::{Record, THREAD_Z_MASK};
 use model::{
     AccessKind, AccessSite, Allocation, AllocationKind, DeviceAccess, DeviceAddress, Extent,
     Finding, HostCall, NearestAllocation, Provenance, Relation, Rule, SiteId, Subject,
@@ -55,6 +56,8 @@ pub(crate) struct Violation<'a> {
     pub bounds: Extent,
     /// The pointer as it was before the kernel computed with it, if known.
     pub pointer: Option<DeviceAddress>,
+    /// What it was meant for, if that is not in global memory.
+    pub window: Option<AllocationKind>,
     /// The bounds come from a lookup on the device, not from the host.
     pub looked_up: bool,
 }
@@ -121,9 +124,10 @@ fn violation<'a>(
     record: &Record,
     launch: Option<&Launch>,
 ) -> Option<Violation<'a>> {
+    let window = spaces::of(site, record);
     let carried = Extent {
         base: DeviceAddress(record.base),
-        size: record.size,
+        size: spaces::size(site, record),
     };
     let root = match site.provenance {
         Provenance::KernelParameter { offset } => {
@@ -141,11 +145,12 @@ fn violation<'a>(
         return None;
     }
     let known = root.is_some() || record.base != 0 || launch.is_some() || record.launch == 0;
-    let rule = match site.kind {
+    let rule = match (window, site.kind) {
+        (Some(window), kind) => spaces::rule(window, kind, bounds.size),
         _ if bounds.size == 0 && known => Rule::InvalidPointer,
-        AccessKind::Read => Rule::GlobalOutOfBoundsRead,
-        AccessKind::Write => Rule::GlobalOutOfBoundsWrite,
-        AccessKind::Atomic => Rule::GlobalOutOfBoundsAtomic,
+        (None, AccessKind::Read) => Rule::GlobalOutOfBoundsRead,
+        (None, AccessKind::Write) => Rule::GlobalOutOfBoundsWrite,
+        (None, AccessKind::Atomic) => Rule::GlobalOutOfBoundsAtomic,
     };
     let pointer = match root {
         Some(root) => Some(DeviceAddress(root.pointer)),
@@ -158,7 +163,8 @@ fn violation<'a>(
         address,
         bounds,
         pointer,
-        looked_up: root.is_none(),
+        window,
+        looked_up: root.is_none() && window.is_none(),
     })
 }
 
@@ -239,6 +245,19 @@ pub(crate) struct Context {
 /// Looks the allocations of a violation up. Calls no driver.
 pub(crate) fn context(violation: &Violation<'_>, registry: &Registry<Stack>) -> Context {
     let bounds = violation.bounds;
+    if let Some(kind) = violation.window {
+        let (intended, nearest) = spaces::allocations(violation, kind);
+        let near = |allocation| Near {
+            allocation,
+            stack: None,
+            freed: None,
+        };
+        let mut context = with_nearest(Some(near(intended)), violation.address, registry);
+        if kind != AllocationKind::Region {
+            context.nearest = nearest.map(near);
+        }
+        return context;
+    }
     let intended = if bounds.size == 0 {
         violation
             .pointer
@@ -374,7 +393,11 @@ pub(crate) fn finding(
                     record.block_yz & 0xffff,
                     record.block_yz >> 16,
                 ],
-                thread: [thread & 0x3ff, (thread >> 10) & 0x3ff, thread >> 20],
+                thread: [
+                    thread & 0x3ff,
+                    (thread >> 10) & 0x3ff,
+                    (thread >> 20) & THREAD_Z_MASK,
+                ],
             },
             launch: record.launch,
             launched_at: launch

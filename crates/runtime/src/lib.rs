@@ -25,6 +25,7 @@ mod prepare;
 mod proof;
 mod runtime;
 mod settings;
+mod spaces;
 mod stacks;
 mod streams;
 mod turn;

@@ -7,15 +7,15 @@
 //! offset, and a size below `n` a limit of zero.
 
 use super::extent::Extent;
-use super::pieces::{limit, lookup, lookup_in, operand_name, outside_only, reg, sink, still};
-use super::plan::{Base, Group, Plan, Source, carried};
+use super::pieces::{limit, lookup_in, operand_name, outside_only, reg, sink, still};
+use super::plan::{Base, Group, Plan, Source};
 use super::text::*;
+use super::window::Fate;
 use crate::device_heap::{HeapCall, may_free, redirect};
 use crate::parameters::ParameterSlot;
 use crate::patch::{Patch, line};
-use crate::support::APPEND;
-use analysis::{Analysis, Definition, Expr, Origin, Root, RootId, Term, ValueId, WideReg};
-use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader, UNBOUNDED};
+use analysis::{Analysis, Definition, Root, RootId, ValueId, WideReg};
+use model::layout::{LAUNCH_PARAMETER, UNBOUNDED};
 use ptx::{Guard, OperandKind};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -43,27 +43,27 @@ pub(super) struct Heap<'x> {
     pub(super) frees: bool,
 }
 
-struct Emit<'x, 'm, 'a> {
-    analysis: &'x Analysis<'m, 'a>,
-    plan: &'x Plan,
+pub(super) struct Emit<'x, 'm, 'a> {
+    pub(super) analysis: &'x Analysis<'m, 'a>,
+    pub(super) plan: &'x Plan,
     /// Number of the limit register of each root and extent (bytes - 1).
     limits: FxHashMap<(RootId, u64), u32>,
     /// The same, in order of number.
-    limit_list: Vec<(RootId, u64)>,
-    shadows: FxHashMap<WideReg, u32>,
+    pub(super) limit_list: Vec<(RootId, u64)>,
+    pub(super) shadows: FxHashMap<WideReg, u32>,
     /// Roots and shadowed values, by the instruction that makes them.
-    made: FxHashMap<u32, Made>,
-    labels: u32,
+    pub(super) made: FxHashMap<u32, Made>,
+    pub(super) labels: u32,
     /// The group whose verdict the last check before this one used.
     last_owner: Option<u32>,
     /// Bounds are looked at again, so they must have a value from the start.
-    refreshed: bool,
+    pub(super) refreshed: bool,
 }
 
 #[derive(Default)]
-struct Made {
-    roots: Vec<(RootId, ValueId)>,
-    values: Vec<ValueId>,
+pub(super) struct Made {
+    pub(super) roots: Vec<(RootId, ValueId)>,
+    pub(super) values: Vec<ValueId>,
 }
 
 impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
@@ -84,7 +84,8 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 Source::Root(root),
                 Extent::Bytes(bytes @ 2..) | Extent::BytesUnless(bytes @ 2.., _),
             ) = (group.source, group.extent)
-                && emit.declared_size(root).is_none()
+                && group.window.is_none()
+                && emit.constant_size(root).is_none()
             {
                 let next = emit.limit_list.len() as u32;
                 let list = &mut emit.limit_list;
@@ -102,7 +103,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             _ => None,
         };
         for &root in &plan.needed {
-            if let Some(Root::Lookup { value }) = analysis.provenance.root(root)
+            if let Some(value) = analysis.provenance.root(root).and_then(Root::value)
                 && let Some(instruction) = at(value)
             {
                 emit.made
@@ -125,11 +126,11 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         emit
     }
 
-    /// The size of a variable that the module declares.
-    fn declared_size(&self, root: RootId) -> Option<u64> {
+    /// The size of a root, where the module's text tells it.
+    pub(super) fn constant_size(&self, root: RootId) -> Option<u64> {
         match self.analysis.provenance.root(root)? {
             Root::Variable { symbol } => self.analysis.code.symbols[symbol.0 as usize].size,
-            _ => None,
+            _ => self.analysis.place(root)?.size,
         }
     }
 
@@ -168,9 +169,17 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                     });
                 }
             }
+            let mut accesses = planned.clone();
+            let skipped =
+                std::iter::from_fn(|| accesses.next_if(|p| p.instruction as usize == index))
+                    .find(|access| access.fate == Fate::Skipped);
+            if let Some(access) = skipped {
+                self.guard(access.group, instruction, patch);
+            }
             while let Some(access) = planned.next_if(|p| p.instruction as usize == index) {
-                if let Some(OperandKind::Address(address)) =
-                    instruction.operands.get(access.operand).map(|o| &o.kind)
+                if access.fate == Fate::Redirected
+                    && let Some(OperandKind::Address(address)) =
+                        instruction.operands.get(access.operand).map(|o| &o.kind)
                 {
                     let span = address.base_span;
                     let register = Op::Family(REDIRECTED, access.group);
@@ -178,6 +187,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                         let _ = write!(out, "{register}");
                     });
                 }
+            }
+            if let Some(access) = skipped {
+                self.zero(access.group, inst, patch);
             }
             if self.made.contains_key(&(index as u32)) {
                 waiting.push(index as u32);
@@ -214,7 +226,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
     }
 
     /// The roots whose bounds were looked up on the device.
-    fn looked_up(&self) -> Vec<RootId> {
+    pub(super) fn looked_up(&self) -> Vec<RootId> {
         let is_lookup = |root: &RootId| {
             matches!(
                 self.analysis.provenance.root(*root),
@@ -268,28 +280,8 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         }
     }
 
-    /// What follows a definition: bounds of the roots it makes, then shadows.
-    fn after(&self, instruction: u32, out: &mut String) {
-        let Some(made) = self.made.get(&instruction) else {
-            return;
-        };
-        let code = &self.analysis.code;
-        let guard = code.instructions[instruction as usize].instruction.guard;
-        for &(root, value) in &made.roots {
-            let Some(pointer) = self.name_of(value) else {
-                continue;
-            };
-            let (base, size) = (Op::Family(ROOT_BASE, root.0), Op::Family(ROOT_SIZE, root.0));
-            lookup(Op::Program(pointer), guard, base, size, out);
-            self.limits_of(root, out);
-        }
-        for &value in &made.values {
-            self.shadow(value, guard, out);
-        }
-    }
-
     /// The limits that depend on one root's size.
-    fn limits_of(&self, root: RootId, out: &mut String) {
+    pub(super) fn limits_of(&self, root: RootId, out: &mut String) {
         for (number, &(of, less)) in self.limit_list.iter().enumerate() {
             if of == root {
                 limit(
@@ -303,7 +295,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
     }
 
     /// The text of the register that an instruction writes.
-    fn name_of(&self, value: ValueId) -> Option<&'a str> {
+    pub(super) fn name_of(&self, value: ValueId) -> Option<&'a str> {
         let Definition::Instruction {
             instruction,
             reference,
@@ -331,129 +323,6 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         }
     }
 
-    /// Base and size of a root, as operands.
-    fn root_bounds(&self, root: RootId) -> (Op<'a>, Op<'a>) {
-        let base = Op::Family(ROOT_BASE, root.0);
-        match self.declared_size(root) {
-            Some(size) => (base, Op::Constant(size)),
-            None => (base, Op::Family(ROOT_SIZE, root.0)),
-        }
-    }
-
-    /// Base and size of what a definition takes its bounds from.
-    fn term_bounds(&self, term: Term) -> (Op<'a>, Op<'a>) {
-        let anything = (Op::Constant(0), Op::Constant(UNBOUNDED));
-        match (self.analysis.provenance.origin_of(term), term) {
-            (Origin::Pointer { root, .. }, _) if self.plan.needed.contains(&root) => {
-                self.root_bounds(root)
-            }
-            (Origin::Several { .. }, Term::Value(value)) => {
-                let register = self.analysis.ssa.value(value).map(|v| v.register);
-                match register.and_then(|register| self.shadows.get(&register)) {
-                    Some(&number) => (
-                        Op::Family(SHADOW_BASE, number),
-                        Op::Family(SHADOW_SIZE, number),
-                    ),
-                    None => anything,
-                }
-            }
-            (Origin::Null | Origin::Undefined, _) => (Op::Constant(0), Op::Constant(0)),
-            // Another space, or nothing that is followed.
-            _ => anything,
-        }
-    }
-
-    /// Sets the shadow of a register where the register is set.
-    fn shadow(&self, value: ValueId, guard: Option<Guard<'a>>, out: &mut String) {
-        let Some(register) = self.analysis.ssa.value(value).map(|v| v.register) else {
-            return;
-        };
-        let (Some(&number), Some(expr)) = (
-            self.shadows.get(&register),
-            self.analysis.provenance.expr(value),
-        ) else {
-            return;
-        };
-        let own = (
-            Op::Family(SHADOW_BASE, number),
-            Op::Family(SHADOW_SIZE, number),
-        );
-        let under = Under(guard);
-        let terms = carried(self.analysis, expr);
-        let bounds: Vec<_> = terms.iter().map(|&term| self.term_bounds(term)).collect();
-        match (expr, bounds.as_slice()) {
-            (_, [one]) if *one == own => {}
-            (_, [(base, size)]) => {
-                line!(out, "{under}mov.b64 {}, {base};", own.0);
-                line!(out, "{under}mov.b64 {}, {size};", own.1);
-            }
-            (Expr::Select(..), [first, second]) => {
-                let Some(predicate) = self.predicate_of(value) else {
-                    return;
-                };
-                line!(
-                    out,
-                    "{under}selp.b64 {}, {}, {}, {predicate};",
-                    own.0,
-                    first.0,
-                    second.0
-                );
-                line!(
-                    out,
-                    "{under}selp.b64 {}, {}, {}, {predicate};",
-                    own.1,
-                    first.1,
-                    second.1
-                );
-            }
-            (_, [first, second]) => {
-                // Of two candidates, the one that points into an allocation;
-                // if both do, no bounds are better than wrong ones.
-                let size = reg(first.1, SCRATCH, out);
-                line!(out, "setp.eq.s64 {OUTSIDE}, {size}, 0;");
-                let size = reg(second.1, SCRATCH, out);
-                line!(out, "setp.ne.and.s64 {OTHER}, {size}, 0, !{OUTSIDE};");
-                line!(
-                    out,
-                    "selp.b64 {SCRATCH}, {}, {}, {OUTSIDE};",
-                    second.0,
-                    first.0
-                );
-                line!(
-                    out,
-                    "selp.b64 {SCRATCH2}, {}, {}, {OUTSIDE};",
-                    second.1,
-                    first.1
-                );
-                line!(out, "{under}selp.b64 {}, 0, {SCRATCH}, {OTHER};", own.0);
-                line!(
-                    out,
-                    "{under}selp.b64 {}, {UNBOUNDED}, {SCRATCH2}, {OTHER};",
-                    own.1
-                );
-            }
-            _ => {}
-        }
-    }
-
-    /// The predicate operand of the `selp` that makes a value.
-    fn predicate_of(&self, value: ValueId) -> Option<&'a str> {
-        let Definition::Instruction { instruction, .. } =
-            self.analysis.ssa.value(value)?.definition
-        else {
-            return None;
-        };
-        match self.analysis.code.instructions[instruction as usize]
-            .instruction
-            .operands
-            .get(3)?
-            .kind
-        {
-            OperandKind::Name(name) => Some(name),
-            _ => None,
-        }
-    }
-
     /// The check that a group's first member carries.
     fn check(
         &mut self,
@@ -472,6 +341,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             return;
         };
         let Some(name) = address.base else { return };
+        if let Some(window) = group.window {
+            return self.check_in_window(number, group, window, (index, operand), name, out);
+        }
         let pointer = match group.base {
             Base::Register(_) => Op::Program(name),
             Base::Symbol(_) => {
@@ -496,6 +368,8 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 None => (Op::Constant(0), Op::Constant(UNBOUNDED)),
             },
             Source::Declared(size) => (pointer, Op::Constant(size)),
+            // These are of windows only.
+            Source::Dynamic | Source::Block => (Op::Constant(0), Op::Constant(UNBOUNDED)),
             Source::Weak => {
                 // A variable's own address tells its bounds; any other
                 // address only tells where it points itself.
@@ -543,40 +417,11 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                         }
                     }
                 }
-                Extent::Operand(operand) | Extent::Steps { operand, .. } => {
-                    let Some(count) = operand_name(instruction, operand) else {
-                        return;
-                    };
-                    let size = reg(size, SCRATCH2, out);
-                    if let Extent::Steps { step, last, .. } = group.extent {
-                        line!(out, "mul.wide.u32 {SCRATCH}, {count}, {step};");
-                        line!(out, "add.s64 {SCRATCH}, {SCRATCH}, {last};");
-                    } else {
-                        line!(out, "cvt.u64.u32 {SCRATCH}, {count};");
-                    }
-                    // Outside if any byte is: offset > size, or more bytes than
-                    // are left; no bytes are never outside.
-                    line!(out, "setp.gt.u64 {outside}, {OFFSET}, {size};");
-                    line!(out, "sub.s64 {OFFSET}, {size}, {OFFSET};");
-                    line!(
-                        out,
-                        "setp.gt.or.u64 {outside}, {SCRATCH}, {OFFSET}, {outside};"
-                    );
-                    line!(out, "setp.ne.and.s64 {outside}, {SCRATCH}, 0, {outside};");
-                    if let Some(Guard {
-                        negated, register, ..
-                    }) = guard
-                    {
-                        outside_only(outside, register, negated, out);
-                    }
+                Extent::Operand(_) | Extent::Steps { .. } => {
+                    self.counted(group, instruction, size, outside, out);
                 }
             }
-            if let Extent::BytesUnless(_, operand) = group.extent {
-                let Some(ignore) = operand_name(instruction, operand) else {
-                    return;
-                };
-                outside_only(outside, ignore, true, out);
-            }
+            unless_ignored(group, instruction, outside, out);
         }
         // The host knows the bounds that it gave to the launch itself.
         let host_knows = match group.source {
@@ -607,136 +452,57 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         );
     }
 
-    /// Appends a record where a thread leaves, if it has one.
-    fn report(&mut self, guard: Option<Guard<'_>>, out: &mut String) {
-        let number = self.labels;
-        self.labels += 1;
-        match guard {
-            None => line!(out, "setp.eq.s32 {OUTSIDE}, {SITE}, 0;"),
-            Some(Guard {
-                negated, register, ..
-            }) => {
-                let not = if negated { "" } else { "!" };
-                line!(out, "setp.eq.or.s32 {OUTSIDE}, {SITE}, 0, {not}{register};");
-            }
-        }
-        line!(out, "@{OUTSIDE} bra $__rf_done{number};");
-        if self.plan.launch {
-            line!(out, "ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];");
-        } else {
-            line!(out, "mov.b64 {SCRATCH}, 0;");
-        }
-        let (base, size) = if self.plan.records_bounds {
-            (RECORD_BASE, RECORD_SIZE)
-        } else {
-            (Op::Constant(0), Op::Constant(0))
+    /// Where the bytes are counted at run time: `OFFSET` is how far the first
+    /// is from the base.
+    pub(super) fn counted(
+        &self,
+        group: &Group,
+        instruction: &ptx::Instruction<'a>,
+        size: Op<'_>,
+        outside: Op<'_>,
+        out: &mut String,
+    ) {
+        let (Extent::Operand(operand) | Extent::Steps { operand, .. }) = group.extent else {
+            return;
         };
-        line!(out, "{{");
-        line!(out, ".param .b32 __ringfence_0;");
+        let Some(count) = operand_name(instruction, operand) else {
+            return;
+        };
+        let size = reg(size, SCRATCH2, out);
+        if let Extent::Steps { step, last, .. } = group.extent {
+            line!(out, "mul.wide.u32 {SCRATCH}, {count}, {step};");
+            line!(out, "add.s64 {SCRATCH}, {SCRATCH}, {last};");
+        } else {
+            line!(out, "cvt.u64.u32 {SCRATCH}, {count};");
+        }
+        // Outside if any byte is: offset > size, or more bytes than are left;
+        // no bytes are never outside.
+        line!(out, "setp.gt.u64 {outside}, {OFFSET}, {size};");
+        line!(out, "sub.s64 {OFFSET}, {size}, {OFFSET};");
         line!(
             out,
-            ".param .b64 __ringfence_1, __ringfence_2, __ringfence_3, __ringfence_4;"
+            "setp.gt.or.u64 {outside}, {SCRATCH}, {OFFSET}, {outside};"
         );
-        line!(out, "st.param.b32 [__ringfence_0], {SITE};");
-        line!(out, "st.param.b64 [__ringfence_1], {ADDRESS};");
-        line!(out, "st.param.b64 [__ringfence_2], {base};");
-        line!(out, "st.param.b64 [__ringfence_3], {size};");
-        line!(out, "st.param.b64 [__ringfence_4], {SCRATCH};");
-        line!(
-            out,
-            "call {APPEND}, (__ringfence_0, __ringfence_1, __ringfence_2, __ringfence_3, __ringfence_4);"
-        );
-        line!(out, "}}");
-        line!(out, "$__rf_done{number}:");
+        line!(out, "setp.ne.and.s64 {outside}, {SCRATCH}, 0, {outside};");
+        if let Some(Guard {
+            negated, register, ..
+        }) = instruction.guard
+        {
+            outside_only(outside, register, negated, out);
+        }
     }
+}
 
-    /// Declarations and what is computed once, at the top of the body.
-    fn head(&self, slots: &[ParameterSlot], out: &mut String) {
-        let roots = self.analysis.provenance.roots.len();
-        out.push_str("\n\t");
-        line!(out, ".reg .pred {OUTSIDE}, {OTHER};");
-        if self.plan.kept_verdicts > 0 {
-            line!(out, ".reg .pred %__rf_{KEPT}<{}>;", self.plan.kept_verdicts);
-        }
-        line!(out, ".reg .b32 {SITE};");
-        line!(
-            out,
-            ".reg .b64 {ADDRESS}, {RECORD_BASE}, {RECORD_SIZE}, {WEAK_BASE}, {WEAK_SIZE};"
-        );
-        line!(out, ".reg .b64 {OFFSET}, {SCRATCH}, {SCRATCH2};");
-        for (family, count) in [
-            (REDIRECTED, self.plan.groups.len()),
-            (ROOT_BASE, roots),
-            (ROOT_SIZE, roots),
-            (LIMIT, self.limit_list.len()),
-            (SHADOW_BASE, self.shadows.len()),
-            (SHADOW_SIZE, self.shadows.len()),
-        ] {
-            if count > 0 {
-                line!(out, ".reg .b64 %__rf_{family}<{count}>;");
-            }
-        }
-        line!(out, "mov.u32 {SITE}, 0;");
-        line!(out, "mov.b64 {ADDRESS}, 0;");
-        if self.plan.records_bounds {
-            line!(out, "mov.b64 {RECORD_BASE}, 0;");
-            line!(out, "mov.b64 {RECORD_SIZE}, 0;");
-        }
-        if self.refreshed {
-            for root in self.looked_up() {
-                line!(out, "mov.b64 {}, 0;", Op::Family(ROOT_BASE, root.0));
-                line!(out, "mov.b64 {}, 0;", Op::Family(ROOT_SIZE, root.0));
-            }
-            for number in 0..self.shadows.len() as u32 {
-                line!(out, "mov.b64 {}, 0;", Op::Family(SHADOW_BASE, number));
-                line!(out, "mov.b64 {}, 0;", Op::Family(SHADOW_SIZE, number));
-            }
-        }
-        let mut needed: Vec<RootId> = self.plan.needed.iter().copied().collect();
-        needed.sort_unstable();
-        for root in needed {
-            let (base, size) = (Op::Family(ROOT_BASE, root.0), Op::Family(ROOT_SIZE, root.0));
-            match self.analysis.provenance.root(root) {
-                Some(Root::KernelParameter { offset }) if self.plan.launch => {
-                    let place = self
-                        .plan
-                        .roots
-                        .iter()
-                        .position(|&o| o == offset)
-                        .unwrap_or(0);
-                    let at = size_of::<LaunchHeader>() + place * size_of::<LaunchBounds>();
-                    let size_at = at + std::mem::offset_of!(LaunchBounds, size);
-                    line!(out, "ld.param.b64 {base}, [{LAUNCH_PARAMETER}+{at}];");
-                    line!(out, "ld.param.b64 {size}, [{LAUNCH_PARAMETER}+{size_at}];");
-                }
-                Some(Root::KernelParameter { offset }) => {
-                    let parameters = &self.analysis.code.function.parameters;
-                    let holds = |slot: &ParameterSlot| {
-                        slot.offset <= offset && offset - slot.offset < slot.size
-                    };
-                    let Some((parameter, slot)) =
-                        parameters.iter().zip(slots).find(|(_, slot)| holds(slot))
-                    else {
-                        continue;
-                    };
-                    line!(
-                        out,
-                        "ld.param.b64 {SCRATCH2}, [{}+{}];",
-                        parameter.name,
-                        offset - slot.offset
-                    );
-                    lookup(SCRATCH2, None, base, size, out);
-                }
-                Some(Root::Variable { symbol }) => {
-                    let symbol = &self.analysis.code.symbols[symbol.0 as usize];
-                    line!(out, "mov.u64 {base}, {};", symbol.name);
-                    if symbol.size.is_none() {
-                        lookup(base, None, base, size, out);
-                    }
-                }
-                _ => continue,
-            }
-            self.limits_of(root, out);
-        }
+/// An access that reads nothing under some predicate is not outside then.
+pub(super) fn unless_ignored(
+    group: &Group,
+    instruction: &ptx::Instruction<'_>,
+    outside: Op<'_>,
+    out: &mut String,
+) {
+    if let Extent::BytesUnless(_, operand) = group.extent
+        && let Some(ignore) = operand_name(instruction, operand)
+    {
+        outside_only(outside, ignore, true, out);
     }
 }

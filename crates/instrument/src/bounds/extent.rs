@@ -1,7 +1,7 @@
 //! Which bytes an access covers, what alignment it needs, and whether that
 //! can be known before the program runs.
 
-use analysis::{Analysis, Definition, Referent, Role, SymbolId, SymbolSpace, ValueId};
+use analysis::{Analysis, Definition, Origin, Referent, Role, SymbolId, SymbolSpace, ValueId};
 use ptx::OperandKind;
 use ptx::table::{Access, Width};
 
@@ -170,18 +170,31 @@ pub(crate) fn is_static(analysis: &Analysis<'_, '_>, index: usize, access: &Acce
     let Some((symbol, offset)) = place else {
         return false;
     };
-    let symbol = &code.symbols[symbol.0 as usize];
+    let declared = &code.symbols[symbol.0 as usize];
+    // A pointer to an object of a frame is held to that object.
+    let place = match reference.map(|reference| (reference.referent, reference.value)) {
+        Some((Referent::Wide(_), value)) => match analysis.provenance.origin(value) {
+            Origin::Pointer { root, .. } => analysis.place(root),
+            _ => None,
+        },
+        _ => None,
+    };
+    let (first, size) = match place {
+        Some(place) if place.symbol == symbol => (place.start, place.size),
+        Some(_) => return false,
+        None => (0, declared.size),
+    };
     let start = address
         .offset
         .checked_add(offset)
+        .and_then(|start| start.checked_sub(i64::from(first)))
         .and_then(|start| u64::try_from(start).ok());
     let Some(Extent::Bytes(bytes)) = width_of(&code.instructions[index], access) else {
         return false;
     };
-    match (symbol.space, symbol.size, start) {
-        (SymbolSpace::Global, Some(size), Some(start)) => {
-            start.checked_add(bytes).is_some_and(|end| end <= size)
-        }
+    match (declared.space, size, start) {
+        (SymbolSpace::CallParameter | SymbolSpace::Other, ..) => false,
+        (_, Some(size), Some(start)) => start.checked_add(bytes).is_some_and(|end| end <= size),
         _ => false,
     }
 }

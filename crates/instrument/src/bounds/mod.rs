@@ -1,5 +1,5 @@
-//! This pass holds every global and generic access to the bounds of the
-//! allocation that its pointer was derived from.
+//! This pass holds every access to memory to the bounds of the allocation or
+//! variable that its pointer was derived from.
 //!
 //! Checks live in the data flow (measurements.md; cuCatch branches): compare,
 //! select the address of a sink, keep the site; one record is written when
@@ -12,22 +12,29 @@
 
 mod emit;
 mod extent;
+mod head;
+mod inside;
 mod pieces;
 mod plan;
 mod prove;
+mod shadow;
+mod source;
 mod text;
+mod window;
 
 use crate::patch::Patch;
 use crate::sites::Sites;
 use crate::{DeviceVariable, EntryPlan, Error, Instrumented, device_heap, parameters, support};
 use analysis::{Analysis, ModuleSymbols};
 pub(crate) use extent::{is_static, only_shared, used_bytes};
+pub(crate) use head::RESERVED_SHARED;
 use model::KernelCoverage;
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use plan::Plan;
 pub use prove::{Obstacle, Reason};
 use ptx::{Function, Item, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
+pub(crate) use window::{Fate, Nameable, Window, fate_of};
 
 /// Prefix of every register that a check uses.
 pub(crate) const REGISTER_PREFIX: &str = "%__rf_";
@@ -205,10 +212,12 @@ impl<'x, 'a> Pass<'x, 'a> {
                 "",
                 &mut self.out,
             );
+            // The head names variables that the body declares first.
+            let head_at = window::end_of_declarations(function).unwrap_or(inside);
             body_patch.render(
                 source,
                 (inside, function.span.end),
-                inside,
+                head_at,
                 &head,
                 &mut self.out,
             );

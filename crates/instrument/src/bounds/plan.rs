@@ -2,11 +2,12 @@
 //! what, and which roots and shadow registers that needs. Writes no text.
 
 use super::extent::{Extent, is_static, natural_alignment, only_shared, used_bytes, width_of};
+use super::window::{self, Fate, Nameable, Window, fate_of};
 use crate::Error;
 use crate::sites::{NewSite, Sites};
 use analysis::{
-    Analysis, Code, Definition, Expr, ModuleSymbols, Origin, Reference, Referent, Role, Root,
-    RootId, SymbolId, SymbolSpace, Term, ValueId, WideReg,
+    Analysis, Code, Definition, Expr, ModuleSymbols, Origin, Referent, Role, Root, RootId,
+    SymbolId, Term, ValueId, WideReg,
 };
 use model::{AccessKind, KernelCoverage, Provenance, SiteId, Space};
 use ptx::OperandKind;
@@ -22,6 +23,10 @@ pub(super) enum Source {
     Shadow(WideReg),
     /// A variable that the instruction names, of this declared size.
     Declared(u64),
+    /// The launch's dynamic shared memory, which the instruction names.
+    Dynamic,
+    /// All of the block's shared memory.
+    Block,
     /// Looked up from the address itself.
     Weak,
 }
@@ -40,6 +45,8 @@ pub(super) enum Base {
 pub(super) struct Group {
     pub(super) base: Base,
     pub(super) source: Source,
+    /// The members name this space; `None` for global and generic ones.
+    pub(super) window: Option<Window>,
     /// Lowest constant offset.
     pub(super) low: i64,
     /// Bytes from there.
@@ -64,6 +71,7 @@ pub(super) struct Planned {
     pub(super) operand: usize,
     pub(super) group: u32,
     pub(super) leads: bool,
+    pub(super) fate: Fate,
 }
 
 /// The plan for one function.
@@ -74,8 +82,10 @@ pub(super) struct Plan {
     /// Parameter offsets whose bounds are needed, in the launch parameter's
     /// order.
     pub(super) roots: Vec<u32>,
-    /// All roots whose bounds are needed.
+    /// All roots whose bounds are needed, with generic (or global) bases.
     pub(super) needed: FxHashSet<RootId>,
+    /// Places whose addresses are needed as their own space has them.
+    pub(super) needed_in_space: FxHashSet<RootId>,
     /// Values that must set the shadow of their register.
     pub(super) shadowed: FxHashSet<ValueId>,
     /// Registers that have a shadow.
@@ -85,6 +95,9 @@ pub(super) struct Plan {
     /// There is a launch parameter. Set by the caller.
     pub(super) launch: bool,
     pub(super) coverage: KernelCoverage,
+    /// The only local memory that a pointer which appears here can point to
+    /// while its function has not returned, where that is certain.
+    pub(super) own_frame: Option<window::OwnFrame>,
     /// Number of predicates that keep verdicts for twins.
     pub(super) kept_verdicts: u32,
 }
@@ -100,12 +113,17 @@ impl Plan {
     ) -> Result<Plan, Error> {
         let mut planner = Planner {
             analysis,
-            symbols,
+            nameable: Nameable::of(analysis.code.function, symbols),
+            has_clusters: analysis.code.instructions.iter().any(|inst| {
+                let opcode = inst.instruction.opcode;
+                opcode.base() == "mapa" || opcode.has("shared::cluster")
+            }),
             plan: Plan::default(),
             open: FxHashMap::default(),
         };
         planner.accesses(sites)?;
         planner.plan.settle_twins();
+        planner.plan.own_frame = window::own_frame(&analysis.code, &planner.nameable);
         planner.roots();
         Ok(planner.plan)
     }
@@ -132,7 +150,23 @@ impl Plan {
                 });
             }
         }
+        // Members are skipped by their group's verdict, wherever they stand.
+        for group in &mut self.groups {
+            if group.window.is_some() {
+                group.keeps = Some(kept);
+                kept += 1;
+            }
+        }
         self.kept_verdicts = kept;
+    }
+
+    /// Whether some check is of a place in a window.
+    pub(super) fn has_windows(&self) -> bool {
+        !self.needed_in_space.is_empty()
+            || self.groups.iter().any(|group| {
+                group.window.is_some()
+                    || matches!(group.source, Source::Root(root) if self.needed.contains(&root))
+            })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -144,13 +178,16 @@ impl Plan {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key<'a> {
     base: Base,
+    window: Option<Window>,
     writes: bool,
     guard: Option<(&'a str, bool, u32)>,
 }
 
-struct Planner<'x, 'm, 'a> {
-    analysis: &'x Analysis<'m, 'a>,
-    symbols: &'x ModuleSymbols<'a>,
+pub(super) struct Planner<'x, 'm, 'a> {
+    pub(super) analysis: &'x Analysis<'m, 'a>,
+    pub(super) nameable: Nameable<'x, 'a>,
+    /// Addresses in shared memory may be another block's.
+    pub(super) has_clusters: bool,
     plan: Plan,
     open: FxHashMap<Key<'a>, u32>,
 }
@@ -240,11 +277,14 @@ impl<'a> Planner<'_, '_, 'a> {
         access: &Access,
         sites: &mut Sites<'_>,
     ) -> Result<(), Error> {
-        let generic = match access.space {
-            ptx::table::Space::Global => false,
-            ptx::table::Space::Generic => true,
-            _ => return Ok(()),
+        let window = match access.space {
+            ptx::table::Space::Global | ptx::table::Space::Generic => None,
+            space => match Window::of(space) {
+                Some(window) => Some(window),
+                None => return Ok(()),
+            },
         };
+        let generic = access.space == ptx::table::Space::Generic;
         let code = &self.analysis.code;
         let inst = &code.instructions[index];
         let instruction = inst.instruction;
@@ -262,7 +302,13 @@ impl<'a> Planner<'_, '_, 'a> {
             self.unchecked(index);
             return Ok(());
         };
-        let Some((base, source)) = self.source(reference, generic) else {
+        let Some((base, source)) = (match window {
+            Some(window) => self.source_in(reference, window),
+            None => self.source(reference, generic),
+        }) else {
+            if window.is_some() && matches!(reference.referent, Referent::Wide(_)) {
+                self.unchecked(index);
+            }
             return Ok(());
         };
         if generic && only_shared(&instruction.opcode) {
@@ -309,11 +355,11 @@ impl<'a> Planner<'_, '_, 'a> {
         let id = sites.add(NewSite {
             function: code.function.name,
             kind,
-            space: if generic {
-                Space::Generic
-            } else {
-                Space::Global
+            space: match access.space {
+                ptx::table::Space::Global => Space::Global,
+                _ => window.map_or(Space::Generic, Window::space),
             },
+            object: self.object(source, base),
             width: u32::try_from(width).unwrap_or(u32::MAX),
             offset: low,
             provenance,
@@ -326,16 +372,24 @@ impl<'a> Planner<'_, '_, 'a> {
         }
         self.plan.records_bounds |= !matches!(provenance, Provenance::KernelParameter { .. });
         let writes = access.effect != Effect::Read;
-        let alignment = (natural_alignment(access), address.offset);
+        // Nothing is redirected in a window: reads and writes share checks.
+        let (writes, alignment) = match window {
+            Some(_) => (false, (1, 0)),
+            None => (writes, (natural_alignment(access), address.offset)),
+        };
+        let fate = window.map_or(Fate::Redirected, |_| fate_of(&instruction.opcode));
         let key = Key {
             base,
+            window,
             writes,
             guard: instruction
                 .guard
                 .map(|guard| (guard.register, guard.negated, inst.scope)),
         };
-        let groupable =
-            matches!(extent, Extent::Bytes(bytes) if bytes <= GROUP_SPAN) && source != Source::Weak;
+        // Values in unreachable code have no names.
+        let groupable = matches!(extent, Extent::Bytes(bytes) if bytes <= GROUP_SPAN)
+            && source != Source::Weak
+            && base != Base::Register(ValueId::NONE);
         if groupable
             && let Some(&open) = self.open.get(&key)
             && let Some(group) = self.plan.groups.get_mut(open as usize)
@@ -352,6 +406,7 @@ impl<'a> Planner<'_, '_, 'a> {
                 operand: access.operand,
                 group: open,
                 leads: false,
+                fate,
             });
             return Ok(());
         }
@@ -370,6 +425,7 @@ impl<'a> Planner<'_, '_, 'a> {
             keeps: None,
             base,
             source,
+            window,
             low,
             extent,
             writes,
@@ -381,6 +437,7 @@ impl<'a> Planner<'_, '_, 'a> {
             operand: access.operand,
             group: number,
             leads: true,
+            fate,
         });
         if groupable {
             self.open.insert(key, number);
@@ -388,76 +445,22 @@ impl<'a> Planner<'_, '_, 'a> {
         Ok(())
     }
 
-    /// What an address is checked against; `None` if it lies in a space that
-    /// this protection does not cover.
-    fn source(&self, reference: &Reference, generic: bool) -> Option<(Base, Source)> {
-        let provenance = &self.analysis.provenance;
-        match reference.referent {
-            Referent::Symbol(id, _) => {
-                let symbol = &self.analysis.code.symbols[id.0 as usize];
-                match symbol.space {
-                    SymbolSpace::Global => {}
-                    _ => return None,
-                }
-                Some((
-                    Base::Symbol(id),
-                    symbol.size.map_or(Source::Weak, Source::Declared),
-                ))
-            }
-            Referent::Wide(register) => {
-                let base = Base::Register(reference.value);
-                let source = match provenance.origin(reference.value) {
-                    Origin::Pointer { root, .. } => match provenance.root(root) {
-                        Some(Root::Variable { symbol }) if !self.is_module_variable(symbol) => {
-                            Source::Weak
-                        }
-                        Some(root_kind) if root_kind.is_global() => Source::Root(root),
-                        Some(Root::ParameterWindow | Root::System) => return None,
-                        Some(_) if generic => return None,
-                        _ => Source::Weak,
-                    },
-                    Origin::Several { .. } => Source::Shadow(register),
-                    _ => Source::Weak,
-                };
-                Some((base, source))
-            }
-        }
-    }
-
-    /// Whether the symbol can be named at the top of the function.
-    fn is_module_variable(&self, id: SymbolId) -> bool {
-        let symbol = &self.analysis.code.symbols[id.0 as usize];
-        self.symbols.get(symbol.name) == Some(symbol)
-    }
-
-    fn provenance(&self, source: Source, base: Base) -> Provenance {
-        match source {
-            // The address of a variable that another file declares.
-            Source::Weak if matches!(base, Base::Symbol(_)) => Provenance::Lookup,
-            Source::Weak => Provenance::Unknown,
-            Source::Declared(_) => Provenance::Variable,
-            Source::Shadow(_) => Provenance::Several,
-            Source::Root(root) => match self.analysis.provenance.root(root) {
-                Some(Root::KernelParameter { offset }) => Provenance::KernelParameter { offset },
-                Some(Root::Variable { .. }) => Provenance::Variable,
-                _ => Provenance::Lookup,
-            },
-        }
-    }
-
     /// Collects the roots and the shadow registers that the groups need.
     fn roots(&mut self) {
         let mut stack: Vec<ValueId> = Vec::new();
-        let sources: Vec<(Source, Base)> = self
+        let sources: Vec<(Source, Base, bool)> = self
             .plan
             .groups
             .iter()
-            .map(|group| (group.source, group.base))
+            .map(|group| (group.source, group.base, group.window.is_some()))
             .collect();
         for source in sources {
             match source {
-                (Source::Root(root), _) => need(&mut self.plan, self.analysis, root),
-                (Source::Shadow(_), Base::Register(value)) => stack.push(value),
+                (Source::Root(root), _, true) if self.analysis.place(root).is_some() => {
+                    self.plan.needed_in_space.insert(root);
+                }
+                (Source::Root(root), ..) => self.need(root),
+                (Source::Shadow(_), Base::Register(value), _) => stack.push(value),
                 _ => {}
             }
         }
@@ -481,9 +484,7 @@ impl<'a> Planner<'_, '_, 'a> {
                     };
                     for term in carried(self.analysis, expr) {
                         match (self.analysis.provenance.origin_of(term), term) {
-                            (Origin::Pointer { root, .. }, _) => {
-                                need(&mut self.plan, self.analysis, root)
-                            }
+                            (Origin::Pointer { root, .. }, _) => self.need(root),
                             (Origin::Several { .. }, Term::Value(value)) => stack.push(value),
                             _ => {}
                         }
@@ -493,18 +494,28 @@ impl<'a> Planner<'_, '_, 'a> {
         }
         self.plan.shadow_registers.sort_unstable();
     }
-}
 
-/// Notes that a root's bounds are needed.
-fn need(plan: &mut Plan, analysis: &Analysis<'_, '_>, root: RootId) {
-    let Some(kind) = analysis.provenance.root(root) else {
-        return;
-    };
-    if kind.is_global()
-        && plan.needed.insert(root)
-        && let Root::KernelParameter { offset } = kind
-    {
-        plan.roots.push(offset);
+    /// Notes that a root's bounds are needed.
+    fn need(&mut self, root: RootId) {
+        let Some(kind) = self.analysis.provenance.root(root) else {
+            return;
+        };
+        if !(kind.is_global() || self.has_bounds(root)) || !self.plan.needed.insert(root) {
+            return;
+        }
+        match kind {
+            Root::KernelParameter { offset } => self.plan.roots.push(offset),
+            Root::Mapped { value } => {
+                if let Some((place, in_space)) = window::mapped_place(self.analysis, value) {
+                    if in_space {
+                        self.plan.needed_in_space.insert(place);
+                    } else {
+                        self.plan.needed.insert(place);
+                    }
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -519,7 +530,7 @@ pub(super) fn carried(analysis: &Analysis<'_, '_>, expr: Expr) -> Vec<Term> {
         )
     };
     match expr {
-        Expr::Copy(a) | Expr::Sure(a) => vec![a],
+        Expr::Copy(a) | Expr::Sure(a) | Expr::Window(a, _) | Expr::Resize(a) => vec![a],
         Expr::Select(a, b) | Expr::Choose(a, b) => vec![a, b],
         Expr::Subtract(a, _) => vec![a],
         Expr::Add(a, b) | Expr::Combine(a, b) | Expr::Mask(a, b) => {

@@ -132,7 +132,11 @@ fn bounds(analysis: &Analysis<'_, '_>, group: &Group) -> Option<(Bounds, Option<
         },
         // (A constant address within a variable needs no check; this one is
         // outside.)
-        Source::Declared(_) | Source::Shadow(_) | Source::Weak => None,
+        Source::Declared(_)
+        | Source::Dynamic
+        | Source::Block
+        | Source::Shadow(_)
+        | Source::Weak => None,
     }
 }
 

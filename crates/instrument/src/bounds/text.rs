@@ -57,6 +57,21 @@ pub(super) const KEPT: &str = "k";
 pub(super) const SHADOW_BASE: &str = "hb";
 pub(super) const SHADOW_SIZE: &str = "hs";
 
+/// Addresses of places as their own space has them, 32 bits.
+pub(super) const IN_SPACE: &str = "c";
+/// Where the program's own guard holds and the check did not fail.
+pub(super) const GO: &str = "g";
+
+/// Scratch of 32 bits.
+pub(super) const POINTER32: Op<'static> = Op::Single("p");
+pub(super) const OFFSET32: Op<'static> = Op::Single("d");
+pub(super) const LIMIT32: Op<'static> = Op::Single("l");
+/// Bytes of the launch's dynamic shared memory, and of the block's whole.
+pub(super) const DYNAMIC: Op<'static> = Op::Single("dynamic");
+pub(super) const BLOCK: Op<'static> = Op::Single("block");
+/// A generic address.
+pub(super) const GENERIC: Op<'static> = Op::Single("w");
+
 /// Scratch.
 pub(super) const OFFSET: Op<'static> = Op::Single("o");
 pub(super) const SCRATCH: Op<'static> = Op::Single("t");

@@ -2,7 +2,8 @@
 
 use super::Errors;
 use super::statements::{Matched, Piece};
-use crate::bounds::{LABEL_PREFIX, REGISTER_PREFIX, is_static, only_shared, used_bytes};
+use super::windows::Windows;
+use crate::bounds::{LABEL_PREFIX, Nameable, REGISTER_PREFIX, is_static, only_shared, used_bytes};
 use crate::device_heap::STILL;
 use crate::support::{APPEND, LOOKUP};
 use analysis::{Analysis, ModuleSymbols, Origin, Referent, Role, Root, SymbolSpace};
@@ -18,6 +19,8 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) symbols: &'x ModuleSymbols<'a>,
     /// Text that `analysis` is of.
     pub(super) source: &'x str,
+    /// Symbols that check code can name.
+    pub(super) nameable: Nameable<'x, 'a>,
     /// Size of the launch parameter.
     pub(super) launch: Option<u64>,
 }
@@ -26,29 +29,29 @@ pub(super) struct Input<'x, 'm, 'a> {
 type Declared = (Text, Option<u32>);
 
 /// An operand's text.
-type Text = String;
+pub(super) type Text = String;
 
 /// `%__rf_o`: how far a pointer is from a base.
 #[derive(Clone, Default)]
-struct Distance {
-    pointer: Text,
-    base: Text,
-    low: i64,
+pub(super) struct Distance {
+    pub(super) pointer: Text,
+    pub(super) base: Text,
+    pub(super) low: i64,
 }
 
 /// `%__rf_q`: an address is outside.
 #[derive(Clone)]
-struct Verdict {
-    distance: Distance,
+pub(super) struct Verdict {
+    pub(super) distance: Distance,
     /// Register or constant that bounds the distance, and what it is derived
     /// from: a size, less so many bytes.
-    size: Text,
-    less: u64,
+    pub(super) size: Text,
+    pub(super) less: u64,
     /// The extent is in a register: bytes are counted at run time.
-    dynamic: bool,
+    pub(super) dynamic: bool,
     /// Guards that the verdict holds under: text with `!`.
-    guards: Vec<Text>,
-    kept: bool,
+    pub(super) guards: Vec<Text>,
+    pub(super) kept: bool,
 }
 
 /// `%__rf_aN`
@@ -60,11 +63,12 @@ struct Redirect {
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
+    pub(super) windows: Windows,
     /// `limit register -> (size register, less)`
-    limits: FxHashMap<Text, (Text, u64)>,
+    pub(super) limits: FxHashMap<Text, (Text, u64)>,
     /// `%__rf_aN` or a base that holds the address of this symbol.
-    symbols: FxHashMap<Text, Text>,
+    pub(super) symbols: FxHashMap<Text, Text>,
     negated: FxHashMap<Text, Text>,
     constants: FxHashMap<Text, Text>,
     declared: FxHashSet<Text>,
@@ -73,13 +77,13 @@ struct State {
     /// registers that each declares.
     scopes: Vec<(u32, Vec<Declared>)>,
     scopes_seen: u32,
-    distance: Option<Distance>,
+    pub(super) distance: Option<Distance>,
     /// By the predicate that holds them.
-    verdicts: FxHashMap<Text, Verdict>,
+    pub(super) verdicts: FxHashMap<Text, Verdict>,
     /// Predicate of the last site that was kept.
-    last_site: Option<Text>,
+    pub(super) last_site: Option<Text>,
     /// Predicate and pointer of the last address that was kept.
-    last_address: Option<(Text, Text)>,
+    pub(super) last_address: Option<(Text, Text)>,
     redirects: FxHashMap<Text, Redirect>,
 }
 
@@ -129,6 +133,7 @@ pub(super) fn follow(
             ) => {
                 state.access(old, new, &input, errors);
                 state.forget(old);
+                state.windows.skipped(old, new);
             }
             Matched::Same(Piece::Open(_), _) => {
                 state.scopes_seen += 1;
@@ -145,6 +150,7 @@ pub(super) fn follow(
                 state.names(new, errors);
                 state.access(old, new, &input, errors);
                 state.forget(old);
+                state.windows.skipped(old, new);
             }
         }
     }
@@ -158,14 +164,14 @@ fn is_shared_limit(register: &str) -> bool {
         .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
 }
 
-fn name<'a>(instruction: &Instruction<'a>, operand: usize) -> Option<&'a str> {
+pub(super) fn name<'a>(instruction: &Instruction<'a>, operand: usize) -> Option<&'a str> {
     match instruction.operands.get(operand)?.kind {
         OperandKind::Name(name) => Some(name),
         _ => None,
     }
 }
 
-fn integer(instruction: &Instruction<'_>, operand: usize) -> Option<i64> {
+pub(super) fn integer(instruction: &Instruction<'_>, operand: usize) -> Option<i64> {
     match instruction.operands.get(operand)?.kind {
         OperandKind::Integer(value) => Some(value),
         _ => None,
@@ -174,7 +180,7 @@ fn integer(instruction: &Instruction<'_>, operand: usize) -> Option<i64> {
 
 impl State {
     /// A name that tells registers of inner scopes from those they hide.
-    fn resolve(&self, name: &str) -> Text {
+    pub(super) fn resolve(&self, name: &str) -> Text {
         let declares = |(known, range): &Declared| match range {
             None => known == name,
             Some(count) => {
@@ -196,7 +202,7 @@ impl State {
     }
 
     /// A register, or a constant's decimal text.
-    fn text(&self, instruction: &Instruction<'_>, operand: usize) -> Text {
+    pub(super) fn text(&self, instruction: &Instruction<'_>, operand: usize) -> Text {
         match &instruction.operands.get(operand).map(|o| &o.kind) {
             Some(OperandKind::Name(name)) => self.resolve(name),
             Some(OperandKind::Integer(value)) => (*value as u64).to_string(),
@@ -205,7 +211,7 @@ impl State {
         }
     }
 
-    fn guard_of(&self, instruction: &Instruction<'_>) -> Option<Text> {
+    pub(super) fn guard_of(&self, instruction: &Instruction<'_>) -> Option<Text> {
         let guard = instruction.guard.as_ref()?;
         Some(format!(
             "{}{}",
@@ -281,6 +287,10 @@ impl State {
             "ret" | "exit" | "trap" | "bar" | "barrier" | "brx"
         );
         let takes_register = !matches!(instruction.opcode.base(), "st" | "call" | "bra");
+        let zeroes = self.windows.zeroes(instruction, first);
+        if zeroes {
+            return;
+        }
         if writes_memory || control || (takes_register && !first.starts_with(REGISTER_PREFIX)) {
             errors.at(
                 instruction.span,
@@ -325,6 +335,9 @@ impl State {
                 return;
             }
             _ => {}
+        }
+        if self.window_code(instruction, first) {
+            return;
         }
         match (opcode, first) {
             ("mov.u64", _) => {
@@ -423,7 +436,14 @@ impl State {
         }
     }
 
-    fn begin(&mut self, predicate: &str, size: Text, less: u64, dynamic: bool, guards: Vec<Text>) {
+    pub(super) fn begin(
+        &mut self,
+        predicate: &str,
+        size: Text,
+        less: u64,
+        dynamic: bool,
+        guards: Vec<Text>,
+    ) {
         // What was kept under the predicate's old value says nothing now.
         self.last_site.take_if(|last| last == predicate);
         self.last_address.take_if(|(last, _)| last == predicate);
@@ -512,7 +532,11 @@ impl State {
             let generic = match access.space {
                 Space::Global => false,
                 Space::Generic => true,
-                _ => continue,
+                Space::Tensor => continue,
+                _ => {
+                    self.access_in_window(old, new, access, input, errors);
+                    continue;
+                }
             };
             let (Some(OperandKind::Address(from)), Some(OperandKind::Address(to))) = (
                 old.operands.get(access.operand).map(|o| &o.kind),
@@ -661,6 +685,9 @@ impl State {
 
     /// Size of the variable whose address a register holds.
     fn declared_size(&self, base: &str, input: &Input<'_, '_, '_>) -> Option<u64> {
+        if let Some(place) = self.windows.place(base) {
+            return place.size(base, input);
+        }
         let name = self.symbols.get(base)?;
         input
             .analysis
@@ -704,6 +731,15 @@ impl State {
             Referent::Wide(_) => match input.analysis.provenance.origin(reference.value) {
                 Origin::Pointer { root, .. } => match input.analysis.provenance.root(root) {
                     Some(Root::ParameterWindow) => true,
+                    Some(Root::Declared { .. } | Root::Alloca { .. } | Root::Mapped { .. }) => {
+                        false
+                    }
+                    Some(Root::Whole { symbol } | Root::Part { symbol, .. })
+                        if input.nameable.holds(code, symbol)
+                            && input.analysis.place(root).is_some() =>
+                    {
+                        is_static(input.analysis, index, access)
+                    }
                     Some(root) if !root.is_global() => generic,
                     _ => is_static(input.analysis, index, access),
                 },
@@ -714,7 +750,7 @@ impl State {
 }
 
 /// Whether two operands are the base and the size of the same thing.
-fn paired(base: &str, size: &str, declared: Option<u64>) -> bool {
+pub(super) fn paired(base: &str, size: &str, declared: Option<u64>) -> bool {
     if let Ok(limit) = size.parse::<u64>() {
         // A variable of declared size, or bounds that hold nothing off.
         return declared.is_some_and(|size| limit <= size) || base.parse::<u64>().is_ok();

@@ -2,12 +2,13 @@
 //!
 //! The verifier does not know how the pass plans: it reads both texts again,
 //! matches them statement by statement, and follows the check code through
-//! its registers. Of the analysis it uses one answer only: whether an access
-//! that carries no check provably lies in another space. It collects all
+//! its registers. Of the analysis it uses two answers: whether an access that
+//! carries no check may go without one, and what the objects of a frame are. It collects all
 //! errors. It must never accept what it does not understand.
 
 mod checks;
 mod statements;
+mod windows;
 
 use crate::support;
 use analysis::{Analysis, ModuleSymbols};
@@ -275,6 +276,7 @@ fn compare<'a>(
             index: &index,
             symbols,
             source: old.source,
+            nameable: crate::bounds::Nameable::of(original, symbols),
             launch,
         },
         &matched,

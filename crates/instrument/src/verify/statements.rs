@@ -137,11 +137,14 @@ pub(super) fn matched<'m, 'a>(
     out
 }
 
-/// Whether two instructions agree but for the bases of addresses.
+/// Whether two instructions agree but for the bases of addresses and a verdict
+/// in the place of the guard.
 fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
     let guards = match (&old.guard, &new.guard) {
         (None, None) => true,
-        (Some(a), Some(b)) => a.negated == b.negated && a.register == b.register,
+        (Some(a), Some(b)) if a.negated == b.negated && a.register == b.register => true,
+        // Skipped by a verdict: `checks` asks which.
+        (_, Some(b)) => b.register.starts_with(REGISTER_PREFIX),
         _ => false,
     };
     if guards && is_heap_call(old, new) {

@@ -214,6 +214,7 @@ pub fn site(id: u32, group: u32, offset: i64, provenance: Provenance) -> AccessS
         offset,
         group: SiteId(group),
         provenance,
+        object: None,
         source: Some(SourceLocation {
             file: "demo.cu".into(),
             line: 10 + id,

@@ -1,0 +1,218 @@
+//! What stands at the top of a checked body and at each of its exits.
+
+use super::emit::Emit;
+use super::pieces::lookup;
+use super::plan::Source;
+use super::text::*;
+use super::window::Window;
+use crate::parameters::ParameterSlot;
+use crate::patch::line;
+use crate::support::APPEND;
+use analysis::{Root, RootId};
+use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+use ptx::Guard;
+
+/// Bytes that the system keeps at the start of each block's shared memory
+/// and that `%total_smem_size` does not count (1 KiB from sm_80 on).
+pub(crate) const RESERVED_SHARED: u32 = 1024;
+
+impl Emit<'_, '_, '_> {
+    /// Appends a record where a thread leaves, if it has one.
+    pub(super) fn report(&mut self, guard: Option<Guard<'_>>, out: &mut String) {
+        let number = self.labels;
+        self.labels += 1;
+        match guard {
+            None => line!(out, "setp.eq.s32 {OUTSIDE}, {SITE}, 0;"),
+            Some(Guard {
+                negated, register, ..
+            }) => {
+                let not = if negated { "" } else { "!" };
+                line!(out, "setp.eq.or.s32 {OUTSIDE}, {SITE}, 0, {not}{register};");
+            }
+        }
+        line!(out, "@{OUTSIDE} bra $__rf_done{number};");
+        if self.plan.launch {
+            line!(out, "ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];");
+        } else {
+            line!(out, "mov.b64 {SCRATCH}, 0;");
+        }
+        let (base, size) = if self.plan.records_bounds {
+            (RECORD_BASE, RECORD_SIZE)
+        } else {
+            (Op::Constant(0), Op::Constant(0))
+        };
+        line!(out, "{{");
+        line!(out, ".param .b32 __ringfence_0;");
+        line!(
+            out,
+            ".param .b64 __ringfence_1, __ringfence_2, __ringfence_3, __ringfence_4;"
+        );
+        line!(out, "st.param.b32 [__ringfence_0], {SITE};");
+        line!(out, "st.param.b64 [__ringfence_1], {ADDRESS};");
+        line!(out, "st.param.b64 [__ringfence_2], {base};");
+        line!(out, "st.param.b64 [__ringfence_3], {size};");
+        line!(out, "st.param.b64 [__ringfence_4], {SCRATCH};");
+        line!(
+            out,
+            "call {APPEND}, (__ringfence_0, __ringfence_1, __ringfence_2, __ringfence_3, __ringfence_4);"
+        );
+        line!(out, "}}");
+        line!(out, "$__rf_done{number}:");
+    }
+
+    /// Declarations and what is computed once, at the top of the body.
+    pub(super) fn head(&self, slots: &[ParameterSlot], out: &mut String) {
+        let roots = self.analysis.provenance.roots.len();
+        out.push_str("\n\t");
+        line!(out, ".reg .pred {OUTSIDE}, {OTHER};");
+        if self.plan.kept_verdicts > 0 {
+            line!(out, ".reg .pred %__rf_{KEPT}<{}>;", self.plan.kept_verdicts);
+        }
+        line!(out, ".reg .b32 {SITE};");
+        line!(
+            out,
+            ".reg .b64 {ADDRESS}, {RECORD_BASE}, {RECORD_SIZE}, {WEAK_BASE}, {WEAK_SIZE};"
+        );
+        line!(out, ".reg .b64 {OFFSET}, {SCRATCH}, {SCRATCH2};");
+        self.declare_of_windows(out);
+        for (family, count) in [
+            (REDIRECTED, self.plan.groups.len()),
+            (ROOT_BASE, roots),
+            (ROOT_SIZE, roots),
+            (LIMIT, self.limit_list.len()),
+            (SHADOW_BASE, self.shadows.len()),
+            (SHADOW_SIZE, self.shadows.len()),
+        ] {
+            if count > 0 {
+                line!(out, ".reg .b64 %__rf_{family}<{count}>;");
+            }
+        }
+        line!(out, "mov.u32 {SITE}, 0;");
+        line!(out, "mov.b64 {ADDRESS}, 0;");
+        if self.plan.records_bounds {
+            line!(out, "mov.b64 {RECORD_BASE}, 0;");
+            line!(out, "mov.b64 {RECORD_SIZE}, 0;");
+        }
+        if self.refreshed {
+            for root in self.looked_up() {
+                line!(out, "mov.b64 {}, 0;", Op::Family(ROOT_BASE, root.0));
+                line!(out, "mov.b64 {}, 0;", Op::Family(ROOT_SIZE, root.0));
+            }
+            for number in 0..self.shadows.len() as u32 {
+                line!(out, "mov.b64 {}, 0;", Op::Family(SHADOW_BASE, number));
+                line!(out, "mov.b64 {}, 0;", Op::Family(SHADOW_SIZE, number));
+            }
+        }
+        let mut needed: Vec<RootId> = self.plan.needed.iter().copied().collect();
+        needed.sort_unstable();
+        for root in needed {
+            let (base, size) = (Op::Family(ROOT_BASE, root.0), Op::Family(ROOT_SIZE, root.0));
+            match self.analysis.provenance.root(root) {
+                Some(Root::KernelParameter { offset }) if self.plan.launch => {
+                    let place = self
+                        .plan
+                        .roots
+                        .iter()
+                        .position(|&o| o == offset)
+                        .unwrap_or(0);
+                    let at = size_of::<LaunchHeader>() + place * size_of::<LaunchBounds>();
+                    let size_at = at + std::mem::offset_of!(LaunchBounds, size);
+                    line!(out, "ld.param.b64 {base}, [{LAUNCH_PARAMETER}+{at}];");
+                    line!(out, "ld.param.b64 {size}, [{LAUNCH_PARAMETER}+{size_at}];");
+                }
+                Some(Root::KernelParameter { offset }) => {
+                    let parameters = &self.analysis.code.function.parameters;
+                    let holds = |slot: &ParameterSlot| {
+                        slot.offset <= offset && offset - slot.offset < slot.size
+                    };
+                    let Some((parameter, slot)) =
+                        parameters.iter().zip(slots).find(|(_, slot)| holds(slot))
+                    else {
+                        continue;
+                    };
+                    line!(
+                        out,
+                        "ld.param.b64 {SCRATCH2}, [{}+{}];",
+                        parameter.name,
+                        offset - slot.offset
+                    );
+                    lookup(SCRATCH2, None, base, size, out);
+                }
+                Some(Root::Variable { symbol }) => {
+                    let symbol = &self.analysis.code.symbols[symbol.0 as usize];
+                    line!(out, "mov.u64 {base}, {};", symbol.name);
+                    if symbol.size.is_none() {
+                        lookup(base, None, base, size, out);
+                    }
+                }
+                Some(Root::Whole { .. } | Root::Part { .. }) => self.place(root, out),
+                _ => continue,
+            }
+            self.limits_of(root, out);
+        }
+        let mut in_space: Vec<RootId> = self.plan.needed_in_space.iter().copied().collect();
+        in_space.sort_unstable();
+        for root in in_space {
+            let Some(place) = self.analysis.place(root) else {
+                continue;
+            };
+            let name = self.analysis.code.symbols[place.symbol.0 as usize].name;
+            let base = Op::Family(IN_SPACE, root.0);
+            line!(out, "mov.u64 {SCRATCH}, {name};");
+            line!(out, "cvt.u32.u64 {base}, {SCRATCH};");
+            if place.start > 0 {
+                line!(out, "add.s32 {base}, {base}, {};", place.start);
+            }
+        }
+    }
+
+    /// Generic address and size of a place in a window.
+    fn place(&self, root: RootId, out: &mut String) {
+        let Some(place) = self.analysis.place(root) else {
+            return;
+        };
+        let Some(window) = Window::of_symbol(place.space) else {
+            return;
+        };
+        let name = self.analysis.code.symbols[place.symbol.0 as usize].name;
+        let base = Op::Family(ROOT_BASE, root.0);
+        line!(out, "mov.u64 {base}, {name};");
+        line!(out, "cvta.{}.u64 {base}, {base};", window.modifier());
+        if place.start > 0 {
+            line!(out, "add.s64 {base}, {base}, {};", place.start);
+        }
+        if place.size.is_none() {
+            line!(
+                out,
+                "cvt.u64.u32 {}, {DYNAMIC};",
+                Op::Family(ROOT_SIZE, root.0)
+            );
+        }
+    }
+
+    /// Registers that only checks in windows need.
+    fn declare_of_windows(&self, out: &mut String) {
+        let plan = self.plan;
+        if !plan.has_windows() {
+            return;
+        }
+        let roots = self.analysis.provenance.roots.len();
+        line!(out, ".reg .b32 {POINTER32}, {OFFSET32}, {LIMIT32};");
+        line!(out, ".reg .b32 {DYNAMIC}, {BLOCK};");
+        line!(out, ".reg .b64 {GENERIC};");
+        if roots > 0 {
+            line!(out, ".reg .b32 %__rf_{IN_SPACE}<{roots}>;");
+        }
+        line!(out, ".reg .pred %__rf_{GO}<{}>;", plan.groups.len());
+        let places = plan.needed.iter().chain(&plan.needed_in_space);
+        let sources = plan.groups.iter().map(|group| group.source);
+        let dynamic = |root| self.analysis.place(root).is_some_and(|p| p.size.is_none());
+        if places.copied().any(dynamic) || sources.clone().any(|s| s == Source::Dynamic) {
+            line!(out, "mov.u32 {DYNAMIC}, %dynamic_smem_size;");
+        }
+        if sources.clone().any(|s| s == Source::Block) {
+            line!(out, "mov.u32 {BLOCK}, %total_smem_size;");
+            line!(out, "add.s32 {BLOCK}, {BLOCK}, {RESERVED_SHARED};");
+        }
+    }
+}

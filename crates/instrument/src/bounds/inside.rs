@@ -1,0 +1,258 @@
+//! Checks of accesses that name a space with addresses of its own. These
+//! have 32 bits, whatever register they are in, and so has the arithmetic:
+//! what the hardware cuts off is cut off here, too.
+//!
+//! There is no sink in such a space: an access that fails its check is
+//! skipped by its predicate, and what it would have read is zero.
+
+use super::emit::{Emit, unless_ignored};
+use super::extent::Extent;
+use super::pieces::limit;
+use super::plan::{Base, Group, Source};
+use super::text::*;
+use super::window::Window;
+use crate::patch::{Patch, line};
+use analysis::{Referent, Role};
+use model::layout::UNBOUNDED;
+use ptx::{Guard, Instruction, OperandKind};
+
+impl<'a> Emit<'_, '_, 'a> {
+    /// The check that a group's first member carries.
+    pub(super) fn check_in_window(
+        &mut self,
+        number: u32,
+        group: &Group,
+        window: Window,
+        (index, operand): (usize, usize),
+        name: &'a str,
+        out: &mut String,
+    ) {
+        let instruction = self.analysis.code.instructions[index].instruction;
+        let outside = Op::Family(KEPT, group.keeps.unwrap_or(0));
+        let is_narrow = self.is_narrow(index, operand);
+        let in_space = match group.source {
+            Source::Root(root) => self.plan.needed_in_space.contains(&root),
+            Source::Shadow(_) => false,
+            _ => true,
+        };
+        if in_space {
+            let pointer = match group.base {
+                Base::Register(_) if is_narrow => Op::Program(name),
+                Base::Register(_) => {
+                    line!(out, "cvt.u32.u64 {POINTER32}, {name};");
+                    POINTER32
+                }
+                Base::Symbol(_) => {
+                    line!(out, "mov.u64 {SCRATCH}, {name};");
+                    line!(out, "cvt.u32.u64 {POINTER32}, {SCRATCH};");
+                    POINTER32
+                }
+            };
+            self.compare_in_space(group, instruction, pointer, outside, out);
+        } else {
+            line!(
+                out,
+                "{} {GENERIC}, {name};",
+                if is_narrow { "cvt.u64.u32" } else { "mov.b64" }
+            );
+            line!(out, "cvta.{}.u64 {GENERIC}, {GENERIC};", window.modifier());
+            self.compare_generic(group, instruction, outside, out);
+        }
+        line!(out, "@{outside} mov.u32 {SITE}, {};", group.site.0);
+        if let Some(Guard {
+            negated, register, ..
+        }) = instruction.guard
+        {
+            // The verdict holds only where the guard does.
+            let go = Op::Family(GO, number);
+            let operation = if negated { "or" } else { "xor" };
+            line!(out, "{operation}.pred {go}, {register}, {outside};");
+        }
+    }
+
+    /// Whether the register that an operand has its address from has 32 bits.
+    fn is_narrow(&self, index: usize, operand: usize) -> bool {
+        let code = &self.analysis.code;
+        code.references_of(index).iter().any(|reference| {
+            reference.role == Role::Address
+                && usize::from(reference.operand) == operand
+                && matches!(reference.referent, Referent::Wide(register) if code.is_narrow(register))
+        })
+    }
+
+    /// Against a place, by addresses of its space.
+    fn compare_in_space(
+        &self,
+        group: &Group,
+        instruction: &Instruction<'a>,
+        pointer: Op<'_>,
+        outside: Op<'_>,
+        out: &mut String,
+    ) {
+        let (base, size) = match group.source {
+            Source::Root(root) => (
+                Op::Family(IN_SPACE, root.0),
+                self.constant_size(root).map_or(DYNAMIC, Op::Constant),
+            ),
+            Source::Declared(size) => (pointer, Op::Constant(size)),
+            Source::Dynamic => (pointer, DYNAMIC),
+            _ => (Op::Constant(0), BLOCK),
+        };
+        line!(out, "sub.s32 {OFFSET32}, {pointer}, {base};");
+        if group.low != 0 {
+            line!(out, "add.s32 {OFFSET32}, {OFFSET32}, {};", group.low as i32);
+        }
+        match group.extent {
+            Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => {
+                let less = bytes - 1;
+                let limit = match size {
+                    Op::Constant(size) => {
+                        Op::Constant((size.max(less) - less).min(u64::from(u32::MAX)))
+                    }
+                    size if less == 0 => size,
+                    size => {
+                        line!(out, "max.u32 {LIMIT32}, {size}, {less};");
+                        line!(out, "sub.s32 {LIMIT32}, {LIMIT32}, {less};");
+                        LIMIT32
+                    }
+                };
+                verdict(instruction.guard, "u32", outside, OFFSET32, limit, out);
+            }
+            Extent::Operand(_) | Extent::Steps { .. } => {
+                line!(out, "cvt.u64.u32 {OFFSET}, {OFFSET32};");
+                let size = match size {
+                    Op::Constant(_) => size,
+                    size => {
+                        line!(out, "cvt.u64.u32 {SCRATCH2}, {size};");
+                        SCRATCH2
+                    }
+                };
+                self.counted(group, instruction, size, outside, out);
+            }
+        }
+        unless_ignored(group, instruction, outside, out);
+        for (record, value) in [(RECORD_BASE, base), (RECORD_SIZE, size), (ADDRESS, pointer)] {
+            match value {
+                // The site tells the size.
+                Op::Constant(_) if record == RECORD_SIZE => {}
+                Op::Constant(_) => line!(out, "@{outside} mov.b64 {record}, {value};"),
+                _ => line!(out, "@{outside} cvt.u64.u32 {record}, {value};"),
+            }
+        }
+    }
+
+    /// Against bounds that are known as generic addresses: `GENERIC` is the
+    /// pointer.
+    fn compare_generic(
+        &self,
+        group: &Group,
+        instruction: &Instruction<'a>,
+        outside: Op<'_>,
+        out: &mut String,
+    ) {
+        let (base, size) = match group.source {
+            Source::Root(root) => self.root_bounds(root),
+            Source::Shadow(register) => match self.shadows.get(&register) {
+                Some(&number) => (
+                    Op::Family(SHADOW_BASE, number),
+                    Op::Family(SHADOW_SIZE, number),
+                ),
+                None => (Op::Constant(0), Op::Constant(UNBOUNDED)),
+            },
+            _ => (Op::Constant(0), Op::Constant(UNBOUNDED)),
+        };
+        line!(out, "sub.s64 {OFFSET}, {GENERIC}, {base};");
+        if group.low != 0 {
+            line!(out, "add.s64 {OFFSET}, {OFFSET}, {};", group.low);
+        }
+        match group.extent {
+            Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => {
+                let less = bytes - 1;
+                let limit = match size {
+                    Op::Constant(size) => Op::Constant(size.max(less) - less),
+                    size if less == 0 => size,
+                    size => {
+                        limit(SCRATCH, size, less, out);
+                        SCRATCH
+                    }
+                };
+                verdict(instruction.guard, "u64", outside, OFFSET, limit, out);
+            }
+            Extent::Operand(_) | Extent::Steps { .. } => {
+                self.counted(group, instruction, size, outside, out);
+            }
+        }
+        unless_ignored(group, instruction, outside, out);
+        line!(out, "@{outside} mov.b64 {RECORD_BASE}, {base};");
+        line!(out, "@{outside} mov.b64 {RECORD_SIZE}, {size};");
+        line!(out, "@{outside} mov.b64 {ADDRESS}, {GENERIC};");
+    }
+
+    /// Puts the verdict before the program's instruction.
+    pub(super) fn guard(&self, group: u32, instruction: &Instruction<'a>, patch: &mut Patch) {
+        let Some(kept) = self.plan.groups[group as usize].keeps else {
+            return;
+        };
+        match instruction.guard {
+            None => patch.insert(instruction.span.start, |out| {
+                out.push_str(&format!("@!{} ", Op::Family(KEPT, kept)));
+            }),
+            Some(guard) => patch.edit(guard.span.start, guard.span.end, |out| {
+                let not = if guard.negated { "!" } else { "" };
+                out.push_str(&format!("@{not}{}", Op::Family(GO, group)));
+            }),
+        }
+    }
+
+    /// Zeroes what a skipped access would have read.
+    pub(super) fn zero(&self, group: u32, inst: &analysis::Inst<'_, 'a>, patch: &mut Patch) {
+        let instruction = inst.instruction;
+        let Some(kept) = self.plan.groups[group as usize].keeps else {
+            return;
+        };
+        if !matches!(instruction.opcode.base(), "ld" | "ldu" | "atom")
+            || !matches!(inst.register_bytes, 2 | 4 | 8)
+        {
+            return;
+        }
+        let outside = Op::Family(KEPT, kept);
+        let bits = u32::from(inst.register_bytes) * 8;
+        let mut one = |kind: &OperandKind<'_>| {
+            if let OperandKind::Name(name) = kind {
+                patch.insert(instruction.span.end, |out| {
+                    out.push_str(&format!("\n\t@{outside} mov.b{bits} {name}, 0;"));
+                });
+            }
+        };
+        match instruction.operands.first().map(|operand| &operand.kind) {
+            Some(OperandKind::Vector(elements)) => {
+                elements.iter().for_each(|element| one(&element.kind))
+            }
+            Some(kind) => one(kind),
+            None => {}
+        }
+    }
+}
+
+/// `outside = offset >= limit`, under the program's guard.
+fn verdict(
+    guard: Option<Guard<'_>>,
+    ty: &str,
+    outside: Op<'_>,
+    offset: Op<'_>,
+    limit: Op<'_>,
+    out: &mut String,
+) {
+    match guard {
+        None => line!(out, "setp.ge.{ty} {outside}, {offset}, {limit};"),
+        Some(Guard {
+            negated, register, ..
+        }) => {
+            let not = if negated { "!" } else { "" };
+            line!(
+                out,
+                "setp.ge.and.{ty} {outside}, {offset}, {limit}, {not}{register};"
+            );
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What an access is held to, by where its address comes from.
+
+use super::plan::{Base, Planner, Source};
+use super::window::{Nameable, Window, mapped_place, object_of};
+use analysis::{Analysis, Origin, Reference, Referent, Root, RootId, SymbolSpace};
+use model::Provenance;
+
+impl Planner<'_, '_, '_> {
+    /// What an address is checked against; `None` if it lies in a space that
+    /// this protection does not cover.
+    pub(super) fn source(&self, reference: &Reference, generic: bool) -> Option<(Base, Source)> {
+        let provenance = &self.analysis.provenance;
+        match reference.referent {
+            Referent::Symbol(id, _) => {
+                let symbol = &self.analysis.code.symbols[id.0 as usize];
+                match symbol.space {
+                    SymbolSpace::Global => {}
+                    _ => return None,
+                }
+                Some((
+                    Base::Symbol(id),
+                    symbol.size.map_or(Source::Weak, Source::Declared),
+                ))
+            }
+            Referent::Wide(register) => {
+                let base = Base::Register(reference.value);
+                let source = match provenance.origin(reference.value) {
+                    Origin::Pointer { root, .. } => match provenance.root(root) {
+                        Some(Root::Variable { symbol })
+                            if !self.nameable.holds(&self.analysis.code, symbol) =>
+                        {
+                            Source::Weak
+                        }
+                        Some(root_kind) if root_kind.is_global() => Source::Root(root),
+                        Some(_) if self.has_bounds(root) => Source::Root(root),
+                        // Parameters are global memory, too.
+                        Some(Root::Whole { .. } | Root::ParameterWindow | Root::System) => {
+                            return None;
+                        }
+                        Some(_) if generic => return None,
+                        _ => Source::Weak,
+                    },
+                    Origin::Several { .. } => Source::Shadow(register),
+                    _ => Source::Weak,
+                };
+                Some((base, source))
+            }
+        }
+    }
+
+    /// What an address in a window is checked against.
+    pub(super) fn source_in(
+        &self,
+        reference: &Reference,
+        window: Window,
+    ) -> Option<(Base, Source)> {
+        let provenance = &self.analysis.provenance;
+        match reference.referent {
+            Referent::Symbol(id, _) => {
+                let symbol = &self.analysis.code.symbols[id.0 as usize];
+                let source = match (symbol.size, window) {
+                    _ if !window.holds(symbol.space) => return None,
+                    // Parameters have constant addresses here.
+                    (_, Window::Parameter) => return None,
+                    (Some(size), _) => Source::Declared(size),
+                    (None, Window::Shared | Window::Cluster) => Source::Dynamic,
+                    (None, _) => return None,
+                };
+                Some((Base::Symbol(id), source))
+            }
+            Referent::Wide(register) => {
+                let otherwise =
+                    (window == Window::Shared && !self.has_clusters).then_some(Source::Block);
+                let source = match provenance.origin(reference.value) {
+                    Origin::Pointer { root, .. } if self.has_bounds(root) => {
+                        match self.analysis.place(root) {
+                            Some(place) if !window.holds(place.space) => {
+                                return None;
+                            }
+                            _ => Source::Root(root),
+                        }
+                    }
+                    Origin::Pointer { root, .. }
+                        if matches!(provenance.root(root), Some(Root::Lookup { .. })) =>
+                    {
+                        Source::Root(root)
+                    }
+                    Origin::Several { .. } => Source::Shadow(register),
+                    _ => otherwise?,
+                };
+                Some((Base::Register(reference.value), source))
+            }
+        }
+    }
+
+    /// Whether a root that is not in global memory has bounds.
+    pub(super) fn has_bounds(&self, root: RootId) -> bool {
+        has_bounds(self.analysis, &self.nameable, root)
+    }
+
+    /// What a site's address was derived from, if it is in a window.
+    pub(super) fn object(&self, source: Source, base: Base) -> Option<Box<model::StaticObject>> {
+        object_of(self.analysis, source, base).map(Box::new)
+    }
+
+    pub(super) fn provenance(&self, source: Source, base: Base) -> Provenance {
+        match source {
+            // The address of a variable that another file declares.
+            Source::Weak if matches!(base, Base::Symbol(_)) => Provenance::Lookup,
+            Source::Weak => Provenance::Unknown,
+            Source::Block => Provenance::Unknown,
+            Source::Declared(_) | Source::Dynamic => Provenance::Variable,
+            Source::Shadow(_) => Provenance::Several,
+            Source::Root(root) => match self.analysis.provenance.root(root) {
+                Some(Root::KernelParameter { offset }) => Provenance::KernelParameter { offset },
+                Some(Root::Variable { .. } | Root::Whole { .. } | Root::Part { .. }) => {
+                    Provenance::Variable
+                }
+                _ => Provenance::Lookup,
+            },
+        }
+    }
+}
+
+/// Whether a root that is not in global memory has bounds.
+fn has_bounds(analysis: &Analysis<'_, '_>, nameable: &Nameable<'_, '_>, root: RootId) -> bool {
+    match analysis.provenance.root(root) {
+        Some(Root::Whole { symbol } | Root::Part { symbol, .. }) => {
+            analysis.place(root).is_some() && nameable.holds(&analysis.code, symbol)
+        }
+        Some(Root::Declared { .. } | Root::Alloca { .. }) => true,
+        Some(Root::Mapped { value }) => mapped_place(analysis, value)
+            .is_some_and(|(place, _)| has_bounds(analysis, nameable, place)),
+        _ => false,
+    }
+}

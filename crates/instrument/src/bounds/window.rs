@@ -1,0 +1,300 @@
+//! Spaces with addresses of their own: shared, local, constant, parameters.
+//! Which of them an access is in, what becomes of it when its check fails,
+//! and what the object is called that it was meant for.
+
+use super::plan::{Base, Source};
+use analysis::{Analysis, Code, Definition, ModuleSymbols, Origin, Place, Referent, RootId};
+use analysis::{SymbolId, SymbolSpace, ValueId};
+use model::{AllocationKind, Neighbour, Space, StaticObject};
+use ptx::{Function, Opcode, Statement};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A space with addresses of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Window {
+    /// The block's.
+    Shared,
+    /// Those of all blocks of the cluster.
+    Cluster,
+    /// The thread's.
+    Local,
+    /// The module's.
+    Constant,
+    /// Of the entry.
+    Parameter,
+}
+
+impl Window {
+    /// The window that an instruction names.
+    pub(crate) fn of(space: ptx::table::Space) -> Option<Window> {
+        match space {
+            ptx::table::Space::Shared => Some(Window::Shared),
+            ptx::table::Space::SharedCluster => Some(Window::Cluster),
+            ptx::table::Space::Local => Some(Window::Local),
+            ptx::table::Space::Const => Some(Window::Constant),
+            ptx::table::Space::Param => Some(Window::Parameter),
+            ptx::table::Space::Global | ptx::table::Space::Generic | ptx::table::Space::Tensor => {
+                None
+            }
+        }
+    }
+
+    /// Whether a symbol lies in the window.
+    pub(crate) fn holds(self, space: SymbolSpace) -> bool {
+        matches!(
+            (self, space),
+            (Window::Shared | Window::Cluster, SymbolSpace::Shared)
+                | (Window::Local, SymbolSpace::Local)
+                | (Window::Constant, SymbolSpace::Const)
+                | (Window::Parameter, SymbolSpace::EntryParameter { .. })
+        )
+    }
+
+    /// The window that a symbol is in.
+    pub(crate) fn of_symbol(space: SymbolSpace) -> Option<Window> {
+        [
+            Window::Shared,
+            Window::Local,
+            Window::Constant,
+            Window::Parameter,
+        ]
+        .into_iter()
+        .find(|window| window.holds(space))
+    }
+
+    /// The space that an access names.
+    pub(super) fn space(self) -> Space {
+        match self {
+            Window::Shared => Space::Shared,
+            Window::Cluster => Space::SharedCluster,
+            Window::Local => Space::Local,
+            Window::Constant => Space::Const,
+            Window::Parameter => Space::Param,
+        }
+    }
+
+    /// As `cvta` spells it.
+    pub(super) fn modifier(self) -> &'static str {
+        match self {
+            Window::Shared => "shared",
+            Window::Cluster => "shared::cluster",
+            Window::Local => "local",
+            Window::Constant => "const",
+            Window::Parameter => "param",
+        }
+    }
+}
+
+/// What becomes of an access that fails its check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It goes to a sink: global and generic addresses.
+    Redirected,
+    /// It does not happen; what it would have read is zero.
+    Skipped,
+    /// It happens, and is recorded: others wait for it, or all lanes of the
+    /// warp must take part.
+    Recorded,
+}
+
+/// The fate of an instruction's accesses in a window. None of those that can
+/// be skipped has two.
+pub(crate) fn fate_of(opcode: &Opcode<'_>) -> Fate {
+    match opcode.base() {
+        "ld" | "ldu" | "atom" => Fate::Skipped,
+        "st" | "red" if !opcode.has("async") => Fate::Skipped,
+        "cp" if !opcode.has("bulk") && !opcode.has("mbarrier") => Fate::Skipped,
+        _ => Fate::Recorded,
+    }
+}
+
+/// Symbols that can be named where a body's declarations end.
+pub(crate) struct Nameable<'x, 'a> {
+    symbols: &'x ModuleSymbols<'a>,
+    own: FxHashSet<&'a str>,
+}
+
+impl<'x, 'a> Nameable<'x, 'a> {
+    pub(crate) fn of(function: &Function<'a>, symbols: &'x ModuleSymbols<'a>) -> Self {
+        let mut declared: FxHashMap<&'a str, u32> = FxHashMap::default();
+        for (_, statement) in function.statements() {
+            if let Statement::Variable(variable) = statement {
+                *declared.entry(variable.name).or_default() += 1;
+            }
+        }
+        let leading = leading_declarations(function)
+            .map(|variable| variable.name)
+            .chain(function.parameters.iter().map(|parameter| parameter.name));
+        // A name that is declared twice may mean the other one.
+        let own = leading
+            .filter(|name| declared.get(name).is_none_or(|&count| count == 1))
+            .collect();
+        Nameable { symbols, own }
+    }
+
+    pub(crate) fn holds(&self, code: &Code<'_, '_>, symbol: SymbolId) -> bool {
+        let symbol = &code.symbols[symbol.0 as usize];
+        self.own.contains(symbol.name) || self.symbols.get(symbol.name) == Some(symbol)
+    }
+}
+
+/// The declarations that a body begins with.
+fn leading_declarations<'m, 'a>(
+    function: &'m Function<'a>,
+) -> impl Iterator<Item = &'m ptx::Variable<'a>> {
+    let statements = function.body.iter().flat_map(|body| &body.statements);
+    statements
+        .map_while(|statement| match statement {
+            Statement::Variable(variable) => Some(Some(variable)),
+            Statement::Loc(_) => Some(None),
+            _ => None,
+        })
+        .flatten()
+}
+
+/// Where the declarations that a body begins with end.
+pub(super) fn end_of_declarations(function: &Function<'_>) -> Option<u32> {
+    leading_declarations(function)
+        .map(|variable| variable.span.end)
+        .max()
+}
+
+/// The place whose address a `mapa` takes to another block, and whether it
+/// takes it as an address in shared memory (not as a generic one).
+pub(super) fn mapped_place(analysis: &Analysis<'_, '_>, value: ValueId) -> Option<(RootId, bool)> {
+    let Definition::Instruction { instruction, .. } = analysis.ssa.value(value)?.definition else {
+        return None;
+    };
+    let operand = analysis
+        .code
+        .references_of(instruction as usize)
+        .iter()
+        .find(|r| r.operand == 1)?;
+    let Referent::Wide(_) = operand.referent else {
+        return None;
+    };
+    let Origin::Pointer { root, .. } = analysis.provenance.origin(operand.value) else {
+        return None;
+    };
+    let place = analysis.place(root)?;
+    let opcode = analysis.code.instructions[instruction as usize]
+        .instruction
+        .opcode;
+    (place.space == SymbolSpace::Shared).then_some((root, opcode.has("shared::cluster")))
+}
+
+/// The object that a check holds an access to.
+pub(super) fn object_of(
+    analysis: &Analysis<'_, '_>,
+    source: Source,
+    base: Base,
+) -> Option<StaticObject> {
+    let place = match (source, base) {
+        (Source::Root(root), _) => analysis.place(root).or_else(|| {
+            let root = analysis.provenance.root(root)?;
+            let analysis::Root::Mapped { value } = root else {
+                return None;
+            };
+            analysis.place(mapped_place(analysis, value)?.0)
+        }),
+        (Source::Declared(_) | Source::Dynamic, Base::Symbol(symbol)) => {
+            let declared = analysis.code.symbols[symbol.0 as usize];
+            Some(Place {
+                symbol,
+                space: declared.space,
+                start: 0,
+                size: declared.size,
+            })
+        }
+        _ => None,
+    };
+    let Some(place) = place else {
+        let declared = matches!(source, Source::Root(root)
+            if matches!(analysis.provenance.root(root), Some(analysis::Root::Declared { .. })));
+        return declared.then_some(StaticObject {
+            kind: AllocationKind::Region,
+            name: None,
+            size: None,
+            neighbours: Vec::new(),
+        });
+    };
+    let symbol = &analysis.code.symbols[place.symbol.0 as usize];
+    let kind = match (place.space, place.size) {
+        (SymbolSpace::Shared, Some(_)) => AllocationKind::Shared,
+        (SymbolSpace::Shared, None) => AllocationKind::DynamicShared,
+        (SymbolSpace::Local, _) => AllocationKind::Local,
+        (SymbolSpace::Const, _) => AllocationKind::Constant,
+        (SymbolSpace::EntryParameter { .. }, _) => AllocationKind::Parameter,
+        _ => return None,
+    };
+    if kind != AllocationKind::Local {
+        return Some(StaticObject {
+            kind,
+            name: Some(symbol.name.to_owned()),
+            size: place.size,
+            neighbours: Vec::new(),
+        });
+    }
+    // A pointer to the frame as such is to no object of it.
+    let is_part = place.size != symbol.size;
+    let frames = analysis.frames.iter().filter(|_| is_part);
+    let table = frames.into_iter().find(|t| t.frame == place.symbol);
+    let own = table.and_then(|table| table.at(place.start));
+    let neighbours = table
+        .into_iter()
+        .flat_map(|table| &table.objects)
+        .filter(|object| object.offset != place.start)
+        .map(|object| Neighbour {
+            offset: i64::from(object.offset) - i64::from(place.start),
+            size: u64::from(object.size),
+            name: object.name.clone(),
+        });
+    Some(StaticObject {
+        kind,
+        name: own.and_then(|object| object.name.clone()),
+        size: place.size,
+        neighbours: neighbours.collect(),
+    })
+}
+
+/// Local memory of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OwnFrame {
+    /// The frame and its bytes; `None` if the entry has none.
+    pub(super) frame: Option<(SymbolId, u64)>,
+}
+
+/// The frame of an entry that calls functions. Nothing called it: between its
+/// calls, no local memory is alive but its own. `None` where that cannot be
+/// said or does not matter.
+pub(super) fn own_frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Option<OwnFrame> {
+    let has = |base: &str| {
+        code.instructions
+            .iter()
+            .any(|inst| inst.instruction.opcode.base() == base)
+    };
+    if !code.function.is_entry || !has("call") || has("alloca") {
+        return None;
+    }
+    let mut variables = code.function.statements().filter_map(|(_, s)| match s {
+        Statement::Variable(variable) if variable.space == ptx::VariableSpace::Local => {
+            Some(variable)
+        }
+        _ => None,
+    });
+    let Some(variable) = variables.next() else {
+        return Some(OwnFrame { frame: None });
+    };
+    if variables.next().is_some() {
+        return None;
+    }
+    let symbol = code
+        .symbols
+        .iter()
+        .position(|s| s.name == variable.name && s.space == SymbolSpace::Local)?;
+    let id = SymbolId(symbol as u32);
+    let size = code.symbols[symbol].size?;
+    nameable.holds(code, id).then_some(OwnFrame {
+        frame: Some((id, size)),
+    })
+}

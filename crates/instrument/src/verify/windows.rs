@@ -1,0 +1,466 @@
+//! Follows the checks of accesses that name a space with addresses of its own
+//! (shared, local, constant, parameters), and holds these accesses to them.
+
+use super::Errors;
+use super::checks::{Distance, Input, State, Text, integer, name};
+use crate::bounds::{Fate, REGISTER_PREFIX, Window, fate_of, is_static, used_bytes};
+use analysis::{Origin, Referent, Role, Root, RootId};
+use ptx::table::{Access, Width};
+use ptx::{Instruction, OperandKind};
+use rustc_hash::FxHashMap;
+
+/// The address of a place: a symbol, or a part of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    symbol: Text,
+    start: u64,
+}
+
+impl Held {
+    /// The bytes of the place whose address is in `register`: of the root
+    /// that the register is for, if that is here; else the symbol's.
+    pub(super) fn size(&self, register: &str, input: &Input<'_, '_, '_>) -> Option<u64> {
+        let symbols = &input.analysis.code.symbols;
+        let number = register
+            .strip_prefix("%__rf_c")
+            .or_else(|| register.strip_prefix("%__rf_b"));
+        if let Some(root) = number.and_then(|number| number.parse().ok())
+            && let Some(place) = input.analysis.place(RootId(root))
+            && symbols[place.symbol.0 as usize].name == self.symbol
+            && u64::from(place.start) == self.start
+        {
+            return place.size;
+        }
+        let symbol = symbols.iter().find(|s| s.name == self.symbol)?;
+        symbol.size?.checked_sub(self.start)
+    }
+
+    fn is_in(&self, window: Window, input: &Input<'_, '_, '_>) -> bool {
+        let symbols = &input.analysis.code.symbols;
+        symbols
+            .iter()
+            .any(|s| s.name == self.symbol && window.holds(s.space))
+    }
+}
+
+/// What is known of the registers that only these checks use.
+#[derive(Default)]
+pub(super) struct Windows {
+    /// Registers that hold the address of a place.
+    places: FxHashMap<Text, Held>,
+    /// `%__rf_p`, `%__rf_w`: the program's register whose value they hold.
+    copies: FxHashMap<Text, Text>,
+    /// How far a pointer of 32 bits is from a base.
+    distance: Option<Distance>,
+    /// `%__rf_gN`: the program's guard and the verdict that it is made of;
+    /// whether the guard is negated.
+    go: FxHashMap<Text, (Text, bool, Text)>,
+    /// The verdict that the last of the program's instructions was skipped
+    /// by, and the registers that it writes.
+    zeroed: Option<(Text, Vec<Text>)>,
+}
+
+impl Windows {
+    pub(super) fn place(&self, register: &str) -> Option<&Held> {
+        self.places.get(register)
+    }
+
+    /// Notes what the program's instruction was skipped by.
+    pub(super) fn skipped(&mut self, old: &Instruction<'_>, new: &Instruction<'_>) {
+        self.zeroed = None;
+        let Some(verdict) = self.verdict_of(old, new) else {
+            return;
+        };
+        if !matches!(old.opcode.base(), "ld" | "ldu" | "atom") {
+            return;
+        }
+        let mut written = Vec::new();
+        let mut one = |kind: &OperandKind<'_>| {
+            if let OperandKind::Name(name) = kind {
+                written.push((*name).to_owned());
+            }
+        };
+        match old.operands.first().map(|o| &o.kind) {
+            Some(OperandKind::Vector(elements)) => elements.iter().for_each(|e| one(&e.kind)),
+            Some(kind) => one(kind),
+            None => {}
+        }
+        self.zeroed = Some((verdict, written));
+    }
+
+    /// The verdict that stands in the place of an instruction's guard, if it
+    /// skips the instruction exactly where it and the guard say so.
+    fn verdict_of(&self, old: &Instruction<'_>, new: &Instruction<'_>) -> Option<Text> {
+        let guard = new.guard.as_ref()?;
+        if !guard.register.starts_with(REGISTER_PREFIX) {
+            return None;
+        }
+        match &old.guard {
+            None => guard.negated.then(|| guard.register.to_owned()),
+            Some(own) => {
+                let (program, negated, verdict) = self.go.get(guard.register)?;
+                let same = program == own.register
+                    && *negated == own.negated
+                    && guard.negated == own.negated;
+                same.then(|| verdict.clone())
+            }
+        }
+    }
+
+    /// Whether an instruction zeroes what the one before it did not read.
+    pub(super) fn zeroes(&self, instruction: &Instruction<'_>, first: &str) -> bool {
+        let Some((verdict, written)) = &self.zeroed else {
+            return false;
+        };
+        let under = instruction
+            .guard
+            .as_ref()
+            .is_some_and(|guard| !guard.negated && guard.register == verdict);
+        under
+            && matches!(instruction.opcode.text, "mov.b16" | "mov.b32" | "mov.b64")
+            && integer(instruction, 1) == Some(0)
+            && written.iter().any(|name| name == first)
+    }
+}
+
+impl State {
+    /// Follows an instruction of check code if only windows have such.
+    pub(super) fn window_code(&mut self, instruction: &Instruction<'_>, first: &str) -> bool {
+        let opcode = instruction.opcode.text;
+        match (opcode, first) {
+            ("mov.u64", _) if instruction.guard.is_none() => {
+                self.windows.places.remove(first);
+                if let Some(symbol) = name(instruction, 1) {
+                    let held = Held {
+                        symbol: symbol.to_owned(),
+                        start: 0,
+                    };
+                    self.windows.places.insert(first.to_owned(), held);
+                }
+                // Others follow addresses of symbols, too.
+                false
+            }
+            ("cvt.u32.u64", _) => {
+                let from = self.text(instruction, 1);
+                self.windows.copies.remove(first);
+                match self.windows.places.get(&from).cloned() {
+                    Some(held) => drop(self.windows.places.insert(first.to_owned(), held)),
+                    None => {
+                        self.windows.places.remove(first);
+                        self.windows.copies.insert(first.to_owned(), from);
+                    }
+                }
+                true
+            }
+            ("add.s32" | "add.s64", _) if name(instruction, 1) == Some(first) => {
+                let by = integer(instruction, 2);
+                if first == "%__rf_d" {
+                    if let (Some(distance), Some(low)) = (&mut self.windows.distance, by) {
+                        distance.low = distance.low.wrapping_add(low);
+                    }
+                    return true;
+                }
+                let Some(held) = self.windows.places.get_mut(first) else {
+                    return false;
+                };
+                match by.and_then(|by| u64::try_from(by).ok()) {
+                    Some(by) => held.start = held.start.wrapping_add(by),
+                    None => drop(self.windows.places.remove(first)),
+                }
+                true
+            }
+            ("cvt.u64.u32" | "mov.b64", "%__rf_w") => {
+                let from = self.text(instruction, 1);
+                self.windows.copies.insert(first.to_owned(), from);
+                true
+            }
+            ("sub.s32", "%__rf_d") => {
+                let pointer = self.text(instruction, 1);
+                let pointer = self
+                    .windows
+                    .copies
+                    .get(&pointer)
+                    .cloned()
+                    .unwrap_or(pointer);
+                self.windows.distance = Some(Distance {
+                    pointer,
+                    base: self.text(instruction, 2),
+                    low: 0,
+                });
+                true
+            }
+            ("cvt.u64.u32", "%__rf_o") => {
+                self.distance = self.windows.distance.clone();
+                true
+            }
+            ("sub.s64", "%__rf_o") if name(instruction, 1) == Some("%__rf_w") => {
+                let pointer = self.windows.copies.get("%__rf_w").cloned();
+                self.distance = Some(Distance {
+                    pointer: pointer.unwrap_or_default(),
+                    base: self.text(instruction, 2),
+                    low: 0,
+                });
+                true
+            }
+            ("max.u32", "%__rf_l") => {
+                let less = integer(instruction, 2).unwrap_or(0) as u64;
+                let size = self.text(instruction, 1);
+                self.limits.insert(first.to_owned(), (size, less));
+                true
+            }
+            ("sub.s32", "%__rf_l") => {
+                let less = integer(instruction, 2).map(|less| less as u64);
+                if self.limits.get(first).map(|(_, less)| *less) != less {
+                    self.limits.remove(first);
+                }
+                true
+            }
+            ("setp.ge.u32" | "setp.ge.and.u32", predicate)
+                if name(instruction, 1) == Some("%__rf_d") =>
+            {
+                let bound = self.text(instruction, 2);
+                let (size, less) = self.limits.get(&bound).cloned().unwrap_or((bound, 0));
+                let guards = match opcode {
+                    "setp.ge.and.u32" => vec![self.text(instruction, 3)],
+                    _ => Vec::new(),
+                };
+                self.distance = self.windows.distance.clone();
+                self.begin(predicate, size, less, false, guards);
+                true
+            }
+            ("cvt.u64.u32" | "mov.b64", "%__rf_address") => {
+                let pointer = self.text(instruction, 1);
+                let pointer = self
+                    .windows
+                    .copies
+                    .get(&pointer)
+                    .cloned()
+                    .unwrap_or(pointer);
+                self.last_address = self.guard_of(instruction).map(|guard| (guard, pointer));
+                self.keep();
+                true
+            }
+            ("mov.u32", "%__rf_site") => {
+                self.last_site = self
+                    .guard_of(instruction)
+                    .filter(|_| integer(instruction, 1) > Some(0));
+                self.keep();
+                true
+            }
+            ("xor.pred" | "or.pred", _) => {
+                let negated = opcode == "or.pred";
+                let made = (
+                    self.text(instruction, 1),
+                    negated,
+                    self.text(instruction, 2),
+                );
+                self.windows.go.insert(first.to_owned(), made);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Notes of a verdict that a record will tell of it.
+    fn keep(&mut self) {
+        let (Some(site), Some((under, pointer))) = (&self.last_site, &self.last_address) else {
+            return;
+        };
+        if site == under
+            && let Some(verdict) = self.verdicts.get_mut(site)
+            && verdict.distance.pointer == *pointer
+        {
+            verdict.kept = true;
+        }
+    }
+
+    /// Holds an access that names a window to its check.
+    pub(super) fn access_in_window(
+        &self,
+        old: &Instruction<'_>,
+        new: &Instruction<'_>,
+        access: &Access,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) {
+        let Some(window) = Window::of(access.space) else {
+            return;
+        };
+        let Some(&index) = input.index.get(&old.span.start) else {
+            return;
+        };
+        let Some(OperandKind::Address(address)) = old.operands.get(access.operand).map(|o| &o.kind)
+        else {
+            return;
+        };
+        let skips = new
+            .guard
+            .as_ref()
+            .is_some_and(|guard| guard.register.starts_with(REGISTER_PREFIX));
+        let must = self.must_be_checked(index, access, window, input);
+        if !must && !skips {
+            return;
+        }
+        let original = self.resolve(address.base.unwrap_or(""));
+        let named = match skips {
+            true => self.windows.verdict_of(old, new),
+            false if fate_of(&old.opcode) == Fate::Recorded => {
+                let mut live: Vec<&Text> = self.verdicts.keys().collect();
+                live.sort_unstable();
+                live.into_iter()
+                    .find(|name| self.covers(name, &original, index, access, old, input))
+                    .cloned()
+            }
+            false => None,
+        };
+        let Some(named) = named else {
+            errors.at(new.span, "an access in a window without a check");
+            return;
+        };
+        if !self.covers(&named, &original, index, access, old, input) {
+            errors.at(
+                new.span,
+                format!("`{named}` is no check of this access in this block"),
+            );
+        }
+        let Some(verdict) = self.verdicts.get(&named) else {
+            return;
+        };
+        if !verdict.kept {
+            errors.at(
+                new.span,
+                "the check does not keep its site and address for the record",
+            );
+        }
+        let base = &verdict.distance.base;
+        let elsewhere = self
+            .windows
+            .place(base)
+            .is_some_and(|held| !held.is_in(window, input));
+        if elsewhere {
+            errors.at(new.span, format!("`{base}` is a place in another space"));
+        }
+        let paired = match (self.windows.place(base), verdict.size.as_str()) {
+            (Some(held), "%__rf_dynamic") => held.size(base, input).is_none(),
+            (Some(held), size) => match (size.parse::<u64>(), held.size(base, input)) {
+                (Ok(limit), Some(size)) => limit <= size,
+                _ => false,
+            },
+            (None, "%__rf_block") => base == "0",
+            (None, size) => super::checks::paired(base, size, None),
+        };
+        if !paired {
+            errors.at(
+                new.span,
+                format!(
+                    "`{base}` and `{}` are not base and size of one thing",
+                    verdict.size
+                ),
+            );
+        }
+    }
+
+    /// Whether a verdict is about an address and all bytes of an access.
+    fn covers(
+        &self,
+        named: &str,
+        original: &str,
+        index: usize,
+        access: &Access,
+        old: &Instruction<'_>,
+        input: &Input<'_, '_, '_>,
+    ) -> bool {
+        let Some(verdict) = self.verdicts.get(named) else {
+            return false;
+        };
+        let pointer = &verdict.distance.pointer;
+        let holds_symbol = self
+            .windows
+            .place(pointer)
+            .is_some_and(|held| held.start == 0 && held.symbol == original);
+        if pointer != original && !holds_symbol {
+            return false;
+        }
+        let guards_agree = match self.guard_of(old) {
+            Some(guard) => verdict.guards.contains(&guard),
+            None => verdict.guards.is_empty() || matches!(access.width, Width::CopySource { .. }),
+        };
+        let Some(OperandKind::Address(address)) = old.operands.get(access.operand).map(|o| &o.kind)
+        else {
+            return false;
+        };
+        let bytes = match access.width {
+            Width::Bytes(bytes) => {
+                let inst = &input.analysis.code.instructions[index];
+                let (from, to) = used_bytes(inst, u64::from(bytes), input.source);
+                Some((address.offset.wrapping_add(from as i64), (to - from) as i64))
+            }
+            _ => None,
+        };
+        let in_range = match bytes {
+            Some((offset, bytes)) if !verdict.dynamic => {
+                let low = verdict.distance.low;
+                let span = match (verdict.size.parse::<u64>(), self.size_of(named, input)) {
+                    // With a constant size the limit shows what was taken off.
+                    (Ok(limit), Some(size)) => size.saturating_sub(limit).saturating_add(1),
+                    _ => verdict.less.saturating_add(1),
+                };
+                let span = span.min(i64::MAX as u64) as i64;
+                offset >= low
+                    && (verdict.size == "0"
+                        || offset.saturating_add(bytes) <= low.saturating_add(span))
+            }
+            _ => true,
+        };
+        guards_agree && in_range
+    }
+
+    /// Size of what a verdict holds its address to, where it is constant.
+    fn size_of(&self, named: &str, input: &Input<'_, '_, '_>) -> Option<u64> {
+        let verdict = self.verdicts.get(named)?;
+        let base = &verdict.distance.base;
+        self.windows.place(base)?.size(base, input)
+    }
+
+    /// Whether an access that names a window cannot go without a check.
+    fn must_be_checked(
+        &self,
+        index: usize,
+        access: &Access,
+        window: Window,
+        input: &Input<'_, '_, '_>,
+    ) -> bool {
+        if access.width == Width::Descriptor || is_static(input.analysis, index, access) {
+            return false;
+        }
+        let code = &input.analysis.code;
+        let reference = code
+            .references_of(index)
+            .iter()
+            .find(|r| r.role == Role::Address && usize::from(r.operand) == access.operand);
+        let Some(reference) = reference else {
+            return false;
+        };
+        match reference.referent {
+            Referent::Symbol(id, _) => {
+                let symbol = &code.symbols[id.0 as usize];
+                window != Window::Parameter
+                    && window.holds(symbol.space)
+                    && (symbol.size.is_some() || matches!(window, Window::Shared | Window::Cluster))
+            }
+            Referent::Wide(_) => match input.analysis.provenance.origin(reference.value) {
+                Origin::Several { .. } => true,
+                Origin::Pointer { root, .. } => match input.analysis.provenance.root(root) {
+                    Some(Root::Whole { symbol } | Root::Part { symbol, .. }) => {
+                        let place = input.analysis.place(root);
+                        place.is_some_and(|place| window.holds(place.space))
+                            && input.nameable.holds(code, symbol)
+                    }
+                    Some(Root::Declared { .. } | Root::Alloca { .. } | Root::Lookup { .. }) => true,
+                    _ => false,
+                },
+                _ => false,
+            },
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Findings outside global memory: in shared, local, constant and parameter
+//! memory, and in regions that the program declares. The host knows no
+//! allocations there; site and record tell all.
+
+use crate::findings::Violation;
+use model::layout::{Record, WINDOW_LOCAL, WINDOW_SHARED, WINDOW_SHIFT};
+use model::{
+    AccessKind, AccessSite, Allocation, AllocationKind, DeviceAddress, Extent, Rule, Space,
+};
+
+/// What the access was meant for, if that is not in global memory.
+pub(crate) fn of(site: &AccessSite, record: &Record) -> Option<AllocationKind> {
+    if let Some(object) = &site.object {
+        return Some(object.kind);
+    }
+    match site.space {
+        Space::Shared | Space::SharedCluster => Some(AllocationKind::Shared),
+        Space::Local => Some(AllocationKind::Local),
+        Space::Const => Some(AllocationKind::Constant),
+        Space::Param => Some(AllocationKind::Parameter),
+        Space::Global => None,
+        Space::Generic => match record.thread >> WINDOW_SHIFT {
+            WINDOW_SHARED => Some(AllocationKind::Shared),
+            WINDOW_LOCAL => Some(AllocationKind::Local),
+            _ => None,
+        },
+    }
+}
+
+/// Size of what the access was held to. Records leave out what the site tells.
+pub(crate) fn size(site: &AccessSite, record: &Record) -> u64 {
+    match site.object.as_ref().and_then(|object| object.size) {
+        Some(size) => size,
+        None => record.size,
+    }
+}
+
+/// The rule that an access outside such an object of so many bytes breaks.
+pub(crate) fn rule(kind: AllocationKind, access: AccessKind, size: u64) -> Rule {
+    use AccessKind::{Atomic, Read, Write};
+    match (kind, access) {
+        // The device found a local pointer that points into no live frame.
+        (AllocationKind::Local, _) if size == 0 => Rule::UseAfterScope,
+        (AllocationKind::Local, Read) => Rule::LocalOutOfBoundsRead,
+        (AllocationKind::Local, Write) => Rule::LocalOutOfBoundsWrite,
+        (AllocationKind::Local, Atomic) => Rule::LocalOutOfBoundsAtomic,
+        (AllocationKind::Constant, _) => Rule::ConstantOutOfBoundsRead,
+        (AllocationKind::Parameter, _) => Rule::ParameterOutOfBoundsRead,
+        (AllocationKind::Region, Read) => Rule::IntraAllocationOutOfBoundsRead,
+        (AllocationKind::Region, Write) => Rule::IntraAllocationOutOfBoundsWrite,
+        (AllocationKind::Region, Atomic) => Rule::IntraAllocationOutOfBoundsAtomic,
+        (_, Read) => Rule::SharedOutOfBoundsRead,
+        (_, Write) => Rule::SharedOutOfBoundsWrite,
+        (_, Atomic) => Rule::SharedOutOfBoundsAtomic,
+    }
+}
+
+/// The object that an access was meant for, and the neighbour that it hit.
+pub(crate) fn allocations(
+    violation: &Violation<'_>,
+    kind: AllocationKind,
+) -> (Allocation, Option<Allocation>) {
+    let object = violation.site.object.as_deref();
+    let allocation = |extent, name: Option<String>| Allocation {
+        extent,
+        kind,
+        serial: 0,
+        name,
+    };
+    let intended = allocation(violation.bounds, object.and_then(|o| o.name.clone()));
+    let base = violation.bounds.base.0;
+    let hit = object.and_then(|object| {
+        let mut neighbours = object.neighbours.iter().map(|neighbour| {
+            let extent = Extent {
+                base: DeviceAddress(base.wrapping_add_signed(neighbour.offset)),
+                size: neighbour.size,
+            };
+            allocation(extent, neighbour.name.clone())
+        });
+        neighbours.find(|neighbour| neighbour.extent.contains(violation.address))
+    });
+    (intended, hit)
+}
