@@ -377,7 +377,7 @@ pub(crate) fn finding(
         address: violation.address,
         subject: Subject::Access(DeviceAccess {
             kind: site.kind,
-            space: site.space,
+            space: spaces::of_access(site.space, violation.window),
             width: site.width,
             kernel: launch
                 .map(|launch| launch.function.name.clone())

@@ -27,6 +27,20 @@ pub(crate) fn of(site: &AccessSite, record: &Record) -> Option<AllocationKind> {
     }
 }
 
+/// The space that an access is reported in: of a generic one, that of what it
+/// was meant for.
+pub(crate) fn of_access(named: Space, window: Option<AllocationKind>) -> Space {
+    match (named, window) {
+        (Space::Generic, Some(AllocationKind::Shared | AllocationKind::DynamicShared)) => {
+            Space::Shared
+        }
+        (Space::Generic, Some(AllocationKind::Local)) => Space::Local,
+        (Space::Generic, Some(AllocationKind::Constant)) => Space::Const,
+        (Space::Generic, Some(AllocationKind::Parameter)) => Space::Param,
+        _ => named,
+    }
+}
+
 /// Size of what the access was held to. Records leave out what the site tells.
 pub(crate) fn size(site: &AccessSite, record: &Record) -> u64 {
     match site.object.as_ref().and_then(|object| object.size) {
