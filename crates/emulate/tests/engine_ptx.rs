@@ -81,6 +81,84 @@ fn initializers_hold_addresses() {
 }
 
 #[test]
+fn alloca_gives_memory_of_its_own_until_it_is_given_back() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".func (.param .b32 r) other(.param .b32 x) {
+           .local .b32 own[4]; .reg .u32 %v;
+           ld.param.b32 %v, [x];
+           st.local.u32 [own], %v;
+           st.local.u32 [own+12], %v;
+           st.param.b32 [r], %v;
+           ret; }
+         .visible .entry k(.param .u64 out) {
+           .local .b32 fixed[2];
+           .reg .u64 %p, %a, %b, %c, %s; .reg .u32 %v, %t, %size; .reg .u64 %bytes;
+           .reg .pred %odd; .param .b32 x; .param .b32 y;
+           ld.param.u64 %p, [out];
+           mov.u32 %t, %tid.x;
+           st.local.u32 [fixed+4], 7;
+           stacksave.u64 %s;
+           mad.lo.u32 %size, %t, 4, 8;
+           cvt.u64.u32 %bytes, %size;
+           alloca.u64 %a, %bytes, 16;
+           and.b32 %v, %t, 1;
+           setp.eq.u32 %odd, %v, 1;
+           @%odd bra taken;
+           alloca.u64 %b, 64, 32;
+           st.local.u32 [%b], 99;
+           st.local.u32 [%b+60], 99;
+         taken:
+           st.local.u32 [%a], %t;
+           st.local.u32 [%a+4], 1000;
+           st.param.b32 [x], 5;
+           call (y), other, (x);
+           ld.local.u32 %v, [%a];
+           ld.local.u32 %size, [%a+4];
+           add.u32 %v, %v, %size;
+           ld.local.u32 %size, [fixed+4];
+           add.u32 %v, %v, %size;
+           stackrestore.u64 %s;
+           alloca.u64 %c, 16;
+           sub.u64 %c, %c, %a;
+           cvt.u32.u64 %size, %c;
+           add.u32 %v, %v, %size;
+           mad.wide.u32 %p, %t, 4, %p;
+           st.global.u32 [%p], %v;
+           ret; }",
+    )]);
+    let out = bench.u32s(&[0; 32]);
+    bench
+        .launch(&program, "k", ONE, [32, 1, 1], &[P::U64(out)])
+        .unwrap();
+    let expected: Vec<u32> = (0..32).map(|lane| 1007 + lane).collect();
+    assert_eq!(bench.read_u32s(out, 32), expected);
+}
+
+#[test]
+fn a_negative_local_address_is_a_fault() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry k(.param .u32 n) {
+           .local .b32 own[4]; .reg .u32 %n, %a;
+           ld.param.u32 %n, [n];
+           mov.u32 %a, own;
+           add.u32 %a, %a, %n;
+           ld.local.u32 %n, [%a];
+           st.local.u32 [own], %n;
+           ret; }",
+    )]);
+    let threads = [32, 1, 1];
+    bench
+        .launch(&program, "k", ONE, threads, &[P::U32(4)])
+        .unwrap();
+    let fault = bench
+        .launch(&program, "k", ONE, threads, &[P::U32(4u32.wrapping_neg())])
+        .unwrap_err();
+    assert_eq!(fault.kind, FaultKind::IllegalAddress);
+}
+
+#[test]
 fn unknown_instructions_fault_only_when_reached() {
     let bench = Bench::new();
     let program = bench.link(&[&with_head(

@@ -221,7 +221,8 @@ fn local_offsets(
     for lane in lanes(mask) {
         let address = addresses[lane].wrapping_add(base);
         inside &= address < warp.stride && warp.stride - address >= size;
-        offsets[lane] = lane as u64 * warp.stride + address;
+        // An address that is not inside may be anything, so this may wrap.
+        offsets[lane] = (lane as u64 * warp.stride).wrapping_add(address);
     }
     inside.then_some(offsets)
 }

@@ -20,6 +20,8 @@ pub(crate) struct Frame {
     pub base: Counts,
     /// Offset of the local frame in each lane's local memory.
     pub local: u32,
+    /// Bytes behind the local frame that `alloca` has taken.
+    pub taken: u32,
     pub function: u32,
 }
 
@@ -376,6 +378,8 @@ impl Warp {
                 && self.can_run(i, context)
             {
                 self.current.mask |= other.mask;
+                // Lanes that took different amounts go on with the larger.
+                self.frame.taken = self.frame.taken.max(other.frame.taken);
                 self.others.swap_remove(i);
                 self.stale = 0;
             } else {

@@ -128,7 +128,8 @@ fn call(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
     let to = &program.functions[function as usize];
     let frame = Frame {
         base: caller.base.plus(from.counts),
-        local: caller.local + from.local_size,
+        local: caller.local + from.local_size + caller.taken,
+        taken: 0,
         function,
     };
     if warp.current.stack.len() >= DEEPEST

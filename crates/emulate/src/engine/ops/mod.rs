@@ -16,6 +16,7 @@ pub(crate) mod memory;
 pub(crate) mod moves;
 pub(crate) mod runtime;
 pub(crate) mod special;
+pub(crate) mod stack;
 pub(crate) mod sync;
 pub(crate) mod texture;
 pub(crate) mod video;
@@ -130,6 +131,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => sync::decode(d, x),
         "cp" if x.has("async") => asynchronous::decode_copy(d, x),
         "mbarrier" => asynchronous::decode_mbarrier(d, x),
+        "alloca" | "stacksave" | "stackrestore" => stack::decode(d, x),
         "wmma" => wmma::decode(d, x),
         "tex" => texture::decode(d, x),
         "ldmatrix" | "stmatrix" | "mma" => matrix::decode(d, x),
