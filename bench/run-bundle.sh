@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|bench|all]
+#   ./run [suite|bench|compare|all]
+#
+# `compare`, which is not part of `all`, runs the suite's programs alone and
+# under compute-sanitizer, which must be on PATH or in /usr/local/cuda/bin.
 #
 # Results go to $OUT, or ./results. Ends with 0 when every verdict was right
 # and every bench ran.
@@ -30,6 +33,20 @@ if [ "$what" = bench ] || [ "$what" = all ]; then
     code=$?
     [ $code = 124 ] && echo "the benches ran out of time"
     [ $code = 0 ] || status=1
+fi
+
+if [ "$what" = compare ]; then
+    sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer)
+    if [ -n "$sanitizer" ]; then
+        timeout --kill-after=10 580 "$here/ringfence-suite" compare --cases "$here/cases" \
+            --sanitizer "$sanitizer" --json "$out/suite-compute-sanitizer.json" --jobs 8 --timeout 60
+        code=$?
+        [ $code = 124 ] && echo "the comparison ran out of time"
+        [ $code = 0 ] || status=1
+    else
+        echo "no compute-sanitizer found"
+        status=1
+    fi
 fi
 
 rm -rf "$out/.cuda-cache"

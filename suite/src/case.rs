@@ -4,15 +4,39 @@
 //!
 //! ```text
 //! // bug: one line for people
-//! // build: cudart=shared arch=90 rdc parts/other.cu      (optional)
+//! // category: ID                      (optional; else the folder's name)
+//! // build: cudart=shared arch=90 rdc flags=-G parts/other.cu   (optional)
+//! // run: leak-check=full              (optional: settings of Ringfence)
+//! // annotated                         (optional)
 //! // expect: rule=ID function=PART [size=BYTES]
+//! // expect: rule=ID call=PART [size=BYTES]
+//! // expect: rule=ID leak [size=BYTES]
 //! ```
 //!
-//! and whose faulty lines end in `// BUG`.
+//! and whose faulty lines end in `// BUG`. Each `expect` line must be met by a
+//! finding, and each finding must meet one: `function` is part of the mangled
+//! name of the device function that holds the access, `call` part of the name
+//! of the host function, and `leak` wants the allocation itself.
+//!
+//! In the folder `global` one source makes two programs, with and without
+//! `-DBAD`. Everywhere else it makes one, whose bad twin is started with the
+//! argument `bad`: half to compile, and nothing the compiler can know.
+//!
+//! An `annotated` case has a bug inside what is one allocation to anyone but
+//! the program: it must be missed as it is, and found when the program says
+//! where its parts are (`ringfence.h`), which it does when started with the
+//! argument `annotated`.
+//!
+//! `expected-missing.txt` beside the groups names the programs that are not
+//! judged right yet, each with its reason. They are run, counted and shown;
+//! one that is judged right after all fails until it leaves the list.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+
+/// The group whose twins are told apart by `-DBAD`.
+const COMPILED_TWINS: &str = "global";
 
 /// Marks the lines that a finding may name.
 const MARK: &str = "// BUG";
@@ -36,17 +60,31 @@ pub struct Build {
     pub arch: Option<u32>,
     /// Relocatable device code.
     pub rdc: bool,
+    /// Further flags of the compiler.
+    pub flags: Vec<String>,
     /// Further sources, relative to the case's folder.
     pub sources: Vec<PathBuf>,
 }
 
-/// The verdict that the bad twin must get.
+/// Who must be named as having done it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Doer {
+    /// Device code: part of the mangled name of the function.
+    Function(String),
+    /// A host call: part of the driver function's name.
+    Call(String),
+    /// Nobody: memory that was never freed.
+    Leak,
+}
+
+/// A finding that the bad twin must give.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expectation {
     /// Id of the rule.
     pub rule: String,
-    /// Part of the mangled name of the function that holds the access.
-    pub function: String,
+    /// Who does it.
+    pub doer: Doer,
     /// Bytes of the allocation that the pointer came from, where fixed.
     pub size: Option<u64>,
     /// Places that a finding may name: file name and line.
@@ -56,16 +94,31 @@ pub struct Expectation {
 /// A case as its source declares it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// File name without extension.
+    /// File name without extension, after the folder's name but for `global`.
     pub name: String,
+    /// The folder it lies in.
+    pub group: String,
+    /// Row of the tables that it counts for.
+    pub category: String,
     /// The file.
     pub path: PathBuf,
     /// The bug in one line.
     pub bug: String,
     /// How it is compiled.
     pub build: Build,
+    /// Settings of Ringfence, `key=value`.
+    pub options: Vec<String>,
+    /// Whether the bug is visible only after an annotation.
+    pub annotated: bool,
     /// What its bad twin must be judged as.
-    pub expect: Expectation,
+    pub expect: Vec<Expectation>,
+}
+
+impl Source {
+    /// Whether each twin is a program of its own.
+    pub fn compiled_twins(&self) -> bool {
+        self.group == COMPILED_TWINS
+    }
 }
 
 /// A program to run.
@@ -84,7 +137,22 @@ pub struct Bad {
     /// The program.
     pub program: Program,
     /// What it must be judged as.
-    pub expect: Expectation,
+    pub expect: Vec<Expectation>,
+    /// The same bug with the program's annotations on. Then the twin itself
+    /// must be missed.
+    #[serde(default)]
+    pub annotated: Option<Program>,
+}
+
+/// A program that is known to be judged wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// Case and twin, as in the results.
+    pub program: String,
+    /// The device where it is; none: on both.
+    pub device: Option<model::DeviceKind>,
+    /// Why.
+    pub reason: String,
 }
 
 /// A built case.
@@ -92,8 +160,15 @@ pub struct Bad {
 pub struct Case {
     /// Name, unique in the manifest.
     pub name: String,
+    /// The folder of its source.
+    pub group: String,
+    /// Row of the tables that it counts for.
+    pub category: String,
     /// The bug in one line.
     pub about: String,
+    /// Settings of Ringfence, `key=value`.
+    #[serde(default)]
+    pub options: Vec<String>,
     /// Runtime library that its programs are linked with.
     pub cudart: Cudart,
     /// The twin without the bug.
@@ -111,6 +186,8 @@ pub struct Manifest {
     pub libraries: PathBuf,
     /// The cases, by name.
     pub cases: Vec<Case>,
+    /// Programs that are known to be judged wrong.
+    pub missing: Vec<Missing>,
 }
 
 impl Manifest {
@@ -145,45 +222,113 @@ impl Manifest {
     }
 }
 
-/// Reads all cases of a folder, by name.
+/// Reads the cases of all groups: the folders in `folder`, but for `include`.
 ///
 /// # Errors
 ///
-/// The folder cannot be read, or a case's head is wrong.
+/// A folder cannot be read, a case's head is wrong, or two have one name.
 pub fn read_sources(folder: &Path) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
-    for path in cu_files(folder)? {
-        sources
-            .push(read_source(&path).with_context(|| format!("in the case {}", path.display()))?);
+    for group in entries(folder)? {
+        if !group.is_dir() || group.ends_with("include") {
+            continue;
+        }
+        for path in cu_files(&group)? {
+            sources.push(
+                read_source(&path).with_context(|| format!("in the case {}", path.display()))?,
+            );
+        }
     }
     ensure!(!sources.is_empty(), "no cases in {}", folder.display());
+    let mut names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        bail!("two cases are called {}", twice[0]);
+    }
     Ok(sources)
 }
 
 /// The CUDA sources of a folder, by name.
 pub(crate) fn cu_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder)
-        .with_context(|| format!("failed to list the sources in {}", folder.display()))?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "cu") {
-            files.push(path);
-        }
-    }
-    files.sort();
+    let mut files = entries(folder)?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
     Ok(files)
 }
 
 /// What the comment line `// KEY: ` of a source's head says.
 pub(crate) fn head_line<'a>(text: &'a str, key: &str) -> Option<&'a str> {
-    text.lines()
-        .take_while(|line| line.starts_with("//"))
-        .find_map(|line| {
-            line.strip_prefix("// ")?
-                .strip_prefix(key)?
-                .strip_prefix(": ")
+    head_lines(text, key).first().copied()
+}
+
+/// What all comment lines `// KEY: ` of a source's head say.
+fn head_lines<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
+    head(text)
+        .filter_map(|line| line.strip_prefix(key)?.strip_prefix(": "))
+        .collect()
+}
+
+/// The comment lines at the start of a source.
+fn head(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map_while(|line| line.strip_prefix("// "))
+}
+
+/// What lies in a folder, by name.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut entries = std::fs::read_dir(folder)
+        .and_then(|entries| {
+            entries
+                .map(|entry| Ok(entry?.path()))
+                .collect::<Result<Vec<_>, _>>()
         })
+        .with_context(|| format!("failed to list {}", folder.display()))?;
+    entries.sort();
+    Ok(entries)
+}
+
+/// File name of the list of programs that are known to be judged wrong.
+pub const MISSING: &str = "expected-missing.txt";
+
+/// Reads that list from the folder of the groups; no file is an empty list.
+///
+/// # Errors
+///
+/// It cannot be read, or a line of it.
+pub fn read_missing(folder: &Path) -> Result<Vec<Missing>> {
+    let path = folder.join(MISSING);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => {
+            return Err(error).with_context(|| format!("failed to read {}", path.display()));
+        }
+    };
+    parse_missing(&text).with_context(|| format!("in {}", path.display()))
+}
+
+/// One line a program: `PROGRAM any|cpu|gpu REASON`; `#` starts a comment.
+fn parse_missing(text: &str) -> Result<Vec<Missing>> {
+    let lines = text.lines().map(str::trim);
+    lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| {
+            let mut words = line.splitn(3, ' ');
+            let (Some(program), Some(device), Some(reason)) =
+                (words.next(), words.next(), words.next())
+            else {
+                bail!("`{line}` is not `PROGRAM any|cpu|gpu REASON`");
+            };
+            Ok(Missing {
+                program: program.to_owned(),
+                device: match device {
+                    "any" => None,
+                    "cpu" => Some(model::DeviceKind::Cpu),
+                    "gpu" => Some(model::DeviceKind::Gpu),
+                    _ => bail!("`{device}` is no device"),
+                },
+                reason: reason.trim().to_owned(),
+            })
+        })
+        .collect()
 }
 
 fn read_source(path: &Path) -> Result<Source> {
@@ -192,25 +337,53 @@ fn read_source(path: &Path) -> Result<Source> {
         .file_stem()
         .and_then(|stem| stem.to_str())
         .context("its name is not text")?;
-    let head = |key: &str| head_line(&text, key);
-    let bug = head("bug").context("its head has no `// bug: ` line")?;
-    let build = read_build(head("build").unwrap_or(""))?;
-    let mut expect =
-        read_expectation(head("expect").context("its head has no `// expect: ` line")?)?;
+    let one = |key: &str| match head_lines(&text, key)[..] {
+        [] => Ok(None),
+        [only] => Ok(Some(only)),
+        _ => bail!("its head has several `// {key}: ` lines"),
+    };
+    let bug = one("bug")?.context("its head has no `// bug: ` line")?;
+    let build = read_build(one("build")?.unwrap_or(""))?;
     let folder = path.parent().context("it has no folder")?;
+    let group = folder
+        .file_name()
+        .and_then(|name| name.to_str())
+        .context("its folder's name is not text")?;
+    let mut expect = head_lines(&text, "expect")
+        .into_iter()
+        .map(read_expectation)
+        .collect::<Result<Vec<_>>>()?;
+    ensure!(!expect.is_empty(), "its head has no `// expect: ` line");
+    let mut places = Vec::new();
     let others = build.sources.iter().map(|other| folder.join(other));
     for file in std::iter::once(path.to_owned()).chain(others) {
-        expect.places.extend(marked_lines(&file)?);
+        places.extend(marked_lines(&file)?);
     }
     ensure!(
-        !expect.places.is_empty(),
+        !places.is_empty(),
         "no line is marked `{MARK}`, so no finding could be right"
     );
+    for one in &mut expect {
+        one.places.clone_from(&places);
+    }
+    let name = if group == COMPILED_TWINS {
+        name.to_owned()
+    } else {
+        format!("{group}_{name}")
+    };
     Ok(Source {
-        name: name.to_owned(),
+        name,
+        group: group.to_owned(),
+        category: one("category")?.unwrap_or(group).to_owned(),
         path: path.to_owned(),
         bug: bug.to_owned(),
         build,
+        options: one("run")?
+            .unwrap_or("")
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect(),
+        annotated: head(&text).any(|line| line == "annotated"),
         expect,
     })
 }
@@ -228,6 +401,7 @@ pub(crate) fn read_build(text: &str) -> Result<Build> {
                         .context("arch is the number of an sm_ target")?,
                 );
             }
+            Some(("flags", flags)) => build.flags = flags.split(',').map(str::to_owned).collect(),
             None if word == "rdc" => build.rdc = true,
             None if word.ends_with(".cu") => build.sources.push(word.into()),
             _ => bail!("`{word}` says nothing about a build"),
@@ -237,18 +411,20 @@ pub(crate) fn read_build(text: &str) -> Result<Build> {
 }
 
 fn read_expectation(text: &str) -> Result<Expectation> {
-    let (mut rule, mut function, mut size) = (None, None, None);
+    let (mut rule, mut doer, mut size) = (None, None, None);
     for word in text.split_whitespace() {
         match word.split_once('=') {
             Some(("rule", id)) => rule = Some(id.to_owned()),
-            Some(("function", part)) => function = Some(part.to_owned()),
+            Some(("function", part)) => doer = Some(Doer::Function(part.to_owned())),
+            Some(("call", part)) => doer = Some(Doer::Call(part.to_owned())),
+            None if word == "leak" => doer = Some(Doer::Leak),
             Some(("size", bytes)) => size = Some(bytes.parse().context("size is in bytes")?),
             _ => bail!("`{word}` is nothing to expect"),
         }
     }
     Ok(Expectation {
         rule: rule.context("it expects no rule")?,
-        function: function.context("it expects no function")?,
+        doer: doer.context("it expects no function, call or leak")?,
         size,
         places: Vec::new(),
     })
@@ -282,29 +458,43 @@ mod tests {
     #[test]
     fn a_head_is_read() {
         let source = parse(
-            "// bug: it overruns\n// build: arch=90 cudart=shared rdc\n\
-             // expect: rule=r function=f size=12\nint x;\nx = 1;  // BUG\n",
+            "// bug: it overruns\n// category: c\n// build: arch=90 cudart=shared rdc flags=-G,-O1\n\
+             // run: leak-check=full a=b\n// annotated\n\
+             // expect: rule=r function=f size=12\n// expect: rule=s call=g\n\
+             // expect: rule=t leak\nint x;\nx = 1;  // BUG\n",
         )
         .unwrap();
         assert_eq!(source.bug, "it overruns");
+        assert_eq!(source.category, "c");
+        assert_eq!(source.options, ["leak-check=full", "a=b"]);
+        assert!(source.annotated);
         assert_eq!(
             source.build,
             Build {
                 cudart: Some(Cudart::Shared),
                 arch: Some(90),
                 rdc: true,
+                flags: vec!["-G".into(), "-O1".into()],
                 sources: vec![]
             }
         );
+        let expect = |rule: &str, doer, size| Expectation {
+            rule: rule.into(),
+            doer,
+            size,
+            places: vec![("sample.cu".into(), 10)],
+        };
         assert_eq!(
             source.expect,
-            Expectation {
-                rule: "r".into(),
-                function: "f".into(),
-                size: Some(12),
-                places: vec![("sample.cu".into(), 5)]
-            }
+            [
+                expect("r", Doer::Function("f".into()), Some(12)),
+                expect("s", Doer::Call("g".into()), None),
+                expect("t", Doer::Leak, None),
+            ]
         );
+        let plain = parse("// bug: b\n// expect: rule=r leak\nx  // BUG\n").unwrap();
+        assert_eq!(plain.category, plain.group);
+        assert!(!plain.annotated);
     }
 
     #[test]
@@ -313,6 +503,7 @@ mod tests {
         parse(good).unwrap();
         for (from, to) in [
             ("// bug: b\n", ""),
+            ("// bug: b\n", "// bug: b\n// bug: c\n"),
             ("rule=r ", ""),
             (" function=f", ""),
             ("function=f", "function=f lines=3"),
@@ -325,31 +516,94 @@ mod tests {
     }
 
     #[test]
+    fn the_list_of_what_is_missing_is_read() {
+        let list = parse_missing("# why\n\nbad_a any not yet\ngood_b cpu no such call\n").unwrap();
+        assert_eq!(list.len(), 2);
+        assert_eq!(
+            list[1],
+            Missing {
+                program: "good_b".into(),
+                device: Some(model::DeviceKind::Cpu),
+                reason: "no such call".into()
+            }
+        );
+        assert_eq!(list[0].device, None);
+        assert!(parse_missing("bad_a any").is_err());
+        assert!(parse_missing("bad_a tpu why").is_err());
+    }
+
+    fn committed() -> Vec<Source> {
+        read_sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")).unwrap()
+    }
+
+    #[test]
     fn the_committed_cases_are_well_formed() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases/global");
-        let sources = read_sources(&folder).unwrap();
-        assert!(sources.len() >= 24, "only {} cases", sources.len());
+        let sources = committed();
         let rules: Vec<&str> = model::Rule::ALL.iter().map(|rule| rule.id()).collect();
         for source in &sources {
-            assert!(
-                rules.contains(&source.expect.rule.as_str()),
-                "{}: {}",
-                source.name,
-                source.expect.rule
-            );
+            for expect in &source.expect {
+                let rule = expect.rule.as_str();
+                assert!(rules.contains(&rule), "{}: {rule}", source.name);
+            }
             let text = std::fs::read_to_string(&source.path).unwrap();
+            let twins = if source.compiled_twins() {
+                "bad"
+            } else {
+                "int main(int argc"
+            };
             assert!(
-                text.contains("bad"),
+                text.contains(twins),
                 "{}: both twins are the same program",
                 source.name
             );
         }
-        let global = |rule: &&str| rule.starts_with("global-") || *rule == "invalid-pointer";
-        for rule in rules.into_iter().filter(global) {
+        for rule in rules {
             assert!(
-                sources.iter().any(|source| source.expect.rule == rule),
+                sources
+                    .iter()
+                    .flat_map(|source| &source.expect)
+                    .any(|expect| expect.rule == rule),
                 "no case for {rule}"
             );
+        }
+    }
+
+    /// Table 2 of the cuCatch paper (PLDI 2023): how many of each.
+    #[test]
+    fn the_categories_of_the_paper_are_complete() {
+        let sources = committed();
+        for (category, count) in [
+            ("global-oob", 8),
+            ("local-oob", 16),
+            ("shared-oob", 12),
+            ("intra-allocation-oob", 8),
+            ("use-after-free", 4),
+            ("use-after-scope", 4),
+            ("invalid-free", 2),
+            ("double-free", 2),
+        ] {
+            let found = sources
+                .iter()
+                .filter(|source| source.group == "cucatch" && source.category == category);
+            assert_eq!(found.count(), count, "{category}");
+        }
+        let rest = sources
+            .iter()
+            .filter(|source| !["cucatch", "global"].contains(&source.group.as_str()));
+        assert!(rest.count() >= 56);
+    }
+
+    #[test]
+    fn what_is_expected_to_be_missing_exists() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+        let names: Vec<String> = committed()
+            .iter()
+            .flat_map(|source| {
+                ["good", "bad", "annotated"].map(|twin| format!("{twin}_{}", source.name))
+            })
+            .collect();
+        for missing in read_missing(&folder).unwrap() {
+            assert!(names.contains(&missing.program), "{}", missing.program);
         }
     }
 }

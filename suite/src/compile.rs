@@ -5,6 +5,7 @@
 
 use crate::case::{Bad, Case, Cudart, Manifest, Program, Source};
 use anyhow::{Context, Result, bail, ensure};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -88,11 +89,15 @@ impl Toolchain {
     /// # Errors
     ///
     /// A source cannot be read, or nvcc refuses it; its messages are the error.
-    pub fn compile(&self, job: &Job, include: &Path) -> Result<()> {
+    pub fn compile(&self, job: &Job, includes: &[PathBuf]) -> Result<()> {
         let mut command = Command::new(self.nvcc());
         command
-            .args(["-std=c++17", "-lineinfo", "-I"])
-            .arg(include)
+            .args(["-std=c++17", "-lineinfo"])
+            .args(
+                includes
+                    .iter()
+                    .flat_map(|folder| [OsStr::new("-I"), folder.as_os_str()]),
+            )
             .arg("-L")
             .arg(self.libraries())
             .args(&job.flags)
@@ -100,7 +105,7 @@ impl Toolchain {
             .arg("-o")
             .arg(&job.output);
         let mut key = format!("{command:?}\n");
-        for source in job.sources.iter().cloned().chain(headers(include)?) {
+        for source in job.sources.iter().cloned().chain(headers(includes)?) {
             let bytes = std::fs::read(&source)
                 .with_context(|| format!("failed to read {}", source.display()))?;
             key += &format!("{} {:016x}\n", source.display(), fnv(&bytes));
@@ -124,12 +129,17 @@ impl Toolchain {
     }
 }
 
-fn headers(include: &Path) -> Result<Vec<PathBuf>> {
+fn headers(includes: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut headers = Vec::new();
-    for entry in std::fs::read_dir(include)
-        .with_context(|| format!("failed to list {}", include.display()))?
-    {
-        headers.push(entry?.path());
+    for include in includes {
+        for entry in std::fs::read_dir(include)
+            .with_context(|| format!("failed to list {}", include.display()))?
+        {
+            let path = entry?.path();
+            if path.is_file() {
+                headers.push(path);
+            }
+        }
     }
     headers.sort();
     Ok(headers)
@@ -162,16 +172,16 @@ pub fn build(
     let sources = &std::fs::canonicalize(sources)
         .with_context(|| format!("no cases at {}", sources.display()))?;
     std::fs::create_dir_all(out).with_context(|| format!("failed to make {}", out.display()))?;
-    let include = sources.join("include");
+    // What every case shares, and the header that programs annotate with.
+    let includes = [sources.join("include"), sources.join("../../include")];
+    let includes: Vec<PathBuf> = includes.into_iter().filter(|path| path.is_dir()).collect();
     let mut jobs = Vec::new();
     let mut cases = Vec::new();
-    for (index, source) in crate::case::read_sources(&sources.join("global"))?
-        .iter()
-        .enumerate()
-    {
+    for (index, source) in crate::case::read_sources(sources)?.iter().enumerate() {
         let cudart = source.build.cudart.unwrap_or(match linkage {
-            Linkage::Mixed if index % 8 != 0 => Cudart::Shared,
-            _ => Cudart::Static,
+            Linkage::Static if source.compiled_twins() => Cudart::Static,
+            Linkage::Mixed if source.compiled_twins() && index % 8 == 0 => Cudart::Static,
+            _ => Cudart::Shared,
         });
         cases.push(add_case(source, cudart, out, &mut jobs)?);
     }
@@ -192,6 +202,9 @@ pub fn build(
         for kernel in crate::results::KERNELS {
             cases.push(Case {
                 name: format!("bench_{kernel}"),
+                group: "bench".into(),
+                category: "bench".into(),
+                options: Vec::new(),
                 about: format!("the bench kernel {kernel}, at a small size"),
                 cudart,
                 good: Program {
@@ -202,11 +215,12 @@ pub fn build(
             });
         }
     }
-    compile_all(toolchain, &jobs, &include)?;
+    compile_all(toolchain, &jobs, &includes)?;
     Manifest {
         commit,
         libraries: toolchain.libraries(),
         cases,
+        missing: crate::case::read_missing(sources)?,
     }
     .write(out)?;
     Ok(jobs.len())
@@ -227,33 +241,63 @@ pub fn flags(cudart: Cudart, arch: Option<u32>) -> Vec<String> {
 
 fn add_case(source: &Source, cudart: Cudart, out: &Path, jobs: &mut Vec<Job>) -> Result<Case> {
     let folder = source.path.parent().context("a case without a folder")?;
-    let mut twin = |prefix: &str, define: &[&str]| {
-        let path = PathBuf::from(format!("{prefix}_{}", source.name));
-        let mut flags = flags(cudart, source.build.arch);
+    let mut program = |name: String, extra: &[&str]| {
+        let mut flags = if source.compiled_twins() || source.build.rdc {
+            flags(cudart, source.build.arch)
+        } else {
+            // PTX alone: all that is looked at, and no time spent in ptxas.
+            let arch = source.build.arch.unwrap_or(75);
+            let mut flags = flags(cudart, None);
+            flags.push(format!("-gencode=arch=compute_{arch},code=compute_{arch}"));
+            // Lines of the host calls that a finding names.
+            flags.push("-Xcompiler=-g1".into());
+            flags
+        };
         if source.build.rdc {
             flags.push("-rdc=true".into());
         }
-        flags.extend(define.iter().map(|flag| (*flag).to_owned()));
+        flags.extend(source.build.flags.iter().cloned());
+        flags.extend(extra.iter().map(|flag| (*flag).to_owned()));
         jobs.push(Job {
             sources: std::iter::once(source.path.clone())
                 .chain(source.build.sources.iter().map(|other| folder.join(other)))
                 .collect(),
             flags,
-            output: out.join(&path),
+            output: out.join(&name),
         });
-        Program {
-            path,
-            arguments: Vec::new(),
-        }
+        PathBuf::from(name)
+    };
+    let start = |path: &Path, arguments: &[&str]| Program {
+        path: path.to_owned(),
+        arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
+    };
+    let (good, bad, annotated) = if source.compiled_twins() {
+        let good = program(format!("good_{}", source.name), &["-DBAD=0"]);
+        let bad = program(format!("bad_{}", source.name), &["-DBAD=1"]);
+        (start(&good, &[]), start(&bad, &[]), None)
+    } else {
+        let path = program(source.name.clone(), &[]);
+        // The good twin has its annotations on: they must not make alarms.
+        let (good, annotated) = if source.annotated {
+            let annotated = start(&path, &["bad", "annotated"]);
+            (start(&path, &["good", "annotated"]), Some(annotated))
+        } else {
+            (start(&path, &["good"]), None)
+        };
+        (good, start(&path, &["bad"]), annotated)
     };
     Ok(Case {
         name: source.name.clone(),
+        group: source.group.clone(),
+        category: source.category.clone(),
         about: source.bug.clone(),
+        options: source.options.clone(),
         cudart,
-        good: twin("good", &[]),
+        good,
         bad: Some(Bad {
-            program: twin("bad", &["-DBAD"]),
+            program: bad,
             expect: source.expect.clone(),
+            annotated,
         }),
     })
 }
@@ -264,14 +308,14 @@ fn add_case(source: &Source, cudart: Cudart, out: &Path, jobs: &mut Vec<Job>) ->
 /// # Errors
 ///
 /// At least one job failed.
-pub fn compile_all(toolchain: &Toolchain, jobs: &[Job], include: &Path) -> Result<()> {
+pub fn compile_all(toolchain: &Toolchain, jobs: &[Job], includes: &[PathBuf]) -> Result<()> {
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = toolchain.compile(job, include)
+                    if let Err(error) = toolchain.compile(job, includes)
                         && let Ok(mut failures) = failures.lock()
                     {
                         failures.push(format!("{error:#}"));

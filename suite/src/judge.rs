@@ -4,9 +4,9 @@
 //! a good one none at all, and in both every launch must have been checked or
 //! proved. A report that says less is a failure, never a pass.
 
-use crate::case::Expectation;
+use crate::case::{Doer, Expectation};
 use crate::process::Outcome;
-use model::{Coverage, Finding, SourceLocation, Subject};
+use model::{AllocationKind, Coverage, Finding, NearestAllocation, Rule, SourceLocation, Subject};
 use serde::Deserialize;
 
 /// Exit code of `ringfence run` when there are findings.
@@ -104,23 +104,9 @@ fn places(finding: &Finding) -> Vec<(&str, u32)> {
         .collect()
 }
 
-/// The function that did it: a device function, or a host function that
-/// called the driver's.
-fn does_it_in(finding: &Finding, function: &str) -> bool {
-    let any =
-        |frames: &[model::HostFrame]| frames.iter().any(|frame| frame.function.contains(function));
-    match &finding.subject {
-        Subject::Access(access) => access.function.contains(function),
-        Subject::Call(call) => call.function.contains(function) || any(&call.called_at),
-        Subject::Leak => finding
-            .intended
-            .as_ref()
-            .is_some_and(|leaked| any(&leaked.allocated_at)),
-    }
-}
-
-/// Judges the run of a bad twin.
-pub fn judge_bad(expect: &Expectation, outcome: &Outcome, report: Option<&Report>) -> Verdict {
+/// Judges the run of a bad twin: each finding must be one that is expected,
+/// and each that is expected must be there.
+pub fn judge_bad(expect: &[Expectation], outcome: &Outcome, report: Option<&Report>) -> Verdict {
     let report = match usable(outcome, report, EXIT_FINDINGS) {
         Ok(report) => report,
         Err(verdict) => return verdict,
@@ -129,13 +115,56 @@ pub fn judge_bad(expect: &Expectation, outcome: &Outcome, report: Option<&Report
         return wrong("no finding".into());
     };
     for finding in &report.findings {
-        if let Some(difference) = difference(expect, finding) {
-            return wrong(format!("{}: {difference}", describe(finding)));
+        let differences: Vec<String> = expect
+            .iter()
+            .map_while(|expect| difference(expect, finding))
+            .collect();
+        if differences.len() == expect.len() {
+            return wrong(format!("{}: {}", describe(finding), differences.join("; ")));
         }
     }
+    for expect in expect {
+        let met = |finding| difference(expect, finding).is_none();
+        if !report.findings.iter().any(met) {
+            return wrong(format!("no {} beside {}", expect.rule, describe(first)));
+        }
+    }
+    let mut all: Vec<String> = report.findings.iter().map(describe).collect();
+    all.sort();
+    all.dedup();
     Verdict {
         pass: true,
-        text: describe(first),
+        text: all.join("; "),
+    }
+}
+
+/// Judges the run of a bad twin whose bug nobody can see without the
+/// program's annotations: no finding, and everything checked.
+pub fn judge_missed(found: &Verdict, outcome: &Outcome, report: Option<&Report>) -> Verdict {
+    if found.pass {
+        return wrong(format!("found without an annotation: {}", found.text));
+    }
+    match usable(outcome, report, 0) {
+        Ok(_) => Verdict {
+            pass: true,
+            text: "missed, as it must be without an annotation".into(),
+        },
+        Err(verdict) => verdict,
+    }
+}
+
+/// Judges a program that is listed as judged wrong, for `reason`.
+pub fn judge_listed(reason: &str, verdict: &Verdict) -> Verdict {
+    if verdict.pass {
+        wrong(format!(
+            "judged right, but expected to be missing: {}",
+            verdict.text
+        ))
+    } else {
+        Verdict {
+            pass: true,
+            text: format!("missing, as expected: {reason}"),
+        }
     }
 }
 
@@ -215,12 +244,55 @@ fn usable<'a>(
     Ok(report)
 }
 
+fn wrong_doer(doer: &Doer, finding: &Finding) -> Option<String> {
+    match (doer, &finding.subject) {
+        (Doer::Function(part), Subject::Access(access)) if access.function.contains(part) => None,
+        (Doer::Call(part), Subject::Call(call)) if call.function.contains(part) => None,
+        (Doer::Leak, Subject::Leak) => None,
+        (Doer::Function(part), _) => Some(format!("expected an access in {part}")),
+        (Doer::Call(part), _) => Some(format!("expected a call of {part}")),
+        (Doer::Leak, _) => Some("expected a leak".into()),
+    }
+}
+
+/// Findings about lifetimes say where memory came from, and where it went.
+fn wrong_lifetime(finding: &Finding) -> Option<String> {
+    let (allocated, freed) = match finding.rule {
+        Rule::UseAfterFree | Rule::DoubleFree => (true, true),
+        Rule::MemoryLeak => (true, false),
+        _ => return None,
+    };
+    let Some(NearestAllocation {
+        allocation,
+        allocated_at,
+        freed_at,
+        ..
+    }) = &finding.intended
+    else {
+        return Some("it names no allocation".into());
+    };
+    // What kernels allocate and free has no host call.
+    if allocation.kind == AllocationKind::DeviceHeap {
+        return None;
+    }
+    if allocated && allocated_at.is_empty() {
+        return Some("it does not say where the memory was allocated".into());
+    }
+    if freed && freed_at.is_empty() {
+        return Some("it does not say where the memory was freed".into());
+    }
+    None
+}
+
 fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
     if finding.rule.id() != expect.rule {
         return Some(format!("expected {}", expect.rule));
     }
-    if !does_it_in(finding, &expect.function) {
-        return Some(format!("expected it in {}", expect.function));
+    if let Some(difference) = wrong_doer(&expect.doer, finding) {
+        return Some(difference);
+    }
+    if let Some(difference) = wrong_lifetime(finding) {
+        return Some(difference);
     }
     let places = places(finding);
     if places.is_empty() {
@@ -340,13 +412,13 @@ mod tests {
         }
     }
 
-    fn expectation() -> Expectation {
-        Expectation {
+    fn expectation() -> [Expectation; 1] {
+        [Expectation {
             rule: "global-out-of-bounds-read".into(),
-            function: "walk".into(),
+            doer: Doer::Function("walk".into()),
             size: Some(1024),
             places: vec![("walk.cu".into(), 9)],
-        }
+        }]
     }
 
     #[test]
@@ -414,31 +486,102 @@ mod tests {
         leak.rule = Rule::MemoryLeak;
         leak.subject = Subject::Leak;
         leak.intended.as_mut().unwrap().allocated_at = frames;
-        for (found, text) in [
+        for (found, doer, text) in [
             (
                 copy,
+                Doer::Call("cuMemcpyHtoD".into()),
                 "copy-out-of-bounds-write by cuMemcpyHtoD_v2 at copy.cu:7 of 1024 bytes",
             ),
-            (leak, "memory-leak, allocated at copy.cu:7 of 1024 bytes"),
+            (
+                leak,
+                Doer::Leak,
+                "memory-leak, allocated at copy.cu:7 of 1024 bytes",
+            ),
         ] {
             let mut expected = Expectation {
                 rule: found.rule.id().into(),
-                function: "upload".into(),
+                doer,
                 size: Some(1024),
                 places: vec![("copy.cu".into(), 7)],
             };
             let judge = |expected: &Expectation| {
                 let bad = outcome(EXIT_FINDINGS, "");
-                judge_bad(expected, &bad, Some(&report(vec![found.clone()])))
+                judge_bad(
+                    std::slice::from_ref(expected),
+                    &bad,
+                    Some(&report(vec![found.clone()])),
+                )
             };
             assert_eq!(judge(&expected).text, text);
             assert!(judge(&expected).pass);
             expected.places[0].1 = 9;
             assert!(!judge(&expected).pass);
             expected.places[0].1 = 7;
-            expected.function = "download".into();
+            expected.doer = Doer::Function("upload".into());
             assert!(!judge(&expected).pass);
         }
+    }
+
+    #[test]
+    fn each_finding_needs_an_expectation_and_each_expectation_a_finding() {
+        let bad = outcome(EXIT_FINDINGS, "");
+        let mut read = finding();
+        read.rule = Rule::GlobalOutOfBoundsWrite;
+        let [one] = expectation();
+        let mut other = one.clone();
+        other.rule = "global-out-of-bounds-write".into();
+        let both = report(vec![finding(), read]);
+        assert!(judge_bad(&[one.clone(), other.clone()], &bad, Some(&both)).pass);
+        assert!(!judge_bad(std::slice::from_ref(&one), &bad, Some(&both)).pass);
+        let single = report(vec![finding()]);
+        assert!(!judge_bad(&[one, other], &bad, Some(&single)).pass);
+    }
+
+    #[test]
+    fn use_after_free_must_name_both_stacks() {
+        let bad = outcome(EXIT_FINDINGS, "");
+        let frame = HostFrame {
+            function: "main".into(),
+            file: None,
+            line: None,
+            object: None,
+        };
+        let mut late = finding();
+        late.rule = Rule::UseAfterFree;
+        let mut expect = expectation();
+        expect[0].rule = "use-after-free".into();
+        let judge =
+            |finding: &Finding| judge_bad(&expect, &bad, Some(&report(vec![finding.clone()]))).pass;
+        assert!(!judge(&late));
+        let freed = late.intended.as_mut().unwrap();
+        freed.allocated_at.push(frame.clone());
+        assert!(!judge(&late));
+        late.intended.as_mut().unwrap().freed_at.push(frame);
+        assert!(judge(&late));
+    }
+
+    #[test]
+    fn a_bug_that_needs_an_annotation_must_be_missed_without() {
+        let clean = outcome(0, "");
+        let missed = judge_bad(&expectation(), &clean, Some(&report(vec![])));
+        assert!(judge_missed(&missed, &clean, Some(&report(vec![]))).pass);
+        let bad = outcome(EXIT_FINDINGS, "");
+        let found = judge_bad(&expectation(), &bad, Some(&report(vec![finding()])));
+        assert!(!judge_missed(&found, &bad, Some(&report(vec![finding()]))).pass);
+        // Nothing found because nothing was checked is no miss.
+        let mut unchecked = report(vec![]);
+        unchecked.coverage.kernels.clear();
+        assert!(!judge_missed(&missed, &clean, Some(&unchecked)).pass);
+    }
+
+    #[test]
+    fn what_is_listed_fails_once_it_is_right() {
+        let right = Verdict {
+            pass: true,
+            text: "x".into(),
+        };
+        assert!(!judge_listed("why", &right).pass);
+        assert!(judge_listed("why", &wrong("x".into())).pass);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! user too.
 
 pub mod case;
+pub mod compare;
 pub mod compile;
 pub mod judge;
 pub mod process;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use suite::compile::{Linkage, Toolchain};
-use suite::{case, compile, results, run};
+use suite::{case, compare, compile, results, run};
 
 #[derive(Parser)]
 #[command(about = "Detection cases for Ringfence, each with a twin that must stay silent.")]
@@ -54,6 +54,27 @@ enum Command {
         filter: Option<String>,
         /// Programs at a time.
         #[arg(long, default_value_t = 2)]
+        jobs: usize,
+        /// Seconds that one run of one program may take.
+        #[arg(long, default_value_t = 60)]
+        timeout: u64,
+    },
+    /// Runs built cases alone and under compute-sanitizer.
+    Compare {
+        /// Folder that `build` wrote.
+        #[arg(long)]
+        cases: PathBuf,
+        /// The compute-sanitizer command.
+        #[arg(long, default_value = "compute-sanitizer")]
+        sanitizer: PathBuf,
+        /// File for the results.
+        #[arg(long)]
+        json: Option<PathBuf>,
+        /// Only cases whose name contains this.
+        #[arg(long)]
+        filter: Option<String>,
+        /// Programs at a time.
+        #[arg(long, default_value_t = 8)]
         jobs: usize,
         /// Seconds that one run of one program may take.
         #[arg(long, default_value_t = 60)]
@@ -136,11 +157,38 @@ fn act(command: Command) -> Result<bool> {
             }
             Ok(summary.failed == 0)
         }
+        Command::Compare {
+            cases,
+            sanitizer,
+            json,
+            filter,
+            jobs,
+            timeout,
+        } => {
+            let options = compare::Options {
+                cases,
+                sanitizer,
+                filter,
+                jobs,
+                limit: Duration::from_secs(timeout),
+            };
+            let results = compare::run(&options, &|line| println!("{line}"))?;
+            let summary = &results.summary;
+            println!(
+                "compute-sanitizer found {} of {} bugs, with {} false alarms; the programs alone \
+                 showed {}",
+                summary.detected, summary.cases, summary.false_alarms, summary.baseline_detected
+            );
+            if let Some(json) = json {
+                results.write(&json)?;
+            }
+            Ok(true)
+        }
         Command::List { sources } => {
-            for source in case::read_sources(&sources.join("global"))? {
+            for source in case::read_sources(&sources)? {
                 println!(
-                    "{:<26} {:<28} {}",
-                    source.name, source.expect.rule, source.bug
+                    "{:<20} {:<34} {:<36} {}",
+                    source.category, source.name, source.expect[0].rule, source.bug
                 );
             }
             Ok(true)

@@ -39,7 +39,10 @@ impl Source {
         };
         let case = Case {
             name: format!("program_{}", self.name),
+            group: "programs".into(),
+            category: "programs".into(),
             about: self.about.clone(),
+            options: Vec::new(),
             cudart,
             good: Program {
                 path,

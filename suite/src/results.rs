@@ -3,6 +3,7 @@
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -74,8 +75,10 @@ impl<S: Serialize, R: Serialize> Results<S, R> {
 pub struct SuiteSummary {
     /// Bad twins.
     pub cases: usize,
-    /// Bad twins that got exactly the verdict they expect.
+    /// Bad twins that got exactly the finding they should, as they are.
     pub detected: usize,
+    /// Bad twins that got it once the program said where its parts are.
+    pub detected_annotated: usize,
     /// Good programs.
     pub good: usize,
     /// Good programs with any finding.
@@ -84,13 +87,51 @@ pub struct SuiteSummary {
     pub passed: usize,
     /// Programs judged wrong.
     pub failed: usize,
+    /// Programs that are listed as judged wrong, with their reason.
+    pub expected_missing: usize,
+    /// `GROUP/CATEGORY/cases`, `.../detected` and `.../detected_annotated`.
+    #[serde(flatten)]
+    pub categories: BTreeMap<String, usize>,
+}
+
+/// Which program of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Twin {
+    /// With the bug.
+    Bad,
+    /// With the bug, and with the program's annotations.
+    Annotated,
+    /// Without the bug.
+    Good,
+}
+
+impl Twin {
+    /// As names of programs begin.
+    pub fn prefix(self) -> &'static str {
+        match self {
+            Twin::Bad => "bad",
+            Twin::Annotated => "annotated",
+            Twin::Good => "good",
+        }
+    }
 }
 
 /// One program of the suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SuiteRow {
-    /// Case and twin: `bad_NAME`, `good_NAME`.
+    /// Case and twin: `bad_NAME`, `annotated_NAME`, `good_NAME`.
     pub program: String,
+    /// Which twin it is.
+    pub twin: Twin,
+    /// Folder of the case.
+    pub group: String,
+    /// Row of the tables that the case counts for.
+    pub category: String,
+    /// Whether exactly the expected findings were made; of twins with the bug.
+    pub found: Option<bool>,
+    /// Why it is listed as judged wrong.
+    pub expected_missing: Option<String>,
     /// Whether the verdict was the expected one.
     pub pass: bool,
     /// The verdict in one line: rule, function, place, or what went wrong.

@@ -1,9 +1,9 @@
 //! Runs a folder of built cases under Ringfence and judges each program.
 
-use crate::case::{Case, Manifest, Program};
+use crate::case::{Case, Expectation, Manifest, Program};
 use crate::judge::{self, Report, Verdict};
 use crate::process::{self, Outcome};
-use crate::results::{Provenance, Results, SuiteRow, SuiteSummary, today};
+use crate::results::{Provenance, Results, SuiteRow, SuiteSummary, Twin, today};
 use anyhow::{Context, Result, ensure};
 pub use model::DeviceKind;
 use std::ffi::OsString;
@@ -33,15 +33,32 @@ pub struct Options {
 /// Results of a run of the suite.
 pub type SuiteResults = Results<SuiteSummary, SuiteRow>;
 
-/// A program to be judged: its case, and whether it is the bad twin.
+/// A program to be judged.
 struct Task<'a> {
     case: &'a Case,
-    bad: bool,
+    twin: Twin,
+}
+
+impl Task<'_> {
+    fn name(&self) -> String {
+        format!("{}_{}", self.twin.prefix(), self.case.name)
+    }
+
+    /// The program, and what is expected of it if it has a bug.
+    fn program(&self) -> Option<(&Program, &[Expectation])> {
+        let bad = self.case.bad.as_ref();
+        match self.twin {
+            Twin::Good => Some((&self.case.good, &[])),
+            Twin::Bad => bad.map(|bad| (&bad.program, bad.expect.as_slice())),
+            Twin::Annotated => {
+                bad.and_then(|bad| Some((bad.annotated.as_ref()?, bad.expect.as_slice())))
+            }
+        }
+    }
 }
 
 struct Judged {
     row: SuiteRow,
-    bad: bool,
     alarm: bool,
     device: Option<(String, u32)>,
 }
@@ -72,39 +89,50 @@ pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<SuiteResul
                 .as_ref()
                 .is_none_or(|part| case.name.contains(part))
         })
-        .flat_map(|case| {
-            let bad = case.bad.as_ref().map(|_| Task { case, bad: true });
-            bad.into_iter().chain([Task { case, bad: false }])
-        })
+        .flat_map(|case| [Twin::Bad, Twin::Annotated, Twin::Good].map(|twin| Task { case, twin }))
+        .filter(|task| task.program().is_some())
         .collect();
     ensure!(!tasks.is_empty(), "no case matches the filter");
 
+    let judged = in_parallel(options.jobs, &tasks, |task| {
+        let one = judge_task(options, &manifest, task, &scratch)
+            .with_context(|| format!("in the case {}", task.case.name))?;
+        tell(&format!(
+            "{} {:<48} {} ({:.1} s)",
+            if one.row.pass { "ok  " } else { "FAIL" },
+            one.row.program,
+            one.row.verdict,
+            one.row.seconds
+        ));
+        Ok(one)
+    });
+    // Only scratch files of this run lie there.
+    let _ = std::fs::remove_dir_all(&scratch);
+    Ok(summarize(judged?, manifest.commit))
+}
+
+/// Does `work` on all `items`, `jobs` at a time; the results are in order.
+pub(crate) fn in_parallel<T: Sync, R: Send>(
+    jobs: usize,
+    items: &[T],
+    work: impl Fn(&T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
     let next = AtomicUsize::new(0);
-    let judged = Mutex::new(Vec::with_capacity(tasks.len()));
-    let work = || -> Result<()> {
+    let done = Mutex::new(Vec::with_capacity(items.len()));
+    let worker = || -> Result<()> {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(task) = tasks.get(index) else {
+            let Some(item) = items.get(index) else {
                 return Ok(());
             };
-            let one = judge_task(options, &manifest, task, &scratch)
-                .with_context(|| format!("in the case {}", task.case.name))?;
-            tell(&format!(
-                "{} {:<40} {} ({:.1} s)",
-                if one.row.pass { "ok  " } else { "FAIL" },
-                one.row.program,
-                one.row.verdict,
-                one.row.seconds
-            ));
-            if let Ok(mut judged) = judged.lock() {
-                judged.push((index, one));
+            let result = work(item)?;
+            if let Ok(mut done) = done.lock() {
+                done.push((index, result));
             }
         }
     };
     let outcomes: Vec<Result<()>> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..options.jobs.max(1))
-            .map(|_| scope.spawn(work))
-            .collect();
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(worker)).collect();
         workers
             .into_iter()
             .map(|worker| {
@@ -114,42 +142,66 @@ pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<SuiteResul
             })
             .collect()
     });
-    // Only scratch files of this run lie there.
-    let _ = std::fs::remove_dir_all(&scratch);
     outcomes.into_iter().collect::<Result<()>>()?;
-
-    let mut judged = judged.into_inner().unwrap_or_else(|e| e.into_inner());
-    judged.sort_by_key(|(index, _)| *index);
-    Ok(summarize(
-        judged.into_iter().map(|(_, one)| one).collect(),
-        manifest.commit,
-    ))
+    let mut done = done.into_inner().unwrap_or_else(|e| e.into_inner());
+    done.sort_by_key(|(index, _)| *index);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 fn summarize(judged: Vec<Judged>, commit: String) -> SuiteResults {
-    let count = |test: &dyn Fn(&Judged) -> bool| judged.iter().filter(|one| test(one)).count();
-    let summary = SuiteSummary {
-        cases: count(&|one| one.bad),
-        detected: count(&|one| one.bad && one.row.pass),
-        good: count(&|one| !one.bad),
-        false_alarms: count(&|one| !one.bad && one.alarm),
-        passed: count(&|one| one.row.pass),
-        failed: count(&|one| !one.row.pass),
-    };
     let (device, driver) = judged
         .iter()
         .find_map(|one| one.device.clone())
         .unwrap_or_default();
+    let false_alarms = judged
+        .iter()
+        .filter(|one| one.row.twin == Twin::Good && one.alarm)
+        .count();
+    let rows: Vec<SuiteRow> = judged.into_iter().map(|one| one.row).collect();
     Results {
-        summary,
+        summary: summary(&rows, false_alarms),
         provenance: Provenance {
             device,
             driver: format!("CUDA {}.{}", driver / 1000, driver % 1000 / 10),
             date: today(),
             commit,
         },
-        rows: judged.into_iter().map(|one| one.row).collect(),
+        rows,
     }
+}
+
+fn summary(rows: &[SuiteRow], false_alarms: usize) -> SuiteSummary {
+    let mut summary = SuiteSummary {
+        false_alarms,
+        ..Default::default()
+    };
+    for row in rows {
+        *(if row.pass {
+            &mut summary.passed
+        } else {
+            &mut summary.failed
+        }) += 1;
+        summary.expected_missing += usize::from(row.expected_missing.is_some());
+        let found = usize::from(row.found == Some(true));
+        let mut count = |what: &str, by: usize| {
+            let key = format!("{}/{}/{what}", row.group, row.category);
+            *summary.categories.entry(key).or_default() += by;
+        };
+        match row.twin {
+            Twin::Good => summary.good += 1,
+            Twin::Bad => {
+                count("cases", 1);
+                count("detected", found);
+                summary.cases += 1;
+                summary.detected += found;
+            }
+            Twin::Annotated => {
+                count("detected_annotated", found);
+                summary.detected_annotated += found;
+            }
+        }
+    }
+    summary
 }
 
 fn judge_task(
@@ -158,49 +210,75 @@ fn judge_task(
     task: &Task<'_>,
     scratch: &Path,
 ) -> Result<Judged> {
-    let name = format!(
-        "{}_{}",
-        if task.bad { "bad" } else { "good" },
-        task.case.name
-    );
+    let name = task.name();
     let json = scratch.join(format!("{name}.json"));
-    let program = match (&task.case.bad, task.bad) {
-        (Some(bad), true) => &bad.program,
-        _ => &task.case.good,
+    let (program, expect) = task.program().context("the case has no such twin")?;
+    let settings = task.case.options.join(":");
+    let start = |mode: &Mode<'_>| start(options, manifest, program, &settings, mode);
+    let outcome = start(&Mode::Checked(&json))?;
+    // A report that cannot be read is a wrong verdict, not the suite's end.
+    let (report, unreadable) = match read_report(&json) {
+        Ok(report) => (report, None),
+        Err(error) => (None, Some(format!("{error:#}"))),
     };
-    let outcome = start(options, manifest, program, &Mode::Checked(&json))?;
-    let report = read_report(&json)?;
-    let (verdict, output): (Verdict, _) = match (&task.case.bad, task.bad) {
-        (Some(bad), true) => (
-            judge::judge_bad(&bad.expect, &outcome, report.as_ref()),
-            None,
-        ),
-        _ => {
+    let found = match task.twin {
+        Twin::Good => None,
+        _ => Some(judge::judge_bad(expect, &outcome, report.as_ref())),
+    };
+    let alarm = report
+        .as_ref()
+        .is_some_and(|report| !report.findings.is_empty());
+    // The bug of an annotated case must be missed until it is annotated.
+    let needs_annotation = task
+        .case
+        .bad
+        .as_ref()
+        .is_some_and(|bad| bad.annotated.is_some());
+    let (verdict, output) = match (&found, task.twin) {
+        (Some(found), Twin::Bad) if needs_annotation => {
+            (judge::judge_missed(found, &outcome, report.as_ref()), None)
+        }
+        (Some(found), _) => (found.clone(), None),
+        (None, _) => {
             // Without checks: natively where there is a GPU, else the
             // original code on the CPU device.
-            let plain_mode = match options.device {
+            let plain = start(&match options.device {
                 DeviceKind::Gpu => Mode::Native,
                 DeviceKind::Cpu => Mode::Unchecked,
-            };
-            let plain = start(options, manifest, program, &plain_mode)?;
+            })?;
             (
                 judge::judge_good(&outcome, report.as_ref(), &plain),
                 Some(outcome.stdout.clone()),
             )
         }
     };
+    let verdict = match unreadable {
+        Some(text) => Verdict { pass: false, text },
+        None => verdict,
+    };
+    let listed = manifest.missing.iter().find(|missing| {
+        missing.program == name && missing.device.is_none_or(|device| device == options.device)
+    });
+    let verdict = match listed {
+        None => verdict,
+        // The list excuses a miss, never an alarm.
+        Some(_) if task.twin == Twin::Good && alarm => verdict,
+        Some(missing) => judge::judge_listed(&missing.reason, &verdict),
+    };
     Ok(Judged {
         row: SuiteRow {
             program: name,
+            twin: task.twin,
+            group: task.case.group.clone(),
+            category: task.case.category.clone(),
+            found: found.map(|verdict| verdict.pass),
+            expected_missing: listed.map(|missing| missing.reason.clone()),
             pass: verdict.pass,
             verdict: verdict.text,
             output,
             seconds: (outcome.elapsed.as_secs_f64() * 1e3).round() / 1e3,
         },
-        bad: task.bad,
-        alarm: report
-            .as_ref()
-            .is_some_and(|report| !report.findings.is_empty()),
+        alarm,
         device: report.and_then(|report| {
             report
                 .processes
@@ -224,6 +302,7 @@ fn start(
     options: &Options,
     manifest: &Manifest,
     program: &Program,
+    settings: &str,
     mode: &Mode<'_>,
 ) -> Result<Outcome> {
     let folder = &options.cases;
@@ -249,7 +328,7 @@ fn start(
     command
         .args(&program.arguments)
         .current_dir(folder)
-        .env_remove("RINGFENCE_OPTIONS")
+        .env("RINGFENCE_OPTIONS", settings)
         // A program with the shared CUDA runtime finds it here; on the CPU
         // device Ringfence puts its own in front. What was there stays: it
         // may be what leads to the driver.
@@ -260,12 +339,12 @@ fn start(
     process::run(&mut command, options.limit)
 }
 
-fn absolute(path: &Path, what: &str) -> Result<PathBuf> {
+pub(crate) fn absolute(path: &Path, what: &str) -> Result<PathBuf> {
     std::fs::canonicalize(path).with_context(|| format!("no {what} at {}", path.display()))
 }
 
 /// `LD_LIBRARY_PATH` with one more folder, searched first.
-fn in_front(folder: &Path) -> Result<OsString> {
+pub(crate) fn in_front(folder: &Path) -> Result<OsString> {
     let old = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let rest = std::env::split_paths(&old).filter(|path| !path.as_os_str().is_empty());
     std::env::join_paths(std::iter::once(folder.to_owned()).chain(rest)).with_context(|| {

@@ -73,7 +73,7 @@ pub fn write() -> Result<()> {
             bench("launch.cu", programs.join("launch"), &[]),
             bench("bench.cu", programs.join("bench.ptx"), &["-ptx"]),
         ],
-        &kernels,
+        std::slice::from_ref(&kernels),
     )?;
     strip(&programs.join("bench"), &bundle.join("bench"))?;
     strip(&programs.join("launch"), &bundle.join("launch"))?;
@@ -120,19 +120,32 @@ fn strip(from: &Path, to: &Path) -> Result<()> {
     .context("binutils are needed: install strip")
 }
 
-/// Copies manifest and programs; libraries are found beside them.
+/// Copies manifest and programs; libraries are found beside them. Programs
+/// with the static runtime are stripped, for they are large; the others keep
+/// the lines of their host calls, which their verdicts name.
 fn copy_cases(from: &Path, to: &Path) -> Result<()> {
     let mut manifest = Manifest::read(from)?;
     manifest.libraries = "../lib".into();
-    let mut programs: Vec<&PathBuf> = Vec::new();
+    let mut programs: Vec<(&PathBuf, Cudart)> = Vec::new();
     for case in &manifest.cases {
-        programs.push(&case.good.path);
-        programs.extend(case.bad.as_ref().map(|bad| &bad.program.path));
+        programs.push((&case.good.path, case.cudart));
+        programs.extend(
+            case.bad
+                .as_ref()
+                .map(|bad| (&bad.program.path, case.cudart)),
+        );
     }
-    programs.sort();
+    programs.sort_by_key(|(path, _)| *path);
     programs.dedup();
-    for program in programs {
-        strip(&from.join(program), &to.join(program))?;
+    for (program, cudart) in programs {
+        let (from, to) = (from.join(program), to.join(program));
+        match cudart {
+            Cudart::Static => strip(&from, &to)?,
+            Cudart::Shared => {
+                std::fs::copy(&from, &to)
+                    .with_context(|| format!("failed to copy {}", from.display()))?;
+            }
+        }
     }
     manifest.write(to)
 }

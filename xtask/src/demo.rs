@@ -30,7 +30,7 @@ pub fn run() -> Result<()> {
             flags: demo_flags(),
             output: program.clone(),
         },
-        &root().join("suite/cases/include"),
+        &[root().join("suite/cases/include")],
     )?;
     println!("ready after {:.0} s\n", start.elapsed().as_secs_f64());
     println!("$ ringfence run --device cpu -- {}", program.display());

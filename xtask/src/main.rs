@@ -17,6 +17,7 @@ mod layers;
 mod measure;
 mod readme;
 mod setup;
+mod suite_tables;
 mod workspace;
 
 #[derive(Parser)]

@@ -2,9 +2,10 @@
 //! in it can be older or better than the file it comes from.
 //!
 //! Between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->` stands what
-//! [`render`] makes of `bench/results/NAME.json`. A file that is not there
-//! gives a sentence that says so.
+//! [`render`] makes of `bench/results/NAME.json`, or [`suite_tables`] of
+//! several. A file that is not there gives a sentence that says so.
 
+use crate::suite_tables;
 use crate::workspace::root;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
@@ -47,7 +48,10 @@ fn rewrite(text: &str, results: &Path) -> Result<String> {
             .find(&close)
             .with_context(|| format!("README.md has no `{close}`"))?;
         let file = results.join(format!("{name}.json"));
+        let published = results.with_file_name("published");
         let body = match std::fs::read_to_string(&file) {
+            _ if name == "suite-paper" => suite_tables::paper(results, &published)?,
+            _ if name == "suite-rest" => suite_tables::rest(results)?,
             Ok(json) => {
                 let value = serde_json::from_str(&json)
                     .with_context(|| format!("{} is not JSON", file.display()))?;
@@ -143,14 +147,25 @@ fn gpu_bounds(results: &Value) -> Result<String> {
 
 fn suite(results: &Value) -> Result<String> {
     let summary = &results["summary"];
-    Ok(format!(
-        "{} of {} programs with a bug got exactly the finding they should; {} false alarms in {} \
-         programs without one.\n",
+    let annotated = number(summary, "detected_annotated")?;
+    let mut out = format!(
+        "{} of {} programs with a bug got exactly the finding they should",
         number(summary, "detected")?,
         number(summary, "cases")?,
+    );
+    if annotated > 0.0 {
+        let _ = write!(
+            out,
+            ", {annotated} more once the program says where its parts are"
+        );
+    }
+    let _ = writeln!(
+        out,
+        "; {} false alarms in {} programs without one.",
         number(summary, "false_alarms")?,
         number(summary, "good")?
-    ))
+    );
+    Ok(out)
 }
 
 fn instrument(results: &Value) -> Result<String> {
@@ -188,7 +203,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(
             folder.path().join("suite-cpu.json"),
-            r#"{"summary":{"detected":3,"cases":4,"false_alarms":0,"good":5},
+            r#"{"summary":{"detected":3,"detected_annotated":0,"cases":4,"false_alarms":0,"good":5},
                 "device":"CPU","driver":"CUDA 13.0","date":"2026-01-02","commit":"abc"}"#,
         )
         .unwrap();

@@ -1,19 +1,28 @@
-// What every case shares: which twin is being built, checked CUDA calls, and
-// output that is the same on every device.
+// What every case shares: which twin this is, checked CUDA calls, and output
+// that is the same on every device.
 //
-// One source makes two programs: with -DBAD the twin that has the bug, without
-// it the twin that comes as close to the edge as is legal. Both check each
-// CUDA call, print a digest of their buffers and exit with 0.
+// Cases of the group `global` are compiled twice, with -DBAD=1 for the twin
+// that has the bug. All others are one program, and learn from its arguments
+// which twin they are: `const int bad = is_bad(argc, argv);`. The other twin
+// comes as close to the edge as is legal. Both check each CUDA call, print a
+// digest of their buffers and exit with 0.
 #pragma once
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #ifdef BAD
-constexpr int bad = 1;
-#else
-constexpr int bad = 0;
+constexpr int bad = BAD;
 #endif
+
+// Whether the program was started as `PROGRAM bad ...`.
+inline bool is_bad(int argc, char **argv) { return argc > 1 && !std::strcmp(argv[1], "bad"); }
+
+// Whether the program was started as `PROGRAM good|bad annotated`.
+inline bool is_annotated(int argc, char **argv) {
+    return argc > 2 && !std::strcmp(argv[2], "annotated");
+}
 
 #define CHECK(call)                                                            \
     do {                                                                       \
@@ -23,6 +32,17 @@ constexpr int bad = 0;
                          cudaGetErrorString(status_));                         \
             std::exit(1);                                                      \
         }                                                                      \
+    } while (0)
+
+// A call that is wrong in the bad twin: whatever it answers is printed to
+// stderr, which does not count as output, and the program goes on.
+#define TRY(call)                                                                          \
+    do {                                                                                   \
+        cudaError_t status_ = (call);                                                      \
+        if (status_ != cudaSuccess) {                                                      \
+            std::fprintf(stderr, "CUDA error: %s: %s\n", #call, cudaGetErrorString(status_)); \
+            (void)cudaGetLastError();                                                      \
+        }                                                                                  \
     } while (0)
 
 // Launch errors, then errors of the kernel itself.

@@ -1,0 +1,28 @@
+// bug: a callee overruns its array into the frame of its caller: a write (alloca)
+// category: local-oob
+// expect: rule=local-out-of-bounds-write function=callee size=64
+#include "case.h"
+
+__device__ __noinline__ int callee(int seed, int index, int pick, int count) {
+    int *buffer = static_cast<int *>(alloca(count * sizeof(int)));
+    for (int i = 0; i < count; i++) buffer[i] = seed + i;
+    buffer[index] = 7;  // BUG
+    return buffer[pick];
+}
+
+// Its own array is what lies behind the callee's.
+__global__ void caller(int *out, int index, int pick, int count) {
+    int own[16];
+    for (int i = 0; i < 16; i++) own[i] = i * i;
+    int value = callee(threadIdx.x, index, pick, count);
+    out[threadIdx.x] = value + own[pick];
+}
+
+int main(int argc, char **argv) {
+    const int bad = is_bad(argc, argv);
+    int *out = zeroed<int>(32);
+    caller<<<1, 32>>>(out, bad ? 24 : 15, 3, 16);
+    FINISH();
+    print_digest("out", out, 32);
+    CHECK(cudaFree(out));
+}

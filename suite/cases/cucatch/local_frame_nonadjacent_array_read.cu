@@ -1,0 +1,30 @@
+// bug: an index jumps over the next array of the same frame into a third: a read
+// category: local-oob
+// expect: rule=local-out-of-bounds-read function=walk size=64
+#include "case.h"
+
+__device__ int walk(int seed, int index, int pick) {
+    int buffer[16];
+    int after[16];
+    int last[16];
+    for (int i = 0; i < 16; i++) {
+        buffer[i] = seed + i;
+        after[i] = seed * i;
+        last[i] = seed - i;
+    }
+    int value = buffer[index];  // BUG
+    return value + buffer[0] + after[pick] + last[pick];
+}
+
+__global__ void walk_all(int *out, int index, int pick) {
+    out[threadIdx.x] = walk(threadIdx.x, index, pick);
+}
+
+int main(int argc, char **argv) {
+    const int bad = is_bad(argc, argv);
+    int *out = zeroed<int>(32);
+    walk_all<<<1, 32>>>(out, bad ? 36 : 15, 3);
+    FINISH();
+    print_digest("out", out, 32);
+    CHECK(cudaFree(out));
+}

@@ -1,0 +1,25 @@
+// bug: a static shared array is overrun into the dynamic shared memory: a read
+// category: shared-oob
+// expect: rule=shared-out-of-bounds-read function=fill size=128
+#include "case.h"
+
+__global__ void fill(int *out, int offset) {
+    __shared__ int tile[32];
+    extern __shared__ int pool[];
+    int i = threadIdx.x;
+    tile[i] = i * i;
+    pool[31 - i] = i;
+    __syncthreads();
+    out[i] = tile[i + offset];  // BUG
+    __syncthreads();
+    out[i] += pool[i];
+}
+
+int main(int argc, char **argv) {
+    const int bad = is_bad(argc, argv);
+    int *out = zeroed<int>(32);
+    fill<<<1, 32, 32 * sizeof(int)>>>(out, bad ? 32 : 0);
+    FINISH();
+    print_digest("out", out, 32);
+    CHECK(cudaFree(out));
+}
