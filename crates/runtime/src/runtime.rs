@@ -148,6 +148,15 @@ impl Runtime {
             self.output
                 .error(&format!("a module runs without checks: {message}"), false);
         }
+        if let Prepared::Instrumented { ptx, .. } = &prepared
+            && ptx.iter().any(|text| launches_kernels(text))
+        {
+            self.output.error(
+                "the program's kernels launch others: kernels that kernels launch (dynamic parallelism) run without \
+                 checks and are not counted",
+                false,
+            );
+        }
         prepared
     }
 
@@ -781,6 +790,14 @@ fn is_the_programs(entry: &Entry<Stack>) -> bool {
     use AllocationKind::{Device, Host, Managed, Mapped, Pool};
     let kind = entry.allocation.kind;
     entry.owner.context != 0 && matches!(kind, Device | Managed | Host | Pool | Mapped)
+}
+
+/// Whether code calls the device runtime to launch kernels, under the names
+/// that compilers have given those functions.
+fn launches_kernels(ptx: &str) -> bool {
+    ["__cudaCDP2LaunchDevice", "cudaLaunchDevice"]
+        .iter()
+        .any(|name| ptx.contains(name))
 }
 
 fn is_user_address(address: u64) -> bool {
