@@ -14,6 +14,7 @@
 mod cfg;
 mod code;
 mod dominators;
+mod fields;
 mod loops;
 mod lower;
 mod names;
@@ -26,6 +27,7 @@ mod ssa;
 pub use cfg::{BasicBlock, BlockId, Cfg};
 pub use code::{Code, Inst, Reference, Referent, Role};
 pub use dominators::Dominators;
+pub use fields::Field;
 pub use loops::{Loop, Loops};
 pub use lower::{BYTES_REGISTER, Expr, Term};
 pub use names::{ModuleSymbols, Symbol, SymbolId, SymbolSpace, WideReg};
@@ -60,8 +62,9 @@ impl<'m, 'a> Analysis<'m, 'a> {
         let dominators = Dominators::of(&cfg);
         let mut code = code;
         let ssa = Ssa::of(&mut code, &cfg, &dominators);
-        let provenance = Provenance::of(&code, &dominators, &ssa);
-        let frames = ObjectTable::of(&code, &provenance.roots);
+        let provenance = Provenance::of(&code, &dominators, &ssa, &module.debug);
+        let mut frames = ObjectTable::of(&code, &provenance.roots);
+        ObjectTable::refine_all(&mut frames, &code, &module.debug);
         Some(Analysis {
             frames,
             code,

@@ -3,6 +3,7 @@
 //!
 //! PTX scopes nest (`{ .reg … }`), and inner declarations hide outer ones.
 
+use debuginfo::DebugInfo;
 use ptx::{Function, Module, Type, VariableSpace};
 use rustc_hash::FxHashMap;
 
@@ -56,6 +57,9 @@ pub struct Symbol<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct ModuleSymbols<'a> {
     map: FxHashMap<&'a str, Symbol<'a>>,
+    /// What debug information tells of variables; empty if the module has
+    /// none, or none that can be read.
+    pub(crate) debug: DebugInfo,
 }
 
 impl<'a> ModuleSymbols<'a> {
@@ -74,7 +78,11 @@ impl<'a> ModuleSymbols<'a> {
             };
             map.insert(symbol.name, symbol);
         }
-        ModuleSymbols { map }
+        ModuleSymbols {
+            map,
+            // Without it there are fewer names, and nothing else is wrong.
+            debug: DebugInfo::of(module).unwrap_or_default(),
+        }
     }
 
     /// The symbol of that name.

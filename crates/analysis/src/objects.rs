@@ -4,6 +4,7 @@
 use crate::code::Code;
 use crate::names::{SymbolId, SymbolSpace};
 use crate::origin::{Root, RootId};
+use debuginfo::DebugInfo;
 
 /// An object in a function's frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,26 @@ impl ObjectTable {
             }
         }
         tables
+    }
+
+    /// Takes over what debug information knows of a function's frames.
+    pub(crate) fn refine_all(tables: &mut [ObjectTable], code: &Code<'_, '_>, debug: &DebugInfo) {
+        let known = debug.frame_objects(code.function.name);
+        for table in tables {
+            let frame = code.symbols[table.frame.0 as usize].name;
+            let own: Vec<StackObject> = known
+                .iter()
+                .filter(|object| object.frame == frame)
+                .filter_map(|object| {
+                    Some(StackObject {
+                        offset: u32::try_from(object.offset).ok()?,
+                        size: u32::try_from(object.size).ok()?,
+                        name: Some(object.name.clone()),
+                    })
+                })
+                .collect();
+            table.refine(&own);
+        }
     }
 
     /// Takes over what another source knows of objects that start where the

@@ -56,6 +56,14 @@ pub enum Root {
         /// Its address.
         value: ValueId,
     },
+    /// An element of an array that is a field of a struct, by debug
+    /// information ([`crate::Field`]).
+    Field {
+        /// The value that the index makes.
+        value: ValueId,
+        /// What the field is part of.
+        parent: RootId,
+    },
     /// Something in shared memory.
     Shared,
     /// Something in local memory.
@@ -92,6 +100,7 @@ impl Root {
             Root::Lookup { value }
             | Root::Declared { value }
             | Root::Mapped { value }
+            | Root::Field { value, .. }
             | Root::Alloca { value } => Some(value),
             _ => None,
         }

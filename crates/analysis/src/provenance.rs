@@ -9,11 +9,14 @@
 
 use crate::code::{Code, Referent, Role};
 use crate::dominators::Dominators;
+use crate::fields::{Field, fields};
 use crate::lower::{Expr, Lowered, Term, lower};
 use crate::names::SymbolSpace;
 use crate::origin::{Origin, Root, RootId};
 use crate::ssa::{Definition, Ssa, ValueId};
+use debuginfo::DebugInfo;
 use ptx::table::Space;
+use rustc_hash::FxHashMap;
 
 /// Origins of a function's values.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +25,7 @@ pub struct Provenance {
     pub roots: Vec<Root>,
     exprs: Vec<Expr>,
     origins: Vec<Origin>,
+    fields: FxHashMap<ValueId, Field>,
 }
 
 /// Rounds after which values that still change are given up as unknown. Real
@@ -29,9 +33,90 @@ pub struct Provenance {
 const ROUNDS: usize = 40;
 
 impl Provenance {
-    /// Analyses a function.
-    pub fn of(code: &Code<'_, '_>, dominators: &Dominators, ssa: &Ssa) -> Provenance {
-        let Lowered { exprs, roots } = lower(code, ssa);
+    /// Analyses a function; `debug` tells the types of its variables.
+    pub fn of(
+        code: &Code<'_, '_>,
+        dominators: &Dominators,
+        ssa: &Ssa,
+        debug: &DebugInfo,
+    ) -> Provenance {
+        let lowered = lower(code, ssa);
+        let fields = fields(code, ssa, &lowered.exprs, &lowered.roots, debug);
+        let mut provenance = Provenance::solve(code, dominators, ssa, lowered);
+        let mut found = FxHashMap::default();
+        let mut added = Vec::new();
+        for (value, field) in fields {
+            let address = provenance.operand(code, ssa, value, field.operand);
+            let Some(parent) = address.and_then(|address| provenance.parent(address)) else {
+                continue;
+            };
+            let root = RootId(provenance.roots.len() as u32);
+            provenance.roots.push(Root::Field { value, parent });
+            provenance.exprs[value.0 as usize] = Expr::Copy(Term::Root(root));
+            added.extend(address.map(|address| (root, value, address)));
+            found.insert(value, field);
+        }
+        if added.is_empty() {
+            return provenance;
+        }
+        let Provenance { roots, exprs, .. } = provenance;
+        provenance = Provenance::solve(code, dominators, ssa, Lowered { exprs, roots });
+        // A field within an element of another field is part of that one.
+        for (root, value, address) in added {
+            if let Origin::Pointer { root: parent, .. } = provenance.origin(address) {
+                provenance.roots[root.0 as usize] = Root::Field { value, parent };
+            }
+        }
+        provenance.fields = found;
+        provenance
+    }
+
+    /// The value of a register that an instruction reads to make another.
+    fn operand(
+        &self,
+        code: &Code<'_, '_>,
+        ssa: &Ssa,
+        value: ValueId,
+        operand: u8,
+    ) -> Option<ValueId> {
+        let Definition::Instruction { instruction, .. } = ssa.value(value)?.definition else {
+            return None;
+        };
+        let references = code.references_of(instruction as usize);
+        let reference = references
+            .iter()
+            .find(|reference| reference.operand == operand && reference.role == Role::Read)?;
+        Some(reference.value)
+    }
+
+    /// What the address of a field is derived from, if that has bounds.
+    fn parent(&self, address: ValueId) -> Option<RootId> {
+        let Origin::Pointer { root, .. } = self.origin(address) else {
+            return None;
+        };
+        matches!(
+            self.root(root)?,
+            Root::KernelParameter { .. }
+                | Root::Variable { .. }
+                | Root::Lookup { .. }
+                | Root::Whole { .. }
+                | Root::Part { .. }
+        )
+        .then_some(root)
+    }
+
+    /// The field that a [`Root::Field`] of this value stands for.
+    pub fn field(&self, value: ValueId) -> Option<&Field> {
+        self.fields.get(&value)
+    }
+
+    /// Iterates to the fixed point.
+    fn solve(
+        code: &Code<'_, '_>,
+        dominators: &Dominators,
+        ssa: &Ssa,
+        Lowered { exprs, roots }: Lowered,
+    ) -> Provenance {
         let sure = pointer_evidence(code, ssa, &exprs, &roots);
         let mut origins = vec![Origin::Undefined; ssa.values.len()];
         let joins = Joins {
@@ -68,6 +153,7 @@ impl Provenance {
             roots,
             exprs,
             origins,
+            fields: FxHashMap::default(),
         }
     }
 

@@ -99,10 +99,23 @@ impl Types {
 
     /// The field of array type that starts exactly so many bytes into a
     /// struct, with the names on the way to it. `None` where a union, a bit
-    /// field or two candidates leave a doubt.
+    /// field or two candidates leave a doubt, for an open array, and for a
+    /// struct's first field, whose address is the struct's own.
     pub fn array_at(&self, id: TypeId, offset: u64) -> Option<(String, TypeId)> {
+        self.walk(id, offset, true)
+    }
+
+    /// What neither a struct nor an array holds so many bytes into a type:
+    /// number or pointer, with the names on the way to it.
+    pub fn scalar_at(&self, id: TypeId, offset: u64) -> Option<(String, TypeId)> {
+        self.walk(id, offset, false)
+    }
+
+    fn walk(&self, id: TypeId, offset: u64, to_array: bool) -> Option<(String, TypeId)> {
         let mut path = String::new();
         let (mut id, mut offset) = (id, offset);
+        // The address of a first field is its struct's address, too.
+        let mut is_first = true;
         for _ in 0..DEPTH {
             let (_, ty) = self.resolve(id)?;
             match &ty.kind {
@@ -125,17 +138,22 @@ impl Types {
                         path.push_str(&member.name);
                     }
                     offset -= member.offset;
+                    is_first = member.offset == 0;
                     id = member.ty?;
                 }
                 TypeKind::Array { element, .. } => {
-                    if offset == 0 {
-                        return (!path.is_empty()).then_some((path, id));
+                    if to_array && offset == 0 {
+                        return (!is_first).then_some((path, id));
                     }
                     let element = (*element)?;
                     let size = self.size(element).filter(|size| *size > 0)?;
                     path.push_str(&format!("[{}]", offset / size));
                     offset %= size;
+                    is_first = true;
                     id = element;
+                }
+                TypeKind::Scalar | TypeKind::Pointer(_) if !to_array && offset == 0 => {
+                    return Some((path, id));
                 }
                 _ => return None,
             }

@@ -10,7 +10,9 @@ use model::{
 
 /// What the access was meant for, if that is not in global memory.
 pub(crate) fn of(site: &AccessSite, record: &Record) -> Option<AllocationKind> {
-    if let Some(object) = &site.object {
+    if let Some(object) = &site.object
+        && !is_beyond_field(site, record)
+    {
         return Some(object.kind);
     }
     match site.space {
@@ -41,11 +43,19 @@ pub(crate) fn of_access(named: Space, window: Option<AllocationKind>) -> Space {
     }
 }
 
+/// Whether an access to a field was held to what the field is part of, because
+/// the field itself did not lie within that.
+fn is_beyond_field(site: &AccessSite, record: &Record) -> bool {
+    site.object.as_ref().is_some_and(|object| {
+        object.kind == AllocationKind::Region && object.size.is_some_and(|size| size != record.size)
+    })
+}
+
 /// Size of what the access was held to. Records leave out what the site tells.
 pub(crate) fn size(site: &AccessSite, record: &Record) -> u64 {
     match site.object.as_ref().and_then(|object| object.size) {
-        Some(size) => size,
-        None => record.size,
+        Some(size) if !is_beyond_field(site, record) => size,
+        _ => record.size,
     }
 }
 
@@ -74,7 +84,11 @@ pub(crate) fn allocations(
     violation: &Violation<'_>,
     kind: AllocationKind,
 ) -> (Allocation, Option<Allocation>) {
-    let object = violation.site.object.as_deref();
+    let object = violation
+        .site
+        .object
+        .as_deref()
+        .filter(|object| object.kind == kind);
     let allocation = |extent, name: Option<String>| Allocation {
         extent,
         kind,

@@ -13,6 +13,8 @@ use report::session::read_processes;
 use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+#[path = "slice/fields.rs"]
+mod fields;
 #[path = "slice/random.rs"]
 mod random;
 

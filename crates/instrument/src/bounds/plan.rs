@@ -505,6 +505,7 @@ impl<'a> Planner<'_, '_, 'a> {
         }
         match kind {
             Root::KernelParameter { offset } => self.plan.roots.push(offset),
+            Root::Field { parent, .. } => self.need(parent),
             Root::Mapped { value } => {
                 if let Some((place, in_space)) = window::mapped_place(self.analysis, value) {
                     if in_space {

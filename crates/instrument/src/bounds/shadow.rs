@@ -2,7 +2,7 @@
 //! appear on the device, and those that travel with a register.
 
 use super::emit::Emit;
-use super::pieces::{lookup, outside_only, reg};
+use super::pieces::{limit, lookup, outside_only, reg};
 use super::plan::carried;
 use super::text::*;
 use super::window::mapped_place;
@@ -28,6 +28,9 @@ impl<'a> Emit<'_, '_, 'a> {
                 Some(Root::Declared { .. }) => {
                     line!(out, "mov.b64 {base}, {pointer};");
                     line!(out, "mov.b64 {size}, {BYTES_REGISTER};");
+                }
+                Some(Root::Field { parent, .. }) => {
+                    self.field(value, instruction, parent, (base, size), out);
                 }
                 Some(Root::Alloca { .. }) => {
                     self.allocated(instruction, pointer, base, size, out);
@@ -79,6 +82,47 @@ impl<'a> Emit<'_, '_, 'a> {
         line!(out, "selp.b64 {SCRATCH2}, {bytes}, 0, {OTHER};");
         line!(out, "@{OUTSIDE} mov.b64 {base}, {SCRATCH};");
         line!(out, "@{OUTSIDE} mov.b64 {size}, {SCRATCH2};");
+    }
+
+    /// Bounds of the field whose element an addition makes the address of:
+    /// the field's own where it lies within its parent's bounds, else those.
+    fn field(
+        &self,
+        value: ValueId,
+        instruction: u32,
+        parent: RootId,
+        (base, size): (Op<'_>, Op<'_>),
+        out: &mut String,
+    ) {
+        let whole = self.root_bounds(parent);
+        let operands = &self.analysis.code.instructions[instruction as usize]
+            .instruction
+            .operands;
+        let field = self.analysis.provenance.field(value);
+        let address =
+            field.and_then(
+                |field| match operands.get(usize::from(field.operand))?.kind {
+                    OperandKind::Name(name) => Some((name, field.bytes)),
+                    _ => None,
+                },
+            );
+        let Some((address, bytes)) = address else {
+            line!(out, "mov.b64 {base}, {};", whole.0);
+            line!(out, "mov.b64 {size}, {};", whole.1);
+            return;
+        };
+        line!(out, "sub.s64 {OFFSET}, {address}, {};", whole.0);
+        let less = bytes - 1;
+        let room = match whole.1 {
+            Op::Constant(size) => Op::Constant(size.max(less) - less),
+            size => {
+                limit(SCRATCH, size, less, out);
+                SCRATCH
+            }
+        };
+        line!(out, "setp.ge.u64 {OUTSIDE}, {OFFSET}, {room};");
+        line!(out, "selp.b64 {base}, {}, {address}, {OUTSIDE};", whole.0);
+        line!(out, "selp.b64 {size}, {}, {bytes}, {OUTSIDE};", whole.1);
     }
 
     /// Bounds of what `alloca` made.

@@ -31,6 +31,7 @@ impl Planner<'_, '_, '_> {
                         {
                             Source::Weak
                         }
+                        Some(Root::Field { .. }) if !self.has_bounds(root) => Source::Weak,
                         Some(root_kind) if root_kind.is_global() => Source::Root(root),
                         Some(_) if self.has_bounds(root) => Source::Root(root),
                         // Parameters are global memory, too.
@@ -129,6 +130,13 @@ fn has_bounds(analysis: &Analysis<'_, '_>, nameable: &Nameable<'_, '_>, root: Ro
             analysis.place(root).is_some() && nameable.holds(&analysis.code, symbol)
         }
         Some(Root::Declared { .. } | Root::Alloca { .. }) => true,
+        Some(Root::Field { parent, .. }) => match analysis.provenance.root(parent) {
+            Some(Root::Variable { symbol }) => nameable.holds(&analysis.code, symbol),
+            Some(kind) if kind.is_global() => true,
+            // A field of an element of another field: that one comes first.
+            Some(Root::Field { .. }) if parent >= root => false,
+            _ => has_bounds(analysis, nameable, parent),
+        },
         Some(Root::Mapped { value }) => mapped_place(analysis, value)
             .is_some_and(|(place, _)| has_bounds(analysis, nameable, place)),
         _ => false,

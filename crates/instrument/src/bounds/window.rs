@@ -138,7 +138,8 @@ impl<'x, 'a> Nameable<'x, 'a> {
     }
 }
 
-/// The declarations that a body begins with.
+/// The declarations that a body begins with. A label that nothing jumps to may
+/// stand before them: debug information refers to the start of a function.
 fn leading_declarations<'m, 'a>(
     function: &'m Function<'a>,
 ) -> impl Iterator<Item = &'m ptx::Variable<'a>> {
@@ -147,9 +148,25 @@ fn leading_declarations<'m, 'a>(
         .map_while(|statement| match statement {
             Statement::Variable(variable) => Some(Some(variable)),
             Statement::Loc(_) => Some(None),
+            Statement::Label(label) if !is_target(function, label.name) => Some(None),
             _ => None,
         })
         .flatten()
+}
+
+/// Whether some statement names a label.
+fn is_target(function: &Function<'_>, label: &str) -> bool {
+    function.statements().any(|(_, statement)| match statement {
+        Statement::Instruction(instruction) => {
+            let mut found = false;
+            for operand in &instruction.operands {
+                operand.names(&mut |name| found |= name == label);
+            }
+            found
+        }
+        Statement::Targets(targets) => targets.names.contains(&label),
+        _ => false,
+    })
 }
 
 /// Where the declarations that a body begins with end.
@@ -208,6 +225,17 @@ pub(super) fn object_of(
         }
         _ => None,
     };
+    if let Source::Root(root) = source
+        && let Some(analysis::Root::Field { value, .. }) = analysis.provenance.root(root)
+        && let Some(field) = analysis.provenance.field(value)
+    {
+        return Some(StaticObject {
+            kind: AllocationKind::Region,
+            name: Some(field.name.clone()),
+            size: Some(field.bytes),
+            neighbours: Vec::new(),
+        });
+    }
     let Some(place) = place else {
         let declared = matches!(source, Source::Root(root)
             if matches!(analysis.provenance.root(root), Some(analysis::Root::Declared { .. })));

@@ -731,9 +731,12 @@ impl State {
             Referent::Wide(_) => match input.analysis.provenance.origin(reference.value) {
                 Origin::Pointer { root, .. } => match input.analysis.provenance.root(root) {
                     Some(Root::ParameterWindow) => true,
-                    Some(Root::Declared { .. } | Root::Alloca { .. } | Root::Mapped { .. }) => {
-                        false
-                    }
+                    Some(
+                        Root::Declared { .. }
+                        | Root::Alloca { .. }
+                        | Root::Mapped { .. }
+                        | Root::Field { .. },
+                    ) => false,
                     Some(Root::Whole { symbol } | Root::Part { symbol, .. })
                         if input.nameable.holds(code, symbol)
                             && input.analysis.place(root).is_some() =>
