@@ -214,8 +214,8 @@ fn judge_task(
     let json = scratch.join(format!("{name}.json"));
     let (program, expect) = task.program().context("the case has no such twin")?;
     let settings = task.case.options.join(":");
-    let start = |mode: &Mode<'_>| start(options, manifest, program, &settings, mode);
-    let outcome = start(&Mode::Checked(&json))?;
+    let start = |mode: &Mode<'_>, settings: &str| start(options, manifest, program, settings, mode);
+    let outcome = start(&Mode::Checked(&json), &settings)?;
     // A report that cannot be read is a wrong verdict, not the suite's end.
     let (report, unreadable) = match read_report(&json) {
         Ok(report) => (report, None),
@@ -242,10 +242,11 @@ fn judge_task(
         (None, _) => {
             // Without checks: natively where there is a GPU, else the
             // original code on the CPU device.
-            let plain = start(&match options.device {
+            let mode = match options.device {
                 DeviceKind::Gpu => Mode::Native,
                 DeviceKind::Cpu => Mode::Unchecked,
-            })?;
+            };
+            let plain = start(&mode, "")?;
             (
                 judge::judge_good(&outcome, report.as_ref(), &plain),
                 Some(outcome.stdout.clone()),

@@ -1,5 +1,6 @@
 // bug: a captured launch asks for less dynamic shared memory than its kernel uses
 // expect: rule=shared-out-of-bounds-write function=reverse size=252
+// expect: rule=shared-out-of-bounds-read function=reverse size=252
 #include "case.h"
 
 __global__ void reverse(int *data) {
@@ -7,7 +8,7 @@ __global__ void reverse(int *data) {
     int i = threadIdx.x;
     values[i] = data[i];  // BUG
     __syncthreads();
-    data[i] = values[i ^ 1];
+    data[i] = values[i ^ 1];  // BUG
 }
 
 int main(int argc, char **argv) {
