@@ -1,6 +1,7 @@
 //! What the host knows about device memory, and how the device is told.
 //!
 //! [`Registry`] holds the live allocations and remembers the freed ones.
+//! [`StreamOrder`] knows what happens before what.
 //! [`Quarantine`] keeps freed addresses from being given out again.
 //! [`Tables`] turns changes of live allocations into writes to the lookup
 //! tables of [`model::layout`]. [`DeviceHeap`] does the same for the heap of
@@ -8,6 +9,7 @@
 //! allocates device memory, or calls a driver.
 
 mod device_heap;
+mod order;
 mod parts;
 mod placement;
 mod quarantine;
@@ -15,6 +17,7 @@ mod registry;
 mod tables;
 
 pub use device_heap::{Block, DeviceHeap, Read};
+pub use order::{Blocking, Point, StreamOrder};
 pub use parts::{Layer, PartEdit, PartError};
 pub use placement::padded_size;
 pub use quarantine::{Held, Quarantine};

@@ -147,7 +147,9 @@ fn violation<'a>(
     let known = root.is_some() || record.base != 0 || launch.is_some() || record.launch == 0;
     let rule = match (window, site.kind) {
         (Some(window), kind) => spaces::rule(window, kind, bounds.size),
-        _ if bounds.size == 0 && known => Rule::InvalidPointer,
+        _ if bounds.size == 0 && known => root
+            .and_then(|root| root.wrong)
+            .unwrap_or(Rule::InvalidPointer),
         (None, AccessKind::Read) => Rule::GlobalOutOfBoundsRead,
         (None, AccessKind::Write) => Rule::GlobalOutOfBoundsWrite,
         (None, AccessKind::Atomic) => Rule::GlobalOutOfBoundsAtomic,
@@ -243,7 +245,11 @@ pub(crate) struct Context {
 }
 
 /// Looks the allocations of a violation up. Calls no driver.
-pub(crate) fn context(violation: &Violation<'_>, registry: &Registry<Stack>) -> Context {
+pub(crate) fn context(
+    violation: &Violation<'_>,
+    registry: &Registry<Stack>,
+    leaving: &FxHashMap<u64, Leaving>,
+) -> Context {
     let bounds = violation.bounds;
     if let Some(kind) = violation.window {
         let (intended, nearest) = spaces::allocations(violation, kind);
@@ -259,11 +265,24 @@ pub(crate) fn context(violation: &Violation<'_>, registry: &Registry<Stack>) -> 
         return context;
     }
     let intended = if bounds.size == 0 {
-        violation
-            .pointer
-            .and_then(|pointer| registry.freed(pointer))
-            .or_else(|| registry.freed(violation.address))
-            .map(Near::freed)
+        // What streams free is in the registry until they were waited for.
+        let in_stream_order = || {
+            let entry = registry.find(violation.pointer?)?;
+            let leaving = leaving.get(&entry.allocation.extent.base.0);
+            let unordered = violation.rule != Rule::InvalidPointer;
+            unordered.then(|| Near {
+                freed: leaving.map(|leaving| leaving.stack.clone()),
+                ..Near::live(entry)
+            })
+        };
+        let freed = || {
+            violation
+                .pointer
+                .and_then(|pointer| registry.freed(pointer))
+                .or_else(|| registry.freed(violation.address))
+                .map(Near::freed)
+        };
+        in_stream_order().or_else(freed)
     } else {
         let same = registry
             .part(bounds)

@@ -12,7 +12,7 @@ use crate::findings::HostError;
 use crate::memory::{Holding, Leaving};
 use crate::runtime::Runtime;
 use crate::stacks::{self, Stack};
-use crate::streams::StreamName;
+use crate::streams::{Ordering, StreamUse};
 use driver::{Release, ReleaseCall};
 use heap::{Entry, Held};
 use model::{AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
@@ -45,7 +45,7 @@ pub enum FreeCall {
     /// `cuMemFreeAsync`
     FreeAsync {
         /// The stream.
-        stream: StreamName,
+        stream: StreamUse,
     },
     /// `cuMemHostUnregister`
     Unregister,
@@ -216,9 +216,12 @@ impl Runtime {
         let surplus = if let FreeCall::FreeAsync { stream } = request.call {
             let leaving = Leaving {
                 serial,
-                stream,
+                stream: stream.name,
                 stack,
             };
+            if !self.streams.freed(extent.base, stream) {
+                self.report_race(request);
+            }
             self.memory.leave(extent.base, leaving, cost, holding)?
         } else {
             // The device waits for kernels before it frees, and programs rely
@@ -231,8 +234,12 @@ impl Runtime {
                 }
                 holding = None;
             }
-            self.memory
-                .retire(extent.base, serial, stack, cost, holding)?
+            let surplus = self
+                .memory
+                .retire(extent.base, serial, stack, cost, holding)?;
+            self.streams.forget(extent);
+            self.streams.tell(Ordering::Everything);
+            surplus
         };
         if holding.is_some() {
             self.release(surplus);
@@ -241,6 +248,7 @@ impl Runtime {
         let answer = forward();
         if answer != SUCCESS {
             self.memory.restore(extent.base, serial);
+            self.streams.restored(extent.base);
         }
         Some(answer)
     }
@@ -256,7 +264,7 @@ impl Runtime {
             FreeCall::Free => ReleaseCall::Free,
             FreeCall::FreeHost => ReleaseCall::FreeHost,
             FreeCall::FreeAsync { stream } => ReleaseCall::FreeAsync {
-                stream: stream.lasting_handle()?,
+                stream: stream.name.lasting_handle()?,
             },
             FreeCall::Unregister | FreeCall::Close => return None,
         };
@@ -364,6 +372,22 @@ impl Runtime {
         // The device is to see what it would have seen.
         self.give_up(request.address);
         forward()
+    }
+
+    /// A kernel in another stream uses the memory, and nothing orders it before
+    /// the free.
+    fn report_race(&self, request: &FreeRequest) {
+        let address = request.address;
+        self.host_error(HostError {
+            rule: Rule::StreamOrderRace,
+            function: request.function,
+            detail: format!(
+                "frees {address}, which a kernel in another stream was given and may still be using"
+            ),
+            width: None,
+            pointer: address,
+            address,
+        });
     }
 
     fn report_free(&self, request: &FreeRequest, wrong: &Wrong) {

@@ -3,7 +3,7 @@
 use crate::functions::Function;
 use crate::stacks::Stack;
 use instrument::EntryPlan;
-use model::Extent;
+use model::{Extent, Rule};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
@@ -36,8 +36,10 @@ pub(crate) struct Root {
     pub offset: u32,
     /// Its value.
     pub pointer: u64,
-    /// The allocation it belongs to; zeros if none.
+    /// The allocation it belongs to; zeros if none that may be used here.
     pub bounds: Extent,
+    /// Why its allocation may not be used here, if that is known.
+    pub wrong: Option<Rule>,
 }
 
 /// A launch that ran with checks.

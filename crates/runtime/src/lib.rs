@@ -42,7 +42,7 @@ pub use launches::{LaunchDecision, LaunchParameter};
 pub use plan::{ModulePart, ModulePlan, Prepared};
 pub use runtime::{Runtime, StartError};
 pub use settings::settings_from_environment;
-pub use streams::StreamName;
+pub use streams::{Ordering, StreamName, StreamUse};
 
 #[cfg(test)]
 mod tests;

@@ -333,8 +333,12 @@ impl Memory {
     /// again.
     pub fn was_freed(&self, address: DeviceAddress) -> bool {
         let state = self.state.read();
-        state.registry.find(address).is_none()
-            && (state.quarantine.find(address).is_some() || state.registry.freed(address).is_some())
+        match state.registry.find(address) {
+            Some(entry) => state.leaving.contains_key(&entry.allocation.extent.base.0),
+            None => {
+                state.quarantine.find(address).is_some() || state.registry.freed(address).is_some()
+            }
+        }
     }
 
     /// Takes what matches out of the quarantine, to be given back and then

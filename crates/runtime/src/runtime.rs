@@ -11,7 +11,7 @@ use crate::plan::{ModulePart, ModulePlan, PartPlan, Prepared};
 use crate::prepare;
 use crate::proof::Answers;
 use crate::stacks::{self, Stack};
-use crate::streams::StreamName;
+use crate::streams::{self, StreamName, StreamUse, Streams, UseOrder};
 use crate::watcher::Watcher;
 use crate::window::LaunchWindow;
 use driver::Driver;
@@ -25,6 +25,7 @@ use model::{
 use parking_lot::{Mutex, RwLock};
 use report::Event;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -50,6 +51,7 @@ pub struct Runtime {
     pub(crate) settings: Settings,
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) memory: Memory,
+    pub(crate) streams: Streams,
     pub(crate) metadata: Metadata,
     modules: RwLock<FxHashMap<u64, Arc<ModulePlan>>>,
     functions: Functions,
@@ -103,6 +105,7 @@ impl Runtime {
             settings,
             driver,
             memory,
+            streams: Streams::default(),
             metadata: Metadata::default(),
             modules: RwLock::default(),
             functions: Functions::default(),
@@ -147,15 +150,6 @@ impl Runtime {
         {
             self.output
                 .error(&format!("a module runs without checks: {message}"), false);
-        }
-        if let Prepared::Instrumented { ptx, .. } = &prepared
-            && ptx.iter().any(|text| launches_kernels(text))
-        {
-            self.output.error(
-                "the program's kernels launch others: kernels that kernels launch (dynamic parallelism) run without \
-                 checks and are not counted",
-                false,
-            );
         }
         prepared
     }
@@ -266,6 +260,7 @@ impl Runtime {
     /// padded one).
     pub fn allocated_by(&self, kind: AllocationKind, extent: Extent, owner: Owner) {
         let stack = stacks::capture(self.settings.num_callers_host);
+        self.streams.forget(extent);
         self.memory.insert_owned(kind, extent, None, owner, stack);
         self.memory_changed();
     }
@@ -277,10 +272,32 @@ impl Runtime {
         self.memory.remove(base, stack);
     }
 
+    /// The program allocated memory in a stream, after
+    /// [`Runtime::allocated_by`].
+    pub fn allocated_in_stream(&self, extent: Extent, stream: StreamUse) {
+        if self.settings.check {
+            self.streams.allocated(extent, stream);
+        }
+    }
+
+    /// Whether the order of streams matters; if not, it need not be told.
+    pub fn tracks_streams(&self) -> bool {
+        self.streams.are_tracked()
+    }
+
+    /// The program does something that orders streams.
+    pub fn ordered(&self, what: streams::Ordering) {
+        self.streams.tell(what);
+    }
+
     /// The program has waited for a stream, or for all of them.
     pub fn waited_for(&self, stream: Option<StreamName>) {
         self.memory
             .left(|leaving| stream.is_none_or(|stream| leaving.stream == stream));
+        self.streams.tell(match stream {
+            Some(stream) => streams::Ordering::HostWaited(stream),
+            None => streams::Ordering::Everything,
+        });
     }
 
     /// A context is gone, and with it all that it allocated.
@@ -325,14 +342,29 @@ impl Runtime {
         shape: &LaunchShape,
         read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
     ) -> LaunchDecision {
+        self.plan_launch_in(None, function, shape, read_parameter)
+    }
+
+    /// As [`Runtime::plan_launch`], in a known stream. That needs to be known
+    /// only while [`Runtime::tracks_streams`].
+    pub fn plan_launch_in(
+        &self,
+        stream: Option<StreamUse>,
+        function: u64,
+        shape: &LaunchShape,
+        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> LaunchDecision {
         let Some(function) = self.functions.get(function) else {
             self.functions.count_unknown(UncheckedReason::LaunchPath);
+            self.streams.tell(streams::Ordering::Everything);
             return LaunchDecision::Original;
         };
-        match self.decide(&function, shape, read_parameter) {
+        match self.decide(stream, &function, shape, read_parameter) {
             Ok(decision) => decision,
             Err(reason) => {
                 function.counts.unchecked(reason);
+                // It may do anything, such as telling the host of its progress.
+                self.streams.tell(streams::Ordering::Everything);
                 LaunchDecision::Original
             }
         }
@@ -340,6 +372,7 @@ impl Runtime {
 
     fn decide(
         &self,
+        stream: Option<StreamUse>,
         function: &Arc<Function>,
         shape: &LaunchShape,
         read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
@@ -359,6 +392,7 @@ impl Runtime {
             .as_ref()
             .ok_or(UncheckedReason::NotInstrumentable)?;
         if entry.checked_name.is_none() {
+            self.streams.tell(streams::Ordering::Everything);
             if plan.instruments_functions()
                 && entry.coverage.exact_sites + entry.coverage.weak_sites > 0
             {
@@ -372,7 +406,7 @@ impl Runtime {
         }
         let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
         let roots = self
-            .roots(entry, read_parameter)
+            .roots(stream, entry, read_parameter)
             .ok_or(UncheckedReason::LaunchPath)?;
         let proved = match &entry.proof {
             Ok(program) if self.settings.prove != Prove::Off => {
@@ -447,7 +481,12 @@ impl Runtime {
 
     /// The pointer parameters and what they point into. `None` if one cannot
     /// be read.
-    fn roots(&self, entry: &EntryPlan, read: &dyn Fn(u32, u8) -> Option<u64>) -> Option<Roots> {
+    fn roots(
+        &self,
+        stream: Option<StreamUse>,
+        entry: &EntryPlan,
+        read: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> Option<Roots> {
         let mut roots: Roots = Roots::with_capacity(entry.roots.len());
         let nothing = Extent {
             base: DeviceAddress(0),
@@ -458,13 +497,18 @@ impl Runtime {
                 offset: *offset,
                 pointer: read(*offset, 8)?,
                 bounds: nothing,
+                wrong: None,
             });
         }
         let mut unknown = false;
+        let mut signals = false;
         self.memory.read(|registry| {
             for root in &mut roots {
                 match registry.find_part(DeviceAddress(root.pointer)) {
-                    Some(found) => root.bounds = found.allocation.extent,
+                    Some(found) => {
+                        root.bounds = found.allocation.extent;
+                        signals |= is_seen_by_the_host(found.allocation.kind);
+                    }
                     None => unknown |= is_user_address(root.pointer),
                 }
             }
@@ -478,6 +522,18 @@ impl Runtime {
                     self.ask_driver(pointer)
                 };
                 root.bounds = found.unwrap_or(nothing);
+            }
+        }
+        if let Some(stream) = stream.filter(|_| self.streams.are_tracked()) {
+            let extents: SmallVec<[Extent; 4]> = roots.iter().map(|root| root.bounds).collect();
+            let orders = self.streams.used(stream, signals, &extents);
+            for (root, order) in roots.iter_mut().zip(orders) {
+                match order {
+                    UseOrder::Right => continue,
+                    UseOrder::Freed => root.wrong = Some(Rule::UseAfterFree),
+                    UseOrder::Wrong(rule) => root.wrong = Some(rule),
+                }
+                root.bounds = nothing;
             }
         }
         Some(roots)
@@ -499,6 +555,7 @@ impl Runtime {
         if !belongs {
             return None;
         }
+        self.streams.forget(extent);
         self.memory
             .insert(AllocationKind::Foreign, extent, None, None);
         Some(extent)
@@ -762,7 +819,7 @@ impl Runtime {
         };
         let context = self
             .memory
-            .read(|registry| findings::context(violation, registry));
+            .look(|registry, _, leaving| findings::context(violation, registry, leaving));
         let mut finding = self.put_together(violation, context, record, part, launch);
         self.add_blocks(violation, &mut finding);
         self.output.finding(id, &finding);
@@ -785,19 +842,17 @@ impl Runtime {
     }
 }
 
+fn is_seen_by_the_host(kind: AllocationKind) -> bool {
+    use AllocationKind::{Foreign, Host, HostRegistered, Managed, Region};
+    // A declared part may be of any memory.
+    matches!(kind, Host | HostRegistered | Managed | Foreign | Region)
+}
+
 /// Whether the program made an allocation by a call that asks for memory.
 fn is_the_programs(entry: &Entry<Stack>) -> bool {
     use AllocationKind::{Device, Host, Managed, Mapped, Pool};
     let kind = entry.allocation.kind;
     entry.owner.context != 0 && matches!(kind, Device | Managed | Host | Pool | Mapped)
-}
-
-/// Whether code calls the device runtime to launch kernels, under the names
-/// that compilers have given those functions.
-fn launches_kernels(ptx: &str) -> bool {
-    ["__cudaCDP2LaunchDevice", "cudaLaunchDevice"]
-        .iter()
-        .any(|name| ptx.contains(name))
 }
 
 fn is_user_address(address: u64) -> bool {

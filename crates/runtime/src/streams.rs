@@ -1,4 +1,16 @@
-//! Names of streams: a handle alone does not say which stream is meant.
+//! Streams: their names, as a handle alone does not say which stream is meant,
+//! and whether uses of memory are ordered with its allocation and free, where
+//! these happen in streams.
+//!
+//! Only pointer parameters of kernels are held to that, and a use that is not
+//! ordered becomes a finding when the kernel makes it.
+
+use heap::{Blocking, Point, StreamOrder};
+use model::{DeviceAddress, Extent, Rule};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::collections::BTreeMap;
+use std::sync::atomic::{self, AtomicBool};
 
 /// `CU_STREAM_LEGACY`
 const LEGACY: u64 = 1;
@@ -31,5 +43,304 @@ impl StreamName {
             StreamName::PerThread { .. } => None,
             StreamName::Made(handle) => Some(handle),
         }
+    }
+}
+
+/// A stream in which something is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamUse {
+    /// The stream.
+    pub name: StreamName,
+    /// Its context's handle.
+    pub context: u64,
+    /// Whether it is ordered with the legacy default stream.
+    pub blocking: bool,
+}
+
+impl StreamUse {
+    fn kind(self) -> Blocking {
+        match self.name {
+            StreamName::Legacy { .. } => Blocking::Legacy,
+            _ if self.blocking => Blocking::Yes,
+            _ => Blocking::No,
+        }
+    }
+}
+
+/// What the program does that orders streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ordering {
+    /// Something is put into a stream.
+    Operation(StreamUse),
+    /// An event is recorded in a stream.
+    Record(u64, StreamUse),
+    /// A stream waits for an event.
+    Wait(u64, StreamUse),
+    /// An event is recorded elsewhere, or is gone.
+    UnknownEvent(u64),
+    /// Events may have been recorded by a graph, and all before it is over.
+    Graph,
+    /// A stream is gone.
+    StreamEnds(StreamName),
+    /// The host has waited for a stream.
+    HostWaited(StreamName),
+    /// The host has waited for an event.
+    HostWaitedForEvent(u64),
+    /// The host has waited for everything, or something orders streams in a
+    /// way that is not told here.
+    Everything,
+}
+
+/// How a use of stream-ordered memory lies to its allocation and free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UseOrder {
+    /// After the one and before the other.
+    Right,
+    /// After the free.
+    Freed,
+    /// Not ordered as the rule says.
+    Wrong(Rule),
+}
+
+/// An allocation in stream order.
+struct Lifetime {
+    extent: Extent,
+    made: Point,
+    freed: Option<Point>,
+    /// The latest use by each stream.
+    uses: Vec<Point>,
+}
+
+#[derive(Default)]
+struct State {
+    order: StreamOrder<StreamName>,
+    /// By base.
+    memory: BTreeMap<u64, Lifetime>,
+}
+
+/// The order of streams, from the first allocation on that is made in stream
+/// order: before, nothing depends on it, and nothing is kept.
+#[derive(Default)]
+pub(crate) struct Streams {
+    active: AtomicBool,
+    state: Mutex<State>,
+}
+
+impl Streams {
+    pub fn are_tracked(&self) -> bool {
+        self.active.load(atomic::Ordering::Relaxed)
+    }
+
+    pub fn tell(&self, what: Ordering) {
+        if !self.are_tracked() {
+            return;
+        }
+        let order = &mut self.state.lock().order;
+        match what {
+            Ordering::Operation(stream) => {
+                order.enqueue(stream.name, stream.context, stream.kind());
+            }
+            Ordering::Record(event, stream) => {
+                order.record(event, stream.name, stream.context, stream.kind());
+            }
+            Ordering::Wait(event, stream) => {
+                order.wait(event, stream.name, stream.context, stream.kind());
+            }
+            Ordering::UnknownEvent(event) => order.forget_event(event),
+            Ordering::Graph => {
+                order.forget_events();
+                order.everything_so_far();
+            }
+            Ordering::StreamEnds(name) => order.forget_stream(name),
+            Ordering::HostWaited(name) => order.host_waited(name),
+            Ordering::HostWaitedForEvent(event) => order.host_waited_for_event(event),
+            Ordering::Everything => order.everything_so_far(),
+        }
+    }
+
+    /// Memory is allocated in a stream.
+    pub fn allocated(&self, extent: Extent, stream: StreamUse) {
+        self.active.store(true, atomic::Ordering::Relaxed);
+        let mut state = self.state.lock();
+        let made = state
+            .order
+            .enqueue(stream.name, stream.context, stream.kind());
+        state.memory.insert(
+            extent.base.0,
+            Lifetime {
+                extent,
+                made,
+                freed: None,
+                uses: Vec::new(),
+            },
+        );
+    }
+
+    /// Memory is freed in a stream. Returns whether every use happens before.
+    pub fn freed(&self, base: DeviceAddress, stream: StreamUse) -> bool {
+        if !self.are_tracked() {
+            return true;
+        }
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let point = state
+            .order
+            .enqueue(stream.name, stream.context, stream.kind());
+        let Some(lifetime) = state.memory.get_mut(&base.0) else {
+            return true;
+        };
+        lifetime.freed = Some(point);
+        let order = &state.order;
+        lifetime
+            .uses
+            .iter()
+            .all(|used| order.is_before(*used, point))
+    }
+
+    /// The free of this memory did not happen after all.
+    pub fn restored(&self, base: DeviceAddress) {
+        if self.are_tracked()
+            && let Some(lifetime) = self.state.lock().memory.get_mut(&base.0)
+        {
+            lifetime.freed = None;
+        }
+    }
+
+    /// This memory is freed for the host and all streams, or was given out
+    /// anew.
+    pub fn forget(&self, extent: Extent) {
+        if !self.are_tracked() {
+            return;
+        }
+        let memory = &mut self.state.lock().memory;
+        let end = extent.base.0.saturating_add(extent.size);
+        let stale: SmallVec<[u64; 2]> = memory
+            .range(..end)
+            .rev()
+            .take_while(|(_, lifetime)| lifetime.extent.end() > extent.base)
+            .map(|(base, _)| *base)
+            .collect();
+        for base in stale {
+            memory.remove(&base);
+        }
+    }
+
+    /// A kernel that uses these extents is put into a stream. Answers how each
+    /// use is ordered. `signals`: the kernel may tell the host of its progress
+    /// through memory that the host sees.
+    pub fn used(
+        &self,
+        stream: StreamUse,
+        signals: bool,
+        extents: &[Extent],
+    ) -> SmallVec<[UseOrder; 4]> {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let point = state
+            .order
+            .enqueue(stream.name, stream.context, stream.kind());
+        if signals {
+            state.order.host_learns(point);
+        }
+        let order = &state.order;
+        extents
+            .iter()
+            .map(|extent| {
+                // A use may be of a part.
+                let below = state.memory.range_mut(..=extent.base.0).next_back();
+                let lifetime = below
+                    .map(|(_, lifetime)| lifetime)
+                    .filter(|lifetime| lifetime.extent.contains(extent.base));
+                let Some(lifetime) = lifetime else {
+                    return UseOrder::Right;
+                };
+                if let Some(freed) = lifetime.freed {
+                    return if order.is_before(freed, point) {
+                        UseOrder::Freed
+                    } else {
+                        UseOrder::Wrong(Rule::StreamOrderRace)
+                    };
+                }
+                if !order.is_before(lifetime.made, point) {
+                    return UseOrder::Wrong(Rule::UseBeforeAllocation);
+                }
+                lifetime.uses.retain(|used| !used.is_in_stream_of(point));
+                lifetime.uses.push(point);
+                UseOrder::Right
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Extent = Extent {
+        base: DeviceAddress(0x100),
+        size: 16,
+    };
+
+    fn stream(handle: u64) -> StreamUse {
+        StreamUse {
+            name: StreamName::Made(handle),
+            context: 1,
+            blocking: true,
+        }
+    }
+
+    fn used(streams: &Streams, handle: u64) -> UseOrder {
+        streams.used(stream(handle), false, &[NOW])[0]
+    }
+
+    #[test]
+    fn uses_are_ordered_after_the_allocation_and_before_the_free() {
+        let streams = Streams::default();
+        streams.allocated(NOW, stream(10));
+        assert_eq!(used(&streams, 10), UseOrder::Right);
+        let early = UseOrder::Wrong(Rule::UseBeforeAllocation);
+        assert_eq!(used(&streams, 11), early);
+        streams.tell(Ordering::Record(5, stream(10)));
+        streams.tell(Ordering::Wait(5, stream(11)));
+        assert_eq!(used(&streams, 11), UseOrder::Right);
+        assert!(!streams.freed(NOW.base, stream(10)));
+        assert_eq!(used(&streams, 10), UseOrder::Freed);
+        let race = UseOrder::Wrong(Rule::StreamOrderRace);
+        assert_eq!(used(&streams, 11), race);
+        streams.tell(Ordering::HostWaited(StreamName::Made(10)));
+        assert_eq!(used(&streams, 11), UseOrder::Freed);
+    }
+
+    #[test]
+    fn memory_that_is_given_out_anew_has_no_past() {
+        let streams = Streams::default();
+        streams.allocated(NOW, stream(10));
+        streams.freed(NOW.base, stream(10));
+        streams.forget(Extent {
+            base: DeviceAddress(0x108),
+            size: 64,
+        });
+        assert_eq!(used(&streams, 10), UseOrder::Right);
+    }
+
+    #[test]
+    fn what_is_not_modelled_orders() {
+        for what in [
+            Ordering::Graph,
+            Ordering::Everything,
+            Ordering::HostWaitedForEvent(99),
+        ] {
+            let streams = Streams::default();
+            streams.allocated(NOW, stream(10));
+            streams.tell(what);
+            assert_eq!(used(&streams, 11), UseOrder::Right, "{what:?}");
+            streams.tell(what);
+            assert!(streams.freed(NOW.base, stream(10)), "{what:?}");
+        }
+        // A kernel that the host may watch.
+        let streams = Streams::default();
+        streams.allocated(NOW, stream(10));
+        streams.used(stream(10), true, &[]);
+        assert_eq!(used(&streams, 11), UseOrder::Right);
     }
 }

@@ -1,4 +1,4 @@
-//! Graphs made by hand, kernels that launch others, and threads that launch at once, on the CPU device.
+//! Graphs made by hand, and threads that launch at once, on the CPU device.
 
 mod support;
 
@@ -34,14 +34,4 @@ fn kernels_in_graphs_made_by_hand_are_checked_and_right_ones_are_left_alone() {
             assert!(stderr.contains("graphs.cu:"), "{bug}: {stderr}");
         }
     }
-}
-
-#[test]
-fn that_a_kernel_launches_others_is_said() {
-    let program = build(&["-rdc=true", "-lcudadevrt"], "from_device.cu");
-    let (_, stderr, _) = run(&program, "");
-    assert!(
-        stderr.contains("kernels that kernels launch (dynamic parallelism) run without checks"),
-        "{stderr}"
-    );
 }

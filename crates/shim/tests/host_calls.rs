@@ -94,15 +94,3 @@ fn bad_calls_can_be_passed_on_or_left_alone() {
     // not mind.
     assert!(stdout.starts_with("1 HostToDevice 0\n"), "{stdout}");
 }
-
-#[test]
-fn right_copies_of_every_kind_are_left_alone() {
-    for arguments in [&[][..], &["-default-stream", "per-thread"]] {
-        let program = build(arguments, "right_copies.cu");
-        for options in ["", "quarantine-size=0"] {
-            let (stdout, stderr, _) = run(&program, options);
-            assert_eq!(stdout, "0 3\n0 3\n0 3\nend\n", "{stderr}");
-            assert!(stderr.starts_with("ringfence: no findings;"), "{stderr}");
-        }
-    }
-}

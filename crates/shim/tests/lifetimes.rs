@@ -88,7 +88,7 @@ fn a_program_that_needs_the_memory_gets_it_back() {
 
 #[test]
 fn a_use_after_free_is_found_at_once_and_after_other_allocations() {
-    for kind in ["device", "managed", "pinned"] {
+    for kind in ["device", "managed", "pinned", "pool"] {
         for when in ["used", "used-later"] {
             let run = run(&[when, kind], |_| {});
             assert_eq!(run.rules(), [Rule::UseAfterFree], "{when} {kind}");
@@ -187,4 +187,22 @@ fn what_is_never_freed_is_a_leak_if_that_is_asked_for() {
     assert_eq!(leak(model::AllocationKind::Host).occurrences, 1);
     let reset = run(&["reset"], |settings| settings.leak_check = LeakCheck::Full);
     assert_eq!(reset.rules(), [Rule::MemoryLeak, Rule::DoubleFree]);
+}
+
+#[test]
+fn memory_of_streams_is_used_between_its_allocation_and_its_free() {
+    assert_eq!(run(&["ordered"], |_| {}).rules(), []);
+    for (what, rule) in [
+        ("early", Rule::UseBeforeAllocation),
+        ("late", Rule::UseAfterFree),
+        ("race", Rule::StreamOrderRace),
+        ("free-race", Rule::StreamOrderRace),
+    ] {
+        let run = run(&[what], |_| {});
+        assert_eq!(run.rules(), [rule], "{what}");
+        let intended = run.findings[0].intended.as_ref().expect("an allocation");
+        assert_eq!(intended.allocation.extent.size, BYTES, "{what}");
+        let freed = matches!(what, "late" | "race");
+        assert_eq!(intended.freed, freed, "{what}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Frees: what is held, what is refused, and what is said about it.
 
 use super::fake::{Bench, CONTEXT, Fake, extent, module, record};
-use crate::{FreeCall, FreeRequest, Owner, StreamName};
+use crate::{FreeCall, FreeRequest, Owner, StreamName, StreamUse};
 use driver::{Release, ReleaseCall};
 use model::{AllocationKind, ApiErrors, DeviceAddress, Rule, Settings};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,11 @@ const OWN: Owner = Owner {
     pool: 0,
 };
 const STREAM: FreeCall = FreeCall::FreeAsync {
-    stream: StreamName::Made(0x51),
+    stream: StreamUse {
+        name: StreamName::Made(0x51),
+        context: CONTEXT,
+        blocking: true,
+    },
 };
 
 fn bench(change: impl Fn(&mut Settings)) -> Bench {

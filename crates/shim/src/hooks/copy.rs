@@ -2,7 +2,7 @@
 //! made. Those that wait for the device also read what kernels have recorded.
 
 use super::sync::{Waited, waited};
-use super::{hook, hooks};
+use super::{hook, hooks, streams};
 use crate::session;
 use driver::sys::{CUarray, CUcontext, CUdeviceptr, CUresult, CUstream};
 use runtime::{CallDecision, Effect, Place, Side, Touched};
@@ -110,6 +110,7 @@ fn device_to_host(to: *mut c_void, from: CUdeviceptr, bytes: usize) -> [Side; 2]
 }
 
 hook!([cuMemcpy, cuMemcpy_ptds](to: CUdeviceptr, from: CUdeviceptr, bytes: usize) |copy| {
+            streams::order_everything();
     checked(FUNCTION, &anywhere(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, bytes) }, Waited::Something)
@@ -117,6 +118,7 @@ hook!([cuMemcpy, cuMemcpy_ptds](to: CUdeviceptr, from: CUdeviceptr, bytes: usize
 });
 
 hook!([cuMemcpyAsync, cuMemcpyAsync_ptsz](to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream) |copy| {
+            streams::operation(stream);
     checked(FUNCTION, &anywhere(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, bytes, stream) }
@@ -130,6 +132,7 @@ hook!([cuMemcpyPeer, cuMemcpyPeer_ptds](
     from_context: CUcontext,
     bytes: usize,
 ) |copy| {
+            streams::order_everything();
     checked(FUNCTION, &anywhere(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, to_context, from, from_context, bytes) }, Waited::Something)
@@ -144,6 +147,7 @@ hook!([cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
+            streams::operation(stream);
     checked(FUNCTION, &anywhere(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, to_context, from, from_context, bytes, stream) }
@@ -151,6 +155,7 @@ hook!([cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz](
 });
 
 hook!([cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds](to: CUdeviceptr, from: *const c_void, bytes: usize) |copy| {
+            streams::order_everything();
     checked(FUNCTION, &host_to_device(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, bytes) }, Waited::Something)
@@ -163,6 +168,7 @@ hook!([cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
+            streams::operation(stream);
     checked(FUNCTION, &host_to_device(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, bytes, stream) }
@@ -170,6 +176,7 @@ hook!([cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz](
 });
 
 hook!([cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds](to: *mut c_void, from: CUdeviceptr, bytes: usize) |copy| {
+            streams::order_everything();
     checked(FUNCTION, &device_to_host(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, bytes) }, Waited::Something)
@@ -182,6 +189,7 @@ hook!([cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
+            streams::operation(stream);
     checked(FUNCTION, &device_to_host(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, bytes, stream) }
@@ -189,6 +197,7 @@ hook!([cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz](
 });
 
 hook!([cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds](to: CUdeviceptr, from: CUdeviceptr, bytes: usize) |copy| {
+            streams::order_everything();
     checked(FUNCTION, &device_to_device(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, bytes) }
@@ -201,6 +210,7 @@ hook!([cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
+            streams::operation(stream);
     checked(FUNCTION, &device_to_device(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, bytes, stream) }
@@ -211,6 +221,7 @@ hook!([cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz](
 // knows the array's extents.
 
 hook!([cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds](to: CUarray, offset: usize, from: CUdeviceptr, bytes: usize) |copy| {
+            streams::order_everything();
     checked(FUNCTION, &[read(Place::Device, from, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, offset, from, bytes) }
@@ -218,6 +229,7 @@ hook!([cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds](to: CUarray, offset: usize, from: 
 });
 
 hook!([cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds](to: CUdeviceptr, from: CUarray, offset: usize, bytes: usize) |copy| {
+            streams::order_everything();
     checked(FUNCTION, &[write(Place::Device, to, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, offset, bytes) }
@@ -225,6 +237,7 @@ hook!([cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds](to: CUdeviceptr, from: CUarray, of
 });
 
 hook!([cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds](to: CUarray, offset: usize, from: *const c_void, bytes: usize) |copy| {
+            streams::order_everything();
     checked(FUNCTION, &[read(Place::Host, from as u64, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, offset, from, bytes) }
@@ -238,6 +251,7 @@ hook!([cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
+            streams::operation(stream);
     checked(FUNCTION, &[read(Place::Host, from as u64, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, offset, from, bytes, stream) }
@@ -245,6 +259,7 @@ hook!([cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz](
 });
 
 hook!([cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds](to: *mut c_void, from: CUarray, offset: usize, bytes: usize) |copy| {
+            streams::order_everything();
     checked(FUNCTION, &[write(Place::Host, to as u64, bytes)], || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, offset, bytes) }, Waited::Something)
@@ -258,6 +273,7 @@ hook!([cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
+            streams::operation(stream);
     checked(FUNCTION, &[write(Place::Host, to as u64, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, offset, bytes, stream) }
@@ -298,6 +314,7 @@ hook!([cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz](
     failed: *mut usize,
     stream: CUstream,
 ) |copy| {
+            streams::operation(stream);
     // SAFETY: the program's arguments.
     unsafe {
         checked(FUNCTION, &batch(to, from, sizes, count), || {
@@ -316,6 +333,7 @@ hook!([cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz](
     attribute_count: usize,
     stream: CUstream,
 ) |copy| {
+            streams::operation(stream);
     // SAFETY: the program's arguments.
     unsafe {
         checked(FUNCTION, &batch(to, from, sizes, count), || {

@@ -3,7 +3,7 @@
 
 use super::copy::checked;
 use super::sync::{Waited, waited};
-use super::{hook, hooks};
+use super::{hook, hooks, streams};
 use driver::sys::{
     CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_BATCH_OP, CUDA_MEMCPY3D_PEER, CUextent3D,
     CUmemcpy3DOperand, CUmemcpy3DOperandType, CUmemorytype, CUstream,
@@ -205,31 +205,37 @@ unsafe fn batch(list: *const CUDA_MEMCPY3D_BATCH_OP, count: usize) -> Vec<Side> 
 hook!([cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds](
     how: *const CUDA_MEMCPY2D,
 ) |copy| {
+            streams::order_everything();
     // SAFETY: the program's arguments.
     unsafe { checked(FUNCTION, &sides_2d(how), || waited(copy(how), Waited::Something)) }
 });
 
 hook!([cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz](how: *const CUDA_MEMCPY2D, stream: CUstream) |copy| {
+            streams::operation(stream);
     // SAFETY: the program's arguments.
     unsafe { checked(FUNCTION, &sides_2d(how), || copy(how, stream)) }
 });
 
 hook!([cuMemcpy3D_v2, cuMemcpy3D_v2_ptds](how: *const CUDA_MEMCPY3D) |copy| {
+            streams::order_everything();
     // SAFETY: the program's arguments.
     unsafe { checked(FUNCTION, &node(how), || waited(copy(how), Waited::Something)) }
 });
 
 hook!([cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz](how: *const CUDA_MEMCPY3D, stream: CUstream) |copy| {
+            streams::operation(stream);
     // SAFETY: the program's arguments.
     unsafe { checked(FUNCTION, &node(how), || copy(how, stream)) }
 });
 
 hook!([cuMemcpy3DPeer, cuMemcpy3DPeer_ptds](how: *const CUDA_MEMCPY3D_PEER) |copy| {
+            streams::order_everything();
     // SAFETY: the program's arguments.
     unsafe { checked(FUNCTION, &sides_peer(how), || waited(copy(how), Waited::Something)) }
 });
 
 hook!([cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz](how: *const CUDA_MEMCPY3D_PEER, stream: CUstream) |copy| {
+            streams::operation(stream);
     // SAFETY: the program's arguments.
     unsafe { checked(FUNCTION, &sides_peer(how), || copy(how, stream)) }
 });
@@ -241,6 +247,7 @@ hook!([cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync_ptsz](
     flags: u64,
     stream: CUstream,
 ) |copy| {
+            streams::operation(stream);
     // SAFETY: the program's arguments.
     unsafe { checked(FUNCTION, &batch(list, count), || copy(count, list, failed, flags, stream)) }
 });
@@ -251,6 +258,7 @@ hook!([cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz](
     flags: u64,
     stream: CUstream,
 ) |copy| {
+            streams::operation(stream);
     // SAFETY: the program's arguments.
     unsafe { checked(FUNCTION, &batch(list, count), || copy(count, list, flags, stream)) }
 });

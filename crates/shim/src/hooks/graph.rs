@@ -121,7 +121,7 @@ pub(super) unsafe fn planned<K: Kernel>(
         give(&raw const node)
     };
     // SAFETY: the program's arguments, for that kernel.
-    unsafe { launch(node.handle(), node.shape(), node.arguments(), place) }
+    unsafe { launch(node.handle(), node.shape(), node.arguments(), None, place) }
 }
 
 hook!(cuGraphAddKernelNode(

@@ -2,7 +2,7 @@
 //! than the program passes.
 
 use super::loaded::{self, Function};
-use super::{hook, hooks, next};
+use super::{hook, hooks, next, streams};
 use crate::session;
 use driver::sys::{
     CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END,
@@ -131,7 +131,8 @@ impl Arguments {
 const COMMON_PARAMETERS: usize = 24;
 
 /// Launches what the runtime decides on. `launch` is the device's own call; it
-/// gets the function and the two forms of parameters.
+/// gets the function and the two forms of parameters. `stream` is none in a
+/// graph; `true`: null is the thread's own.
 ///
 /// # Safety
 /// `arguments` are the program's, for `function`.
@@ -139,6 +140,7 @@ pub(super) unsafe fn launch(
     function: u64,
     shape: LaunchShape,
     arguments: Arguments,
+    stream: Option<(CUstream, bool)>,
     launch: impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
 ) -> CUresult {
     let original = || launch(function, arguments.pointers, arguments.extra);
@@ -164,7 +166,9 @@ pub(super) unsafe fn launch(
     if let Some(known) = &known {
         find_limit(runtime, function, known);
     }
-    let decision = runtime.plan_launch(function, &shape, &read);
+    let stream =
+        stream.and_then(|(stream, per_thread)| streams::of_launch(runtime, stream, per_thread));
+    let decision = runtime.plan_launch_in(stream, function, &shape, &read);
     let LaunchDecision::Checked {
         function: copy,
         launch_parameter,
@@ -290,7 +294,7 @@ unsafe fn launch_checked(
     launch(copy, pointers.as_mut_ptr(), std::ptr::null_mut())
 }
 
-hook!([cuLaunchKernel, cuLaunchKernel_ptsz](
+hook!(cuLaunchKernel(
     function: CUfunction,
     grid_x: u32,
     grid_y: u32,
@@ -306,7 +310,7 @@ hook!([cuLaunchKernel, cuLaunchKernel_ptsz](
     // SAFETY: the program's arguments.
     unsafe {
         let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
-        launch(function.0, shape, Arguments { pointers, extra }, |function, pointers, extra| {
+        launch(function.0, shape, Arguments { pointers, extra }, Some((stream, false)), |function, pointers, extra| {
             next(
                 CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers, extra,
             )
@@ -314,7 +318,31 @@ hook!([cuLaunchKernel, cuLaunchKernel_ptsz](
     }
 });
 
-hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
+hook!(cuLaunchKernel_ptsz(
+    function: CUfunction,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    shared: u32,
+    stream: CUstream,
+    pointers: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) |next| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
+        launch(function.0, shape, Arguments { pointers, extra }, Some((stream, true)), |function, pointers, extra| {
+            next(
+                CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers, extra,
+            )
+        })
+    }
+});
+
+hook!(cuLaunchKernelEx(
     config: *const CUlaunchConfig,
     function: CUfunction,
     pointers: *mut *mut c_void,
@@ -330,13 +358,35 @@ hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
             block: [(*config).blockDimX, (*config).blockDimY, (*config).blockDimZ],
             shared: (*config).sharedMemBytes,
         };
-        launch(function.0, shape, Arguments { pointers, extra }, |function, pointers, extra| {
+        launch(function.0, shape, Arguments { pointers, extra }, Some(((*config).hStream, false)), |function, pointers, extra| {
             next(config, CUfunction(function), pointers, extra)
         })
     }
 });
 
-hook!([cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz](
+hook!(cuLaunchKernelEx_ptsz(
+    config: *const CUlaunchConfig,
+    function: CUfunction,
+    pointers: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) |next| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        if config.is_null() {
+            return next(config, function, pointers, extra);
+        }
+        let shape = LaunchShape {
+            grid: [(*config).gridDimX, (*config).gridDimY, (*config).gridDimZ],
+            block: [(*config).blockDimX, (*config).blockDimY, (*config).blockDimZ],
+            shared: (*config).sharedMemBytes,
+        };
+        launch(function.0, shape, Arguments { pointers, extra }, Some(((*config).hStream, true)), |function, pointers, extra| {
+            next(config, CUfunction(function), pointers, extra)
+        })
+    }
+});
+
+hook!(cuLaunchCooperativeKernel(
     function: CUfunction,
     grid_x: u32,
     grid_y: u32,
@@ -352,7 +402,29 @@ hook!([cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz](
     // SAFETY: the program's arguments.
     unsafe {
         let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
-        launch(function.0, shape, arguments, |function, pointers, _| {
+        launch(function.0, shape, arguments, Some((stream, false)), |function, pointers, _| {
+            next(CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers)
+        })
+    }
+});
+
+hook!(cuLaunchCooperativeKernel_ptsz(
+    function: CUfunction,
+    grid_x: u32,
+    grid_y: u32,
+    grid_z: u32,
+    block_x: u32,
+    block_y: u32,
+    block_z: u32,
+    shared: u32,
+    stream: CUstream,
+    pointers: *mut *mut c_void,
+) |next| {
+    let arguments = Arguments { pointers, extra: std::ptr::null_mut() };
+    // SAFETY: the program's arguments.
+    unsafe {
+        let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
+        launch(function.0, shape, arguments, Some((stream, true)), |function, pointers, _| {
             next(CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers)
         })
     }
@@ -360,6 +432,7 @@ hook!([cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz](
 
 /// Counts a launch that takes the original kernel.
 fn unchecked(function: CUfunction) {
+    streams::order_everything();
     if let Some(runtime) = session::runtime() {
         runtime.unhooked_launch(function.0, UncheckedReason::LaunchPath);
     }

@@ -18,6 +18,7 @@ mod launch;
 mod loaded;
 mod memory;
 mod module;
+mod order;
 mod pool;
 mod query;
 mod replace;
@@ -74,6 +75,7 @@ pub fn register(add: &mut dyn FnMut(usize, *const ())) {
     launch::register(add);
     memory::register(add);
     module::register(add);
+    order::register(add);
     pool::register(add);
     query::register(add);
     set::register(add);

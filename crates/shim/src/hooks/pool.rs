@@ -8,7 +8,7 @@ use super::memory::{free, padded, tell};
 use super::{capture, hook, hooks, next, streams};
 use crate::session;
 use driver::sys::{CUdeviceptr, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
-use model::AllocationKind;
+use model::{AllocationKind, DeviceAddress, Extent};
 use runtime::{FreeCall, Owner, Runtime};
 use std::ffi::c_void;
 
@@ -51,6 +51,8 @@ unsafe fn allocated(
     place: *const u64,
     bytes: usize,
     pool: impl Fn() -> CUmemoryPool,
+    stream: CUstream,
+    per_thread: bool,
 ) -> CUresult {
     if result == CUresult::CUDA_SUCCESS
         && !place.is_null()
@@ -65,20 +67,31 @@ unsafe fn allocated(
             }
         };
         // SAFETY: the caller's word.
-        tell(AllocationKind::Pool, unsafe { *place }, bytes, owner);
+        let base = unsafe { *place };
+        tell(AllocationKind::Pool, base, bytes, owner);
+        let extent = Extent {
+            base: DeviceAddress(base),
+            size: bytes as u64,
+        };
+        let known = (owner.context != 0)
+            .then(|| streams::in_use(runtime, stream, per_thread))
+            .flatten();
+        if let Some(stream) = known {
+            runtime.allocated_in_stream(extent, stream);
+        }
     }
     result
 }
 
-hook!([cuMemAllocAsync, cuMemAllocAsync_ptsz](place: *mut CUdeviceptr, bytes: usize, stream: CUstream) |allocate| {
+hook!(cuMemAllocAsync(place: *mut CUdeviceptr, bytes: usize, stream: CUstream) |allocate| {
     // SAFETY: the program's arguments.
     unsafe {
         let result = padded(bytes, |bytes| allocate(place, bytes, stream));
-        allocated(result, place, bytes, current_pool)
+        allocated(result, place, bytes, current_pool, stream, false)
     }
 });
 
-hook!([cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz](
+hook!(cuMemAllocFromPoolAsync(
     place: *mut CUdeviceptr,
     bytes: usize,
     pool: CUmemoryPool,
@@ -87,23 +100,30 @@ hook!([cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz](
     // SAFETY: the program's arguments.
     unsafe {
         let result = padded(bytes, |bytes| allocate(place, bytes, pool, stream));
-        allocated(result, place, bytes, || pool)
+        allocated(result, place, bytes, || pool, stream, false)
     }
 });
 
-/// Whether the device takes the stream for one; its answer if not.
-fn refused(stream: CUstream, per_thread: bool) -> Option<CUresult> {
-    let api = next()?;
-    let ask = if per_thread {
-        api.cuStreamGetFlags_ptsz?
-    } else {
-        api.cuStreamGetFlags?
-    };
-    let mut flags = 0;
-    // SAFETY: a place for the answer; the handle is the program's.
-    let result = unsafe { ask(stream, &mut flags) };
-    (result != CUresult::CUDA_SUCCESS).then_some(result)
-}
+hook!(cuMemAllocAsync_ptsz(place: *mut CUdeviceptr, bytes: usize, stream: CUstream) |allocate| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        let result = padded(bytes, |bytes| allocate(place, bytes, stream));
+        allocated(result, place, bytes, current_pool, stream, true)
+    }
+});
+
+hook!(cuMemAllocFromPoolAsync_ptsz(
+    place: *mut CUdeviceptr,
+    bytes: usize,
+    pool: CUmemoryPool,
+    stream: CUstream,
+) |allocate| {
+    // SAFETY: the program's arguments.
+    unsafe {
+        let result = padded(bytes, |bytes| allocate(place, bytes, pool, stream));
+        allocated(result, place, bytes, || pool, stream, true)
+    }
+});
 
 fn free_async(
     function: &'static str,
@@ -115,11 +135,10 @@ fn free_async(
     let Some(runtime) = session::runtime() else {
         return make();
     };
-    if refused(stream, per_thread).is_some() {
-        // It says so itself.
+    let Some(stream) = streams::in_use(runtime, stream, per_thread) else {
+        // The device says so itself.
         return make();
-    }
-    let stream = streams::name(runtime, stream, per_thread);
+    };
     free(function, FreeCall::FreeAsync { stream }, base, make)
 }
 

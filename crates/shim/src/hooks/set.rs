@@ -1,7 +1,7 @@
 //! Sets: held to the memory that they name before they are made.
 
 use super::copy::checked;
-use super::{hook, hooks};
+use super::{hook, hooks, streams};
 use driver::sys::{CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUstream};
 use runtime::{Effect, Place, Side, Touched};
 
@@ -65,18 +65,21 @@ pub(super) fn node(set: &CUDA_MEMSET_NODE_PARAMS) -> [Side; 1] {
 macro_rules! sets {
     ($($element:literal $value:ty: [$($now:ident),*], [$($in_stream:ident),*], [$($rows:ident),*], [$($rows_in_stream:ident),*];)*) => {$(
         hook!([$($now),*](to: CUdeviceptr, value: $value, count: usize) |set| {
+            streams::order_everything();
             checked(FUNCTION, &run(to, $element, count), || {
                 // SAFETY: the program's arguments.
                 unsafe { set(to, value, count) }
             })
         });
         hook!([$($in_stream),*](to: CUdeviceptr, value: $value, count: usize, stream: CUstream) |set| {
+            streams::operation(stream);
             checked(FUNCTION, &run(to, $element, count), || {
                 // SAFETY: the program's arguments.
                 unsafe { set(to, value, count, stream) }
             })
         });
         hook!([$($rows),*](to: CUdeviceptr, pitch: usize, value: $value, width: usize, height: usize) |set| {
+            streams::order_everything();
             checked(FUNCTION, &rows(to, pitch, $element, width, height), || {
                 // SAFETY: the program's arguments.
                 unsafe { set(to, pitch, value, width, height) }
@@ -90,6 +93,7 @@ macro_rules! sets {
             height: usize,
             stream: CUstream,
         ) |set| {
+            streams::operation(stream);
             checked(FUNCTION, &rows(to, pitch, $element, width, height), || {
                 // SAFETY: the program's arguments.
                 unsafe { set(to, pitch, value, width, height, stream) }

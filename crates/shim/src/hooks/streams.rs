@@ -1,9 +1,11 @@
 //! Which stream a handle means, and the ends of streams.
 
-use super::{capture, hook, hooks};
+use super::{capture, hook, hooks, next};
 use crate::session;
-use driver::sys::{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUstream};
-use runtime::{Runtime, StreamName};
+use driver::sys::{
+    CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUcontext, CUresult, CUstream, CUstream_flags,
+};
+use runtime::{Ordering, Runtime, StreamName, StreamUse};
 
 hooks!(cuStreamDestroy, cuStreamDestroy_v2);
 
@@ -25,6 +27,76 @@ pub(super) fn name(runtime: &Runtime, stream: CUstream, per_thread: bool) -> Str
     }
 }
 
+/// The stream, and how it is ordered with others. `None` if the device does
+/// not know it; then it refuses what is put there.
+pub(super) fn in_use(runtime: &Runtime, stream: CUstream, per_thread: bool) -> Option<StreamUse> {
+    let name = name(runtime, stream, per_thread);
+    let api = next()?;
+    let ask = if per_thread {
+        api.cuStreamGetFlags_ptsz?
+    } else {
+        api.cuStreamGetFlags?
+    };
+    let mut flags = 0;
+    // SAFETY: a place for the answer; the handle is the program's.
+    if unsafe { ask(stream, &mut flags) } != CUresult::CUDA_SUCCESS {
+        return None;
+    }
+    let context = match name {
+        StreamName::Legacy { context } | StreamName::PerThread { context, .. } => context,
+        StreamName::Made(_) => {
+            let mut context = CUcontext::NULL;
+            // SAFETY: a place for the answer.
+            let asked = unsafe { api.cuStreamGetCtx?(stream, &mut context) };
+            if asked != CUresult::CUDA_SUCCESS {
+                return None;
+            }
+            context.0
+        }
+    };
+    Some(StreamUse {
+        name,
+        context,
+        blocking: flags & CUstream_flags::CU_STREAM_NON_BLOCKING.0 == 0,
+    })
+}
+
+/// The stream of a launch, if it matters.
+pub(super) fn of_launch(
+    runtime: &Runtime,
+    stream: CUstream,
+    per_thread: bool,
+) -> Option<StreamUse> {
+    if !runtime.tracks_streams() {
+        return None;
+    }
+    if capture::active() {
+        runtime.ordered(Ordering::Everything);
+        return None;
+    }
+    let stream = in_use(runtime, stream, per_thread);
+    runtime.ordered(stream.map_or(Ordering::Everything, Ordering::Operation));
+    stream
+}
+
+/// Something is put into a stream that is not looked at otherwise. For null
+/// the function's variant would have to be known, so it orders everything.
+pub(super) fn operation(stream: CUstream) {
+    let Some(runtime) = session::runtime().filter(|runtime| runtime.tracks_streams()) else {
+        return;
+    };
+    let is_made = stream.0 > u64::from(CU_STREAM_PER_THREAD) && !capture::active();
+    let known = is_made.then(|| in_use(runtime, stream, false)).flatten();
+    runtime.ordered(known.map_or(Ordering::Everything, Ordering::Operation));
+}
+
+/// Something that orders streams in ways that are not told apart.
+pub(super) fn order_everything() {
+    if let Some(runtime) = session::runtime() {
+        runtime.ordered(Ordering::Everything);
+    }
+}
+
 thread_local! {
     /// Never the same for two threads of the process.
     static THREAD: u64 = {
@@ -41,5 +113,9 @@ hook!([cuStreamDestroy, cuStreamDestroy_v2](stream: CUstream) |destroy| {
         runtime.stream_ending(stream.0);
     }
     // SAFETY: the program's arguments.
-    unsafe { destroy(stream) }
+    let result = unsafe { destroy(stream) };
+    if let Some(runtime) = session::runtime() {
+        runtime.ordered(Ordering::StreamEnds(StreamName::Made(stream.0)));
+    }
+    result
 });

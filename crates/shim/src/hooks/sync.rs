@@ -3,6 +3,7 @@
 use super::{hook, hooks, streams};
 use crate::session;
 use driver::sys::{CUcontext, CUevent, CUresult, CUstream};
+use runtime::Ordering;
 
 hooks!(
     cuCtxSynchronize,
@@ -22,6 +23,8 @@ pub(super) enum Waited {
     Context,
     /// For one stream. `true`: null is the thread's own.
     Stream(CUstream, bool),
+    /// For an event.
+    Event(CUevent),
     /// For something else, which says nothing about streams as a whole.
     Something,
 }
@@ -42,7 +45,10 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
                 Waited::Stream(stream, per_thread) => {
                     runtime.waited_for(Some(streams::name(runtime, stream, per_thread)));
                 }
-                Waited::Something => {}
+                Waited::Event(event) => {
+                    runtime.ordered(Ordering::HostWaitedForEvent(event.0));
+                }
+                Waited::Something => runtime.ordered(Ordering::Everything),
             }
         }
         runtime.synchronized();
@@ -74,5 +80,5 @@ hook!([cuStreamSynchronize_ptsz, cuStreamQuery_ptsz](stream: CUstream) |wait| {
 
 hook!([cuEventSynchronize, cuEventQuery](event: CUevent) |wait| {
     // SAFETY: the program's arguments.
-    waited(unsafe { wait(event) }, Waited::Something)
+    waited(unsafe { wait(event) }, Waited::Event(event))
 });

@@ -225,6 +225,78 @@ static int reset() {
     return 0;
 }
 
+static void in_stream(int *data, cudaStream_t stream) {
+    fill<<<4, 256, 0, stream>>>(data, COUNT, 1);
+    CHECK(cudaGetLastError());
+}
+
+// Two streams, and what orders them or does not.
+static int streams(const char *what) {
+    cudaStream_t a, b;
+    cudaEvent_t event;
+    CHECK(cudaStreamCreate(&a));
+    CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    int *data = nullptr;
+    CHECK(cudaMallocAsync(&data, BYTES, a));
+    CHECK(cudaMemsetAsync(data, 0, BYTES, a));
+    if (!std::strcmp(what, "early")) {
+        in_stream(data, b);
+        CHECK(cudaDeviceSynchronize());
+        CHECK(cudaFreeAsync(data, a));
+    } else {
+        in_stream(data, a);
+        CHECK(cudaEventRecord(event, a));
+        CHECK(cudaStreamWaitEvent(b, event, 0));
+        in_stream(data, b);
+        if (!std::strcmp(what, "free-race")) {
+            CHECK(cudaFreeAsync(data, a));
+        } else {
+            CHECK(cudaEventRecord(event, b));
+            CHECK(cudaStreamWaitEvent(a, event, 0));
+            CHECK(cudaFreeAsync(data, a));
+            if (!std::strcmp(what, "late")) {
+                in_stream(data, a);
+            } else if (!std::strcmp(what, "race")) {
+                in_stream(data, b);
+            }
+        }
+    }
+    // Memory that goes from one stream to the other in every legal way.
+    for (int round = 0; !std::strcmp(what, "ordered") && round < 6; ++round) {
+        CHECK(cudaMallocAsync(&data, BYTES, a));
+        in_stream(data, a);
+        switch (round) {
+        case 0: CHECK(cudaStreamSynchronize(a)); break;
+        case 1: CHECK(cudaDeviceSynchronize()); break;
+        case 2: CHECK(cudaEventRecord(event, a)); CHECK(cudaEventSynchronize(event)); break;
+        case 3:
+            while (cudaStreamQuery(a) == cudaErrorNotReady) {
+                cudaGetLastError();
+            }
+            break;
+        case 4: {
+            int last;
+            CHECK(cudaMemcpyAsync(&last, data, sizeof last, cudaMemcpyDeviceToHost, a));
+            CHECK(cudaStreamSynchronize(a));
+            break;
+        }
+        default: CHECK(cudaEventRecord(event, a)); CHECK(cudaStreamWaitEvent(b, event, 0));
+        }
+        in_stream(data, b);
+        CHECK(cudaFreeAsync(data, b));
+        // The legacy default stream orders the first stream with itself.
+        CHECK(cudaMallocAsync(&data, BYTES, a));
+        in_stream(data, 0);
+        in_stream(data, a);
+        CHECK(cudaFreeAsync(data, 0));
+    }
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaStreamDestroy(a));
+    CHECK(cudaStreamDestroy(b));
+    return 0;
+}
+
 int main(int, char **arguments) {
     const char *what = arguments[1];
     if (!std::strcmp(what, "used")) {
@@ -248,5 +320,8 @@ int main(int, char **arguments) {
     if (!std::strcmp(what, "churn")) {
         return churn();
     }
-    return good();
+    if (!std::strcmp(what, "good")) {
+        return good();
+    }
+    return streams(what);
 }

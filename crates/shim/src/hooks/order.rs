@@ -1,0 +1,188 @@
+//! What orders streams: events, and everything else that is put into one. Only
+//! the order of launches, frees and allocations matters, so all other work is
+//! taken to order more than it does.
+
+use super::{capture, hook, hooks, streams};
+use crate::session;
+use driver::sys::{
+    CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUarrayMapInfo,
+    CUdevice, CUdeviceptr, CUevent, CUexternalSemaphore, CUgraphExec, CUgraphicsResource, CUhostFn,
+    CUmemDecompressParams, CUmemLocation, CUresult, CUstream, CUstreamBatchMemOpParams,
+    CUstreamCallback, cuuint32_t, cuuint64_t,
+};
+use runtime::Ordering;
+use std::ffi::c_void;
+
+hooks!(
+    cuEventRecord,
+    cuEventRecord_ptsz,
+    cuEventRecordWithFlags,
+    cuEventRecordWithFlags_ptsz,
+    cuStreamWaitEvent,
+    cuStreamWaitEvent_ptsz,
+    cuEventDestroy,
+    cuEventDestroy_v2,
+    cuGraphLaunch,
+    cuGraphLaunch_ptsz,
+    cuLaunchHostFunc,
+    cuLaunchHostFunc_ptsz,
+    cuStreamAddCallback,
+    cuStreamAddCallback_ptsz,
+    cuStreamAttachMemAsync,
+    cuStreamAttachMemAsync_ptsz,
+    cuStreamWriteValue32,
+    cuStreamWriteValue32_ptsz,
+    cuStreamWriteValue32_v2,
+    cuStreamWriteValue32_v2_ptsz,
+    cuStreamWriteValue64,
+    cuStreamWriteValue64_ptsz,
+    cuStreamWriteValue64_v2,
+    cuStreamWriteValue64_v2_ptsz,
+    cuStreamWaitValue32,
+    cuStreamWaitValue32_ptsz,
+    cuStreamWaitValue32_v2,
+    cuStreamWaitValue32_v2_ptsz,
+    cuStreamWaitValue64,
+    cuStreamWaitValue64_ptsz,
+    cuStreamWaitValue64_v2,
+    cuStreamWaitValue64_v2_ptsz,
+    cuStreamBatchMemOp,
+    cuStreamBatchMemOp_ptsz,
+    cuStreamBatchMemOp_v2,
+    cuStreamBatchMemOp_v2_ptsz,
+    cuMemPrefetchAsync,
+    cuMemPrefetchAsync_ptsz,
+    cuMemPrefetchAsync_v2,
+    cuMemPrefetchAsync_v2_ptsz,
+    cuMemPrefetchBatchAsync,
+    cuMemPrefetchBatchAsync_ptsz,
+    cuMemDiscardBatchAsync,
+    cuMemDiscardBatchAsync_ptsz,
+    cuMemDiscardAndPrefetchBatchAsync,
+    cuMemDiscardAndPrefetchBatchAsync_ptsz,
+    cuSignalExternalSemaphoresAsync,
+    cuSignalExternalSemaphoresAsync_ptsz,
+    cuWaitExternalSemaphoresAsync,
+    cuWaitExternalSemaphoresAsync_ptsz,
+    cuGraphicsMapResources,
+    cuGraphicsMapResources_ptsz,
+    cuGraphicsUnmapResources,
+    cuGraphicsUnmapResources_ptsz,
+    cuMemMapArrayAsync,
+    cuMemMapArrayAsync_ptsz,
+    cuMemBatchDecompressAsync,
+    cuMemBatchDecompressAsync_ptsz,
+    cuGraphUpload,
+    cuGraphUpload_ptsz,
+);
+
+/// Says what an event stands for now.
+fn recorded(result: CUresult, event: CUevent, stream: CUstream, per_thread: bool) -> CUresult {
+    if let Some(runtime) = session::runtime().filter(|runtime| runtime.tracks_streams()) {
+        let known = (result == CUresult::CUDA_SUCCESS && !capture::active())
+            .then(|| streams::in_use(runtime, stream, per_thread))
+            .flatten();
+        runtime.ordered(match known {
+            Some(stream) => Ordering::Record(event.0, stream),
+            None => Ordering::UnknownEvent(event.0),
+        });
+    }
+    result
+}
+
+/// Says that a stream waits for an event.
+fn waits(result: CUresult, stream: CUstream, event: CUevent, per_thread: bool) -> CUresult {
+    if let Some(runtime) = session::runtime().filter(|runtime| runtime.tracks_streams()) {
+        let known = (!capture::active())
+            .then(|| streams::in_use(runtime, stream, per_thread))
+            .flatten();
+        runtime.ordered(match known {
+            Some(stream) => Ordering::Wait(event.0, stream),
+            None => Ordering::Everything,
+        });
+    }
+    result
+}
+
+/// A graph may record events, and wait for some.
+fn graph() {
+    if let Some(runtime) = session::runtime() {
+        runtime.ordered(Ordering::Graph);
+    }
+}
+
+hook!(cuEventRecord(event: CUevent, stream: CUstream) |record| {
+    // SAFETY: the program's arguments.
+    recorded(unsafe { record(event, stream) }, event, stream, false)
+});
+
+hook!(cuEventRecord_ptsz(event: CUevent, stream: CUstream) |record| {
+    // SAFETY: the program's arguments.
+    recorded(unsafe { record(event, stream) }, event, stream, true)
+});
+
+hook!(cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: u32) |record| {
+    // SAFETY: the program's arguments.
+    recorded(unsafe { record(event, stream, flags) }, event, stream, false)
+});
+
+hook!(cuEventRecordWithFlags_ptsz(event: CUevent, stream: CUstream, flags: u32) |record| {
+    // SAFETY: the program's arguments.
+    recorded(unsafe { record(event, stream, flags) }, event, stream, true)
+});
+
+hook!(cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: u32) |wait| {
+    // SAFETY: the program's arguments.
+    waits(unsafe { wait(stream, event, flags) }, stream, event, false)
+});
+
+hook!(cuStreamWaitEvent_ptsz(stream: CUstream, event: CUevent, flags: u32) |wait| {
+    // SAFETY: the program's arguments.
+    waits(unsafe { wait(stream, event, flags) }, stream, event, true)
+});
+
+hook!([cuEventDestroy, cuEventDestroy_v2](event: CUevent) |destroy| {
+    // SAFETY: the program's arguments.
+    let result = unsafe { destroy(event) };
+    if let Some(runtime) = session::runtime() {
+        runtime.ordered(Ordering::UnknownEvent(event.0));
+    }
+    result
+});
+
+hook!([cuGraphLaunch, cuGraphLaunch_ptsz](exec: CUgraphExec, stream: CUstream) |launch| {
+    graph();
+    // SAFETY: the program's arguments.
+    unsafe { launch(exec, stream) }
+});
+
+/// Work that is not told apart: everything before comes before everything
+/// after.
+macro_rules! orders {
+    ($([$($symbol:ident),*]($($argument:ident: $type:ty),*);)*) => {
+        $(hook!([$($symbol),*]($($argument: $type),*) |call| {
+            streams::order_everything();
+            // SAFETY: the program's arguments.
+            unsafe { call($($argument),*) }
+        });)*
+    };
+}
+
+orders! {
+    [cuLaunchHostFunc, cuLaunchHostFunc_ptsz](a: CUstream, b: CUhostFn, c: *mut c_void);
+    [cuStreamAddCallback, cuStreamAddCallback_ptsz](a: CUstream, b: CUstreamCallback, c: *mut c_void, d: u32);
+    [cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz](a: CUstream, b: CUdeviceptr, c: usize, d: u32);
+    [cuStreamWriteValue32, cuStreamWriteValue32_ptsz, cuStreamWriteValue32_v2, cuStreamWriteValue32_v2_ptsz, cuStreamWaitValue32, cuStreamWaitValue32_ptsz, cuStreamWaitValue32_v2, cuStreamWaitValue32_v2_ptsz](a: CUstream, b: CUdeviceptr, c: cuuint32_t, d: u32);
+    [cuStreamWriteValue64, cuStreamWriteValue64_ptsz, cuStreamWriteValue64_v2, cuStreamWriteValue64_v2_ptsz, cuStreamWaitValue64, cuStreamWaitValue64_ptsz, cuStreamWaitValue64_v2, cuStreamWaitValue64_v2_ptsz](a: CUstream, b: CUdeviceptr, c: cuuint64_t, d: u32);
+    [cuStreamBatchMemOp, cuStreamBatchMemOp_ptsz, cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz](a: CUstream, b: u32, c: *mut CUstreamBatchMemOpParams, d: u32);
+    [cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz](a: CUdeviceptr, b: usize, c: CUdevice, d: CUstream);
+    [cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz](a: CUdeviceptr, b: usize, c: CUmemLocation, d: u32, e: CUstream);
+    [cuMemPrefetchBatchAsync, cuMemPrefetchBatchAsync_ptsz, cuMemDiscardAndPrefetchBatchAsync, cuMemDiscardAndPrefetchBatchAsync_ptsz](a: *mut CUdeviceptr, b: *mut usize, c: usize, d: *mut CUmemLocation, e: *mut usize, f: usize, g: u64, h: CUstream);
+    [cuMemDiscardBatchAsync, cuMemDiscardBatchAsync_ptsz](a: *mut CUdeviceptr, b: *mut usize, c: usize, d: u64, e: CUstream);
+    [cuSignalExternalSemaphoresAsync, cuSignalExternalSemaphoresAsync_ptsz](a: *const CUexternalSemaphore, b: *const CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, c: u32, d: CUstream);
+    [cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync_ptsz](a: *const CUexternalSemaphore, b: *const CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, c: u32, d: CUstream);
+    [cuGraphicsMapResources, cuGraphicsMapResources_ptsz, cuGraphicsUnmapResources, cuGraphicsUnmapResources_ptsz](a: u32, b: *mut CUgraphicsResource, c: CUstream);
+    [cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz](a: *mut CUarrayMapInfo, b: u32, c: CUstream);
+    [cuMemBatchDecompressAsync, cuMemBatchDecompressAsync_ptsz](a: *mut CUmemDecompressParams, b: usize, c: u32, d: *mut usize, e: CUstream);
+    [cuGraphUpload, cuGraphUpload_ptsz](a: CUgraphExec, b: CUstream);
+}
