@@ -137,6 +137,7 @@ fn violation<'a>(
     };
     let bounds = root.map_or(carried, |root| root.bounds);
     let address = DeviceAddress(record.address.wrapping_add_signed(site.offset));
+    let address = spaces::unwrapped(site.space, address, bounds.base);
     let offset = address.0.wrapping_sub(bounds.base.0);
     let inside = offset < bounds.size && bounds.size - offset >= u64::from(site.width);
     // A launch that is forgotten leaves no bounds to hold the access to: the
@@ -370,12 +371,14 @@ fn nearest(registry: &Registry<Stack>, address: DeviceAddress) -> Option<&Entry<
 }
 
 pub(crate) fn relation(extent: Extent, address: DeviceAddress) -> Relation {
-    if address < extent.base {
-        Relation::Before(extent.base.0 - address.0)
+    // Arrays in shared memory may begin at zero.
+    let offset = address.0.wrapping_sub(extent.base.0) as i64;
+    if offset < 0 {
+        Relation::Before(offset.unsigned_abs())
     } else if extent.contains(address) {
-        Relation::Inside(address.0 - extent.base.0)
+        Relation::Inside(offset as u64)
     } else {
-        Relation::After(address.0 - extent.end().0)
+        Relation::After(offset as u64 - extent.size)
     }
 }
 

@@ -51,6 +51,22 @@ fn is_beyond_field(site: &AccessSite, record: &Record) -> bool {
     })
 }
 
+/// An address where the program's arithmetic, of 32 bits in a space with
+/// addresses of its own, meant it to be: near its base, not 4 GiB away.
+pub(crate) fn unwrapped(
+    named: Space,
+    address: DeviceAddress,
+    base: DeviceAddress,
+) -> DeviceAddress {
+    match named {
+        Space::Generic | Space::Global => address,
+        _ => {
+            let offset = address.0.wrapping_sub(base.0) as u32 as i32;
+            DeviceAddress(base.0.wrapping_add_signed(i64::from(offset)))
+        }
+    }
+}
+
 /// Size of what the access was held to. Records leave out what the site tells.
 pub(crate) fn size(site: &AccessSite, record: &Record) -> u64 {
     match site.object.as_ref().and_then(|object| object.size) {
