@@ -86,6 +86,8 @@ pub enum Bounds {
     Parameter(u32),
     /// The node is an offset into something of so many bytes.
     Bytes(u64),
+    /// The node is an offset into the dynamic shared memory of the launch.
+    DynamicShared,
 }
 
 /// One check of the kernel.
@@ -171,10 +173,8 @@ impl Program {
                     let address = address.view(View::Unsigned, 64);
                     holds(check, address, i128::from(base), i128::from(size))
                 }
-                Bounds::Bytes(size) => {
-                    let offset = address.view(View::Signed, 64);
-                    holds(check, offset, 0, i128::from(size))
-                }
+                Bounds::Bytes(size) => holds_offset(check, address, size),
+                Bounds::DynamicShared => holds_offset(check, address, shape.shared.into()),
             }
         })
     }
@@ -307,6 +307,10 @@ fn holds(check: &Check, address: Interval, base: i128, size: i128) -> bool {
     let low = address.low + i128::from(check.low);
     let end = address.high + i128::from(check.low) + i128::from(check.bytes);
     low >= base && end <= base + size
+}
+
+fn holds_offset(check: &Check, offset: Interval, size: u64) -> bool {
+    holds(check, offset.view(View::Signed, 64), 0, i128::from(size))
 }
 
 fn special_range(special: Special, shape: &LaunchShape) -> Interval {

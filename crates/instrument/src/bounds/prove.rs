@@ -3,7 +3,7 @@
 
 use super::Done;
 use super::extent::Extent;
-use super::plan::{Group, Plan, Source};
+use super::plan::{Base, Group, Plan, Source};
 use analysis::{Analysis, Bounds, Program, Query, Root, SymbolId, Unprovable};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
@@ -94,7 +94,7 @@ pub(super) fn proof(
     let mut queries = Vec::with_capacity(plan.groups.len());
     for access in plan.accesses.iter().filter(|access| access.leads) {
         let group = &plan.groups[access.group as usize];
-        let Some((bounds, symbol)) = bounds(analysis, group) else {
+        let Some(held) = held(analysis, group) else {
             return obstacle(Reason::Buffer, Some(access.instruction));
         };
         let Some(bytes) = bytes(group) else {
@@ -103,10 +103,10 @@ pub(super) fn proof(
         queries.push(Query {
             instruction: access.instruction,
             operand: access.operand,
-            symbol,
-            low: group.low,
+            symbol: held.symbol,
+            low: group.low.saturating_sub(held.start.into()),
             bytes,
-            bounds,
+            bounds: held.bounds,
         });
     }
     Program::of(analysis, &queries).or_else(|(index, unprovable)| {
@@ -119,24 +119,47 @@ pub(super) fn proof(
     })
 }
 
+/// What a group's addresses are held to.
+struct Held {
+    bounds: Bounds,
+    /// What the bounds are an extent of, if they are not a buffer's.
+    symbol: Option<SymbolId>,
+    /// Bytes from the symbol's address to where the bounds start.
+    start: u32,
+}
+
 /// What a group's addresses must lie in.
-fn bounds(analysis: &Analysis<'_, '_>, group: &Group) -> Option<(Bounds, Option<SymbolId>)> {
+fn held(analysis: &Analysis<'_, '_>, group: &Group) -> Option<Held> {
+    let of_symbol = |symbol, bounds, start| Held {
+        bounds,
+        symbol: Some(symbol),
+        start,
+    };
     match group.source {
         Source::Root(root) => match analysis.provenance.root(root)? {
-            Root::KernelParameter { offset } => Some((Bounds::Parameter(offset), None)),
+            Root::KernelParameter { offset } => Some(Held {
+                bounds: Bounds::Parameter(offset),
+                symbol: None,
+                start: 0,
+            }),
             Root::Variable { symbol } => {
                 let size = analysis.code.symbols[symbol.0 as usize].size?;
-                Some((Bounds::Bytes(size), Some(symbol)))
+                Some(of_symbol(symbol, Bounds::Bytes(size), 0))
+            }
+            Root::Whole { .. } | Root::Part { .. } => {
+                let place = analysis.place(root)?;
+                let bounds = place.size.map_or(Bounds::DynamicShared, Bounds::Bytes);
+                Some(of_symbol(place.symbol, bounds, place.start))
             }
             _ => None,
         },
+        Source::Dynamic => match group.base {
+            Base::Symbol(symbol) => Some(of_symbol(symbol, Bounds::DynamicShared, 0)),
+            Base::Register(_) => None,
+        },
         // (A constant address within a variable needs no check; this one is
         // outside.)
-        Source::Declared(_)
-        | Source::Dynamic
-        | Source::Block
-        | Source::Shadow(_)
-        | Source::Weak => None,
+        Source::Declared(_) | Source::Block | Source::Shadow(_) | Source::Weak => None,
     }
 }
 
