@@ -1,5 +1,5 @@
-//! Times on a GPU: native, under Ringfence and under
-//! compute-sanitizer, in turn.
+//! Times on a GPU: native, under Ringfence, under Ringfence with every launch
+//! checked, and under compute-sanitizer, in turn.
 //!
 //! Each kernel is measured by all variants before the next kernel starts, so
 //! that a clock that drifts or a device that warms up changes all alike. A
@@ -52,6 +52,12 @@ struct Summary {
     worst: f64,
     /// Kernel with the largest.
     worst_kernel: String,
+    /// Geometric mean of kernel time over native where no launch is proved.
+    checked_geomean: f64,
+    /// Its largest.
+    checked_worst: f64,
+    /// Kernel with the largest.
+    checked_worst_kernel: String,
     /// Geometric mean of kernel time under compute-sanitizer over native.
     compute_sanitizer_geomean: Option<f64>,
     /// How many times faster than compute-sanitizer, by geometric mean.
@@ -60,8 +66,10 @@ struct Summary {
     identity_ratio: f64,
     /// Host time of one launch, native, in microseconds.
     native_launch_us: f64,
-    /// Host time that checks add to one launch, in microseconds.
+    /// Host time that Ringfence adds to one launch, in microseconds.
     launch_us: f64,
+    /// Host time that it adds where no launch is proved, in microseconds.
+    checked_launch_us: f64,
     /// Host time that `--no-check` adds to one launch, in microseconds.
     identity_launch_us: f64,
     /// Kernels measured.
@@ -75,9 +83,11 @@ struct Row {
     size: u64,
     native_ms: f64,
     ringfence_ms: f64,
+    checked_ms: f64,
     no_check_ms: f64,
     compute_sanitizer_ms: Option<f64>,
     ratio: f64,
+    checked_ratio: f64,
     identity_ratio: f64,
     compute_sanitizer_ratio: Option<f64>,
 }
@@ -93,6 +103,9 @@ struct Line {
 #[derive(Clone, Copy, PartialEq)]
 enum Variant {
     Native,
+    /// As users run it.
+    Ringfence,
+    /// Proofs are off: all launches are checked.
     Checked,
     NoCheck,
     ComputeSanitizer,
@@ -117,24 +130,27 @@ pub fn measure(gpu: &Gpu) -> Result<()> {
         let row = measure_kernel(gpu, sanitizer.as_deref(), kernel)
             .with_context(|| format!("in the kernel {kernel}"))?;
         println!(
-            "{:<14} native {:>9.4} ms  ringfence {:>6.3}  no check {:>6.3}  compute-sanitizer {}",
+            "{:<14} native {:>9.4} ms  ringfence {:>6.3}  all checked {:>6.3}  no check {:>6.3}  \
+             compute-sanitizer {}",
             row.kernel,
             row.native_ms,
             row.ratio,
+            row.checked_ratio,
             row.identity_ratio,
             row.compute_sanitizer_ratio
                 .map_or("-".into(), |ratio| format!("{ratio:.1}"))
         );
         rows.push(row);
     }
-    let [native, checked, no_check] =
-        [Variant::Native, Variant::Checked, Variant::NoCheck].map(|variant| {
-            let outcome = start(gpu, None, "launch", &[], variant)?;
-            launch_time(&outcome)
-        });
-    let (native, checked, no_check) = (native?, checked?, no_check?);
+    let launch = |variant| launch_time(&start(gpu, None, "launch", &[], variant)?);
+    let native = launch(Variant::Native)?;
+    let ringfence = launch(Variant::Ringfence)?;
+    let checked = launch(Variant::Checked)?;
+    let no_check = launch(Variant::NoCheck)?;
     println!(
-        "launch: native {native:.3} us, checks add {:.3}, no check adds {:.3}",
+        "launch: native {native:.3} us, ringfence adds {:.3}, with all checked {:.3}, no check \
+         adds {:.3}",
+        ringfence - native,
         checked - native,
         no_check - native
     );
@@ -142,23 +158,30 @@ pub fn measure(gpu: &Gpu) -> Result<()> {
     let mean = |value: fn(&Row) -> f64| {
         geometric_mean(rows.iter().map(value)).context("a kernel took no time at all")
     };
-    let worst = rows
-        .iter()
-        .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
-        .context("no kernel matches the filter")?;
+    let worst = |value: fn(&Row) -> f64| {
+        rows.iter()
+            .max_by(|a, b| value(a).total_cmp(&value(b)))
+            .context("no kernel matches the filter")
+    };
+    let slowest = worst(|row| row.ratio)?;
+    let slowest_checked = worst(|row| row.checked_ratio)?;
     let geomean = mean(|row| row.ratio)?;
     let sanitizer_ratios: Option<Vec<f64>> =
         rows.iter().map(|row| row.compute_sanitizer_ratio).collect();
     let compute_sanitizer_geomean = sanitizer_ratios.and_then(geometric_mean);
     let summary = Summary {
         geomean: round(geomean),
-        worst: worst.ratio,
-        worst_kernel: worst.kernel.clone(),
+        worst: slowest.ratio,
+        worst_kernel: slowest.kernel.clone(),
+        checked_geomean: round(mean(|row| row.checked_ratio)?),
+        checked_worst: slowest_checked.checked_ratio,
+        checked_worst_kernel: slowest_checked.kernel.clone(),
         compute_sanitizer_geomean: compute_sanitizer_geomean.map(round),
         faster_than_compute_sanitizer: compute_sanitizer_geomean.map(|mean| round(mean / geomean)),
         identity_ratio: round(mean(|row| row.identity_ratio)?),
         native_launch_us: round(native),
-        launch_us: round(checked - native),
+        launch_us: round(ringfence - native),
+        checked_launch_us: round(checked - native),
         identity_launch_us: round(no_check - native),
         kernels: rows.len(),
     };
@@ -181,9 +204,15 @@ fn measure_kernel(gpu: &Gpu, sanitizer: Option<&Path>, kernel: &str) -> Result<R
     // Forty times slower or more: fewer repetitions of the same problem.
     let few = ["--kernel", kernel, "--repetitions", "1", "--warmup", "1"];
     let native = line(&start(gpu, None, "bench", &full, Variant::Native)?)?;
+    let ringfence = line(&start(gpu, None, "bench", &full, Variant::Ringfence)?)?;
     let checked = line(&start(gpu, None, "bench", &full, Variant::Checked)?)?;
     let no_check = line(&start(gpu, None, "bench", &full, Variant::NoCheck)?)?;
-    for (name, other) in [("checks", &checked), ("--no-check", &no_check)] {
+    let others = [
+        ("ringfence", &ringfence),
+        ("--prove off", &checked),
+        ("--no-check", &no_check),
+    ];
+    for (name, other) in others {
         ensure!(
             other.digest == native.digest,
             "its result under {name} is {}, natively {}",
@@ -208,10 +237,12 @@ fn measure_kernel(gpu: &Gpu, sanitizer: Option<&Path>, kernel: &str) -> Result<R
         kernel: kernel.to_owned(),
         size: native.size,
         native_ms: native.ms,
-        ringfence_ms: checked.ms,
+        ringfence_ms: ringfence.ms,
+        checked_ms: checked.ms,
         no_check_ms: no_check.ms,
         compute_sanitizer_ms: sanitized,
-        ratio: round(checked.ms / native.ms),
+        ratio: round(ringfence.ms / native.ms),
+        checked_ratio: round(checked.ms / native.ms),
         identity_ratio: round(no_check.ms / native.ms),
         compute_sanitizer_ratio: sanitized.map(|ms| round(ms / native.ms)),
     })
@@ -233,12 +264,14 @@ fn start(
             command
         }
         (Variant::ComputeSanitizer, None) => bail!("no compute-sanitizer"),
-        (Variant::Checked | Variant::NoCheck, _) => {
+        (Variant::Ringfence | Variant::Checked | Variant::NoCheck, _) => {
             let mut command = Command::new(&gpu.ringfence);
             command.args(["run", "--device", "gpu"]);
-            if variant == Variant::NoCheck {
-                command.arg("--no-check");
-            }
+            match variant {
+                Variant::Checked => command.args(["--prove", "off"]),
+                Variant::NoCheck => command.arg("--no-check"),
+                _ => &mut command,
+            };
             command.arg("--").arg(&path);
             command
         }

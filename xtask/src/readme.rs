@@ -116,28 +116,33 @@ fn optional(value: &Value, key: &str, digits: usize) -> String {
 fn gpu_bounds(results: &Value) -> Result<String> {
     let summary = &results["summary"];
     let mut out = String::from(
-        "| kernel | native, ms | Ringfence | compute-sanitizer memcheck |\n| --- | ---: | ---: | ---: |\n",
+        "| kernel | native, ms | Ringfence | every launch checked | compute-sanitizer memcheck |\n\
+         | --- | ---: | ---: | ---: | ---: |\n",
     );
     for row in rows(results)? {
         let _ = writeln!(
             out,
-            "| {} | {:.3} | {:.2} | {} |",
+            "| {} | {:.3} | {:.2} | {} | {} |",
             row["kernel"].as_str().context("a row without a kernel")?,
             number(row, "native_ms")?,
             number(row, "ratio")?,
+            optional(row, "checked_ratio", 2),
             optional(row, "compute_sanitizer_ratio", 1)
         );
     }
     let _ = writeln!(
         out,
-        "| **geometric mean** | | **{:.2}** | **{}** |\n",
+        "| **geometric mean** | | **{:.2}** | **{}** | **{}** |\n",
         number(summary, "geomean")?,
+        optional(summary, "checked_geomean", 2),
         optional(summary, "compute_sanitizer_geomean", 1)
     );
     let _ = writeln!(
         out,
-        "Kernel time over native, medians, variants in turn. Checks add {:.2} µs of host time to \
-         a launch (native {:.2} µs); with `--no-check` kernels take {:.3} of native time.",
+        "Kernel time over native, medians, variants in turn. Launches that are proved to be in \
+         bounds run the program's own kernel; with `--prove off` every launch is checked. \
+         Ringfence adds {:.2} µs of host time to a launch (native {:.2} µs); with `--no-check` \
+         kernels take {:.3} of native time.",
         number(summary, "launch_us")?,
         number(summary, "native_launch_us")?,
         number(summary, "identity_ratio")?
@@ -216,6 +221,29 @@ mod tests {
         assert!(!new.contains("old") && new.starts_with("a\n") && new.ends_with(" c"));
         assert_eq!(rewrite(&new, folder.path()).unwrap(), new);
         assert!(rewrite("<!-- bench:suite-cpu -->", folder.path()).is_err());
+    }
+
+    #[test]
+    fn the_gpu_table_has_times_with_and_without_proofs() {
+        let results = serde_json::json!({
+            "summary": {
+                "geomean": 1.02, "checked_geomean": 1.28, "compute_sanitizer_geomean": null,
+                "launch_us": 0.6, "native_launch_us": 4.5, "identity_ratio": 1.0,
+            },
+            "rows": [{
+                "kernel": "triad", "native_ms": 0.5, "ratio": 1.0, "checked_ratio": 1.083,
+                "compute_sanitizer_ratio": 46.2,
+            }],
+        });
+        let table = gpu_bounds(&results).unwrap();
+        assert!(
+            table.contains("| triad | 0.500 | 1.00 | 1.08 | 46.2 |"),
+            "{table}"
+        );
+        assert!(
+            table.contains("| **geometric mean** | | **1.02** | **1.28** | **–** |"),
+            "{table}"
+        );
     }
 
     #[test]
