@@ -63,6 +63,13 @@ fn inspecting_ptx_and_fat_binaries() {
         outcome.stdout
     );
     assert!(outcome.stdout.contains("1 write"), "{}", outcome.stdout);
+    assert!(
+        outcome
+            .stdout
+            .contains("launches that are shown to be in bounds run without checks"),
+        "{}",
+        outcome.stdout
+    );
 
     let entry = fatbin::NewEntry {
         kind: fatbin::Kind::Ptx,
@@ -83,10 +90,33 @@ fn inspecting_ptx_and_fat_binaries() {
         json["kernels"]["_Z5storePi"]["accesses"]["by_bounds"]["kernel-parameter"],
         1
     );
+    assert!(json["kernels"]["_Z5storePi"]["accesses"]["proof_obstacle"].is_null());
 
     scratch.write("cut.fatbin", &bytes[..bytes.len() - 40]);
     let outcome = scratch.ringfence(["inspect", "cut.fatbin"]);
     assert!(outcome.stdout.contains("problem: "), "{}", outcome.stdout);
+}
+
+#[test]
+fn inspecting_says_what_keeps_launches_from_being_proved() {
+    let scratch = Scratch::new();
+    let text = PTX.replace("%rd<2>;", "%rd<4>;\n.reg .b32 %r<1>;").replace(
+        "st.global.u32 [%rd1], 1;",
+        "ld.global.u32 %r0, [%rd1];\nmul.wide.u32 %rd2, %r0, 4;\nadd.s64 %rd3, %rd1, %rd2;\n\
+         st.global.u32 [%rd3], 1;",
+    );
+    scratch.write("in.ptx", &text);
+    let outcome = scratch.ringfence(["inspect", "in.ptx"]);
+    let line = text
+        .lines()
+        .position(|line| line.starts_with("st."))
+        .unwrap()
+        + 1;
+    let expected = format!(
+        "all launches are checked, because an address depends on data, or on arithmetic that is \
+         not followed (PTX line {line})"
+    );
+    assert!(outcome.stdout.contains(&expected), "{}", outcome.stdout);
 }
 
 #[test]

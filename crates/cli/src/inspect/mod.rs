@@ -5,7 +5,7 @@ mod text;
 use crate::options::InspectOptions;
 use anyhow::{Context, Result, bail};
 use fatbin::{Compression, Kind};
-use model::{AccessKind, Provenance};
+use model::{AccessKind, AccessSite, Provenance};
 use object::{Object, ObjectSection};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,6 +65,20 @@ struct Accesses {
     weak: u32,
     /// Without a check, by opcode.
     unchecked: BTreeMap<String, u32>,
+    /// What keeps every launch from being proved in bounds; none if it is for
+    /// each launch to say.
+    proof_obstacle: Option<ProofObstacle>,
+}
+
+/// Why all launches of a kernel are checked.
+#[derive(Debug, Serialize)]
+struct ProofObstacle {
+    /// For people; goes on after "because".
+    reason: &'static str,
+    /// Line of the PTX, from 1.
+    ptx_line: Option<u32>,
+    /// Line of the source that it was compiled from, if the PTX tells.
+    source: Option<String>,
 }
 
 /// Inspects a file and prints what it holds.
@@ -245,6 +259,19 @@ impl Inspection {
                 exact: entry.coverage.exact_sites,
                 weak: entry.coverage.weak_sites,
                 unchecked: entry.coverage.unchecked_sites,
+                proof_obstacle: entry.proof.err().map(|obstacle| {
+                    let at_line = |site: &&AccessSite| {
+                        site.function == entry.name && Some(site.ptx_line) == obstacle.line
+                    };
+                    let site = instrumented.sites.iter().find(at_line);
+                    ProofObstacle {
+                        reason: obstacle.reason.text(),
+                        ptx_line: obstacle.line,
+                        source: site
+                            .and_then(|site| site.source.as_ref())
+                            .map(|source| format!("{}:{}", source.file, source.line)),
+                    }
+                }),
                 ..Accesses::default()
             };
             for site in instrumented

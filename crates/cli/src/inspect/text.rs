@@ -1,6 +1,6 @@
 //! An inspection for people.
 
-use super::{Accesses, Inspection, Kernel};
+use super::{Accesses, Inspection, Kernel, ProofObstacle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -89,5 +89,21 @@ fn describe(accesses: &Accesses) -> String {
     if !accesses.unchecked.is_empty() {
         let _ = write!(text, "; not checked: {}", list(&accesses.unchecked));
     }
+    let _ = write!(text, "\n  {}", proofs(accesses.proof_obstacle.as_ref()));
     text
+}
+
+fn proofs(obstacle: Option<&ProofObstacle>) -> String {
+    let Some(obstacle) = obstacle else {
+        return "launches that are shown to be in bounds run without checks".into();
+    };
+    let place = match (&obstacle.source, obstacle.ptx_line) {
+        (Some(source), _) => format!(" ({source})"),
+        (None, Some(line)) => format!(" (PTX line {line})"),
+        (None, None) => String::new(),
+    };
+    format!(
+        "all launches are checked, because {}{place}",
+        obstacle.reason
+    )
 }
