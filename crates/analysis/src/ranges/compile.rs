@@ -163,11 +163,8 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         Some(forms.atom_form(Atom::Extend(super::interval::View::Signed, width, rest), 64))
     }
 
-    pub(crate) fn finish(mut self) -> Program {
-        self.program
-            .checks
-            .sort_by_key(|check| check.address.max(check.reached));
-        self.program
+    pub(crate) fn finish(self) -> Program {
+        self.program.without_unused()
     }
 
     // ---- contexts ---------------------------------------------------------

@@ -131,7 +131,127 @@ pub struct LaunchShape {
     pub shared: u32,
 }
 
+impl Node {
+    /// The same with other operands; those of a sum are not in the node.
+    fn with_operands(self, mut to: impl FnMut(NodeId) -> NodeId) -> Node {
+        match self {
+            Node::Full(_)
+            | Node::Between(..)
+            | Node::Special(_)
+            | Node::Parameter(..)
+            | Node::Sum { .. } => self,
+            Node::Extend(view, a, from, width) => Node::Extend(view, to(a), from, width),
+            Node::Binary(binary, a, b, width) => Node::Binary(binary, to(a), to(b), width),
+            Node::Absolute(a, width) => Node::Absolute(to(a), width),
+            Node::Refine(relation, a, b, width) => Node::Refine(relation, to(a), to(b), width),
+            Node::All(a, b) => Node::All(to(a), to(b)),
+            Node::Where(a, b) => Node::Where(to(a), to(b)),
+            Node::Hull(a, b, width) => Node::Hull(to(a), to(b), width),
+            Node::Both(a, b, width) => Node::Both(to(a), to(b), width),
+            Node::Stays {
+                relation,
+                start,
+                shift,
+                step,
+                limit,
+                width,
+            } => Node::Stays {
+                relation,
+                start: to(start),
+                shift: to(shift),
+                step: to(step),
+                limit: to(limit),
+                width,
+            },
+            Node::Staying {
+                relation,
+                start,
+                shift,
+                step,
+                limit,
+                width,
+            } => Node::Staying {
+                relation,
+                start: to(start),
+                shift: to(shift),
+                step: to(step),
+                limit: to(limit),
+                width,
+            },
+            Node::Shrinks(view, a, width) => Node::Shrinks(view, to(a), width),
+        }
+    }
+}
+
 impl Program {
+    /// The program without the nodes that no check needs, and without the
+    /// parameters that only those read: a scalar that changes with each
+    /// launch and has no part in an address must not make it another launch.
+    pub(crate) fn without_unused(self) -> Program {
+        let mut used = vec![false; self.nodes.len()];
+        for check in &self.checks {
+            used[check.address as usize] = true;
+            used[check.reached as usize] = true;
+        }
+        for id in (0..self.nodes.len()).rev() {
+            if !used[id] {
+                continue;
+            }
+            if let Node::Sum { first, end, .. } = self.nodes[id] {
+                for (term, _) in &self.terms[first as usize..end as usize] {
+                    used[*term as usize] = true;
+                }
+            }
+            self.nodes[id].with_operands(|operand| {
+                used[operand as usize] = true;
+                operand
+            });
+        }
+        let mut out = Program::default();
+        let mut renamed = vec![0; self.nodes.len()];
+        for (id, node) in self.nodes.iter().enumerate().filter(|(id, _)| used[*id]) {
+            let node = match *node {
+                Node::Sum {
+                    first,
+                    end,
+                    constant,
+                    width,
+                } => {
+                    let terms = &self.terms[first as usize..end as usize];
+                    let first = out.terms.len() as u32;
+                    let new = |&(term, factor): &(NodeId, i64)| (renamed[term as usize], factor);
+                    out.terms.extend(terms.iter().map(new));
+                    Node::Sum {
+                        first,
+                        end: out.terms.len() as u32,
+                        constant,
+                        width,
+                    }
+                }
+                Node::Parameter(input, width) => {
+                    let input = self.inputs[input as usize];
+                    let at = out.inputs.iter().position(|known| *known == input);
+                    let at = at.unwrap_or_else(|| {
+                        out.inputs.push(input);
+                        out.inputs.len() - 1
+                    });
+                    Node::Parameter(at as u32, width)
+                }
+                other => other.with_operands(|operand| renamed[operand as usize]),
+            };
+            renamed[id] = out.nodes.len() as NodeId;
+            out.nodes.push(node);
+        }
+        out.checks = self.checks;
+        for check in &mut out.checks {
+            check.address = renamed[check.address as usize];
+            check.reached = renamed[check.reached as usize];
+        }
+        out.checks
+            .sort_by_key(|check| check.address.max(check.reached));
+        out
+    }
+
     /// The parameters to pass to [`Program::proves`].
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
