@@ -233,7 +233,13 @@ fn what_follows_from_the_launch_is_proved_and_nothing_smaller() {
     for architecture in ["75", "90"] {
         let made = bench(architecture);
         // The sizes that are measured, and small ones that fill no block.
-        let sizes = [(1 << 26, 4096, 512), (5000, 64, 20), (1 << 16, 8192, 70)];
+        let sizes = [
+            (1 << 26, 16384, 512),
+            (1 << 16, 8192, 512),
+            (1 << 26, 4096, 512),
+            (1 << 26, 2048, 512),
+            (5000, 64, 20),
+        ];
         for (n, side, cube) in sizes {
             for launch in launches(n, side, cube) {
                 let kernel = launch.kernel;
