@@ -325,7 +325,7 @@ fn kernel(environment: &[(&str, &str)], settings: &str) -> (String, String, mode
 
 #[test]
 fn the_copy_is_launched_with_the_bounds_of_its_pointers() {
-    let (stdout, stderr, coverage) = kernel(&[], "");
+    let (stdout, stderr, coverage) = kernel(&[], r#","prove":"off""#);
     assert_eq!(
         stdout,
         "\
@@ -352,8 +352,24 @@ launch 0
 }
 
 #[test]
+fn launches_that_are_proved_run_the_original() {
+    let (stdout, stderr, coverage) = kernel(&[], "");
+    assert_eq!(
+        stdout.matches("\nscale block").count(),
+        3,
+        "{stdout}{stderr}"
+    );
+    assert_eq!((coverage.proved, coverage.checked), (2, 0));
+    // The largest reaches beyond the buffer, and its copy does not fit.
+    assert_eq!(
+        coverage.unchecked,
+        [(model::UncheckedReason::Registers, 1)].into()
+    );
+}
+
+#[test]
 fn a_copy_that_does_not_fit_leaves_the_original() {
-    let (stdout, stderr, coverage) = kernel(&[("FAKE_RESOURCES", "1")], "");
+    let (stdout, stderr, coverage) = kernel(&[("FAKE_RESOURCES", "1")], r#","prove":"off""#);
     assert_eq!(
         stdout.matches("\nscale block").count(),
         3,
