@@ -3,7 +3,7 @@
 //! `RINGFENCE_OPTIONS` says.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use model::{DeviceKind, Settings, SettingsError};
+use model::{DeviceKind, LeakCheck, Settings, SettingsError};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -215,6 +215,14 @@ impl RunOptions {
                 settings.set(name, value)?;
             }
         }
+        // Frees are followed only where something is checked: every
+        // allocation would be a leak.
+        if !settings.check && settings.leak_check != LeakCheck::No {
+            return Err(SettingsError {
+                setting: "leak-check=full".into(),
+                help: "leaks are found only with checking on; leave --no-check away".into(),
+            });
+        }
         Ok(settings)
     }
 }
@@ -227,6 +235,17 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn leaks_are_not_looked_for_without_checks() {
+        let parsed = Cli::try_parse_from(["ringfence", "run", "--no-check", "./app"]);
+        let Command::Run(options) = parsed.unwrap().command else {
+            panic!("expected `run`");
+        };
+        assert!(options.settings(None).is_ok());
+        let error = options.settings(Some("leak-check=full")).unwrap_err();
+        assert!(error.to_string().contains("--no-check"), "{error}");
     }
 
     #[test]

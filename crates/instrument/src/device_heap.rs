@@ -145,6 +145,7 @@ pub(crate) fn calls(code: &Code<'_, '_>, sites: &mut Sites<'_>) -> Vec<HeapCall>
             },
             space: Space::Generic,
             width: 0,
+            width_at_run_time: false,
             offset: 0,
             provenance: Provenance::Lookup,
             object: None,

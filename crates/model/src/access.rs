@@ -128,6 +128,10 @@ pub struct AccessSite {
     /// Bytes accessed from the address on. A call of device-side `free` is a
     /// write of no bytes, one of `malloc` a read of none.
     pub width: u32,
+    /// The instruction takes the number of bytes from a register; `width` is
+    /// then the least that it can be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub width_at_run_time: bool,
     /// Constant offset that the instruction adds to the checked address.
     /// Sites checked together share one check; each has its own offset from
     /// the address that a record carries.

@@ -139,7 +139,10 @@ fn violation<'a>(
     let address = DeviceAddress(record.address.wrapping_add_signed(site.offset));
     let address = spaces::unwrapped(site.space, address, bounds.base);
     let offset = address.0.wrapping_sub(bounds.base.0);
-    let inside = offset < bounds.size && bounds.size - offset >= u64::from(site.width);
+    // How much such an access covers, only the device knew.
+    let inside = !site.width_at_run_time
+        && offset < bounds.size
+        && bounds.size - offset >= u64::from(site.width);
     // A launch that is forgotten leaves no bounds to hold the access to: the
     // device found it wrong, and that stands.
     if inside {
@@ -283,7 +286,12 @@ pub(crate) fn context(
                 .or_else(|| registry.freed(violation.address))
                 .map(Near::freed)
         };
-        in_stream_order().or_else(freed)
+        // A block that its pool took back, not the pool that is there still.
+        let taken_back = || {
+            let block = registry.freed_block(violation.pointer.unwrap_or(violation.address))?;
+            (violation.rule == Rule::UseAfterFree).then(|| Near::freed(block))
+        };
+        taken_back().or_else(in_stream_order).or_else(freed)
     } else {
         let same = registry
             .part(bounds)

@@ -6,7 +6,7 @@ struct Cell {
     double mass;
     int id;
     short kind;
-    char tag[6];
+    char tag[10];
 };
 static_assert(sizeof(Cell) == 24, "the sizes below count on it");
 

@@ -361,6 +361,7 @@ impl<'a> Planner<'_, '_, 'a> {
             },
             object: self.object(source, base),
             width: u32::try_from(width).unwrap_or(u32::MAX),
+            width_at_run_time: matches!(extent, Extent::Operand(_) | Extent::Steps { .. }),
             offset: low,
             provenance,
             loc: inst.loc,

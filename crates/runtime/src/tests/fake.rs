@@ -206,6 +206,7 @@ pub const NAME: &str = "_Z5scalePfS_";
 
 pub fn site(id: u32, group: u32, offset: i64, provenance: Provenance) -> AccessSite {
     AccessSite {
+        width_at_run_time: false,
         id: SiteId(id),
         function: NAME.into(),
         kind: AccessKind::Write,
