@@ -1,7 +1,7 @@
 //! Debug information in PTX: names, places and types of variables.
 //!
 //! `nvcc -G` writes DWARF as text: `.section .debug_info { .b8 … }`, with
-//! labels where addresses would stand. [`sections`] turns that into bytes
+//! labels where addresses would stand. The module `sections` turns that into bytes
 //! again, the gimli crate reads them, and [`DebugInfo`] keeps what bounds and
 //! reports need. A program built with `-lineinfo` has lines only, and so an
 //! empty [`DebugInfo`].

@@ -7,7 +7,7 @@ use crate::plan::PartPlan;
 use crate::runtime::Runtime;
 use heap::Block;
 use model::layout::Record;
-use model::layout::heap::{FREE_AGAIN, STATE_SHIFT};
+use model::layout::heap::{FREE_AGAIN, HEAP_CHUNKS, STATE_SHIFT};
 use model::{
     AccessKind, AccessSite, Allocation, AllocationKind, DeviceAddress, Extent, Finding, HostFrame,
     LeakCheck, NearestAllocation, Rule, SiteId, Subject,
@@ -26,7 +26,7 @@ impl Runtime {
     /// kernel of it runs any more.
     pub fn heap_gone(&self, context: u64) {
         if self.metadata.is_heap_of(context) {
-            self.report_device_heap_leaks();
+            self.report_device_heap_leaks(self.live_heap_blocks().unwrap_or_default());
             self.metadata.forget_heap_of(context);
         }
     }
@@ -136,16 +136,26 @@ impl Runtime {
         }
     }
 
-    /// Reports every block of the device heap that is live as never freed,
-    /// once for each call of `malloc`.
-    pub(crate) fn report_device_heap_leaks(&self) {
-        let Some(heap) = self.metadata.heap().filter(|_| {
-            self.settings.leak_check == LeakCheck::Full && !self.metadata.is_heap_stale()
-        }) else {
-            return;
-        };
+    /// Every live block of the device heap; `None` if there is no heap, or if
+    /// its context is gone.
+    pub(crate) fn live_heap_blocks(&self) -> Option<Vec<Block>> {
+        let heap = self.metadata.heap()?;
+        if self.metadata.is_heap_stale() {
+            return None;
+        }
         let read = |at, bytes: &mut [u8]| self.driver.read(at, bytes).ok();
-        for block in heap.live_blocks(&read) {
+        // A device that is shut down already answers nothing at all.
+        read(DeviceAddress(HEAP_CHUNKS), &mut [0; 8])?;
+        Some(heap.live_blocks(&read))
+    }
+
+    /// Reports live blocks of the device heap as never freed, once for each
+    /// call of `malloc`.
+    pub(crate) fn report_device_heap_leaks(&self, blocks: Vec<Block>) {
+        if self.settings.leak_check == LeakCheck::No {
+            return;
+        }
+        for block in blocks {
             let (half, site) = block.allocated;
             let tag = self
                 .findings

@@ -15,7 +15,7 @@ use crate::streams::{self, StreamName, StreamUse, Streams, UseOrder};
 use crate::watcher::Watcher;
 use crate::window::LaunchWindow;
 use driver::Driver;
-use heap::{Entry, Owner};
+use heap::{Block, Entry, Owner};
 use instrument::{EntryPlan, LaunchShape};
 use model::layout::Record;
 use model::{
@@ -66,6 +66,10 @@ pub struct Runtime {
     lookups_outstanding: AtomicBool,
     finished: AtomicBool,
     ended: AtomicBool,
+    /// Exit handlers are running.
+    exiting: AtomicBool,
+    /// What was live on the device heap when they began.
+    heap_at_exit: Mutex<Option<Vec<Block>>>,
     summarized: AtomicBool,
     snapshot: Mutex<Snapshot>,
 }
@@ -119,6 +123,8 @@ impl Runtime {
             lookups_outstanding: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            exiting: AtomicBool::new(false),
+            heap_at_exit: Mutex::new(None),
             summarized: AtomicBool::new(false),
             snapshot: Mutex::new(Snapshot {
                 at: None,
@@ -354,6 +360,10 @@ impl Runtime {
         shape: &LaunchShape,
         read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
     ) -> LaunchDecision {
+        if self.exiting.load(Ordering::Relaxed) {
+            // It may free what was live before.
+            *self.heap_at_exit.lock() = None;
+        }
         let Some(function) = self.functions.get(function) else {
             self.functions.count_unknown(UncheckedReason::LaunchPath);
             self.streams.tell(streams::Ordering::Everything);
@@ -706,7 +716,20 @@ impl Runtime {
                 registry.iter().filter(stays).cloned().collect::<Vec<_>>()
             });
             self.report_leaks(&live);
-            self.report_device_heap_leaks();
+            let at_exit = || self.heap_at_exit.lock().take();
+            let blocks = self.live_heap_blocks().or_else(at_exit);
+            self.report_device_heap_leaks(blocks.unwrap_or_default());
+        }
+        self.finish();
+    }
+
+    /// The program's exit handlers are about to run, and the CUDA runtime's
+    /// among them gives the device back: the last time to look at its heap.
+    /// Then as [`Runtime::finish`].
+    pub fn exit_begins(&self) {
+        if self.settings.leak_check == LeakCheck::Full && self.output.is_ours() {
+            *self.heap_at_exit.lock() = self.live_heap_blocks();
+            self.exiting.store(true, Ordering::Release);
         }
         self.finish();
     }

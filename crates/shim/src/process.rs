@@ -91,7 +91,7 @@ fn finish(last: bool) {
         if last {
             runtime.end();
         } else {
-            runtime.finish();
+            runtime.exit_begins();
         }
     }
 }
