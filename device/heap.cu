@@ -82,6 +82,14 @@ INLINE u32 spread() {
     return (blockIdx.x + blockIdx.y * 7 + blockIdx.z * 13) * 5 + thread / 32;
 }
 
+// A pointer whose value the compiler does not see through. ptxas 13.0 ends with
+// a segmentation fault for sm_120 where a loop with two ways back adds an index,
+// a base and a large constant; so the base is made to be in a register.
+template <typename T> INLINE T *opaque(T *place) {
+    asm("" : "+l"(place));
+    return place;
+}
+
 INLINE u32 lane() { return threadIdx.x & 31; }
 
 // The class of blocks that take `need` bytes, at most a chunk.
@@ -166,12 +174,13 @@ OUTLINE u32 __ringfence_heap_take_block(u32 chunk, u32 kind) {
     u32 capacity = load(&at->capacity);
     u32 words = (capacity + 31) / 32;
     u32 word = (lane() / 4 + spread()) % words;
+    u32 *taken = opaque(at->taken);
     ROLLED for (;;) {
         u32 valid = word + 1 == words && capacity % 32 ? (1u << capacity % 32) - 1 : ~0u;
-        u32 bits = ~load(&at->taken[word]) & valid;
+        u32 bits = ~load(&taken[word]) & valid;
         ROLLED while (bits) {
             u32 bit = bits & -bits;
-            u32 before = atomicOr(&at->taken[word], bit);
+            u32 before = atomicOr(&taken[word], bit);
             if (!(before & bit)) return word * 32 + __ffs(bit) - 1;
             bits = ~(before | bit) & valid;
         }

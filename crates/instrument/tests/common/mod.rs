@@ -69,11 +69,10 @@ pub fn assemble(ptx: &str) -> Result<(), String> {
     if output.status.success() {
         Ok(())
     } else {
-        Err(String::from_utf8_lossy(&output.stderr)
-            .lines()
-            .take(8)
-            .collect::<Vec<_>>()
-            .join("\n"))
+        // A ptxas that crashes says nothing but its status.
+        let message = String::from_utf8_lossy(&output.stderr);
+        let lines = message.lines().take(8).collect::<Vec<_>>().join("\n");
+        Err(format!("{}: {lines}", output.status))
     }
 }
 
