@@ -294,7 +294,7 @@ unsafe fn launch_checked(
     launch(copy, pointers.as_mut_ptr(), std::ptr::null_mut())
 }
 
-hook!(cuLaunchKernel(
+hook!([cuLaunchKernel, cuLaunchKernel_ptsz](
     function: CUfunction,
     grid_x: u32,
     grid_y: u32,
@@ -310,7 +310,7 @@ hook!(cuLaunchKernel(
     // SAFETY: the program's arguments.
     unsafe {
         let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
-        launch(function.0, shape, Arguments { pointers, extra }, Some((stream, false)), |function, pointers, extra| {
+        launch(function.0, shape, Arguments { pointers, extra }, Some((stream, PER_THREAD)), |function, pointers, extra| {
             next(
                 CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers, extra,
             )
@@ -318,31 +318,7 @@ hook!(cuLaunchKernel(
     }
 });
 
-hook!(cuLaunchKernel_ptsz(
-    function: CUfunction,
-    grid_x: u32,
-    grid_y: u32,
-    grid_z: u32,
-    block_x: u32,
-    block_y: u32,
-    block_z: u32,
-    shared: u32,
-    stream: CUstream,
-    pointers: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) |next| {
-    // SAFETY: the program's arguments.
-    unsafe {
-        let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
-        launch(function.0, shape, Arguments { pointers, extra }, Some((stream, true)), |function, pointers, extra| {
-            next(
-                CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers, extra,
-            )
-        })
-    }
-});
-
-hook!(cuLaunchKernelEx(
+hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
     config: *const CUlaunchConfig,
     function: CUfunction,
     pointers: *mut *mut c_void,
@@ -358,35 +334,13 @@ hook!(cuLaunchKernelEx(
             block: [(*config).blockDimX, (*config).blockDimY, (*config).blockDimZ],
             shared: (*config).sharedMemBytes,
         };
-        launch(function.0, shape, Arguments { pointers, extra }, Some(((*config).hStream, false)), |function, pointers, extra| {
+        launch(function.0, shape, Arguments { pointers, extra }, Some(((*config).hStream, PER_THREAD)), |function, pointers, extra| {
             next(config, CUfunction(function), pointers, extra)
         })
     }
 });
 
-hook!(cuLaunchKernelEx_ptsz(
-    config: *const CUlaunchConfig,
-    function: CUfunction,
-    pointers: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) |next| {
-    // SAFETY: the program's arguments.
-    unsafe {
-        if config.is_null() {
-            return next(config, function, pointers, extra);
-        }
-        let shape = LaunchShape {
-            grid: [(*config).gridDimX, (*config).gridDimY, (*config).gridDimZ],
-            block: [(*config).blockDimX, (*config).blockDimY, (*config).blockDimZ],
-            shared: (*config).sharedMemBytes,
-        };
-        launch(function.0, shape, Arguments { pointers, extra }, Some(((*config).hStream, true)), |function, pointers, extra| {
-            next(config, CUfunction(function), pointers, extra)
-        })
-    }
-});
-
-hook!(cuLaunchCooperativeKernel(
+hook!([cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz](
     function: CUfunction,
     grid_x: u32,
     grid_y: u32,
@@ -402,29 +356,7 @@ hook!(cuLaunchCooperativeKernel(
     // SAFETY: the program's arguments.
     unsafe {
         let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
-        launch(function.0, shape, arguments, Some((stream, false)), |function, pointers, _| {
-            next(CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers)
-        })
-    }
-});
-
-hook!(cuLaunchCooperativeKernel_ptsz(
-    function: CUfunction,
-    grid_x: u32,
-    grid_y: u32,
-    grid_z: u32,
-    block_x: u32,
-    block_y: u32,
-    block_z: u32,
-    shared: u32,
-    stream: CUstream,
-    pointers: *mut *mut c_void,
-) |next| {
-    let arguments = Arguments { pointers, extra: std::ptr::null_mut() };
-    // SAFETY: the program's arguments.
-    unsafe {
-        let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
-        launch(function.0, shape, arguments, Some((stream, true)), |function, pointers, _| {
+        launch(function.0, shape, arguments, Some((stream, PER_THREAD)), |function, pointers, _| {
             next(CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers)
         })
     }

@@ -28,8 +28,18 @@ mod sync;
 
 use driver::Api;
 
+/// Whether null stands for the calling thread's own stream in the function of
+/// this name (cuda.h, "per-thread default stream").
+const fn is_per_thread(function: &str) -> bool {
+    matches!(
+        function.as_bytes(),
+        [.., b'_', b'p', b't', b's' | b'd', b'z' | b's']
+    )
+}
+
 /// Defines one hook for several symbols with the same parameters. `$next` is
-/// the device's function of the same symbol, `FUNCTION` the symbol's name.
+/// the device's function of the same symbol, `FUNCTION` the symbol's name, and
+/// `PER_THREAD` whether null is the thread's own stream there.
 macro_rules! hook {
     ([$($symbol:ident),+ $(,)?] $arguments:tt |$next:ident| $body:expr) => {
         $($crate::hooks::hook!($symbol $arguments |$next| $body);)+
@@ -39,6 +49,8 @@ macro_rules! hook {
         unsafe extern "C" fn $symbol($($argument: $type),*) -> ::driver::sys::CUresult {
             #[allow(dead_code, reason = "few hooks name their function")]
             const FUNCTION: &str = stringify!($symbol);
+            #[allow(dead_code, reason = "few hooks are given a stream")]
+            const PER_THREAD: bool = $crate::hooks::is_per_thread(FUNCTION);
             let Some($next) = $crate::hooks::next().and_then(|api| api.$symbol) else {
                 return $crate::failure::missing(::driver::index::$symbol as u32);
             };

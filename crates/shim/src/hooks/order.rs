@@ -10,7 +10,7 @@ use driver::sys::{
     CUmemDecompressParams, CUmemLocation, CUresult, CUstream, CUstreamBatchMemOpParams,
     CUstreamCallback, cuuint32_t, cuuint64_t,
 };
-use runtime::Ordering;
+use runtime::{Ordering, StreamUse};
 use std::ffi::c_void;
 
 hooks!(
@@ -76,31 +76,42 @@ hooks!(
     cuGraphUpload_ptsz,
 );
 
-/// Says what an event stands for now.
-fn recorded(result: CUresult, event: CUevent, stream: CUstream, per_thread: bool) -> CUresult {
+/// Tells of an event's part in the order: `of` the stream, where it is known
+/// and the call has taken effect there, else `unknown`.
+fn tell(
+    took_effect: bool,
+    stream: CUstream,
+    per_thread: bool,
+    of: impl FnOnce(StreamUse) -> Ordering,
+    unknown: Ordering,
+) {
     if let Some(runtime) = session::runtime().filter(|runtime| runtime.tracks_streams()) {
-        let known = (result == CUresult::CUDA_SUCCESS && !capture::active())
+        let known = (took_effect && !capture::active())
             .then(|| streams::in_use(runtime, stream, per_thread))
             .flatten();
-        runtime.ordered(match known {
-            Some(stream) => Ordering::Record(event.0, stream),
-            None => Ordering::UnknownEvent(event.0),
-        });
+        runtime.ordered(known.map_or(unknown, of));
     }
+}
+
+/// Says what an event stands for now.
+fn recorded(result: CUresult, event: CUevent, stream: CUstream, per_thread: bool) -> CUresult {
+    let done = result == CUresult::CUDA_SUCCESS;
+    let record = |stream| Ordering::Record(event.0, stream);
+    tell(
+        done,
+        stream,
+        per_thread,
+        record,
+        Ordering::UnknownEvent(event.0),
+    );
     result
 }
 
 /// Says that a stream waits for an event.
 fn waits(result: CUresult, stream: CUstream, event: CUevent, per_thread: bool) -> CUresult {
-    if let Some(runtime) = session::runtime().filter(|runtime| runtime.tracks_streams()) {
-        let known = (!capture::active())
-            .then(|| streams::in_use(runtime, stream, per_thread))
-            .flatten();
-        runtime.ordered(match known {
-            Some(stream) => Ordering::Wait(event.0, stream),
-            None => Ordering::Everything,
-        });
-    }
+    // One that failed is taken for one too: too much order raises no alarm.
+    let wait = |stream| Ordering::Wait(event.0, stream);
+    tell(true, stream, per_thread, wait, Ordering::Everything);
     result
 }
 
@@ -111,34 +122,19 @@ fn graph() {
     }
 }
 
-hook!(cuEventRecord(event: CUevent, stream: CUstream) |record| {
+hook!([cuEventRecord, cuEventRecord_ptsz](event: CUevent, stream: CUstream) |record| {
     // SAFETY: the program's arguments.
-    recorded(unsafe { record(event, stream) }, event, stream, false)
+    recorded(unsafe { record(event, stream) }, event, stream, PER_THREAD)
 });
 
-hook!(cuEventRecord_ptsz(event: CUevent, stream: CUstream) |record| {
+hook!([cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz](event: CUevent, stream: CUstream, flags: u32) |record| {
     // SAFETY: the program's arguments.
-    recorded(unsafe { record(event, stream) }, event, stream, true)
+    recorded(unsafe { record(event, stream, flags) }, event, stream, PER_THREAD)
 });
 
-hook!(cuEventRecordWithFlags(event: CUevent, stream: CUstream, flags: u32) |record| {
+hook!([cuStreamWaitEvent, cuStreamWaitEvent_ptsz](stream: CUstream, event: CUevent, flags: u32) |wait| {
     // SAFETY: the program's arguments.
-    recorded(unsafe { record(event, stream, flags) }, event, stream, false)
-});
-
-hook!(cuEventRecordWithFlags_ptsz(event: CUevent, stream: CUstream, flags: u32) |record| {
-    // SAFETY: the program's arguments.
-    recorded(unsafe { record(event, stream, flags) }, event, stream, true)
-});
-
-hook!(cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: u32) |wait| {
-    // SAFETY: the program's arguments.
-    waits(unsafe { wait(stream, event, flags) }, stream, event, false)
-});
-
-hook!(cuStreamWaitEvent_ptsz(stream: CUstream, event: CUevent, flags: u32) |wait| {
-    // SAFETY: the program's arguments.
-    waits(unsafe { wait(stream, event, flags) }, stream, event, true)
+    waits(unsafe { wait(stream, event, flags) }, stream, event, PER_THREAD)
 });
 
 hook!([cuEventDestroy, cuEventDestroy_v2](event: CUevent) |destroy| {

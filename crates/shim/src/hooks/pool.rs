@@ -9,7 +9,7 @@ use super::{capture, hook, hooks, next, streams};
 use crate::session;
 use driver::sys::{CUdeviceptr, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
 use model::{AllocationKind, DeviceAddress, Extent};
-use runtime::{FreeCall, Owner, Runtime};
+use runtime::{FreeCall, Owner};
 use std::ffi::c_void;
 
 hooks!(
@@ -83,15 +83,15 @@ unsafe fn allocated(
     result
 }
 
-hook!(cuMemAllocAsync(place: *mut CUdeviceptr, bytes: usize, stream: CUstream) |allocate| {
+hook!([cuMemAllocAsync, cuMemAllocAsync_ptsz](place: *mut CUdeviceptr, bytes: usize, stream: CUstream) |allocate| {
     // SAFETY: the program's arguments.
     unsafe {
         let result = padded(bytes, |bytes| allocate(place, bytes, stream));
-        allocated(result, place, bytes, current_pool, stream, false)
+        allocated(result, place, bytes, current_pool, stream, PER_THREAD)
     }
 });
 
-hook!(cuMemAllocFromPoolAsync(
+hook!([cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz](
     place: *mut CUdeviceptr,
     bytes: usize,
     pool: CUmemoryPool,
@@ -100,28 +100,7 @@ hook!(cuMemAllocFromPoolAsync(
     // SAFETY: the program's arguments.
     unsafe {
         let result = padded(bytes, |bytes| allocate(place, bytes, pool, stream));
-        allocated(result, place, bytes, || pool, stream, false)
-    }
-});
-
-hook!(cuMemAllocAsync_ptsz(place: *mut CUdeviceptr, bytes: usize, stream: CUstream) |allocate| {
-    // SAFETY: the program's arguments.
-    unsafe {
-        let result = padded(bytes, |bytes| allocate(place, bytes, stream));
-        allocated(result, place, bytes, current_pool, stream, true)
-    }
-});
-
-hook!(cuMemAllocFromPoolAsync_ptsz(
-    place: *mut CUdeviceptr,
-    bytes: usize,
-    pool: CUmemoryPool,
-    stream: CUstream,
-) |allocate| {
-    // SAFETY: the program's arguments.
-    unsafe {
-        let result = padded(bytes, |bytes| allocate(place, bytes, pool, stream));
-        allocated(result, place, bytes, || pool, stream, true)
+        allocated(result, place, bytes, || pool, stream, PER_THREAD)
     }
 });
 
@@ -142,14 +121,9 @@ fn free_async(
     free(function, FreeCall::FreeAsync { stream }, base, make)
 }
 
-hook!(cuMemFreeAsync(base: CUdeviceptr, stream: CUstream) |give_back| {
+hook!([cuMemFreeAsync, cuMemFreeAsync_ptsz](base: CUdeviceptr, stream: CUstream) |give_back| {
     // SAFETY: the program's arguments.
-    free_async("cuMemFreeAsync", false, base, stream, || unsafe { give_back(base, stream) })
-});
-
-hook!(cuMemFreeAsync_ptsz(base: CUdeviceptr, stream: CUstream) |give_back| {
-    // SAFETY: the program's arguments.
-    free_async("cuMemFreeAsync", true, base, stream, || unsafe { give_back(base, stream) })
+    free_async("cuMemFreeAsync", PER_THREAD, base, stream, || unsafe { give_back(base, stream) })
 });
 
 /// What the program has freed goes back to its pool.
@@ -185,14 +159,10 @@ hook!(cuMemPoolGetAttribute(
         && !value.is_null()
         && let Some(runtime) = session::runtime()
     {
-        let held = held(runtime, pool);
+        let held = runtime.quarantined_of_pool(pool.0);
         let value = value.cast::<u64>();
         // SAFETY: this attribute is a 64-bit count, just written.
         unsafe { *value = (*value).saturating_sub(held) };
     }
     result
 });
-
-fn held(runtime: &Runtime, pool: CUmemoryPool) -> u64 {
-    runtime.quarantined_of_pool(pool.0)
-}

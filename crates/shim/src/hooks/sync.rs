@@ -68,14 +68,9 @@ hook!(cuCtxSynchronize_v2(context: CUcontext) |wait| {
     waited(unsafe { wait(context) }, Waited::Context)
 });
 
-hook!([cuStreamSynchronize, cuStreamQuery](stream: CUstream) |wait| {
+hook!([cuStreamSynchronize, cuStreamSynchronize_ptsz, cuStreamQuery, cuStreamQuery_ptsz](stream: CUstream) |wait| {
     // SAFETY: the program's arguments.
-    waited(unsafe { wait(stream) }, Waited::Stream(stream, false))
-});
-
-hook!([cuStreamSynchronize_ptsz, cuStreamQuery_ptsz](stream: CUstream) |wait| {
-    // SAFETY: the program's arguments.
-    waited(unsafe { wait(stream) }, Waited::Stream(stream, true))
+    waited(unsafe { wait(stream) }, Waited::Stream(stream, PER_THREAD))
 });
 
 hook!([cuEventSynchronize, cuEventQuery](event: CUevent) |wait| {
