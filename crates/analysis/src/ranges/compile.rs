@@ -7,10 +7,11 @@
 //! since the branch dominates the place, these are the ones that any value
 //! at the place is made of.
 
+use super::Query;
 use super::expand::Expand;
 use super::form::{Atom, AtomId, Condition, ConditionId, Form, FormId, Special, Support, share};
 use super::interval::{Relation, Width};
-use super::program::{Binary, Bounds, Check, Input, Node, NodeId, Program};
+use super::program::{Binary, Check, Input, Node, NodeId, Program};
 use super::registers::Reaching;
 use crate::Analysis;
 use crate::cfg::BlockId;
@@ -97,24 +98,18 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         self.expand.analysis
     }
 
-    /// Adds the check of operand `operand` of an instruction: `bytes` from
-    /// the address plus `low` on.
-    pub(crate) fn check(
-        &mut self,
-        at: u32,
-        operand: usize,
-        symbol: Option<crate::SymbolId>,
-        low: i64,
-        bytes: u64,
-        bounds: Bounds,
-    ) -> Result<(), Unprovable> {
+    /// Adds a check.
+    pub(crate) fn check(&mut self, query: &Query) -> Result<(), Unprovable> {
+        let at = query.instruction;
         let address = self
             .expand
-            .address(at, operand)
+            .address(at, query.operand)
             .ok_or(Unprovable::Address)?;
-        let address = match symbol {
+        let address = match query.symbol {
             None => address,
-            Some(symbol) => self.relative(address, symbol).ok_or(Unprovable::Address)?,
+            Some(symbol) => self
+                .relative(address, self.expand.address_atom(symbol, query.generic))
+                .ok_or(Unprovable::Address)?,
         };
         let analysis = self.analysis();
         let mut context = self.context(analysis.cfg.block_of[at as usize]);
@@ -133,22 +128,22 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         self.program.checks.push(Check {
             address,
             reached,
-            low,
-            bytes,
-            bounds,
+            low: query.low,
+            bytes: query.bytes,
+            bounds: query.bounds,
         });
         Ok(())
     }
 
     /// An address less that of the variable it was derived from, 64 bits.
-    fn relative(&mut self, address: FormId, symbol: crate::SymbolId) -> Option<FormId> {
+    fn relative(&mut self, address: FormId, variable: Atom) -> Option<FormId> {
         let forms = &mut self.expand.forms;
         let form = forms.form(address).clone();
         let base = form
             .terms
             .iter()
             .map(|(atom, _)| *atom)
-            .find(|&atom| forms.atom(atom).0 == Atom::Symbol(symbol))?;
+            .find(|&atom| forms.atom(atom).0 == variable)?;
         if form.factor(base) != 1 {
             return None;
         }
@@ -285,6 +280,12 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
 
     fn fact(&mut self, before: Context, relation: Relation, a: FormId, limit: FormId) -> Context {
         let forms = &self.expand.forms;
+        // What nothing was written to need not be the same at its next use.
+        let is_undefined =
+            |leaf: &AtomId| matches!(forms.atom(*leaf).0, Atom::Opaque(Reaching::Undefined(_)));
+        if forms.support(a).iter().any(is_undefined) {
+            return before;
+        }
         let form = forms.form(a);
         let key = (before, relation, a, limit);
         if let Some(fact) = self.fact_ids.get(&key) {
@@ -394,9 +395,10 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             Node::Refine(Relation::Differs, a, ..) => is(a),
             Node::Refine(_, a, limit, _) => is(a) && is(limit),
             Node::Where(a, _) => is(a),
+            Node::Truncate(a, width) => width >= 32 && is(a),
             Node::Hull(a, b, _) => is(a) || is(b),
             Node::Both(a, b, _) => is(a) && is(b),
-            Node::Stays { .. } | Node::Staying { .. } => false,
+            Node::Rounds(_) | Node::Staying(_) => false,
         };
         let id = self.program.nodes.len() as NodeId;
         self.program.nodes.push(node);
@@ -458,8 +460,13 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 terms.push((self.fact_node(id), times));
             }
         }
+        let mut is_narrowed = false;
         for &(atom, factor) in &rest.terms {
             terms.push((self.atom(atom, context), factor));
+            is_narrowed |= self.expand.forms.atom(atom).1 != width;
+        }
+        if let ([(wide, 1)], 0, true) = (&terms[..], rest.constant, is_narrowed) {
+            return self.node(Node::Truncate(*wide, width));
         }
         self.sum_node(&terms, rest.constant, width)
     }
@@ -482,7 +489,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 self.node(Node::Parameter(at as u32, width))
             }
             Atom::Special(special) => self.node(Node::Special(special)),
-            Atom::Symbol(_) | Atom::Opaque(_) => self.node(Node::Full(width)),
+            Atom::Symbol(_) | Atom::Generic(_) | Atom::Opaque(_) => self.node(Node::Full(width)),
             Atom::Between(_, low, high) => self.node(Node::Between(low, high)),
             Atom::Phi(reaching) => match reaching {
                 Reaching::Phi(register, block) => self.phi(atom, register, block, width),

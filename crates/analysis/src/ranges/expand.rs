@@ -8,7 +8,7 @@ use crate::Analysis;
 use crate::cfg::BlockId;
 use crate::code::{Referent, Role};
 use crate::names::SymbolSpace;
-use ptx::{Instruction, OperandKind, Type};
+use ptx::{Instruction, Opcode, OperandKind, Type};
 use rustc_hash::FxHashMap;
 
 /// Definitions followed one inside the other before one is taken as anything.
@@ -342,6 +342,52 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         Some(self.forms.keep(sum))
     }
 
+    /// How a variable's address looks in its own space, or in the generic
+    /// one. In the latter, what is global is where it is.
+    pub(crate) fn address_atom(&self, symbol: crate::SymbolId, generic: bool) -> Atom {
+        match self.analysis.code.symbols[symbol.0 as usize].space {
+            SymbolSpace::Global => Atom::Symbol(symbol),
+            _ if generic => Atom::Generic(symbol),
+            _ => Atom::Symbol(symbol),
+        }
+    }
+
+    /// An address of a variable, or some way into it, converted to or from
+    /// the generic space. Where the window lies there is not known, so that
+    /// the two have nothing in common.
+    fn between_spaces(&mut self, form: FormId, opcode: Opcode<'_>) -> Option<FormId> {
+        let to_generic = !opcode.has("to");
+        let mut converted = self.forms.form(form).clone();
+        let (old, symbol) = converted.terms.iter().find_map(|&(atom, factor)| {
+            let symbol = match self.forms.atom(atom).0 {
+                Atom::Symbol(symbol) if to_generic => symbol,
+                Atom::Generic(symbol) if !to_generic => symbol,
+                _ => return None,
+            };
+            let is_meant = match self.analysis.code.symbols[symbol.0 as usize].space {
+                SymbolSpace::Shared => opcode.has("shared") || opcode.has("shared::cta"),
+                SymbolSpace::Local => opcode.has("local"),
+                SymbolSpace::Const => opcode.has("const"),
+                SymbolSpace::EntryParameter { .. } => {
+                    opcode.has("param") || opcode.has("param::entry")
+                }
+                _ => false,
+            };
+            (factor == 1 && is_meant).then_some((atom, symbol))
+        })?;
+        // Outside of its window an address is not moved, but bent.
+        let is_within = converted.terms.len() == 1 && (0..1 << 31).contains(&converted.constant);
+        if to_generic && !is_within {
+            return None;
+        }
+        converted.terms.retain(|(atom, _)| *atom != old);
+        let new = self
+            .forms
+            .atom_form(self.address_atom(symbol, to_generic), converted.width);
+        let sum = self.forms.form(new).plus(&converted, 1);
+        Some(self.forms.keep(sum))
+    }
+
     /// The low bits of a sum.
     fn truncated(&mut self, form: FormId, width: Width) -> FormId {
         let wide = self.forms.form(form).clone();
@@ -490,12 +536,11 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
             "mov" if bits == width => self.operand(at, 1, width),
             "cvta" => {
                 let form = self.operand(at, 1, width)?;
-                let is_global = opcode.has("global");
-                let is_symbol = |(atom, factor): &(_, i64)| {
-                    *factor == 1 && matches!(self.forms.atom(*atom).0, Atom::Symbol(_))
-                };
                 // (The global window of the generic space is all of it.)
-                (is_global || self.forms.form(form).terms.iter().any(is_symbol)).then_some(form)
+                if opcode.has("global") {
+                    return Some(form);
+                }
+                self.between_spaces(form, opcode)
             }
             "mul" | "mad" if bits <= width => {
                 let (a, b) = (self.operand(at, 1, bits)?, self.operand(at, 2, bits)?);

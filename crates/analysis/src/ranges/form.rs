@@ -46,8 +46,10 @@ pub(crate) enum Atom {
     },
     /// A special register, 32 bits.
     Special(Special),
-    /// The address of a variable.
+    /// The address of a variable, as its own space has it.
     Symbol(SymbolId),
+    /// The same, as the generic space has it.
+    Generic(SymbolId),
     /// Anything between two numbers.
     Between(Reaching, i64, i64),
     /// Anything.
@@ -260,6 +262,7 @@ impl Forms {
             Atom::Parameter { .. }
             | Atom::Special(_)
             | Atom::Symbol(_)
+            | Atom::Generic(_)
             | Atom::Between(..)
             | Atom::Opaque(_)
             | Atom::Phi(_) => support.push(id),

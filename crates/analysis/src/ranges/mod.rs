@@ -35,6 +35,8 @@ pub struct Query {
     /// The variable that the address was derived from, if it is to be within
     /// that.
     pub symbol: Option<SymbolId>,
+    /// The instruction takes the address for a generic one.
+    pub generic: bool,
     /// From the address to the first byte.
     pub low: i64,
     /// Bytes.
@@ -57,14 +59,7 @@ impl Program {
         let mut compile = Compile::of(analysis).ok_or((None, Unprovable::Size))?;
         for (index, query) in queries.iter().enumerate() {
             compile
-                .check(
-                    query.instruction,
-                    query.operand,
-                    query.symbol,
-                    query.low,
-                    query.bytes,
-                    query.bounds,
-                )
+                .check(query)
                 .map_err(|reason| (Some(index), reason))?;
         }
         Ok(compile.finish())

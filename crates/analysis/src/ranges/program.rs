@@ -55,27 +55,26 @@ pub(crate) enum Node {
     Hull(NodeId, NodeId, Width),
     /// What is in both.
     Both(NodeId, NodeId, Width),
-    /// How often in a row a loop may stay: `start + k * step + shift` in
-    /// `relation` to `limit`, for `k` from 0. From zero to that number.
-    Stays {
-        relation: Relation,
-        start: NodeId,
-        shift: NodeId,
-        step: NodeId,
-        limit: NodeId,
-        width: Width,
-    },
-    /// Values of `start + k * step + shift` for which the loop stays.
-    Staying {
-        relation: Relation,
-        start: NodeId,
-        shift: NodeId,
-        step: NodeId,
-        limit: NodeId,
-        width: Width,
-    },
+    /// The low bits of something wider.
+    Truncate(NodeId, Width),
+    /// From zero to how often in a row a loop may stay.
+    Rounds(Stays),
+    /// What the loop compares where it stays.
+    Staying(Stays),
     /// From the first towards zero, by shifts or divisions.
     Shrinks(View, NodeId, Width),
+}
+
+/// A loop that stays where `start + k * step + shift` stands in `relation` to
+/// `limit`, for `k` from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Stays {
+    pub(crate) relation: Relation,
+    pub(crate) start: NodeId,
+    pub(crate) shift: NodeId,
+    pub(crate) step: NodeId,
+    pub(crate) limit: NodeId,
+    pub(crate) width: Width,
 }
 
 /// What a check compares an address with.
@@ -148,37 +147,22 @@ impl Node {
             Node::Where(a, b) => Node::Where(to(a), to(b)),
             Node::Hull(a, b, width) => Node::Hull(to(a), to(b), width),
             Node::Both(a, b, width) => Node::Both(to(a), to(b), width),
-            Node::Stays {
-                relation,
-                start,
-                shift,
-                step,
-                limit,
-                width,
-            } => Node::Stays {
-                relation,
-                start: to(start),
-                shift: to(shift),
-                step: to(step),
-                limit: to(limit),
-                width,
-            },
-            Node::Staying {
-                relation,
-                start,
-                shift,
-                step,
-                limit,
-                width,
-            } => Node::Staying {
-                relation,
-                start: to(start),
-                shift: to(shift),
-                step: to(step),
-                limit: to(limit),
-                width,
-            },
+            Node::Truncate(a, width) => Node::Truncate(to(a), width),
+            Node::Rounds(stays) => Node::Rounds(stays.with_operands(to)),
+            Node::Staying(stays) => Node::Staying(stays.with_operands(to)),
             Node::Shrinks(view, a, width) => Node::Shrinks(view, to(a), width),
+        }
+    }
+}
+
+impl Stays {
+    fn with_operands(self, mut to: impl FnMut(NodeId) -> NodeId) -> Stays {
+        Stays {
+            start: to(self.start),
+            shift: to(self.shift),
+            step: to(self.step),
+            limit: to(self.limit),
+            ..self
         }
     }
 }
@@ -375,38 +359,9 @@ impl Program {
             },
             Node::Hull(a, b, width) => value(a).hull(value(b), width),
             Node::Both(a, b, width) => value(a).intersect(value(b), width),
-            Node::Stays {
-                relation,
-                start,
-                shift,
-                step,
-                limit,
-                width,
-            } => Staying::of(
-                relation,
-                value(start),
-                value(shift),
-                value(step),
-                value(limit),
-                width,
-            )
-            .rounds(),
-            Node::Staying {
-                relation,
-                start,
-                shift,
-                step,
-                limit,
-                width,
-            } => Staying::of(
-                relation,
-                value(start),
-                value(shift),
-                value(step),
-                value(limit),
-                width,
-            )
-            .values(),
+            Node::Truncate(a, width) => value(a).truncate(width),
+            Node::Rounds(stays) => Staying::of(&stays, value).rounds(),
+            Node::Staying(stays) => Staying::of(&stays, value).values(),
             Node::Shrinks(view, a, width) => {
                 let seen = value(a).view(view, width);
                 if seen.is_empty() {
@@ -449,8 +404,7 @@ fn special_range(special: Special, shape: &LaunchShape) -> Interval {
     }
 }
 
-/// A loop that goes on while `start + k * step + shift` stands in a relation
-/// to a limit.
+/// [`Stays`] at one launch; `first` is what is compared first.
 struct Staying {
     relation: Relation,
     first: Interval,
@@ -463,21 +417,16 @@ struct Staying {
 const ENDLESS: i128 = 1 << 64;
 
 impl Staying {
-    fn of(
-        relation: Relation,
-        start: Interval,
-        shift: Interval,
-        step: Interval,
-        limit: Interval,
-        width: Width,
-    ) -> Staying {
+    fn of(stays: &Stays, value: impl Fn(NodeId) -> Interval) -> Staying {
+        let width = stays.width;
+        let (limit, step) = (value(stays.limit), value(stays.step));
         // `<=` and `>=` as `<` and `>`, one further.
-        let (relation, further) = match relation {
+        let (relation, further) = match stays.relation {
             Relation::AtMost(view) => (Relation::Less(view), 1),
             Relation::AtLeast(view) => (Relation::Greater(view), -1),
             other => (other, 0),
         };
-        let first = start.add(shift, width);
+        let first = value(stays.start).add(value(stays.shift), width);
         let (first, limit) = match relation {
             Relation::Less(view) | Relation::Greater(view) => {
                 (first.view(view, width), limit.view(view, width))

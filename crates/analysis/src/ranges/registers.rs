@@ -361,7 +361,7 @@ impl Written {
             "add" | "sub" | "mul" | "mad" | "mov" | "cvta" | "cvt" | "shl" | "shr" | "and"
             | "or" | "xor" | "not" | "neg" | "selp" | "min" | "max" | "div" | "rem" | "fma"
             | "abs" | "ld" | "setp" => Written::First,
-            "st" | "bra" | "ret" | "exit" | "bar" | "red" => Written::None,
+            "st" | "bra" | "ret" | "exit" | "red" => Written::None,
             _ => match classify(instruction) {
                 Some(info) => Written::Known(info),
                 None => Written::Unknown,

@@ -7,7 +7,7 @@
 use super::compile::{Compile, Context};
 use super::form::{Atom, AtomId, Condition, ConditionId, FormId};
 use super::interval::{Relation, View, Width};
-use super::program::{Binary, Node, NodeId};
+use super::program::{Binary, Node, NodeId, Stays};
 use super::registers::{Reaching, Register};
 use crate::cfg::BlockId;
 use crate::loops::Loop;
@@ -142,14 +142,14 @@ impl Compile<'_, '_, '_> {
             let shift = self.expand.forms.keep(shift);
             let shift = self.value(shift, exit.context);
             let limit = self.value(exit.limit, exit.context);
-            let staying = self.node(Node::Staying {
+            let staying = self.node(Node::Staying(Stays {
                 relation: exit.relation,
                 start,
                 shift,
                 step,
                 limit,
                 width,
-            });
+            }));
             let later = self.sum_node(&[(staying, 1), (next, 1)], 0, width);
             let all = self.node(Node::Hull(start, later, width));
             node = self.node(Node::Both(node, all, width));
@@ -289,14 +289,14 @@ impl Compile<'_, '_, '_> {
             let shift = self.expand.forms.keep(shift);
             let shift = self.value(shift, exit.context);
             let limit = self.value(exit.limit, exit.context);
-            let own = self.node(Node::Stays {
+            let own = self.node(Node::Rounds(Stays {
                 relation: exit.relation,
                 start,
                 shift,
                 step,
                 limit,
                 width,
-            });
+            }));
             rounds = Some(match rounds {
                 Some(other) => self.node(Node::Binary(
                     Binary::Minimum(View::Unsigned),
@@ -383,7 +383,7 @@ impl Compile<'_, '_, '_> {
                         .map(|(atom, _)| *atom)
                         .collect();
                     let &[phi] = phis.as_slice() else { continue };
-                    // All else must be the same in every round: see `Staying`.
+                    // All else must be the same in every round: see `Stays`.
                     let rest_is_fixed = form
                         .terms
                         .iter()
@@ -419,7 +419,9 @@ impl Compile<'_, '_, '_> {
         let analysis = self.analysis();
         self.expand.forms.atom_support(atom).iter().all(|leaf| {
             match self.expand.forms.atom(*leaf).0 {
-                Atom::Parameter { .. } | Atom::Special(_) | Atom::Symbol(_) => true,
+                Atom::Parameter { .. } | Atom::Special(_) | Atom::Symbol(_) | Atom::Generic(_) => {
+                    true
+                }
                 Atom::Between(place, ..) | Atom::Opaque(place) | Atom::Phi(place) => match place {
                     Reaching::Phi(_, block) => !inside(block),
                     Reaching::Write(register, index) => {

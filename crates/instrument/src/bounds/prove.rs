@@ -104,6 +104,7 @@ pub(super) fn proof(
             instruction: access.instruction,
             operand: access.operand,
             symbol: held.symbol,
+            generic: group.window.is_none(),
             low: group.low.saturating_sub(held.start.into()),
             bytes,
             bounds: held.bounds,

@@ -1,0 +1,592 @@
+//! What has misled other analyses must not mislead the proofs of launches:
+//! one small kernel for each trap, with launches of it that stay in bounds
+//! and launches that do not. None of the latter may be proved; the former
+//! that are listed must be.
+
+mod common;
+
+use instrument::LaunchShape;
+
+/// A kernel over a buffer `p` (`%rd1`) of 64 bytes, a number `n` (`%r1`), a
+/// wide number `w` (`%rd2`) and the thread's own number (`%r2`).
+struct Trap {
+    name: &'static str,
+    body: &'static str,
+    /// `n` and `w`; each launch is of 32 threads.
+    proved: &'static [(i64, i64)],
+    never: &'static [(i64, i64)],
+}
+
+const fn trap(
+    name: &'static str,
+    body: &'static str,
+    proved: &'static [(i64, i64)],
+    never: &'static [(i64, i64)],
+) -> Trap {
+    Trap {
+        name,
+        body,
+        proved,
+        never,
+    }
+}
+
+/// A store to element `%r9` of the buffer, read as a signed number.
+const STORE: &str = "mul.wide.s32 %rd9, %r9, 4; add.s64 %rd9, %rd1, %rd9; st.global.u32 [%rd9], 0;";
+/// The same, if `%p9`.
+const GUARDED: &str =
+    "mul.wide.s32 %rd9, %r9, 4; add.s64 %rd9, %rd1, %rd9; @%p9 st.global.u32 [%rd9], 0;";
+/// A store to so many bytes from the buffer on as `%rd9` says.
+const AT: &str = "add.s64 %rd9, %rd1, %rd9; st.global.u32 [%rd9], 0;";
+
+const TRAPS: &[Trap] = &[
+    // ---- addresses of variables
+    trap(
+        "a generic address less one in its own space is no zero",
+        "mov.u64 %rd3, s; cvta.shared.u64 %rd4, %rd3; sub.s64 %rd9, %rd4, %rd3; AT",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "nor the other way round, in local memory",
+        "mov.u64 %rd3, __local_depot0; cvta.local.u64 %rd4, %rd3; sub.s64 %rd9, %rd3, %rd4; AT",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "an address in its own space is none in the generic one",
+        "mov.u64 %rd3, s; st.u32 [%rd3], 0;",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "nor the other way round, in shared memory",
+        "mov.u64 %rd3, s; cvta.shared.u64 %rd4, %rd3; st.shared.u32 [%rd4], 0;",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "nor converted to another space",
+        "mov.u64 %rd3, s; cvta.shared.u64 %rd4, %rd3; cvta.to.local.u64 %rd5, %rd4; \
+         st.local.u32 [%rd5], 0;",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "converted there",
+        "mov.u64 %rd3, s; cvta.shared.u64 %rd4, %rd3; cvt.s64.s32 %rd5, %r1; \
+         add.s64 %rd4, %rd4, %rd5; st.u32 [%rd4], 0;",
+        &[(0, 0), (60, 0)],
+        &[(61, 0), (-1, 0)],
+    ),
+    trap(
+        "converted there and back",
+        "mov.u64 %rd3, s; cvta.shared.u64 %rd4, %rd3; cvt.s64.s32 %rd5, %r1; \
+         add.s64 %rd4, %rd4, %rd5; cvta.to.shared.u64 %rd6, %rd4; st.shared.u32 [%rd6], 0;",
+        &[(0, 0), (60, 0)],
+        &[(61, 0), (-1, 0)],
+    ),
+    trap(
+        "the distance of two variables is not known",
+        "mov.u32 %r3, s; mov.u32 %r4, t; sub.u32 %r5, %r4, %r3; add.u32 %r6, %r3, %r5; \
+         add.u32 %r6, %r6, %r1; st.shared.u32 [%r6], 0;",
+        &[],
+        &[(0, 0), (64, 0)],
+    ),
+    trap(
+        "a narrow address wraps where it should",
+        "mov.u32 %r3, s; add.u32 %r4, %r3, %r1; st.shared.u32 [%r4], 0;",
+        &[(0, 0), (60, 0)],
+        &[(-4, 0), (64, 0), (i32::MIN as i64, 0)],
+    ),
+    trap(
+        "twice a variable's address is not its address",
+        "mov.u32 %r3, s; add.u32 %r4, %r3, %r3; st.shared.u32 [%r4], 0;",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "dynamic shared memory is as long as the launch says",
+        "mov.u32 %r3, dynamic; add.u32 %r4, %r3, %r1; st.shared.u32 [%r4], 0;",
+        &[(0, 0), (28, 0)],
+        &[(29, 0), (-1, 0)],
+    ),
+    // ---- registers that are written in unusual ways
+    trap(
+        "barriers that count write a register",
+        "mov.u32 %r9, 0; setp.ge.s32 %p1, %r2, %r1; bar.red.popc.u32 %r9, 0, %p1; STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "barriers that vote write a predicate",
+        "mov.u32 %r9, %r2; setp.lt.s32 %p9, %r9, 16; setp.eq.s32 %p1, %r9, %r9; \
+         bar.red.or.pred %p9, 0, %p1; GUARDED",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "both halves of a pair are written",
+        "mov.u32 %r9, 0; mov.b64 {%r3, %r9}, %rd2; STORE",
+        &[],
+        &[(0, 1 << 40)],
+    ),
+    trap(
+        "all elements of a vector are written",
+        "mov.u32 %r9, 0; ld.global.v2.u32 {%r3, %r9}, [%rd1]; STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "shuffles write a register and a predicate",
+        "mov.u32 %r9, %r2; setp.lt.s32 %p9, %r9, 16; \
+         shfl.sync.idx.b32 %r3|%p9, %r9, 0, 31, -1; GUARDED",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "atomics write a register",
+        "mov.u32 %r9, 0; atom.global.add.u32 %r9, [%rd1], 1; STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    // ---- widths
+    trap(
+        "what is narrowed is less than what it was",
+        "max.s64 %rd3, %rd2, -8589934592; min.s64 %rd3, %rd3, -8589934588; \
+         cvt.u32.u64 %r3, %rd3; cvt.s64.s32 %rd9, %r3; add.s64 %rd9, %rd9, 4294967296; AT",
+        &[],
+        &[(0, -8589934592)],
+    ),
+    trap(
+        "the same, unsigned",
+        "max.s64 %rd3, %rd2, -8589934592; min.s64 %rd3, %rd3, -8589934588; \
+         cvt.u32.u64 %r3, %rd3; cvt.u64.u32 %rd9, %r3; add.s64 %rd9, %rd9, 4294967296; AT",
+        &[],
+        &[(0, -8589934592)],
+    ),
+    trap(
+        "32 bits wrap before they are extended",
+        "shl.b32 %r9, %r1, 2; cvt.s64.s32 %rd9, %r9; AT",
+        &[(0, 0), (0x4000_0000, 0), (15, 0)],
+        &[(16, 0), (0x4000_0010, 0), (0x3fff_ffff, 0)],
+    ),
+    trap(
+        "a wide product does not wrap",
+        "mov.u32 %r9, %r1; STORE",
+        &[(0, 0), (15, 0)],
+        &[(0x4000_0000, 0), (-1, 0), (16, 0)],
+    ),
+    trap(
+        "64 bits wrap, too",
+        "shl.b64 %rd9, %rd2, 2; AT",
+        &[(0, 1 << 62), (0, 15)],
+        &[(0, -1), (0, 16), (0, (1 << 62) - 1)],
+    ),
+    trap(
+        "16 bits wrap as well",
+        "cvt.u16.u32 %rs1, %r1; add.u16 %rs1, %rs1, 1; cvt.u32.u16 %r9, %rs1; STORE",
+        &[(65535, 0), (14, 0), (65536, 0)],
+        &[(15, 0), (65534, 0), (-2, 0)],
+    ),
+    trap(
+        "bytes are extended by their sign",
+        "cvt.s32.s8 %r9, %r1; STORE",
+        &[(15, 0), (256, 0)],
+        &[(200, 0), (16, 0), (-1, 0)],
+    ),
+    // ---- signs
+    trap(
+        "a signed bound says nothing of negative numbers",
+        "mov.u32 %r9, %r1; setp.lt.s32 %p9, %r9, 16; GUARDED",
+        &[(15, 0), (16, 0)],
+        &[(-1, 0), (i32::MIN as i64, 0)],
+    ),
+    trap(
+        "an unsigned bound does",
+        "mov.u32 %r9, %r1; setp.lt.u32 %p9, %r9, 16; GUARDED",
+        &[(15, 0), (16, 0), (-1, 0), (i32::MIN as i64, 0)],
+        &[],
+    ),
+    trap(
+        "the smaller of signed numbers",
+        "min.s32 %r9, %r1, 15; STORE",
+        &[(15, 0), (100, 0)],
+        &[(-1, 0)],
+    ),
+    trap(
+        "the smaller of unsigned numbers",
+        "min.u32 %r9, %r1, 15; STORE",
+        &[(15, 0), (100, 0), (-1, 0)],
+        &[],
+    ),
+    trap(
+        "the least number has no absolute value",
+        "abs.s32 %r9, %r1; min.s32 %r9, %r9, 15; STORE",
+        &[(-4, 0), (4, 0)],
+        &[(i32::MIN as i64, 0)],
+    ),
+    trap(
+        "minus the least number is itself",
+        "neg.s32 %r9, %r1; min.s32 %r9, %r9, 15; STORE",
+        &[(-4, 0), (-40, 0)],
+        &[(i32::MIN as i64, 0), (1, 0)],
+    ),
+    // ---- shifts, divisions, bits
+    trap(
+        "shifts by more than the width give nothing, or the sign",
+        "shr.s32 %r9, -100, %r1; STORE",
+        &[],
+        &[(40, 0), (-1, 0), (0, 0)],
+    ),
+    trap(
+        "to the left by more than the width",
+        "shl.b32 %r9, 1, %r1; STORE",
+        &[(32, 0), (-1, 0), (3, 0)],
+        &[(4, 0), (31, 0)],
+    ),
+    trap(
+        "what is divided by zero can be anything",
+        "div.u32 %r9, 5, %r1; STORE",
+        &[(1, 0)],
+        &[(0, 0)],
+    ),
+    trap(
+        "and what is left of it",
+        "rem.u32 %r9, %r2, %r1; STORE",
+        &[(16, 0), (1, 0)],
+        &[(0, 0), (17, 0)],
+    ),
+    trap(
+        "the remainder of a negative number is negative",
+        "rem.s32 %r9, %r1, 16; STORE",
+        &[(17, 0)],
+        &[(-17, 0)],
+    ),
+    trap(
+        "the upper half of a product has its sign",
+        "mul.hi.s32 %r9, %r1, 16; STORE",
+        &[(0x7fff_ffff, 0)],
+        &[(-1, 0)],
+    ),
+    trap(
+        "signed fields of bits are extended",
+        "bfe.s32 %r9, %r1, 0, 4; STORE",
+        &[],
+        &[(8, 0)],
+    ),
+    // ---- predicates
+    trap(
+        "a comparison under a guard may not have been made",
+        "setp.eq.s32 %p9, %r1, %r1; setp.eq.s32 %p1, %r1, 0; mov.u32 %r9, %r2; \
+         @%p1 setp.lt.s32 %p9, %r9, 16; GUARDED",
+        &[],
+        &[(1, 0)],
+    ),
+    trap(
+        "nor an assignment",
+        "mov.u32 %r9, %r1; setp.lt.s32 %p1, %r2, 16; @%p1 mov.u32 %r9, 0; STORE",
+        &[(3, 0)],
+        &[(100, 0), (-1, 0)],
+    ),
+    trap(
+        "the second of two predicates is the opposite",
+        "mov.u32 %r9, %r2; setp.lt.u32 %p1|%p9, %r9, 16; GUARDED",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "the first is not",
+        "mov.u32 %r9, %r2; setp.lt.u32 %p9|%p1, %r9, 16; GUARDED",
+        &[(0, 0)],
+        &[],
+    ),
+    trap(
+        "one of two conditions is not both",
+        "mov.u32 %r9, %r2; setp.eq.s32 %p1, %r1, 0; setp.lt.or.u32 %p9, %r9, 16, %p1; GUARDED",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "that not both hold does not say which",
+        "mov.u32 %r9, %r2; setp.ge.s32 %p1, %r1, 0; setp.ge.and.u32 %p2, %r9, 16, %p1; \
+         @%p2 bra $end; STORE",
+        &[],
+        &[(-1, 0)],
+    ),
+    trap(
+        "a selection chooses by its condition",
+        "setp.lt.u32 %p1, %r1, 16; selp.b32 %r9, 0, %r1, %p1; STORE",
+        &[(5, 0)],
+        &[(16, 0)],
+    ),
+    trap(
+        "a predicate that is turned over",
+        "mov.u32 %r9, %r2; setp.lt.u32 %p1, %r9, 16; not.pred %p9, %p1; GUARDED",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "a guard of an older value",
+        "mov.u32 %r9, %r2; setp.lt.u32 %p9, %r9, 16; add.u32 %r9, %r9, 1; GUARDED",
+        &[],
+        &[(0, 0)],
+    ),
+    // ---- memory
+    trap(
+        "what is read twice may be two things",
+        "ld.volatile.global.u32 %r3, [%rd1]; setp.lt.u32 %p9, %r3, 16; \
+         ld.volatile.global.u32 %r9, [%rd1]; GUARDED",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "what is read once is one thing",
+        "ld.volatile.global.u32 %r9, [%rd1]; setp.lt.u32 %p9, %r9, 16; GUARDED",
+        &[(0, 0)],
+        &[],
+    ),
+    trap(
+        "a byte from memory is one",
+        "ld.global.s8 %r9, [%rd1]; min.s32 %r9, %r9, 15; STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "a register that nothing was written to is no value to compare",
+        "mov.u32 %r9, %r8; setp.lt.u32 %p9, %r8, 16; GUARDED",
+        &[],
+        &[(0, 0)],
+    ),
+    // ---- control flow
+    trap(
+        "a branch to what comes next says nothing",
+        "mov.u32 %r9, %r2; setp.ge.u32 %p1, %r9, 16; @%p1 bra $next; $next: STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "threads that left are gone",
+        "mov.u32 %r9, %r2; setp.ge.u32 %p1, %r9, 16; @%p1 ret; STORE",
+        &[(0, 0)],
+        &[],
+    ),
+    trap(
+        "threads that left in a branch are gone only there",
+        "mov.u32 %r9, %r2; setp.ge.u32 %p1, %r9, 16; setp.eq.s32 %p2, %r1, 0; @%p2 bra $skip; \
+         @%p1 exit; $skip: STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "what holds in one branch does not hold after both",
+        "mov.u32 %r9, %r2; setp.ge.u32 %p1, %r9, 16; @%p1 bra $other; bra $join; \
+         $other: bra $join; $join: STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "a pointer may have been moved",
+        "setp.eq.s32 %p1, %r1, 0; @%p1 add.s64 %rd1, %rd1, 64; st.global.u32 [%rd1], 0;",
+        &[(1, 0)],
+        &[(0, 0)],
+    ),
+    // ---- loops
+    trap(
+        "a counter that steps over its end goes on",
+        "mov.u32 %r9, %r1; $loop: STORE sub.u32 %r9, %r9, 3; setp.ne.u32 %p1, %r9, 0; \
+         @%p1 bra $loop;",
+        &[(15, 0), (3, 0)],
+        &[(4, 0), (0, 0)],
+    ),
+    trap(
+        "nothing is more than the greatest number",
+        "mov.u32 %r9, 0; $loop: STORE add.u32 %r9, %r9, 1; setp.le.u32 %p1, %r9, %r1; \
+         @%p1 bra $loop;",
+        &[(15, 0), (0, 0)],
+        &[(-1, 0), (16, 0)],
+    ),
+    trap(
+        "no unsigned number is below zero",
+        "mov.u32 %r9, 15; $loop: STORE sub.u32 %r9, %r9, 1; setp.ge.u32 %p1, %r9, 0; \
+         @%p1 bra $loop;",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "signed ones are",
+        "mov.u32 %r9, 15; $loop: STORE sub.u32 %r9, %r9, 1; setp.ge.s32 %p1, %r9, 0; \
+         @%p1 bra $loop;",
+        &[(0, 0)],
+        &[],
+    ),
+    trap(
+        "an exit that some rounds pass by ends no loop",
+        "mov.u32 %r9, 0; setp.lt.s32 %p3, %r2, 16; $loop: STORE add.u32 %r9, %r9, 1; \
+         @%p3 bra $by; setp.ge.u32 %p1, %r9, 16; @%p1 bra $end; $by: \
+         ld.global.u32 %r3, [%rd1]; setp.ne.u32 %p2, %r3, 0; @%p2 bra $loop;",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "nor one that a second way back passes by",
+        "mov.u32 %r9, 0; setp.lt.s32 %p3, %r2, 16; $loop: STORE add.u32 %r9, %r9, 1; \
+         @%p3 bra $loop; setp.lt.u32 %p1, %r9, 16; @%p1 bra $loop;",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "a limit that moves is none",
+        "mov.u32 %r9, 0; mov.u32 %r3, 8; $loop: STORE add.u32 %r9, %r9, 1; \
+         add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r9, %r3; @%p1 bra $loop;",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "a counter that may stand still",
+        "mov.u32 %r9, 0; mov.u32 %r3, 0; setp.lt.s32 %p3, %r2, 1; $loop: STORE \
+         @!%p3 add.u32 %r3, %r3, 1; add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r3, 8; \
+         @%p1 bra $loop;",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "a counter that goes either way",
+        "mov.u32 %r9, 8; setp.lt.s32 %p3, %r2, 1; selp.b32 %r3, 1, -1, %p3; $loop: STORE \
+         add.s32 %r9, %r9, %r3; setp.ne.s32 %p1, %r9, 16; @%p1 bra $loop;",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "an inner counter that is not reset",
+        "mov.u32 %r9, 0; mov.u32 %r3, 0; $outer: $inner: STORE add.u32 %r9, %r9, 1; \
+         and.b32 %r4, %r9, 3; setp.ne.u32 %p1, %r4, 0; @%p1 bra $inner; \
+         add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, %r1; @%p2 bra $outer;",
+        &[],
+        &[(5, 0)],
+    ),
+    trap(
+        "the value after a loop is one further",
+        "mov.u32 %r9, 0; $loop: setp.ge.s32 %p1, %r9, 16; @%p1 bra $out; \
+         add.s32 %r9, %r9, 1; bra $loop; $out: STORE",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "the last value in a loop that tests at its end",
+        "mov.u32 %r9, 0; $loop: add.s32 %r9, %r9, 1; STORE setp.lt.s32 %p1, %r9, %r1; \
+         @%p1 bra $loop;",
+        &[(15, 0), (-5, 0)],
+        &[(16, 0)],
+    ),
+    trap(
+        "a value of the last round",
+        "mov.u32 %r9, 0; mov.u32 %r3, 0; $loop: STORE mov.u32 %r9, %r3; add.u32 %r3, %r3, 1; \
+         setp.lt.u32 %p1, %r3, %r1; @%p1 bra $loop;",
+        &[],
+        &[(18, 0)],
+    ),
+    trap(
+        "a loop with two ways in",
+        "mov.u32 %r9, 0; setp.eq.s32 %p1, %r1, 0; @%p1 bra $second; \
+         $first: add.u32 %r9, %r9, 1; $second: STORE add.u32 %r9, %r9, 1; \
+         setp.lt.u32 %p2, %r9, 16; @%p2 bra $first;",
+        &[],
+        &[(1, 0), (0, 0)],
+    ),
+    trap(
+        "what halves gets no greater",
+        "mov.u32 %r9, %r1; $loop: STORE shr.s32 %r9, %r9, 1; setp.ne.s32 %p1, %r9, 0; \
+         @%p1 bra $loop;",
+        &[(15, 0)],
+        &[(-4, 0), (16, 0)],
+    ),
+    trap(
+        "a pointer that walks to its end",
+        "mul.wide.s32 %rd5, %r1, 4; add.s64 %rd4, %rd1, %rd5; mov.u64 %rd3, %rd1; \
+         $loop: st.global.u32 [%rd3], 0; add.s64 %rd3, %rd3, 4; \
+         setp.lt.u64 %p1, %rd3, %rd4; @%p1 bra $loop;",
+        &[(16, 0), (1, 0)],
+        &[(17, 0)],
+    ),
+    trap(
+        "a guard in a loop is of its round",
+        "mov.u32 %r9, 0; mov.u32 %r3, 0; $loop: setp.lt.u32 %p9, %r3, 16; GUARDED \
+         mov.u32 %r3, %r9; add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 18; @%p1 bra $loop;",
+        &[],
+        &[(0, 0)],
+    ),
+];
+
+fn text(trap: &Trap) -> String {
+    let body = trap
+        .body
+        .replace("STORE", STORE)
+        .replace("GUARDED", GUARDED)
+        .replace("AT", AT);
+    format!(
+        "\
+.version 8.0
+.target sm_80
+.address_size 64
+.extern .shared .align 4 .b8 dynamic[];
+.visible .entry k(.param .u64 p, .param .u32 n, .param .u64 w)
+{{
+.reg .pred %p<10>; .reg .b16 %rs<4>; .reg .b32 %r<10>; .reg .b64 %rd<10>;
+.shared .align 4 .b8 s[64];
+.shared .align 4 .b8 t[64];
+.local .align 4 .b8 __local_depot0[64];
+ld.param.u64 %rd1, [p]; cvta.to.global.u64 %rd1, %rd1;
+ld.param.u32 %r1, [n]; ld.param.u64 %rd2, [w]; mov.u32 %r2, %tid.x;
+{body}
+$end: ret;
+}}
+"
+    )
+}
+
+#[test]
+fn no_trap_leads_to_a_proof() {
+    const BASE: u64 = 1 << 40;
+    let shape = LaunchShape {
+        grid: [1, 1, 1],
+        block: [32, 1, 1],
+        shared: 32,
+    };
+    let mut wrong = Vec::new();
+    for trap in TRAPS {
+        let text = text(trap);
+        let made = common::instrument(trap.name, &text);
+        let proof = &made.entries[0].proof;
+        let proves = |n: i64, w: i64| {
+            let program = proof.as_ref().ok()?;
+            let mut bytes = BASE.to_le_bytes().to_vec();
+            bytes.extend([(n as u64).to_le_bytes(), w.to_le_bytes()].concat());
+            let inputs: Vec<u64> = program
+                .inputs()
+                .iter()
+                .map(|input| {
+                    let at = input.offset as usize;
+                    let mut bits = [0; 8];
+                    bits[..input.bytes as usize]
+                        .copy_from_slice(&bytes[at..at + input.bytes as usize]);
+                    u64::from_le_bytes(bits)
+                })
+                .collect();
+            Some(program.proves(&shape, &inputs, &|_| Some((BASE, 64))))
+        };
+        for &(n, w) in trap.never {
+            if proves(n, w) == Some(true) {
+                wrong.push(format!("{}: proved with n = {n}, w = {w}", trap.name));
+            }
+        }
+        for &(n, w) in trap.proved {
+            match proves(n, w) {
+                Some(true) => {}
+                Some(false) => wrong.push(format!("{}: not proved with n = {n}", trap.name)),
+                None => wrong.push(format!("{}: {:?}", trap.name, proof.as_ref().err())),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
