@@ -77,9 +77,9 @@ impl Runtime {
             window: None,
             looked_up: true,
         };
-        let context = self
-            .memory
-            .read(|registry| findings::call_context(address, address, registry, None));
+        let context = self.memory.look(|registry, _, leaving| {
+            findings::call_context(address, address, registry, leaving)
+        });
         let mut finding = self.put_together(&violation, context, record, part, launch);
         if self.is_in_heap(address) {
             finding.intended = self

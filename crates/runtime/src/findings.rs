@@ -324,16 +324,17 @@ pub(crate) fn context(
 }
 
 /// Looks the allocations up that a call by the host has to do with: `pointer`
-/// is what the program passed, `address` the byte in question, `leaving` a free
-/// in stream order that the device may not have reached.
+/// is what the program passed, `address` the byte in question, `leaving` the
+/// frees in stream order that the device may not have reached.
 pub(crate) fn call_context(
     pointer: DeviceAddress,
     address: DeviceAddress,
     registry: &Registry<Stack>,
-    leaving: Option<&Leaving>,
+    leaving: &FxHashMap<u64, Leaving>,
 ) -> Context {
     let live = |entry: &Entry<Stack>| Near {
         freed: leaving
+            .get(&entry.allocation.extent.base.0)
             .filter(|leaving| leaving.serial == entry.allocation.serial)
             .map(|leaving| leaving.stack.clone()),
         ..Near::live(entry)

@@ -12,7 +12,7 @@ use crate::findings::HostError;
 use crate::memory::{Holding, Leaving};
 use crate::runtime::Runtime;
 use crate::stacks::{self, Stack};
-use crate::streams::{Ordering, StreamUse};
+use crate::streams::{Ordering, StreamUse, User};
 use driver::{Release, ReleaseCall};
 use heap::{Entry, Held};
 use model::{AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
@@ -219,8 +219,8 @@ impl Runtime {
                 stream: stream.name,
                 stack,
             };
-            if !self.streams.freed(extent.base, stream) {
-                self.report_race(request);
+            if let Some(user) = self.streams.freed(extent.base, stream) {
+                self.report_race(request, &user);
             }
             self.memory.leave(extent.base, leaving, cost, holding)?
         } else {
@@ -374,15 +374,15 @@ impl Runtime {
         forward()
     }
 
-    /// A kernel in another stream uses the memory, and nothing orders it before
+    /// Something in another stream uses the memory, and nothing orders it before
     /// the free.
-    fn report_race(&self, request: &FreeRequest) {
+    fn report_race(&self, request: &FreeRequest, user: &User) {
         let address = request.address;
         self.host_error(HostError {
             rule: Rule::StreamOrderRace,
             function: request.function,
             detail: format!(
-                "frees {address}, which a kernel in another stream was given and may still be using"
+                "frees {address}, while {user} may still be using it in another stream that nothing orders before this"
             ),
             width: None,
             pointer: address,

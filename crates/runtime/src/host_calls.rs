@@ -4,16 +4,21 @@
 //! What is certain is reported, and nothing else: memory that Ringfence does
 //! not know may be the program's own, and is the driver's to judge. A call
 //! that passes costs one search of the registry for each side.
+//!
+//! Memory that is allocated and freed in streams is also held to their order,
+//! as far as it is known when the call comes to its turn.
 
 use crate::copies::Touched;
 use crate::findings::HostError;
 use crate::maps;
 use crate::memory::Holding;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, is_seen_by_the_host};
 use crate::stacks::Stack;
-use heap::{Quarantine, Registry};
+use crate::streams::{StreamUse, UseOrder, User};
+use heap::{Entry, Quarantine, Registry};
 use model::{AllocationKind, ApiErrors, DeviceAddress, Extent, Rule};
 use report::count;
+use smallvec::SmallVec;
 
 /// What the call says about a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +49,17 @@ pub struct Side {
     pub place: Place,
     /// What happens to them.
     pub effect: Effect,
+}
+
+/// When a call does its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// After all that was put into streams before.
+    Last,
+    /// In its turn in a stream.
+    InStream(StreamUse),
+    /// Another time, or that is not known.
+    Unknown,
 }
 
 /// What to do with a call.
@@ -87,26 +103,96 @@ enum Known {
 impl Runtime {
     /// Holds a copy or set to the memory that it names. Call it before the
     /// call is made, and do what it answers.
-    pub fn check_call(&self, function: &'static str, sides: &[Side]) -> CallDecision {
-        if !self.settings.check || self.settings.api_errors == ApiErrors::Off {
+    pub fn check_call(&self, function: &'static str, when: When, sides: &[Side]) -> CallDecision {
+        if !self.settings.check {
             return CallDecision::Make;
         }
-        let good = self.memory.look(|registry, quarantine, _| {
-            sides
-                .iter()
-                .all(|side| matches!(known(registry, quarantine, side), Known::Good))
-        });
+        let orders = self.call_orders(function, when, sides);
+        if self.settings.api_errors == ApiErrors::Off {
+            return CallDecision::Make;
+        }
+        let in_order = orders.iter().all(|order| *order == UseOrder::Right);
+        let good = in_order
+            && self.memory.look(|registry, quarantine, _| {
+                sides
+                    .iter()
+                    .all(|side| matches!(known(registry, quarantine, side), Known::Good))
+            });
         if good {
             CallDecision::Make
         } else {
-            self.judge_call(function, sides)
+            self.judge_call(function, &orders, sides)
         }
     }
 
+    /// How the use of each side's memory is ordered with its allocation and
+    /// free; empty where that does not matter.
+    fn call_orders(
+        &self,
+        function: &'static str,
+        when: When,
+        sides: &[Side],
+    ) -> SmallVec<[UseOrder; 4]> {
+        if !self.streams.are_tracked() || when == When::Unknown {
+            return SmallVec::new();
+        }
+        let addresses = || {
+            sides.iter().map(|side| {
+                let is_used = side.place != Place::Host && !side.touched.is_empty();
+                // Nothing is at the other address.
+                DeviceAddress(if is_used { side.touched.pointer } else { 0 })
+            })
+        };
+        match when {
+            When::InStream(stream) => {
+                let signals = sides.iter().any(|side| self.signals(side));
+                let user = User::Call(function);
+                self.streams.used(stream, &user, signals, addresses())
+            }
+            _ => self.streams.used_after_all(addresses()),
+        }
+    }
+
+    /// Whether the host may learn from what is written there that it was, or
+    /// even waits for it: a copy to memory that is not page-locked is done
+    /// when the call returns.
+    fn signals(&self, side: &Side) -> bool {
+        let seen = |entry: &Entry<Stack>| is_seen_by_the_host(entry.allocation.kind);
+        let pointer = DeviceAddress(side.touched.pointer);
+        let by_host = || {
+            self.memory
+                .read(|registry| registry.find(pointer).is_none_or(seen))
+        };
+        side.effect == Effect::Write && (side.place == Place::Host || by_host())
+    }
+
     #[cold]
-    fn judge_call(&self, function: &'static str, sides: &[Side]) -> CallDecision {
+    fn judge_call(
+        &self,
+        function: &'static str,
+        orders: &[UseOrder],
+        sides: &[Side],
+    ) -> CallDecision {
         let mut decision = CallDecision::Make;
-        for side in sides {
+        for (index, side) in sides.iter().enumerate() {
+            let unordered = match orders.get(index) {
+                None | Some(UseOrder::Right) => None,
+                Some(UseOrder::Freed) => Some(Rule::UseAfterFree),
+                Some(UseOrder::Wrong(rule)) => Some(*rule),
+            };
+            if let Some(rule) = unordered {
+                let pointer = DeviceAddress(side.touched.pointer);
+                let wrong = Wrong {
+                    rule,
+                    address: side.touched.first(),
+                    bounds: nothing(pointer),
+                };
+                self.report_copy(function, side, &wrong);
+                if self.settings.api_errors == ApiErrors::Refuse {
+                    decision = CallDecision::Refuse;
+                }
+                continue;
+            }
             let known = self
                 .memory
                 .look(|registry, quarantine, _| known(registry, quarantine, side));
@@ -342,6 +428,12 @@ fn detail(side: &Side, wrong: &Wrong) -> String {
     match wrong.rule {
         Rule::UseAfterFree => format!("{what}, which was freed"),
         Rule::InvalidPointer => format!("{what}, where nothing is allocated"),
+        Rule::UseBeforeAllocation => {
+            format!("{what}, which is allocated in another stream that nothing orders before this")
+        }
+        Rule::StreamOrderRace => {
+            format!("{what}, which is freed in another stream that nothing orders after this")
+        }
         _ => format!(
             "{what}, where {} are left of the allocation",
             count(left, "byte")

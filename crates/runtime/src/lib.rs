@@ -36,7 +36,7 @@ pub use copies::{Position, Shape, Touched};
 pub use findings::HostError;
 pub use frees::{FreeCall, FreeRequest};
 pub use heap::{Layer, Owner, PartError};
-pub use host_calls::{CallDecision, Doubt, Effect, Place, Side};
+pub use host_calls::{CallDecision, Doubt, Effect, Place, Side, When};
 pub use instrument::{EntryPlan, LaunchShape, ParameterSlot};
 pub use launches::{LaunchDecision, LaunchParameter};
 pub use plan::{ModulePart, ModulePlan, Prepared};

@@ -11,7 +11,7 @@ use crate::plan::{ModulePart, ModulePlan, PartPlan, Prepared};
 use crate::prepare;
 use crate::proof::Answers;
 use crate::stacks::{self, Stack};
-use crate::streams::{self, StreamName, StreamUse, Streams, UseOrder};
+use crate::streams::{self, StreamName, StreamUse, Streams, UseOrder, User};
 use crate::watcher::Watcher;
 use crate::window::LaunchWindow;
 use driver::Driver;
@@ -416,7 +416,7 @@ impl Runtime {
         }
         let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
         let roots = self
-            .roots(stream, entry, read_parameter)
+            .roots(stream, function, entry, read_parameter)
             .ok_or(UncheckedReason::LaunchPath)?;
         let proved = match &entry.proof {
             Ok(program) if self.settings.prove != Prove::Off => {
@@ -494,6 +494,7 @@ impl Runtime {
     fn roots(
         &self,
         stream: Option<StreamUse>,
+        function: &Arc<Function>,
         entry: &EntryPlan,
         read: &dyn Fn(u32, u8) -> Option<u64>,
     ) -> Option<Roots> {
@@ -535,8 +536,10 @@ impl Runtime {
             }
         }
         if let Some(stream) = stream.filter(|_| self.streams.are_tracked()) {
-            let extents: SmallVec<[Extent; 4]> = roots.iter().map(|root| root.bounds).collect();
-            let orders = self.streams.used(stream, signals, &extents);
+            let addresses: SmallVec<[DeviceAddress; 4]> =
+                roots.iter().map(|root| root.bounds.base).collect();
+            let user = User::Kernel(function.clone());
+            let orders = self.streams.used(stream, &user, signals, addresses);
             for (root, order) in roots.iter_mut().zip(orders) {
                 match order {
                     UseOrder::Right => continue,
@@ -685,7 +688,6 @@ impl Runtime {
             return;
         };
         let context = self.memory.look(|registry, _, leaving| {
-            let leaving = leaving.get(&error.pointer.0);
             findings::call_context(error.pointer, error.address, registry, leaving)
         });
         self.output
@@ -865,7 +867,8 @@ impl Runtime {
     }
 }
 
-fn is_seen_by_the_host(kind: AllocationKind) -> bool {
+/// Whether the host may read such memory while the device works.
+pub(crate) fn is_seen_by_the_host(kind: AllocationKind) -> bool {
     use AllocationKind::{Foreign, Host, HostRegistered, Managed, Region};
     // A declared part may be of any memory.
     matches!(kind, Host | HostRegistered | Managed | Foreign | Region)

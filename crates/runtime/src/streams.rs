@@ -2,14 +2,18 @@
 //! and whether uses of memory are ordered with its allocation and free, where
 //! these happen in streams.
 //!
-//! Only pointer parameters of kernels are held to that, and a use that is not
-//! ordered becomes a finding when the kernel makes it.
+//! Pointer parameters of kernels are held to that, and a use that is not
+//! ordered becomes a finding when the kernel makes it; copies and sets are, and
+//! theirs become findings before they are made.
 
+use crate::functions::Function;
 use heap::{Blocking, Point, StreamOrder};
 use model::{DeviceAddress, Extent, Rule};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool};
 
 /// `CU_STREAM_LEGACY`
@@ -108,7 +112,31 @@ struct Lifetime {
     made: Point,
     freed: Option<Point>,
     /// The latest use by each stream.
-    uses: Vec<Point>,
+    uses: Vec<(Point, User)>,
+}
+
+/// Who uses memory in a stream.
+#[derive(Clone)]
+pub(crate) enum User {
+    /// A kernel, which was given a pointer to it.
+    Kernel(Arc<Function>),
+    /// A copy or set, by the driver function's name.
+    Call(&'static str),
+}
+
+impl fmt::Display for User {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            User::Kernel(function) => {
+                write!(
+                    out,
+                    "kernel {}, which was given it,",
+                    report::demangle(&function.name)
+                )
+            }
+            User::Call(name) => write!(out, "{name}"),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -176,25 +204,26 @@ impl Streams {
         );
     }
 
-    /// Memory is freed in a stream. Returns whether every use happens before.
-    pub fn freed(&self, base: DeviceAddress, stream: StreamUse) -> bool {
+    /// Memory is freed in a stream. Returns who uses it and need not be done by
+    /// then.
+    pub fn freed(&self, base: DeviceAddress, stream: StreamUse) -> Option<User> {
         if !self.are_tracked() {
-            return true;
+            return None;
         }
         let mut state = self.state.lock();
         let state = &mut *state;
         let point = state
             .order
             .enqueue(stream.name, stream.context, stream.kind());
-        let Some(lifetime) = state.memory.get_mut(&base.0) else {
-            return true;
-        };
+        let lifetime = state.memory.get_mut(&base.0)?;
         lifetime.freed = Some(point);
         let order = &state.order;
+        let unordered = |(used, _): &&(Point, User)| !order.is_before(*used, point);
         lifetime
             .uses
             .iter()
-            .all(|used| order.is_before(*used, point))
+            .find(unordered)
+            .map(|(_, user)| user.clone())
     }
 
     /// The free of this memory did not happen after all.
@@ -225,14 +254,15 @@ impl Streams {
         }
     }
 
-    /// A kernel that uses these extents is put into a stream. Answers how each
-    /// use is ordered. `signals`: the kernel may tell the host of its progress
-    /// through memory that the host sees.
+    /// Something that uses the memory at these addresses is put into a stream.
+    /// Answers how each use is ordered. `signals`: it may tell the host of its
+    /// progress through memory that the host sees.
     pub fn used(
         &self,
         stream: StreamUse,
+        user: &User,
         signals: bool,
-        extents: &[Extent],
+        addresses: impl IntoIterator<Item = DeviceAddress>,
     ) -> SmallVec<[UseOrder; 4]> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -243,15 +273,10 @@ impl Streams {
             state.order.host_learns(point);
         }
         let order = &state.order;
-        extents
-            .iter()
-            .map(|extent| {
-                // A use may be of a part.
-                let below = state.memory.range_mut(..=extent.base.0).next_back();
-                let lifetime = below
-                    .map(|(_, lifetime)| lifetime)
-                    .filter(|lifetime| lifetime.extent.contains(extent.base));
-                let Some(lifetime) = lifetime else {
+        addresses
+            .into_iter()
+            .map(|address| {
+                let Some(lifetime) = holding(&mut state.memory, address) else {
                     return UseOrder::Right;
                 };
                 if let Some(freed) = lifetime.freed {
@@ -264,12 +289,35 @@ impl Streams {
                 if !order.is_before(lifetime.made, point) {
                     return UseOrder::Wrong(Rule::UseBeforeAllocation);
                 }
-                lifetime.uses.retain(|used| !used.is_in_stream_of(point));
-                lifetime.uses.push(point);
+                let uses = &mut lifetime.uses;
+                uses.retain(|(used, _)| !used.is_in_stream_of(point));
+                uses.push((point, user.clone()));
                 UseOrder::Right
             })
             .collect()
     }
+
+    /// Something uses the memory at these addresses when all that was put into
+    /// streams before is done.
+    pub fn used_after_all(
+        &self,
+        addresses: impl IntoIterator<Item = DeviceAddress>,
+    ) -> SmallVec<[UseOrder; 4]> {
+        let memory = &mut self.state.lock().memory;
+        addresses
+            .into_iter()
+            .map(|address| match holding(memory, address) {
+                Some(lifetime) if lifetime.freed.is_some() => UseOrder::Freed,
+                _ => UseOrder::Right,
+            })
+            .collect()
+    }
+}
+
+/// The memory with the byte at this address.
+fn holding(memory: &mut BTreeMap<u64, Lifetime>, address: DeviceAddress) -> Option<&mut Lifetime> {
+    let (_, lifetime) = memory.range_mut(..=address.0).next_back()?;
+    lifetime.extent.contains(address).then_some(lifetime)
 }
 
 #[cfg(test)]
@@ -289,8 +337,16 @@ mod tests {
         }
     }
 
+    const COPY: User = User::Call("cuMemcpyAsync");
+
     fn used(streams: &Streams, handle: u64) -> UseOrder {
-        streams.used(stream(handle), false, &[NOW])[0]
+        // Anywhere in it.
+        let address = DeviceAddress(NOW.base.0 + 3);
+        streams.used(stream(handle), &COPY, false, [address])[0]
+    }
+
+    fn freed_safely(streams: &Streams, handle: u64) -> bool {
+        streams.freed(NOW.base, stream(handle)).is_none()
     }
 
     #[test]
@@ -303,8 +359,10 @@ mod tests {
         streams.tell(Ordering::Record(5, stream(10)));
         streams.tell(Ordering::Wait(5, stream(11)));
         assert_eq!(used(&streams, 11), UseOrder::Right);
-        assert!(!streams.freed(NOW.base, stream(10)));
+        let late = streams.freed(NOW.base, stream(10)).unwrap();
+        assert_eq!(late.to_string(), "cuMemcpyAsync");
         assert_eq!(used(&streams, 10), UseOrder::Freed);
+        assert_eq!(streams.used_after_all([NOW.base])[0], UseOrder::Freed);
         let race = UseOrder::Wrong(Rule::StreamOrderRace);
         assert_eq!(used(&streams, 11), race);
         streams.tell(Ordering::HostWaited(StreamName::Made(10)));
@@ -335,12 +393,12 @@ mod tests {
             streams.tell(what);
             assert_eq!(used(&streams, 11), UseOrder::Right, "{what:?}");
             streams.tell(what);
-            assert!(streams.freed(NOW.base, stream(10)), "{what:?}");
+            assert!(freed_safely(&streams, 10), "{what:?}");
         }
         // A kernel that the host may watch.
         let streams = Streams::default();
         streams.allocated(NOW, stream(10));
-        streams.used(stream(10), true, &[]);
+        streams.used(stream(10), &COPY, true, []);
         assert_eq!(used(&streams, 11), UseOrder::Right);
     }
 }

@@ -1,11 +1,11 @@
 // bug: memory is freed in one stream while a kernel in another still uses it
-// expect: rule=stream-order-race function=grind size=1000
+// expect: rule=stream-order-race call=cuMemFreeAsync size=1000
 #include "case.h"
 
 __global__ void grind(int *data, int n, int rounds) {
     int i = threadIdx.x;
     for (int round = 0; round < rounds; round++)
-        if (i < n) data[i] = data[i] * 5 + round;  // BUG
+        if (i < n) data[i] = data[i] * 5 + round;
 }
 
 int main(int argc, char **argv) {
@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
     CHECK(cudaGetLastError());
     CHECK(cudaEventRecord(done, worker));
     if (!bad) CHECK(cudaStreamWaitEvent(owner, done, 0));
-    CHECK(cudaFreeAsync(data, owner));
+    CHECK(cudaFreeAsync(data, owner));  // BUG
     CHECK(cudaDeviceSynchronize());
     CHECK(cudaEventDestroy(ready));
     CHECK(cudaEventDestroy(done));

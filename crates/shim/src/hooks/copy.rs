@@ -5,7 +5,7 @@ use super::sync::{Waited, waited};
 use super::{hook, hooks, streams};
 use crate::session;
 use driver::sys::{CUarray, CUcontext, CUdeviceptr, CUresult, CUstream};
-use runtime::{CallDecision, Effect, Place, Side, Touched};
+use runtime::{CallDecision, Effect, Place, Side, Touched, When};
 use std::ffi::c_void;
 
 hooks!(
@@ -50,13 +50,14 @@ hooks!(
 /// Makes a call if nothing speaks against it.
 pub(super) fn checked(
     function: &'static str,
+    when: When,
     sides: &[Side],
     call: impl FnOnce() -> CUresult,
 ) -> CUresult {
     let Some(runtime) = session::runtime() else {
         return call();
     };
-    match runtime.check_call(function, sides) {
+    match runtime.check_call(function, when, sides) {
         CallDecision::Make => call(),
         CallDecision::Refuse => CUresult::CUDA_ERROR_INVALID_VALUE,
         CallDecision::Doubt(doubt) => {
@@ -110,16 +111,14 @@ fn device_to_host(to: *mut c_void, from: CUdeviceptr, bytes: usize) -> [Side; 2]
 }
 
 hook!([cuMemcpy, cuMemcpy_ptds](to: CUdeviceptr, from: CUdeviceptr, bytes: usize) |copy| {
-            streams::order_everything();
-    checked(FUNCTION, &anywhere(to, from, bytes), || {
+    checked(FUNCTION, streams::last(), &anywhere(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, bytes) }, Waited::Something)
     })
 });
 
 hook!([cuMemcpyAsync, cuMemcpyAsync_ptsz](to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream) |copy| {
-            streams::operation(stream);
-    checked(FUNCTION, &anywhere(to, from, bytes), || {
+    checked(FUNCTION, streams::turn(stream, PER_THREAD), &anywhere(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, bytes, stream) }
     })
@@ -132,8 +131,7 @@ hook!([cuMemcpyPeer, cuMemcpyPeer_ptds](
     from_context: CUcontext,
     bytes: usize,
 ) |copy| {
-            streams::order_everything();
-    checked(FUNCTION, &anywhere(to, from, bytes), || {
+    checked(FUNCTION, streams::last(), &anywhere(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, to_context, from, from_context, bytes) }, Waited::Something)
     })
@@ -147,16 +145,14 @@ hook!([cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
-            streams::operation(stream);
-    checked(FUNCTION, &anywhere(to, from, bytes), || {
+    checked(FUNCTION, streams::turn(stream, PER_THREAD), &anywhere(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, to_context, from, from_context, bytes, stream) }
     })
 });
 
 hook!([cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds](to: CUdeviceptr, from: *const c_void, bytes: usize) |copy| {
-            streams::order_everything();
-    checked(FUNCTION, &host_to_device(to, from, bytes), || {
+    checked(FUNCTION, streams::last(), &host_to_device(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, bytes) }, Waited::Something)
     })
@@ -168,16 +164,14 @@ hook!([cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
-            streams::operation(stream);
-    checked(FUNCTION, &host_to_device(to, from, bytes), || {
+    checked(FUNCTION, streams::turn(stream, PER_THREAD), &host_to_device(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, bytes, stream) }
     })
 });
 
 hook!([cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds](to: *mut c_void, from: CUdeviceptr, bytes: usize) |copy| {
-            streams::order_everything();
-    checked(FUNCTION, &device_to_host(to, from, bytes), || {
+    checked(FUNCTION, streams::last(), &device_to_host(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, bytes) }, Waited::Something)
     })
@@ -189,16 +183,14 @@ hook!([cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
-            streams::operation(stream);
-    checked(FUNCTION, &device_to_host(to, from, bytes), || {
+    checked(FUNCTION, streams::turn(stream, PER_THREAD), &device_to_host(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, bytes, stream) }
     })
 });
 
 hook!([cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds](to: CUdeviceptr, from: CUdeviceptr, bytes: usize) |copy| {
-            streams::order_everything();
-    checked(FUNCTION, &device_to_device(to, from, bytes), || {
+    checked(FUNCTION, streams::last(), &device_to_device(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, bytes) }
     })
@@ -210,8 +202,7 @@ hook!([cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
-            streams::operation(stream);
-    checked(FUNCTION, &device_to_device(to, from, bytes), || {
+    checked(FUNCTION, streams::turn(stream, PER_THREAD), &device_to_device(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, bytes, stream) }
     })
@@ -221,24 +212,21 @@ hook!([cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz](
 // knows the array's extents.
 
 hook!([cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds](to: CUarray, offset: usize, from: CUdeviceptr, bytes: usize) |copy| {
-            streams::order_everything();
-    checked(FUNCTION, &[read(Place::Device, from, bytes)], || {
+    checked(FUNCTION, streams::last(), &[read(Place::Device, from, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, offset, from, bytes) }
     })
 });
 
 hook!([cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds](to: CUdeviceptr, from: CUarray, offset: usize, bytes: usize) |copy| {
-            streams::order_everything();
-    checked(FUNCTION, &[write(Place::Device, to, bytes)], || {
+    checked(FUNCTION, streams::last(), &[write(Place::Device, to, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, offset, bytes) }
     })
 });
 
 hook!([cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds](to: CUarray, offset: usize, from: *const c_void, bytes: usize) |copy| {
-            streams::order_everything();
-    checked(FUNCTION, &[read(Place::Host, from as u64, bytes)], || {
+    checked(FUNCTION, streams::last(), &[read(Place::Host, from as u64, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, offset, from, bytes) }
     })
@@ -251,16 +239,14 @@ hook!([cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
-            streams::operation(stream);
-    checked(FUNCTION, &[read(Place::Host, from as u64, bytes)], || {
+    checked(FUNCTION, streams::turn(stream, PER_THREAD), &[read(Place::Host, from as u64, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, offset, from, bytes, stream) }
     })
 });
 
 hook!([cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds](to: *mut c_void, from: CUarray, offset: usize, bytes: usize) |copy| {
-            streams::order_everything();
-    checked(FUNCTION, &[write(Place::Host, to as u64, bytes)], || {
+    checked(FUNCTION, streams::last(), &[write(Place::Host, to as u64, bytes)], || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, offset, bytes) }, Waited::Something)
     })
@@ -273,8 +259,7 @@ hook!([cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz](
     bytes: usize,
     stream: CUstream,
 ) |copy| {
-            streams::operation(stream);
-    checked(FUNCTION, &[write(Place::Host, to as u64, bytes)], || {
+    checked(FUNCTION, streams::turn(stream, PER_THREAD), &[write(Place::Host, to as u64, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, offset, bytes, stream) }
     })
@@ -314,10 +299,9 @@ hook!([cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz](
     failed: *mut usize,
     stream: CUstream,
 ) |copy| {
-            streams::operation(stream);
     // SAFETY: the program's arguments.
     unsafe {
-        checked(FUNCTION, &batch(to, from, sizes, count), || {
+        checked(FUNCTION, streams::turn(stream, PER_THREAD), &batch(to, from, sizes, count), || {
             copy(to, from, sizes, count, attributes, indices, attribute_count, failed, stream)
         })
     }
@@ -333,10 +317,9 @@ hook!([cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz](
     attribute_count: usize,
     stream: CUstream,
 ) |copy| {
-            streams::operation(stream);
     // SAFETY: the program's arguments.
     unsafe {
-        checked(FUNCTION, &batch(to, from, sizes, count), || {
+        checked(FUNCTION, streams::turn(stream, PER_THREAD), &batch(to, from, sizes, count), || {
             copy(to, from, sizes, count, attributes, indices, attribute_count, stream)
         })
     }

@@ -205,39 +205,33 @@ unsafe fn batch(list: *const CUDA_MEMCPY3D_BATCH_OP, count: usize) -> Vec<Side> 
 hook!([cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds](
     how: *const CUDA_MEMCPY2D,
 ) |copy| {
-            streams::order_everything();
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &sides_2d(how), || waited(copy(how), Waited::Something)) }
+    unsafe { checked(FUNCTION, streams::last(), &sides_2d(how), || waited(copy(how), Waited::Something)) }
 });
 
 hook!([cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz](how: *const CUDA_MEMCPY2D, stream: CUstream) |copy| {
-            streams::operation(stream);
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &sides_2d(how), || copy(how, stream)) }
+    unsafe { checked(FUNCTION, streams::turn(stream, PER_THREAD), &sides_2d(how), || copy(how, stream)) }
 });
 
 hook!([cuMemcpy3D_v2, cuMemcpy3D_v2_ptds](how: *const CUDA_MEMCPY3D) |copy| {
-            streams::order_everything();
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &node(how), || waited(copy(how), Waited::Something)) }
+    unsafe { checked(FUNCTION, streams::last(), &node(how), || waited(copy(how), Waited::Something)) }
 });
 
 hook!([cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz](how: *const CUDA_MEMCPY3D, stream: CUstream) |copy| {
-            streams::operation(stream);
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &node(how), || copy(how, stream)) }
+    unsafe { checked(FUNCTION, streams::turn(stream, PER_THREAD), &node(how), || copy(how, stream)) }
 });
 
 hook!([cuMemcpy3DPeer, cuMemcpy3DPeer_ptds](how: *const CUDA_MEMCPY3D_PEER) |copy| {
-            streams::order_everything();
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &sides_peer(how), || waited(copy(how), Waited::Something)) }
+    unsafe { checked(FUNCTION, streams::last(), &sides_peer(how), || waited(copy(how), Waited::Something)) }
 });
 
 hook!([cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz](how: *const CUDA_MEMCPY3D_PEER, stream: CUstream) |copy| {
-            streams::operation(stream);
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &sides_peer(how), || copy(how, stream)) }
+    unsafe { checked(FUNCTION, streams::turn(stream, PER_THREAD), &sides_peer(how), || copy(how, stream)) }
 });
 
 hook!([cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync_ptsz](
@@ -247,9 +241,8 @@ hook!([cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync_ptsz](
     flags: u64,
     stream: CUstream,
 ) |copy| {
-            streams::operation(stream);
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &batch(list, count), || copy(count, list, failed, flags, stream)) }
+    unsafe { checked(FUNCTION, streams::turn(stream, PER_THREAD), &batch(list, count), || copy(count, list, failed, flags, stream)) }
 });
 
 hook!([cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz](
@@ -258,7 +251,6 @@ hook!([cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync_v2_ptsz](
     flags: u64,
     stream: CUstream,
 ) |copy| {
-            streams::operation(stream);
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &batch(list, count), || copy(count, list, flags, stream)) }
+    unsafe { checked(FUNCTION, streams::turn(stream, PER_THREAD), &batch(list, count), || copy(count, list, flags, stream)) }
 });

@@ -11,6 +11,7 @@ use driver::sys::{
     CUgraphEdgeData, CUgraphExec, CUgraphNode, CUgraphNodeParams, CUgraphNodeType, CUresult,
 };
 use model::{AllocationKind, DeviceAddress, Extent};
+use runtime::When;
 
 hooks!(
     cuGraphAddMemAllocNode,
@@ -66,7 +67,7 @@ hook!(cuGraphAddMemcpyNode(
 ) |add| {
     // SAFETY: the program's arguments.
     unsafe {
-        checked(FUNCTION, &copy_shapes::node(how), || {
+        checked(FUNCTION, When::Unknown, &copy_shapes::node(how), || {
             add(node, graph, dependencies, dependency_count, how, context)
         })
     }
@@ -74,7 +75,7 @@ hook!(cuGraphAddMemcpyNode(
 
 hook!(cuGraphMemcpyNodeSetParams(node: CUgraphNode, how: *const CUDA_MEMCPY3D) |set| {
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &copy_shapes::node(how), || set(node, how)) }
+    unsafe { checked(FUNCTION, When::Unknown, &copy_shapes::node(how), || set(node, how)) }
 });
 
 hook!(cuGraphExecMemcpyNodeSetParams(
@@ -84,7 +85,7 @@ hook!(cuGraphExecMemcpyNodeSetParams(
     context: CUcontext,
 ) |set| {
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &copy_shapes::node(how), || set(graph, node, how, context)) }
+    unsafe { checked(FUNCTION, When::Unknown, &copy_shapes::node(how), || set(graph, node, how, context)) }
 });
 
 /// # Safety
@@ -104,13 +105,13 @@ hook!(cuGraphAddMemsetNode(
 ) |add| {
     // SAFETY: the program's arguments.
     unsafe {
-        checked(FUNCTION, &sets(how), || add(node, graph, dependencies, dependency_count, how, context))
+        checked(FUNCTION, When::Unknown, &sets(how), || add(node, graph, dependencies, dependency_count, how, context))
     }
 });
 
 hook!(cuGraphMemsetNodeSetParams(node: CUgraphNode, how: *const CUDA_MEMSET_NODE_PARAMS) |set| {
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &sets(how), || set(node, how)) }
+    unsafe { checked(FUNCTION, When::Unknown, &sets(how), || set(node, how)) }
 });
 
 hook!(cuGraphExecMemsetNodeSetParams(
@@ -120,7 +121,7 @@ hook!(cuGraphExecMemsetNodeSetParams(
     context: CUcontext,
 ) |set| {
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, &sets(how), || set(graph, node, how, context)) }
+    unsafe { checked(FUNCTION, When::Unknown, &sets(how), || set(graph, node, how, context)) }
 });
 
 /// Gives a node of any kind its parameters.
@@ -154,7 +155,7 @@ unsafe fn any(
             // SAFETY: the type says which member is in use.
             let sides =
                 unsafe { copy_shapes::node(&raw const program.anonymous2.memcpy.copyParams) };
-            checked(function, &sides, || give(parameters))
+            checked(function, When::Unknown, &sides, || give(parameters))
         }
         CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => {
             // SAFETY: the type says which member is in use.
@@ -167,7 +168,9 @@ unsafe fn any(
                 width: how.width,
                 height: how.height,
             };
-            checked(function, &set::node(&how), || give(parameters))
+            checked(function, When::Unknown, &set::node(&how), || {
+                give(parameters)
+            })
         }
         CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
             let result = give(parameters);

@@ -65,22 +65,19 @@ pub(super) fn node(set: &CUDA_MEMSET_NODE_PARAMS) -> [Side; 1] {
 macro_rules! sets {
     ($($element:literal $value:ty: [$($now:ident),*], [$($in_stream:ident),*], [$($rows:ident),*], [$($rows_in_stream:ident),*];)*) => {$(
         hook!([$($now),*](to: CUdeviceptr, value: $value, count: usize) |set| {
-            streams::order_everything();
-            checked(FUNCTION, &run(to, $element, count), || {
+            checked(FUNCTION, streams::last(), &run(to, $element, count), || {
                 // SAFETY: the program's arguments.
                 unsafe { set(to, value, count) }
             })
         });
         hook!([$($in_stream),*](to: CUdeviceptr, value: $value, count: usize, stream: CUstream) |set| {
-            streams::operation(stream);
-            checked(FUNCTION, &run(to, $element, count), || {
+            checked(FUNCTION, streams::turn(stream, PER_THREAD), &run(to, $element, count), || {
                 // SAFETY: the program's arguments.
                 unsafe { set(to, value, count, stream) }
             })
         });
         hook!([$($rows),*](to: CUdeviceptr, pitch: usize, value: $value, width: usize, height: usize) |set| {
-            streams::order_everything();
-            checked(FUNCTION, &rows(to, pitch, $element, width, height), || {
+            checked(FUNCTION, streams::last(), &rows(to, pitch, $element, width, height), || {
                 // SAFETY: the program's arguments.
                 unsafe { set(to, pitch, value, width, height) }
             })
@@ -93,8 +90,7 @@ macro_rules! sets {
             height: usize,
             stream: CUstream,
         ) |set| {
-            streams::operation(stream);
-            checked(FUNCTION, &rows(to, pitch, $element, width, height), || {
+            checked(FUNCTION, streams::turn(stream, PER_THREAD), &rows(to, pitch, $element, width, height), || {
                 // SAFETY: the program's arguments.
                 unsafe { set(to, pitch, value, width, height, stream) }
             })

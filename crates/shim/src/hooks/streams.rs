@@ -5,7 +5,7 @@ use crate::session;
 use driver::sys::{
     CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUcontext, CUresult, CUstream, CUstream_flags,
 };
-use runtime::{Ordering, Runtime, StreamName, StreamUse};
+use runtime::{Ordering, Runtime, StreamName, StreamUse, When};
 
 hooks!(cuStreamDestroy, cuStreamDestroy_v2);
 
@@ -61,7 +61,7 @@ pub(super) fn in_use(runtime: &Runtime, stream: CUstream, per_thread: bool) -> O
     })
 }
 
-/// The stream of a launch, if it matters.
+/// The stream of a launch or copy, if it matters.
 pub(super) fn of_launch(
     runtime: &Runtime,
     stream: CUstream,
@@ -79,15 +79,18 @@ pub(super) fn of_launch(
     stream
 }
 
-/// Something is put into a stream that is not looked at otherwise. For null
-/// the function's variant would have to be known, so it orders everything.
-pub(super) fn operation(stream: CUstream) {
-    let Some(runtime) = session::runtime().filter(|runtime| runtime.tracks_streams()) else {
-        return;
-    };
-    let is_made = stream.0 > u64::from(CU_STREAM_PER_THREAD) && !capture::active();
-    let known = is_made.then(|| in_use(runtime, stream, false)).flatten();
-    runtime.ordered(known.map_or(Ordering::Everything, Ordering::Operation));
+/// When a copy or set does its work that is put into a stream.
+pub(super) fn turn(stream: CUstream, per_thread: bool) -> When {
+    session::runtime()
+        .and_then(|runtime| of_launch(runtime, stream, per_thread))
+        .map_or(When::Unknown, When::InStream)
+}
+
+/// When a copy or set does its work that the host waits for, or that waits for
+/// all streams.
+pub(super) fn last() -> When {
+    order_everything();
+    When::Last
 }
 
 /// Something that orders streams in ways that are not told apart.
