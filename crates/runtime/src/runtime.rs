@@ -725,12 +725,16 @@ impl Runtime {
         self.finish();
     }
 
-    /// The program's exit handlers are about to run, and the CUDA runtime's
-    /// among them gives the device back: the last time to look at its heap.
-    /// Then as [`Runtime::finish`].
+    /// The program's exit handlers are about to run, and the driver's among
+    /// them shut the device down: the last time to look at its heap. Then as
+    /// [`Runtime::finish`]. The first call counts.
     pub fn exit_begins(&self) {
         if self.settings.leak_check == LeakCheck::Full && self.output.is_ours() {
-            *self.heap_at_exit.lock() = self.live_heap_blocks();
+            let mut blocks = self.heap_at_exit.lock();
+            if blocks.is_none() {
+                *blocks = self.live_heap_blocks();
+            }
+            drop(blocks);
             self.exiting.store(true, Ordering::Release);
         }
         self.finish();

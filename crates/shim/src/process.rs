@@ -108,6 +108,19 @@ pub fn register() {
     }
 }
 
+/// Called at each launch. Exit handlers run in the reverse order of their
+/// registration, and libcuda registers its own, which shut the device down, when
+/// it is initialised and when a context is made: from here on ours comes first.
+pub fn device_in_use() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: a plain function pointer in a library that is never unloaded.
+        unsafe {
+            libc::atexit(after_main);
+        }
+    });
+}
+
 /// In a forked child neither contexts nor threads exist. The real driver knows
 /// that itself; calls of the CPU device are refused with the code that the
 /// real one gives. A parent that had not initialised CUDA leaves the child all

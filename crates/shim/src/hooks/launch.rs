@@ -3,7 +3,7 @@
 
 use super::loaded::{self, Function};
 use super::{hook, hooks, next, streams};
-use crate::session;
+use crate::{process, session};
 use driver::sys::{
     CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END,
     CUDA_LAUNCH_PARAMS, CUfunction, CUfunction_attribute, CUkernel, CUlaunchConfig, CUresult,
@@ -147,6 +147,7 @@ pub(super) unsafe fn launch(
     let Some(runtime) = session::runtime() else {
         return original();
     };
+    process::device_in_use();
     if let Some(gpu) = session::get().and_then(|session| session.gpu.as_ref())
         && !gpu.reaches_current_device()
     {

@@ -3,7 +3,7 @@
 //! taken to order more than it does.
 
 use super::{capture, hook, hooks, streams};
-use crate::session;
+use crate::{process, session};
 use driver::sys::{
     CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUarrayMapInfo,
     CUdevice, CUdeviceptr, CUevent, CUexternalSemaphore, CUgraphExec, CUgraphicsResource, CUhostFn,
@@ -118,6 +118,7 @@ fn waits(result: CUresult, stream: CUstream, event: CUevent, per_thread: bool) -
 /// A graph may record events, and wait for some.
 fn graph() {
     if let Some(runtime) = session::runtime() {
+        process::device_in_use();
         runtime.ordered(Ordering::Graph);
     }
 }
