@@ -5,9 +5,11 @@
 //! [`Quarantine`] keeps freed addresses from being given out again.
 //! [`Tables`] turns changes of live allocations into writes to the lookup
 //! tables of [`model::layout`]. [`DeviceHeap`] does the same for the heap of
-//! device-side `malloc`. All are plain data: nothing here locks,
+//! device-side `malloc`. [`canary`] is the algebra of known bytes around a
+//! buffer. All are plain data: nothing here locks,
 //! allocates device memory, or calls a driver.
 
+pub mod canary;
 mod device_heap;
 mod order;
 mod parts;
