@@ -22,6 +22,9 @@ pub enum UncheckedReason {
     Excluded,
     /// Ringfence could not set itself up on the device.
     Failed,
+    /// It had not ended when the program did, or failed on the device, so
+    /// that nothing could be verified after it.
+    Unfinished,
 }
 
 /// Launches of one kernel, by outcome.

@@ -60,6 +60,9 @@ pub enum Rule {
     CopyOutOfBoundsRead,
     /// A copy or set by the host that writes outside an allocation.
     CopyOutOfBoundsWrite,
+    /// Bytes beside a buffer that nothing may write were found overwritten
+    /// after a kernel, or after a call by the host.
+    CanaryOverwritten,
 }
 
 impl Rule {
@@ -89,6 +92,7 @@ impl Rule {
         Rule::MemoryLeak,
         Rule::CopyOutOfBoundsRead,
         Rule::CopyOutOfBoundsWrite,
+        Rule::CanaryOverwritten,
     ];
 
     /// The rule's id in reports, JSON and suppressions.
@@ -118,6 +122,7 @@ impl Rule {
             Rule::MemoryLeak => "memory-leak",
             Rule::CopyOutOfBoundsRead => "copy-out-of-bounds-read",
             Rule::CopyOutOfBoundsWrite => "copy-out-of-bounds-write",
+            Rule::CanaryOverwritten => "canary-overwritten",
         }
     }
 }
@@ -213,19 +218,59 @@ pub struct HostCall {
     pub called_at: Vec<HostFrame>,
 }
 
+/// An argument of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct KernelArgument {
+    /// Its place, from 0.
+    pub index: u32,
+    /// Its name; `None` where the platform does not tell.
+    pub name: Option<String>,
+}
+
+/// What was found of bytes that nothing may write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overwritten {
+    /// How many bytes were found changed.
+    pub bytes: u64,
+    /// Distance of the changed byte that is farthest from the buffer, counted
+    /// as in [`Relation`], which tells the nearest.
+    pub farthest: u64,
+    /// Content from the lowest changed byte on, at most 16 bytes.
+    pub found: Vec<u8>,
+}
+
+/// A kernel as a whole: what it did was seen when it had ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelRun {
+    /// Name of the kernel.
+    pub kernel: String,
+    /// The argument through which it could reach the buffer; `None`: a
+    /// pointer that it found in memory.
+    pub argument: Option<KernelArgument>,
+    /// What it left.
+    pub overwritten: Overwritten,
+    /// Ordinal of the launch in the process, from 1.
+    pub launch: u64,
+    /// Host call stack of the launch, innermost first; empty if unknown.
+    pub launched_at: Vec<HostFrame>,
+}
+
 /// Who broke the rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "by")]
 pub enum Subject {
     /// A kernel.
     Access(DeviceAccess),
+    /// A kernel, seen after it had ended.
+    Kernel(KernelRun),
     /// A call by the host.
     Call(HostCall),
     /// The program as a whole: it never freed the intended allocation.
     Leak,
 }
 
-/// One memory error, deduplicated: an access by its site, a call by its
+/// One memory error, deduplicated: an access by its site, what a
+/// kernel left by kernel, argument and side of the buffer, a call by its
 /// function and stack, a leak by the stack of its allocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
@@ -249,7 +294,15 @@ impl Finding {
     pub fn access(&self) -> Option<&DeviceAccess> {
         match &self.subject {
             Subject::Access(access) => Some(access),
-            Subject::Call(_) | Subject::Leak => None,
+            Subject::Kernel(_) | Subject::Call(_) | Subject::Leak => None,
+        }
+    }
+
+    /// The kernel, if it was seen only after it had ended.
+    pub fn kernel_run(&self) -> Option<&KernelRun> {
+        match &self.subject {
+            Subject::Kernel(run) => Some(run),
+            Subject::Access(_) | Subject::Call(_) | Subject::Leak => None,
         }
     }
 
@@ -257,7 +310,7 @@ impl Finding {
     pub fn call(&self) -> Option<&HostCall> {
         match &self.subject {
             Subject::Call(call) => Some(call),
-            Subject::Access(_) | Subject::Leak => None,
+            Subject::Access(_) | Subject::Kernel(_) | Subject::Leak => None,
         }
     }
 }

@@ -16,10 +16,11 @@ pub use access::{
 };
 pub use coverage::{Coverage, KernelCoverage, UncheckedReason};
 pub use finding::{
-    DeviceAccess, Finding, HostCall, HostFrame, NearestAllocation, Relation, Rule, Subject,
-    ThreadCoordinates,
+    DeviceAccess, Finding, HostCall, HostFrame, KernelArgument, KernelRun, NearestAllocation,
+    Overwritten, Relation, Rule, Subject, ThreadCoordinates,
 };
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
 pub use settings::{
-    ApiErrors, DeviceKind, LeakCheck, Prove, SETTING_NAMES, Settings, SettingsError,
+    ApiErrors, CanaryChecker, CanaryPattern, DeviceKind, LeakCheck, Protections, Prove,
+    SETTING_NAMES, Settings, SettingsError,
 };

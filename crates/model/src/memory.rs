@@ -76,6 +76,15 @@ pub enum AllocationKind {
     /// Part of an allocation that the program declared (`ringfence.h`, NVTX)
     /// or that provenance shows to be a field or a row.
     Region,
+    /// clCreateBuffer. OpenCL tells no address: the object's handle stands
+    /// for it.
+    ClBuffer,
+    /// clCreateSubBuffer; the handle stands for the address.
+    ClSubBuffer,
+    /// clCreateImage and its like; the handle stands for the address.
+    ClImage,
+    /// clSVMAlloc: shared virtual memory of OpenCL.
+    ClSvm,
 }
 
 /// One allocation, live or freed.

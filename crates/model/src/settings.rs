@@ -51,6 +51,38 @@ pub enum Prove {
     Verify,
 }
 
+/// Which protections are on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Protections {
+    /// Exact bounds, by rewriting PTX: CUDA programs.
+    pub bounds: bool,
+    /// Canaries around buffers, verified after each kernel: OpenCL programs.
+    pub canary: bool,
+}
+
+/// What canaries hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CanaryPattern {
+    /// Bytes that differ from buffer to buffer and from run to run.
+    Random,
+    /// This byte.
+    Byte(u8),
+}
+
+/// Who verifies canaries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CanaryChecker {
+    /// Whoever is measured to be faster.
+    Auto,
+    /// The host: canaries are read back.
+    Host,
+    /// A kernel on the device.
+    Device,
+}
+
 /// Settings of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -85,6 +117,16 @@ pub struct Settings {
     pub api_errors: ApiErrors,
     /// Whether launches that are proved in bounds run without checks.
     pub prove: Prove,
+    /// Which protections are on.
+    pub protect: Protections,
+    /// Bytes of canary on either side of a buffer, at least.
+    pub canary_size: u64,
+    /// What canaries hold.
+    pub canary_pattern: CanaryPattern,
+    /// Who verifies canaries.
+    pub canary_checker: CanaryChecker,
+    /// End the program at the first overwritten canary.
+    pub halt_on_error: bool,
     /// Exit code of `ringfence run` when there are findings; `None`: 98.
     pub error_exitcode: Option<u8>,
     /// File for the JSON report, written by `ringfence run`.
@@ -125,6 +167,14 @@ impl Default for Settings {
             leak_check: LeakCheck::No,
             api_errors: ApiErrors::Refuse,
             prove: Prove::On,
+            protect: Protections {
+                bounds: true,
+                canary: true,
+            },
+            canary_size: 4096,
+            canary_pattern: CanaryPattern::Random,
+            canary_checker: CanaryChecker::Auto,
+            halt_on_error: false,
             error_exitcode: None,
             json: None,
             sarif: None,
@@ -143,12 +193,16 @@ impl Default for Settings {
 /// `RINGFENCE_OPTIONS` spell them.
 pub const SETTING_NAMES: &[&str] = &[
     "api-errors",
+    "canary-checker",
+    "canary-pattern",
+    "canary-size",
     "check",
     "cpu-threads",
     "device",
     "driver",
     "error-exitcode",
     "gen-suppressions",
+    "halt-on-error",
     "json",
     "junit",
     "kernel-name",
@@ -160,6 +214,7 @@ pub const SETTING_NAMES: &[&str] = &[
     "log-file",
     "num-callers-host",
     "print-limit",
+    "protect",
     "prove",
     "quarantine-size",
     "sarif",
@@ -275,6 +330,30 @@ impl Settings {
                     },
                 }
             }
+            "protect" => {
+                self.protect = parse_protections(value)
+                    .ok_or_else(|| fail("expected bounds, canary, or both, with a comma"))?
+            }
+            "canary-size" => {
+                self.canary_size = parse_bytes(value)
+                    .filter(|bytes| (16..=1 << 30).contains(bytes))
+                    .ok_or_else(|| fail("expected 16 bytes to 1g"))?
+            }
+            "canary-pattern" => {
+                self.canary_pattern = parse_pattern(value)
+                    .ok_or_else(|| fail("expected random, or a byte such as 0xC2"))?
+            }
+            "canary-checker" => {
+                self.canary_checker = match value {
+                    "auto" => CanaryChecker::Auto,
+                    "host" | "cpu" => CanaryChecker::Host,
+                    "device" | "gpu" => CanaryChecker::Device,
+                    _ => return Err(fail("expected auto, host or device")),
+                }
+            }
+            "halt-on-error" => {
+                self.halt_on_error = parse_bool(value).ok_or_else(|| fail("expected on or off"))?;
+            }
             "error-exitcode" => {
                 self.error_exitcode =
                     Some(number(value).ok_or_else(|| fail("expected a number from 0 to 255"))?);
@@ -337,6 +416,35 @@ fn parse_bool(value: &str) -> Option<bool> {
     }
 }
 
+fn parse_protections(value: &str) -> Option<Protections> {
+    let mut protections = Protections {
+        bounds: false,
+        canary: false,
+    };
+    for name in value.split(',') {
+        match name.trim() {
+            "bounds" => protections.bounds = true,
+            "canary" => protections.canary = true,
+            _ => return None,
+        }
+    }
+    Some(protections)
+}
+
+fn parse_pattern(value: &str) -> Option<CanaryPattern> {
+    if value == "random" {
+        return Some(CanaryPattern::Random);
+    }
+    let byte = match value
+        .strip_prefix("0x")
+        .or_else(|| value.strip_prefix("0X"))
+    {
+        Some(digits) => u8::from_str_radix(digits, 16).ok()?,
+        None => value.parse().ok()?,
+    };
+    Some(CanaryPattern::Byte(byte))
+}
+
 fn parse_bytes(value: &str) -> Option<u64> {
     let digits = value.trim_end_matches(|last: char| last.is_ascii_alphabetic());
     let shift = match value[digits.len()..].to_ascii_lowercase().as_str() {
@@ -395,7 +503,7 @@ mod tests {
     #[test]
     fn every_known_name_can_be_set_and_none_other() {
         for name in SETTING_NAMES {
-            let accepted = ["1", "cpu", "no"]
+            let accepted = ["1", "cpu", "no", "4k", "canary"]
                 .iter()
                 .any(|value| Settings::default().set(name, value).is_ok());
             assert!(accepted, "{name} takes none of the sample values");
@@ -436,6 +544,36 @@ mod tests {
             let set = settings.set("quarantine-size", text);
             assert_eq!(set.ok().map(|()| settings.quarantine_size), bytes, "{text}");
         }
+    }
+
+    #[test]
+    fn protections_are_a_list() {
+        let parse = |value: &str| {
+            let mut settings = Settings::default();
+            settings.set("protect", value).ok()?;
+            Some((settings.protect.bounds, settings.protect.canary))
+        };
+        assert_eq!(parse("canary"), Some((false, true)));
+        assert_eq!(parse("bounds"), Some((true, false)));
+        assert_eq!(parse("bounds, canary"), Some((true, true)));
+        assert_eq!(parse(""), None);
+        assert_eq!(parse("bounds,fence"), None);
+    }
+
+    #[test]
+    fn canaries_hold_what_is_asked_for() {
+        let mut settings = Settings::default();
+        for (text, pattern) in [
+            ("0xC2", CanaryPattern::Byte(0xc2)),
+            ("7", CanaryPattern::Byte(7)),
+            ("random", CanaryPattern::Random),
+        ] {
+            settings.set("canary-pattern", text).unwrap();
+            assert_eq!(settings.canary_pattern, pattern);
+        }
+        assert!(settings.set("canary-pattern", "256").is_err());
+        assert!(settings.set("canary-size", "8").is_err());
+        assert!(settings.set("canary-size", "64k").is_ok());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::session::Process;
 use crate::{Totals, demangle, summary, text};
-use model::{Coverage, DeviceKind, Finding};
+use model::{Coverage, DeviceKind, Finding, Subject};
 use serde::Serialize;
 
 /// Version of the report's form.
@@ -100,7 +100,8 @@ pub struct FindingReport {
     pub suppressed_by: Option<String>,
     /// One line for people.
     pub message: String,
-    /// The kernel's name as the author wrote it, for an access by a kernel.
+    /// The kernel's name as the author wrote it, for an access by a kernel, and
+    /// for a kernel that was seen only after it had ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_demangled: Option<String>,
     /// The function's name as the author wrote it, for an access by a kernel.
@@ -135,7 +136,11 @@ impl Report {
             pid,
             suppressed_by: entry.cloned(),
             message: text::headline(finding),
-            kernel_demangled: finding.access().map(|access| demangle(&access.kernel)),
+            kernel_demangled: match &finding.subject {
+                Subject::Access(access) => Some(demangle(&access.kernel)),
+                Subject::Kernel(run) => Some(demangle(&run.kernel)),
+                Subject::Call(_) | Subject::Leak => None,
+            },
             function_demangled: finding.access().map(|access| demangle(&access.function)),
             finding: finding.clone(),
         };
@@ -206,8 +211,8 @@ impl Report {
 pub(crate) mod tests {
     use super::*;
     use crate::session::merge_coverage;
-    use crate::text::tests::{sample_call, sample_finding, sample_leak};
-    use model::{KernelCoverage, Relation, Subject, UncheckedReason};
+    use crate::text::tests::{sample_call, sample_finding, sample_leak, sample_overwritten};
+    use model::{KernelCoverage, Relation, UncheckedReason};
 
     pub(crate) fn sample() -> Report {
         let mut anonymous = sample_finding();
@@ -232,7 +237,13 @@ pub(crate) mod tests {
             device: DeviceKind::Cpu,
             device_name: "CPU".into(),
             driver_version: 13000,
-            findings: vec![sample_finding(), anonymous, sample_call(), sample_leak()],
+            findings: vec![
+                sample_finding(),
+                anonymous,
+                sample_call(),
+                sample_leak(),
+                sample_overwritten(),
+            ],
             suppressed: vec![("known (line 2)".into(), sample_finding())],
             coverage: coverage.clone(),
             complete: true,
@@ -240,8 +251,8 @@ pub(crate) mod tests {
             failed: false,
         };
         let mut totals = Totals {
-            findings: 4,
-            occurrences: 5,
+            findings: 5,
+            occurrences: 6,
             suppressed: 1,
             suppressed_occurrences: 1,
             unused_suppressions: vec!["old (line 9)".into()],
@@ -291,6 +302,14 @@ pub(crate) mod tests {
             ("/findings/2/subject/width", serde_json::json!(-1)),
             ("/suppressed/0/suppressed_by", serde_json::json!(3)),
             ("/findings/3/subject", serde_json::json!("leak")),
+            (
+                "/findings/4/subject/overwritten/found",
+                serde_json::json!([256]),
+            ),
+            (
+                "/findings/4/subject/argument",
+                serde_json::json!({"index": 1}),
+            ),
             (
                 "/coverage/kernels/_Z5scalePfi/checked",
                 serde_json::json!(-1),

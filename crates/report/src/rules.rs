@@ -262,6 +262,20 @@ const RULES: &[RuleHelp] = &[
                \n\
                What becomes of the call is decided by `--api-errors`.",
     },
+    RuleHelp {
+        rule: Rule::CanaryOverwritten,
+        title: "bytes beside a buffer that nothing may write were overwritten",
+        text: "Every buffer is given a canary on either side: bytes of a known pattern. They were intact before the\n\
+               kernel that is named, or the call, and are not after it. The report names the argument through which\n\
+               the kernel could reach the buffer, how far from the buffer the nearest overwritten byte lies, and what\n\
+               was written. Natively this corrupts whatever lies there, often silently.\n\
+               \n\
+               Usual causes: a missing `if (i < n)`, a global size rounded up to whole work-groups, a buffer allocated\n\
+               by the number of elements instead of bytes, `<=` for `<`, a halo written without padding.\n\
+               \n\
+               A read outside a buffer, and a write that goes farther than the canary (`--canary-size`), leaves no\n\
+               trace here. The canary was repaired, so that each kernel answers for itself.",
+    },
 ];
 
 /// All rules, in the order of [`Rule`].

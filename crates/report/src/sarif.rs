@@ -143,6 +143,7 @@ fn locations(report: &FindingReport) -> Vec<Value> {
             let place = access.source.iter().flat_map(SourceLocation::chain).last();
             place.map(|place| physical(&place.file, place.line, place.column))
         }
+        Subject::Kernel(run) => first_known(&run.launched_at).and_then(frame_place),
         Subject::Call(call) => first_known(&call.called_at).and_then(frame_place),
         Subject::Leak => {
             let leaked = report.finding.intended.as_ref();
@@ -178,6 +179,7 @@ fn history(finding: &Finding) -> Vec<(&'static str, &[HostFrame])> {
     }
     match &finding.subject {
         Subject::Access(access) => history.push(("kernel launched here", &access.launched_at)),
+        Subject::Kernel(run) => history.push(("kernel launched here", &run.launched_at)),
         Subject::Call(call) => history.push(("called here", &call.called_at)),
         Subject::Leak => {}
     }
@@ -289,6 +291,12 @@ fn fingerprint(finding: &Finding, seen: &mut BTreeMap<u64, u32>) -> String {
             hash.text(&access.kernel);
             hash.text(&access.function);
         }
+        Subject::Kernel(run) => {
+            hash.text(&run.kernel);
+            if let Some(argument) = &run.argument {
+                hash.text(&argument.index.to_string());
+            }
+        }
         Subject::Call(call) => {
             if let Some(frame) = first_known(&call.called_at) {
                 place(
@@ -367,7 +375,7 @@ mod tests {
         let log = log();
         let run = &log["runs"][0];
         let results = run["results"].as_array().unwrap();
-        assert_eq!(results.len(), 5);
+        assert_eq!(results.len(), 6);
         for result in results {
             let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
             assert_eq!(
@@ -389,7 +397,7 @@ mod tests {
             .collect();
         assert_eq!(lines, [50, 60, 39]);
         assert_eq!(results[3]["level"], "warning");
-        assert_eq!(results[4]["suppressions"][0]["kind"], "external");
+        assert_eq!(results[5]["suppressions"][0]["kind"], "external");
         insta::assert_snapshot!(serde_json::to_string_pretty(&results[2]).unwrap());
     }
 

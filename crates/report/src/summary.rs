@@ -159,6 +159,7 @@ fn describe(reason: UncheckedReason) -> &'static str {
         UncheckedReason::Registers => "block too large for the checked build",
         UncheckedReason::Excluded => "excluded",
         UncheckedReason::Failed => "Ringfence failed",
+        UncheckedReason::Unfinished => "not ended when the program did, or failed on the device",
     }
 }
 

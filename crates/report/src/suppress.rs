@@ -231,13 +231,18 @@ impl Entry {
     }
 
     fn matches(&self, finding: &Finding) -> bool {
-        let access = finding.access();
         let is =
             |wanted: &Option<Glob>, test: &dyn Fn(&Glob) -> bool| wanted.as_ref().is_none_or(test);
         let function = match &finding.subject {
             Subject::Access(access) => Some(access.function.as_str()),
+            Subject::Kernel(run) => Some(run.kernel.as_str()),
             Subject::Call(call) => Some(call.function.as_str()),
             Subject::Leak => None,
+        };
+        let kernel = match &finding.subject {
+            Subject::Access(access) => Some(access.kernel.as_str()),
+            Subject::Kernel(run) => Some(run.kernel.as_str()),
+            Subject::Call(_) | Subject::Leak => None,
         };
         let object = finding
             .intended
@@ -245,7 +250,7 @@ impl Entry {
             .and_then(|near| near.allocation.name.as_deref());
         is(&self.rule, &|glob| glob.matches(finding.rule.id()))
             && is(&self.kernel, &|glob| {
-                access.is_some_and(|access| names(glob, &access.kernel))
+                kernel.is_some_and(|name| names(glob, name))
             })
             && is(&self.function, &|glob| {
                 function.is_some_and(|name| names(glob, name))
@@ -279,6 +284,7 @@ fn names(glob: &Glob, name: &str) -> bool {
 fn frames(finding: &Finding) -> impl Iterator<Item = &HostFrame> {
     let by: &[HostFrame] = match &finding.subject {
         Subject::Access(access) => &access.launched_at,
+        Subject::Kernel(run) => &run.launched_at,
         Subject::Call(call) => &call.called_at,
         Subject::Leak => &[],
     };
@@ -323,6 +329,9 @@ impl Source {
             .any(|place| self.is(&place.file, place.line));
         device
             || finding.call().is_some_and(|call| self.any(&call.called_at))
+            || finding
+                .kernel_run()
+                .is_some_and(|run| self.any(&run.launched_at))
             || (finding.subject == Subject::Leak
                 && finding
                     .intended
@@ -364,6 +373,10 @@ pub fn entry_for(finding: &Finding) -> String {
                 .as_ref()
                 .and_then(|source| source.chain().last());
             place.map(|place| (place.file.as_str(), place.line))
+        }
+        Subject::Kernel(run) => {
+            lines.push(("kernel", run.kernel.clone()));
+            first_place(&run.launched_at)
         }
         Subject::Call(call) => {
             lines.push(("function", call.function.clone()));

@@ -2,8 +2,8 @@
 
 use crate::demangle;
 use model::{
-    AccessKind, AllocationKind, DeviceAccess, Finding, HostCall, HostFrame, NearestAllocation,
-    Relation, Rule, Space, Subject,
+    AccessKind, AllocationKind, DeviceAccess, Finding, HostCall, HostFrame, KernelRun,
+    NearestAllocation, Overwritten, Relation, Rule, Space, Subject,
 };
 use std::fmt::Write;
 
@@ -28,6 +28,15 @@ pub fn finding(finding: &Finding) -> String {
                 1,
                 &format!("instruction `{instruction}`, line {line} of the PTX"),
             );
+        }
+        Subject::Kernel(run) => {
+            let kernel = demangle(&run.kernel);
+            lines.push(1, &format!("by kernel {kernel}, launch {}", run.launch));
+            kernel_run(&mut lines, finding.intended.as_ref(), run);
+            if !run.launched_at.is_empty() {
+                lines.push(1, "kernel launched at");
+                frames(&mut lines, &run.launched_at);
+            }
         }
         Subject::Call(call) => {
             if !call.detail.is_empty() {
@@ -75,6 +84,63 @@ fn who(lines: &mut Lines, access: &DeviceAccess) {
     );
 }
 
+/// What a kernel left beside a buffer.
+fn kernel_run(lines: &mut Lines, intended: Option<&NearestAllocation>, run: &KernelRun) {
+    let way = match &run.argument {
+        Some(argument) => format!("through {}", argument_name(argument)),
+        None => "through a pointer in memory".into(),
+    };
+    let Some(buffer) = intended else {
+        lines.push(1, &way);
+        return;
+    };
+    lines.push(1, &format!("{way}: {}", describe(buffer)));
+    lines.push(
+        1,
+        &format!("the first overwritten byte {}", relation(buffer)),
+    );
+    lines.push(1, &extent(buffer.relation, &run.overwritten));
+    history(lines, buffer);
+}
+
+/// ``argument 1 `out` ``.
+fn argument_name(argument: &model::KernelArgument) -> String {
+    match &argument.name {
+        Some(name) => format!("argument {} `{name}`", argument.index),
+        None => format!("argument {}", argument.index),
+    }
+}
+
+/// `12 bytes were overwritten, up to 12 bytes past the end, with 00 00 80 3f`.
+fn extent(relation: Relation, overwritten: &Overwritten) -> String {
+    let mut text = count(overwritten.bytes, "byte");
+    text.push_str(if overwritten.bytes == 1 {
+        " was overwritten"
+    } else {
+        " were overwritten"
+    });
+    let reach = match relation {
+        Relation::Before(_) => (overwritten.farthest, "before the start"),
+        // The byte at distance 11 is the twelfth past the end.
+        _ => (overwritten.farthest + 1, "past the end"),
+    };
+    if overwritten.bytes > 1 {
+        let _ = write!(text, ", up to {} {}", count(reach.0, "byte"), reach.1);
+    }
+    let found: Vec<String> = overwritten
+        .found
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let more = if overwritten.bytes > found.len() as u64 {
+        " …"
+    } else {
+        ""
+    };
+    let _ = write!(text, ", with {}{more}", found.join(" "));
+    text
+}
+
 /// Where the address lies, and the history of what it has to do with.
 fn memory(lines: &mut Lines, finding: &Finding, origin: &str) {
     let address = finding.address;
@@ -112,8 +178,19 @@ pub(crate) fn context(finding: &Finding) -> Vec<String> {
         lines.push(call.detail.clone());
     }
     if let Some(intended) = &finding.intended {
-        let address = match finding.subject {
+        let address = match &finding.subject {
             Subject::Leak => describe(intended),
+            Subject::Kernel(run) => {
+                let way = run.argument.as_ref().map_or(String::new(), |argument| {
+                    format!(" through {}", argument_name(argument))
+                });
+                format!(
+                    "kernel {}{way}: the first overwritten byte {} ({})",
+                    demangle(&run.kernel),
+                    relation(intended),
+                    describe(intended)
+                )
+            }
             _ => format!(
                 "the address {} ({})",
                 relation(intended),
@@ -129,6 +206,7 @@ pub(crate) fn context(finding: &Finding) -> Vec<String> {
 pub(crate) fn headline(finding: &Finding) -> String {
     let text = match &finding.subject {
         Subject::Access(access) => device_headline(finding.rule, access),
+        Subject::Kernel(_) => "Write outside a buffer, seen after the kernel".into(),
         Subject::Call(call) => call_headline(finding.rule, call),
         Subject::Leak => finding.intended.as_ref().map_or("Leak".into(), |leaked| {
             format!("Leak of {}", count(leaked.allocation.extent.size, "byte"))
@@ -168,6 +246,7 @@ fn call_headline(rule: Rule, call: &HostCall) -> String {
         Rule::UseAfterFree => "Use of freed memory",
         Rule::UseBeforeAllocation => "Use of memory that is not allocated yet",
         Rule::StreamOrderRace => "Use of memory that races with its free",
+        Rule::CanaryOverwritten => "Write outside a buffer",
         _ => "Invalid use of memory",
     };
     let size = call.width.map_or(String::new(), |width| {
@@ -244,6 +323,10 @@ fn noun(kind: AllocationKind) -> &'static str {
         AllocationKind::Local => "object",
         AllocationKind::Parameter => "parameter",
         AllocationKind::Region => "region",
+        AllocationKind::ClBuffer => "buffer",
+        AllocationKind::ClSubBuffer => "sub-buffer",
+        AllocationKind::ClImage => "image",
+        AllocationKind::ClSvm => "allocation",
     }
 }
 
@@ -273,6 +356,10 @@ fn describe(near: &NearestAllocation) -> String {
         AllocationKind::Constant => "constant variable",
         AllocationKind::Parameter => "kernel parameter",
         AllocationKind::Region => "region",
+        AllocationKind::ClBuffer => "OpenCL buffer",
+        AllocationKind::ClSubBuffer => "OpenCL sub-buffer",
+        AllocationKind::ClImage => "OpenCL image",
+        AllocationKind::ClSvm => "SVM allocation",
     };
     let state = match allocation.kind {
         AllocationKind::Local => "",
@@ -284,11 +371,15 @@ fn describe(near: &NearestAllocation) -> String {
         None if allocation.serial != 0 => format!(" #{}", allocation.serial),
         None => String::new(),
     };
-    format!(
-        "the {state}{kind}{name} of {} at {}",
-        count(allocation.extent.size, "byte"),
-        allocation.extent.base
-    )
+    let size = count(allocation.extent.size, "byte");
+    let base = allocation.extent.base;
+    match allocation.kind {
+        // What stands for its address is a handle.
+        AllocationKind::ClBuffer | AllocationKind::ClSubBuffer | AllocationKind::ClImage => {
+            format!("the {state}{kind}{name} of {size} (cl_mem {base})")
+        }
+        _ => format!("the {state}{kind}{name} of {size} at {base}"),
+    }
 }
 
 fn history(lines: &mut Lines, near: &NearestAllocation) {

@@ -1,7 +1,7 @@
 //! The wording, pinned. Addresses and ids are fixed by the samples.
 
 use super::*;
-use model::{Allocation, DeviceAddress, Extent, SourceLocation, ThreadCoordinates};
+use model::{Allocation, DeviceAddress, Extent, KernelArgument, SourceLocation, ThreadCoordinates};
 
 fn allocation(base: u64, size: u64, serial: u64, kind: AllocationKind) -> Allocation {
     Allocation {
@@ -97,6 +97,34 @@ pub(crate) fn sample_leak() -> Finding {
         )),
         nearest: None,
         occurrences: 2,
+    }
+}
+
+/// A kernel that wrote three floats past a buffer of 1,024 bytes.
+pub(crate) fn sample_overwritten() -> Finding {
+    Finding {
+        rule: Rule::CanaryOverwritten,
+        address: DeviceAddress(0x55aa_0000_0404),
+        subject: Subject::Kernel(KernelRun {
+            kernel: "scale".into(),
+            argument: Some(KernelArgument {
+                index: 1,
+                name: Some("out".into()),
+            }),
+            overwritten: Overwritten {
+                bytes: 12,
+                farthest: 15,
+                found: vec![0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f],
+            },
+            launch: 3,
+            launched_at: vec![frame("main", Some(60))],
+        }),
+        intended: Some(near(
+            allocation(0x55aa_0000_0000, 1024, 2, AllocationKind::ClBuffer),
+            Relation::After(4),
+        )),
+        nearest: None,
+        occurrences: 1,
     }
 }
 
@@ -285,4 +313,27 @@ fn a_name_cannot_forge_lines() {
         );
         assert!(text.lines().all(|line| line.starts_with(PREFIX)));
     }
+}
+
+#[test]
+fn an_overwritten_canary() {
+    insta::assert_snapshot!(finding(&sample_overwritten()));
+}
+
+#[test]
+fn a_canary_before_shared_memory_that_no_argument_names() {
+    let mut sample = sample_overwritten();
+    let near = sample.intended.as_mut().unwrap();
+    near.allocation.kind = AllocationKind::ClSvm;
+    near.relation = Relation::Before(1);
+    let Subject::Kernel(run) = &mut sample.subject else {
+        unreachable!("a kernel")
+    };
+    run.argument = None;
+    run.overwritten = Overwritten {
+        bytes: 1,
+        farthest: 1,
+        found: vec![7],
+    };
+    insta::assert_snapshot!(finding(&sample));
 }
