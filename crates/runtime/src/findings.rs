@@ -6,8 +6,8 @@ use crate::launches::Launch;
 use crate::memory::Leaving;
 use crate::plan::PartPlan;
 use crate::spaces;
-use crate::stacks::{self, Stack};
 use heap::{Entry, Registry};
+use host::stacks::{self, Stack};
 use model::layout::{Record, THREAD_Z_MASK};
 use model::{
     AccessKind, AccessSite, Allocation, AllocationKind, DeviceAccess, DeviceAddress, Extent,

@@ -11,10 +11,10 @@
 use crate::findings::HostError;
 use crate::memory::{Holding, Leaving};
 use crate::runtime::Runtime;
-use crate::stacks::{self, Stack};
 use crate::streams::{Ordering, StreamUse, User};
 use driver::{Release, ReleaseCall};
 use heap::{Entry, Held};
+use host::stacks::{self, Stack};
 use model::{AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
 
 /// `CUDA_SUCCESS`

@@ -1,7 +1,7 @@
 //! The launch decision, and the recent launches that findings refer to.
 
 use crate::functions::Function;
-use crate::stacks::Stack;
+use host::Stack;
 use instrument::EntryPlan;
 use model::{Extent, Rule};
 use parking_lot::Mutex;

@@ -18,15 +18,13 @@ mod launches;
 mod maps;
 mod memory;
 mod metadata;
-mod output;
 mod parts;
 mod plan;
 mod prepare;
 mod proof;
 mod runtime;
-mod settings;
+
 mod spaces;
-mod stacks;
 mod streams;
 mod turn;
 mod watcher;
@@ -36,12 +34,12 @@ pub use copies::{Position, Shape, Touched};
 pub use findings::HostError;
 pub use frees::{FreeCall, FreeRequest};
 pub use heap::{Layer, Owner, PartError};
+pub use host::settings_from_environment;
 pub use host_calls::{CallDecision, Doubt, Effect, Place, Side, When};
 pub use instrument::{EntryPlan, LaunchShape, ParameterSlot};
 pub use launches::{LaunchDecision, LaunchParameter};
 pub use plan::{ModulePart, ModulePlan, Prepared};
 pub use runtime::{Runtime, StartError};
-pub use settings::settings_from_environment;
 pub use streams::{Ordering, StreamName, StreamUse};
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 //! freed, but kernels launched before may still look it up, so it stays in the
 //! registry until the program has waited for its stream.
 
-use crate::stacks::Stack;
 use crate::streams::StreamName;
 use driver::Release;
 use heap::{Entry, Held, Layer, Owner, PartEdit, PartError, Quarantine, Registry};
+use host::Stack;
 use model::{AllocationKind, DeviceAddress, Extent};
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;

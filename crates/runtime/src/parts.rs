@@ -1,8 +1,8 @@
 //! Parts of allocations that the program declares itself (`ringfence.h`).
 
 use crate::runtime::Runtime;
-use crate::stacks;
 use heap::{Layer, PartError};
+use host::stacks;
 use model::{DeviceAddress, Extent};
 
 impl Runtime {

@@ -6,16 +6,16 @@ use crate::functions::{Counts, Function, Functions};
 use crate::launches::{Launch, LaunchDecision, LaunchParameter, Launches, Root, Roots};
 use crate::memory::Memory;
 use crate::metadata::Metadata;
-use crate::output::Output;
 use crate::plan::{ModulePart, ModulePlan, PartPlan, Prepared};
 use crate::prepare;
 use crate::proof::Answers;
-use crate::stacks::{self, Stack};
 use crate::streams::{self, StreamName, StreamUse, Streams, UseOrder, User};
 use crate::watcher::Watcher;
 use crate::window::LaunchWindow;
 use driver::Driver;
 use heap::{Block, Entry, Owner};
+use host::Output;
+use host::stacks::{self, Stack};
 use instrument::{EntryPlan, LaunchShape};
 use model::layout::Record;
 use model::{
@@ -88,7 +88,7 @@ impl Runtime {
     ///
     /// A file that the settings name cannot be written.
     pub fn new(settings: Settings, driver: Arc<dyn Driver>) -> Result<Arc<Runtime>, StartError> {
-        let output = Output::open(&settings).map_err(StartError::Output)?;
+        let output = Output::open(&settings, "").map_err(StartError::Output)?;
         output.event(&Event::Start {
             pid: std::process::id(),
             program: std::env::current_exe()

@@ -1,7 +1,7 @@
 //! Host call stacks: cheap to take, resolved only when one is reported.
 //!
-//! A stack is a list of return addresses. Frames of Ringfence itself and of
-//! the CUDA runtime are cut off when it is resolved, so that the first frame
+//! A stack is a list of return addresses. Frames of Ringfence itself, of the
+//! CUDA runtime and of OpenCL's loader are cut off when it is resolved, so that the first frame
 //! shown is the program's.
 
 use model::HostFrame;
@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 /// Return addresses, innermost first. `None`: not taken.
-pub(crate) type Stack = Option<Arc<[usize]>>;
+pub type Stack = Option<Arc<[usize]>>;
 
 /// Frames of Ringfence and the CUDA runtime that may lie between the program
 /// and [`capture`]; taken in addition to what the user asked for.
@@ -17,7 +17,7 @@ const OWN_FRAMES: usize = 24;
 
 /// The calling thread's stack, at most `callers` frames of the program.
 #[inline(never)]
-pub(crate) fn capture(callers: u32) -> Stack {
+pub fn capture(callers: u32) -> Stack {
     if callers == 0 {
         return None;
     }
@@ -33,7 +33,7 @@ pub(crate) fn capture(callers: u32) -> Stack {
 /// The frames of a stack with names and places, at most `callers`. `skip`: the
 /// mangled name of a function that is not worth showing first (a kernel's host
 /// stub, at its launch).
-pub(crate) fn resolve(stack: &Stack, callers: u32, skip: Option<&str>) -> Vec<HostFrame> {
+pub fn resolve(stack: &Stack, callers: u32, skip: Option<&str>) -> Vec<HostFrame> {
     let Some(addresses) = stack else {
         return Vec::new();
     };
@@ -122,7 +122,13 @@ fn resolve_one(address: usize, objects: &Objects) -> Vec<Symbol> {
 fn is_own(symbol: &Symbol, own: Option<&str>) -> bool {
     let object = symbol.frame.object.as_deref().unwrap_or_default();
     let file = object.rsplit('/').next().unwrap_or_default();
-    let libraries = ["libcudart.so", "libcuda.so", "libringfence.so"];
+    let libraries = [
+        "libcudart.so",
+        "libcuda.so",
+        "libringfence.so",
+        "libringfence_opencl.so",
+        "libOpenCL.so",
+    ];
     if own == Some(object) || libraries.iter().any(|name| file.starts_with(name)) {
         return true;
     }

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// See the module's header.
-pub(crate) struct Output {
+pub struct Output {
     pid: u32,
     text: Mutex<Text>,
     session: Option<Mutex<File>>,
@@ -41,12 +41,13 @@ impl Text {
 }
 
 impl Output {
-    /// Opens the log and session files.
+    /// Opens the log and session files. `part`: what tells this part of
+    /// Ringfence from another one in the same process; empty for the only one.
     ///
     /// # Errors
     ///
     /// Which file could not be opened and why.
-    pub fn open(settings: &Settings) -> Result<Output, String> {
+    pub fn open(settings: &Settings, part: &str) -> Result<Output, String> {
         let pid = std::process::id();
         let append = |path: &std::path::Path| {
             let opened = OpenOptions::new().create(true).append(true).open(path);
@@ -61,7 +62,9 @@ impl Output {
         };
         let session = match &settings.session {
             None => None,
-            Some(directory) => Some(Mutex::new(append(&directory.join(format!("{pid}.jsonl")))?)),
+            Some(directory) => Some(Mutex::new(append(
+                &directory.join(format!("{pid}{part}.jsonl")),
+            )?)),
         };
         let suppressions = match &settings.suppressions {
             None => Suppressions::default(),
@@ -90,6 +93,7 @@ impl Output {
         self.session.is_some()
     }
 
+    /// A finding that is seen for the first time; `id` counts them from 1.
     pub fn finding(&self, id: u64, finding: &Finding) {
         let suppressed = self.suppressions.find(finding);
         let shown = suppressed.is_none();
@@ -145,6 +149,7 @@ impl Output {
         totals.unused_suppressions = self.suppressions.idle();
     }
 
+    /// What was checked so far; `complete`: this is the last word.
     pub fn coverage(&self, coverage: &Coverage, complete: bool) {
         self.event(&Event::Coverage {
             coverage: coverage.clone(),
@@ -167,12 +172,14 @@ impl Output {
         ));
     }
 
+    /// Text for people, with its newlines.
     pub fn line(&self, text: &str) {
         if self.is_ours() {
             self.text.lock().write(text);
         }
     }
 
+    /// A line for the command.
     pub fn event(&self, event: &Event) {
         let Some(session) = &self.session else { return };
         if !self.is_ours() {

@@ -1,0 +1,11 @@
+//! What every part of Ringfence that lives in the program's own process
+//! needs: the host's call stacks, and the place where findings, errors and
+//! coverage go. Nothing here knows CUDA or OpenCL.
+
+mod output;
+mod settings;
+pub mod stacks;
+
+pub use output::Output;
+pub use settings::settings_from_environment;
+pub use stacks::Stack;
