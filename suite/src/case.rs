@@ -10,13 +10,15 @@
 //! // annotated                         (optional)
 //! // expect: rule=ID function=PART [size=BYTES]
 //! // expect: rule=ID call=PART [size=BYTES]
+//! // expect: rule=ID kernel=NAME [argument=NAME] [at=BYTES] [size=BYTES]
 //! // expect: rule=ID leak [size=BYTES]
 //! ```
 //!
 //! and whose faulty lines end in `// BUG`. Each `expect` line must be met by a
 //! finding, and each finding must meet one: `function` is part of the mangled
 //! name of the device function that holds the access, `call` part of the name
-//! of the host function, and `leak` wants the allocation itself.
+//! of the host function, `kernel` and `argument` name a kernel that was seen
+//! only after it had ended, and `leak` wants the allocation itself.
 //!
 //! In the folder `global` one source makes two programs, with and without
 //! `-DBAD`. Everywhere else it makes one, whose bad twin is started with the
@@ -74,6 +76,14 @@ pub enum Doer {
     Function(String),
     /// A host call: part of the driver function's name.
     Call(String),
+    /// A kernel that was seen only after it had ended, and its argument's
+    /// name; none for memory that no argument names.
+    Kernel {
+        /// Name of the kernel.
+        name: String,
+        /// Name of the argument.
+        argument: Option<String>,
+    },
     /// Nobody: memory that was never freed.
     Leak,
 }
@@ -87,6 +97,10 @@ pub struct Expectation {
     pub doer: Doer,
     /// Bytes of the allocation that the pointer came from, where fixed.
     pub size: Option<u64>,
+    /// Bytes from the buffer to the nearest byte, where fixed: from its end
+    /// (0: the first byte past it), or negative, up to its start.
+    #[serde(default)]
+    pub at: Option<i64>,
     /// Places that a finding may name: file name and line.
     pub places: Vec<(String, u32)>,
 }
@@ -230,13 +244,8 @@ impl Manifest {
 pub fn read_sources(folder: &Path) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     for group in entries(folder)? {
-        if !group.is_dir() || group.ends_with("include") {
-            continue;
-        }
-        for path in cu_files(&group)? {
-            sources.push(
-                read_source(&path).with_context(|| format!("in the case {}", path.display()))?,
-            );
+        if group.is_dir() && !group.ends_with("include") {
+            sources.extend(read_sources_of(&group, "cu")?);
         }
     }
     ensure!(!sources.is_empty(), "no cases in {}", folder.display());
@@ -248,10 +257,29 @@ pub fn read_sources(folder: &Path) -> Result<Vec<Source>> {
     Ok(sources)
 }
 
+/// Reads the cases of one group: the files of one extension in its folder.
+///
+/// # Errors
+///
+/// The folder cannot be read, or a case's head is wrong.
+pub fn read_sources_of(group: &Path, extension: &str) -> Result<Vec<Source>> {
+    files(group, extension)?
+        .iter()
+        .map(|path| read_source(path).with_context(|| format!("in the case {}", path.display())))
+        .collect()
+}
+
 /// The CUDA sources of a folder, by name.
 pub(crate) fn cu_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    files(folder, "cu")
+}
+
+fn files(folder: &Path, wanted: &str) -> Result<Vec<PathBuf>> {
     let mut files = entries(folder)?;
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "cu"));
+    files.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == wanted)
+    });
     Ok(files)
 }
 
@@ -411,21 +439,36 @@ pub(crate) fn read_build(text: &str) -> Result<Build> {
 }
 
 fn read_expectation(text: &str) -> Result<Expectation> {
-    let (mut rule, mut doer, mut size) = (None, None, None);
+    let (mut rule, mut doer, mut size, mut at) = (None, None, None, None);
+    let mut named = None;
     for word in text.split_whitespace() {
         match word.split_once('=') {
             Some(("rule", id)) => rule = Some(id.to_owned()),
             Some(("function", part)) => doer = Some(Doer::Function(part.to_owned())),
             Some(("call", part)) => doer = Some(Doer::Call(part.to_owned())),
             None if word == "leak" => doer = Some(Doer::Leak),
+            Some(("kernel", name)) => {
+                doer = Some(Doer::Kernel {
+                    name: name.to_owned(),
+                    argument: None,
+                });
+            }
+            Some(("argument", name)) => named = Some(name.to_owned()),
+            Some(("at", bytes)) => at = Some(bytes.parse().context("at is in bytes")?),
             Some(("size", bytes)) => size = Some(bytes.parse().context("size is in bytes")?),
             _ => bail!("`{word}` is nothing to expect"),
         }
     }
+    match (&mut doer, named) {
+        (_, None) => {}
+        (Some(Doer::Kernel { argument, .. }), named) => *argument = named,
+        _ => bail!("only a kernel has an argument"),
+    }
     Ok(Expectation {
         rule: rule.context("it expects no rule")?,
-        doer: doer.context("it expects no function, call or leak")?,
+        doer: doer.context("it expects no function, kernel, call or leak")?,
         size,
+        at,
         places: Vec::new(),
     })
 }
@@ -482,6 +525,7 @@ mod tests {
             rule: rule.into(),
             doer,
             size,
+            at: None,
             places: vec![("sample.cu".into(), 10)],
         };
         assert_eq!(

@@ -104,29 +104,46 @@ impl Toolchain {
             .args(&job.sources)
             .arg("-o")
             .arg(&job.output);
-        let mut key = format!("{command:?}\n");
-        for source in job.sources.iter().cloned().chain(headers(includes)?) {
-            let bytes = std::fs::read(&source)
-                .with_context(|| format!("failed to read {}", source.display()))?;
-            key += &format!("{} {:016x}\n", source.display(), fnv(&bytes));
-        }
-        let key_path = PathBuf::from(format!("{}.key", job.output.display()));
-        if job.output.exists() && std::fs::read_to_string(&key_path).is_ok_and(|old| old == key) {
-            return Ok(());
-        }
-        let output = command
-            .output()
-            .with_context(|| format!("failed to start {}", self.nvcc().display()))?;
-        ensure!(
-            output.status.success(),
-            "nvcc refused {}:\n{}{}",
-            job.sources[0].display(),
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        std::fs::write(&key_path, key)
-            .with_context(|| format!("failed to write {}", key_path.display()))
+        fresh(&mut command, "nvcc", &job.sources, includes, &job.output)
     }
+}
+
+/// Runs a compiler unless what it writes is up to date: the command and a
+/// digest of what it reads lie beside the program.
+///
+/// # Errors
+///
+/// A source cannot be read, or the compiler refuses it; its messages are the
+/// error.
+pub(crate) fn fresh(
+    command: &mut Command,
+    name: &str,
+    sources: &[PathBuf],
+    includes: &[PathBuf],
+    program: &Path,
+) -> Result<()> {
+    let mut key = format!("{command:?}\n");
+    for source in sources.iter().cloned().chain(headers(includes)?) {
+        let bytes = std::fs::read(&source)
+            .with_context(|| format!("failed to read {}", source.display()))?;
+        key += &format!("{} {:016x}\n", source.display(), fnv(&bytes));
+    }
+    let key_path = PathBuf::from(format!("{}.key", program.display()));
+    if program.exists() && std::fs::read_to_string(&key_path).is_ok_and(|old| old == key) {
+        return Ok(());
+    }
+    let output = command
+        .output()
+        .with_context(|| format!("failed to start {}", command.get_program().display()))?;
+    ensure!(
+        output.status.success(),
+        "{name} refused {}:\n{}{}",
+        sources[0].display(),
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    std::fs::write(&key_path, key)
+        .with_context(|| format!("failed to write {}", key_path.display()))
 }
 
 fn headers(includes: &[PathBuf]) -> Result<Vec<PathBuf>> {
@@ -309,13 +326,21 @@ fn add_case(source: &Source, cudart: Cudart, out: &Path, jobs: &mut Vec<Job>) ->
 ///
 /// At least one job failed.
 pub fn compile_all(toolchain: &Toolchain, jobs: &[Job], includes: &[PathBuf]) -> Result<()> {
+    compile_all_with(jobs, |job| toolchain.compile(job, includes))
+}
+
+/// The same, with any compiler.
+pub(crate) fn compile_all_with<J: Sync>(
+    jobs: &[J],
+    compile: impl Fn(&J) -> Result<()> + Sync,
+) -> Result<()> {
     let next = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
                 while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = toolchain.compile(job, includes)
+                    if let Err(error) = compile(job)
                         && let Ok(mut failures) = failures.lock()
                     {
                         failures.push(format!("{error:#}"));

@@ -6,7 +6,9 @@
 
 use crate::case::{Doer, Expectation};
 use crate::process::Outcome;
-use model::{AllocationKind, Coverage, Finding, NearestAllocation, Rule, SourceLocation, Subject};
+use model::{
+    AllocationKind, Coverage, Finding, NearestAllocation, Relation, Rule, SourceLocation, Subject,
+};
 use serde::Deserialize;
 
 /// Exit code of `ringfence run` when there are findings.
@@ -74,14 +76,22 @@ pub fn describe(finding: &Finding) -> String {
     });
     match &finding.subject {
         Subject::Access(access) => format!("{rule} in {} at {place}{size}", access.function),
+        Subject::Kernel(run) => {
+            let argument = run
+                .argument
+                .as_ref()
+                .and_then(|argument| argument.name.as_deref())
+                .map_or(String::new(), |name| format!(" through {name}"));
+            format!("{rule} by {}{argument} at {place}{size}", run.kernel)
+        }
         Subject::Call(call) => format!("{rule} by {} at {place}{size}", call.function),
         Subject::Leak => format!("{rule}, allocated at {place}{size}"),
     }
 }
 
 /// Where in the program it happened, innermost first: the source of an access
-/// and the calls through which it was inlined, the first frame of a call, the
-/// place of the allocation of a leak.
+/// and the calls through which it was inlined, the first frame of a call or of
+/// the launch of a kernel that was seen after it had ended, the place of the allocation of a leak.
 fn places(finding: &Finding) -> Vec<(&str, u32)> {
     let frame = |frame: &'_ model::HostFrame| frame.file.is_some() && frame.line.is_some();
     let frames = match &finding.subject {
@@ -91,6 +101,7 @@ fn places(finding: &Finding) -> Vec<(&str, u32)> {
                 .map(|place| (file_name(&place.file), place.line))
                 .collect();
         }
+        Subject::Kernel(run) => run.launched_at.iter(),
         Subject::Call(call) => call.called_at.iter(),
         Subject::Leak => finding
             .intended
@@ -248,7 +259,12 @@ fn wrong_doer(doer: &Doer, finding: &Finding) -> Option<String> {
     match (doer, &finding.subject) {
         (Doer::Function(part), Subject::Access(access)) if access.function.contains(part) => None,
         (Doer::Call(part), Subject::Call(call)) if call.function.contains(part) => None,
+        (Doer::Kernel { name, argument }, Subject::Kernel(run)) if run.kernel == *name => {
+            let found = run.argument.as_ref().and_then(|found| found.name.as_ref());
+            (found != argument.as_ref()).then(|| format!("expected the argument {argument:?}"))
+        }
         (Doer::Leak, Subject::Leak) => None,
+        (Doer::Kernel { name, .. }, _) => Some(format!("expected the kernel {name}")),
         (Doer::Function(part), _) => Some(format!("expected an access in {part}")),
         (Doer::Call(part), _) => Some(format!("expected a call of {part}")),
         (Doer::Leak, _) => Some("expected a leak".into()),
@@ -304,6 +320,21 @@ fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
             "expected it at {}:{}",
             expect.places[0].0, expect.places[0].1
         ));
+    }
+    if let Some(at) = expect.at {
+        let found = finding
+            .intended
+            .as_ref()
+            .and_then(|nearest| match nearest.relation {
+                Relation::After(bytes) => i64::try_from(bytes).ok(),
+                Relation::Before(bytes) => i64::try_from(bytes).ok().map(|bytes| -bytes),
+                Relation::Inside(_) => None,
+            });
+        if found != Some(at) {
+            return Some(format!(
+                "expected it {at} bytes from the buffer, not {found:?}"
+            ));
+        }
     }
     if let Some(size) = expect.size {
         let found = finding
@@ -417,6 +448,7 @@ mod tests {
             rule: "global-out-of-bounds-read".into(),
             doer: Doer::Function("walk".into()),
             size: Some(1024),
+            at: None,
             places: vec![("walk.cu".into(), 9)],
         }]
     }
@@ -502,6 +534,7 @@ mod tests {
                 rule: found.rule.id().into(),
                 doer,
                 size: Some(1024),
+                at: None,
                 places: vec![("copy.cu".into(), 7)],
             };
             let judge = |expected: &Expectation| {

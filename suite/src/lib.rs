@@ -2,7 +2,7 @@
 //! out.
 //!
 //! Everything here looks at Ringfence from outside: it starts the `ringfence`
-//! command on programs that nvcc built and reads the JSON report. It must
+//! command on programs that nvcc, or for OpenCL a C compiler, built and reads the JSON report. It must
 //! never look at a verdict in any other way, so that what it says holds for a
 //! user too.
 
@@ -10,6 +10,7 @@ pub mod case;
 pub mod compare;
 pub mod compile;
 pub mod judge;
+pub mod opencl;
 pub mod process;
 pub mod programs;
 pub mod results;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use suite::compile::{Linkage, Toolchain};
-use suite::{case, compare, compile, results, run};
+use suite::{case, compare, compile, opencl, results, run};
 
 #[derive(Parser)]
 #[command(about = "Detection cases for Ringfence, each with a twin that must stay silent.")]
@@ -34,6 +34,15 @@ enum Command {
         /// Runtime library of the cases that do not ask for one.
         #[arg(long, default_value = "static")]
         cudart: Linkage,
+    },
+    /// Compiles the OpenCL cases.
+    BuildOpencl {
+        /// Folder with `include` and the cases.
+        #[arg(long, default_value = "suite/opencl")]
+        sources: PathBuf,
+        /// Where programs and manifest go.
+        #[arg(long)]
+        out: PathBuf,
     },
     /// Runs built cases under Ringfence and judges each.
     Run {
@@ -118,6 +127,12 @@ fn act(command: Command) -> Result<bool> {
             let toolchain = Toolchain::find(&toolchain)?;
             let programs =
                 compile::build(&sources, bench.as_deref(), &toolchain, cudart, commit, &out)?;
+            println!("{programs} programs in {}", out.display());
+            Ok(true)
+        }
+        Command::BuildOpencl { sources, out } => {
+            let commit = results::commit(&sources);
+            let programs = opencl::build(&sources, commit, &out)?;
             println!("{programs} programs in {}", out.display());
             Ok(true)
         }

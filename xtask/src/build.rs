@@ -17,6 +17,8 @@ pub struct Built {
     pub command: PathBuf,
     /// `libringfence.so`.
     pub library: PathBuf,
+    /// `libringfence_opencl.so`.
+    pub opencl: PathBuf,
     /// Folder of the forwarding `libcudart.so.*`.
     pub cudart: PathBuf,
 }
@@ -33,6 +35,8 @@ pub fn all() -> Result<Built> {
         "--package",
         "ringfence-shim",
         "--package",
+        "ringfence-opencl",
+        "--package",
         "ringfence-cli",
         "--package",
         "ringfence-suite",
@@ -41,10 +45,11 @@ pub fn all() -> Result<Built> {
     let built = Built {
         command: folder.join("ringfence"),
         library: folder.join("libringfence.so"),
+        opencl: folder.join("libringfence_opencl.so"),
         cudart: folder.join("cudart"),
         folder,
     };
-    for path in [&built.command, &built.library] {
+    for path in [&built.command, &built.library, &built.opencl] {
         ensure!(path.is_file(), "the build left no {}", path.display());
     }
     forwarding(&built.cudart)?;
@@ -121,5 +126,19 @@ pub fn cases(out: &Path, linkage: Linkage) -> Result<()> {
     )
     .with_context(|| format!("failed to build the cases in {}", out.display()))?;
     println!("cases: {programs} programs in {}", out.display());
+    Ok(())
+}
+
+/// Compiles the OpenCL cases into `out`.
+///
+/// # Errors
+///
+/// OpenCL's loader or headers are missing, or the C compiler refuses a case.
+pub fn opencl_cases(out: &Path) -> Result<()> {
+    setup::opencl()?;
+    let commit = suite::results::commit(&root());
+    let programs = suite::opencl::build(&root().join("suite/opencl"), commit, out)
+        .with_context(|| format!("failed to build the OpenCL cases in {}", out.display()))?;
+    println!("OpenCL cases: {programs} programs in {}", out.display());
     Ok(())
 }

@@ -31,7 +31,12 @@ pub fn write() -> Result<()> {
     }
 
     strip(&build::bench()?, &bundle.join("ringfence-bench"))?;
-    for name in ["ringfence", "libringfence.so", "ringfence-suite"] {
+    for name in [
+        "ringfence",
+        "libringfence.so",
+        "libringfence_opencl.so",
+        "ringfence-suite",
+    ] {
         strip(&built.folder.join(name), &bundle.join(name))?;
     }
     for entry in std::fs::read_dir(&built.cudart)? {

@@ -8,7 +8,7 @@
 use crate::build::{self, Built};
 use crate::command::{cargo, run};
 use crate::workspace::{root, target};
-use crate::{generate, generate_cudart, generate_heap, layers, readme, setup};
+use crate::{generate, generate_cudart, generate_heap, generate_opencl, layers, readme, setup};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -49,6 +49,7 @@ pub fn generated(check: bool) -> Result<()> {
     generate::run(check)?;
     generate_cudart::run(check)?;
     generate_heap::run(check)?;
+    generate_opencl::run(check)?;
     println!(
         "generated files: {}",
         if check { "as committed" } else { "written" }
@@ -124,6 +125,11 @@ fn tests() -> Result<Tally> {
     })?;
     step("suite on the CPU device", || {
         suite(&built, &cases, DeviceKind::Cpu, &mut tally)
+    })?;
+    let opencl = target().join("suite-opencl");
+    step("OpenCL cases", || build::opencl_cases(&opencl))?;
+    step("suite on OpenCL", || {
+        suite(&built, &opencl, DeviceKind::Cpu, &mut tally)
     })?;
     if Path::new("/dev/nvidiactl").exists() {
         step("suite on the GPU", || {

@@ -13,6 +13,7 @@ mod demo;
 mod generate;
 mod generate_cudart;
 mod generate_heap;
+mod generate_opencl;
 mod layers;
 mod measure;
 mod readme;
@@ -32,9 +33,11 @@ enum Step {
     /// Installs the pinned CUDA compiler into target/toolchain/cuda.
     #[command(alias = "toolchain")]
     Setup,
+    /// Installs PoCL and OpenCL's loader and headers.
+    Opencl,
     /// Makes the PTX corpora in target/corpora.
     Corpora,
-    /// Regenerates what is generated from CUDA's headers.
+    /// Regenerates what is generated from the headers of CUDA and OpenCL.
     Generate {
         /// Only compare with what is committed.
         #[arg(long)]
@@ -68,6 +71,7 @@ fn main() -> Result<()> {
             println!("CUDA compiler: {}", setup::cuda()?.nvcc().display());
             Ok(())
         }
+        Step::Opencl => setup::opencl(),
         Step::Corpora => {
             println!("PTX corpora: {}", setup::corpora()?.display());
             Ok(())

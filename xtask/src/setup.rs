@@ -3,7 +3,9 @@
 //! environment below `target/toolchain`.
 //!
 //! A stamp file holds the list of packages, so that a second call does
-//! nothing. Nothing outside `target` is touched.
+//! nothing. Nothing outside `target` is touched, but for OpenCL: its loader
+//! and PoCL are Debian's packages, and where one is missing they are
+//! installed as such.
 
 use crate::command::{command, output, run};
 use crate::workspace::root;
@@ -38,6 +40,104 @@ pub fn cuda() -> Result<Toolchain> {
             .with_context(|| format!("failed to make {}", link.display()))?;
     }
     Ok(toolchain)
+}
+
+/// Debian's packages that the tests of the layer for OpenCL need: a platform
+/// that runs on any machine, the loader, and what a program is built with.
+const OPENCL_PACKAGES: &[&str] = &[
+    "pocl-opencl-icd",
+    "ocl-icd-libopencl1",
+    "ocl-icd-opencl-dev",
+    "opencl-c-headers",
+];
+
+/// The headers that the declaration of OpenCL is generated from.
+const OPENCL_HEADERS: &str = "opencl-c-headers=3.0~2023.02.06-1";
+
+/// Installs PoCL, OpenCL's loader and its headers, unless they are there.
+///
+/// # Errors
+///
+/// They are missing, and this is no Debian, or not run by root.
+pub fn opencl() -> Result<()> {
+    let library = |name: &str| {
+        let folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+        folders
+            .iter()
+            .any(|folder| Path::new(folder).join(name).exists())
+    };
+    let vendors = std::fs::read_dir("/etc/OpenCL/vendors");
+    let platform = vendors.is_ok_and(|mut entries| entries.next().is_some());
+    let present = || {
+        platform
+            && library("libOpenCL.so.1")
+            && library("libOpenCL.so")
+            && Path::new("/usr/include/CL/cl.h").exists()
+    };
+    if present() {
+        return Ok(());
+    }
+    let packages = OPENCL_PACKAGES.join(" ");
+    println!("installing {packages}");
+    let install = || -> Result<()> {
+        let apt = |arguments: &[&str]| {
+            let mut apt = command("apt-get", arguments);
+            apt.env("DEBIAN_FRONTEND", "noninteractive");
+            apt
+        };
+        let wanted = || {
+            let mut install = apt(&["install", "--yes", "--quiet", "--no-install-recommends"]);
+            install.args(OPENCL_PACKAGES);
+            install
+        };
+        // Lists of packages may be missing or too old to be of use.
+        run(&mut wanted()).or_else(|_| {
+            run(&mut apt(&["update", "--quiet"]))?;
+            run(&mut wanted())
+        })
+    };
+    install().with_context(|| {
+        format!(
+            "the tests of OpenCL need PoCL and OpenCL's loader, which only root can install: \
+             `apt-get install {packages}` (Debian, Ubuntu)"
+        )
+    })
+}
+
+/// Fetches OpenCL's headers, whatever version the machine has, and returns
+/// the folder that holds `CL`.
+///
+/// # Errors
+///
+/// Debian's packages cannot be fetched here.
+pub fn opencl_headers() -> Result<PathBuf> {
+    let folder = root().join("target/toolchain/opencl-headers");
+    let stamp = folder.join("ringfence-packages");
+    let include = folder.join("usr/include");
+    if std::fs::read_to_string(&stamp).is_ok_and(|old| old == OPENCL_HEADERS) {
+        return Ok(include);
+    }
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("failed to make {}", folder.display()))?;
+    let fetch = || -> Result<()> {
+        run(command("apt-get", ["download", "--quiet", OPENCL_HEADERS]).current_dir(&folder))?;
+        for entry in std::fs::read_dir(&folder)? {
+            let package = entry?.path();
+            if package
+                .extension()
+                .is_some_and(|extension| extension == "deb")
+            {
+                run(command("dpkg-deb", ["-x"]).arg(&package).arg(&folder))?;
+            }
+        }
+        Ok(())
+    };
+    fetch().with_context(|| {
+        format!("the declaration of OpenCL is generated from Debian's package {OPENCL_HEADERS}, which apt-get must fetch")
+    })?;
+    std::fs::write(&stamp, OPENCL_HEADERS)
+        .with_context(|| format!("failed to write {}", stamp.display()))?;
+    Ok(include)
 }
 
 /// Makes the PTX corpora and returns their folder.

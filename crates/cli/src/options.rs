@@ -7,7 +7,7 @@ use model::{DeviceKind, LeakCheck, Settings, SettingsError};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Finds memory errors in unmodified CUDA programs.
+/// Finds memory errors in unmodified CUDA and OpenCL programs.
 #[derive(Debug, Parser)]
 #[command(name = "ringfence", version, after_help = EXIT_CODES)]
 pub struct Cli {
@@ -110,6 +110,21 @@ pub struct RunOptions {
     /// Launches that are shown to be in bounds run without checks: on, off, or verify (check them all the same) [default: on].
     #[arg(long, value_name = "WHEN")]
     pub prove: Option<String>,
+    /// Protections, with a comma between: bounds (CUDA), canary (OpenCL) [default: bounds,canary].
+    #[arg(long, value_name = "LIST")]
+    pub protect: Option<String>,
+    /// Bytes of canary on either side of an OpenCL buffer, at least [default: 4k].
+    #[arg(long, value_name = "BYTES")]
+    pub canary_size: Option<String>,
+    /// What canaries hold: random bytes, or one byte such as 0xC2 [default: random].
+    #[arg(long, value_name = "PATTERN")]
+    pub canary_pattern: Option<String>,
+    /// Who verifies canaries: host, device, or auto for whoever is measured to be faster [default: auto].
+    #[arg(long, value_name = "WHO")]
+    pub canary_checker: Option<String>,
+    /// End the program at the first overwritten canary.
+    #[arg(long)]
+    pub halt_on_error: bool,
     /// Run the program under the library without checking anything.
     #[arg(long)]
     pub no_check: bool,
@@ -192,6 +207,7 @@ impl RunOptions {
         settings.junit = self.junit.clone().or(settings.junit);
         settings.suppressions = self.suppressions.clone().or(settings.suppressions);
         settings.gen_suppressions |= self.gen_suppressions;
+        settings.halt_on_error |= self.halt_on_error;
         settings.kernel_name = self.kernel_name.clone().or(settings.kernel_name);
         settings.kernel_name_exclude = self
             .kernel_name_exclude
@@ -209,6 +225,10 @@ impl RunOptions {
             ("leak-check", &self.leak_check),
             ("api-errors", &self.api_errors),
             ("prove", &self.prove),
+            ("protect", &self.protect),
+            ("canary-size", &self.canary_size),
+            ("canary-pattern", &self.canary_pattern),
+            ("canary-checker", &self.canary_checker),
         ];
         for (name, value) in spelled {
             if let Some(value) = value {

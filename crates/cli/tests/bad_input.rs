@@ -65,7 +65,7 @@ const FATBIN: &str = "__attribute__((section(\".nv_fatbin\"))) const char code[6
 fn programs_without_device_code() {
     let scratch = Scratch::new();
     let plain = scratch.compile("plain", "int main(void) { return 0; }", &[]);
-    cpu(&scratch, &plain).assert_error(&["is no CUDA program", "no device code"]);
+    cpu(&scratch, &plain).assert_error(&["is no CUDA or OpenCL program", "no device code"]);
     // One that opens libraries may load some.
     let opener = "#include <dlfcn.h>\nint main(void) { return dlopen(\"libm.so.6\", 1) == 0; }";
     let opener = scratch.compile("opener", opener, &["-ldl"]);

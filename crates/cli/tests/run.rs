@@ -67,7 +67,7 @@ fn findings_decide_the_exit_code() {
 #[test]
 fn nothing_checked_is_said_and_is_an_error() {
     for (events, why) in [
-        (vec![], "made no CUDA call"),
+        (vec![], "made no CUDA or OpenCL call"),
         (vec![start()], "launched no kernel"),
         (
             vec![start(), coverage(0, 4, true)],

@@ -9,7 +9,7 @@
 
 mod emit;
 mod layout;
-mod parse;
+pub mod parse;
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};

@@ -394,10 +394,13 @@ fn declarator(tokens: &mut Tokens, mut ty: Type) -> Result<(String, Type)> {
         }
     }
     if tokens.peek() == "(" {
-        // `(*name)(parameters)`
+        // `(*name)(parameters)`; parameters need no name.
         tokens.next();
         tokens.expect("*")?;
-        let name = tokens.identifier()?.to_owned();
+        let name = match tokens.peek() {
+            ")" => String::new(),
+            _ => tokens.identifier()?.to_owned(),
+        };
         tokens.expect(")")?;
         let parameters = parameters(tokens)?;
         return Ok((

@@ -2,11 +2,13 @@
 
 use super::program::{Facts, Runtime};
 use anyhow::{Context, Result, bail};
-use model::DeviceKind;
+use model::{DeviceKind, Protections};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "libringfence.so";
+/// The layer for OpenCL, beside it.
+const OPENCL: &str = "libringfence_opencl.so";
 
 /// Ringfence's library.
 #[derive(Debug)]
@@ -53,13 +55,55 @@ pub fn find() -> Result<Library> {
 }
 
 impl Library {
-    /// What makes the dynamic loader prefer Ringfence.
+    /// What makes the dynamic loader, and that of OpenCL, prefer Ringfence.
     ///
     /// # Errors
     ///
-    /// The path cannot be written in LD_PRELOAD, or the CUDA runtime of the
-    /// CPU device is missing although the program needs it.
-    pub fn environment(&self, device: DeviceKind, facts: &Facts) -> Result<Environment> {
+    /// A path cannot be written in its variable, or what the program needs is
+    /// missing: the CUDA runtime of the CPU device, the layer for OpenCL.
+    pub fn environment(
+        &self,
+        device: DeviceKind,
+        protect: Protections,
+        facts: &Facts,
+    ) -> Result<Environment> {
+        let mut environment = Environment::new();
+        if protect.bounds {
+            self.bounds(device, facts, &mut environment)?;
+        }
+        if protect.canary {
+            self.canary(facts, &mut environment)?;
+        }
+        Ok(environment)
+    }
+
+    /// A layer of OpenCL's loader. Programs that use no OpenCL never load it.
+    fn canary(&self, facts: &Facts, environment: &mut Environment) -> Result<()> {
+        let layer = self.path.with_file_name(OPENCL);
+        if layer.is_file() {
+            if layer.to_string_lossy().contains(':') {
+                bail!(
+                    "{} cannot be a layer, because OPENCL_LAYERS takes no path with a colon; copy it and {NAME} \
+                     elsewhere and name the latter in RINGFENCE_LIBRARY",
+                    layer.display()
+                );
+            }
+            environment.push(("OPENCL_LAYERS", before(&layer, "OPENCL_LAYERS")));
+        } else if facts.opencl() {
+            bail!(
+                "the program uses OpenCL, and the layer for it is missing: there is no {}; it is installed beside {NAME}",
+                layer.display()
+            );
+        }
+        Ok(())
+    }
+
+    fn bounds(
+        &self,
+        device: DeviceKind,
+        facts: &Facts,
+        environment: &mut Environment,
+    ) -> Result<()> {
         if self.path.to_string_lossy().contains([' ', ':', '\t', '\n']) {
             bail!(
                 "{} cannot be preloaded, because LD_PRELOAD takes no path with a colon or a space; copy the library \
@@ -67,7 +111,7 @@ impl Library {
                 self.path.display()
             );
         }
-        let mut environment = vec![("LD_PRELOAD", before(&self.path, "LD_PRELOAD"))];
+        environment.push(("LD_PRELOAD", before(&self.path, "LD_PRELOAD")));
         if device == DeviceKind::Cpu {
             let runtimes = self.path.parent().unwrap_or(Path::new("/")).join("cudart");
             if facts.runtime() == Some(Runtime::Shared) && !runtimes.is_dir() {
@@ -81,7 +125,7 @@ impl Library {
                 environment.push(("LD_LIBRARY_PATH", before(&runtimes, "LD_LIBRARY_PATH")));
             }
         }
-        Ok(environment)
+        Ok(())
     }
 }
 

@@ -29,7 +29,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     let facts = program::examine(&program)?;
     facts.check(&program, device)?;
     let library = library::find()?;
-    let preload = library.environment(device, &facts)?;
+    let preload = library.environment(device, settings.protect, &facts)?;
     let suppressions = suppressions(&mut settings)?;
     check_outputs(&settings)?;
 

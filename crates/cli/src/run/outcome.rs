@@ -114,7 +114,7 @@ impl Outcome {
         let why = if !settings.check {
             "checking was switched off"
         } else if self.processes.is_empty() {
-            "nothing was checked: the program made no CUDA call"
+            "nothing was checked: the program made no CUDA or OpenCL call"
         } else if launched {
             "nothing was checked: every kernel launch ran without checks"
         } else {

@@ -31,6 +31,8 @@ pub enum Facts {
         device_code: bool,
         /// Its CUDA runtime, if it has one.
         runtime: Option<Runtime>,
+        /// It is linked to OpenCL's loader.
+        opencl: bool,
         /// It can neither load device code from a library nor start another
         /// program.
         closed: bool,
@@ -146,6 +148,7 @@ fn dynamic(file: &ElfFile64<'_, object::Endianness>, bytes: &[u8]) -> Facts {
     Facts::Dynamic {
         device_code,
         runtime,
+        opencl: needs("libOpenCL.so"),
         closed,
     }
 }
@@ -214,6 +217,11 @@ impl Facts {
         }
     }
 
+    /// Whether the program is known to use OpenCL.
+    pub fn opencl(&self) -> bool {
+        matches!(self, Facts::Dynamic { opencl: true, .. })
+    }
+
     /// Refuses what cannot work on this device.
     ///
     /// # Errors
@@ -226,11 +234,12 @@ impl Facts {
             device_code: false,
             runtime: None,
             closed: true,
+            opencl: false,
         } = self
         {
             bail!(
-                "{shown} is no CUDA program: it holds no device code, loads no library that could, and starts no other \
-                 program"
+                "{shown} is no CUDA or OpenCL program: it holds no device code, loads no library that could, and \
+                 starts no other program"
             );
         }
         if device == DeviceKind::Cpu && self.runtime() == Some(Runtime::StaticStripped) {

@@ -1,0 +1,179 @@
+//! Kernels, and what their arguments let them reach.
+
+use crate::layer::{self, Layer};
+use crate::queries;
+use crate::sys::*;
+use crate::table::call;
+use parking_lot::Mutex;
+use std::ffi::{c_char, c_void};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+/// A kernel object of the program's.
+pub struct Kernel {
+    pub handle: usize,
+    /// Name of its function.
+    pub name: String,
+    /// By index.
+    pub arguments: Mutex<Vec<Argument>>,
+    names: OnceLock<Vec<Option<String>>>,
+    /// Launches so far.
+    pub launches: AtomicU64,
+}
+
+/// What an argument is, as far as it matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// Not set, or no way to memory.
+    Other,
+    /// A memory object, by its handle.
+    Memory(usize),
+}
+
+impl Kernel {
+    /// Names of its arguments, where the platform knows them. Asked before a
+    /// launch: afterwards the program may release the kernel.
+    pub fn names(&self) -> &[Option<String>] {
+        self.names.get_or_init(|| {
+            let kernel = self.handle as cl_kernel;
+            let count: Option<cl_uint> = queries::one(|size, value, needed| {
+                call!(clGetKernelInfo(
+                    kernel,
+                    CL_KERNEL_NUM_ARGS,
+                    size,
+                    value,
+                    needed
+                ))
+            });
+            (0..count.unwrap_or(0))
+                .map(|index| {
+                    queries::text(|size, value, needed| {
+                        let name = CL_KERNEL_ARG_NAME;
+                        call!(clGetKernelArgInfo(kernel, index, name, size, value, needed))
+                    })
+                })
+                .collect()
+        })
+    }
+}
+
+impl Layer {
+    /// A handle may be that of a kernel that is gone: what was known of it is
+    /// replaced.
+    fn made(&self, kernel: cl_kernel, arguments: Vec<Argument>) -> Option<Arc<Kernel>> {
+        if kernel.is_null() {
+            return None;
+        }
+        let name = queries::text(|size, value, needed| {
+            call!(clGetKernelInfo(
+                kernel,
+                CL_KERNEL_FUNCTION_NAME,
+                size,
+                value,
+                needed
+            ))
+        });
+        let known = Arc::new(Kernel {
+            handle: kernel as usize,
+            name: name.unwrap_or_default(),
+            arguments: Mutex::new(arguments),
+            names: OnceLock::new(),
+            launches: AtomicU64::new(0),
+        });
+        self.kernels.lock().insert(kernel as usize, known.clone());
+        Some(known)
+    }
+
+    /// The kernel with this handle.
+    pub fn kernel(&self, kernel: cl_kernel) -> Option<Arc<Kernel>> {
+        self.kernels.lock().get(&(kernel as usize)).cloned()
+    }
+}
+
+pub unsafe extern "C" fn create_kernel(
+    program: cl_program,
+    name: *const c_char,
+    code: *mut cl_int,
+) -> cl_kernel {
+    let kernel = call!(clCreateKernel(program, name, code) else std::ptr::null_mut());
+    if let Some(layer) = layer::get() {
+        layer.made(kernel, Vec::new());
+    }
+    kernel
+}
+
+pub unsafe extern "C" fn create_kernels(
+    program: cl_program,
+    count: cl_uint,
+    kernels: *mut cl_kernel,
+    made: *mut cl_uint,
+) -> cl_int {
+    let mut number = 0;
+    let code = call!(clCreateKernelsInProgram(
+        program,
+        count,
+        kernels,
+        &raw mut number
+    ));
+    if !made.is_null() {
+        // SAFETY: the program's place for the number.
+        unsafe { *made = number };
+    }
+    if code == CL_SUCCESS
+        && !kernels.is_null()
+        && let Some(layer) = layer::get()
+    {
+        for index in 0..number.min(count) as usize {
+            // SAFETY: the platform wrote so many handles there.
+            layer.made(unsafe { *kernels.add(index) }, Vec::new());
+        }
+    }
+    code
+}
+
+pub unsafe extern "C" fn clone_kernel(source: cl_kernel, code: *mut cl_int) -> cl_kernel {
+    let kernel = call!(clCloneKernel(source, code) else std::ptr::null_mut());
+    if let Some(layer) = layer::get() {
+        let known = layer.kernel(source);
+        let arguments = known.map(|known| known.arguments.lock().clone());
+        layer.made(kernel, arguments.unwrap_or_default());
+    }
+    kernel
+}
+
+pub unsafe extern "C" fn set(
+    kernel: cl_kernel,
+    index: cl_uint,
+    size: usize,
+    value: *const c_void,
+) -> cl_int {
+    let code = call!(clSetKernelArg(kernel, index, size, value));
+    if code == CL_SUCCESS
+        && let Some(layer) = layer::get()
+        && let Some(known) = layer.kernel(kernel)
+    {
+        let mut argument = Argument::Other;
+        if size == size_of::<cl_mem>() && !value.is_null() {
+            // SAFETY: the program gives a pointer to so many bytes.
+            let handle = unsafe { value.cast::<usize>().read_unaligned() };
+            // A number that happens to be a handle costs a check, no more.
+            if layer.buffer(handle).is_some() {
+                argument = Argument::Memory(handle);
+            }
+        }
+        known.set(index, argument);
+    }
+    code
+}
+
+impl Kernel {
+    fn set(&self, index: cl_uint, argument: Argument) {
+        // The platform has accepted the index: there are few.
+        let index = index as usize;
+        let mut arguments = self.arguments.lock();
+        if arguments.len() <= index {
+            arguments.resize(index + 1, Argument::Other);
+        }
+        arguments[index] = argument;
+    }
+}

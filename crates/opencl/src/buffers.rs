@@ -1,0 +1,514 @@
+//! Buffers with canaries around them.
+//!
+//! What the program gets is a sub-buffer of a larger block that it never
+//! sees, with a canary before it and one after it. So the platform itself
+//! holds every copy, map and query to the size that the program asked for, and
+//! kernels get a pointer that is aligned as it would be. The block goes with
+//! its sub-buffer. Where no such block can be had, the program gets the plain
+//! buffer that it asked for, and the report says so.
+
+use crate::layer::{self, Layer};
+use crate::queries;
+use crate::sys::*;
+use crate::table::call;
+use heap::canary::{Key, Layout, Side};
+use host::Stack;
+use model::AllocationKind;
+use parking_lot::Mutex;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Flags that say who may do what; a sub-buffer may have them, too.
+const ACCESS: u64 = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY | HOST_ACCESS;
+const HOST_ACCESS: u64 = CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS;
+
+/// Canaries where larger ones do not fit.
+const LEAST: u64 = 64;
+
+/// A memory object of the program's.
+pub struct Buffer {
+    pub serial: u64,
+    pub kind: AllocationKind,
+    pub size: u64,
+    /// As the program knows it.
+    pub handle: usize,
+    /// As the program would be told.
+    pub flags: u64,
+    pub place: Place,
+    pub allocated_at: Stack,
+}
+
+/// Where a memory object lies.
+pub enum Place {
+    /// In a block of its own, between canaries.
+    Block(Block),
+    /// In another object of the program's.
+    Part {
+        parent: Arc<Buffer>,
+        /// Bytes from the parent's start.
+        origin: usize,
+    },
+    /// Without canaries, for this reason.
+    Bare(&'static str),
+}
+
+/// A block with canaries.
+pub struct Block {
+    /// Its `cl_mem`. Lives as long as the program's object.
+    pub handle: usize,
+    pub layout: Layout,
+    pub key: Key,
+    /// Both canaries as they must be, one after the other.
+    intact: Box<[u8]>,
+    written: Mutex<Written>,
+}
+
+/// Whether the canaries are there.
+enum Written {
+    No,
+    /// When this event is complete, which is ours to release.
+    Soon(usize),
+    Yes,
+}
+
+impl Layer {
+    /// The memory object with this handle, if it is one.
+    pub fn buffer(&self, handle: usize) -> Option<Arc<Buffer>> {
+        self.buffers.lock().get(&handle).cloned()
+    }
+
+    fn register(&self, buffer: Buffer) {
+        let handle = buffer.handle;
+        self.buffers.lock().insert(handle, Arc::new(buffer));
+        let data = std::ptr::null_mut();
+        call!(clSetMemObjectDestructorCallback(
+            handle as cl_mem,
+            Some(gone),
+            data
+        ));
+    }
+
+    /// A buffer with canaries; `None`: the platform does not give one, or
+    /// would refuse what the program asks for.
+    fn guarded(
+        &self,
+        context: cl_context,
+        flags: u64,
+        size: usize,
+        host: *mut c_void,
+        allocated_at: &Stack,
+    ) -> Option<cl_mem> {
+        let copies = flags & CL_MEM_COPY_HOST_PTR != 0;
+        if size == 0 || context.is_null() || copies == host.is_null() {
+            return None;
+        }
+        let serial = self.next_serial();
+        let key = self.key(serial);
+        let alignment = self.context(context).alignment;
+        let wanted = self.settings.canary_size;
+        for canary in [wanted, wanted.min(LEAST)] {
+            let layout = Layout::around(size as u64, canary, alignment)?;
+            let Some(block) = make_block(context, flags, &layout, &key, host) else {
+                continue;
+            };
+            let region = cl_buffer_region {
+                origin: layout.start() as usize,
+                size,
+            };
+            let mut code = CL_SUCCESS;
+            let part = call!(clCreateSubBuffer(
+                block as cl_mem,
+                flags & ACCESS,
+                CL_BUFFER_CREATE_TYPE_REGION,
+                (&raw const region).cast(),
+                &raw mut code,
+            ) else std::ptr::null_mut());
+            let told = queries::one::<u64>(|size, value, needed| {
+                call!(clGetMemObjectInfo(
+                    block as cl_mem,
+                    CL_MEM_FLAGS,
+                    size,
+                    value,
+                    needed
+                ))
+            });
+            // The sub-buffer holds it from here on.
+            call!(clReleaseMemObject(block as cl_mem));
+            if part.is_null() || code != CL_SUCCESS {
+                return None;
+            }
+            // What the platform adds to the flags, it would add to these.
+            let added = told.map_or(0, |told| told & !block_flags(flags));
+            let mut intact = vec![0; 2 * layout.length() as usize].into_boxed_slice();
+            let (before, after) = intact.split_at_mut(layout.length() as usize);
+            layout.fill(&key, Side::Before, before);
+            layout.fill(&key, Side::After, after);
+            self.register(Buffer {
+                serial,
+                kind: AllocationKind::ClBuffer,
+                size: size as u64,
+                handle: part as usize,
+                flags: flags | added,
+                place: Place::Block(Block {
+                    handle: block,
+                    layout,
+                    key,
+                    intact,
+                    written: Mutex::new(if copies { Written::Yes } else { Written::No }),
+                }),
+                allocated_at: allocated_at.clone(),
+            });
+            return Some(part);
+        }
+        None
+    }
+
+    fn bare(&self, handle: cl_mem, flags: u64, size: u64, why: &'static str, at: Stack) {
+        if handle.is_null() {
+            return;
+        }
+        self.register(Buffer {
+            serial: self.next_serial(),
+            kind: AllocationKind::ClBuffer,
+            size,
+            handle: handle as usize,
+            flags,
+            place: Place::Bare(why),
+            allocated_at: at,
+        });
+    }
+
+    /// A frame's worth of host call stack, as the settings want it.
+    pub fn stack(&self) -> Stack {
+        host::stacks::capture(self.settings.num_callers_host)
+    }
+}
+
+/// The host must be able to look at canaries.
+fn block_flags(flags: u64) -> u64 {
+    flags & !HOST_ACCESS & !CL_MEM_COPY_HOST_PTR
+}
+
+/// A block, its canaries written if it is made from the host's memory.
+fn make_block(
+    context: cl_context,
+    flags: u64,
+    layout: &Layout,
+    key: &Key,
+    host: *mut c_void,
+) -> Option<usize> {
+    let total = usize::try_from(layout.total()).ok()?;
+    let mut flags = block_flags(flags);
+    let mut content = Vec::new();
+    let mut source = std::ptr::null_mut();
+    if !host.is_null() {
+        content.try_reserve_exact(total).ok()?;
+        content.resize(total, 0);
+        key.fill(0, &mut content);
+        let start = layout.start() as usize;
+        // SAFETY: the program gives a pointer to as many bytes as the buffer
+        // is to have.
+        let given = unsafe { std::slice::from_raw_parts(host.cast(), layout.size() as usize) };
+        content[start..start + given.len()].copy_from_slice(given);
+        source = content.as_mut_ptr().cast();
+        flags |= CL_MEM_COPY_HOST_PTR;
+    }
+    let mut code = CL_SUCCESS;
+    let block = call!(clCreateBuffer(context, flags, total, source, &raw mut code)
+        else std::ptr::null_mut());
+    (code == CL_SUCCESS && !block.is_null()).then_some(block as usize)
+}
+
+impl Block {
+    /// Sees to it that the canaries are written before what is enqueued next,
+    /// which must wait for the returned event, if there is one.
+    ///
+    /// One thread at a time: another one that launches a kernel with this
+    /// block must find the event.
+    ///
+    /// # Errors
+    ///
+    /// The platform's code.
+    pub fn prepare(&self, queue: cl_command_queue) -> Result<Option<cl_event>, cl_int> {
+        let mut written = self.written.lock();
+        match *written {
+            Written::Yes => return Ok(None),
+            Written::Soon(event) => {
+                let event = event as cl_event;
+                let status: Option<u32> = queries::one(|size, value, needed| {
+                    let name = CL_EVENT_COMMAND_EXECUTION_STATUS;
+                    call!(clGetEventInfo(event, name, size, value, needed))
+                });
+                if status != Some(CL_COMPLETE) {
+                    return Ok(Some(event));
+                }
+                call!(clReleaseEvent(event));
+                *written = Written::Yes;
+                return Ok(None);
+            }
+            Written::No => {}
+        }
+        let mut event = std::ptr::null_mut();
+        match self.restore(queue, &[], &mut event) {
+            CL_SUCCESS => {
+                *written = Written::Soon(event as usize);
+                Ok(Some(event))
+            }
+            code => Err(code),
+        }
+    }
+
+    /// Enqueues a read of both canaries into `bytes`, which must stay where
+    /// they are until `event` is complete.
+    pub fn read(
+        &self,
+        queue: cl_command_queue,
+        bytes: &mut [u8],
+        after: &[cl_event],
+        event: &mut cl_event,
+    ) -> cl_int {
+        if bytes.len() < self.intact.len() {
+            return CL_INVALID_VALUE;
+        }
+        let rows = Rows::of(&self.layout);
+        let (count, list) = wait_list(after);
+        call!(clEnqueueReadBufferRect(
+            queue,
+            self.handle as cl_mem,
+            FALSE,
+            rows.origin.as_ptr(),
+            [0; 3].as_ptr(),
+            rows.region.as_ptr(),
+            rows.pitch,
+            0,
+            rows.region[0],
+            0,
+            bytes.as_mut_ptr().cast(),
+            count,
+            list,
+            event,
+        ))
+    }
+
+    /// Enqueues a write of both canaries as they must be.
+    pub fn restore(
+        &self,
+        queue: cl_command_queue,
+        after: &[cl_event],
+        event: &mut cl_event,
+    ) -> cl_int {
+        let rows = Rows::of(&self.layout);
+        let (count, list) = wait_list(after);
+        // The source lives as long as this block does; who enqueues this holds
+        // on to it until the event is complete.
+        call!(clEnqueueWriteBufferRect(
+            queue,
+            self.handle as cl_mem,
+            FALSE,
+            rows.origin.as_ptr(),
+            [0; 3].as_ptr(),
+            rows.region.as_ptr(),
+            rows.pitch,
+            0,
+            rows.region[0],
+            0,
+            self.intact.as_ptr().cast(),
+            count,
+            list,
+            event,
+        ))
+    }
+
+    /// Bytes of both canaries.
+    pub fn canary_bytes(&self) -> usize {
+        self.intact.len()
+    }
+}
+
+/// Both canaries as two rows of one rectangle.
+struct Rows {
+    origin: [usize; 3],
+    region: [usize; 3],
+    pitch: usize,
+}
+
+impl Rows {
+    fn of(layout: &Layout) -> Rows {
+        Rows {
+            origin: [layout.canary(Side::Before) as usize, 0, 0],
+            region: [layout.length() as usize, 2, 1],
+            pitch: layout.stride() as usize,
+        }
+    }
+}
+
+/// A list of events as OpenCL wants it: an empty one is null.
+pub fn wait_list(events: &[cl_event]) -> (cl_uint, *const cl_event) {
+    match events {
+        [] => (0, std::ptr::null()),
+        events => (events.len() as cl_uint, events.as_ptr()),
+    }
+}
+
+/// The platform is about to free an object.
+unsafe extern "C" fn gone(object: cl_mem, _data: *mut c_void) {
+    let Some(layer) = layer::get() else { return };
+    let buffer = layer.buffers.lock().remove(&(object as usize));
+    if let Some(Place::Part { parent, .. }) = buffer.as_deref().map(|buffer| &buffer.place) {
+        call!(clReleaseMemObject(parent.handle as cl_mem));
+    }
+}
+
+pub unsafe extern "C" fn create(
+    context: cl_context,
+    flags: cl_mem_flags,
+    size: usize,
+    host: *mut c_void,
+    code: *mut cl_int,
+) -> cl_mem {
+    let plain =
+        || call!(clCreateBuffer(context, flags, size, host, code) else std::ptr::null_mut());
+    create_by(context, flags, size, host, code, plain)
+}
+
+pub unsafe extern "C" fn create_with_properties(
+    context: cl_context,
+    properties: *const cl_mem_properties,
+    flags: cl_mem_flags,
+    size: usize,
+    host: *mut c_void,
+    code: *mut cl_int,
+) -> cl_mem {
+    let plain = || {
+        call!(clCreateBufferWithProperties(context, properties, flags, size, host, code)
+            else std::ptr::null_mut())
+    };
+    // SAFETY: a list that ends with 0, if there is one.
+    if properties.is_null() || unsafe { *properties } == 0 {
+        return create_by(context, flags, size, host, code, plain);
+    }
+    let handle = plain();
+    if let Some(layer) = layer::get() {
+        let why = "made with properties";
+        layer.bare(handle, flags, size as u64, why, layer.stack());
+    }
+    handle
+}
+
+fn create_by(
+    context: cl_context,
+    flags: u64,
+    size: usize,
+    host: *mut c_void,
+    code: *mut cl_int,
+    plain: impl Fn() -> cl_mem,
+) -> cl_mem {
+    let Some(layer) = layer::get() else {
+        return plain();
+    };
+    let stack = layer.stack();
+    let mut why = "memory of the host";
+    if flags & CL_MEM_USE_HOST_PTR == 0 {
+        if let Some(handle) = layer.guarded(context, flags, size, host, &stack) {
+            if !code.is_null() {
+                // SAFETY: the program's place for the code.
+                unsafe { *code = CL_SUCCESS };
+            }
+            return handle;
+        }
+        why = "no room for canaries";
+    }
+    let handle = plain();
+    layer.bare(handle, flags, size as u64, why, stack);
+    handle
+}
+
+pub unsafe extern "C" fn create_part(
+    buffer: cl_mem,
+    flags: cl_mem_flags,
+    kind: cl_buffer_create_type,
+    info: *const c_void,
+    code: *mut cl_int,
+) -> cl_mem {
+    let known = layer::get().and_then(|layer| Some((layer, layer.buffer(buffer as usize)?)));
+    let (layer, parent, block) = match &known {
+        Some((layer, parent)) => match &parent.place {
+            Place::Block(block) => (*layer, parent, block),
+            // Of a sub-buffer there is none, of what is bare a plain one.
+            Place::Part { .. } | Place::Bare(_) => {
+                return call!(clCreateSubBuffer(buffer, flags, kind, info, code)
+                    else std::ptr::null_mut());
+            }
+        },
+        None => {
+            return call!(clCreateSubBuffer(buffer, flags, kind, info, code)
+                else std::ptr::null_mut());
+        }
+    };
+    let fail = |refusal| {
+        if !code.is_null() {
+            // SAFETY: the program's place for the code.
+            unsafe { *code = refusal };
+        }
+        std::ptr::null_mut()
+    };
+    if kind != CL_BUFFER_CREATE_TYPE_REGION || info.is_null() {
+        return fail(CL_INVALID_VALUE);
+    }
+    // SAFETY: what this kind is made from.
+    let region = unsafe { *info.cast::<cl_buffer_region>() };
+    let end = region.origin.checked_add(region.size);
+    if region.size == 0 || end.is_none_or(|end| end as u64 > parent.size) {
+        return fail(if region.size == 0 {
+            CL_INVALID_BUFFER_SIZE
+        } else {
+            CL_INVALID_VALUE
+        });
+    }
+    // The block has none of the flags that say what the host may do.
+    let theirs = parent.flags & HOST_ACCESS;
+    let host_access = match flags & HOST_ACCESS {
+        0 => theirs,
+        _ if theirs != 0 && flags & HOST_ACCESS != theirs => return fail(CL_INVALID_VALUE),
+        access => access,
+    };
+    let inside = cl_buffer_region {
+        origin: region.origin + block.layout.start() as usize,
+        size: region.size,
+    };
+    let asked = (flags & !HOST_ACCESS) | host_access;
+    let handle = call!(clCreateSubBuffer(
+        block.handle as cl_mem,
+        asked,
+        kind,
+        (&raw const inside).cast(),
+        code,
+    ) else std::ptr::null_mut());
+    if handle.is_null() {
+        return handle;
+    }
+    let told = queries::one::<u64>(|size, value, needed| {
+        call!(clGetMemObjectInfo(
+            handle,
+            CL_MEM_FLAGS,
+            size,
+            value,
+            needed
+        ))
+    });
+    // A sub-buffer keeps its parent, which here only the block would know.
+    call!(clRetainMemObject(buffer));
+    layer.register(Buffer {
+        serial: layer.next_serial(),
+        kind: AllocationKind::ClSubBuffer,
+        size: region.size as u64,
+        handle: handle as usize,
+        flags: told.unwrap_or(asked),
+        place: Place::Part {
+            parent: parent.clone(),
+            origin: region.origin,
+        },
+        allocated_at: layer.stack(),
+    });
+    handle
+}

@@ -1,0 +1,251 @@
+//! The look at canaries after a kernel, by the host.
+//!
+//! Behind the kernel two commands for each block are enqueued: a read of both
+//! canaries, and a write of them as they must be, so that the next kernel
+//! answers for itself. Nobody waits: when the last of them is complete, the
+//! platform calls back, and what was read is compared. The program's own
+//! events stay what they are.
+
+use crate::arguments::Kernel;
+use crate::buffers::{Block, Buffer, Place, wait_list};
+use crate::layer::{self, Layer};
+use crate::sys::*;
+use crate::table::call;
+use heap::canary::{Damage, Side};
+use host::Stack;
+use model::UncheckedReason;
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A launch that is looked at.
+pub struct Launch {
+    pub kernel: Arc<Kernel>,
+    /// From 1.
+    pub number: u64,
+    pub stack: Stack,
+}
+
+/// A block to look at, and where its canaries are read to.
+pub struct Look {
+    pub buffer: Arc<Buffer>,
+    /// The argument through which the kernel reaches it.
+    pub argument: Option<u32>,
+    pub bytes: Box<[u8]>,
+}
+
+impl Look {
+    /// The block with the canaries.
+    pub fn block(&self) -> Option<&Block> {
+        match &self.buffer.place {
+            Place::Block(block) => Some(block),
+            Place::Part { .. } | Place::Bare(_) => None,
+        }
+    }
+
+    fn damages(&self) -> impl Iterator<Item = Damage> {
+        let block = self.block();
+        [Side::Before, Side::After]
+            .into_iter()
+            .filter_map(move |side| {
+                let block = block?;
+                let (before, after) = self.bytes.split_at(self.bytes.len() / 2);
+                let bytes = match side {
+                    Side::Before => before,
+                    Side::After => after,
+                };
+                block.layout.verify(&block.key, side, bytes)
+            })
+    }
+}
+
+/// All looks after one launch.
+pub struct Job {
+    number: u64,
+    launch: Launch,
+    looks: Vec<Look>,
+}
+
+impl Job {
+    /// Enqueues the looks behind `done`. Returns the event that is complete
+    /// when all were made, which must be released, and the job's number.
+    pub fn start(
+        layer: &Layer,
+        queue: cl_command_queue,
+        done: cl_event,
+        launch: Launch,
+        looks: Vec<Look>,
+    ) -> Result<(cl_event, u64), cl_int> {
+        let loose = layer.is_out_of_order(queue);
+        let mut job = Box::new(Job {
+            number: layer.jobs.begin(queue as usize, &launch.kernel.name),
+            launch,
+            looks,
+        });
+        let mut events = Vec::new();
+        let result = job.enqueue(queue, loose, done, &mut events);
+        let last = match result {
+            Ok(last) => last,
+            Err(code) => {
+                layer.jobs.end(job.number);
+                if !events.is_empty() {
+                    // Some reads may still be on their way into it.
+                    Box::leak(job);
+                }
+                release(&events);
+                return Err(code);
+            }
+        };
+        release(&events);
+        let number = job.number;
+        let data = Box::into_raw(job).cast::<c_void>();
+        let complete = CL_COMPLETE as cl_int;
+        match call!(clSetEventCallback(last, complete, Some(looked), data)) {
+            CL_SUCCESS => Ok((last, number)),
+            code => {
+                // It is never called: the bytes stay where they are, because
+                // reads are on their way into them.
+                layer.jobs.end(number);
+                call!(clReleaseEvent(last));
+                Err(code)
+            }
+        }
+    }
+
+    /// Enqueues reads and writes, and returns the event of the last; `events`
+    /// gets the others.
+    fn enqueue(
+        &mut self,
+        queue: cl_command_queue,
+        loose: bool,
+        done: cl_event,
+        events: &mut Vec<cl_event>,
+    ) -> Result<cl_event, cl_int> {
+        let ok = |code| {
+            if code == CL_SUCCESS {
+                Ok(())
+            } else {
+                Err(code)
+            }
+        };
+        let mut writes = Vec::new();
+        for look in &mut self.looks {
+            let Place::Block(block) = &look.buffer.place else {
+                continue;
+            };
+            let (mut read, mut write) = (std::ptr::null_mut(), std::ptr::null_mut());
+            let after: &[cl_event] = if loose { &[done] } else { &[] };
+            ok(block.read(queue, &mut look.bytes, after, &mut read))?;
+            events.push(read);
+            let after: &[cl_event] = if loose { &[read] } else { &[] };
+            ok(block.restore(queue, after, &mut write))?;
+            events.push(write);
+            writes.push(write);
+        }
+        if loose && writes.len() > 1 {
+            let (count, list) = wait_list(&writes);
+            let mut marker = std::ptr::null_mut();
+            ok(call!(clEnqueueMarkerWithWaitList(
+                queue,
+                count,
+                list,
+                &raw mut marker
+            )))?;
+            return Ok(marker);
+        }
+        let last = writes.last().copied().ok_or(CL_INVALID_VALUE)?;
+        events.retain(|event| *event != last);
+        Ok(last)
+    }
+
+    fn conclude(&self, status: cl_int) {
+        let Some(layer) = layer::get() else { return };
+        let kernel = &self.launch.kernel;
+        if status < 0 {
+            layer
+                .reporter
+                .unchecked(&kernel.name, UncheckedReason::Unfinished);
+        } else {
+            layer.reporter.checked(&kernel.name);
+            for look in &self.looks {
+                for damage in look.damages() {
+                    layer.reporter.damage(layer, &self.launch, look, &damage);
+                }
+            }
+        }
+        layer.jobs.end(self.number);
+    }
+}
+
+fn release(events: &[cl_event]) {
+    for event in events {
+        call!(clReleaseEvent(*event));
+    }
+}
+
+/// Called by the platform, on a thread of its own: no call of OpenCL here.
+unsafe extern "C" fn looked(_event: cl_event, status: cl_int, data: *mut c_void) {
+    // SAFETY: the job that was given with this function, which is called once.
+    let job = unsafe { Box::from_raw(data.cast::<Job>()) };
+    job.conclude(status);
+}
+
+/// Jobs that are under way.
+#[derive(Default)]
+pub struct Jobs {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    /// By number: queue, and name of the kernel.
+    pending: BTreeMap<u64, (usize, String)>,
+}
+
+/// How long a platform may take to call back after it said that all is done.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Jobs {
+    fn begin(&self, queue: usize, kernel: &str) -> u64 {
+        let mut state = self.state.lock();
+        state.last += 1;
+        let number = state.last;
+        state.pending.insert(number, (queue, kernel.to_owned()));
+        number
+    }
+
+    fn end(&self, number: u64) {
+        self.state.lock().pending.remove(&number);
+        self.ended.notify_all();
+    }
+
+    /// Waits until what was begun so far and is meant by `which` has ended.
+    pub fn wait(&self, patience: Duration, which: impl Fn(u64, usize) -> bool) {
+        let deadline = Instant::now() + patience;
+        let mut state = self.state.lock();
+        let last = state.last;
+        let open = |state: &State| {
+            let mut so_far = state.pending.range(..=last);
+            so_far.any(|(number, (queue, _))| which(*number, *queue))
+        };
+        while open(&state) {
+            if self.ended.wait_until(&mut state, deadline).timed_out() {
+                return;
+            }
+        }
+    }
+
+    /// The kernel of each look that has not ended.
+    pub fn unfinished(&self) -> Vec<String> {
+        let state = self.state.lock();
+        state
+            .pending
+            .values()
+            .map(|(_, name)| name.clone())
+            .collect()
+    }
+}

@@ -1,0 +1,87 @@
+//! What the layer knows: one for the process, made when the loader loads it.
+//!
+//! No lock is held while a function of the platform runs: it may call back,
+//! here or into the program.
+
+use crate::arguments::Kernel;
+use crate::buffers::Buffer;
+use crate::check::Jobs;
+use crate::contexts::Context;
+use crate::events::Watched;
+use crate::report::Reporter;
+use model::{CanaryPattern, Settings};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Objects by their handle.
+pub type ByHandle<T> = Mutex<FxHashMap<usize, T>>;
+
+/// See the module's header.
+pub struct Layer {
+    pub settings: Settings,
+    seed: u64,
+    serials: AtomicU64,
+    pub contexts: ByHandle<Arc<Context>>,
+    pub buffers: ByHandle<Arc<Buffer>>,
+    pub kernels: ByHandle<Arc<Kernel>>,
+    /// Kernels' events that the program holds.
+    pub events: ByHandle<Watched>,
+    pub jobs: Jobs,
+    pub reporter: Reporter,
+}
+
+static LAYER: OnceLock<Layer> = OnceLock::new();
+
+/// Reads the settings; whether anything is to be watched.
+pub fn start() -> bool {
+    let settings = match host::settings_from_environment(|name| std::env::var(name).ok()) {
+        Ok(settings) => settings,
+        Err(error) => {
+            eprintln!("ringfence: error: {error}; OpenCL runs without checks");
+            return false;
+        }
+    };
+    if !settings.protect.canary {
+        return false;
+    }
+    // Not for secrets: only so that no program knows them by chance.
+    let seed = match settings.seed {
+        0 => RandomState::new().hash_one(std::process::id()),
+        seed => seed,
+    };
+    LAYER.get_or_init(|| Layer {
+        reporter: Reporter::new(&settings),
+        settings,
+        seed,
+        serials: AtomicU64::new(0),
+        contexts: ByHandle::default(),
+        buffers: ByHandle::default(),
+        kernels: ByHandle::default(),
+        events: ByHandle::default(),
+        jobs: Jobs::default(),
+    });
+    true
+}
+
+/// The layer, where it watches anything.
+pub fn get() -> Option<&'static Layer> {
+    LAYER.get()
+}
+
+impl Layer {
+    /// Number of the next memory object, from 1.
+    pub fn next_serial(&self) -> u64 {
+        self.serials.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// What the canaries of a memory object hold.
+    pub fn key(&self, serial: u64) -> heap::canary::Key {
+        match self.settings.canary_pattern {
+            CanaryPattern::Random => heap::canary::Key::derive(self.seed, serial),
+            CanaryPattern::Byte(byte) => heap::canary::Key::of_byte(byte),
+        }
+    }
+}

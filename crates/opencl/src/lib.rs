@@ -1,0 +1,33 @@
+//! `libringfence_opencl.so`: a layer of OpenCL's loader that puts canaries
+//! around the memory of a program, and looks at them after each kernel that
+//! could reach them (after clARMOR: Erb, Collins and Greathouse, CGO 2017).
+//!
+//! The loader calls [`table::clInitLayer`] with the functions below, and gets
+//! the table that the program's calls go through. Handles are the platform's
+//! own and stay so: what the layer knows of an object stands in [`layer`],
+//! by handle. Nothing that the program can ask or measure may show that it is
+//! watched: sizes, references, events and their times are the program's own.
+
+mod arguments;
+mod buffers;
+mod check;
+mod contexts;
+mod events;
+#[rustfmt::skip]
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    dead_code,
+    clippy::type_complexity,
+    reason = "as the headers have it"
+)]
+mod generated;
+mod launches;
+mod layer;
+mod queries;
+mod report;
+#[allow(non_camel_case_types, reason = "OpenCL's names")]
+mod sys;
+pub mod table;

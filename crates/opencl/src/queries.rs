@@ -1,0 +1,116 @@
+//! Questions to the platform, and the program's questions whose answers must
+//! not show that Ringfence is there.
+
+use crate::buffers::Place;
+use crate::layer;
+use crate::sys::*;
+use crate::table::call;
+use std::ffi::c_void;
+use std::mem::{MaybeUninit, size_of};
+
+/// A value that any bytes are valid for.
+///
+/// # Safety
+///
+/// That is so.
+pub unsafe trait Plain: Copy {}
+// SAFETY: integers and pointers.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for u32 {}
+// SAFETY: as above.
+unsafe impl Plain for u64 {}
+// SAFETY: as above.
+unsafe impl Plain for usize {}
+// SAFETY: as above.
+unsafe impl<T> Plain for *mut T {}
+
+/// Asks for one value: `ask` is a clGet…Info without its first arguments.
+pub fn one<T: Plain>(ask: impl FnOnce(usize, *mut c_void, *mut usize) -> cl_int) -> Option<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    let code = ask(
+        size_of::<T>(),
+        value.as_mut_ptr().cast(),
+        std::ptr::null_mut(),
+    );
+    // SAFETY: zeroed or written by the platform; any bytes are valid.
+    (code == CL_SUCCESS).then(|| unsafe { value.assume_init() })
+}
+
+/// Asks for a list of values; empty if the platform does not answer.
+pub fn list<T: Plain>(ask: impl Fn(usize, *mut c_void, *mut usize) -> cl_int) -> Vec<T> {
+    let mut bytes = 0;
+    if ask(0, std::ptr::null_mut(), &raw mut bytes) != CL_SUCCESS {
+        return Vec::new();
+    }
+    let count = bytes / size_of::<T>();
+    let mut values: Vec<T> = Vec::with_capacity(count);
+    let size = count * size_of::<T>();
+    if ask(size, values.as_mut_ptr().cast(), std::ptr::null_mut()) != CL_SUCCESS {
+        return Vec::new();
+    }
+    // SAFETY: the platform wrote that many values; any bytes are valid.
+    unsafe { values.set_len(count) };
+    values
+}
+
+/// Asks for a text.
+pub fn text(ask: impl Fn(usize, *mut c_void, *mut usize) -> cl_int) -> Option<String> {
+    let bytes: Vec<u8> = list(ask);
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+}
+
+/// Answers a question of the program's as OpenCL does.
+///
+/// # Safety
+///
+/// `value` is null or has room for `size` bytes; `size_ret` is null or may be
+/// written.
+pub unsafe fn answer(
+    bytes: &[u8],
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    if !value.is_null() {
+        if size < bytes.len() {
+            return CL_INVALID_VALUE;
+        }
+        // SAFETY: there is room, as just compared.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast(), bytes.len()) };
+    }
+    if !size_ret.is_null() {
+        // SAFETY: as this function's contract says.
+        unsafe { *size_ret = bytes.len() };
+    }
+    CL_SUCCESS
+}
+
+pub unsafe extern "C" fn mem_object_info(
+    object: cl_mem,
+    name: cl_mem_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    let known = layer::get().and_then(|layer| layer.buffer(object as usize));
+    let shown = known.and_then(|buffer| {
+        let (associated, origin) = match &buffer.place {
+            Place::Bare(_) => return None,
+            Place::Block(_) => (0, 0),
+            Place::Part { parent, origin } => (parent.handle, *origin),
+        };
+        match name {
+            CL_MEM_FLAGS => Some(buffer.flags.to_ne_bytes()),
+            CL_MEM_ASSOCIATED_MEMOBJECT => Some(associated.to_ne_bytes()),
+            CL_MEM_OFFSET => Some(origin.to_ne_bytes()),
+            _ => None,
+        }
+    });
+    match shown {
+        // SAFETY: what a program passes to clGetMemObjectInfo.
+        Some(bytes) => unsafe { answer(&bytes, size, value, size_ret) },
+        None => call!(clGetMemObjectInfo(object, name, size, value, size_ret)),
+    }
+}

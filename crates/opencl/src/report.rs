@@ -1,0 +1,283 @@
+//! What was found and what was checked, on its way out of the process.
+
+use crate::arguments::Kernel;
+use crate::check::{Launch, Look};
+use crate::layer::{self, Layer};
+use crate::queries;
+use crate::sys::*;
+use crate::table::call;
+use heap::canary::{Damage, Side};
+use host::{Output, stacks};
+use model::{
+    Allocation, Coverage, DeviceAddress, DeviceKind, Extent, Finding, KernelArgument, KernelRun,
+    NearestAllocation, Overwritten, Relation, Rule, Settings, Subject, UncheckedReason,
+};
+use parking_lot::Mutex;
+use report::Event;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Tells this part's results from those for CUDA in the same process.
+const PART: &str = "-opencl";
+
+/// Coverage is written again and again, because a process may be killed, but
+/// not more often than this.
+const SAVE_EVERY: Duration = Duration::from_millis(200);
+
+/// How long the end of a program waits for looks that are under way.
+const LAST_LOOKS: Duration = Duration::from_secs(2);
+
+/// See the module's header.
+pub struct Reporter {
+    settings: Settings,
+    /// Made at the first context: many a process loads OpenCL without using
+    /// it.
+    output: OnceLock<Option<Output>>,
+    launches: AtomicU64,
+    coverage: Mutex<Coverage>,
+    findings: Mutex<Findings>,
+    saved: Mutex<Option<Instant>>,
+}
+
+/// By kernel, argument and side: number and occurrences.
+type Findings = BTreeMap<(String, Option<u32>, Side), (u64, u64)>;
+
+impl Reporter {
+    pub fn new(settings: &Settings) -> Reporter {
+        Reporter {
+            settings: settings.clone(),
+            output: OnceLock::new(),
+            launches: AtomicU64::new(0),
+            coverage: Mutex::default(),
+            findings: Mutex::default(),
+            saved: Mutex::default(),
+        }
+    }
+
+    /// Says that the program has a context with these devices.
+    pub fn open(&self, devices: &[cl_device_id]) {
+        self.output.get_or_init(|| {
+            let output = Output::open(&self.settings, PART);
+            let output = output
+                .inspect_err(|error| eprintln!("ringfence: error: {error}"))
+                .ok()?;
+            output.event(&start_event(devices));
+            // SAFETY: a plain function of a library that is never unloaded.
+            // Registered this late it runs before what the platform registered
+            // when it started.
+            unsafe { libc::atexit(at_exit) };
+            Some(output)
+        });
+    }
+
+    fn output(&self) -> Option<&Output> {
+        self.output.get()?.as_ref()
+    }
+
+    /// Ordinal of another launch, from 1.
+    pub fn launch(&self) -> u64 {
+        self.launches.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub fn checked(&self, kernel: &str) {
+        let mut coverage = self.coverage.lock();
+        match coverage.kernels.get_mut(kernel) {
+            Some(known) => known.checked += 1,
+            None => {
+                coverage
+                    .kernels
+                    .entry(kernel.to_owned())
+                    .or_default()
+                    .checked = 1
+            }
+        }
+    }
+
+    pub fn unchecked(&self, kernel: &str, reason: UncheckedReason) {
+        let mut coverage = self.coverage.lock();
+        let kernel = coverage.kernels.entry(kernel.to_owned()).or_default();
+        *kernel.unchecked.entry(reason).or_default() += 1;
+    }
+
+    /// Arguments of a kernel whose memory has no canaries.
+    pub fn bare(&self, kernel: &str, arguments: &[String]) {
+        if arguments.is_empty() {
+            return;
+        }
+        let mut coverage = self.coverage.lock();
+        let kernel = coverage.kernels.entry(kernel.to_owned()).or_default();
+        for argument in arguments {
+            kernel.unchecked_sites.insert(argument.clone(), 1);
+        }
+    }
+
+    pub fn error(&self, message: &str) {
+        if let Some(output) = self.output() {
+            output.error(message, false);
+        }
+    }
+
+    /// A canary that was found overwritten after a launch.
+    pub fn damage(&self, layer: &Layer, launch: &Launch, look: &Look, damage: &Damage) {
+        let key = (launch.kernel.name.clone(), look.argument, damage.side);
+        let id = {
+            let mut findings = self.findings.lock();
+            let next = findings.len() as u64 + 1;
+            let (id, occurrences) = findings.entry(key).or_insert((next, 0));
+            *occurrences += 1;
+            (*occurrences == 1).then_some(*id)
+        };
+        let (Some(id), Some(output)) = (id, self.output()) else {
+            return;
+        };
+        output.finding(id, &finding(layer, launch, look, damage));
+        if self.settings.halt_on_error {
+            output.line("ringfence: the program is ended, as --halt-on-error wants\n");
+            self.save(true);
+            let code = self.settings.error_exitcode.unwrap_or(98);
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(code.into()) };
+        }
+    }
+
+    /// Writes how far things are; `last`: nothing comes after this.
+    pub fn save(&self, last: bool) {
+        let Some(output) = self.output() else { return };
+        {
+            let mut saved = self.saved.lock();
+            if !last && saved.is_some_and(|saved| saved.elapsed() < SAVE_EVERY) {
+                return;
+            }
+            *saved = Some(Instant::now());
+        }
+        let counts: Vec<(u64, u64)> = self.findings.lock().values().copied().collect();
+        for (id, occurrences) in counts {
+            if occurrences > 1 {
+                output.event(&Event::Occurrences { id, occurrences });
+            }
+        }
+        let coverage = self.coverage.lock().clone();
+        output.coverage(&coverage, last);
+        if last {
+            output.count_hidden();
+        }
+    }
+
+    /// Without a command that collects results, this process says itself what
+    /// they are.
+    fn summary(&self) {
+        let Some(output) = self.output().filter(|output| !output.has_session()) else {
+            return;
+        };
+        let counts: Vec<(u64, u64)> = self.findings.lock().values().copied().collect();
+        let mut totals = report::Totals {
+            coverage: self.coverage.lock().clone(),
+            ..report::Totals::default()
+        };
+        output.count(&counts, &mut totals);
+        output.line(&(report::summary(&totals) + "\n"));
+    }
+}
+
+fn start_event(devices: &[cl_device_id]) -> Event {
+    let first = devices.first().copied().unwrap_or(std::ptr::null_mut());
+    let text = |name| {
+        queries::text(|size, value, needed| {
+            call!(clGetDeviceInfo(first, name, size, value, needed))
+        })
+    };
+    let kind: Option<u64> = queries::one(|size, value, needed| {
+        call!(clGetDeviceInfo(first, CL_DEVICE_TYPE, size, value, needed))
+    });
+    let program = std::env::current_exe().unwrap_or_default();
+    Event::Start {
+        pid: std::process::id(),
+        program: program.display().to_string(),
+        device: match kind {
+            Some(kind) if kind & CL_DEVICE_TYPE_CPU != 0 => DeviceKind::Cpu,
+            _ => DeviceKind::Gpu,
+        },
+        device_name: text(CL_DEVICE_NAME).unwrap_or_default(),
+        driver_version: text(CL_DEVICE_VERSION)
+            .and_then(|version| parse_version(&version))
+            .unwrap_or(0),
+    }
+}
+
+/// `OpenCL 3.0 …` as 3000, in the manner of CUDA's versions.
+fn parse_version(text: &str) -> Option<u32> {
+    let (major, rest) = text.strip_prefix("OpenCL ")?.split_once('.')?;
+    let minor = rest.split(' ').next()?;
+    Some(major.parse::<u32>().ok()? * 1000 + minor.parse::<u32>().ok()? * 10)
+}
+
+fn finding(layer: &Layer, launch: &Launch, look: &Look, damage: &Damage) -> Finding {
+    let buffer = &look.buffer;
+    let kernel: &Kernel = &launch.kernel;
+    let callers = layer.settings.num_callers_host;
+    let base = buffer.handle as u64;
+    let (relation, address) = match damage.side {
+        Side::After => (
+            Relation::After(damage.nearest),
+            base.wrapping_add(buffer.size).wrapping_add(damage.nearest),
+        ),
+        Side::Before => (
+            Relation::Before(damage.nearest),
+            base.wrapping_sub(damage.nearest),
+        ),
+    };
+    Finding {
+        rule: Rule::CanaryOverwritten,
+        address: DeviceAddress(address),
+        subject: Subject::Kernel(KernelRun {
+            kernel: kernel.name.clone(),
+            argument: look.argument.map(|index| KernelArgument {
+                index,
+                name: kernel.names().get(index as usize).cloned().flatten(),
+            }),
+            overwritten: Overwritten {
+                bytes: damage.bytes,
+                farthest: damage.farthest,
+                found: damage.found.clone(),
+            },
+            launch: launch.number,
+            launched_at: stacks::resolve(&launch.stack, callers, None),
+        }),
+        intended: Some(NearestAllocation {
+            allocation: Allocation {
+                extent: Extent {
+                    base: DeviceAddress(base),
+                    size: buffer.size,
+                },
+                kind: buffer.kind,
+                serial: buffer.serial,
+                name: None,
+            },
+            relation,
+            allocated_at: stacks::resolve(&buffer.allocated_at, callers, None),
+            freed: false,
+            freed_at: Vec::new(),
+        }),
+        nearest: None,
+        occurrences: 1,
+    }
+}
+
+/// The program is ending. What still runs on a device had better end soon.
+extern "C" fn at_exit() {
+    let Some(layer) = layer::get() else { return };
+    let ours = layer.reporter.output().is_some_and(Output::is_ours);
+    if !ours {
+        return;
+    }
+    layer.jobs.wait(LAST_LOOKS, |_, _| true);
+    for kernel in layer.jobs.unfinished() {
+        layer
+            .reporter
+            .unchecked(&kernel, UncheckedReason::Unfinished);
+    }
+    layer.reporter.save(true);
+    layer.reporter.summary();
+}

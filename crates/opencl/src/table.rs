@@ -1,0 +1,158 @@
+//! The layer as OpenCL's loader sees it (`cl_layer.h`): it is asked for its
+//! version, is given the table of functions below it, and answers with the
+//! table that programs are to call. What the layer does not watch stays what
+//! it was.
+
+use crate::sys::*;
+use crate::{arguments, buffers, contexts, events, launches, layer, queries};
+use std::ffi::c_void;
+use std::mem::{MaybeUninit, size_of};
+use std::sync::OnceLock;
+
+const CL_LAYER_API_VERSION: cl_uint = 0x4240;
+const CL_LAYER_NAME: cl_uint = 0x4241;
+const CL_LAYER_API_VERSION_100: cl_uint = 100;
+const NAME: &[u8] = b"ringfence\0";
+
+/// Functions in the table.
+const ENTRIES: usize = size_of::<Dispatch>() / size_of::<*const c_void>();
+
+struct Table(Dispatch);
+
+// SAFETY: a table of functions, never written after it was made; its other
+// pointers are functions, too.
+unsafe impl Sync for Table {}
+// SAFETY: as above.
+unsafe impl Send for Table {}
+
+static TARGET: OnceLock<Table> = OnceLock::new();
+static LAYER: OnceLock<Table> = OnceLock::new();
+
+/// A table without functions.
+fn empty() -> Dispatch {
+    // SAFETY: all its fields are optional functions and pointers, for which
+    // all-zero bytes mean none.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+/// The functions below the layer. Empty before the loader has told them.
+pub fn target() -> &'static Dispatch {
+    static EMPTY: OnceLock<Table> = OnceLock::new();
+    match TARGET.get() {
+        Some(table) => &table.0,
+        None => &EMPTY.get_or_init(|| Table(empty())).0,
+    }
+}
+
+/// Calls a function below the layer; the value after `else` where there is
+/// none.
+macro_rules! call {
+    ($name:ident($($argument:expr),* $(,)?) else $missing:expr) => {
+        match $crate::table::target().$name {
+            // SAFETY: the platform's own function, with arguments of the types
+            // that it declares; handles and pointers are the program's, or
+            // came from the platform and live until they are released, or are
+            // places of the caller's that outlive the call or the command.
+            Some(function) => unsafe { function($($argument),*) },
+            None => $missing,
+        }
+    };
+    ($name:ident($($argument:expr),* $(,)?)) => {
+        $crate::table::call!($name($($argument),*) else CL_INVALID_OPERATION)
+    };
+}
+pub(crate) use call;
+
+/// Replaces entries that are there.
+macro_rules! hook {
+    ($table:ident: $($name:ident => $function:path),* $(,)?) => {
+        $(if $table.$name.is_some() {
+            $table.$name = Some($function);
+        })*
+    };
+}
+
+fn hooked(mut table: Dispatch) -> Dispatch {
+    hook!(table:
+        clCreateContext => contexts::create,
+        clCreateContextFromType => contexts::create_from_type,
+        clCreateBuffer => buffers::create,
+        clCreateBufferWithProperties => buffers::create_with_properties,
+        clCreateSubBuffer => buffers::create_part,
+        clGetMemObjectInfo => queries::mem_object_info,
+        clCreateKernel => arguments::create_kernel,
+        clCreateKernelsInProgram => arguments::create_kernels,
+        clCloneKernel => arguments::clone_kernel,
+        clSetKernelArg => arguments::set,
+        clEnqueueNDRangeKernel => launches::range,
+        clEnqueueTask => launches::task,
+        clFinish => events::finish,
+        clWaitForEvents => events::wait,
+        clRetainEvent => events::retain,
+        clReleaseEvent => events::release,
+    );
+    table
+}
+
+/// `clGetLayerInfo` of `cl_layer.h`.
+///
+/// # Safety
+///
+/// `value` is null or has room for `size` bytes; `size_ret` is null or may be
+/// written.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "the loader looks for this name")]
+pub unsafe extern "C" fn clGetLayerInfo(
+    name: cl_uint,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    let version = CL_LAYER_API_VERSION_100.to_ne_bytes();
+    let answer: &[u8] = match name {
+        CL_LAYER_API_VERSION => &version,
+        CL_LAYER_NAME => NAME,
+        _ => return CL_INVALID_VALUE,
+    };
+    // SAFETY: as this function's contract says.
+    unsafe { queries::answer(answer, size, value, size_ret) }
+}
+
+/// `clInitLayer` of `cl_layer.h`.
+///
+/// # Safety
+///
+/// `target` is a table of `entries` functions that live as long as the
+/// process; the others may be written.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "the loader looks for this name")]
+pub unsafe extern "C" fn clInitLayer(
+    entries: cl_uint,
+    below: *const Dispatch,
+    entries_ret: *mut cl_uint,
+    layer_ret: *mut *const Dispatch,
+) -> cl_int {
+    if below.is_null() || entries_ret.is_null() || layer_ret.is_null() {
+        return CL_INVALID_VALUE;
+    }
+    let count = (entries as usize).min(ENTRIES);
+    let mut table = empty();
+    // SAFETY: both hold at least `count` entries of a pointer's size, and do
+    // not overlap.
+    unsafe {
+        std::ptr::copy_nonoverlapping(
+            below.cast::<*const c_void>(),
+            (&raw mut table).cast::<*const c_void>(),
+            count,
+        );
+    }
+    let _ = TARGET.set(Table(table));
+    let top = if layer::start() { hooked(table) } else { table };
+    let top = &LAYER.get_or_init(|| Table(top)).0;
+    // SAFETY: not null; the caller gives them for writing.
+    unsafe {
+        *entries_ret = count as cl_uint;
+        *layer_ret = top;
+    }
+    CL_SUCCESS
+}
