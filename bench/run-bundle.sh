@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|bench|compare|all]
+#   ./run [suite|bench|protections|compare|all]
 #
+# `protections` is the part of `bench` that tells what each protection costs.
 # `compare`, which is not part of `all`, runs the suite's programs alone and
 # under compute-sanitizer, which must be on PATH or in /usr/local/cuda/bin.
 #
@@ -32,6 +33,15 @@ if [ "$what" = bench ] || [ "$what" = all ]; then
         --ringfence "$here/ringfence" --json "$out/gpu-bounds.json" --commit "$(cat "$here/commit")"
     code=$?
     [ $code = 124 ] && echo "the benches ran out of time"
+    [ $code = 0 ] || status=1
+fi
+
+if [ "$what" = protections ] || [ "$what" = bench ] || [ "$what" = all ]; then
+    timeout --kill-after=10 240 "$here/ringfence-bench" protections --programs "$here" \
+        --ringfence "$here/ringfence" --json "$out/gpu-protections.json" \
+        --commit "$(cat "$here/commit")"
+    code=$?
+    [ $code = 124 ] && echo "the bench of protections ran out of time"
     [ $code = 0 ] || status=1
 fi
 

@@ -4,7 +4,8 @@
 // what must be reset between repetitions is reset outside the timed part.
 // One JSON line a kernel goes to standard output:
 //   {"kernel":"triad","size":67108864,"ms":0.41,"repetitions":12,"digest":"..."}
-// With --small there are no times, so that the output is the same on every run.
+// With --small there are no times, so that the output is the same on every run;
+// with --quick there are, of the same small problems, once.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -63,6 +64,7 @@ struct Entry {
 
 struct Options {
     bool small = false;
+    bool quick = false;
     int repetitions = 12;
     int warmup = 3;
     long long size = 0;
@@ -80,7 +82,9 @@ inline uint64_t digest(const Bench &bench) {
 }
 
 inline void measure(const Entry &entry, const Options &options) {
-    long long size = options.size ? options.size : options.small ? entry.small : entry.full;
+    long long size = options.size                     ? options.size
+                     : options.small || options.quick ? entry.small
+                                                      : entry.full;
     Bench bench;
     entry.prepare(bench, size);
     auto once = [&] {
@@ -136,7 +140,10 @@ inline int bench_main(int argc, char **argv, const Entry *entries, size_t count)
         };
         if (argument == "--small")
             options.small = true;
-        else if (argument == "--kernel")
+        else if (argument == "--quick") {
+            options.quick = true;
+            options.repetitions = options.warmup = 1;
+        } else if (argument == "--kernel")
             options.kernel = value();
         else if (argument == "--size")
             options.size = std::atoll(value());
@@ -146,7 +153,7 @@ inline int bench_main(int argc, char **argv, const Entry *entries, size_t count)
             options.warmup = std::atoi(value());
         else {
             std::fprintf(stderr,
-                         "usage: %s [--small] [--kernel NAME] [--size N] [--repetitions N] [--warmup N]\n",
+                         "usage: %s [--small] [--quick] [--kernel NAME] [--size N] [--repetitions N] [--warmup N]\n",
                          argv[0]);
             return 2;
         }

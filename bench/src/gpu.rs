@@ -6,7 +6,8 @@
 //! variant that fails or runs out of time is an error of the run, except
 //! compute-sanitizer, which may be missing: then its columns are absent.
 
-use anyhow::{Context, Result, bail, ensure};
+use crate::turns::{KernelLine, Rounds, Runner, Variant, in_turn, kernel_lines, numbers};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +18,7 @@ use suite::results::{KERNELS, Provenance, Results, geometric_mean, round, today}
 /// What to measure, and where.
 #[derive(clap::Args)]
 pub struct Gpu {
-    /// Folder with the programs `bench` and `launch`.
+    /// Folder with the programs `bench` and `host`.
     #[arg(long)]
     programs: PathBuf,
     /// The `ringfence` command.
@@ -66,6 +67,8 @@ struct Summary {
     identity_ratio: f64,
     /// Host time of one launch, native, in microseconds.
     native_launch_us: f64,
+    /// From the least to the greatest of its rounds.
+    native_launch_spread_us: f64,
     /// Host time that Ringfence adds to one launch, in microseconds.
     launch_us: f64,
     /// Host time that it adds where no launch is proved, in microseconds.
@@ -90,25 +93,6 @@ struct Row {
     checked_ratio: f64,
     identity_ratio: f64,
     compute_sanitizer_ratio: Option<f64>,
-}
-
-/// A line that the bench program prints.
-#[derive(Debug, Deserialize)]
-struct Line {
-    size: u64,
-    ms: f64,
-    digest: String,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Variant {
-    Native,
-    /// As users run it.
-    Ringfence,
-    /// Proofs are off: all launches are checked.
-    Checked,
-    NoCheck,
-    ComputeSanitizer,
 }
 
 /// Measures everything and writes the results.
@@ -142,17 +126,14 @@ pub fn measure(gpu: &Gpu) -> Result<()> {
         );
         rows.push(row);
     }
-    let launch = |variant| launch_time(&start(gpu, None, "launch", &[], variant)?);
-    let native = launch(Variant::Native)?;
-    let ringfence = launch(Variant::Ringfence)?;
-    let checked = launch(Variant::Checked)?;
-    let no_check = launch(Variant::NoCheck)?;
+    let launches = launches(gpu)?;
+    let launch = |variant| launches.added(variant, 0, |us| *us);
+    let native = launches.median(0, |us| *us)?;
+    let spread = launches.spread(0, |us| *us);
+    let (ringfence, checked, no_check) = (launch(1)?, launch(2)?, launch(3)?);
     println!(
-        "launch: native {native:.3} us, ringfence adds {:.3}, with all checked {:.3}, no check \
-         adds {:.3}",
-        ringfence - native,
-        checked - native,
-        no_check - native
+        "launch: native {native:.3} us, from round to round by up to {spread:.3}; ringfence adds \
+         {ringfence:.3}, with all checked {checked:.3}, no check {no_check:.3}"
     );
 
     let mean = |value: fn(&Row) -> f64| {
@@ -180,9 +161,10 @@ pub fn measure(gpu: &Gpu) -> Result<()> {
         faster_than_compute_sanitizer: compute_sanitizer_geomean.map(|mean| round(mean / geomean)),
         identity_ratio: round(mean(|row| row.identity_ratio)?),
         native_launch_us: round(native),
-        launch_us: round(ringfence - native),
-        checked_launch_us: round(checked - native),
-        identity_launch_us: round(no_check - native),
+        native_launch_spread_us: round(spread),
+        launch_us: round(ringfence),
+        checked_launch_us: round(checked),
+        identity_launch_us: round(no_check),
         kernels: rows.len(),
     };
     let (device, driver) = device();
@@ -199,14 +181,43 @@ pub fn measure(gpu: &Gpu) -> Result<()> {
     .write(&gpu.json)
 }
 
+/// Proofs are off: all launches are checked.
+const CHECKED: Variant<'static> = Variant::Ringfence(&["--prove", "off"]);
+/// As users run it.
+const RINGFENCE: Variant<'static> = Variant::Ringfence(&[]);
+const NO_CHECK: Variant<'static> = Variant::Ringfence(&["--no-check"]);
+
+impl Gpu {
+    fn runner(&self) -> Runner<'_> {
+        Runner {
+            programs: &self.programs,
+            ringfence: &self.ringfence,
+            device: "gpu",
+            timeout: Duration::from_secs(self.timeout),
+        }
+    }
+}
+
+/// Host times of one launch, in microseconds: native, under Ringfence, with
+/// all launches checked, and without checks.
+fn launches(gpu: &Gpu) -> Result<Rounds<f64>> {
+    let variants = [Variant::Native, RINGFENCE, CHECKED, NO_CHECK];
+    in_turn(variants.len(), 7, |variant| {
+        let outcome = gpu.runner().run("host", &["launch"], variants[variant])?;
+        let found = numbers(&outcome)?;
+        found
+            .get("launch_us")
+            .copied()
+            .context("it printed no time")
+    })
+}
+
 fn measure_kernel(gpu: &Gpu, sanitizer: Option<&Path>, kernel: &str) -> Result<Row> {
-    let full = ["--kernel", kernel];
-    // Forty times slower or more: fewer repetitions of the same problem.
-    let few = ["--kernel", kernel, "--repetitions", "1", "--warmup", "1"];
-    let native = line(&start(gpu, None, "bench", &full, Variant::Native)?)?;
-    let ringfence = line(&start(gpu, None, "bench", &full, Variant::Ringfence)?)?;
-    let checked = line(&start(gpu, None, "bench", &full, Variant::Checked)?)?;
-    let no_check = line(&start(gpu, None, "bench", &full, Variant::NoCheck)?)?;
+    let time = |variant| one(&gpu.runner().run("bench", &["--kernel", kernel], variant)?);
+    let native = time(Variant::Native)?;
+    let ringfence = time(RINGFENCE)?;
+    let checked = time(CHECKED)?;
+    let no_check = time(NO_CHECK)?;
     let others = [
         ("ringfence", &ringfence),
         ("--prove off", &checked),
@@ -222,16 +233,13 @@ fn measure_kernel(gpu: &Gpu, sanitizer: Option<&Path>, kernel: &str) -> Result<R
     }
     let sanitized = match sanitizer {
         None => None,
-        Some(path) => {
-            let outcome = start(gpu, Some(path), "bench", &few, Variant::ComputeSanitizer)?;
-            match line(&outcome) {
-                Ok(line) => Some(line.ms),
-                Err(error) => {
-                    println!("{kernel}: no time under compute-sanitizer: {error:#}");
-                    None
-                }
+        Some(path) => match sanitized(gpu, path, kernel) {
+            Ok(line) => Some(line.ms),
+            Err(error) => {
+                println!("{kernel}: no time under compute-sanitizer: {error:#}");
+                None
             }
-        }
+        },
     };
     Ok(Row {
         kernel: kernel.to_owned(),
@@ -248,76 +256,22 @@ fn measure_kernel(gpu: &Gpu, sanitizer: Option<&Path>, kernel: &str) -> Result<R
     })
 }
 
-fn start(
-    gpu: &Gpu,
-    sanitizer: Option<&Path>,
-    program: &str,
-    arguments: &[&str],
-    variant: Variant,
-) -> Result<process::Outcome> {
-    let path = gpu.programs.join(program);
-    let mut command = match (variant, sanitizer) {
-        (Variant::Native, _) => Command::new(&path),
-        (Variant::ComputeSanitizer, Some(sanitizer)) => {
-            let mut command = Command::new(sanitizer);
-            command.args(["--tool", "memcheck"]).arg(&path);
-            command
-        }
-        (Variant::ComputeSanitizer, None) => bail!("no compute-sanitizer"),
-        (Variant::Ringfence | Variant::Checked | Variant::NoCheck, _) => {
-            let mut command = Command::new(&gpu.ringfence);
-            command.args(["run", "--device", "gpu"]);
-            match variant {
-                Variant::Checked => command.args(["--prove", "off"]),
-                Variant::NoCheck => command.arg("--no-check"),
-                _ => &mut command,
-            };
-            command.arg("--").arg(&path);
-            command
-        }
-    };
-    command.args(arguments).env_remove("RINGFENCE_OPTIONS");
-    let outcome = process::run(&mut command, Duration::from_secs(gpu.timeout))?;
-    // compute-sanitizer is judged by whether a result was printed.
-    let fine = variant == Variant::ComputeSanitizer || outcome.code() == Some(0);
-    ensure!(
-        fine,
-        "{program} {}: {}",
-        outcome.describe(),
-        outcome.stderr.trim()
-    );
-    Ok(outcome)
+/// A kernel under compute-sanitizer, which is judged by whether a result was
+/// printed. Forty times slower or more: fewer repetitions of the same problem.
+fn sanitized(gpu: &Gpu, sanitizer: &Path, kernel: &str) -> Result<KernelLine> {
+    let mut command = Command::new(sanitizer);
+    command
+        .args(["--tool", "memcheck"])
+        .arg(gpu.programs.join("bench"))
+        .args(["--kernel", kernel, "--repetitions", "1", "--warmup", "1"])
+        .env_remove("RINGFENCE_OPTIONS");
+    let timeout = Duration::from_secs(gpu.timeout);
+    one(&process::run(&mut command, timeout)?)
 }
 
-fn line(outcome: &process::Outcome) -> Result<Line> {
-    let text = json_line(outcome, "\"ms\"")?;
-    let line: Line = serde_json::from_str(text).with_context(|| format!("in `{text}`"))?;
-    ensure!(line.ms > 0.0, "it took no time: `{text}`");
-    Ok(line)
-}
-
-fn launch_time(outcome: &process::Outcome) -> Result<f64> {
-    #[derive(Deserialize)]
-    struct Launch {
-        launch_us: f64,
-    }
-    let launch: Launch = serde_json::from_str(json_line(outcome, "\"launch_us\"")?)?;
-    Ok(launch.launch_us)
-}
-
-/// The line with `key`: compute-sanitizer writes lines of its own between.
-fn json_line<'a>(outcome: &'a process::Outcome, key: &str) -> Result<&'a str> {
-    outcome
-        .stdout
-        .lines()
-        .find(|line| line.starts_with('{') && line.contains(key))
-        .with_context(|| {
-            format!(
-                "it {} and printed no result: {}",
-                outcome.describe(),
-                outcome.stderr.trim()
-            )
-        })
+fn one(outcome: &process::Outcome) -> Result<KernelLine> {
+    let line = kernel_lines(outcome)?.into_iter().next();
+    line.context("it printed no result")
 }
 
 fn find_sanitizer(given: Option<&Path>) -> Option<PathBuf> {
@@ -336,7 +290,7 @@ fn find_sanitizer(given: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// Device name and driver version, from nvidia-smi; empty where it is missing.
-fn device() -> (String, String) {
+pub(crate) fn device() -> (String, String) {
     let output = Command::new("nvidia-smi")
         .args(["--query-gpu=name,driver_version", "--format=csv,noheader"])
         .output();

@@ -2,6 +2,8 @@
 
 mod gpu;
 mod instrument;
+mod protections;
+mod turns;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -17,6 +19,8 @@ struct Arguments {
 enum Bench {
     /// Kernel and launch times on the GPU.
     Gpu(gpu::Gpu),
+    /// What each protection costs.
+    Protections(protections::Protections),
     /// How fast PTX is instrumented.
     Instrument(instrument::Instrument),
 }
@@ -24,6 +28,7 @@ enum Bench {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Bench::Gpu(gpu) => gpu::measure(&gpu),
+        Bench::Protections(options) => protections::measure(&options),
         Bench::Instrument(instrument) => instrument::measure(&instrument),
     };
     match result {

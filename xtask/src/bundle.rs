@@ -75,13 +75,16 @@ pub fn write() -> Result<()> {
         &toolchain,
         &[
             bench("bench.cu", programs.join("bench"), &[]),
-            bench("launch.cu", programs.join("launch"), &[]),
+            bench("spaces.cu", programs.join("spaces"), &[]),
+            bench("fields.cu", programs.join("fields"), &["-G"]),
+            bench("host.cu", programs.join("host"), &[]),
             bench("bench.cu", programs.join("bench.ptx"), &["-ptx"]),
         ],
         std::slice::from_ref(&kernels),
     )?;
-    strip(&programs.join("bench"), &bundle.join("bench"))?;
-    strip(&programs.join("launch"), &bundle.join("launch"))?;
+    for program in ["bench", "spaces", "fields", "host"] {
+        strip(&programs.join(program), &bundle.join(program))?;
+    }
     std::fs::copy(programs.join("bench.ptx"), bundle.join("ptx/bench.ptx"))?;
     instrumented(&built.command, &bundle.join("ptx"))?;
 

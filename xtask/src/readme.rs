@@ -73,6 +73,7 @@ fn rewrite(text: &str, results: &Path) -> Result<String> {
 fn render(name: &str, results: &Value) -> Result<String> {
     let mut out = match name {
         "gpu-bounds" => gpu_bounds(results)?,
+        "gpu-protections" => gpu_protections(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,
         "instrument" => instrument(results)?,
         "cpu-emulator" => emulator(results)?,
@@ -141,11 +142,106 @@ fn gpu_bounds(results: &Value) -> Result<String> {
         out,
         "Kernel time over native, medians, variants in turn. Launches that are proved to be in \
          bounds run the program's own kernel; with `--prove off` every launch is checked. \
-         Ringfence adds {:.2} µs of host time to a launch (native {:.2} µs); with `--no-check` \
+         Ringfence adds {:.2} µs of host time to a launch (native {:.2} µs{}); with `--no-check` \
          kernels take {:.3} of native time.",
         number(summary, "launch_us")?,
         number(summary, "native_launch_us")?,
+        summary["native_launch_spread_us"]
+            .as_f64()
+            .map_or_else(String::new, |spread| {
+                format!(", which varies by {spread:.2} from round to round")
+            }),
         number(summary, "identity_ratio")?
+    );
+    Ok(out)
+}
+
+/// What is checked, as the file and as people call it.
+const CHECKED: [(&str, &str); 6] = [
+    ("global", "global"),
+    ("shared", "and shared"),
+    ("local", "and local"),
+    ("constant", "and constants, parameters"),
+    ("whole", "all, but no fields"),
+    ("fields", "and fields"),
+];
+
+fn gpu_protections(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let mut out = String::from("| kernel, every launch checked | native, ms |");
+    for (_, words) in CHECKED {
+        let _ = write!(out, " {words} |");
+    }
+    out += "\n| --- | ---: |";
+    out += &" ---: |".repeat(CHECKED.len());
+    out.push('\n');
+    for row in rows(results)? {
+        let _ = write!(
+            out,
+            "| {} | {:.3} |",
+            row["kernel"].as_str().context("a row without a kernel")?,
+            number(row, "native_ms")?
+        );
+        for (name, _) in CHECKED {
+            let _ = write!(out, " {} |", optional(row, name, 2));
+        }
+        out.push('\n');
+    }
+    out += "| **geometric mean** | |";
+    for (name, _) in CHECKED {
+        let _ = write!(
+            out,
+            " **{:.2}** |",
+            number(summary, &format!("{name}_geomean"))?
+        );
+    }
+    out += "\n\n| what the host asks for | native, µs | Ringfence adds |\n| --- | ---: | ---: |\n";
+    for (words, native, adds) in [
+        ("a launch, checked", "native_launch_us", "checked_launch_us"),
+        (
+            "a launch, checked, with stream-ordered memory in use",
+            "native_ordered_launch_us",
+            "ordered_launch_us",
+        ),
+        (
+            "cudaMalloc and cudaFree of 4 KiB",
+            "native_allocate_us",
+            "allocate_us",
+        ),
+        (
+            "the same, freed memory kept from reuse",
+            "native_allocate_us",
+            "quarantine_allocate_us",
+        ),
+        (
+            "the same, leaks looked for",
+            "native_allocate_us",
+            "leak_check_allocate_us",
+        ),
+        (
+            "cudaMalloc and cudaFree of 4 MiB",
+            "native_allocate_large_us",
+            "allocate_large_us",
+        ),
+        (
+            "the same, freed memory kept from reuse",
+            "native_allocate_large_us",
+            "quarantine_allocate_large_us",
+        ),
+    ] {
+        let _ = writeln!(
+            out,
+            "| {words} | {:.2} | {:.2} |",
+            number(summary, native)?,
+            number(summary, adds)?
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\nKernel time over native where the spaces named are checked, with `--prove off` and \
+         `--check-only`; proved launches cost nothing. Native launches take {:.2} µs more in one \
+         round than in another.",
+        number(summary, "native_launch_spread_us")?
     );
     Ok(out)
 }
@@ -242,6 +338,46 @@ mod tests {
         );
         assert!(
             table.contains("| **geometric mean** | | **1.02** | **1.28** | **–** |"),
+            "{table}"
+        );
+    }
+
+    #[test]
+    fn the_table_of_protections_has_a_column_for_each() {
+        let mut summary = serde_json::Map::new();
+        for (name, _) in CHECKED {
+            summary.insert(format!("{name}_geomean"), 1.25.into());
+        }
+        for name in [
+            "native_launch_us",
+            "native_launch_spread_us",
+            "checked_launch_us",
+            "native_ordered_launch_us",
+            "ordered_launch_us",
+            "native_allocate_us",
+            "allocate_us",
+            "quarantine_allocate_us",
+            "leak_check_allocate_us",
+            "native_allocate_large_us",
+            "allocate_large_us",
+            "quarantine_allocate_large_us",
+        ] {
+            summary.insert(name.into(), 0.5.into());
+        }
+        let results = serde_json::json!({
+            "summary": summary,
+            "rows": [{
+                "kernel": "local_ranks", "native_ms": 0.5, "global": 1.0, "shared": 1.0,
+                "local": 1.333, "constant": 1.34,
+            }],
+        });
+        let table = gpu_protections(&results).unwrap();
+        assert!(
+            table.contains("| local_ranks | 0.500 | 1.00 | 1.00 | 1.33 | 1.34 | – | – |"),
+            "{table}"
+        );
+        assert!(
+            table.contains("| a launch, checked | 0.50 | 0.50 |"),
             "{table}"
         );
     }

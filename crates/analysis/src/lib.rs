@@ -37,6 +37,8 @@ pub use provenance::Provenance;
 pub use ranges::{Bounds, Input, LaunchShape, Program, Query, Unprovable};
 pub use ssa::{Definition, Ssa, Value, ValueId};
 
+use debuginfo::DebugInfo;
+
 /// Everything the crate finds out about one function.
 #[derive(Debug)]
 pub struct Analysis<'m, 'a> {
@@ -62,7 +64,13 @@ impl<'m, 'a> Analysis<'m, 'a> {
         let dominators = Dominators::of(&cfg);
         let mut code = code;
         let ssa = Ssa::of(&mut code, &cfg, &dominators);
-        let provenance = Provenance::of(&code, &dominators, &ssa, &module.debug);
+        let none = DebugInfo::default();
+        let types = if module.has_fields {
+            &module.debug
+        } else {
+            &none
+        };
+        let provenance = Provenance::of(&code, &dominators, &ssa, types);
         let mut frames = ObjectTable::of(&code, &provenance.roots);
         ObjectTable::refine_all(&mut frames, &code, &module.debug);
         Some(Analysis {

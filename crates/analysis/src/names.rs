@@ -60,6 +60,8 @@ pub struct ModuleSymbols<'a> {
     /// What debug information tells of variables; empty if the module has
     /// none, or none that can be read.
     pub(crate) debug: DebugInfo,
+    /// Array fields of structs are told apart.
+    pub(crate) has_fields: bool,
 }
 
 impl<'a> ModuleSymbols<'a> {
@@ -82,7 +84,13 @@ impl<'a> ModuleSymbols<'a> {
             map,
             // Without it there are fewer names, and nothing else is wrong.
             debug: DebugInfo::of(module).unwrap_or_default(),
+            has_fields: true,
         }
+    }
+
+    /// Does not tell array fields from the structs that they are part of.
+    pub fn forget_fields(&mut self) {
+        self.has_fields = false;
     }
 
     /// The symbol of that name.

@@ -125,6 +125,10 @@ pub struct RunOptions {
     /// End the program at the first overwritten canary.
     #[arg(long)]
     pub halt_on_error: bool,
+    /// Hold only some accesses to their bounds: a list of global, shared, local, constant, parameter and fields
+    /// [default: all].
+    #[arg(long, value_name = "LIST")]
+    pub check_only: Option<String>,
     /// Run the program under the library without checking anything.
     #[arg(long)]
     pub no_check: bool,
@@ -229,6 +233,7 @@ impl RunOptions {
             ("canary-size", &self.canary_size),
             ("canary-pattern", &self.canary_pattern),
             ("canary-checker", &self.canary_checker),
+            ("check-only", &self.check_only),
         ];
         for (name, value) in spelled {
             if let Some(value) = value {

@@ -25,7 +25,10 @@ pub use verify::{VerifyError, verify};
 
 /// What to instrument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {}
+pub struct Options {
+    /// Which accesses are held to their bounds; the others stay as they are.
+    pub checked: model::Checked,
+}
 
 /// An instrumented module.
 #[derive(Clone, Debug)]
@@ -92,6 +95,68 @@ pub struct EntryPlan {
 /// # Errors
 /// If the module cannot be parsed, is not 64-bit, or is instrumented already.
 pub fn instrument(source: &str, options: &Options) -> Result<Instrumented, Error> {
-    let Options {} = options;
-    bounds::instrument(source)
+    bounds::instrument(source, options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Checked, Space};
+    use std::collections::BTreeSet;
+
+    /// An access in each space, by a register that a launch decides.
+    const ALL: &str = "\
+.version 8.0
+.target sm_80
+.address_size 64
+.const .align 4 .b8 table[64];
+.visible .entry k(.param .u64 p, .param .u64 n, .param .align 4 .b8 array[64])
+{
+.reg .b32 %r<9>; .reg .b64 %rd<9>;
+.shared .align 4 .b8 s[64];
+.local .align 4 .b8 __local_depot0[64];
+ld.param.u64 %rd1, [p]; cvta.to.global.u64 %rd1, %rd1; ld.param.u64 %rd2, [n];
+add.s64 %rd3, %rd1, %rd2; ld.global.u32 %r1, [%rd3];
+mov.u64 %rd4, s; add.s64 %rd4, %rd4, %rd2; st.shared.u32 [%rd4], %r1;
+mov.u64 %rd5, __local_depot0; add.u64 %rd5, %rd5, %rd2; st.local.u32 [%rd5], %r1;
+mov.u64 %rd6, table; add.s64 %rd6, %rd6, %rd2; ld.const.u32 %r2, [%rd6];
+mov.b64 %rd7, array; add.s64 %rd7, %rd7, %rd2; ld.param.u32 %r3, [%rd7];
+ret;
+}
+";
+
+    #[test]
+    fn only_what_is_asked_for_is_checked() {
+        let spaces = |list: &str| {
+            let checked: Checked = list.parse().unwrap();
+            let made = instrument(ALL, &Options { checked }).unwrap();
+            // (The verifier wants all of them.)
+            if checked == Checked::default() {
+                verify(ALL, &made.text).unwrap();
+            }
+            made.sites
+                .iter()
+                .map(|site| format!("{:?}", site.space))
+                .collect::<BTreeSet<_>>()
+        };
+        let named = |spaces: &[Space]| {
+            let names = spaces.iter().map(|space| format!("{space:?}"));
+            names.collect::<BTreeSet<_>>()
+        };
+        let all = [
+            ("global", Space::Global),
+            ("shared", Space::Shared),
+            ("local", Space::Local),
+            ("constant", Space::Const),
+            ("parameter", Space::Param),
+        ];
+        for (name, space) in all {
+            assert_eq!(spaces(name), named(&[space]));
+        }
+        assert_eq!(spaces("all"), named(&all.map(|(_, space)| space)));
+        assert_eq!(
+            spaces("global,local"),
+            named(&[Space::Global, Space::Local])
+        );
+    }
 }

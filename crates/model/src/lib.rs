@@ -5,6 +5,7 @@
 //! No I/O, no policy, no dependency on any other Ringfence crate.
 
 mod access;
+mod checked;
 mod coverage;
 mod finding;
 pub mod layout;
@@ -14,6 +15,7 @@ mod settings;
 pub use access::{
     AccessKind, AccessSite, Neighbour, Provenance, SiteId, SourceLocation, Space, StaticObject,
 };
+pub use checked::Checked;
 pub use coverage::{Coverage, KernelCoverage, UncheckedReason};
 pub use finding::{
     DeviceAccess, Finding, HostCall, HostFrame, KernelArgument, KernelRun, NearestAllocation,

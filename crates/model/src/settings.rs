@@ -1,6 +1,7 @@
 //! What the user asked for, resolved. One declaration of every option that
 //! the library reads; the command line and `RINGFENCE_OPTIONS` both end here.
 
+use crate::Checked;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -91,6 +92,8 @@ pub struct Settings {
     pub device: Option<DeviceKind>,
     /// Instrument kernels; off, the shim only forwards (identity runs).
     pub check: bool,
+    /// Which accesses are held to their bounds.
+    pub check_only: Checked,
     /// File for the text report; `%p` is the process id. `None`: stderr.
     pub log_file: Option<String>,
     /// Text findings printed at most; the rest is counted.
@@ -155,6 +158,7 @@ impl Default for Settings {
         Settings {
             device: None,
             check: true,
+            check_only: Checked::default(),
             log_file: None,
             print_limit: 100,
             kernel_name: None,
@@ -197,6 +201,7 @@ pub const SETTING_NAMES: &[&str] = &[
     "canary-pattern",
     "canary-size",
     "check",
+    "check-only",
     "cpu-threads",
     "device",
     "driver",
@@ -261,6 +266,9 @@ impl Settings {
                 self.device = Some(parse_device(value).ok_or_else(|| fail("expected gpu or cpu"))?)
             }
             "check" => self.check = parse_bool(value).ok_or_else(|| fail("expected on or off"))?,
+            "check-only" => {
+                self.check_only = value.parse().map_err(|()| fail(CHECKED_HELP))?;
+            }
             "log-file" => {
                 self.log_file = Some(non_empty(value).ok_or_else(|| fail("expected a file name"))?)
             }
@@ -378,6 +386,8 @@ impl Settings {
     }
 }
 
+const CHECKED_HELP: &str =
+    "expected all, or a list of global, shared, local, constant, parameter and fields";
 const U32_HELP: &str = "expected a number from 0 to 4294967295";
 const BYTES_HELP: &str = "expected a number of bytes, with k, m or g for powers of 1024: 512m";
 const U64_HELP: &str = "expected a number from 0 to 18446744073709551615";
@@ -503,7 +513,7 @@ mod tests {
     #[test]
     fn every_known_name_can_be_set_and_none_other() {
         for name in SETTING_NAMES {
-            let accepted = ["1", "cpu", "no", "4k", "canary"]
+            let accepted = ["1", "cpu", "no", "4k", "canary", "all"]
                 .iter()
                 .any(|value| Settings::default().set(name, value).is_ok());
             assert!(accepted, "{name} takes none of the sample values");

@@ -3,7 +3,7 @@
 use crate::plan::{ModulePart, ModulePlan, Prepared};
 use fatbin::Kind;
 use instrument::Options;
-use model::UncheckedReason;
+use model::{Checked, UncheckedReason};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -17,10 +17,12 @@ type Refusal = (UncheckedReason, String);
 /// Prepares a module of one part or of several that are linked together.
 /// `capability` is the device's; an error text if it is not known. With
 /// `check` off, nothing is instrumented.
+/// `checked` says which accesses are held to their bounds.
 pub(crate) fn prepare(
     parts: &[ModulePart<'_>],
     capability: Result<u32, String>,
     check: bool,
+    checked: Checked,
 ) -> Prepared {
     let original = |(reason, message): Refusal, ptx| Prepared::Original {
         plan: Arc::new(ModulePlan::original(reason, message)),
@@ -40,7 +42,7 @@ pub(crate) fn prepare(
         );
         return original(refusal, Some(texts));
     }
-    let options = Options::default();
+    let options = Options { checked };
     let instrumented: Result<Vec<_>, _> = texts
         .iter()
         .map(|text| instrument::instrument(text, &options))

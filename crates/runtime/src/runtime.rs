@@ -150,7 +150,12 @@ impl Runtime {
             .driver
             .compute_capability()
             .map_err(|error| error.to_string());
-        let prepared = prepare::prepare(parts, capability, self.settings.check);
+        let prepared = prepare::prepare(
+            parts,
+            capability,
+            self.settings.check,
+            self.settings.check_only,
+        );
         if let Some((UncheckedReason::NotInstrumentable | UncheckedReason::Failed, message)) =
             prepared.plan().unchecked()
         {

@@ -24,12 +24,14 @@ mod window;
 
 use crate::patch::Patch;
 use crate::sites::Sites;
-use crate::{DeviceVariable, EntryPlan, Error, Instrumented, device_heap, parameters, support};
+use crate::{
+    DeviceVariable, EntryPlan, Error, Instrumented, Options, device_heap, parameters, support,
+};
 use analysis::{Analysis, ModuleSymbols};
 pub(crate) use extent::{is_static, only_shared, used_bytes};
 pub(crate) use head::RESERVED_SHARED;
-use model::KernelCoverage;
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+use model::{Checked, KernelCoverage};
 use plan::Plan;
 pub use prove::{Obstacle, Reason};
 use ptx::{Function, Item, Module};
@@ -41,17 +43,21 @@ pub(crate) const REGISTER_PREFIX: &str = "%__rf_";
 /// Prefix of every label that a check uses.
 pub(crate) const LABEL_PREFIX: &str = "$__rf_";
 
-pub(crate) fn instrument(source: &str) -> Result<Instrumented, Error> {
+pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented, Error> {
     let module = ptx::parse(source).map_err(Error::Syntax)?;
     if module.address_size != 64 {
         return Err(Error::AddressSize(module.address_size));
     }
     reserve_names(source)?;
     let tag = tag_of(source);
-    let symbols = ModuleSymbols::of(&module);
+    let mut symbols = ModuleSymbols::of(&module);
+    if !options.checked.fields {
+        symbols.forget_fields();
+    }
     let mut pass = Pass {
         module: &module,
         symbols: &symbols,
+        checked: options.checked,
         sites: Sites::of(&module),
         out: String::with_capacity(source.len() * 3),
         entries: Vec::new(),
@@ -118,6 +124,7 @@ struct Done {
 struct Pass<'x, 'a> {
     module: &'x Module<'a>,
     symbols: &'x ModuleSymbols<'a>,
+    checked: Checked,
     sites: Sites<'a>,
     out: String,
     entries: Vec<EntryPlan>,
@@ -144,7 +151,7 @@ impl<'x, 'a> Pass<'x, 'a> {
         };
         let (slots, parameter_bytes) = parameters::layout(function);
         let first_site = self.sites.list.len();
-        let mut plan = Plan::of(&analysis, self.symbols, &mut self.sites)?;
+        let mut plan = Plan::of(&analysis, self.symbols, self.checked, &mut self.sites)?;
         let heap_calls = if self.heap {
             device_heap::calls(&analysis.code, &mut self.sites)
         } else {

@@ -9,7 +9,7 @@ use analysis::{
     Analysis, Code, Definition, Expr, ModuleSymbols, Origin, Referent, Role, Root, RootId,
     SymbolId, Term, ValueId, WideReg,
 };
-use model::{AccessKind, KernelCoverage, Provenance, SiteId, Space};
+use model::{AccessKind, Checked, KernelCoverage, Provenance, SiteId, Space};
 use ptx::OperandKind;
 use ptx::table::{Access, Effect};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -109,11 +109,13 @@ impl Plan {
     pub(super) fn of(
         analysis: &Analysis<'_, '_>,
         symbols: &ModuleSymbols<'_>,
+        checked: Checked,
         sites: &mut Sites<'_>,
     ) -> Result<Plan, Error> {
         let mut planner = Planner {
             analysis,
             nameable: Nameable::of(analysis.code.function, symbols),
+            checked,
             has_clusters: analysis.code.instructions.iter().any(|inst| {
                 let opcode = inst.instruction.opcode;
                 opcode.base() == "mapa" || opcode.has("shared::cluster")
@@ -188,6 +190,7 @@ pub(super) struct Planner<'x, 'm, 'a> {
     pub(super) nameable: Nameable<'x, 'a>,
     /// Addresses in shared memory may be another block's.
     pub(super) has_clusters: bool,
+    pub(super) checked: Checked,
     plan: Plan,
     open: FxHashMap<Key<'a>, u32>,
 }
@@ -311,6 +314,9 @@ impl<'a> Planner<'_, '_, 'a> {
             }
             return Ok(());
         };
+        if !self.is_asked_for(source, window) {
+            return Ok(());
+        }
         if generic && only_shared(&instruction.opcode) {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use super::plan::{Base, Planner, Source};
 use super::window::{Nameable, Window, mapped_place, object_of};
 use analysis::{Analysis, Origin, Reference, Referent, Root, RootId, SymbolSpace};
-use model::Provenance;
+use model::{Provenance, Space};
 
 impl Planner<'_, '_, '_> {
     /// What an address is checked against; `None` if it lies in a space that
@@ -91,6 +91,36 @@ impl Planner<'_, '_, '_> {
                 };
                 Some((Base::Register(reference.value), source))
             }
+        }
+    }
+
+    /// What a field is part of; anything else is its own whole.
+    fn whole(&self, mut root: RootId) -> RootId {
+        while let Some(Root::Field { parent, .. }) = self.analysis.provenance.root(root)
+            && parent < root
+        {
+            root = parent;
+        }
+        root
+    }
+
+    /// Whether accesses like this one are to be checked.
+    pub(super) fn is_asked_for(&self, source: Source, window: Option<Window>) -> bool {
+        let space = match (window, source) {
+            (Some(window), _) => window.space(),
+            (None, Source::Root(root)) => self
+                .analysis
+                .place(self.whole(root))
+                .and_then(|place| Window::of_symbol(place.space))
+                .map_or(Space::Global, Window::space),
+            (None, _) => Space::Global,
+        };
+        match space {
+            Space::Shared | Space::SharedCluster => self.checked.shared,
+            Space::Local => self.checked.local,
+            Space::Const => self.checked.constant,
+            Space::Param => self.checked.parameter,
+            Space::Global | Space::Generic => self.checked.global,
         }
     }
 

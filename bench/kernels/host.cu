@@ -1,0 +1,107 @@
+// Host time of what programs ask of the driver, in microseconds:
+//   launch    one kernel launch
+//   ordered   the same, with memory from cudaMallocAsync in use
+//   allocate  cudaMalloc and cudaFree of a small and of a large buffer
+// Prints one JSON line with medians over batches. Batches are short enough
+// that the driver's queue never fills; before the first that counts, the same
+// is done for a while, so that clocks have risen and caches are warm.
+#include "harness.h"
+#include <chrono>
+
+__global__ void three_pointers(const float *a, const float *b, float *c, int n) {
+    int i = threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+
+using Clock = std::chrono::steady_clock;
+
+static double microseconds(Clock::time_point from) {
+    return std::chrono::duration<double, std::micro>(Clock::now() - from).count();
+}
+
+// Median time of one of `count` calls that `batch` makes; `after` is not timed.
+template <typename Batch, typename After>
+static double median(int batches, int count, bool warm, Batch batch, After after) {
+    auto start = Clock::now();
+    do {
+        batch();
+        after();
+    } while (warm && microseconds(start) < 200e3);
+    std::vector<double> times;
+    for (int k = 0; k < batches; k++) {
+        auto start = Clock::now();
+        batch();
+        times.push_back(microseconds(start) / count);
+        after();
+    }
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+}
+
+static void launches(bool ordered, int batches, bool warm) {
+    const int batch = 200, n = 32;
+    float *a = nullptr, *b = nullptr, *c = nullptr;
+    CHECK(cudaMalloc(&a, n * sizeof(float)));
+    CHECK(cudaMalloc(&b, n * sizeof(float)));
+    if (ordered)
+        CHECK(cudaMallocAsync(&c, n * sizeof(float), 0));
+    else
+        CHECK(cudaMalloc(&c, n * sizeof(float)));
+    CHECK(cudaMemset(a, 0, n * sizeof(float)));
+    CHECK(cudaMemset(b, 0, n * sizeof(float)));
+    double time = median(
+        batches, batch, warm,
+        [&] {
+            for (int i = 0; i < batch; i++) three_pointers<<<1, 32>>>(a, b, c, n);
+        },
+        [] {
+            CHECK(cudaGetLastError());
+            CHECK(cudaDeviceSynchronize());
+        });
+    std::printf("{\"launch_us\":%.4f}\n", time);
+    CHECK(cudaFree(a));
+    CHECK(cudaFree(b));
+    if (ordered)
+        CHECK(cudaFreeAsync(c, 0));
+    else
+        CHECK(cudaFree(c));
+    CHECK(cudaDeviceSynchronize());
+}
+
+static double pairs(size_t bytes, int batches, bool warm) {
+    const int batch = 20;
+    return median(
+        batches, batch, warm,
+        [&] {
+            for (int i = 0; i < batch; i++) {
+                void *buffer = nullptr;
+                CHECK(cudaMalloc(&buffer, bytes));
+                CHECK(cudaFree(buffer));
+            }
+        },
+        [] {});
+}
+
+int main(int argc, char **argv) {
+    std::string what = argc > 1 ? argv[1] : "";
+    bool quick = argc > 2 && !std::strcmp(argv[2], "--quick");
+    int batches = quick ? 3 : 200;
+    if (what == "launch" || what == "ordered") {
+        launches(what == "ordered", batches, !quick);
+        return 0;
+    }
+    if (what == "allocate") {
+        // A program without a kernel is none that Ringfence has to do with.
+        float *buffer = nullptr;
+        CHECK(cudaMalloc(&buffer, 32 * sizeof(float)));
+        three_pointers<<<1, 32>>>(buffer, buffer, buffer, 32);
+        CHECK(cudaDeviceSynchronize());
+        CHECK(cudaFree(buffer));
+        double small = pairs(4 << 10, batches, !quick);
+        double large = pairs(4 << 20, batches, !quick);
+        std::printf("{\"small_us\":%.4f,\"large_us\":%.4f}\n", small, large);
+        return 0;
+    }
+    std::fprintf(stderr, "usage: %s launch|ordered|allocate [--quick]\n", argv[0]);
+    return 2;
+}

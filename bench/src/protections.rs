@@ -1,0 +1,283 @@
+//! What each protection costs: checks by the space that they are of, fields
+//! of structs, freed memory that is kept, the order of streams, leaks.
+//!
+//! Proofs are off, so that every check is made; with them, what most kernels
+//! of the table pay is nothing.
+
+use crate::gpu::device;
+use crate::turns::{KernelLine, Rounds, Runner, Variant, in_turn, kernel_lines, numbers};
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+use suite::results::{Provenance, Results, geometric_mean, median, round, today};
+
+/// What to measure, and where.
+#[derive(clap::Args)]
+pub struct Protections {
+    /// Folder with the programs `bench`, `spaces`, `fields` and `host`.
+    #[arg(long)]
+    programs: PathBuf,
+    /// The `ringfence` command.
+    #[arg(long)]
+    ringfence: PathBuf,
+    /// File for the results.
+    #[arg(long)]
+    json: PathBuf,
+    /// Commit of the measured sources.
+    #[arg(long, default_value = "")]
+    commit: String,
+    /// `gpu`, or `cpu` to try the bench itself.
+    #[arg(long, default_value = "gpu")]
+    device: String,
+    /// Small problems, one round: the numbers mean nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Seconds that one program may take.
+    #[arg(long, default_value_t = 60)]
+    timeout: u64,
+}
+
+/// Flat numbers of `gpu-protections.json`.
+#[derive(Debug, Serialize)]
+struct Summary {
+    /// Geometric mean of kernel time over native: global memory is checked.
+    global_geomean: f64,
+    /// Shared memory, too.
+    shared_geomean: f64,
+    /// Local memory, too.
+    local_geomean: f64,
+    /// Constants and parameters, too.
+    constant_geomean: f64,
+    /// Kernels of these means.
+    kernels: usize,
+    /// Of the kernels with array fields, in a `-G` build: held to the whole.
+    whole_geomean: f64,
+    /// Held to the fields.
+    fields_geomean: f64,
+    /// Of a pair of cudaMalloc and cudaFree of 4 KiB, native, in microseconds.
+    native_allocate_us: f64,
+    /// What Ringfence adds where no freed memory is kept.
+    allocate_us: f64,
+    /// Where it is.
+    quarantine_allocate_us: f64,
+    /// And where leaks are looked for.
+    leak_check_allocate_us: f64,
+    /// The same four, of 4 MiB.
+    native_allocate_large_us: f64,
+    allocate_large_us: f64,
+    quarantine_allocate_large_us: f64,
+    leak_check_allocate_large_us: f64,
+    /// Host time of one launch, native, in microseconds.
+    native_launch_us: f64,
+    /// From the least to the greatest of its rounds.
+    native_launch_spread_us: f64,
+    /// What Ringfence adds to it with all launches checked.
+    checked_launch_us: f64,
+    /// Of a launch with stream-ordered memory in use, native.
+    native_ordered_launch_us: f64,
+    /// What Ringfence adds to that.
+    ordered_launch_us: f64,
+}
+
+/// One kernel; times in milliseconds.
+#[derive(Debug, Serialize)]
+struct Row {
+    kernel: String,
+    size: u64,
+    native_ms: f64,
+    /// Kernel time over native, by what is checked; what comes later is
+    /// checked beside what comes before.
+    #[serde(flatten)]
+    ratios: BTreeMap<&'static str, f64>,
+}
+
+/// All launches are checked: of what is named.
+macro_rules! only {
+    ($spaces:literal) => {
+        Variant::Ringfence(&["--prove", "off", "--check-only", $spaces])
+    };
+}
+
+/// What is checked, one more at a time.
+const SPACES: [(&str, Variant<'static>); 5] = [
+    ("native", Variant::Native),
+    ("global", only!("global")),
+    ("shared", only!("global,shared")),
+    ("local", only!("global,shared,local")),
+    ("constant", only!("global,shared,local,constant,parameter")),
+];
+
+const FIELDS: [(&str, Variant<'static>); 3] = [
+    ("native", Variant::Native),
+    ("whole", only!("global,shared,local,constant,parameter")),
+    ("fields", only!("all")),
+];
+
+const ALLOCATIONS: [Variant<'static>; 4] = [
+    Variant::Native,
+    Variant::Ringfence(&["--quarantine-size", "0"]),
+    Variant::Ringfence(&[]),
+    Variant::Ringfence(&["--leak-check", "full"]),
+];
+
+const LAUNCHES: [(&str, Variant<'static>); 4] = [
+    ("launch", Variant::Native),
+    ("launch", Variant::Ringfence(&["--prove", "off"])),
+    ("ordered", Variant::Native),
+    ("ordered", Variant::Ringfence(&["--prove", "off"])),
+];
+
+/// Measures everything and writes the results.
+///
+/// # Errors
+///
+/// A program fails, runs out of time, or computes something else.
+pub fn measure(options: &Protections) -> Result<()> {
+    let bench = Bench {
+        runner: Runner {
+            programs: &options.programs,
+            ringfence: &options.ringfence,
+            device: &options.device,
+            timeout: Duration::from_secs(options.timeout),
+        },
+        quick: options.quick,
+    };
+    let mut rows = bench.kernels("bench", &SPACES)?;
+    rows.extend(bench.kernels("spaces", &SPACES)?);
+    let kernels = rows.len();
+    let fields = bench.kernels("fields", &FIELDS)?;
+    let mean = |rows: &[Row], name: &str| {
+        let ratios: Option<Vec<f64>> = rows.iter().map(|r| r.ratios.get(name).copied()).collect();
+        let mean = ratios.and_then(geometric_mean);
+        mean.map(round).context("a kernel took no time at all")
+    };
+
+    let rounds = bench.rounds(5);
+    let allocations = in_turn(ALLOCATIONS.len(), rounds, |variant| {
+        bench.host("allocate", ALLOCATIONS[variant])
+    })?;
+    let launches = in_turn(LAUNCHES.len(), rounds, |variant| {
+        let (what, variant) = LAUNCHES[variant];
+        bench.host(what, variant)
+    })?;
+    let pair = |size: &'static str, variant| match variant {
+        0 => allocations.median(0, |numbers| numbers[size]),
+        _ => allocations.added(variant, 0, |numbers| numbers[size]),
+    };
+    let launch = |numbers: &BTreeMap<String, f64>| numbers["launch_us"];
+    let summary = Summary {
+        global_geomean: mean(&rows, "global")?,
+        shared_geomean: mean(&rows, "shared")?,
+        local_geomean: mean(&rows, "local")?,
+        constant_geomean: mean(&rows, "constant")?,
+        kernels,
+        whole_geomean: mean(&fields, "whole")?,
+        fields_geomean: mean(&fields, "fields")?,
+        native_allocate_us: round(pair("small_us", 0)?),
+        allocate_us: round(pair("small_us", 1)?),
+        quarantine_allocate_us: round(pair("small_us", 2)?),
+        leak_check_allocate_us: round(pair("small_us", 3)?),
+        native_allocate_large_us: round(pair("large_us", 0)?),
+        allocate_large_us: round(pair("large_us", 1)?),
+        quarantine_allocate_large_us: round(pair("large_us", 2)?),
+        leak_check_allocate_large_us: round(pair("large_us", 3)?),
+        native_launch_us: round(launches.median(0, launch)?),
+        native_launch_spread_us: round(launches.spread(0, launch)),
+        checked_launch_us: round(launches.added(1, 0, launch)?),
+        native_ordered_launch_us: round(launches.median(2, launch)?),
+        ordered_launch_us: round(launches.added(3, 2, launch)?),
+    };
+    println!("{}", serde_json::to_string_pretty(&summary)?);
+    rows.extend(fields);
+    let (device, driver) = device();
+    Results {
+        summary,
+        provenance: Provenance {
+            device,
+            driver,
+            date: today(),
+            commit: options.commit.clone(),
+        },
+        rows,
+    }
+    .write(&options.json)
+}
+
+struct Bench<'x> {
+    runner: Runner<'x>,
+    quick: bool,
+}
+
+impl Bench<'_> {
+    fn rounds(&self, wanted: usize) -> usize {
+        if self.quick { 1 } else { wanted }
+    }
+
+    fn host(&self, what: &str, variant: Variant<'_>) -> Result<BTreeMap<String, f64>> {
+        let arguments: &[&str] = if self.quick {
+            &[what, "--quick"]
+        } else {
+            &[what]
+        };
+        let found = numbers(&self.runner.run("host", arguments, variant)?)?;
+        let wanted: &[&str] = match what {
+            "allocate" => &["small_us", "large_us"],
+            _ => &["launch_us"],
+        };
+        for name in wanted {
+            ensure!(found.contains_key(*name), "it printed no {name}");
+        }
+        Ok(found)
+    }
+
+    /// All kernels of a program, under all variants, the first of which is
+    /// native.
+    fn kernels(&self, program: &str, variants: &[(&'static str, Variant<'_>)]) -> Result<Vec<Row>> {
+        let arguments: &[&str] = if self.quick { &["--quick"] } else { &[] };
+        let rounds = in_turn(variants.len(), self.rounds(2), |variant| {
+            kernel_lines(&self.runner.run(program, arguments, variants[variant].1)?)
+        })?;
+        let native: &[KernelLine] = &rounds.of(0)[0];
+        let rows = native.iter().enumerate().map(|(index, line)| {
+            let time = |variant| -> Result<f64> { kernel_time(&rounds, variant, index, line) };
+            let native_ms = time(0)?;
+            let mut ratios = BTreeMap::new();
+            for (variant, (name, _)) in variants.iter().enumerate().skip(1) {
+                ratios.insert(*name, round(time(variant)? / native_ms));
+            }
+            println!("{:<16} native {native_ms:>9.4} ms  {ratios:?}", line.kernel);
+            Ok(Row {
+                kernel: line.kernel.clone(),
+                size: line.size,
+                native_ms,
+                ratios,
+            })
+        });
+        rows.collect()
+    }
+}
+
+/// The median time of the kernel at `index`, whose results must be those of
+/// `first`.
+fn kernel_time(
+    rounds: &Rounds<Vec<KernelLine>>,
+    variant: usize,
+    index: usize,
+    first: &KernelLine,
+) -> Result<f64> {
+    let mut times = Vec::new();
+    for lines in rounds.of(variant) {
+        let line = lines.get(index).context("a kernel is missing")?;
+        ensure!(
+            line.kernel == first.kernel && line.digest == first.digest,
+            "the result of {} is {}, natively {}",
+            line.kernel,
+            line.digest,
+            first.digest
+        );
+        times.push(line.ms);
+    }
+    median(&mut times).context("nothing was measured")
+}

@@ -1,0 +1,233 @@
+//! Programs under one variant or the other, in turn.
+//!
+//! What is compared is measured in rounds: each round starts every variant
+//! once, the next round begins with another one, and the first round, in which
+//! caches fill, does not count. A device or a processor that warms up, or
+//! changes its clock, then changes all variants alike; and what a process that
+//! comes first pays is not always the same variant's.
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use suite::process;
+use suite::results::median;
+
+/// How programs are started.
+pub struct Runner<'x> {
+    /// Folder of the programs.
+    pub programs: &'x Path,
+    /// The `ringfence` command.
+    pub ringfence: &'x Path,
+    /// `gpu`; on `cpu`, where no program runs by itself, native is without
+    /// checks.
+    pub device: &'x str,
+    /// For one program.
+    pub timeout: Duration,
+}
+
+/// How one is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Variant<'x> {
+    /// By itself.
+    Native,
+    /// Under Ringfence, with these options.
+    Ringfence(&'x [&'x str]),
+}
+
+impl Runner<'_> {
+    /// The command that starts a program.
+    pub fn command(&self, program: &str, variant: Variant<'_>) -> Command {
+        let path = self.programs.join(program);
+        let options: &[&str] = match variant {
+            Variant::Native if self.device == "gpu" => {
+                let mut command = Command::new(&path);
+                command.env_remove("RINGFENCE_OPTIONS");
+                return command;
+            }
+            Variant::Native => &["--no-check"],
+            Variant::Ringfence(options) => options,
+        };
+        let mut command = Command::new(self.ringfence);
+        command
+            .args(["run", "--device", self.device])
+            .args(options)
+            .arg("--")
+            .arg(&path)
+            .env_remove("RINGFENCE_OPTIONS");
+        command
+    }
+
+    /// Runs a program.
+    ///
+    /// # Errors
+    ///
+    /// It fails, or runs out of time.
+    pub fn run(
+        &self,
+        program: &str,
+        arguments: &[&str],
+        variant: Variant<'_>,
+    ) -> Result<process::Outcome> {
+        let mut command = self.command(program, variant);
+        let outcome = process::run(command.args(arguments), self.timeout)?;
+        ensure!(
+            outcome.code() == Some(0),
+            "{program} {variant:?} {}: {}",
+            outcome.describe(),
+            outcome.stderr.trim()
+        );
+        Ok(outcome)
+    }
+}
+
+/// A line that a program with kernels prints.
+#[derive(Debug, Deserialize)]
+pub struct KernelLine {
+    /// The kernel.
+    #[serde(default)]
+    pub kernel: String,
+    /// Of the problem.
+    pub size: u64,
+    /// Median time of one launch.
+    pub ms: f64,
+    /// Of the result.
+    pub digest: String,
+}
+
+/// All lines of a program with kernels. (Other tools write lines of their own
+/// between.)
+///
+/// # Errors
+///
+/// There is none, or one is malformed.
+pub fn kernel_lines(outcome: &process::Outcome) -> Result<Vec<KernelLine>> {
+    let lines: Vec<KernelLine> = json_lines(outcome, "\"ms\"")
+        .map(|text| {
+            let line: KernelLine =
+                serde_json::from_str(text).with_context(|| format!("in `{text}`"))?;
+            ensure!(line.ms > 0.0, "it took no time: `{text}`");
+            Ok(line)
+        })
+        .collect::<Result<_>>()?;
+    ensure!(
+        !lines.is_empty(),
+        "it {} and printed no result: {}",
+        outcome.describe(),
+        outcome.stderr.trim()
+    );
+    Ok(lines)
+}
+
+/// The numbers that a program prints, by name.
+///
+/// # Errors
+///
+/// It prints none.
+pub fn numbers(outcome: &process::Outcome) -> Result<BTreeMap<String, f64>> {
+    let text = json_lines(outcome, "_us\"")
+        .next()
+        .context("it printed no times")?;
+    serde_json::from_str(text).with_context(|| format!("in `{text}`"))
+}
+
+fn json_lines<'a>(
+    outcome: &'a process::Outcome,
+    key: &'static str,
+) -> impl Iterator<Item = &'a str> {
+    outcome
+        .stdout
+        .lines()
+        .filter(move |line| line.starts_with('{') && line.contains(key))
+}
+
+/// What variants gave, round by round: `rounds[variant][round]`.
+pub struct Rounds<T> {
+    rounds: Vec<Vec<T>>,
+}
+
+/// Measures variants in turn, so many rounds and one before that does not
+/// count.
+///
+/// # Errors
+///
+/// The first of `measure`.
+pub fn in_turn<T>(
+    variants: usize,
+    rounds: usize,
+    mut measure: impl FnMut(usize) -> Result<T>,
+) -> Result<Rounds<T>> {
+    let mut out = Rounds {
+        rounds: (0..variants).map(|_| Vec::new()).collect(),
+    };
+    for round in 0..=rounds {
+        for place in 0..variants {
+            let variant = (place + round) % variants;
+            let result = measure(variant)?;
+            if round > 0 {
+                out.rounds[variant].push(result);
+            }
+        }
+    }
+    Ok(out)
+}
+
+impl<T> Rounds<T> {
+    /// The rounds of one variant.
+    pub fn of(&self, variant: usize) -> &[T] {
+        &self.rounds[variant]
+    }
+
+    /// The median of a number of one variant.
+    ///
+    /// # Errors
+    ///
+    /// No round was made.
+    pub fn median(&self, variant: usize, number: impl Fn(&T) -> f64) -> Result<f64> {
+        let mut numbers: Vec<f64> = self.of(variant).iter().map(number).collect();
+        median(&mut numbers).context("nothing was measured")
+    }
+
+    /// The median of what one variant has more than another in the same round.
+    ///
+    /// # Errors
+    ///
+    /// No round was made.
+    pub fn added(&self, variant: usize, to: usize, number: impl Fn(&T) -> f64) -> Result<f64> {
+        let pairs = self.of(variant).iter().zip(self.of(to));
+        let mut numbers: Vec<f64> = pairs.map(|(a, b)| number(a) - number(b)).collect();
+        median(&mut numbers).context("nothing was measured")
+    }
+
+    /// From the least to the greatest number of one variant: differences that
+    /// are smaller say nothing.
+    pub fn spread(&self, variant: usize, number: impl Fn(&T) -> f64) -> f64 {
+        let numbers = || self.of(variant).iter().map(&number);
+        let least = numbers().fold(f64::INFINITY, f64::min);
+        (numbers().fold(least, f64::max) - least).max(0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_variant_comes_first_in_its_turn_and_the_first_round_does_not_count() {
+        let mut order = Vec::new();
+        let rounds = in_turn(3, 3, |variant| {
+            order.push(variant);
+            Ok(order.len() as f64)
+        })
+        .unwrap();
+        assert_eq!(order, [0, 1, 2, 1, 2, 0, 2, 0, 1, 0, 1, 2]);
+        assert_eq!(rounds.of(0), [6.0, 8.0, 10.0]);
+        assert_eq!(rounds.of(1), [4.0, 9.0, 11.0]);
+        assert_eq!(rounds.median(0, |number| *number).unwrap(), 8.0);
+        // 4 - 6, 9 - 8, 11 - 10
+        assert_eq!(rounds.added(1, 0, |number| *number).unwrap(), 1.0);
+        assert_eq!(rounds.spread(1, |number| *number), 7.0);
+    }
+}

@@ -1,0 +1,92 @@
+//! Which accesses are held to their bounds, for those who want only some, and
+//! to measure what each costs.
+
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// Which accesses are held to their bounds. By default, all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Checked {
+    /// To global memory, and by pointers of which it is not known before the
+    /// kernel runs where they point to.
+    pub global: bool,
+    /// To shared memory.
+    pub shared: bool,
+    /// To local memory.
+    pub local: bool,
+    /// To constants.
+    pub constant: bool,
+    /// To parameters of kernels.
+    pub parameter: bool,
+    /// Of array fields to those, where debug information tells of them. Off,
+    /// they are held to what they are part of.
+    pub fields: bool,
+}
+
+impl Checked {
+    /// None.
+    pub const NONE: Checked = Checked {
+        global: false,
+        shared: false,
+        local: false,
+        constant: false,
+        parameter: false,
+        fields: false,
+    };
+}
+
+impl Default for Checked {
+    fn default() -> Checked {
+        Checked {
+            global: true,
+            shared: true,
+            local: true,
+            constant: true,
+            parameter: true,
+            fields: true,
+        }
+    }
+}
+
+impl FromStr for Checked {
+    type Err = ();
+
+    /// `all`, or names separated by commas.
+    fn from_str(text: &str) -> Result<Checked, ()> {
+        let mut checked = Checked::NONE;
+        for name in text.split(',') {
+            match name.trim() {
+                "all" => checked = Checked::default(),
+                "global" => checked.global = true,
+                "shared" => checked.shared = true,
+                "local" => checked.local = true,
+                "constant" => checked.constant = true,
+                "parameter" => checked.parameter = true,
+                "fields" => checked.fields = true,
+                _ => return Err(()),
+            }
+        }
+        Ok(checked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_added_up_and_others_are_refused() {
+        assert_eq!("all".parse(), Ok(Checked::default()));
+        assert_eq!(
+            "global, local".parse(),
+            Ok(Checked {
+                global: true,
+                local: true,
+                ..Checked::NONE
+            })
+        );
+        assert_eq!("".parse::<Checked>(), Err(()));
+        assert_eq!("global,texture".parse::<Checked>(), Err(()));
+    }
+}
