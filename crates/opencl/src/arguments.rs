@@ -6,12 +6,16 @@ use crate::sys::*;
 use crate::table::call;
 use parking_lot::Mutex;
 use std::ffi::{c_char, c_void};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A kernel object of the program's.
 pub struct Kernel {
     pub handle: usize,
+    /// Its context's handle.
+    pub context: usize,
+    /// Whether it was said to use shared memory that no argument names.
+    indirect: AtomicBool,
     /// Name of its function.
     pub name: String,
     /// By index.
@@ -28,6 +32,8 @@ pub enum Argument {
     Other,
     /// A memory object, by its handle.
     Memory(usize),
+    /// A pointer into shared virtual memory.
+    Shared(usize),
 }
 
 impl Kernel {
@@ -73,8 +79,19 @@ impl Layer {
                 needed
             ))
         });
+        let context: Option<usize> = queries::one(|size, value, needed| {
+            call!(clGetKernelInfo(
+                kernel,
+                CL_KERNEL_CONTEXT,
+                size,
+                value,
+                needed
+            ))
+        });
         let known = Arc::new(Kernel {
             handle: kernel as usize,
+            context: context.unwrap_or(0),
+            indirect: AtomicBool::new(false),
             name: name.unwrap_or_default(),
             arguments: Mutex::new(arguments),
             names: OnceLock::new(),
@@ -135,8 +152,12 @@ pub unsafe extern "C" fn clone_kernel(source: cl_kernel, code: *mut cl_int) -> c
     let kernel = call!(clCloneKernel(source, code) else std::ptr::null_mut());
     if let Some(layer) = layer::get() {
         let known = layer.kernel(source);
-        let arguments = known.map(|known| known.arguments.lock().clone());
-        layer.made(kernel, arguments.unwrap_or_default());
+        let arguments = known.as_ref().map(|known| known.arguments.lock().clone());
+        let made = layer.made(kernel, arguments.unwrap_or_default());
+        if let (Some(known), Some(made)) = (known, made) {
+            let indirect = known.reaches_shared();
+            made.indirect.store(indirect, Ordering::Relaxed);
+        }
     }
     kernel
 }
@@ -166,7 +187,43 @@ pub unsafe extern "C" fn set(
     code
 }
 
+pub unsafe extern "C" fn set_shared(
+    kernel: cl_kernel,
+    index: cl_uint,
+    pointer: *const c_void,
+) -> cl_int {
+    let code = call!(clSetKernelArgSVMPointer(kernel, index, pointer));
+    if code == CL_SUCCESS
+        && let Some(known) = layer::get().and_then(|layer| layer.kernel(kernel))
+    {
+        known.set(index, Argument::Shared(pointer as usize));
+    }
+    code
+}
+
+pub unsafe extern "C" fn set_exec_info(
+    kernel: cl_kernel,
+    name: cl_kernel_exec_info,
+    size: usize,
+    value: *const c_void,
+) -> cl_int {
+    let code = call!(clSetKernelExecInfo(kernel, name, size, value));
+    let tells_pointers = name == CL_KERNEL_EXEC_INFO_SVM_PTRS && size > 0;
+    if code == CL_SUCCESS
+        && tells_pointers
+        && let Some(known) = layer::get().and_then(|layer| layer.kernel(kernel))
+    {
+        known.indirect.store(true, Ordering::Relaxed);
+    }
+    code
+}
+
 impl Kernel {
+    /// Whether it uses shared memory that no argument names.
+    pub fn reaches_shared(&self) -> bool {
+        self.indirect.load(Ordering::Relaxed)
+    }
+
     fn set(&self, index: cl_uint, argument: Argument) {
         // The platform has accepted the index: there are few.
         let index = index as usize;

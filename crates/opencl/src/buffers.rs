@@ -52,10 +52,18 @@ pub enum Place {
     Bare(&'static str),
 }
 
+/// How the platform knows a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// A `cl_mem`, which lives as long as the program's object.
+    Buffer(usize),
+    /// Shared virtual memory, by its address.
+    Svm(usize),
+}
+
 /// A block with canaries.
 pub struct Block {
-    /// Its `cl_mem`. Lives as long as the program's object.
-    pub handle: usize,
+    pub memory: Memory,
     pub layout: Layout,
     pub key: Key,
     /// Both canaries as they must be, one after the other.
@@ -139,23 +147,13 @@ impl Layer {
             }
             // What the platform adds to the flags, it would add to these.
             let added = told.map_or(0, |told| told & !block_flags(flags));
-            let mut intact = vec![0; 2 * layout.length() as usize].into_boxed_slice();
-            let (before, after) = intact.split_at_mut(layout.length() as usize);
-            layout.fill(&key, Side::Before, before);
-            layout.fill(&key, Side::After, after);
             self.register(Buffer {
                 serial,
                 kind: AllocationKind::ClBuffer,
                 size: size as u64,
                 handle: part as usize,
                 flags: flags | added,
-                place: Place::Block(Block {
-                    handle: block,
-                    layout,
-                    key,
-                    intact,
-                    written: Mutex::new(if copies { Written::Yes } else { Written::No }),
-                }),
+                place: Place::Block(Block::new(Memory::Buffer(block), layout, key, copies)),
                 allocated_at: allocated_at.clone(),
             });
             return Some(part);
@@ -220,6 +218,23 @@ fn make_block(
 }
 
 impl Block {
+    /// `written`: the canaries are there already.
+    pub fn new(memory: Memory, layout: Layout, key: Key, written: bool) -> Block {
+        let length = layout.length() as usize;
+        let mut intact = vec![0; 2 * length].into_boxed_slice();
+        let (before, after) = intact.split_at_mut(length);
+        layout.fill(&key, Side::Before, before);
+        layout.fill(&key, Side::After, after);
+        let written = if written { Written::Yes } else { Written::No };
+        Block {
+            memory,
+            layout,
+            key,
+            intact,
+            written: Mutex::new(written),
+        }
+    }
+
     /// Sees to it that the canaries are written before what is enqueued next,
     /// which must wait for the returned event, if there is one.
     ///
@@ -272,9 +287,21 @@ impl Block {
         }
         let rows = Rows::of(&self.layout);
         let (count, list) = wait_list(after);
+        let handle = match self.memory {
+            Memory::Buffer(handle) => handle,
+            Memory::Svm(block) => {
+                let to = bytes.as_mut_ptr();
+                return self.copy_svm(queue, after, event, &|canary, at| {
+                    (
+                        to.wrapping_add(at).cast(),
+                        (block + canary) as *const c_void,
+                    )
+                });
+            }
+        };
         call!(clEnqueueReadBufferRect(
             queue,
-            self.handle as cl_mem,
+            handle as cl_mem,
             FALSE,
             rows.origin.as_ptr(),
             [0; 3].as_ptr(),
@@ -299,11 +326,23 @@ impl Block {
     ) -> cl_int {
         let rows = Rows::of(&self.layout);
         let (count, list) = wait_list(after);
+        let handle = match self.memory {
+            Memory::Buffer(handle) => handle,
+            Memory::Svm(block) => {
+                let from = self.intact.as_ptr();
+                return self.copy_svm(queue, after, event, &|canary, at| {
+                    (
+                        (block + canary) as *mut c_void,
+                        from.wrapping_add(at).cast(),
+                    )
+                });
+            }
+        };
         // The source lives as long as this block does; who enqueues this holds
         // on to it until the event is complete.
         call!(clEnqueueWriteBufferRect(
             queue,
-            self.handle as cl_mem,
+            handle as cl_mem,
             FALSE,
             rows.origin.as_ptr(),
             [0; 3].as_ptr(),
@@ -317,6 +356,42 @@ impl Block {
             list,
             event,
         ))
+    }
+
+    /// Both canaries of shared memory, one after the other; `ends` gives goal
+    /// and source for a canary's offset in the block and in the host's copy.
+    fn copy_svm(
+        &self,
+        queue: cl_command_queue,
+        after: &[cl_event],
+        event: &mut cl_event,
+        ends: &dyn Fn(usize, usize) -> (*mut c_void, *const c_void),
+    ) -> cl_int {
+        let length = self.layout.length() as usize;
+        let mut first = std::ptr::null_mut();
+        let (to, from) = ends(self.layout.canary(Side::Before) as usize, 0);
+        let (count, list) = wait_list(after);
+        let code = call!(clEnqueueSVMMemcpy(
+            queue,
+            FALSE,
+            to,
+            from,
+            length,
+            count,
+            list,
+            &raw mut first
+        ));
+        if code != CL_SUCCESS {
+            return code;
+        }
+        let (to, from) = ends(self.layout.canary(Side::After) as usize, length);
+        let behind = [first];
+        let (count, list) = wait_list(&behind);
+        let code = call!(clEnqueueSVMMemcpy(
+            queue, FALSE, to, from, length, count, list, event
+        ));
+        call!(clReleaseEvent(first));
+        code
     }
 
     /// Bytes of both canaries.
@@ -477,8 +552,11 @@ pub unsafe extern "C" fn create_part(
         size: region.size,
     };
     let asked = (flags & !HOST_ACCESS) | host_access;
+    let Memory::Buffer(whole) = block.memory else {
+        return fail(CL_INVALID_MEM_OBJECT);
+    };
     let handle = call!(clCreateSubBuffer(
-        block.handle as cl_mem,
+        whole as cl_mem,
         asked,
         kind,
         (&raw const inside).cast(),

@@ -5,8 +5,10 @@
 
 use crate::check::PATIENCE;
 use crate::layer::{self, Layer};
+use crate::queries;
 use crate::sys::*;
 use crate::table::call;
+use std::ffi::c_void;
 
 /// A kernel's event that the program holds.
 pub struct Watched {
@@ -30,15 +32,102 @@ impl Layer {
         self.events.lock().insert(event as usize, watched);
     }
 
-    /// Adds the events of the looks behind the first `given` of a wait list.
-    pub fn with_checks(&self, list: &mut Vec<cl_event>, given: usize) {
+    /// The events of the looks behind those of a wait list.
+    pub fn looks_behind(&self, list: &[cl_event]) -> Vec<cl_event> {
         let events = self.events.lock();
-        for index in 0..given.min(list.len()) {
-            if let Some(watched) = events.get(&(list[index] as usize)) {
-                list.push(watched.check as cl_event);
+        if events.is_empty() {
+            return Vec::new();
+        }
+        let watched = list
+            .iter()
+            .filter_map(|event| events.get(&(*event as usize)));
+        watched.map(|watched| watched.check as cl_event).collect()
+    }
+
+    fn look_behind(&self, event: cl_event) -> Option<cl_event> {
+        let events = self.events.lock();
+        let watched = events.get(&(event as usize))?;
+        Some(watched.check as cl_event)
+    }
+}
+
+fn status(event: cl_event) -> Option<cl_int> {
+    let status: Option<u32> = queries::one(|size, value, needed| {
+        let name = CL_EVENT_COMMAND_EXECUTION_STATUS;
+        call!(clGetEventInfo(event, name, size, value, needed))
+    });
+    status.map(u32::cast_signed)
+}
+
+/// A kernel is not said to be complete before the look behind it is: whoever
+/// hears so may overwrite what is to be looked at.
+pub unsafe extern "C" fn info(
+    event: cl_event,
+    name: cl_event_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    let code = call!(clGetEventInfo(event, name, size, value, size_ret));
+    if code == CL_SUCCESS
+        && name == CL_EVENT_COMMAND_EXECUTION_STATUS
+        && !value.is_null()
+        && let Some(look) = layer::get().and_then(|layer| layer.look_behind(event))
+    {
+        let told = value.cast::<cl_int>();
+        // SAFETY: the platform has just written a status there.
+        unsafe {
+            let running = status(look).is_some_and(|status| status > CL_COMPLETE.cast_signed());
+            if *told == CL_COMPLETE.cast_signed() && running {
+                *told = CL_RUNNING.cast_signed();
             }
         }
     }
+    code
+}
+
+type Function = unsafe extern "C" fn(cl_event, cl_int, *mut c_void);
+
+/// A function of the program's that is to be called when a kernel is complete.
+struct Called {
+    function: Function,
+    data: *mut c_void,
+    event: cl_event,
+}
+
+pub unsafe extern "C" fn set_callback(
+    event: cl_event,
+    kind: cl_int,
+    function: Option<Function>,
+    data: *mut c_void,
+) -> cl_int {
+    let look = layer::get().and_then(|layer| layer.look_behind(event));
+    let (Some(look), Some(given)) = (look, function) else {
+        return call!(clSetEventCallback(event, kind, function, data));
+    };
+    if kind != CL_COMPLETE.cast_signed() {
+        return call!(clSetEventCallback(event, kind, function, data));
+    }
+    let called = Box::new(Called {
+        function: given,
+        data,
+        event,
+    });
+    let data = Box::into_raw(called);
+    let code = call!(clSetEventCallback(look, kind, Some(complete), data.cast()));
+    if code != CL_SUCCESS {
+        // SAFETY: the platform did not take it.
+        drop(unsafe { Box::from_raw(data) });
+    }
+    code
+}
+
+unsafe extern "C" fn complete(_look: cl_event, status_of_look: cl_int, data: *mut c_void) {
+    // SAFETY: what was given with this function, which is called once.
+    let called = unsafe { Box::from_raw(data.cast::<Called>()) };
+    let status = status(called.event).unwrap_or(status_of_look);
+    // SAFETY: as the program asked for it, with its own event.
+    unsafe { (called.function)(called.event, status, called.data) };
 }
 
 pub unsafe extern "C" fn retain(event: cl_event) -> cl_int {

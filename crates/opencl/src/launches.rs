@@ -8,6 +8,7 @@ use crate::layer::{self, Layer};
 use crate::queries;
 use crate::sys::*;
 use crate::table::call;
+use crate::waits::{List, with_looks};
 use model::UncheckedReason;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,9 +53,6 @@ pub unsafe extern "C" fn task(
     )
 }
 
-/// A wait list of the program's.
-type List = (cl_uint, *const cl_event);
-
 /// What a launch can reach.
 struct Reach {
     looks: Vec<Look>,
@@ -71,11 +69,11 @@ fn launch(
 ) -> cl_int {
     let known = layer::get().and_then(|layer| Some((layer, layer.kernel(kernel)?)));
     let Some((layer, known)) = known else {
-        return enqueue(list, event);
+        return with_looks(list, |list| enqueue(list, event));
     };
     let number = layer.reporter.launch();
     if !layer.selects(&known, number) {
-        let code = enqueue(list, event);
+        let code = with_looks(list, |list| enqueue(list, event));
         if code == CL_SUCCESS {
             layer
                 .reporter
@@ -93,7 +91,7 @@ fn launch(
     };
     layer.reporter.bare(&known.name, &reach.bare);
     if reach.looks.is_empty() {
-        let code = enqueue(list, event);
+        let code = with_looks(list, |list| enqueue(list, event));
         if code == CL_SUCCESS {
             layer.reporter.checked(&known.name);
         }
@@ -124,29 +122,33 @@ impl Layer {
             looks: Vec::new(),
             bare: Vec::new(),
         };
+        let mut shared = kernel.reaches_shared();
         for (index, argument) in (0u32..).zip(arguments) {
-            let Argument::Memory(handle) = argument else {
-                continue;
+            let buffer = match argument {
+                Argument::Memory(handle) => self.buffer(handle),
+                Argument::Shared(address) => {
+                    shared = true;
+                    self.svm_at(address)
+                }
+                Argument::Other => None,
             };
-            let Some(mut buffer) = self.buffer(handle) else {
-                continue;
-            };
+            let Some(mut buffer) = buffer else { continue };
             if let Place::Part { parent, .. } = &buffer.place {
                 buffer = parent.clone();
             }
             match &buffer.place {
-                Place::Block(_) => {
-                    let same = |look: &Look| Arc::ptr_eq(&look.buffer, &buffer);
-                    if !reach.looks.iter().any(same) {
-                        reach.looks.push(Look::new(buffer, Some(index)));
-                    }
-                }
+                Place::Block(_) => reach.add(buffer, Some(index)),
                 Place::Bare(why) => {
                     let name = kernel.names().get(index as usize).cloned().flatten();
                     let name = name.unwrap_or_else(|| index.to_string());
                     reach.bare.push(format!("argument {name}: {why}"));
                 }
                 Place::Part { .. } => {}
+            }
+        }
+        if shared {
+            for buffer in self.svm_of(kernel.context) {
+                reach.add(buffer, None);
             }
         }
         reach
@@ -182,7 +184,8 @@ impl Layer {
                 }
             }
         }
-        self.with_checks(&mut before, given);
+        let looks_behind = self.looks_behind(&before[..given]);
+        before.extend(looks_behind);
         // An empty list of the program's, or one that it got wrong, is passed
         // on as it is.
         let list = if before.len() == given {
@@ -235,6 +238,16 @@ impl Layer {
         });
         // What is not known is waited for.
         properties.is_none_or(|bits| bits & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0)
+    }
+}
+
+impl Reach {
+    /// Each block once, through the first argument that leads there.
+    fn add(&mut self, buffer: Arc<Buffer>, argument: Option<u32>) {
+        let same = |look: &Look| Arc::ptr_eq(&look.buffer, &buffer);
+        if !self.looks.iter().any(same) {
+            self.looks.push(Look::new(buffer, argument));
+        }
     }
 }
 

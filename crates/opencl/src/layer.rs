@@ -12,6 +12,7 @@ use crate::report::Reporter;
 use model::{CanaryPattern, Settings};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,6 +27,8 @@ pub struct Layer {
     serials: AtomicU64,
     pub contexts: ByHandle<Arc<Context>>,
     pub buffers: ByHandle<Arc<Buffer>>,
+    /// Shared virtual memory, by address: context and allocation.
+    pub svm: Mutex<BTreeMap<usize, (usize, Arc<Buffer>)>>,
     pub kernels: ByHandle<Arc<Kernel>>,
     /// Kernels' events that the program holds.
     pub events: ByHandle<Watched>,
@@ -59,6 +62,7 @@ pub fn start() -> bool {
         serials: AtomicU64::new(0),
         contexts: ByHandle::default(),
         buffers: ByHandle::default(),
+        svm: Mutex::default(),
         kernels: ByHandle::default(),
         events: ByHandle::default(),
         jobs: Jobs::default(),

@@ -12,6 +12,7 @@ mod arguments;
 mod buffers;
 mod check;
 mod contexts;
+mod copies;
 mod events;
 #[rustfmt::skip]
 #[allow(
@@ -28,6 +29,8 @@ mod launches;
 mod layer;
 mod queries;
 mod report;
+mod svm;
 #[allow(non_camel_case_types, reason = "OpenCL's names")]
 mod sys;
 pub mod table;
+mod waits;

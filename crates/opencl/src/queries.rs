@@ -1,7 +1,7 @@
 //! Questions to the platform, and the program's questions whose answers must
 //! not show that Ringfence is there.
 
-use crate::buffers::Place;
+use crate::buffers::{Memory, Place};
 use crate::layer;
 use crate::sys::*;
 use crate::table::call;
@@ -95,6 +95,27 @@ pub unsafe extern "C" fn mem_object_info(
     size_ret: *mut usize,
 ) -> cl_int {
     let known = layer::get().and_then(|layer| layer.buffer(object as usize));
+    if name == CL_MEM_MAP_COUNT
+        && let Some(Place::Block(block)) = known.as_deref().map(|buffer| &buffer.place)
+        && let Memory::Buffer(whole) = block.memory
+    {
+        // Some platforms count the maps of a part at the whole.
+        let count = |object| {
+            let count: Option<cl_uint> = one(|size, value, needed| {
+                call!(clGetMemObjectInfo(
+                    object,
+                    CL_MEM_MAP_COUNT,
+                    size,
+                    value,
+                    needed
+                ))
+            });
+            count.unwrap_or(0)
+        };
+        let maps = count(object).max(count(whole as cl_mem));
+        // SAFETY: what a program passes to clGetMemObjectInfo.
+        return unsafe { answer(&maps.to_ne_bytes(), size, value, size_ret) };
+    }
     let shown = known.and_then(|buffer| {
         let (associated, origin) = match &buffer.place {
             Place::Bare(_) => return None,

@@ -1,22 +1,24 @@
 //! What was found and what was checked, on its way out of the process.
 
 use crate::arguments::Kernel;
+use crate::buffers::Buffer;
 use crate::check::{Launch, Look};
 use crate::layer::{self, Layer};
 use crate::queries;
 use crate::sys::*;
 use crate::table::call;
 use heap::canary::{Damage, Side};
-use host::{Output, stacks};
+use host::{Output, Stack, stacks};
 use model::{
-    Allocation, Coverage, DeviceAddress, DeviceKind, Extent, Finding, KernelArgument, KernelRun,
-    NearestAllocation, Overwritten, Relation, Rule, Settings, Subject, UncheckedReason,
+    Allocation, ApiErrors, Coverage, DeviceAddress, DeviceKind, Extent, Finding, HostCall,
+    KernelArgument, KernelRun, NearestAllocation, Overwritten, Relation, Rule, Settings, Subject,
+    UncheckedReason,
 };
 use parking_lot::Mutex;
 use report::Event;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Tells this part's results from those for CUDA in the same process.
@@ -41,8 +43,30 @@ pub struct Reporter {
     saved: Mutex<Option<Instant>>,
 }
 
-/// By kernel, argument and side: number and occurrences.
-type Findings = BTreeMap<(String, Option<u32>, Side), (u64, u64)>;
+/// What tells one finding from another: number and occurrences.
+type Findings = BTreeMap<Same, (u64, u64)>;
+
+/// Findings that are one.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Same {
+    /// Kernel, argument, and side of the buffer.
+    Kernel(String, Option<u32>, Side),
+    /// Function and call stack.
+    Call(&'static str, Stack),
+}
+
+/// A call of the host's that leaves a memory object.
+pub struct CallError {
+    pub function: &'static str,
+    pub rule: Rule,
+    /// What it was to do.
+    pub detail: String,
+    /// Bytes that it was to touch.
+    pub width: u64,
+    /// Where in the object.
+    pub offset: u64,
+    pub buffer: Arc<Buffer>,
+}
 
 impl Reporter {
     pub fn new(settings: &Settings) -> Reporter {
@@ -121,18 +145,54 @@ impl Reporter {
 
     /// A canary that was found overwritten after a launch.
     pub fn damage(&self, layer: &Layer, launch: &Launch, look: &Look, damage: &Damage) {
-        let key = (launch.kernel.name.clone(), look.argument, damage.side);
+        let same = Same::Kernel(launch.kernel.name.clone(), look.argument, damage.side);
+        self.found(same, || finding(layer, launch, look, damage));
+    }
+
+    /// A bad call of the host's.
+    pub fn call(&self, layer: &Layer, error: CallError) {
+        if self.settings.api_errors == ApiErrors::Off {
+            return;
+        }
+        let stack = layer.stack();
+        let callers = self.settings.num_callers_host;
+        self.found(Same::Call(error.function, stack.clone()), || Finding {
+            rule: error.rule,
+            address: DeviceAddress((error.buffer.handle as u64).wrapping_add(error.offset)),
+            subject: Subject::Call(HostCall {
+                function: error.function.into(),
+                detail: error.detail,
+                width: Some(error.width),
+                called_at: stacks::resolve(&stack, callers, None),
+            }),
+            intended: Some(NearestAllocation {
+                allocation: allocation(&error.buffer),
+                relation: match error.offset.checked_sub(error.buffer.size) {
+                    Some(past) => Relation::After(past),
+                    None => Relation::Inside(error.offset),
+                },
+                allocated_at: stacks::resolve(&error.buffer.allocated_at, callers, None),
+                freed: false,
+                freed_at: Vec::new(),
+            }),
+            nearest: None,
+            occurrences: 1,
+        });
+    }
+
+    /// Counts a finding; one that is new is made and told.
+    fn found(&self, same: Same, make: impl FnOnce() -> Finding) {
         let id = {
             let mut findings = self.findings.lock();
             let next = findings.len() as u64 + 1;
-            let (id, occurrences) = findings.entry(key).or_insert((next, 0));
+            let (id, occurrences) = findings.entry(same).or_insert((next, 0));
             *occurrences += 1;
             (*occurrences == 1).then_some(*id)
         };
         let (Some(id), Some(output)) = (id, self.output()) else {
             return;
         };
-        output.finding(id, &finding(layer, launch, look, damage));
+        output.finding(id, &make());
         if self.settings.halt_on_error {
             output.line("ringfence: the program is ended, as --halt-on-error wants\n");
             self.save(true);
@@ -246,15 +306,7 @@ fn finding(layer: &Layer, launch: &Launch, look: &Look, damage: &Damage) -> Find
             launched_at: stacks::resolve(&launch.stack, callers, None),
         }),
         intended: Some(NearestAllocation {
-            allocation: Allocation {
-                extent: Extent {
-                    base: DeviceAddress(base),
-                    size: buffer.size,
-                },
-                kind: buffer.kind,
-                serial: buffer.serial,
-                name: None,
-            },
+            allocation: allocation(buffer),
             relation,
             allocated_at: stacks::resolve(&buffer.allocated_at, callers, None),
             freed: false,
@@ -262,6 +314,18 @@ fn finding(layer: &Layer, launch: &Launch, look: &Look, damage: &Damage) -> Find
         }),
         nearest: None,
         occurrences: 1,
+    }
+}
+
+fn allocation(buffer: &Buffer) -> Allocation {
+    Allocation {
+        extent: Extent {
+            base: DeviceAddress(buffer.handle as u64),
+            size: buffer.size,
+        },
+        kind: buffer.kind,
+        serial: buffer.serial,
+        name: None,
     }
 }
 

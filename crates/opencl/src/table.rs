@@ -4,7 +4,7 @@
 //! it was.
 
 use crate::sys::*;
-use crate::{arguments, buffers, contexts, events, launches, layer, queries};
+use crate::{arguments, buffers, contexts, copies, events, launches, layer, queries, svm, waits};
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, size_of};
 use std::sync::OnceLock;
@@ -90,6 +90,41 @@ fn hooked(mut table: Dispatch) -> Dispatch {
         clWaitForEvents => events::wait,
         clRetainEvent => events::retain,
         clReleaseEvent => events::release,
+        clGetEventInfo => events::info,
+        clSetEventCallback => events::set_callback,
+        clEnqueueReadBuffer => copies::read,
+        clEnqueueWriteBuffer => copies::write,
+        clEnqueueCopyBuffer => copies::copy,
+        clEnqueueFillBuffer => copies::fill,
+        clEnqueueReadBufferRect => copies::read_rect,
+        clEnqueueWriteBufferRect => copies::write_rect,
+        clEnqueueCopyBufferRect => copies::copy_rect,
+        clEnqueueSVMMemcpy => copies::copy_memory,
+        clEnqueueSVMMemFill => copies::fill_memory,
+        clEnqueueReadImage => waits::read_image,
+        clEnqueueWriteImage => waits::write_image,
+        clEnqueueCopyImage => waits::copy_image,
+        clEnqueueCopyImageToBuffer => waits::copy_image_to_buffer,
+        clEnqueueCopyBufferToImage => waits::copy_buffer_to_image,
+        clEnqueueFillImage => waits::fill_image,
+        clEnqueueMapBuffer => waits::map_buffer,
+        clEnqueueMapImage => waits::map_image,
+        clEnqueueUnmapMemObject => waits::unmap,
+        clEnqueueNativeKernel => waits::native,
+        clEnqueueMigrateMemObjects => waits::migrate,
+        clEnqueueMarkerWithWaitList => waits::marker,
+        clEnqueueBarrierWithWaitList => waits::barrier,
+        clEnqueueWaitForEvents => waits::wait_for_events,
+        clEnqueueAcquireGLObjects => waits::acquire_gl,
+        clEnqueueReleaseGLObjects => waits::release_gl,
+        clSVMAlloc => svm::allocate,
+        clSVMFree => svm::free,
+        clEnqueueSVMFree => svm::enqueue_free,
+        clEnqueueSVMMap => waits::map_svm,
+        clEnqueueSVMUnmap => waits::unmap_svm,
+        clEnqueueSVMMigrateMem => waits::migrate_svm,
+        clSetKernelArgSVMPointer => arguments::set_shared,
+        clSetKernelExecInfo => arguments::set_exec_info,
     );
     table
 }

@@ -1,0 +1,409 @@
+//! Reads, writes, copies and fills of buffers by the host. The platform holds
+//! them to the program's own size, and refuses what leaves it; what is refused
+//! so becomes a finding, because few programs look at the code.
+
+use crate::buffers::Buffer;
+use crate::layer;
+use crate::report::CallError;
+use crate::sys::*;
+use crate::table::call;
+use crate::waits::with_looks;
+use model::Rule;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Bytes of an object that a call is to touch.
+struct Touch {
+    object: cl_mem,
+    /// First byte, and one past the last; larger than any address if it wraps.
+    from: u128,
+    to: u128,
+    writes: bool,
+}
+
+impl Touch {
+    fn range(object: cl_mem, offset: usize, size: usize, writes: bool) -> Touch {
+        let from = offset as u128;
+        Touch {
+            object,
+            from,
+            to: from + size as u128,
+            writes,
+        }
+    }
+
+    /// A box of bytes: `None` if the program gives no such.
+    fn rect(
+        object: cl_mem,
+        origin: *const usize,
+        region: *const usize,
+        (row, slice): (usize, usize),
+        writes: bool,
+    ) -> Option<Touch> {
+        if origin.is_null() || region.is_null() {
+            return None;
+        }
+        // SAFETY: three numbers each, as these calls take them.
+        let (o, r) = unsafe { (*origin.cast::<[usize; 3]>(), *region.cast::<[usize; 3]>()) };
+        if r.contains(&0) {
+            return None;
+        }
+        let row = if row == 0 { r[0] } else { row } as u128;
+        let slice = match slice {
+            0 => row.saturating_mul(r[1] as u128),
+            slice => slice as u128,
+        };
+        let at = |x: usize, y: usize, z: usize| {
+            let lines = row.saturating_mul(y as u128);
+            let slices = slice.saturating_mul(z as u128);
+            slices.saturating_add(lines).saturating_add(x as u128)
+        };
+        let from = at(o[0], o[1], o[2]);
+        Some(Touch {
+            object,
+            from,
+            to: from.saturating_add(at(r[0], r[1] - 1, r[2] - 1)),
+            writes,
+        })
+    }
+}
+
+/// Reports what of a refused call left its objects.
+fn judge(function: &'static str, code: cl_int, touches: &[Touch]) -> cl_int {
+    if code != CL_INVALID_VALUE {
+        return code;
+    }
+    let Some(layer) = layer::get() else {
+        return code;
+    };
+    for touch in touches {
+        let Some(buffer) = layer.buffer(touch.object as usize) else {
+            continue;
+        };
+        if touch.to > u128::from(buffer.size) {
+            layer
+                .reporter
+                .call(layer, describe(function, touch, buffer));
+        }
+    }
+    code
+}
+
+fn describe(function: &'static str, touch: &Touch, buffer: Arc<Buffer>) -> CallError {
+    let size = touch.to - touch.from;
+    let width = u64::try_from(size).unwrap_or(u64::MAX);
+    let what = if touch.writes { "write" } else { "read" };
+    CallError {
+        function,
+        rule: if touch.writes {
+            Rule::CopyOutOfBoundsWrite
+        } else {
+            Rule::CopyOutOfBoundsRead
+        },
+        detail: format!(
+            "{what} of {} at offset {} of {}, refused by the platform",
+            report::count(width, "byte"),
+            touch.from,
+            report::count(buffer.size, "byte")
+        ),
+        width,
+        offset: u64::try_from(touch.from).unwrap_or(u64::MAX),
+        buffer,
+    }
+}
+
+pub unsafe extern "C" fn read(
+    queue: cl_command_queue,
+    buffer: cl_mem,
+    blocking: cl_bool,
+    offset: usize,
+    size: usize,
+    to: *mut c_void,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let code = with_looks((count, list), |(count, list)| {
+        call!(clEnqueueReadBuffer(
+            queue, buffer, blocking, offset, size, to, count, list, event
+        ))
+    });
+    judge(
+        "clEnqueueReadBuffer",
+        code,
+        &[Touch::range(buffer, offset, size, false)],
+    )
+}
+
+pub unsafe extern "C" fn write(
+    queue: cl_command_queue,
+    buffer: cl_mem,
+    blocking: cl_bool,
+    offset: usize,
+    size: usize,
+    from: *const c_void,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let code = with_looks((count, list), |(count, list)| {
+        call!(clEnqueueWriteBuffer(
+            queue, buffer, blocking, offset, size, from, count, list, event
+        ))
+    });
+    judge(
+        "clEnqueueWriteBuffer",
+        code,
+        &[Touch::range(buffer, offset, size, true)],
+    )
+}
+
+pub unsafe extern "C" fn copy(
+    queue: cl_command_queue,
+    from: cl_mem,
+    to: cl_mem,
+    at: usize,
+    goal: usize,
+    size: usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let code = with_looks((count, list), |(count, list)| {
+        call!(clEnqueueCopyBuffer(
+            queue, from, to, at, goal, size, count, list, event
+        ))
+    });
+    let touches = [
+        Touch::range(from, at, size, false),
+        Touch::range(to, goal, size, true),
+    ];
+    judge("clEnqueueCopyBuffer", code, &touches)
+}
+
+pub unsafe extern "C" fn fill(
+    queue: cl_command_queue,
+    buffer: cl_mem,
+    pattern: *const c_void,
+    pattern_size: usize,
+    offset: usize,
+    size: usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let code = with_looks((count, list), |(count, list)| {
+        call!(clEnqueueFillBuffer(
+            queue,
+            buffer,
+            pattern,
+            pattern_size,
+            offset,
+            size,
+            count,
+            list,
+            event
+        ))
+    });
+    judge(
+        "clEnqueueFillBuffer",
+        code,
+        &[Touch::range(buffer, offset, size, true)],
+    )
+}
+
+pub unsafe extern "C" fn read_rect(
+    queue: cl_command_queue,
+    buffer: cl_mem,
+    blocking: cl_bool,
+    origin: *const usize,
+    host_origin: *const usize,
+    region: *const usize,
+    row: usize,
+    slice: usize,
+    host_row: usize,
+    host_slice: usize,
+    to: *mut c_void,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let code = with_looks((count, list), |(count, list)| {
+        call!(clEnqueueReadBufferRect(
+            queue,
+            buffer,
+            blocking,
+            origin,
+            host_origin,
+            region,
+            row,
+            slice,
+            host_row,
+            host_slice,
+            to,
+            count,
+            list,
+            event
+        ))
+    });
+    let touch = Touch::rect(buffer, origin, region, (row, slice), false);
+    judge("clEnqueueReadBufferRect", code, touch.as_slice())
+}
+
+pub unsafe extern "C" fn write_rect(
+    queue: cl_command_queue,
+    buffer: cl_mem,
+    blocking: cl_bool,
+    origin: *const usize,
+    host_origin: *const usize,
+    region: *const usize,
+    row: usize,
+    slice: usize,
+    host_row: usize,
+    host_slice: usize,
+    from: *const c_void,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let code = with_looks((count, list), |(count, list)| {
+        call!(clEnqueueWriteBufferRect(
+            queue,
+            buffer,
+            blocking,
+            origin,
+            host_origin,
+            region,
+            row,
+            slice,
+            host_row,
+            host_slice,
+            from,
+            count,
+            list,
+            event
+        ))
+    });
+    let touch = Touch::rect(buffer, origin, region, (row, slice), true);
+    judge("clEnqueueWriteBufferRect", code, touch.as_slice())
+}
+
+pub unsafe extern "C" fn copy_rect(
+    queue: cl_command_queue,
+    from: cl_mem,
+    to: cl_mem,
+    at: *const usize,
+    goal: *const usize,
+    region: *const usize,
+    from_row: usize,
+    from_slice: usize,
+    to_row: usize,
+    to_slice: usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let code = with_looks((count, list), |(count, list)| {
+        call!(clEnqueueCopyBufferRect(
+            queue, from, to, at, goal, region, from_row, from_slice, to_row, to_slice, count, list,
+            event
+        ))
+    });
+    let touches: Vec<Touch> = [
+        Touch::rect(from, at, region, (from_row, from_slice), false),
+        Touch::rect(to, goal, region, (to_row, to_slice), true),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    judge("clEnqueueCopyBufferRect", code, &touches)
+}
+
+pub unsafe extern "C" fn copy_memory(
+    queue: cl_command_queue,
+    blocking: cl_bool,
+    to: *mut c_void,
+    from: *const c_void,
+    size: usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    // Nothing below holds these to any bounds.
+    let to_leaves = leaves("clEnqueueSVMMemcpy", to, size, true);
+    if leaves("clEnqueueSVMMemcpy", from, size, false) || to_leaves {
+        return CL_INVALID_VALUE;
+    }
+    with_looks((count, list), |(count, list)| {
+        call!(clEnqueueSVMMemcpy(
+            queue, blocking, to, from, size, count, list, event
+        ))
+    })
+}
+
+pub unsafe extern "C" fn fill_memory(
+    queue: cl_command_queue,
+    to: *mut c_void,
+    pattern: *const c_void,
+    pattern_size: usize,
+    size: usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    if leaves("clEnqueueSVMMemFill", to, size, true) {
+        return CL_INVALID_VALUE;
+    }
+    with_looks((count, list), |(count, list)| {
+        call!(clEnqueueSVMMemFill(
+            queue,
+            to,
+            pattern,
+            pattern_size,
+            size,
+            count,
+            list,
+            event
+        ))
+    })
+}
+
+/// Whether a call that starts in an SVM allocation goes over its end; if so it
+/// is reported, and must be refused if the settings want it.
+fn leaves(function: &'static str, pointer: *const c_void, size: usize, writes: bool) -> bool {
+    use model::ApiErrors;
+    let Some(layer) = layer::get() else {
+        return false;
+    };
+    if layer.settings.api_errors == ApiErrors::Off {
+        return false;
+    }
+    let Some(buffer) = layer.svm_at(pointer as usize) else {
+        return false;
+    };
+    let offset = (pointer as usize - buffer.handle) as u64;
+    if u128::from(offset) + size as u128 <= u128::from(buffer.size) {
+        return false;
+    }
+    let refuses = layer.settings.api_errors == ApiErrors::Refuse;
+    let what = if writes { "write" } else { "read" };
+    let error = CallError {
+        function,
+        rule: if writes {
+            Rule::CopyOutOfBoundsWrite
+        } else {
+            Rule::CopyOutOfBoundsRead
+        },
+        detail: format!(
+            "{what} of {} at offset {offset} of {}{}",
+            report::count(size as u64, "byte"),
+            report::count(buffer.size, "byte"),
+            if refuses { ", refused" } else { "" }
+        ),
+        width: size as u64,
+        offset,
+        buffer,
+    };
+    layer.reporter.call(layer, error);
+    refuses
+}

@@ -1,0 +1,140 @@
+//! Shared virtual memory: allocations with canaries, whose pointers the
+//! program holds. A kernel that gets one of them can reach them all, because
+//! each may hold pointers to others.
+
+use crate::buffers::{Block, Buffer, Memory, Place};
+use crate::check::PATIENCE;
+use crate::layer::{self, Layer};
+use crate::sys::*;
+use crate::table::call;
+use crate::waits::with_looks;
+use heap::canary::Layout;
+use model::AllocationKind;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Allocations are aligned to the largest type if the program does not say:
+/// long16.
+const ALIGNMENT: u64 = 128;
+
+impl Layer {
+    /// The allocation that holds an address.
+    pub fn svm_at(&self, address: usize) -> Option<Arc<Buffer>> {
+        let known = self.svm.lock();
+        let (start, (_, buffer)) = known.range(..=address).next_back()?;
+        ((address - start) as u64 <= buffer.size).then(|| buffer.clone())
+    }
+
+    /// All allocations of a context.
+    pub fn svm_of(&self, context: usize) -> Vec<Arc<Buffer>> {
+        let known = self.svm.lock();
+        let here = known.values().filter(|(of, _)| *of == context);
+        here.map(|(_, buffer)| buffer.clone()).collect()
+    }
+
+    fn guarded_svm(
+        &self,
+        context: cl_context,
+        flags: u64,
+        size: usize,
+        alignment: cl_uint,
+    ) -> Option<*mut c_void> {
+        if size == 0 || context.is_null() {
+            return None;
+        }
+        let serial = self.next_serial();
+        let key = self.key(serial);
+        let wanted = self.settings.canary_size;
+        let layout = Layout::around(size as u64, wanted, u64::from(alignment).max(ALIGNMENT))?;
+        let total = usize::try_from(layout.total()).ok()?;
+        let block = call!(clSVMAlloc(context, flags, total, alignment) else std::ptr::null_mut());
+        if block.is_null() {
+            return None;
+        }
+        let start = block as usize + layout.start() as usize;
+        let buffer = Arc::new(Buffer {
+            serial,
+            kind: AllocationKind::ClSvm,
+            size: size as u64,
+            handle: start,
+            flags,
+            place: Place::Block(Block::new(Memory::Svm(block as usize), layout, key, false)),
+            allocated_at: self.stack(),
+        });
+        self.svm.lock().insert(start, (context as usize, buffer));
+        Some(start as *mut c_void)
+    }
+
+    /// Forgets an allocation, and answers where the platform knows it.
+    fn take_svm(&self, pointer: *mut c_void) -> Option<(*mut c_void, Arc<Buffer>)> {
+        let (_, buffer) = self.svm.lock().remove(&(pointer as usize))?;
+        match &buffer.place {
+            Place::Block(Block {
+                memory: Memory::Svm(block),
+                ..
+            }) => Some((*block as *mut c_void, buffer)),
+            _ => None,
+        }
+    }
+}
+
+pub unsafe extern "C" fn allocate(
+    context: cl_context,
+    flags: cl_svm_mem_flags,
+    size: usize,
+    alignment: cl_uint,
+) -> *mut c_void {
+    let guarded = layer::get().and_then(|layer| layer.guarded_svm(context, flags, size, alignment));
+    guarded.unwrap_or_else(
+        || call!(clSVMAlloc(context, flags, size, alignment) else std::ptr::null_mut()),
+    )
+}
+
+pub unsafe extern "C" fn free(context: cl_context, pointer: *mut c_void) {
+    let taken = layer::get().and_then(|layer| Some((layer, layer.take_svm(pointer)?)));
+    let Some((layer, (block, buffer))) = taken else {
+        return call!(clSVMFree(context, pointer) else ());
+    };
+    // Looks that are under way read it.
+    layer
+        .jobs
+        .wait(PATIENCE, |_, _| Arc::strong_count(&buffer) > 1);
+    call!(clSVMFree(context, block) else ())
+}
+
+type FreeFunction =
+    Option<unsafe extern "C" fn(cl_command_queue, cl_uint, *mut *mut c_void, *mut c_void)>;
+
+pub unsafe extern "C" fn enqueue_free(
+    queue: cl_command_queue,
+    count: cl_uint,
+    pointers: *mut *mut c_void,
+    function: FreeFunction,
+    data: *mut c_void,
+    waits: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    // A function of the program's own gets the program's own pointers, and
+    // frees them by the call above.
+    let mut blocks: Vec<*mut c_void> = Vec::new();
+    let mut given = pointers;
+    if function.is_none()
+        && !pointers.is_null()
+        && let Some(layer) = layer::get()
+    {
+        // SAFETY: the program's list.
+        let theirs = unsafe { std::slice::from_raw_parts(pointers, count as usize) };
+        blocks.extend(theirs.iter().map(|pointer| {
+            layer
+                .take_svm(*pointer)
+                .map_or(*pointer, |(block, _)| block)
+        }));
+        given = blocks.as_mut_ptr();
+    }
+    with_looks((waits, list), |(waits, list)| {
+        call!(clEnqueueSVMFree(
+            queue, count, given, function, data, waits, list, event
+        ))
+    })
+}

@@ -1,0 +1,115 @@
+//! Commands that wait for events: what waits for a kernel also waits for the
+//! look behind it.
+
+use crate::buffers::wait_list;
+use crate::layer;
+use crate::sys::*;
+use crate::table::call;
+use std::ffi::c_void;
+
+/// A wait list of the program's.
+pub type List = (cl_uint, *const cl_event);
+
+/// Calls `enqueue` with the list, grown by the events of looks.
+pub fn with_looks<T>((count, list): List, enqueue: impl FnOnce(List) -> T) -> T {
+    let given: &[cl_event] = if list.is_null() || count == 0 {
+        &[]
+    } else {
+        // SAFETY: the program's list.
+        unsafe { std::slice::from_raw_parts(list, count as usize) }
+    };
+    let looks = match layer::get() {
+        Some(layer) if !given.is_empty() => layer.looks_behind(given),
+        _ => Vec::new(),
+    };
+    if looks.is_empty() {
+        return enqueue((count, list));
+    }
+    let all: Vec<cl_event> = given.iter().copied().chain(looks).collect();
+    enqueue(wait_list(&all))
+}
+
+/// Functions that do nothing else: name of the hook, function, and its
+/// parameters before the wait list.
+macro_rules! waiting {
+    ($($hook:ident = $name:ident($($parameter:ident: $type:ty),* $(,)?);)*) => {
+        $(pub unsafe extern "C" fn $hook(
+            $($parameter: $type,)*
+            count: cl_uint,
+            list: *const cl_event,
+            event: *mut cl_event,
+        ) -> cl_int {
+            with_looks((count, list), |(count, list)| {
+                call!($name($($parameter,)* count, list, event))
+            })
+        })*
+    };
+}
+
+waiting! {
+    read_image = clEnqueueReadImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, to: *mut c_void);
+    write_image = clEnqueueWriteImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, from: *const c_void);
+    copy_image = clEnqueueCopyImage(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: *const usize, goal: *const usize, region: *const usize);
+    copy_image_to_buffer = clEnqueueCopyImageToBuffer(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: *const usize, region: *const usize, goal: usize);
+    copy_buffer_to_image = clEnqueueCopyBufferToImage(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: usize, goal: *const usize, region: *const usize);
+    fill_image = clEnqueueFillImage(queue: cl_command_queue, image: cl_mem, color: *const c_void, origin: *mut usize, region: *mut usize);
+    unmap = clEnqueueUnmapMemObject(queue: cl_command_queue, object: cl_mem, mapped: *mut c_void);
+    native = clEnqueueNativeKernel(queue: cl_command_queue, function: Option<unsafe extern "C" fn(*mut c_void)>, arguments: *mut c_void, bytes: usize, objects: cl_uint, list_of_objects: *const cl_mem, places: *mut *const c_void);
+    migrate = clEnqueueMigrateMemObjects(queue: cl_command_queue, objects: cl_uint, list_of_objects: *const cl_mem, flags: cl_mem_migration_flags);
+    marker = clEnqueueMarkerWithWaitList(queue: cl_command_queue);
+    barrier = clEnqueueBarrierWithWaitList(queue: cl_command_queue);
+    acquire_gl = clEnqueueAcquireGLObjects(queue: cl_command_queue, objects: cl_uint, list_of_objects: *const cl_mem);
+    release_gl = clEnqueueReleaseGLObjects(queue: cl_command_queue, objects: cl_uint, list_of_objects: *const cl_mem);
+    map_svm = clEnqueueSVMMap(queue: cl_command_queue, blocking: cl_bool, flags: cl_map_flags, pointer: *mut c_void, size: usize);
+    unmap_svm = clEnqueueSVMUnmap(queue: cl_command_queue, pointer: *mut c_void);
+    migrate_svm = clEnqueueSVMMigrateMem(queue: cl_command_queue, count_of_pointers: cl_uint, pointers: *mut *const c_void, sizes: *const usize, flags: cl_mem_migration_flags);
+}
+
+pub unsafe extern "C" fn wait_for_events(
+    queue: cl_command_queue,
+    count: cl_uint,
+    list: *const cl_event,
+) -> cl_int {
+    with_looks((count, list), |(count, list)| {
+        call!(clEnqueueWaitForEvents(queue, count, list))
+    })
+}
+
+pub unsafe extern "C" fn map_buffer(
+    queue: cl_command_queue,
+    buffer: cl_mem,
+    blocking: cl_bool,
+    flags: cl_map_flags,
+    offset: usize,
+    size: usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+    code: *mut cl_int,
+) -> *mut c_void {
+    with_looks((count, list), |(count, list)| {
+        call!(clEnqueueMapBuffer(queue, buffer, blocking, flags, offset, size, count, list, event, code)
+            else std::ptr::null_mut())
+    })
+}
+
+pub unsafe extern "C" fn map_image(
+    queue: cl_command_queue,
+    image: cl_mem,
+    blocking: cl_bool,
+    flags: cl_map_flags,
+    origin: *const usize,
+    region: *const usize,
+    row: *mut usize,
+    slice: *mut usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+    code: *mut cl_int,
+) -> *mut c_void {
+    with_looks((count, list), |(count, list)| {
+        call!(clEnqueueMapImage(
+            queue, image, blocking, flags, origin, region, row, slice, count, list, event, code
+        ) else std::ptr::null_mut())
+    })
+}
