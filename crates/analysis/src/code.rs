@@ -136,6 +136,13 @@ impl<'m, 'a> Code<'m, 'a> {
         &self.references[start as usize..end as usize]
     }
 
+    /// What the address that an operand holds is based on.
+    pub fn address_of(&self, index: usize, operand: usize) -> Option<&Reference> {
+        self.references_of(index).iter().find(|reference| {
+            reference.role == Role::Address && usize::from(reference.operand) == operand
+        })
+    }
+
     /// What the instruction table says of an instruction that mentions an
     /// address, a 64-bit register or a symbol; `None` for opcodes it lacks
     /// and for instructions that mention none of these.

@@ -1,7 +1,7 @@
 //! One test for each rule of provenance: a few lines of PTX, and what the
 //! address of a marked access comes from.
 
-use analysis::{Analysis, ModuleSymbols, Origin, Referent, Role, Root};
+use analysis::{Analysis, ModuleSymbols, Origin, Referent, Root};
 use ptx::table::Space;
 
 /// Where the address of the last global or generic access comes from, said in
@@ -34,12 +34,7 @@ fn last_access(body: &str) -> String {
                 .accesses
                 .iter()
                 .find(|a| matches!(a.space, Space::Global | Space::Generic | Space::Shared))?;
-            analysis
-                .code
-                .references_of(index)
-                .iter()
-                .find(|r| r.role == Role::Address && usize::from(r.operand) == access.operand)
-                .copied()
+            analysis.code.address_of(index, access.operand).copied()
         })
         .expect("an access");
     if let Referent::Symbol(id, offset) = reference.referent {

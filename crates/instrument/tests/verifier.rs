@@ -211,36 +211,132 @@ const TWINS: &str = "\
 }
 ";
 
-#[test]
-fn a_verdict_that_is_used_again_must_still_stand() {
-    let good = common::instrument("the twins", TWINS).text;
-    for (from, to, message) in [
-        // The other check came between: the address is the other's.
-        (
-            "@%__rf_k0 mov.u32 %__rf_site, 3;\n\t@%__rf_k0 mov.b64 %__rf_address, %rd1;",
-            "@%__rf_k0 mov.u32 %__rf_site, 3;",
-            "keep its site",
-        ),
-        ("@%__rf_k0 mov.u32 %__rf_site, 3;", "", "keep its site"),
-        (
-            "setp.ge.u64 %__rf_q, %__rf_o",
-            "setp.ge.u64 %__rf_k0, %__rf_o",
-            "not the one that is checked|not selected",
-        ),
-        (".reg .pred %__rf_k<1>;", "", "not declared"),
-        (
-            "selp.b64 %__rf_a2, 35184372219904, %rd1",
-            "selp.b64 %__rf_a2, 35184372154368, %rd1",
-            "the sink is not where",
-        ),
-    ] {
+/// Replaces the first of each text in a module's output, and holds what the
+/// verifier says to one of the messages.
+fn break_each(what: &str, source: &str, defects: &[(&str, &str, &str)]) {
+    let good = common::instrument(what, source).text;
+    for (from, to, message) in defects {
         assert!(good.contains(from), "no `{from}` in\n{good}");
-        let errors = instrument::verify(TWINS, &good.replacen(from, to, 1)).expect_err(from);
+        let errors = instrument::verify(source, &good.replacen(from, to, 1)).expect_err(from);
         let found = errors
             .iter()
             .any(|e| message.split('|').any(|part| e.message.contains(part)));
         assert!(found, "`{from}` -> `{to}`: {errors:?}");
     }
+}
+
+#[test]
+fn a_verdict_that_is_used_again_must_still_stand() {
+    break_each(
+        "the twins",
+        TWINS,
+        &[
+            // The other check came between: the address is the other's.
+            (
+                "@%__rf_k0 mov.u32 %__rf_site, 3;\n\t@%__rf_k0 mov.b64 %__rf_address, %rd1;",
+                "@%__rf_k0 mov.u32 %__rf_site, 3;",
+                "keep its site",
+            ),
+            ("@%__rf_k0 mov.u32 %__rf_site, 3;", "", "keep its site"),
+            (
+                "setp.ge.u64 %__rf_q, %__rf_o",
+                "setp.ge.u64 %__rf_k0, %__rf_o",
+                "not the one that is checked|not selected",
+            ),
+            (".reg .pred %__rf_k<1>;", "", "not declared"),
+            (
+                "selp.b64 %__rf_a2, 35184372219904, %rd1",
+                "selp.b64 %__rf_a2, 35184372154368, %rd1",
+                "the sink is not where",
+            ),
+        ],
+    );
+}
+
+/// Instructions that are taken out whole.
+const WHOLE: &str = "\
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry kernel(.param .u64 p)
+{
+	.reg .pred %p<3>;
+	.reg .b32 %r<9>;
+	.reg .b64 %rd<8>;
+	.shared .align 16 .b8 tile[512];
+	.shared .align 8 .b8 bars[64];
+	ld.param.u64 %rd1, [p];
+	mov.u32 %r1, tile;
+	mov.u32 %r2, %tid.x;
+	mov.u32 %r5, bars;
+	mad.lo.s32 %r3, %r2, 16, %r1;
+	mad.lo.s32 %r6, %r2, 8, %r5;
+	setp.lt.u32 %p1, %r2, 64;
+	ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r4}, [%r3];
+	@%p1 ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r4, %r5, %r7, %r8}, [%r3+16];
+	cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r3], [%rd1], %r2, [%r6];
+	ret;
+}
+";
+
+#[test]
+fn instructions_are_taken_out_as_a_whole() {
+    let unchecked = "without a check";
+    let untold = "not told of exactly the bytes";
+    break_each(
+        "whole instructions",
+        WHOLE,
+        &[
+            // Lanes would go different ways.
+            (
+                "vote.sync.any.pred %__rf_stop, %__rf_k0, 0xffffffff",
+                "mov.pred %__rf_stop, %__rf_k0",
+                unchecked,
+            ),
+            ("@!%__rf_stop ldmatrix", "@!%__rf_k0 ldmatrix", unchecked),
+            (
+                "%__rf_stop, %__rf_k0, 0xffffffff",
+                "%__rf_stop, %__rf_k0, 0xffff",
+                unchecked,
+            ),
+            // Nobody votes where the guard is false.
+            ("@%p1 vote.sync.any.pred", "vote.sync.any.pred", unchecked),
+            (
+                "and.pred %__rf_stop, %__rf_stop, %p1;",
+                "mov.b64 %__rf_t, 0;",
+                unchecked,
+            ),
+            // The addresses of eight lanes are used.
+            (
+                "%__rf_lane, 8, %__rf_k0",
+                "%__rf_lane, 4, %__rf_k0",
+                unchecked,
+            ),
+            (
+                "mov.u32 %__rf_lane, %laneid",
+                "mov.u32 %__rf_lane, %warpid",
+                unchecked,
+            ),
+            (
+                "@%__rf_stop mov.b32 %r4, 0",
+                "@%__rf_stop mov.b32 %r4, 1",
+                "registers of its own",
+            ),
+            // One of three accesses does not count.
+            ("or.pred %__rf_stop, %__rf_stop, %__rf_k4;", "", unchecked),
+            ("], %r2;\n\t@!%__rf_stop", "], %r1;\n\t@!%__rf_stop", untold),
+            (
+                "@%__rf_r mbarrier.complete_tx.shared::cluster.relaxed.cluster.b64 [%r6+0], %r2;",
+                "",
+                untold,
+            ),
+            (
+                "@%__rf_r mbarrier.complete_tx",
+                "@%__rf_q mbarrier.complete_tx",
+                "registers of its own",
+            ),
+        ],
+    );
 }
 
 #[test]

@@ -6,9 +6,10 @@
 //! every alignment and never wraps: what lies before the base becomes a huge
 //! offset, and a size below `n` a limit of zero.
 
+use super::absence::{guard, zero};
 use super::extent::Extent;
 use super::pieces::{limit, lookup_in, operand_name, outside_only, reg, sink, still};
-use super::plan::{Base, Group, Plan, Source};
+use super::plan::{Base, Group, Plan, Planned, Source};
 use super::text::*;
 use super::window::Fate;
 use crate::device_heap::{HeapCall, may_free, redirect};
@@ -170,11 +171,12 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 }
             }
             let mut accesses = planned.clone();
-            let skipped =
+            let of_this: Vec<&Planned> =
                 std::iter::from_fn(|| accesses.next_if(|p| p.instruction as usize == index))
-                    .find(|access| access.fate == Fate::Skipped);
-            if let Some(access) = skipped {
-                self.guard(access.group, instruction, patch);
+                    .collect();
+            let absence = self.absence(&of_this, inst, patch);
+            if let Some(absence) = absence {
+                guard(absence, instruction, patch);
             }
             while let Some(access) = planned.next_if(|p| p.instruction as usize == index) {
                 if access.fate == Fate::Redirected
@@ -188,8 +190,8 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                     });
                 }
             }
-            if let Some(access) = skipped {
-                self.zero(access.group, inst, patch);
+            if let Some(absence) = absence {
+                zero(absence.verdict, inst, patch);
             }
             if self.made.contains_key(&(index as u32)) {
                 waiting.push(index as u32);
@@ -342,7 +344,8 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         };
         let Some(name) = address.base else { return };
         if let Some(window) = group.window {
-            return self.check_in_window(number, group, window, (index, operand), name, out);
+            self.check_in_window(number, group, window, (index, operand), name, out);
+            return;
         }
         let pointer = match group.base {
             Base::Register(_) => Op::Program(name),
@@ -359,17 +362,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         };
         let low = group.low;
         let (base, size) = match group.source {
-            Source::Root(root) => self.root_bounds(root),
-            Source::Shadow(register) => match self.shadows.get(&register) {
-                Some(&number) => (
-                    Op::Family(SHADOW_BASE, number),
-                    Op::Family(SHADOW_SIZE, number),
-                ),
-                None => (Op::Constant(0), Op::Constant(UNBOUNDED)),
-            },
             Source::Declared(size) => (pointer, Op::Constant(size)),
-            // These are of windows only.
-            Source::Dynamic | Source::Block => (Op::Constant(0), Op::Constant(UNBOUNDED)),
             Source::Weak => {
                 // A variable's own address tells its bounds; any other
                 // address only tells where it points itself.
@@ -383,6 +376,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 lookup_in(probe, guard, out);
                 (WEAK_BASE, WEAK_SIZE)
             }
+            source => self.generic_bounds(source),
         };
         if group.twin.is_none() {
             line!(out, "sub.s64 {OFFSET}, {pointer}, {base};");
@@ -421,7 +415,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                     self.counted(group, instruction, size, outside, out);
                 }
             }
-            unless_ignored(group, instruction, outside, out);
+            also_unless(group, instruction, outside, out);
         }
         // The host knows the bounds that it gave to the launch itself.
         let host_knows = match group.source {
@@ -445,11 +439,30 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         if !again {
             line!(out, "@{outside} mov.b64 {ADDRESS}, {pointer};");
         }
-        line!(
-            out,
-            "selp.b64 {redirected}, {}, {pointer}, {outside};",
-            sink(group)
-        );
+        if group.redirects {
+            line!(
+                out,
+                "selp.b64 {redirected}, {}, {pointer}, {outside};",
+                sink(group)
+            );
+        }
+    }
+
+    /// Base and size that generic addresses are held to, where they are in
+    /// registers or constants.
+    pub(super) fn generic_bounds(&self, source: Source) -> (Op<'a>, Op<'a>) {
+        let shadow = match source {
+            Source::Root(root) => return self.root_bounds(root),
+            Source::Shadow(register) => self.shadows.get(&register),
+            _ => None,
+        };
+        match shadow {
+            Some(&number) => (
+                Op::Family(SHADOW_BASE, number),
+                Op::Family(SHADOW_SIZE, number),
+            ),
+            None => (Op::Constant(0), Op::Constant(UNBOUNDED)),
+        }
     }
 
     /// Where the bytes are counted at run time: `OFFSET` is how far the first
@@ -493,13 +506,21 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
     }
 }
 
-/// An access that reads nothing under some predicate is not outside then.
-pub(super) fn unless_ignored(
+/// An access that reads nothing under some predicate is not outside then, and
+/// a lane whose address is not used never is.
+pub(super) fn also_unless(
     group: &Group,
     instruction: &ptx::Instruction<'_>,
     outside: Op<'_>,
     out: &mut String,
 ) {
+    if group.lanes < 32 {
+        let lanes = group.lanes;
+        line!(
+            out,
+            "setp.lt.and.u32 {outside}, {LANE}, {lanes}, {outside};"
+        );
+    }
     if let Extent::BytesUnless(_, operand) = group.extent
         && let Some(ignore) = operand_name(instruction, operand)
     {

@@ -158,10 +158,7 @@ pub(crate) fn is_static(analysis: &Analysis<'_, '_>, index: usize, access: &Acce
     if width_of(&code.instructions[index], access) == Some(Extent::Bytes(0)) {
         return true;
     }
-    let reference = code
-        .references_of(index)
-        .iter()
-        .find(|r| r.role == Role::Address && usize::from(r.operand) == access.operand);
+    let reference = code.address_of(index, access.operand);
     let place = match reference.map(|reference| (reference.referent, reference.value)) {
         Some((Referent::Symbol(symbol, _), _)) => Some((symbol, 0)),
         Some((Referent::Wide(_), value)) => constant_address(analysis, value),

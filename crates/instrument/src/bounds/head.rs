@@ -75,6 +75,13 @@ impl Emit<'_, '_, '_> {
         );
         line!(out, ".reg .b64 {OFFSET}, {SCRATCH}, {SCRATCH2};");
         self.declare_of_windows(out);
+        if self.plan.groups.iter().any(|group| group.stops) {
+            line!(out, ".reg .pred {STOP}, {GO_ON};");
+        }
+        if self.plan.groups.iter().any(|group| group.lanes < 32) {
+            line!(out, ".reg .b32 {LANE};");
+            line!(out, "mov.u32 {LANE}, %laneid;");
+        }
         for (family, count) in [
             (REDIRECTED, self.plan.groups.len()),
             (ROOT_BASE, roots),

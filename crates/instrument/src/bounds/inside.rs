@@ -5,16 +5,16 @@
 //! There is no sink in such a space: an access that fails its check is
 //! skipped by its predicate, and what it would have read is zero.
 
-use super::emit::{Emit, unless_ignored};
+use super::absence::goes_on;
+use super::emit::{Emit, also_unless};
 use super::extent::Extent;
 use super::pieces::limit;
 use super::plan::{Base, Group, Source};
 use super::text::*;
 use super::window::Window;
-use crate::patch::{Patch, line};
-use analysis::{Referent, Role};
-use model::layout::UNBOUNDED;
-use ptx::{Guard, Instruction, OperandKind};
+use crate::patch::line;
+use analysis::Referent;
+use ptx::{Guard, Instruction};
 
 impl<'a> Emit<'_, '_, 'a> {
     /// The check that a group's first member carries.
@@ -59,25 +59,19 @@ impl<'a> Emit<'_, '_, 'a> {
             self.compare_generic(group, instruction, outside, out);
         }
         line!(out, "@{outside} mov.u32 {SITE}, {};", group.site.0);
-        if let Some(Guard {
-            negated, register, ..
-        }) = instruction.guard
-        {
+        if let Some(guard) = instruction.guard {
             // The verdict holds only where the guard does.
-            let go = Op::Family(GO, number);
-            let operation = if negated { "or" } else { "xor" };
-            line!(out, "{operation}.pred {go}, {register}, {outside};");
+            goes_on(Op::Family(GO, number), guard, outside, out);
         }
     }
 
     /// Whether the register that an operand has its address from has 32 bits.
     fn is_narrow(&self, index: usize, operand: usize) -> bool {
         let code = &self.analysis.code;
-        code.references_of(index).iter().any(|reference| {
-            reference.role == Role::Address
-                && usize::from(reference.operand) == operand
-                && matches!(reference.referent, Referent::Wide(register) if code.is_narrow(register))
-        })
+        matches!(
+            code.address_of(index, operand).map(|reference| reference.referent),
+            Some(Referent::Wide(register)) if code.is_narrow(register)
+        )
     }
 
     /// Against a place, by addresses of its space.
@@ -130,7 +124,7 @@ impl<'a> Emit<'_, '_, 'a> {
                 self.counted(group, instruction, size, outside, out);
             }
         }
-        unless_ignored(group, instruction, outside, out);
+        also_unless(group, instruction, outside, out);
         for (record, value) in [(RECORD_BASE, base), (RECORD_SIZE, size), (ADDRESS, pointer)] {
             match value {
                 // The site tells the size.
@@ -150,17 +144,7 @@ impl<'a> Emit<'_, '_, 'a> {
         outside: Op<'_>,
         out: &mut String,
     ) {
-        let (base, size) = match group.source {
-            Source::Root(root) => self.root_bounds(root),
-            Source::Shadow(register) => match self.shadows.get(&register) {
-                Some(&number) => (
-                    Op::Family(SHADOW_BASE, number),
-                    Op::Family(SHADOW_SIZE, number),
-                ),
-                None => (Op::Constant(0), Op::Constant(UNBOUNDED)),
-            },
-            _ => (Op::Constant(0), Op::Constant(UNBOUNDED)),
-        };
+        let (base, size) = self.generic_bounds(group.source);
         line!(out, "sub.s64 {OFFSET}, {GENERIC}, {base};");
         if group.low != 0 {
             line!(out, "add.s64 {OFFSET}, {OFFSET}, {};", group.low);
@@ -182,55 +166,10 @@ impl<'a> Emit<'_, '_, 'a> {
                 self.counted(group, instruction, size, outside, out);
             }
         }
-        unless_ignored(group, instruction, outside, out);
+        also_unless(group, instruction, outside, out);
         line!(out, "@{outside} mov.b64 {RECORD_BASE}, {base};");
         line!(out, "@{outside} mov.b64 {RECORD_SIZE}, {size};");
         line!(out, "@{outside} mov.b64 {ADDRESS}, {GENERIC};");
-    }
-
-    /// Puts the verdict before the program's instruction.
-    pub(super) fn guard(&self, group: u32, instruction: &Instruction<'a>, patch: &mut Patch) {
-        let Some(kept) = self.plan.groups[group as usize].keeps else {
-            return;
-        };
-        match instruction.guard {
-            None => patch.insert(instruction.span.start, |out| {
-                out.push_str(&format!("@!{} ", Op::Family(KEPT, kept)));
-            }),
-            Some(guard) => patch.edit(guard.span.start, guard.span.end, |out| {
-                let not = if guard.negated { "!" } else { "" };
-                out.push_str(&format!("@{not}{}", Op::Family(GO, group)));
-            }),
-        }
-    }
-
-    /// Zeroes what a skipped access would have read.
-    pub(super) fn zero(&self, group: u32, inst: &analysis::Inst<'_, 'a>, patch: &mut Patch) {
-        let instruction = inst.instruction;
-        let Some(kept) = self.plan.groups[group as usize].keeps else {
-            return;
-        };
-        if !matches!(instruction.opcode.base(), "ld" | "ldu" | "atom")
-            || !matches!(inst.register_bytes, 2 | 4 | 8)
-        {
-            return;
-        }
-        let outside = Op::Family(KEPT, kept);
-        let bits = u32::from(inst.register_bytes) * 8;
-        let mut one = |kind: &OperandKind<'_>| {
-            if let OperandKind::Name(name) = kind {
-                patch.insert(instruction.span.end, |out| {
-                    out.push_str(&format!("\n\t@{outside} mov.b{bits} {name}, 0;"));
-                });
-            }
-        };
-        match instruction.operands.first().map(|operand| &operand.kind) {
-            Some(OperandKind::Vector(elements)) => {
-                elements.iter().for_each(|element| one(&element.kind))
-            }
-            Some(kind) => one(kind),
-            None => {}
-        }
     }
 }
 

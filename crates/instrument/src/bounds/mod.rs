@@ -10,6 +10,7 @@
 //! The pass must never report a legal access. Where provenance is not
 //! certain, the address itself is looked up (`Provenance::Unknown`).
 
+mod absence;
 mod emit;
 mod extent;
 mod head;
@@ -27,6 +28,7 @@ use crate::sites::Sites;
 use crate::{
     DeviceVariable, EntryPlan, Error, Instrumented, Options, device_heap, parameters, support,
 };
+pub(crate) use absence::{Completion, Outcome, result_of};
 use analysis::{Analysis, ModuleSymbols};
 pub(crate) use extent::{is_static, only_shared, used_bytes};
 pub(crate) use head::RESERVED_SHARED;
@@ -36,7 +38,7 @@ use plan::Plan;
 pub use prove::{Obstacle, Reason};
 use ptx::{Function, Item, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
-pub(crate) use window::{Fate, Nameable, Window, fate_of};
+pub(crate) use window::{Fate, Nameable, Window, fate_of, is_collective};
 
 /// Prefix of every register that a check uses.
 pub(crate) const REGISTER_PREFIX: &str = "%__rf_";

@@ -2,12 +2,12 @@
 //! what, and which roots and shadow registers that needs. Writes no text.
 
 use super::extent::{Extent, is_static, natural_alignment, only_shared, used_bytes, width_of};
-use super::window::{self, Fate, Nameable, Window, fate_of};
+use super::window::{self, Fate, Nameable, Window, fate_of, is_collective};
 use crate::Error;
 use crate::sites::{NewSite, Sites};
 use analysis::{
-    Analysis, Code, Definition, Expr, ModuleSymbols, Origin, Referent, Role, Root, RootId,
-    SymbolId, Term, ValueId, WideReg,
+    Analysis, Code, Definition, Expr, ModuleSymbols, Origin, Referent, Root, RootId, SymbolId,
+    Term, ValueId, WideReg,
 };
 use model::{AccessKind, Checked, KernelCoverage, Provenance, SiteId, Space};
 use ptx::OperandKind;
@@ -62,6 +62,12 @@ pub(super) struct Group {
     pub(super) twin: Option<u32>,
     /// Number of the predicate that keeps this group's verdict for twins.
     pub(super) keeps: Option<u32>,
+    /// The addresses of only so many lanes are used.
+    pub(super) lanes: u32,
+    /// Some member's address goes to a sink where the check fails.
+    pub(super) redirects: bool,
+    /// Some member's instruction is stopped where the check fails.
+    pub(super) stops: bool,
 }
 
 /// One access of an instruction, in text order.
@@ -153,11 +159,16 @@ impl Plan {
             }
         }
         // Members are skipped by their group's verdict, wherever they stand.
-        for group in &mut self.groups {
-            if group.window.is_some() {
-                group.keeps = Some(kept);
-                kept += 1;
+        for index in 0..self.groups.len() {
+            let group = &self.groups[index];
+            if group.window.is_none() && !group.stops {
+                continue;
             }
+            let owner = group.twin.map_or(index, |twin| twin as usize);
+            self.groups[owner].keeps.get_or_insert_with(|| {
+                kept += 1;
+                kept - 1
+            });
         }
         self.kept_verdicts = kept;
     }
@@ -183,6 +194,7 @@ struct Key<'a> {
     window: Option<Window>,
     writes: bool,
     guard: Option<(&'a str, bool, u32)>,
+    lanes: u32,
 }
 
 pub(super) struct Planner<'x, 'm, 'a> {
@@ -297,11 +309,7 @@ impl<'a> Planner<'_, '_, 'a> {
             self.unchecked(index);
             return Ok(());
         };
-        let reference = code
-            .references_of(index)
-            .iter()
-            .find(|r| r.role == Role::Address && usize::from(r.operand) == access.operand);
-        let Some(reference) = reference else {
+        let Some(reference) = code.address_of(index, access.operand) else {
             self.unchecked(index);
             return Ok(());
         };
@@ -317,10 +325,8 @@ impl<'a> Planner<'_, '_, 'a> {
         if !self.is_asked_for(source, window) {
             return Ok(());
         }
-        if generic && only_shared(&instruction.opcode) {
-            return Ok(());
-        }
-        if instruction.opcode.base() == "multimem" {
+        if instruction.opcode.base() == "multimem" || (generic && only_shared(&instruction.opcode))
+        {
             self.unchecked(index);
             return Ok(());
         }
@@ -384,7 +390,7 @@ impl<'a> Planner<'_, '_, 'a> {
             Some(_) => (false, (1, 0)),
             None => (writes, (natural_alignment(access), address.offset)),
         };
-        let fate = window.map_or(Fate::Redirected, |_| fate_of(&instruction.opcode));
+        let fate = fate_of(&instruction.opcode, window.is_some());
         let key = Key {
             base,
             window,
@@ -392,9 +398,13 @@ impl<'a> Planner<'_, '_, 'a> {
             guard: instruction
                 .guard
                 .map(|guard| (guard.register, guard.negated, inst.scope)),
+            lanes: access.lanes,
         };
         // Values in unreachable code have no names.
+        // What completes a barrier must know which of its accesses failed.
+        let completes = fate == Fate::Stopped && !is_collective(&instruction.opcode);
         let groupable = matches!(extent, Extent::Bytes(bytes) if bytes <= GROUP_SPAN)
+            && !completes
             && source != Source::Weak
             && base != Base::Register(ValueId::NONE);
         if groupable
@@ -405,6 +415,8 @@ impl<'a> Planner<'_, '_, 'a> {
             group.low = new_low;
             group.extent = Extent::Bytes(new_bytes);
             group.alignment = new_alignment;
+            group.redirects |= fate == Fate::Redirected;
+            group.stops |= fate == Fate::Stopped;
             if let Some(site) = sites.list.last_mut() {
                 site.group = group.site;
             }
@@ -438,6 +450,9 @@ impl<'a> Planner<'_, '_, 'a> {
             writes,
             alignment,
             site: id,
+            lanes: access.lanes,
+            redirects: fate == Fate::Redirected,
+            stops: fate == Fate::Stopped,
         });
         self.plan.accesses.push(Planned {
             instruction: index as u32,

@@ -62,6 +62,11 @@ pub(super) const IN_SPACE: &str = "c";
 /// Where the program's own guard holds and the check did not fail.
 pub(super) const GO: &str = "g";
 
+/// The program's next instruction does not happen; where its guard holds and
+/// it does.
+pub(super) const STOP: Op<'static> = Op::Single("stop");
+pub(super) const GO_ON: Op<'static> = Op::Single("go");
+
 /// Scratch of 32 bits.
 pub(super) const POINTER32: Op<'static> = Op::Single("p");
 pub(super) const OFFSET32: Op<'static> = Op::Single("d");
@@ -69,6 +74,8 @@ pub(super) const LIMIT32: Op<'static> = Op::Single("l");
 /// Bytes of the launch's dynamic shared memory, and of the block's whole.
 pub(super) const DYNAMIC: Op<'static> = Op::Single("dynamic");
 pub(super) const BLOCK: Op<'static> = Op::Single("block");
+/// Number of the lane.
+pub(super) const LANE: Op<'static> = Op::Single("lane");
 /// A generic address.
 pub(super) const GENERIC: Op<'static> = Op::Single("w");
 

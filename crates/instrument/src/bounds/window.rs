@@ -92,20 +92,35 @@ pub(crate) enum Fate {
     Redirected,
     /// It does not happen; what it would have read is zero.
     Skipped,
-    /// It happens, and is recorded: others wait for it, or all lanes of the
-    /// warp must take part.
+    /// The whole instruction does not happen, whichever of its accesses fails:
+    /// in this lane, or in all lanes of the warp if they must execute it
+    /// together.
+    Stopped,
+    /// It happens, and is recorded: blocks wait for it that cannot be told.
     Recorded,
 }
 
-/// The fate of an instruction's accesses in a window. None of those that can
-/// be skipped has two.
-pub(crate) fn fate_of(opcode: &Opcode<'_>) -> Fate {
+/// The fate of an instruction's accesses; `in_window` of those that name a
+/// space with addresses of its own. None of those that are skipped has two in
+/// windows.
+pub(crate) fn fate_of(opcode: &Opcode<'_>, in_window: bool) -> Fate {
+    let otherwise = |fate| if in_window { fate } else { Fate::Redirected };
     match opcode.base() {
-        "ld" | "ldu" | "atom" => Fate::Skipped,
-        "st" | "red" if !opcode.has("async") => Fate::Skipped,
-        "cp" if !opcode.has("bulk") && !opcode.has("mbarrier") => Fate::Skipped,
-        _ => Fate::Recorded,
+        _ if is_collective(opcode) => Fate::Stopped,
+        // Bytes that a register counts have no sink that is surely as large.
+        "st" if opcode.has("async") || opcode.has("bulk") => Fate::Stopped,
+        "red" if opcode.has("async") => Fate::Stopped,
+        "cp" if opcode.has("bulk") && !opcode.has("multicast::cluster") => Fate::Stopped,
+        "cp" if opcode.has("bulk") => otherwise(Fate::Recorded),
+        "ld" | "ldu" | "atom" | "st" | "red" | "cp" | "mbarrier" => otherwise(Fate::Skipped),
+        _ => otherwise(Fate::Recorded),
     }
+}
+
+/// Whether all lanes of a warp must execute an instruction together that is
+/// checked.
+pub(crate) fn is_collective(opcode: &Opcode<'_>) -> bool {
+    matches!(opcode.base(), "ldmatrix" | "stmatrix" | "wmma")
 }
 
 /// Symbols that can be named where a body's declarations end.

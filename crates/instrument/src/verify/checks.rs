@@ -1,14 +1,15 @@
 //! Follows check code through its registers, and holds each access to it.
 
 use super::Errors;
+use super::absences::Absences;
 use super::statements::{Matched, Piece};
 use super::windows::Windows;
-use crate::bounds::{LABEL_PREFIX, Nameable, REGISTER_PREFIX, is_static, only_shared, used_bytes};
+use crate::bounds::{LABEL_PREFIX, Nameable, REGISTER_PREFIX};
 use crate::device_heap::STILL;
 use crate::support::{APPEND, LOOKUP};
-use analysis::{Analysis, ModuleSymbols, Origin, Referent, Role, Root, SymbolSpace};
-use model::layout::{LAUNCH_PARAMETER, READ_SINK, SINK_SIZE, WRITE_SINK};
-use ptx::table::{Effect, Space, Width, classify};
+use analysis::{Analysis, ModuleSymbols};
+use model::layout::LAUNCH_PARAMETER;
+use ptx::table::classify;
 use ptx::{Instruction, OperandKind, Statement};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -52,24 +53,27 @@ pub(super) struct Verdict {
     /// Guards that the verdict holds under: text with `!`.
     pub(super) guards: Vec<Text>,
     pub(super) kept: bool,
+    /// Of so many lanes.
+    pub(super) lanes: u32,
 }
 
 /// `%__rf_aN`
 #[derive(Clone)]
-struct Redirect {
-    verdict: Verdict,
-    pointer: Text,
-    sink: u64,
+pub(super) struct Redirect {
+    pub(super) verdict: Verdict,
+    pub(super) pointer: Text,
+    pub(super) sink: u64,
 }
 
 #[derive(Default)]
 pub(super) struct State {
     pub(super) windows: Windows,
+    pub(super) absences: Absences,
     /// `limit register -> (size register, less)`
     pub(super) limits: FxHashMap<Text, (Text, u64)>,
     /// `%__rf_aN` or a base that holds the address of this symbol.
     pub(super) symbols: FxHashMap<Text, Text>,
-    negated: FxHashMap<Text, Text>,
+    pub(super) negated: FxHashMap<Text, Text>,
     constants: FxHashMap<Text, Text>,
     declared: FxHashSet<Text>,
     families: Vec<(Text, u32)>,
@@ -84,7 +88,9 @@ pub(super) struct State {
     pub(super) last_site: Option<Text>,
     /// Predicate and pointer of the last address that was kept.
     pub(super) last_address: Option<(Text, Text)>,
-    redirects: FxHashMap<Text, Redirect>,
+    pub(super) redirects: FxHashMap<Text, Redirect>,
+    /// `%__rf_lane` holds the lane's number.
+    knows_lane: bool,
 }
 
 pub(super) fn follow(
@@ -133,7 +139,7 @@ pub(super) fn follow(
             ) => {
                 state.access(old, new, &input, errors);
                 state.forget(old);
-                state.windows.skipped(old, new);
+                state.taken_out(old, new, errors);
             }
             Matched::Same(Piece::Open(_), _) => {
                 state.scopes_seen += 1;
@@ -150,7 +156,7 @@ pub(super) fn follow(
                 state.names(new, errors);
                 state.access(old, new, &input, errors);
                 state.forget(old);
-                state.windows.skipped(old, new);
+                state.taken_out(old, new, errors);
             }
         }
     }
@@ -287,8 +293,7 @@ impl State {
             "ret" | "exit" | "trap" | "bar" | "barrier" | "brx"
         );
         let takes_register = !matches!(instruction.opcode.base(), "st" | "call" | "bra");
-        let zeroes = self.windows.zeroes(instruction, first);
-        if zeroes {
+        if self.absences.sets(instruction, first) || self.absence_code(instruction, first) {
             return;
         }
         if writes_memory || control || (takes_register && !first.starts_with(REGISTER_PREFIX)) {
@@ -383,6 +388,19 @@ impl State {
                 let size = self.constants.get(&size).cloned().unwrap_or(size);
                 self.begin(predicate, size, 0, true, Vec::new());
             }
+            ("mov.u32", "%__rf_lane") => {
+                self.knows_lane = name(instruction, 1) == Some("%laneid");
+            }
+            ("setp.lt.and.u32", predicate)
+                if self.knows_lane && name(instruction, 1) == Some("%__rf_lane") =>
+            {
+                let lanes = integer(instruction, 2).and_then(|lanes| u32::try_from(lanes).ok());
+                let same = self.text(instruction, 3) == predicate;
+                match (self.verdicts.get_mut(predicate), lanes) {
+                    (Some(verdict), Some(lanes)) if same => verdict.lanes = lanes,
+                    _ => drop(self.verdicts.remove(predicate)),
+                }
+            }
             ("setp.gt.or.u64" | "setp.ne.and.s64", predicate)
                 if self
                     .verdicts
@@ -457,6 +475,7 @@ impl State {
             dynamic,
             guards,
             kept: false,
+            lanes: 32,
         };
         self.verdicts.insert(predicate.to_owned(), verdict);
     }
@@ -518,257 +537,4 @@ impl State {
         self.verdicts
             .retain(|_, verdict| stands(&verdict.distance.pointer, verdict));
     }
-
-    /// Holds the accesses of one of the program's instructions to checks.
-    fn access(
-        &self,
-        old: &Instruction<'_>,
-        new: &Instruction<'_>,
-        input: &Input<'_, '_, '_>,
-        errors: &mut Errors<'_>,
-    ) {
-        let Some(info) = classify(old) else { return };
-        for access in &info.accesses {
-            let generic = match access.space {
-                Space::Global => false,
-                Space::Generic => true,
-                Space::Tensor => continue,
-                _ => {
-                    self.access_in_window(old, new, access, input, errors);
-                    continue;
-                }
-            };
-            let (Some(OperandKind::Address(from)), Some(OperandKind::Address(to))) = (
-                old.operands.get(access.operand).map(|o| &o.kind),
-                new.operands.get(access.operand).map(|o| &o.kind),
-            ) else {
-                continue;
-            };
-            let redirected = to
-                .base
-                .is_some_and(|base| base.starts_with(REGISTER_PREFIX));
-            if !redirected {
-                if !self.may_go_unchecked(old, access, generic, input) {
-                    errors.at(new.span, "a global or generic access without a check");
-                }
-                continue;
-            }
-            let base = to.base.unwrap_or("");
-            let Some(redirect) = self.redirects.get(base) else {
-                errors.at(
-                    new.span,
-                    format!("`{base}` is not selected by a check in this block"),
-                );
-                continue;
-            };
-            let original = from.base.unwrap_or("");
-            let holds_symbol =
-                self.symbols.get(&redirect.pointer).map(String::as_str) == Some(original);
-            if redirect.pointer != self.resolve(original) && !holds_symbol {
-                errors.at(
-                    new.span,
-                    format!(
-                        "the check is of `{}`, not of `{original}`",
-                        redirect.pointer
-                    ),
-                );
-            }
-            self.judge(redirect, from.offset, access, old, new, input, errors);
-        }
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn judge(
-        &self,
-        redirect: &Redirect,
-        offset: i64,
-        access: &ptx::table::Access,
-        old: &Instruction<'_>,
-        new: &Instruction<'_>,
-        input: &Input<'_, '_, '_>,
-        errors: &mut Errors<'_>,
-    ) {
-        let verdict = &redirect.verdict;
-        if verdict.distance.pointer != redirect.pointer {
-            errors.at(
-                new.span,
-                "the address that is selected is not the one that is checked",
-            );
-        }
-        if !verdict.kept {
-            errors.at(
-                new.span,
-                "the check does not keep its site and address for the record",
-            );
-        }
-        match self.guard_of(old) {
-            Some(guard) if !verdict.guards.contains(&guard) => {
-                errors.at(new.span, "the check is not under the access's guard");
-            }
-            _ => {}
-        }
-        let spare = verdict
-            .guards
-            .iter()
-            .filter(|guard| Some((*guard).clone()) != self.guard_of(old))
-            .count();
-        if spare > usize::from(matches!(access.width, Width::CopySource { .. })) {
-            errors.at(
-                new.span,
-                "the check is under a guard that the access does not have",
-            );
-        }
-        let whole = offset;
-        let (offset, bytes) = match (access.width, input.index.get(&old.span.start)) {
-            (Width::Bytes(bytes), Some(&index)) => {
-                let inst = &input.analysis.code.instructions[index];
-                let (from, to) = used_bytes(inst, u64::from(bytes), input.source);
-                (offset.wrapping_add(from as i64), Some((to - from) as i64))
-            }
-            _ => (offset, None),
-        };
-        let span = verdict.less.saturating_add(1).min(i64::MAX as u64) as i64;
-        let constant_size = verdict.size.parse::<u64>().ok();
-        if let (Some(bytes), false) = (bytes, verdict.dynamic) {
-            let low = verdict.distance.low;
-            // With a constant size the limit is a constant too: the bytes
-            // that it leaves room for show what was subtracted.
-            let span = match (
-                constant_size,
-                self.declared_size(&verdict.distance.base, input),
-            ) {
-                (Some(limit), Some(size)) => (size.saturating_sub(limit))
-                    .saturating_add(1)
-                    .min(i64::MAX as u64) as i64,
-                _ => span,
-            };
-            let zero_limit = constant_size == Some(0);
-            if offset < low
-                || (!zero_limit && offset.saturating_add(bytes) > low.saturating_add(span))
-            {
-                errors.at(new.span, "the check covers other bytes than the access");
-            }
-        }
-        if !paired(
-            &verdict.distance.base,
-            &verdict.size,
-            self.declared_size(&verdict.distance.base, input),
-        ) {
-            let (base, size) = (&verdict.distance.base, &verdict.size);
-            errors.at(
-                new.span,
-                format!("`{base}` and `{size}` are not base and size of one thing"),
-            );
-        }
-        let (start, width) = (
-            if access.effect == Effect::Read {
-                READ_SINK
-            } else {
-                WRITE_SINK
-            },
-            bytes.unwrap_or(1) as u64,
-        );
-        let lands = redirect.sink.wrapping_add(offset as u64);
-        if lands < start || lands.wrapping_add(width) > start + SINK_SIZE {
-            errors.at(new.span, "the sink is not where this access must go");
-        }
-        // What the hardware aligns is the access as it stands, used or not.
-        if let Width::Bytes(bytes) = access.width
-            && !redirect
-                .sink
-                .wrapping_add(whole as u64)
-                .is_multiple_of(u64::from(bytes).next_power_of_two().min(32))
-        {
-            errors.at(new.span, "the sink address is not aligned for the access");
-        }
-    }
-
-    /// Size of the variable whose address a register holds.
-    fn declared_size(&self, base: &str, input: &Input<'_, '_, '_>) -> Option<u64> {
-        if let Some(place) = self.windows.place(base) {
-            return place.size(base, input);
-        }
-        let name = self.symbols.get(base)?;
-        input
-            .analysis
-            .code
-            .symbols
-            .iter()
-            .find(|s| s.name == name)
-            .or_else(|| input.symbols.get(name))?
-            .size
-    }
-
-    fn may_go_unchecked(
-        &self,
-        old: &Instruction<'_>,
-        access: &ptx::table::Access,
-        generic: bool,
-        input: &Input<'_, '_, '_>,
-    ) -> bool {
-        if access.width == Width::Descriptor
-            || old.opcode.base() == "multimem"
-            || (generic && only_shared(&old.opcode))
-        {
-            return true;
-        }
-        let Some(&index) = input.index.get(&old.span.start) else {
-            return false;
-        };
-        let code = &input.analysis.code;
-        let reference = code
-            .references_of(index)
-            .iter()
-            .find(|r| r.role == Role::Address && usize::from(r.operand) == access.operand);
-        let Some(reference) = reference else {
-            return true;
-        };
-        match reference.referent {
-            Referent::Symbol(id, _) => {
-                let symbol = &code.symbols[id.0 as usize];
-                symbol.space != SymbolSpace::Global || is_static(input.analysis, index, access)
-            }
-            Referent::Wide(_) => match input.analysis.provenance.origin(reference.value) {
-                Origin::Pointer { root, .. } => match input.analysis.provenance.root(root) {
-                    Some(Root::ParameterWindow) => true,
-                    Some(
-                        Root::Declared { .. }
-                        | Root::Alloca { .. }
-                        | Root::Mapped { .. }
-                        | Root::Field { .. },
-                    ) => false,
-                    Some(Root::Whole { symbol } | Root::Part { symbol, .. })
-                        if input.nameable.holds(code, symbol)
-                            && input.analysis.place(root).is_some() =>
-                    {
-                        is_static(input.analysis, index, access)
-                    }
-                    Some(root) if !root.is_global() => generic,
-                    _ => is_static(input.analysis, index, access),
-                },
-                _ => false,
-            },
-        }
-    }
-}
-
-/// Whether two operands are the base and the size of the same thing.
-pub(super) fn paired(base: &str, size: &str, declared: Option<u64>) -> bool {
-    if let Ok(limit) = size.parse::<u64>() {
-        // A variable of declared size, or bounds that hold nothing off.
-        return declared.is_some_and(|size| limit <= size) || base.parse::<u64>().is_ok();
-    }
-    let number = |text: &str, family: &str| {
-        text.strip_prefix(REGISTER_PREFIX)?
-            .strip_prefix(family)?
-            .parse::<u32>()
-            .ok()
-    };
-    if (base, size) == ("%__rf_wb", "%__rf_ws") {
-        return true;
-    }
-    [("b", "s"), ("hb", "hs")].iter().any(|(b, s)| {
-        let (base, size) = (number(base, b), number(size, s));
-        base.is_some() && base == size
-    })
 }

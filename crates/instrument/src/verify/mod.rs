@@ -6,6 +6,8 @@
 //! carries no check may go without one, and what the objects of a frame are. It collects all
 //! errors. It must never accept what it does not understand.
 
+mod absences;
+mod accesses;
 mod checks;
 mod statements;
 mod windows;

@@ -4,7 +4,7 @@
 use super::Errors;
 use super::checks::{Distance, Input, State, Text, integer, name};
 use crate::bounds::{Fate, REGISTER_PREFIX, Window, fate_of, is_static, used_bytes};
-use analysis::{Origin, Referent, Role, Root, RootId};
+use analysis::{Origin, Referent, Root, RootId};
 use ptx::table::{Access, Width};
 use ptx::{Instruction, OperandKind};
 use rustc_hash::FxHashMap;
@@ -52,74 +52,11 @@ pub(super) struct Windows {
     copies: FxHashMap<Text, Text>,
     /// How far a pointer of 32 bits is from a base.
     distance: Option<Distance>,
-    /// `%__rf_gN`: the program's guard and the verdict that it is made of;
-    /// whether the guard is negated.
-    go: FxHashMap<Text, (Text, bool, Text)>,
-    /// The verdict that the last of the program's instructions was skipped
-    /// by, and the registers that it writes.
-    zeroed: Option<(Text, Vec<Text>)>,
 }
 
 impl Windows {
     pub(super) fn place(&self, register: &str) -> Option<&Held> {
         self.places.get(register)
-    }
-
-    /// Notes what the program's instruction was skipped by.
-    pub(super) fn skipped(&mut self, old: &Instruction<'_>, new: &Instruction<'_>) {
-        self.zeroed = None;
-        let Some(verdict) = self.verdict_of(old, new) else {
-            return;
-        };
-        if !matches!(old.opcode.base(), "ld" | "ldu" | "atom") {
-            return;
-        }
-        let mut written = Vec::new();
-        let mut one = |kind: &OperandKind<'_>| {
-            if let OperandKind::Name(name) = kind {
-                written.push((*name).to_owned());
-            }
-        };
-        match old.operands.first().map(|o| &o.kind) {
-            Some(OperandKind::Vector(elements)) => elements.iter().for_each(|e| one(&e.kind)),
-            Some(kind) => one(kind),
-            None => {}
-        }
-        self.zeroed = Some((verdict, written));
-    }
-
-    /// The verdict that stands in the place of an instruction's guard, if it
-    /// skips the instruction exactly where it and the guard say so.
-    fn verdict_of(&self, old: &Instruction<'_>, new: &Instruction<'_>) -> Option<Text> {
-        let guard = new.guard.as_ref()?;
-        if !guard.register.starts_with(REGISTER_PREFIX) {
-            return None;
-        }
-        match &old.guard {
-            None => guard.negated.then(|| guard.register.to_owned()),
-            Some(own) => {
-                let (program, negated, verdict) = self.go.get(guard.register)?;
-                let same = program == own.register
-                    && *negated == own.negated
-                    && guard.negated == own.negated;
-                same.then(|| verdict.clone())
-            }
-        }
-    }
-
-    /// Whether an instruction zeroes what the one before it did not read.
-    pub(super) fn zeroes(&self, instruction: &Instruction<'_>, first: &str) -> bool {
-        let Some((verdict, written)) = &self.zeroed else {
-            return false;
-        };
-        let under = instruction
-            .guard
-            .as_ref()
-            .is_some_and(|guard| !guard.negated && guard.register == verdict);
-        under
-            && matches!(instruction.opcode.text, "mov.b16" | "mov.b32" | "mov.b64")
-            && integer(instruction, 1) == Some(0)
-            && written.iter().any(|name| name == first)
     }
 }
 
@@ -175,13 +112,7 @@ impl State {
                 true
             }
             ("sub.s32", "%__rf_d") => {
-                let pointer = self.text(instruction, 1);
-                let pointer = self
-                    .windows
-                    .copies
-                    .get(&pointer)
-                    .cloned()
-                    .unwrap_or(pointer);
+                let pointer = self.copied(self.text(instruction, 1));
                 self.windows.distance = Some(Distance {
                     pointer,
                     base: self.text(instruction, 2),
@@ -229,13 +160,7 @@ impl State {
                 true
             }
             ("cvt.u64.u32" | "mov.b64", "%__rf_address") => {
-                let pointer = self.text(instruction, 1);
-                let pointer = self
-                    .windows
-                    .copies
-                    .get(&pointer)
-                    .cloned()
-                    .unwrap_or(pointer);
+                let pointer = self.copied(self.text(instruction, 1));
                 self.last_address = self.guard_of(instruction).map(|guard| (guard, pointer));
                 self.keep();
                 true
@@ -247,17 +172,15 @@ impl State {
                 self.keep();
                 true
             }
-            ("xor.pred" | "or.pred", _) => {
-                let negated = opcode == "or.pred";
-                let made = (
-                    self.text(instruction, 1),
-                    negated,
-                    self.text(instruction, 2),
-                );
-                self.windows.go.insert(first.to_owned(), made);
-                true
-            }
             _ => false,
+        }
+    }
+
+    /// The program's register whose value another holds.
+    fn copied(&self, register: Text) -> Text {
+        match self.windows.copies.get(&register) {
+            Some(original) => original.clone(),
+            None => register,
         }
     }
 
@@ -298,13 +221,17 @@ impl State {
             .as_ref()
             .is_some_and(|guard| guard.register.starts_with(REGISTER_PREFIX));
         let must = self.must_be_checked(index, access, window, input);
-        if !must && !skips {
+        // Another of its accesses may be what stops an instruction.
+        if !must && (!skips || self.is_stopped(old, new)) {
             return;
         }
         let original = self.resolve(address.base.unwrap_or(""));
         let named = match skips {
-            true => self.windows.verdict_of(old, new),
-            false if fate_of(&old.opcode) == Fate::Recorded => {
+            true => self
+                .takes_out(old, new)
+                .into_iter()
+                .find(|name| self.covers(name, &original, index, access, old, input)),
+            false if fate_of(&old.opcode, true) == Fate::Recorded => {
                 let mut live: Vec<&Text> = self.verdicts.keys().collect();
                 live.sort_unstable();
                 live.into_iter()
@@ -314,15 +241,12 @@ impl State {
             false => None,
         };
         let Some(named) = named else {
-            errors.at(new.span, "an access in a window without a check");
-            return;
-        };
-        if !self.covers(&named, &original, index, access, old, input) {
             errors.at(
                 new.span,
-                format!("`{named}` is no check of this access in this block"),
+                "an access in a window without a check of it in this block",
             );
-        }
+            return;
+        };
         let Some(verdict) = self.verdicts.get(&named) else {
             return;
         };
@@ -347,7 +271,7 @@ impl State {
                 _ => false,
             },
             (None, "%__rf_block") => base == "0",
-            (None, size) => super::checks::paired(base, size, None),
+            (None, size) => super::accesses::paired(base, size, None),
         };
         if !paired {
             errors.at(
@@ -379,6 +303,9 @@ impl State {
             .place(pointer)
             .is_some_and(|held| held.start == 0 && held.symbol == original);
         if pointer != original && !holds_symbol {
+            return false;
+        }
+        if verdict.lanes != access.lanes {
             return false;
         }
         let guards_agree = match self.guard_of(old) {
@@ -434,11 +361,7 @@ impl State {
             return false;
         }
         let code = &input.analysis.code;
-        let reference = code
-            .references_of(index)
-            .iter()
-            .find(|r| r.role == Role::Address && usize::from(r.operand) == access.operand);
-        let Some(reference) = reference else {
+        let Some(reference) = code.address_of(index, access.operand) else {
             return false;
         };
         match reference.referent {

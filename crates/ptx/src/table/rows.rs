@@ -190,6 +190,11 @@ pub(super) static ROWS: &[Row] = &[
         later(0, Atomic, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]),
     row("cp", &["async", "bulk", "tensor"], "").accesses(&[
         later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]),
+    // Which of the bytes are written, or read, a mask or counts at both ends tell.
+    row("cp", &["async", "bulk", "cp_mask"], "").accesses(&[
+        later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]),
+    row("cp", &["async", "bulk", "ignore_oob"], "").accesses(&[
+        later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]),
     row("cp", &["async", "bulk"], "").accesses(&[
         later(0, Write, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]),
     row("cp", &["async"], "").accesses(&[later(0, Write, Nth(0), Operand(2)), later(1, Read, Nth(1), CopySource)]),

@@ -157,10 +157,27 @@ fn pending_count(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: 
     Flow::Next
 }
 
+/// One copy of one lane.
+#[derive(Clone, Copy)]
+pub(super) struct Move {
+    pub(super) to: (SpaceTag, u64),
+    pub(super) from: (SpaceTag, u64),
+    /// Bytes written.
+    pub(super) size: u64,
+    /// Bytes read; the rest is zero.
+    read: u64,
+}
+
 /// Copies of one lane each: to `a`, from `b`, `c` bytes written, `e` bytes
 /// read (absent: all), the rest zero. `imm`: spaces, and the mbarrier's slot
-/// plus one from bit 32 on.
-fn copy(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+/// plus one from bit 32 on. `run` moves the bytes.
+pub(super) fn each_move(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+    run: impl Fn(&mut Warp, &mut Context<'_>, usize, Move) -> Result<(), AccessFault>,
+) -> Flow {
     let (to, from) = (
         *warp.row::<u64>(context, inst.a),
         *warp.row::<u64>(context, inst.b),
@@ -180,8 +197,6 @@ fn copy(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
             u64::from(sizes[lane]),
             u64::from(reads[lane].min(sizes[lane])),
         );
-        // The widest unit that size and addresses allow.
-        let unit = 1 << (size | to[lane] | from[lane] | read | 16).trailing_zeros();
         let least = if size % 16 == 0 { 16 } else { size.max(1) };
         if to[lane] % least != 0 || from[lane] % least != 0 {
             let address = if to[lane] % least != 0 {
@@ -199,19 +214,14 @@ fn copy(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
                 },
             );
         }
-        for at in (0..size).step_by(unit as usize) {
-            let target = (to_space, to[lane] + at);
-            let source = (from_space, from[lane] + at);
-            let result = match unit {
-                16 => move_one::<u128>(warp, context, lane, target, source, at < read),
-                8 => move_one::<u64>(warp, context, lane, target, source, at < read),
-                4 => move_one::<u32>(warp, context, lane, target, source, at < read),
-                2 => move_one::<u16>(warp, context, lane, target, source, at < read),
-                _ => move_one::<u8>(warp, context, lane, target, source, at < read),
-            };
-            if let Err(fault) = result {
-                return context.fail_access(warp, lane, fault, "copied");
-            }
+        let one = Move {
+            to: (to_space, to[lane]),
+            from: (from_space, from[lane]),
+            size,
+            read,
+        };
+        if let Err(fault) = run(warp, context, lane, one) {
+            return context.fail_access(warp, lane, fault, "copied");
         }
         let barrier = (inst.imm >> 32) as u32;
         if barrier != 0 {
@@ -228,6 +238,30 @@ fn copy(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
         }
     }
     Flow::Next
+}
+
+fn copy(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    each_move(warp, context, inst, mask, |warp, context, lane, one| {
+        let Move {
+            to,
+            from,
+            size,
+            read,
+        } = one;
+        // The widest unit that size and addresses allow.
+        let unit = 1 << (size | to.1 | from.1 | read | 16).trailing_zeros();
+        for at in (0..size).step_by(unit as usize) {
+            let (target, source) = ((to.0, to.1 + at), (from.0, from.1 + at));
+            match unit {
+                16 => move_one::<u128>(warp, context, lane, target, source, at < read),
+                8 => move_one::<u64>(warp, context, lane, target, source, at < read),
+                4 => move_one::<u32>(warp, context, lane, target, source, at < read),
+                2 => move_one::<u16>(warp, context, lane, target, source, at < read),
+                _ => move_one::<u8>(warp, context, lane, target, source, at < read),
+            }?;
+        }
+        Ok(())
+    })
 }
 
 fn move_one<T: crate::mapping::Plain>(
@@ -326,7 +360,7 @@ pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Pr
         return Ok(());
     }
     if x.has("tensor")
-        || x.has("reduce")
+        || (x.has("reduce") && !x.has("bulk"))
         || x.has("prefetch")
         || x.has("multicast::cluster")
         || x.has("cp_mask")
@@ -367,7 +401,11 @@ pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Pr
             _ => {}
         }
     }
-    let run: Handler = copy;
+    let run: Handler = if x.has("reduce") {
+        super::atomic::bulk_reduction(x)?
+    } else {
+        copy
+    };
     d.emit(run, |i| (i.a, i.b, i.c, i.e, i.imm) = (a, b, c, e, imm));
     Ok(())
 }

@@ -3,9 +3,10 @@
 //! Global memory is updated with the host's atomic instructions, because
 //! blocks run on several threads. All orderings are sequentially consistent.
 
+use super::asynchronous::each_move;
 use crate::arith::float::{self, Mode};
 use crate::arith::half::{self, BF16, F16};
-use crate::engine::access::{addresses, fail_lane, space, update_one};
+use crate::engine::access::{addresses, fail_lane, load_one, space, update_one};
 use crate::engine::context::Context;
 use crate::engine::decode::{
     Decoder, Ins, Problem, class, malformed, space as space_of, unsupported,
@@ -168,11 +169,35 @@ fn vector<O: Operation>(
     Flow::Next
 }
 
-fn handlers<O: Operation>() -> (Handler, Handler) {
-    (scalar::<O>, vector::<O>)
+/// `cp.reduce.async.bulk`: each element is atomic on its own.
+fn bulk<O: Operation>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    warp.polled = true;
+    each_move(warp, context, inst, mask, |warp, context, lane, one| {
+        for at in (0..one.size).step_by(size_of::<O::T>()) {
+            let b = load_one::<O::T>(warp, context, one.from.0, lane, one.from.1 + at)?;
+            let combine = |old| O::f(old, b, b);
+            update_one(warp, context, one.to.0, lane, one.to.1 + at, combine)?;
+        }
+        Ok(())
+    })
 }
 
-fn choose(operation: &str, ty: Type, shared: bool) -> Option<(Handler, Handler)> {
+/// The forms of one operation on one type.
+struct Forms {
+    scalar: Handler,
+    vector: Handler,
+    bulk: Handler,
+}
+
+fn handlers<O: Operation>() -> Forms {
+    Forms {
+        scalar: scalar::<O>,
+        vector: vector::<O>,
+        bulk: bulk::<O>,
+    }
+}
+
+fn choose(operation: &str, ty: Type, shared: bool) -> Option<Forms> {
     use Type::*;
     Some(match (operation, ty) {
         ("add", U32 | S32 | B32) => handlers::<Add32>(),
@@ -222,14 +247,32 @@ fn choose(operation: &str, ty: Type, shared: bool) -> Option<(Handler, Handler)>
     })
 }
 
-pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
+/// The operation and type of an instruction.
+fn forms(x: &Ins<'_>, shared: bool) -> Result<(&'static str, Forms), Problem> {
     const OPERATIONS: &[&str] = &[
         "add", "and", "or", "xor", "min", "max", "inc", "dec", "exch", "cas",
     ];
     let ty = x.ty()?;
-    let Some(operation) = x.mods.iter().find(|m| OPERATIONS.contains(m)) else {
+    let Some(operation) = OPERATIONS.iter().find(|o| x.mods.contains(o)) else {
         return unsupported("atomic operation");
     };
+    match choose(operation, ty, shared) {
+        Some(forms) => Ok((operation, forms)),
+        None => unsupported(format!("atomic {operation} of type {ty:?}")),
+    }
+}
+
+/// What runs a `cp.reduce.async.bulk`.
+pub(super) fn bulk_reduction(x: &Ins<'_>) -> Result<Handler, Problem> {
+    let to_shared = x
+        .mods
+        .iter()
+        .find(|m| m.starts_with("shared") || **m == "global");
+    Ok(forms(x, to_shared.is_some_and(|m| *m != "global"))?.1.bulk)
+}
+
+pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
+    let ty = x.ty()?;
     if x.has("async") {
         return unsupported("asynchronous reduction");
     }
@@ -237,9 +280,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     let address = d.address(x.op(first)?, space_of(x))?;
     use crate::engine::decode::SpaceTag;
     let shared = matches!(address.space, SpaceTag::Shared | SpaceTag::SharedCluster);
-    let Some((one, many)) = choose(operation, ty, shared) else {
-        return unsupported(format!("atomic {operation} of type {ty:?}"));
-    };
+    let (operation, forms) = forms(x, shared)?;
     let width = class(ty)?;
     let side = address.tag();
     if x.has("v2") || x.has("v4") || x.has("v8") {
@@ -257,7 +298,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         } else {
             NONE
         };
-        d.emit(many, |i| {
+        d.emit(forms.vector, |i| {
             (i.d, i.a, i.b, i.imm, i.side) = (dst, address.slot, b, address.offset as u64, side)
         });
         return Ok(());
@@ -277,12 +318,12 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         d.src(operand, width)
     };
     let b = value(d, first + 1)?;
-    let c = if *operation == "cas" {
+    let c = if operation == "cas" {
         value(d, first + 2)?
     } else {
         b
     };
-    d.emit(one, |i| {
+    d.emit(forms.scalar, |i| {
         (i.d, i.a, i.b, i.c, i.imm, i.side) = (dst, address.slot, b, c, address.offset as u64, side)
     });
     Ok(())

@@ -1,0 +1,35 @@
+// bug: a bulk copy brings more bytes than the shared array has, and the block waits for them
+// build: arch=90
+// expect: rule=shared-out-of-bounds-write function=fetch size=256
+#include "case.h"
+
+__global__ void fetch(const int *in, int *out, unsigned bytes) {
+    __shared__ __align__(16) int tile[64];
+    __shared__ __align__(8) unsigned long long barrier;
+    unsigned arrival = static_cast<unsigned>(__cvta_generic_to_shared(&barrier));
+    unsigned target = static_cast<unsigned>(__cvta_generic_to_shared(tile));
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(arrival) : "memory");
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(arrival), "r"(bytes) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target), "l"(in), "r"(bytes), "r"(arrival) : "memory");  // BUG
+    }
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(done) : "r"(arrival) : "memory");
+    out[threadIdx.x] = tile[threadIdx.x] + tile[threadIdx.x + 32];
+}
+
+int main(int argc, char **argv) {
+    const int bad = is_bad(argc, argv);
+    int *in = upload(counting<int>(128));
+    int *out = zeroed<int>(32);
+    fetch<<<1, 32>>>(in, out, bad ? 512 : 256);
+    FINISH();
+    print_digest("out", out, 32);
+    CHECK(cudaFree(in));
+    CHECK(cudaFree(out));
+}
