@@ -381,6 +381,7 @@ mod tests {
                 kind: AccessKind::Read,
                 space: Space::Global,
                 width: 4,
+                width_at_run_time: false,
                 kernel: "_Z4walkPi".into(),
                 function: "_Z4walkPi".into(),
                 source: Some(SourceLocation {

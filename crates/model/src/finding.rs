@@ -183,10 +183,14 @@ pub struct NearestAllocation {
 pub struct DeviceAccess {
     /// What the access does.
     pub kind: AccessKind,
-    /// Space that the instruction names.
+    /// Space of what it was meant for, where the instruction names none.
     pub space: Space,
     /// Bytes accessed.
     pub width: u32,
+    /// The instruction takes the number of bytes from a register; `width` is
+    /// then the least that it can be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub width_at_run_time: bool,
     /// Mangled name of the kernel that was launched; empty if unknown.
     pub kernel: String,
     /// Mangled name of the function that holds the access.

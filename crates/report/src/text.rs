@@ -146,7 +146,17 @@ fn memory(lines: &mut Lines, finding: &Finding, origin: &str) {
     let address = finding.address;
     match (&finding.intended, &finding.nearest) {
         (Some(intended), nearest) => {
-            lines.push(1, &format!("address {address} {}", relation(intended)));
+            let starts = relation(intended);
+            // Where it ends, if its size does not tell.
+            let goes_on = match (&finding.subject, intended.relation) {
+                (Subject::Access(access), Relation::Inside(_))
+                    if access.width_at_run_time && !intended.freed =>
+                {
+                    ", and the access goes on past the end"
+                }
+                _ => "",
+            };
+            lines.push(1, &format!("address {address} {starts}{goes_on}"));
             lines.push(1, &format!("{origin} {}", describe(intended)));
             history(lines, intended);
             if let Some(nearest) = nearest {
@@ -233,6 +243,9 @@ fn device_headline(rule: Rule, access: &DeviceAccess) -> String {
         Space::Const => "__constant__",
         Space::Param => "parameter",
     };
+    if access.width_at_run_time {
+        return format!("Invalid {space} {kind} of run-time size");
+    }
     let size = count(access.width.into(), "byte");
     format!("Invalid {space} {kind} of size {size}")
 }

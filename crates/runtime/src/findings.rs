@@ -408,8 +408,9 @@ pub(crate) fn finding(
         address: violation.address,
         subject: Subject::Access(DeviceAccess {
             kind: site.kind,
-            space: spaces::of_access(site.space, violation.window),
+            space: spaces::of_access(site.space, violation.window, record),
             width: site.width,
+            width_at_run_time: site.width_at_run_time,
             kernel: launch
                 .map(|launch| launch.function.name.clone())
                 .or(kernel)

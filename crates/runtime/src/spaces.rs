@@ -21,18 +21,28 @@ pub(crate) fn of(site: &AccessSite, record: &Record) -> Option<AllocationKind> {
         Space::Const => Some(AllocationKind::Constant),
         Space::Param => Some(AllocationKind::Parameter),
         Space::Global => None,
-        Space::Generic => match record.thread >> WINDOW_SHIFT {
-            WINDOW_SHARED => Some(AllocationKind::Shared),
-            WINDOW_LOCAL => Some(AllocationKind::Local),
-            _ => None,
-        },
+        Space::Generic => window_of(record),
+    }
+}
+
+/// The window of the generic address space that a record's base lies in.
+fn window_of(record: &Record) -> Option<AllocationKind> {
+    match record.thread >> WINDOW_SHIFT {
+        WINDOW_SHARED => Some(AllocationKind::Shared),
+        WINDOW_LOCAL => Some(AllocationKind::Local),
+        _ => None,
     }
 }
 
 /// The space that an access is reported in: of a generic one, that of what it
 /// was meant for.
-pub(crate) fn of_access(named: Space, window: Option<AllocationKind>) -> Space {
-    match (named, window) {
+pub(crate) fn of_access(named: Space, meant: Option<AllocationKind>, record: &Record) -> Space {
+    // A region is part of something.
+    let meant = match meant {
+        Some(AllocationKind::Region) => window_of(record),
+        other => other,
+    };
+    match (named, meant) {
         (Space::Generic, Some(AllocationKind::Shared | AllocationKind::DynamicShared)) => {
             Space::Shared
         }
@@ -124,4 +134,30 @@ pub(crate) fn allocations(
         neighbours.find(|neighbour| neighbour.extent.contains(violation.address))
     });
     (intended, hit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generic_access_is_in_the_space_of_what_it_was_meant_for() {
+        let record = |window: u32| Record {
+            thread: window << WINDOW_SHIFT | 5,
+            ..Record::default()
+        };
+        let region = Some(AllocationKind::Region);
+        for (window, space) in [
+            (0, Space::Generic),
+            (WINDOW_SHARED, Space::Shared),
+            (WINDOW_LOCAL, Space::Local),
+        ] {
+            let of_region = of_access(Space::Generic, region, &record(window));
+            assert_eq!(of_region, space);
+        }
+        let constant = Some(AllocationKind::Constant);
+        let shared = record(WINDOW_SHARED);
+        assert_eq!(of_access(Space::Generic, constant, &shared), Space::Const);
+        assert_eq!(of_access(Space::Local, region, &shared), Space::Local);
+    }
 }

@@ -177,6 +177,7 @@ pub fn finding() -> Event {
             kind: AccessKind::Write,
             space: Space::Global,
             width: 4,
+            width_at_run_time: false,
             kernel: "_Z5scalePfi".into(),
             function: "_Z5scalePfi".into(),
             source: None,

@@ -33,6 +33,7 @@ pub(crate) fn sample_finding() -> Finding {
             kind: AccessKind::Write,
             space: Space::Global,
             width: 4,
+            width_at_run_time: false,
             kernel: "_Z5scalePfi".into(),
             function: "_Z5scalePfi".into(),
             source: Some(SourceLocation {
@@ -243,6 +244,28 @@ fn a_local_object_after_its_scope() {
     });
     sample.nearest = None;
     insta::assert_snapshot!(finding(&sample));
+}
+
+#[test]
+fn bytes_that_a_register_counts() {
+    let mut sample = sample_finding();
+    let by = access(&mut sample);
+    (by.width, by.width_at_run_time, by.space) = (1, true, Space::Shared);
+    let intended = sample.intended.as_mut().unwrap();
+    intended.relation = Relation::Inside(0);
+    let text = finding(&sample);
+    assert!(
+        text.starts_with("========= Invalid __shared__ write of run-time size ["),
+        "{text}"
+    );
+    let start = "is the start of its allocation, and the access goes on past the end\n";
+    assert!(text.contains(start), "{text}");
+    sample.intended.as_mut().unwrap().relation = Relation::After(4);
+    let text = finding(&sample);
+    assert!(
+        text.contains("is 4 bytes past the end of its allocation\n"),
+        "{text}"
+    );
 }
 
 #[test]
