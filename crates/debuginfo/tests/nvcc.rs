@@ -4,6 +4,9 @@
 use debuginfo::{DebugInfo, Place, TypeKind};
 use proptest::prelude::*;
 
+#[path = "support/questions.rs"]
+mod questions;
+
 const TEXT: &str = include_str!("nvcc.ptx");
 
 fn info(text: &str) -> DebugInfo {
@@ -160,17 +163,6 @@ proptest! {
         for (place, byte) in changes {
             lines[data[place % data.len()]] = format!(".b8 {byte}");
         }
-        let text = lines.join("\n");
-        let module = ptx::parse(&text).expect("it is PTX");
-        if let Ok(info) = DebugInfo::of(&module) {
-            for (function, locals) in &info.functions {
-                info.frame_objects(function);
-                for ty in locals.iter().filter_map(|local| local.ty) {
-                    for offset in [0, 4, u64::MAX] {
-                        info.types.array_at(ty, offset);
-                    }
-                }
-            }
-        }
+        questions::ask(&lines.join("\n"));
     }
 }
