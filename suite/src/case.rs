@@ -14,7 +14,9 @@
 //! // expect: rule=ID leak [size=BYTES]
 //! ```
 //!
-//! and whose faulty lines end in `// BUG`. Each `expect` line must be met by a
+//! and whose faulty lines end in `// BUG`: its own, or those of a part that it
+//! includes as `#include "FOLDER/parts/FILE.h"` because another case is the
+//! same but for what it defines before. Each `expect` line must be met by a
 //! finding, and each finding must meet one: `function` is part of the mangled
 //! name of the device function that holds the access, `call` part of the name
 //! of the host function, `kernel` and `argument` name a kernel that was seen
@@ -158,17 +160,6 @@ pub struct Bad {
     pub annotated: Option<Program>,
 }
 
-/// A program that is known to be judged wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Missing {
-    /// Case and twin, as in the results.
-    pub program: String,
-    /// The device where it is; none: on both.
-    pub device: Option<model::DeviceKind>,
-    /// Why.
-    pub reason: String,
-}
-
 /// A built case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
@@ -201,7 +192,7 @@ pub struct Manifest {
     /// The cases, by name.
     pub cases: Vec<Case>,
     /// Programs that are known to be judged wrong.
-    pub missing: Vec<Missing>,
+    pub missing: Vec<crate::missing::Missing>,
 }
 
 impl Manifest {
@@ -300,6 +291,14 @@ fn head(text: &str) -> impl Iterator<Item = &str> {
     text.lines().map_while(|line| line.strip_prefix("// "))
 }
 
+/// The parts that a source includes, relative to its folder.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let included = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'));
+    included.filter(|path| path.contains("parts/"))
+}
+
 /// What lies in a folder, by name.
 fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut entries = std::fs::read_dir(folder)
@@ -311,52 +310,6 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
         .with_context(|| format!("failed to list {}", folder.display()))?;
     entries.sort();
     Ok(entries)
-}
-
-/// File name of the list of programs that are known to be judged wrong.
-pub const MISSING: &str = "expected-missing.txt";
-
-/// Reads that list from the folder of the groups; no file is an empty list.
-///
-/// # Errors
-///
-/// It cannot be read, or a line of it.
-pub fn read_missing(folder: &Path) -> Result<Vec<Missing>> {
-    let path = folder.join(MISSING);
-    let text = match std::fs::read_to_string(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => {
-            return Err(error).with_context(|| format!("failed to read {}", path.display()));
-        }
-    };
-    parse_missing(&text).with_context(|| format!("in {}", path.display()))
-}
-
-/// One line a program: `PROGRAM any|cpu|gpu REASON`; `#` starts a comment.
-fn parse_missing(text: &str) -> Result<Vec<Missing>> {
-    let lines = text.lines().map(str::trim);
-    lines
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(|line| {
-            let mut words = line.splitn(3, ' ');
-            let (Some(program), Some(device), Some(reason)) =
-                (words.next(), words.next(), words.next())
-            else {
-                bail!("`{line}` is not `PROGRAM any|cpu|gpu REASON`");
-            };
-            Ok(Missing {
-                program: program.to_owned(),
-                device: match device {
-                    "any" => None,
-                    "cpu" => Some(model::DeviceKind::Cpu),
-                    "gpu" => Some(model::DeviceKind::Gpu),
-                    _ => bail!("`{device}` is no device"),
-                },
-                reason: reason.trim().to_owned(),
-            })
-        })
-        .collect()
 }
 
 fn read_source(path: &Path) -> Result<Source> {
@@ -384,6 +337,7 @@ fn read_source(path: &Path) -> Result<Source> {
     ensure!(!expect.is_empty(), "its head has no `// expect: ` line");
     let mut places = Vec::new();
     let others = build.sources.iter().map(|other| folder.join(other));
+    let others = others.chain(parts(&text).map(|part| folder.join(part)));
     for file in std::iter::once(path.to_owned()).chain(others) {
         places.extend(marked_lines(&file)?);
     }
@@ -559,23 +513,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_list_of_what_is_missing_is_read() {
-        let list = parse_missing("# why\n\nbad_a any not yet\ngood_b cpu no such call\n").unwrap();
-        assert_eq!(list.len(), 2);
-        assert_eq!(
-            list[1],
-            Missing {
-                program: "good_b".into(),
-                device: Some(model::DeviceKind::Cpu),
-                reason: "no such call".into()
-            }
-        );
-        assert_eq!(list[0].device, None);
-        assert!(parse_missing("bad_a any").is_err());
-        assert!(parse_missing("bad_a tpu why").is_err());
-    }
-
     fn committed() -> Vec<Source> {
         read_sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("cases")).unwrap()
     }
@@ -589,7 +526,11 @@ mod tests {
                 let rule = expect.rule.as_str();
                 assert!(rules.contains(&rule), "{}: {rule}", source.name);
             }
-            let text = std::fs::read_to_string(&source.path).unwrap();
+            let mut text = std::fs::read_to_string(&source.path).unwrap();
+            for part in parts(&text.clone()) {
+                let path = source.path.with_file_name(part);
+                text += &std::fs::read_to_string(path).unwrap();
+            }
             let twins = if source.compiled_twins() {
                 "bad"
             } else {
@@ -601,10 +542,13 @@ mod tests {
                 source.name
             );
         }
+        let others = Path::new(env!("CARGO_MANIFEST_DIR")).join("opencl");
+        let others = read_sources_of(&others, "c").unwrap();
         for rule in rules {
             assert!(
                 sources
                     .iter()
+                    .chain(&others)
                     .flat_map(|source| &source.expect)
                     .any(|expect| expect.rule == rule),
                 "no case for {rule}"
@@ -646,7 +590,7 @@ mod tests {
                 ["good", "bad", "annotated"].map(|twin| format!("{twin}_{}", source.name))
             })
             .collect();
-        for missing in read_missing(&folder).unwrap() {
+        for missing in crate::missing::read(&folder).unwrap() {
             assert!(names.contains(&missing.program), "{}", missing.program);
         }
     }

@@ -237,7 +237,7 @@ pub fn build(
         commit,
         libraries: toolchain.libraries(),
         cases,
-        missing: crate::case::read_missing(sources)?,
+        missing: crate::missing::read(sources)?,
     }
     .write(out)?;
     Ok(jobs.len())

@@ -10,6 +10,7 @@ pub mod case;
 pub mod compare;
 pub mod compile;
 pub mod judge;
+pub mod missing;
 pub mod opencl;
 pub mod process;
 pub mod programs;

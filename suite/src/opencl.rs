@@ -33,7 +33,7 @@ pub fn build(sources: &Path, commit: String, out: &Path) -> Result<usize> {
         // The system's own.
         libraries: PathBuf::from("."),
         cases: read.iter().map(case).collect(),
-        missing: crate::case::read_missing(sources)?,
+        missing: crate::missing::read(sources)?,
     }
     .write(out)?;
     Ok(jobs.len())

@@ -42,6 +42,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("frees", "double and invalid free"),
     ("stream_order", "stream-ordered memory"),
     ("leaks", "leaks"),
+    ("fields", "fields of structs, built with `-G`"),
     ("regions", "pools and parts of allocations"),
     ("memory_kinds", "kinds of memory"),
     ("graphs", "graphs"),
@@ -180,6 +181,12 @@ impl Tables {
         })
     }
 
+    /// Whether a column has cases of a group.
+    fn have(&self, group: &str) -> bool {
+        let mut cases = self.columns.iter().flat_map(|(_, column)| column.0.keys());
+        cases.any(|(known, _)| known == group)
+    }
+
     /// Cells of all measured columns for what `is` selects.
     fn cells(&self, is: impl Fn(&str, &str) -> bool) -> String {
         self.columns
@@ -257,7 +264,8 @@ pub fn paper(results: &Path, published: &Path) -> Result<String> {
     let _ = writeln!(
         out,
         "\n\nIn brackets: with the bugs that only the program itself can tell from what it means \
-         to do, once it says where its parts are. *Columns in italics* are quoted from {}. {}",
+         to do, once it says where its parts are; fields of structs are also found in builds with \
+         `-G`. *Columns in italics* are quoted from {}. {}",
         published.source,
         tables.notes.join(" ")
     );
@@ -273,7 +281,7 @@ pub fn rest(results: &Path) -> Result<String> {
     let tables = Tables::read(results)?;
     let mut out = tables.head("category", &[]);
     let known = |group: &str| GROUPS.iter().any(|(name, _)| *name == group);
-    for (group, name) in GROUPS {
+    for (group, name) in GROUPS.iter().filter(|(group, _)| tables.have(group)) {
         let _ = writeln!(
             out,
             "| {name} |{}",

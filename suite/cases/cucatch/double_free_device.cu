@@ -1,21 +1,5 @@
 // bug: an allocation is freed twice (device memory)
 // category: double-free
 // expect: rule=double-free call=cuMemFree size=1000
-#include "case.h"
-
-__global__ void fill(int *data, int n) {
-    int i = threadIdx.x;
-    if (i < n) data[i] = i;
-}
-
-int main(int argc, char **argv) {
-    const int bad = is_bad(argc, argv);
-    const int n = 250;
-    int *data = nullptr;
-    CHECK(cudaMalloc(&data, n * sizeof(int)));
-    fill<<<1, 256>>>(data, n);
-    FINISH();
-    print_digest("data", data, n);
-    CHECK(cudaFree(data));
-    if (bad) TRY(cudaFree(data));  // BUG
-}
+#define ALLOCATE cudaMalloc
+#include "parts/double_free.h"

@@ -2,32 +2,4 @@
 // category: intra-allocation-oob
 // annotated
 // expect: rule=intra-allocation-out-of-bounds-read function=edit size=32
-#include "annotate.h"
-
-struct Record {
-    int id;
-    int values[8];
-    int limit;
-    int tail[7];
-};
-
-template <bool annotated>
-__global__ void edit(int *out, int index, int pick) {
-    Record record;
-    for (int i = 0; i < 8; i++) record.values[i] = i * pick;
-    record.limit = threadIdx.x;
-    for (int i = 0; i < 7; i++) record.tail[i] = -i;
-    int *values = part<annotated>(record.values, sizeof record.values);
-    int value = values[index];  // BUG
-    out[threadIdx.x] = value + values[0] + record.limit + record.tail[pick];
-}
-
-int main(int argc, char **argv) {
-    const int bad = is_bad(argc, argv);
-    int *out = zeroed<int>(4);
-    auto kernel = is_annotated(argc, argv) ? edit<true> : edit<false>;
-    kernel<<<1, 4>>>(out, bad ? 8 : 7, 2);
-    FINISH();
-    print_digest("out", out, 4);
-    CHECK(cudaFree(out));
-}
+#include "parts/fields_local_read.h"

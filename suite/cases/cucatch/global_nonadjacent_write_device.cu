@@ -1,33 +1,5 @@
 // bug: an index far past a buffer writes another live one (device memory)
 // category: global-oob
 // expect: rule=global-out-of-bounds-write function=scale size=1000
-#include "case.h"
-
-__global__ void scale(const int *in, int *out, int n, long long offset) {
-    int i = threadIdx.x;
-    if (i < n)
-        out[i + offset] = in[i] * 3;  // BUG
-}
-
-int *make(int n) {
-    int *buffer = nullptr;
-    CHECK(cudaMalloc(&buffer, n * sizeof(int)));
-    CHECK(cudaMemset(buffer, 1, n * sizeof(int)));
-    return buffer;
-}
-
-int main(int argc, char **argv) {
-    const int bad = is_bad(argc, argv);
-    const int n = 250;
-    int *first = make(n), *second = make(n), *third = make(n), *other = make(n);
-    // From the first buffer, over the second, into the third.
-    const long long offset = bad ? third + n / 2 - first : 0;
-    scale<<<1, 256>>>(other, first, n, offset);
-    FINISH();
-    print_digest("first", first, n);
-    print_digest("second", second, n);
-    CHECK(cudaFree(first));
-    CHECK(cudaFree(second));
-    CHECK(cudaFree(third));
-    CHECK(cudaFree(other));
-}
+#define ALLOCATE cudaMalloc
+#include "parts/global_nonadjacent_write.h"

@@ -1,0 +1,6 @@
+// bug: built with -G: the index of an array in a struct reaches the field behind it: a read (global memory)
+// category: intra-allocation-debug
+// build: flags=-G
+// expect: rule=intra-allocation-out-of-bounds-read function=edit size=32
+#define ALLOCATE cudaMalloc
+#include "../cucatch/parts/fields_global_read.h"
