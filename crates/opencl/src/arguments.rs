@@ -21,6 +21,7 @@ pub struct Kernel {
     /// By index.
     pub arguments: Mutex<Vec<Argument>>,
     names: OnceLock<Vec<Option<String>>>,
+    constant: OnceLock<Vec<bool>>,
     /// Launches so far.
     pub launches: AtomicU64,
 }
@@ -41,25 +42,47 @@ impl Kernel {
     /// launch: afterwards the program may release the kernel.
     pub fn names(&self) -> &[Option<String>] {
         self.names.get_or_init(|| {
-            let kernel = self.handle as cl_kernel;
-            let count: Option<cl_uint> = queries::one(|size, value, needed| {
-                call!(clGetKernelInfo(
-                    kernel,
-                    CL_KERNEL_NUM_ARGS,
-                    size,
-                    value,
-                    needed
-                ))
-            });
-            (0..count.unwrap_or(0))
-                .map(|index| {
-                    queries::text(|size, value, needed| {
-                        let name = CL_KERNEL_ARG_NAME;
-                        call!(clGetKernelArgInfo(kernel, index, name, size, value, needed))
-                    })
+            self.each(|kernel, index| {
+                queries::text(|size, value, needed| {
+                    let name = CL_KERNEL_ARG_NAME;
+                    call!(clGetKernelArgInfo(kernel, index, name, size, value, needed))
                 })
-                .collect()
+            })
         })
+    }
+
+    /// Whether an argument is known to point to what the kernel only reads.
+    pub fn is_constant(&self, index: u32) -> bool {
+        let all = self.constant.get_or_init(|| {
+            self.each(|kernel, index| {
+                let space: Option<u32> = queries::one(|size, value, needed| {
+                    let name = CL_KERNEL_ARG_ADDRESS_QUALIFIER;
+                    call!(clGetKernelArgInfo(kernel, index, name, size, value, needed))
+                });
+                let qualifiers: Option<u64> = queries::one(|size, value, needed| {
+                    let name = CL_KERNEL_ARG_TYPE_QUALIFIER;
+                    call!(clGetKernelArgInfo(kernel, index, name, size, value, needed))
+                });
+                space == Some(CL_KERNEL_ARG_ADDRESS_CONSTANT)
+                    || qualifiers.is_some_and(|bits| bits & CL_KERNEL_ARG_TYPE_CONST != 0)
+            })
+        });
+        all.get(index as usize).is_some_and(|constant| *constant)
+    }
+
+    fn each<T>(&self, ask: impl Fn(cl_kernel, u32) -> T) -> Vec<T> {
+        let kernel = self.handle as cl_kernel;
+        let count: Option<cl_uint> = queries::one(|size, value, needed| {
+            call!(clGetKernelInfo(
+                kernel,
+                CL_KERNEL_NUM_ARGS,
+                size,
+                value,
+                needed
+            ))
+        });
+        let all = 0..count.unwrap_or(0);
+        all.map(|index| ask(kernel, index)).collect()
     }
 }
 
@@ -95,6 +118,7 @@ impl Layer {
             name: name.unwrap_or_default(),
             arguments: Mutex::new(arguments),
             names: OnceLock::new(),
+            constant: OnceLock::new(),
             launches: AtomicU64::new(0),
         });
         self.kernels.lock().insert(kernel as usize, known.clone());

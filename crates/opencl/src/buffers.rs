@@ -9,6 +9,7 @@
 
 use crate::layer::{self, Layer};
 use crate::queries;
+use crate::shadows::Shadow;
 use crate::sys::*;
 use crate::table::call;
 use heap::canary::{Key, Layout, Side};
@@ -16,6 +17,7 @@ use host::Stack;
 use model::AllocationKind;
 use parking_lot::Mutex;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Flags that say who may do what; a sub-buffer may have them, too.
@@ -35,6 +37,8 @@ pub struct Buffer {
     /// As the program would be told.
     pub flags: u64,
     pub place: Place,
+    /// Its copy with canaries, once one was needed.
+    pub shadow: Mutex<Option<Arc<Shadow>>>,
     pub allocated_at: Stack,
 }
 
@@ -48,8 +52,28 @@ pub enum Place {
         /// Bytes from the parent's start.
         origin: usize,
     },
+    /// As the platform made it, without canaries: a copy with canaries stands
+    /// for it while a kernel runs.
+    Plain {
+        /// The object that it is a part of, or its own handle.
+        root: usize,
+        /// Bytes from the root's start.
+        origin: usize,
+    },
     /// Without canaries, for this reason.
     Bare(&'static str),
+}
+
+impl Buffer {
+    /// Which bytes of which object of the program's it is.
+    pub fn extent(&self) -> (usize, Range<u64>) {
+        let (root, origin) = match &self.place {
+            Place::Part { parent, origin } => (parent.handle, *origin as u64),
+            Place::Plain { root, origin } => (*root, *origin as u64),
+            Place::Block(_) | Place::Bare(_) => (self.handle, 0),
+        };
+        (root, origin..origin + self.size)
+    }
 }
 
 /// How the platform knows a block.
@@ -116,62 +140,39 @@ impl Layer {
         let wanted = self.settings.canary_size;
         for canary in [wanted, wanted.min(LEAST)] {
             let layout = Layout::around(size as u64, canary, alignment)?;
-            let Some(block) = make_block(context, flags, &layout, &key, host) else {
+            let Some(made) = enclosed(context, flags, &layout, &key, host) else {
                 continue;
             };
-            let region = cl_buffer_region {
-                origin: layout.start() as usize,
-                size,
-            };
-            let mut code = CL_SUCCESS;
-            let part = call!(clCreateSubBuffer(
-                block as cl_mem,
-                flags & ACCESS,
-                CL_BUFFER_CREATE_TYPE_REGION,
-                (&raw const region).cast(),
-                &raw mut code,
-            ) else std::ptr::null_mut());
-            let told = queries::one::<u64>(|size, value, needed| {
-                call!(clGetMemObjectInfo(
-                    block as cl_mem,
-                    CL_MEM_FLAGS,
-                    size,
-                    value,
-                    needed
-                ))
-            });
-            // The sub-buffer holds it from here on.
-            call!(clReleaseMemObject(block as cl_mem));
-            if part.is_null() || code != CL_SUCCESS {
-                return None;
-            }
-            // What the platform adds to the flags, it would add to these.
-            let added = told.map_or(0, |told| told & !block_flags(flags));
             self.register(Buffer {
                 serial,
                 kind: AllocationKind::ClBuffer,
                 size: size as u64,
-                handle: part as usize,
-                flags: flags | added,
-                place: Place::Block(Block::new(Memory::Buffer(block), layout, key, copies)),
+                handle: made.part as usize,
+                flags: flags | made.added,
+                place: Place::Block(Block::new(Memory::Buffer(made.block), layout, key, copies)),
+                shadow: Mutex::default(),
                 allocated_at: allocated_at.clone(),
             });
-            return Some(part);
+            return Some(made.part);
         }
         None
     }
 
-    fn bare(&self, handle: cl_mem, flags: u64, size: u64, why: &'static str, at: Stack) {
+    fn unguarded(&self, handle: cl_mem, flags: u64, size: u64, place: Place, at: Stack) {
         if handle.is_null() {
             return;
         }
         self.register(Buffer {
             serial: self.next_serial(),
-            kind: AllocationKind::ClBuffer,
+            kind: match place {
+                Place::Plain { root, .. } if root != handle as usize => AllocationKind::ClSubBuffer,
+                _ => AllocationKind::ClBuffer,
+            },
             size,
             handle: handle as usize,
             flags,
-            place: Place::Bare(why),
+            place,
+            shadow: Mutex::default(),
             allocated_at: at,
         });
     }
@@ -180,6 +181,52 @@ impl Layer {
     pub fn stack(&self) -> Stack {
         host::stacks::capture(self.settings.num_callers_host)
     }
+}
+
+/// A block, and the part of it that lies between its canaries.
+pub struct Enclosed {
+    /// Its `cl_mem`, which lives as long as the part.
+    pub block: usize,
+    pub part: cl_mem,
+    /// Flags that the platform adds to those that it is given.
+    pub added: u64,
+}
+
+/// Makes a block and the part between its canaries; its content, and then the
+/// canaries, too, come from the host's memory, if there is any.
+pub fn enclosed(
+    context: cl_context,
+    flags: u64,
+    layout: &Layout,
+    key: &Key,
+    host: *mut c_void,
+) -> Option<Enclosed> {
+    let block = make_block(context, flags, layout, key, host)?;
+    let region = cl_buffer_region {
+        origin: layout.start() as usize,
+        size: layout.size() as usize,
+    };
+    let mut code = CL_SUCCESS;
+    let part = call!(clCreateSubBuffer(
+        block as cl_mem,
+        flags & ACCESS,
+        CL_BUFFER_CREATE_TYPE_REGION,
+        (&raw const region).cast(),
+        &raw mut code,
+    ) else std::ptr::null_mut());
+    let told = queries::one::<u64>(|size, value, needed| {
+        call!(clGetMemObjectInfo(
+            block as cl_mem,
+            CL_MEM_FLAGS,
+            size,
+            value,
+            needed
+        ))
+    });
+    // The part holds it from here on.
+    call!(clReleaseMemObject(block as cl_mem));
+    let added = told.map_or(0, |told| told & !block_flags(flags));
+    (code == CL_SUCCESS && !part.is_null()).then_some(Enclosed { block, part, added })
 }
 
 /// The host must be able to look at canaries.
@@ -236,7 +283,8 @@ impl Block {
     }
 
     /// Sees to it that the canaries are written before what is enqueued next,
-    /// which must wait for the returned event, if there is one.
+    /// which must wait for the returned event, if there is one; it must be
+    /// released.
     ///
     /// One thread at a time: another one that launches a kernel with this
     /// block must find the event.
@@ -255,6 +303,7 @@ impl Block {
                     call!(clGetEventInfo(event, name, size, value, needed))
                 });
                 if status != Some(CL_COMPLETE) {
+                    call!(clRetainEvent(event));
                     return Ok(Some(event));
                 }
                 call!(clReleaseEvent(event));
@@ -267,6 +316,7 @@ impl Block {
         match self.restore(queue, &[], &mut event) {
             CL_SUCCESS => {
                 *written = Written::Soon(event as usize);
+                call!(clRetainEvent(event));
                 Ok(Some(event))
             }
             code => Err(code),
@@ -429,7 +479,10 @@ pub fn wait_list(events: &[cl_event]) -> (cl_uint, *const cl_event) {
 unsafe extern "C" fn gone(object: cl_mem, _data: *mut c_void) {
     let Some(layer) = layer::get() else { return };
     let buffer = layer.buffers.lock().remove(&(object as usize));
-    if let Some(Place::Part { parent, .. }) = buffer.as_deref().map(|buffer| &buffer.place) {
+    let Some(buffer) = buffer else { return };
+    let shadow = buffer.shadow.lock().take();
+    drop(shadow);
+    if let Place::Part { parent, .. } = &buffer.place {
         call!(clReleaseMemObject(parent.handle as cl_mem));
     }
 }
@@ -465,7 +518,7 @@ pub unsafe extern "C" fn create_with_properties(
     let handle = plain();
     if let Some(layer) = layer::get() {
         let why = "made with properties";
-        layer.bare(handle, flags, size as u64, why, layer.stack());
+        layer.unguarded(handle, flags, size as u64, Place::Bare(why), layer.stack());
     }
     handle
 }
@@ -482,19 +535,28 @@ fn create_by(
         return plain();
     };
     let stack = layer.stack();
-    let mut why = "memory of the host";
-    if flags & CL_MEM_USE_HOST_PTR == 0 {
-        if let Some(handle) = layer.guarded(context, flags, size, host, &stack) {
-            if !code.is_null() {
-                // SAFETY: the program's place for the code.
-                unsafe { *code = CL_SUCCESS };
-            }
-            return handle;
+    if flags & CL_MEM_USE_HOST_PTR == 0
+        && let Some(handle) = layer.guarded(context, flags, size, host, &stack)
+    {
+        if !code.is_null() {
+            // SAFETY: the program's place for the code.
+            unsafe { *code = CL_SUCCESS };
         }
-        why = "no room for canaries";
+        return handle;
     }
     let handle = plain();
-    layer.bare(handle, flags, size as u64, why, stack);
+    let place = if flags & CL_MEM_USE_HOST_PTR == 0 {
+        Place::Bare("no room for canaries")
+    } else if layer.svm_at(host as usize).is_some() {
+        // Kernels may know it by its address.
+        Place::Bare("made of shared virtual memory")
+    } else {
+        Place::Plain {
+            root: handle as usize,
+            origin: 0,
+        }
+    };
+    layer.unguarded(handle, flags, size as u64, place, stack);
     handle
 }
 
@@ -509,10 +571,21 @@ pub unsafe extern "C" fn create_part(
     let (layer, parent, block) = match &known {
         Some((layer, parent)) => match &parent.place {
             Place::Block(block) => (*layer, parent, block),
-            // Of a sub-buffer there is none, of what is bare a plain one.
-            Place::Part { .. } | Place::Bare(_) => {
-                return call!(clCreateSubBuffer(buffer, flags, kind, info, code)
+            // Of a sub-buffer there is none, of what is plain a plain one.
+            Place::Part { .. } | Place::Plain { .. } | Place::Bare(_) => {
+                let part = call!(clCreateSubBuffer(buffer, flags, kind, info, code)
                     else std::ptr::null_mut());
+                if !part.is_null() && kind == CL_BUFFER_CREATE_TYPE_REGION && !info.is_null() {
+                    // SAFETY: what this kind is made from.
+                    let region = unsafe { *info.cast::<cl_buffer_region>() };
+                    let place = Place::Plain {
+                        root: buffer as usize,
+                        origin: region.origin,
+                    };
+                    let size = region.size as u64;
+                    layer.unguarded(part, flags, size, place, layer.stack());
+                }
+                return part;
             }
         },
         None => {
@@ -586,6 +659,7 @@ pub unsafe extern "C" fn create_part(
             parent: parent.clone(),
             origin: region.origin,
         },
+        shadow: Mutex::default(),
         allocated_at: layer.stack(),
     });
     handle

@@ -9,6 +9,7 @@
 use crate::arguments::Kernel;
 use crate::buffers::{Block, Buffer, Place, wait_list};
 use crate::layer::{self, Layer};
+use crate::shadows::{self, Shadow};
 use crate::sys::*;
 use crate::table::call;
 use heap::canary::{Damage, Side};
@@ -28,20 +29,87 @@ pub struct Launch {
     pub stack: Stack,
 }
 
-/// A block to look at, and where its canaries are read to.
+/// Memory to look at, and where its canaries are read to.
 pub struct Look {
     pub buffer: Arc<Buffer>,
     /// The argument through which the kernel reaches it.
     pub argument: Option<u32>,
-    pub bytes: Box<[u8]>,
+    /// The copy that the kernel gets in its place, as these arguments.
+    shadow: Option<Arc<Shadow>>,
+    pub indices: Vec<u32>,
+    bytes: Box<[u8]>,
 }
 
 impl Look {
+    /// A look at an object's own canaries.
+    pub fn new(buffer: Arc<Buffer>, argument: Option<u32>) -> Look {
+        let bytes = match &buffer.place {
+            Place::Block(block) => block.canary_bytes(),
+            Place::Part { .. } | Place::Plain { .. } | Place::Bare(_) => 0,
+        };
+        Look {
+            buffer,
+            argument,
+            shadow: None,
+            indices: Vec::new(),
+            bytes: vec![0; bytes].into_boxed_slice(),
+        }
+    }
+
+    /// A look at the canaries of a copy.
+    pub fn through(buffer: Arc<Buffer>, index: u32, shadow: Arc<Shadow>) -> Look {
+        Look {
+            buffer,
+            argument: Some(index),
+            bytes: vec![0; shadow.block.canary_bytes()].into_boxed_slice(),
+            shadow: Some(shadow),
+            indices: vec![index],
+        }
+    }
+
+    pub fn is_of(&self, buffer: &Arc<Buffer>) -> bool {
+        Arc::ptr_eq(&self.buffer, buffer)
+    }
+
+    /// The copy, if there is one.
+    pub fn shadow(&self) -> Option<Arc<Shadow>> {
+        self.shadow.clone()
+    }
+
     /// The block with the canaries.
-    pub fn block(&self) -> Option<&Block> {
-        match &self.buffer.place {
-            Place::Block(block) => Some(block),
-            Place::Part { .. } | Place::Bare(_) => None,
+    fn block(&self) -> Option<&Block> {
+        match (&self.shadow, &self.buffer.place) {
+            (Some(shadow), _) => Some(&shadow.block),
+            (None, Place::Block(block)) => Some(block),
+            (None, _) => None,
+        }
+    }
+
+    /// Makes it ready for a kernel that waits for the events `after`. What
+    /// the kernel must also wait for is returned, to be released.
+    ///
+    /// # Errors
+    ///
+    /// The platform's code.
+    pub fn enter(
+        &self,
+        queue: cl_command_queue,
+        kernel: &Kernel,
+        after: &[cl_event],
+    ) -> Result<Option<cl_event>, cl_int> {
+        match (&self.shadow, &self.buffer.place) {
+            (Some(shadow), _) => shadow
+                .enter(queue, &self.buffer, (kernel, &self.indices), after)
+                .map(Some),
+            (None, Place::Block(block)) => block.prepare(queue),
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// Gives the kernel its own arguments again.
+    pub fn leave(&self, kernel: &Kernel) {
+        if self.shadow.is_some() {
+            shadows::leave(&self.buffer, kernel, &self.indices);
         }
     }
 
@@ -132,17 +200,27 @@ impl Job {
         };
         let mut writes = Vec::new();
         for look in &mut self.looks {
-            let Place::Block(block) = &look.buffer.place else {
-                continue;
+            let block = match (&look.shadow, &look.buffer.place) {
+                (Some(shadow), _) => &shadow.block,
+                (None, Place::Block(block)) => block,
+                (None, _) => continue,
+            };
+            let mut put = |event: cl_event, events: &mut Vec<cl_event>| {
+                events.push(event);
+                writes.push(event);
             };
             let (mut read, mut write) = (std::ptr::null_mut(), std::ptr::null_mut());
             let after: &[cl_event] = if loose { &[done] } else { &[] };
             ok(block.read(queue, &mut look.bytes, after, &mut read))?;
             events.push(read);
+            if let Some(shadow) = &look.shadow {
+                let mut back = std::ptr::null_mut();
+                ok(shadow.bring_back(queue, &look.buffer, after, &mut back))?;
+                put(back, events);
+            }
             let after: &[cl_event] = if loose { &[read] } else { &[] };
             ok(block.restore(queue, after, &mut write))?;
-            events.push(write);
-            writes.push(write);
+            put(write, events);
         }
         if loose && writes.len() > 1 {
             let (count, list) = wait_list(&writes);

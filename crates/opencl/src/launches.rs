@@ -1,11 +1,12 @@
 //! Launches: what a kernel can reach gets its canaries before it, and is
 //! looked at after it.
 
-use crate::arguments::{Argument, Kernel};
-use crate::buffers::{Buffer, Place, wait_list};
+use crate::arguments::Kernel;
+use crate::buffers::wait_list;
 use crate::check::{Job, Launch, Look};
 use crate::layer::{self, Layer};
 use crate::queries;
+use crate::shadows::Shadow;
 use crate::sys::*;
 use crate::table::call;
 use crate::waits::{List, with_looks};
@@ -51,13 +52,6 @@ pub unsafe extern "C" fn task(
         event,
         &|(count, list), event| call!(clEnqueueTask(queue, kernel, count, list, event)),
     )
-}
-
-/// What a launch can reach.
-struct Reach {
-    looks: Vec<Look>,
-    /// Arguments whose memory has no canaries, each with the reason.
-    bare: Vec<String>,
 }
 
 fn launch(
@@ -115,45 +109,6 @@ impl Layer {
             && (settings.launch_count == 0 || number <= after.saturating_add(settings.launch_count))
     }
 
-    /// What the kernel's arguments lead to, each block once.
-    fn reach(&self, kernel: &Kernel) -> Reach {
-        let arguments = kernel.arguments.lock().clone();
-        let mut reach = Reach {
-            looks: Vec::new(),
-            bare: Vec::new(),
-        };
-        let mut shared = kernel.reaches_shared();
-        for (index, argument) in (0u32..).zip(arguments) {
-            let buffer = match argument {
-                Argument::Memory(handle) => self.buffer(handle),
-                Argument::Shared(address) => {
-                    shared = true;
-                    self.svm_at(address)
-                }
-                Argument::Other => None,
-            };
-            let Some(mut buffer) = buffer else { continue };
-            if let Place::Part { parent, .. } = &buffer.place {
-                buffer = parent.clone();
-            }
-            match &buffer.place {
-                Place::Block(_) => reach.add(buffer, Some(index)),
-                Place::Bare(why) => {
-                    let name = kernel.names().get(index as usize).cloned().flatten();
-                    let name = name.unwrap_or_else(|| index.to_string());
-                    reach.bare.push(format!("argument {name}: {why}"));
-                }
-                Place::Part { .. } => {}
-            }
-        }
-        if shared {
-            for buffer in self.svm_of(kernel.context) {
-                reach.add(buffer, None);
-            }
-        }
-        reach
-    }
-
     /// Launches a kernel and enqueues the look at what it can reach.
     fn watched(
         &self,
@@ -161,7 +116,7 @@ impl Layer {
         (count, list): List,
         event: *mut cl_event,
         launch: Launch,
-        looks: Vec<Look>,
+        mut looks: Vec<Look>,
         enqueue: &dyn Fn(List, *mut cl_event) -> cl_int,
     ) -> cl_int {
         // For the finding: later the kernel may be gone.
@@ -172,20 +127,11 @@ impl Layer {
             before.extend(unsafe { std::slice::from_raw_parts(list, count as usize) });
         }
         let given = before.len();
-        for look in &looks {
-            match look.block().map_or(Ok(None), |block| block.prepare(queue)) {
-                Ok(ready) => before.extend(ready),
-                Err(code) => {
-                    let code_of = enqueue((count, list), event);
-                    if code_of == CL_SUCCESS {
-                        self.failed(&launch, "canaries could not be written", code);
-                    }
-                    return code_of;
-                }
-            }
-        }
-        let looks_behind = self.looks_behind(&before[..given]);
+        let looks_behind = self.looks_behind(&before);
         before.extend(looks_behind);
+        let mut own = Vec::new();
+        let entered = enter(queue, &launch.kernel, &mut looks, &before, &mut own);
+        before.extend(&own);
         // An empty list of the program's, or one that it got wrong, is passed
         // on as it is.
         let list = if before.len() == given {
@@ -195,15 +141,37 @@ impl Layer {
         };
         let mut done = std::ptr::null_mut();
         let code = enqueue(list, &raw mut done);
+        for look in &looks {
+            look.leave(&launch.kernel);
+        }
+        for event in own {
+            call!(clReleaseEvent(event));
+        }
         if code != CL_SUCCESS {
             return code;
         }
         let name = launch.kernel.name.clone();
-        let started = Job::start(self, queue, done, launch, looks);
+        let shadows: Vec<Arc<Shadow>> = looks.iter().filter_map(Look::shadow).collect();
+        let started = match entered {
+            Ok(()) => Job::start(self, queue, done, launch, looks),
+            Err(code) => Err(code),
+        };
         match started {
-            Ok((check, job)) if !event.is_null() => self.watch(done, check, job),
-            Ok((check, _)) => drop(call!(clReleaseEvent(check))),
-            Err(code) => self.report_failure(&name, "canaries could not be read", code),
+            Ok((check, job)) => {
+                for shadow in &shadows {
+                    shadow.used_until(check);
+                }
+                if !shadows.is_empty() {
+                    // A launch in another queue may have to wait for it.
+                    call!(clFlush(queue));
+                }
+                if event.is_null() {
+                    call!(clReleaseEvent(check));
+                } else {
+                    self.watch(done, check, job);
+                }
+            }
+            Err(code) => self.failed(&name, code),
         }
         if event.is_null() {
             call!(clReleaseEvent(done));
@@ -214,14 +182,10 @@ impl Layer {
         CL_SUCCESS
     }
 
-    fn failed(&self, launch: &Launch, what: &str, code: cl_int) {
-        self.report_failure(&launch.kernel.name, what, code);
-    }
-
-    fn report_failure(&self, kernel: &str, what: &str, code: cl_int) {
+    fn failed(&self, kernel: &str, code: cl_int) {
         self.reporter.unchecked(kernel, UncheckedReason::Failed);
         self.reporter.error(&format!(
-            "{what} (code {code}); launches of kernel {kernel} are not all checked"
+            "canaries could not be written or read (code {code}); launches of kernel {kernel} are not all checked"
         ));
     }
 
@@ -241,26 +205,31 @@ impl Layer {
     }
 }
 
-impl Reach {
-    /// Each block once, through the first argument that leads there.
-    fn add(&mut self, buffer: Arc<Buffer>, argument: Option<u32>) {
-        let same = |look: &Look| Arc::ptr_eq(&look.buffer, &buffer);
-        if !self.looks.iter().any(same) {
-            self.looks.push(Look::new(buffer, argument));
+/// Makes ready what a kernel can reach. `own` gets the events that the kernel
+/// must wait for, which must be released.
+///
+/// # Errors
+///
+/// The platform's code. Then all arguments are the program's, and nothing is
+/// to be looked at.
+fn enter(
+    queue: cl_command_queue,
+    kernel: &Kernel,
+    looks: &mut Vec<Look>,
+    before: &[cl_event],
+    own: &mut Vec<cl_event>,
+) -> Result<(), cl_int> {
+    for at in 0..looks.len() {
+        match looks[at].enter(queue, kernel, before) {
+            Ok(event) => own.extend(event),
+            Err(code) => {
+                for look in &looks[..at] {
+                    look.leave(kernel);
+                }
+                looks.clear();
+                return Err(code);
+            }
         }
     }
-}
-
-impl Look {
-    fn new(buffer: Arc<Buffer>, argument: Option<u32>) -> Look {
-        let bytes = match &buffer.place {
-            Place::Block(block) => vec![0; block.canary_bytes()].into_boxed_slice(),
-            Place::Part { .. } | Place::Bare(_) => Box::default(),
-        };
-        Look {
-            buffer,
-            argument,
-            bytes,
-        }
-    }
+    Ok(())
 }

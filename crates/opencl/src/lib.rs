@@ -28,7 +28,9 @@ mod generated;
 mod launches;
 mod layer;
 mod queries;
+mod reach;
 mod report;
+mod shadows;
 mod svm;
 #[allow(non_camel_case_types, reason = "OpenCL's names")]
 mod sys;

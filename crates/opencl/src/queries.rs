@@ -118,7 +118,7 @@ pub unsafe extern "C" fn mem_object_info(
     }
     let shown = known.and_then(|buffer| {
         let (associated, origin) = match &buffer.place {
-            Place::Bare(_) => return None,
+            Place::Plain { .. } | Place::Bare(_) => return None,
             Place::Block(_) => (0, 0),
             Place::Part { parent, origin } => (parent.handle, *origin),
         };

@@ -10,6 +10,7 @@ use crate::table::call;
 use crate::waits::with_looks;
 use heap::canary::Layout;
 use model::AllocationKind;
+use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -59,6 +60,7 @@ impl Layer {
             handle: start,
             flags,
             place: Place::Block(Block::new(Memory::Svm(block as usize), layout, key, false)),
+            shadow: Mutex::default(),
             allocated_at: self.stack(),
         });
         self.svm.lock().insert(start, (context as usize, buffer));

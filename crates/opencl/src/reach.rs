@@ -1,0 +1,114 @@
+//! What a launch can reach by its arguments, and what is looked at for it.
+
+use crate::arguments::{Argument, Kernel};
+use crate::buffers::{Buffer, Place};
+use crate::check::Look;
+use crate::layer::Layer;
+use std::sync::Arc;
+
+/// What a launch can reach.
+#[derive(Default)]
+pub struct Reach {
+    /// Memory to look at afterwards, each once.
+    pub looks: Vec<Look>,
+    /// Arguments whose memory has no canaries, each with the reason.
+    pub bare: Vec<String>,
+}
+
+impl Layer {
+    /// See [`Reach`].
+    pub fn reach(&self, kernel: &Kernel) -> Reach {
+        let arguments = kernel.arguments.lock().clone();
+        let mut reach = Reach::default();
+        let mut shared = kernel.reaches_shared();
+        let mut given: Vec<(u32, Arc<Buffer>)> = Vec::new();
+        for (index, argument) in (0u32..).zip(arguments) {
+            let buffer = match argument {
+                Argument::Memory(handle) => self.buffer(handle),
+                Argument::Shared(address) => {
+                    shared = true;
+                    self.svm_at(address)
+                }
+                Argument::Other => None,
+            };
+            given.extend(buffer.map(|buffer| (index, buffer)));
+        }
+        for (index, buffer) in &given {
+            match &buffer.place {
+                Place::Block(_) => reach.add(buffer, *index),
+                Place::Part { .. } | Place::Plain { .. } => {
+                    self.copied(kernel, (*index, buffer), &given, &mut reach);
+                }
+                Place::Bare(why) => reach.bare(kernel, *index, why),
+            }
+        }
+        if shared {
+            for buffer in self.svm_of(kernel.context) {
+                if !reach.has(&buffer) {
+                    reach.looks.push(Look::new(buffer, None));
+                }
+            }
+        }
+        reach
+    }
+
+    /// An argument that a copy must stand for.
+    fn copied(
+        &self,
+        kernel: &Kernel,
+        (index, buffer): (u32, &Arc<Buffer>),
+        given: &[(u32, Arc<Buffer>)],
+        reach: &mut Reach,
+    ) {
+        // Nothing is written through it.
+        if kernel.is_constant(index) {
+            return;
+        }
+        if let Some(look) = reach.looks.iter_mut().find(|look| look.is_of(buffer)) {
+            look.indices.push(index);
+            return;
+        }
+        // What is written through one of two ways must be seen through the
+        // other, which a copy would hide.
+        let overlaps = |other: &Arc<Buffer>| {
+            let (root, range) = buffer.extent();
+            let (of, of_range) = other.extent();
+            root == of && range.start < of_range.end && of_range.start < range.end
+        };
+        let twice = given
+            .iter()
+            .any(|(_, other)| other.handle != buffer.handle && overlaps(other));
+        if twice {
+            if let Place::Part { parent, .. } = &buffer.place {
+                reach.add(parent, index);
+            }
+            reach.bare(kernel, index, "shares memory with another argument");
+            return;
+        }
+        match self.shadow(buffer) {
+            Some(shadow) => reach
+                .looks
+                .push(Look::through(buffer.clone(), index, shadow)),
+            None => reach.bare(kernel, index, "no room for a copy with canaries"),
+        }
+    }
+}
+
+impl Reach {
+    fn has(&self, buffer: &Arc<Buffer>) -> bool {
+        self.looks.iter().any(|look| look.is_of(buffer))
+    }
+
+    /// Each block once, through the first argument that leads there.
+    fn add(&mut self, buffer: &Arc<Buffer>, index: u32) {
+        if !self.has(buffer) {
+            self.looks.push(Look::new(buffer.clone(), Some(index)));
+        }
+    }
+
+    fn bare(&mut self, kernel: &Kernel, index: u32, why: &str) {
+        let name = kernel.names().get(index as usize).cloned().flatten();
+        let name = name.unwrap_or_else(|| index.to_string());
+        self.bare.push(format!("argument {name}: {why}"));
+    }
+}
