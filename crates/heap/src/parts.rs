@@ -214,6 +214,19 @@ impl<T> Parts<T> {
         gone
     }
 
+    /// Removes every part that touches bytes which are gone while the rest of
+    /// their allocation stays; a pool goes with all its blocks.
+    pub fn cut(&mut self, extent: Extent) -> Vec<(Layer, u64)> {
+        let mut gone = self.take(extent);
+        while let Some((base, pool)) = self.pools.range(..extent.end().0).next_back()
+            && pool.end() > extent.base
+        {
+            let base = DeviceAddress(*base);
+            gone.extend(self.remove_pool(base).unwrap_or_default());
+        }
+        gone
+    }
+
     /// Takes out the blocks and regions that overlap an extent.
     fn take(&mut self, extent: Extent) -> Vec<(Layer, u64)> {
         let bases: Vec<u64> = self

@@ -49,6 +49,15 @@ pub struct Inserted {
     pub displaced: Vec<Extent>,
 }
 
+/// What mapping or unmapping did to the live allocations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reshaped {
+    /// First bytes of those that are no more as they were.
+    pub gone: Vec<u64>,
+    /// What is there instead, with serials.
+    pub new: Vec<(Extent, u64)>,
+}
+
 /// The live allocations next to an address that none of them holds.
 #[derive(Clone, Debug)]
 pub struct Neighbours<'a, T> {
@@ -173,6 +182,134 @@ impl<T: Clone> Registry<T> {
         self.clear_parts(entry.allocation.extent);
         self.remember(Freed { entry, note });
         self.freed.back()
+    }
+
+    /// Memory was mapped inside a reservation. What is mapped next to each
+    /// other there is one allocation: programs grow buffers this way. `None`,
+    /// and nothing changed, if it is empty or does not lie below 2^64.
+    pub fn map(
+        &mut self,
+        extent: Extent,
+        reservation: Extent,
+        owner: Owner,
+        note: T,
+    ) -> Option<Reshaped> {
+        let end = extent.base.0.checked_add(extent.size)?;
+        if extent.size == 0 {
+            return None;
+        }
+        // The driver is believed if it maps what was believed to be there.
+        let mut reshaped = self.unmap(extent, note.clone());
+        let is_run = |entry: &&Entry<T>| entry.allocation.kind == AllocationKind::Mapped;
+        let below = self.live.range(..extent.base.0).next_back();
+        let below = below
+            .map(|(_, entry)| entry)
+            .filter(is_run)
+            .filter(|entry| entry.allocation.extent.end() == extent.base)
+            .filter(|_| reservation.base < extent.base)
+            .map(|entry| entry.allocation.extent.base.0);
+        let above = self
+            .live
+            .get(&end)
+            .filter(is_run)
+            .filter(|_| end < reservation.base.0.saturating_add(reservation.size))
+            .map(|entry| entry.allocation.extent.base.0);
+        let joined: Vec<Entry<T>> = [below, above]
+            .into_iter()
+            .flatten()
+            .filter_map(|base| self.live.remove(&base))
+            .collect();
+        reshaped
+            .gone
+            .extend(joined.iter().map(|entry| entry.allocation.extent.base.0));
+        reshaped
+            .new
+            .retain(|(new, _)| !joined.iter().any(|old| old.allocation.extent == *new));
+        let start = joined.iter().map(|entry| entry.allocation.extent.base);
+        let last = joined.iter().map(|entry| entry.allocation.extent.end().0);
+        let base = start.fold(extent.base, Ord::min);
+        let whole = Extent {
+            base,
+            size: last.fold(end, Ord::max) - base.0,
+        };
+        // It is the one that was there first.
+        let mut entry = match joined.into_iter().next() {
+            Some(entry) => entry,
+            None => {
+                self.serial += 1;
+                let allocation = Allocation {
+                    extent: whole,
+                    kind: AllocationKind::Mapped,
+                    serial: self.serial,
+                    name: None,
+                };
+                Entry {
+                    allocation,
+                    owner,
+                    note,
+                }
+            }
+        };
+        entry.allocation.extent = whole;
+        reshaped.new.push((whole, entry.allocation.serial));
+        self.live.insert(base.0, entry);
+        Some(reshaped)
+    }
+
+    /// Memory was unmapped: remembered as freed, while what is mapped beside
+    /// it stays.
+    pub fn unmap(&mut self, extent: Extent, note: T) -> Reshaped {
+        let mut reshaped = Reshaped::default();
+        let end = extent.base.0.saturating_add(extent.size);
+        let touched: Vec<u64> = self
+            .live
+            .range(..end)
+            .rev()
+            .take_while(|(_, entry)| entry.allocation.extent.end() > extent.base)
+            .filter(|(_, entry)| entry.allocation.kind == AllocationKind::Mapped)
+            .map(|(base, _)| *base)
+            .collect();
+        for base in touched.into_iter().rev() {
+            let Some(entry) = self.live.remove(&base) else {
+                continue;
+            };
+            let whole = entry.allocation.extent;
+            reshaped.gone.push(whole.base.0);
+            let cut = |from: u64, to: u64| Extent {
+                base: DeviceAddress(from),
+                size: to.saturating_sub(from),
+            };
+            let piece = cut(whole.base.0.max(extent.base.0), whole.end().0.min(end));
+            let gone = self.parts.cut(piece);
+            self.parts_gone(gone);
+            let rest = [
+                cut(whole.base.0, piece.base.0),
+                cut(piece.end().0, whole.end().0),
+            ];
+            let mut serial = entry.allocation.serial;
+            for extent in rest {
+                if extent.size == 0 {
+                    continue;
+                }
+                if reshaped.new.last().is_some_and(|(_, last)| *last == serial) {
+                    // Two that are apart are two.
+                    self.serial += 1;
+                    serial = self.serial;
+                }
+                let mut rest = entry.clone();
+                rest.allocation.extent = extent;
+                rest.allocation.serial = serial;
+                reshaped.new.push((extent, serial));
+                self.live.insert(extent.base.0, rest);
+            }
+            let mut entry = entry;
+            entry.allocation.extent = piece;
+            self.remember(Freed {
+                entry,
+                note: note.clone(),
+            });
+        }
+        reshaped
     }
 
     fn remember(&mut self, freed: Freed<T>) {
@@ -512,6 +649,58 @@ mod tests {
             1
         );
         assert!(registry.freed(DeviceAddress(0x100)).is_none());
+    }
+
+    #[test]
+    fn what_is_mapped_side_by_side_is_one_allocation_within_its_reservation() {
+        let mut registry = registry(&[(0x800, 0x800)]);
+        let reservation = extent(0x1000, 0x4000);
+        let mut map = |base| {
+            let owner = Owner::default();
+            registry
+                .map(extent(base, 0x1000), reservation, owner, ())
+                .unwrap()
+        };
+        // What ends where the reservation starts is another's.
+        assert_eq!(map(0x1000).new, [(extent(0x1000, 0x1000), 2)]);
+        let grown = map(0x2000);
+        assert_eq!(grown.gone, [0x1000]);
+        assert_eq!(grown.new, [(extent(0x1000, 0x2000), 2)]);
+        assert_eq!(map(0x4000).new, [(extent(0x4000, 0x1000), 3)]);
+        let joined = map(0x3000);
+        assert_eq!(joined.gone, [0x1000, 0x4000]);
+        assert_eq!(joined.new, [(extent(0x1000, 0x4000), 2)]);
+        // Next to it, but another reservation's.
+        let beside = extent(0x5000, 0x1000);
+        let other = registry.map(beside, beside, Owner::default(), ()).unwrap();
+        assert_eq!(other.gone, []);
+
+        registry
+            .declare(Layer::Region, extent(0x1100, 0x80), None, ())
+            .unwrap();
+        registry
+            .declare(Layer::Pool, extent(0x2800, 0x1000), None, ())
+            .unwrap();
+        registry
+            .declare(Layer::Block, extent(0x2900, 0x80), None, ())
+            .unwrap();
+        let split = registry.unmap(extent(0x3000, 0x1000), ());
+        assert_eq!(split.gone, [0x1000]);
+        let (left, right) = (extent(0x1000, 0x2000), extent(0x4000, 0x1000));
+        assert_eq!(split.new[0], (left, 2));
+        assert_eq!(split.new[1].0, right);
+        assert!(split.new[1].1 > 3);
+        // Parts of what stays are kept; the pool is not whole any more.
+        assert!(registry.part(extent(0x1100, 0x80)).is_some());
+        assert!(registry.pool_at(DeviceAddress(0x2800)).is_none());
+        assert!(registry.part(extent(0x2900, 0x80)).is_none());
+        assert!(registry.holding(DeviceAddress(0x3800)).is_none());
+        let freed = registry.freed(DeviceAddress(0x3800)).unwrap();
+        assert_eq!(freed.entry.allocation.extent, extent(0x3000, 0x1000));
+        assert_eq!(
+            registry.unmap(extent(0x3000, 0x1000), ()),
+            Reshaped::default()
+        );
     }
 
     #[test]

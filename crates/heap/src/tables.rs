@@ -250,6 +250,113 @@ impl Tables {
         result
     }
 
+    /// Replaces extents by others that lie where they did, or beside them:
+    /// memory that grew, shrank or was split. Lookups in what stays live find
+    /// an extent that holds it throughout. Appends the writes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tables::insert`].
+    pub fn replace(
+        &mut self,
+        gone: &[u64],
+        new: &[(Extent, u64)],
+        out: &mut Vec<TableUpdate>,
+    ) -> Result<(), TablesError> {
+        let mut added = Vec::with_capacity(new.len());
+        for (extent, serial) in new {
+            let (base, size) = (extent.base.0, extent.size);
+            let end = base
+                .checked_add(size)
+                .filter(|end| size != 0 && end >> REGION_SHIFT < REGION_COUNT);
+            let Some(end) = end else {
+                return Err(TablesError::OutsideAddressSpace { base, size });
+            };
+            let entry = ExtentEntry {
+                base,
+                size,
+                serial: *serial,
+                reserved: 0,
+            };
+            let index = self.new_extent(entry, out)?;
+            added.push(Claim { base, end, index });
+        }
+        let removed: Vec<Claim> = gone
+            .iter()
+            .filter_map(|base| self.claims.remove(base))
+            .collect();
+        self.claims
+            .extend(added.iter().map(|claim| (claim.base, *claim)));
+        let mut regions: Vec<u64> = removed
+            .iter()
+            .chain(&added)
+            .flat_map(|claim| claim.base >> REGION_SHIFT..=claim.end >> REGION_SHIFT)
+            .collect();
+        regions.sort_unstable();
+        regions.dedup();
+        let crowded = |region: &&u64| {
+            let is_leaf = matches!(self.regions.get(*region), Some(Region::Leaf(_)));
+            !is_leaf && self.touching(**region).nth(1).is_some()
+        };
+        let needed = regions.iter().filter(crowded).count() as u64;
+        if let Err(error) = self.map_leaves(needed, out) {
+            for claim in &added {
+                self.claims.remove(&claim.base);
+            }
+            self.claims
+                .extend(removed.into_iter().map(|claim| (claim.base, claim)));
+            return Err(error);
+        }
+        let span = removed.iter().chain(&added);
+        let (base, end) = span.fold((u64::MAX, 0), |(base, end), claim| {
+            (base.min(claim.base), end.max(claim.end))
+        });
+        let mut only = Vec::new();
+        for region in regions {
+            if let Some(Region::Leaf(leaf)) = self.regions.get(&region).copied() {
+                self.paint_claim(base, end, region, leaf, out)?;
+                continue;
+            }
+            let (first, second) = {
+                let mut touching = self.touching(region);
+                (touching.next().copied(), touching.next().copied())
+            };
+            match (first, second) {
+                (None, _) => {
+                    self.regions.remove(&region);
+                    only.push((region, 0));
+                }
+                (Some(claim), None) => {
+                    self.regions.insert(region, Region::Only(claim.index));
+                    only.push((region, u64::from(claim.index) | REGION_IS_EXTENT));
+                }
+                (Some(_), Some(_)) => {
+                    let leaf = self.take_leaf();
+                    self.regions.insert(region, Region::Leaf(leaf));
+                    let first = region * REGION_GRANULES;
+                    self.paint(first, first + REGION_GRANULES - 1, leaf, false, out)?;
+                    out.push(write_region(region, &[leaf]));
+                }
+            }
+        }
+        for same in only.chunk_by(|a, b| a.1 == b.1) {
+            let regions: Vec<u64> = same.iter().map(|(region, _)| *region).collect();
+            write_region_runs(&regions, same[0].1, out);
+        }
+        self.retired.extend(removed.iter().map(|claim| claim.index));
+        Ok(())
+    }
+
+    /// The extents that have bytes in a region, or end where it begins.
+    fn touching(&self, region: u64) -> impl Iterator<Item = &Claim> {
+        let past = (region + 1) << REGION_SHIFT;
+        self.claims
+            .range(..past)
+            .rev()
+            .map(|(_, claim)| claim)
+            .take_while(move |claim| claim.end >> REGION_SHIFT >= region)
+    }
+
     /// Does what happened to a declared part; appends the writes.
     ///
     /// # Errors
@@ -625,6 +732,11 @@ impl Tables {
             .range(base >> REGION_SHIFT..=end >> REGION_SHIFT)
             .filter(|(_, region)| matches!(region, Region::Only(_)))
             .count() as u64;
+        self.map_leaves(needed, out)
+    }
+
+    /// Maps what so many more leaves need.
+    fn map_leaves(&mut self, needed: u64, out: &mut Vec<TableUpdate>) -> Result<(), TablesError> {
         let bytes = (self.next_leaf + needed) * LEAF_SIZE;
         if bytes > LEAVES_RESERVED {
             return Err(TablesError::Full { table: "leaf area" });

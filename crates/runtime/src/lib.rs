@@ -39,7 +39,7 @@ pub use host_calls::{CallDecision, Doubt, Effect, Place, Side, When};
 pub use instrument::{EntryPlan, LaunchShape, ParameterSlot};
 pub use launches::{LaunchDecision, LaunchParameter};
 pub use plan::{ModulePart, ModulePlan, Prepared};
-pub use runtime::{Runtime, StartError};
+pub use runtime::{Belongs, Runtime, StartError};
 pub use streams::{Ordering, StreamName, StreamUse};
 
 #[cfg(test)]

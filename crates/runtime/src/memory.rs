@@ -7,12 +7,13 @@
 
 use crate::streams::StreamName;
 use driver::Release;
-use heap::{Entry, Held, Layer, Owner, PartEdit, PartError, Quarantine, Registry};
+use heap::{Entry, Held, Layer, Owner, PartEdit, PartError, Quarantine, Registry, Reshaped};
 use host::Stack;
 use model::{AllocationKind, DeviceAddress, Extent};
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Freed allocations that findings can still name.
 const HISTORY: usize = 1 << 14;
@@ -42,7 +43,7 @@ pub(crate) struct Leaving {
 }
 
 /// A change of the live allocations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// An extent went live.
     Insert {
@@ -56,6 +57,8 @@ pub(crate) enum Change {
         /// First byte.
         base: u64,
     },
+    /// Mapped memory grew, shrank or was split.
+    Reshape(Reshaped),
     /// A declared part came or went.
     Part(PartEdit),
 }
@@ -70,12 +73,17 @@ struct State {
     changes: Option<Vec<Change>>,
     /// Blocks were taken back that kernels may still use.
     unsettled: bool,
+    /// Reserved addresses: ends by first address. Only what is mapped there is
+    /// anybody's.
+    reservations: BTreeMap<u64, u64>,
 }
 
 /// See the module's header.
 pub(crate) struct Memory {
     state: RwLock<State>,
     changed: AtomicBool,
+    /// Counts changes.
+    generation: AtomicU64,
 }
 
 impl State {
@@ -101,6 +109,21 @@ impl State {
         same && self.remove(base, leaving.stack)
     }
 
+    fn reservation_of(&self, address: DeviceAddress) -> Option<Extent> {
+        let (base, end) = self.reservations.range(..=address.0).next_back()?;
+        (address.0 < *end).then_some(Extent {
+            base: DeviceAddress(*base),
+            size: end - base,
+        })
+    }
+
+    fn reshaped(&mut self, reshaped: Reshaped) {
+        self.parts_changed();
+        if let Some(changes) = &mut self.changes {
+            changes.push(Change::Reshape(reshaped));
+        }
+    }
+
     /// Hands on what happened to declared parts: before the change of the
     /// allocation that they went with.
     fn parts_changed(&mut self) {
@@ -119,11 +142,64 @@ impl Memory {
             leaving: FxHashMap::default(),
             changes: None,
             unsettled: false,
+            reservations: BTreeMap::new(),
         };
         Memory {
             state: RwLock::new(state),
             changed: AtomicBool::new(true),
+            generation: AtomicU64::new(0),
         }
+    }
+
+    /// Something came or went. To be called with the lock held.
+    fn touch(&self) {
+        self.changed.store(true, Ordering::Release);
+        self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Another number whenever something came or went.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Addresses were reserved, in which memory may be mapped.
+    pub fn reserve(&self, extent: Extent) {
+        if let Some(end) = extent.base.0.checked_add(extent.size) {
+            let reservations = &mut self.state.write().reservations;
+            reservations.insert(extent.base.0, end);
+        }
+    }
+
+    /// The reservation that starts here is no more.
+    pub fn unreserve(&self, base: DeviceAddress) -> Option<Extent> {
+        let end = self.state.write().reservations.remove(&base.0)?;
+        Some(Extent {
+            base,
+            size: end - base.0,
+        })
+    }
+
+    /// The reservation that holds an address.
+    pub fn reservation_of(&self, address: DeviceAddress) -> Option<Extent> {
+        self.state.read().reservation_of(address)
+    }
+
+    /// Memory was mapped.
+    pub fn map(&self, extent: Extent, owner: Owner, stack: Stack) {
+        let mut state = self.state.write();
+        let reservation = state.reservation_of(extent.base).unwrap_or(extent);
+        if let Some(reshaped) = state.registry.map(extent, reservation, owner, stack) {
+            state.reshaped(reshaped);
+            self.touch();
+        }
+    }
+
+    /// Memory was unmapped.
+    pub fn unmap(&self, extent: Extent, stack: Stack) {
+        let mut state = self.state.write();
+        let reshaped = state.registry.unmap(extent, stack);
+        state.reshaped(reshaped);
+        self.touch();
     }
 
     pub fn insert(&self, kind: AllocationKind, extent: Extent, name: Option<String>, stack: Stack) {
@@ -174,7 +250,7 @@ impl Memory {
                 serial: inserted.serial,
             });
         }
-        self.changed.store(true, Ordering::Release);
+        self.touch();
         Some(inserted.serial)
     }
 
@@ -184,7 +260,7 @@ impl Memory {
         state.leaving.remove(&base.0);
         let removed = state.remove(base, stack);
         if removed {
-            self.changed.store(true, Ordering::Release);
+            self.touch();
         }
         removed
     }
@@ -210,7 +286,7 @@ impl Memory {
         if state.leaving.contains_key(&base.0) || !state.remove(base, stack) {
             return None;
         }
-        self.changed.store(true, Ordering::Release);
+        self.touch();
         let mut out = Vec::new();
         if let Some(holding) = holding {
             state.quarantine.hold(extent, cost, holding);
@@ -239,6 +315,7 @@ impl Memory {
             return None;
         }
         state.leaving.insert(base.0, leaving);
+        self.generation.fetch_add(1, Ordering::Release);
         let mut out = Vec::new();
         if let Some(holding) = holding {
             state.quarantine.hold(extent, cost, holding);
@@ -258,6 +335,7 @@ impl Memory {
             .is_some_and(|leaving| leaving.serial == serial)
         {
             state.leaving.remove(&base.0);
+            self.generation.fetch_add(1, Ordering::Release);
             return;
         }
         if state.registry.restore(serial)
@@ -269,7 +347,7 @@ impl Memory {
                     serial,
                 });
             }
-            self.changed.store(true, Ordering::Release);
+            self.touch();
         }
     }
 
@@ -288,7 +366,7 @@ impl Memory {
             .collect();
         for base in bases {
             if state.left(base) {
-                self.changed.store(true, Ordering::Release);
+                self.touch();
             }
         }
     }
@@ -312,7 +390,7 @@ impl Memory {
                 state.remove(base, stack.clone());
                 live.push(entry);
             }
-            self.changed.store(true, Ordering::Release);
+            self.touch();
         }
         live
     }
@@ -383,7 +461,7 @@ impl Memory {
         let mut state = self.state.write();
         state.registry.declare(layer, extent, name, stack)?;
         state.parts_changed();
-        self.changed.store(true, Ordering::Release);
+        self.touch();
         Ok(())
     }
 
@@ -393,7 +471,7 @@ impl Memory {
         let found = state.registry.release(layer, base, stack);
         state.parts_changed();
         state.unsettled |= found;
-        self.changed.store(true, Ordering::Release);
+        self.touch();
         found
     }
 
@@ -406,7 +484,7 @@ impl Memory {
         state.unsettled = false;
         if let Some(changes) = &mut state.changes {
             changes.push(Change::Part(PartEdit::Settle));
-            self.changed.store(true, Ordering::Release);
+            self.touch();
         }
     }
 
@@ -439,7 +517,7 @@ impl Memory {
     }
 }
 
-/// Pools and reservations outlive contexts.
+/// Pools and mapped memory outlive contexts.
 fn goes_with_context(entry: &Entry<Stack>) -> bool {
     matches!(
         entry.allocation.kind,
@@ -461,6 +539,13 @@ fn net(changes: Vec<Change>) -> Vec<Change> {
                 kept.push(Some(change));
             }
             Change::Part(_) => kept.push(Some(change)),
+            Change::Reshape(ref reshaped) => {
+                // What it took in must be there when it does.
+                for base in &reshaped.gone {
+                    inserted.remove(base);
+                }
+                kept.push(Some(change));
+            }
             Change::Remove { base } => match inserted.remove(&base) {
                 Some(index) => kept[index] = None,
                 None => kept.push(Some(change)),
@@ -479,6 +564,42 @@ mod tests {
             base: DeviceAddress(base),
             size: 16,
         }
+    }
+
+    #[test]
+    fn what_mapped_memory_took_in_is_inserted_before() {
+        let memory = Memory::new(0);
+        memory.take_changes();
+        let none = Owner::default;
+        memory.reserve(Extent {
+            base: DeviceAddress(0x100),
+            size: 0x100,
+        });
+        memory.insert(AllocationKind::Mapped, extent(0x100), None, None);
+        memory.map(extent(0x110), none(), None);
+        memory.remove(DeviceAddress(0x100), None);
+        let changes = memory.take_changes();
+        let whole = Extent {
+            size: 32,
+            ..extent(0x100)
+        };
+        assert_eq!(
+            changes,
+            [
+                Change::Insert {
+                    extent: extent(0x100),
+                    serial: 1
+                },
+                Change::Reshape(Reshaped {
+                    gone: vec![0x100],
+                    new: vec![(whole, 1)]
+                }),
+                Change::Remove { base: 0x100 },
+            ]
+        );
+        assert_eq!(memory.reservation_of(DeviceAddress(0x200)), None);
+        assert!(memory.unreserve(DeviceAddress(0x100)).is_some());
+        assert_eq!(memory.reservation_of(DeviceAddress(0x180)), None);
     }
 
     #[test]

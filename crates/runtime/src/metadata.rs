@@ -250,6 +250,9 @@ impl Metadata {
                         tables.insert(extent, serial, &mut updates)
                     }
                     Change::Remove { base } => tables.remove(base, &mut updates),
+                    Change::Reshape(reshaped) => {
+                        tables.replace(&reshaped.gone, &reshaped.new, &mut updates)
+                    }
                     Change::Part(edit) => tables.edit(&edit, &mut updates),
                 };
                 problem = problem.or(done.err().map(|error| error.to_string()));

@@ -44,6 +44,15 @@ pub enum StartError {
     Output(String),
 }
 
+/// The allocation that a pointer belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Belongs {
+    /// Which: no other has or had this number.
+    pub serial: u64,
+    /// Whether the program allocated it, and none of its graphs.
+    pub is_own: bool,
+}
+
 /// What Ringfence knows and does in one process. All methods may be called
 /// from any thread.
 pub struct Runtime {
@@ -64,6 +73,8 @@ pub struct Runtime {
     next_launch: AtomicU64,
     /// Kernels that look pointers up may be running.
     lookups_outstanding: AtomicBool,
+    /// Some kernel looks pointers up.
+    looks_up: AtomicBool,
     finished: AtomicBool,
     ended: AtomicBool,
     /// Exit handlers are running.
@@ -121,6 +132,7 @@ impl Runtime {
             watcher: Watcher::default(),
             next_launch: AtomicU64::new(0),
             lookups_outstanding: AtomicBool::new(false),
+            looks_up: AtomicBool::new(false),
             finished: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             exiting: AtomicBool::new(false),
@@ -320,13 +332,40 @@ impl Runtime {
     }
 
     /// The allocation that holds an address, with the size that the program
-    /// asked for.
+    /// asked for. Of mapped memory the driver has its own idea.
     pub fn extent_of(&self, address: DeviceAddress) -> Option<Extent> {
         self.memory.read(|registry| {
             registry
                 .holding(address)
-                .map(|entry| entry.allocation.extent)
+                .map(|entry| &entry.allocation)
+                .filter(|allocation| allocation.kind != AllocationKind::Mapped)
+                .map(|allocation| allocation.extent)
         })
+    }
+
+    /// The program has reserved addresses, in which it may map memory.
+    pub fn reserved(&self, extent: Extent) {
+        self.memory.reserve(extent);
+    }
+
+    /// The program gives a reservation back, in which nothing is mapped.
+    /// Returns it, for [`Runtime::reserved`] in case that fails.
+    pub fn unreserving(&self, base: DeviceAddress) -> Option<Extent> {
+        self.memory.unreserve(base)
+    }
+
+    /// The program has mapped memory.
+    pub fn mapped(&self, extent: Extent, owner: Owner) {
+        let stack = stacks::capture(self.settings.num_callers_host);
+        self.streams.forget(extent);
+        self.memory.map(extent, owner, stack);
+        self.memory_changed();
+    }
+
+    /// The program has unmapped memory.
+    pub fn unmapped(&self, extent: Extent) {
+        let stack = stacks::capture(self.settings.num_callers_host);
+        self.memory.unmap(extent, stack);
     }
 
     /// A kernel that looks pointers up may be running, and may be given the
@@ -484,6 +523,7 @@ impl Runtime {
             self.output.error(&message, false);
         }
         if plan.uses_lookups() {
+            self.looks_up.store(true, Ordering::Relaxed);
             self.lookups_outstanding.store(true, Ordering::Relaxed);
             self.flush_tables();
         }
@@ -557,13 +597,33 @@ impl Runtime {
         Some(roots)
     }
 
+    /// A number that is another whenever memory was allocated or freed.
+    pub fn memory_generation(&self) -> u64 {
+        self.memory.generation()
+    }
+
+    /// The allocation that a pointer belongs to, unless the program has freed
+    /// it, if only in stream order.
+    pub fn belongs_to(&self, pointer: DeviceAddress) -> Option<Belongs> {
+        self.memory.look(|registry, _, leaving| {
+            let entry = registry.find(pointer)?;
+            let base = entry.allocation.extent.base.0;
+            (!leaving.contains_key(&base)).then_some(Belongs {
+                serial: entry.allocation.serial,
+                is_own: entry.owner.context != 0,
+            })
+        })
+    }
+
     /// Asks the driver for an allocation that was made by a call which is not
     /// hooked, and remembers it.
     pub(crate) fn ask_driver(&self, address: DeviceAddress) -> Option<Extent> {
         // What is in the quarantine the driver still has, the program has not;
-        // what a pool has not handed out is nobody's.
+        // what a pool has not handed out is nobody's, nor is what is reserved
+        // and not mapped.
         if !is_user_address(address.0)
             || self.memory.is_held(address)
+            || self.memory.reservation_of(address).is_some()
             || self.pool_of(address).is_some()
         {
             return None;
@@ -605,6 +665,15 @@ impl Runtime {
         if let Some(function) = self.functions.get(function) {
             function.counts.not_checked_after_all();
             function.counts.unchecked(reason);
+        }
+    }
+
+    /// The program is about to launch a graph, whose kernels may look pointers
+    /// up, and find what the program allocates while they run.
+    pub fn graph_launching(&self) {
+        if self.looks_up.load(Ordering::Relaxed) {
+            self.lookups_outstanding.store(true, Ordering::Relaxed);
+            self.flush_tables();
         }
     }
 

@@ -207,6 +207,31 @@ impl Harness {
 
 const REGION: u64 = 1 << REGION_SHIFT;
 
+impl Harness {
+    /// Replaces the extents that start at `gone`; `stays` must be found in
+    /// between.
+    fn replace(&mut self, gone: &[u64], new: &[Extent], stays: &[Extent]) {
+        let others = |extent: &Extent| !gone.contains(&extent.base.0);
+        let rest: Vec<Extent> = self.live.iter().copied().filter(others).collect();
+        let news: Vec<(Extent, u64)> = new.iter().map(|extent| (*extent, 1)).collect();
+        let mut updates = Vec::new();
+        self.tables.replace(gone, &news, &mut updates).unwrap();
+        for update in &updates {
+            self.memory.apply(update);
+            for extent in rest.iter().chain(stays) {
+                for pointer in [extent.base.0, extent.end().0 - 1] {
+                    let found = self.memory.lookup(pointer);
+                    let (base, size) = found.unwrap_or_else(|| panic!("{pointer:#x} lost"));
+                    assert!(base <= extent.base.0 && extent.end().0 <= base + size);
+                }
+            }
+        }
+        self.live = rest;
+        self.live.extend(new);
+        check_all(&self.memory, &self.live);
+    }
+}
+
 #[test]
 fn one_extent_over_many_regions_needs_no_leaf() {
     let mut harness = Harness::new();
@@ -308,6 +333,54 @@ proptest! {
             } else if harness.live.iter().all(|old| old.end() <= new.base || new.end() <= old.base) {
                 harness.insert(new);
             }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Memory that is mapped and unmapped in pieces, beside other memory.
+    #[test]
+    fn what_stays_is_found_while_memory_grows_and_shrinks(
+        piece in prop::sample::select(vec![0x20_0000u64, REGION / 2, REGION, REGION + 0x20_0000]),
+        operations in prop::collection::vec((any::<bool>(), 0u64..8), 1..24),
+        neighbours in any::<bool>(),
+    ) {
+        let start = 0x5000_0000_0000u64;
+        let mut harness = Harness::new();
+        if neighbours {
+            harness.insert(extent(start - 0x1000, 0x1000));
+            harness.insert(extent(start + 8 * piece, 100));
+        }
+        let mut mapped = [false; 8];
+        let runs = |mapped: &[bool; 8]| {
+            let mut runs: Vec<Extent> = Vec::new();
+            for at in (0..8).filter(|at| mapped[*at]) {
+                let base = start + at as u64 * piece;
+                match runs.last_mut() {
+                    Some(last) if last.end().0 == base => last.size += piece,
+                    _ => runs.push(extent(base, piece)),
+                }
+            }
+            runs
+        };
+        for (map, at) in operations {
+            let before = runs(&mapped);
+            let at = at as usize;
+            if mapped[at] == map {
+                continue;
+            }
+            let mut kept = mapped;
+            kept[at] = false;
+            mapped[at] = map;
+            let after = runs(&mapped);
+            let changed = |old: &&Extent| !after.contains(old);
+            let gone: Vec<u64> = before.iter().filter(changed).map(|old| old.base.0).collect();
+            let new: Vec<Extent> = after.iter().copied().filter(|new| !before.contains(new)).collect();
+            // What is live before and after, in the smaller pieces.
+            let stays = if map { before.clone() } else { runs(&kept) };
+            harness.replace(&gone, &new, &stays);
         }
     }
 }

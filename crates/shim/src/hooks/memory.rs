@@ -9,8 +9,9 @@
 use super::{capture, hook, hooks, next};
 use crate::session;
 use driver::sys::{
-    CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUdeviceptr, CUexternalMemory, CUgraphicsResource,
-    CUipcMemHandle, CUmemPoolPtrExportData, CUmemoryPool, CUresult,
+    CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUarray,
+    CUdeviceptr, CUexternalMemory, CUgraphicsResource, CUipcMemHandle, CUmemPoolPtrExportData,
+    CUmemoryPool, CUmipmappedArray, CUresult,
 };
 use model::{AllocationKind, DeviceAddress, Extent};
 use runtime::{FreeCall, FreeRequest, Owner, Runtime};
@@ -28,11 +29,12 @@ hooks!(
     cuMemFree_v2,
     cuMemFreeHost,
     cuMemPoolImportPointer,
-    cuMemAddressReserve,
-    cuMemAddressFree,
     cuIpcOpenMemHandle,
     cuIpcOpenMemHandle_v2,
     cuIpcCloseMemHandle,
+    cuArrayCreate_v2,
+    cuArray3DCreate_v2,
+    cuMipmappedArrayCreate,
     cuExternalMemoryGetMappedBuffer,
     cuGraphicsResourceGetMappedPointer_v2,
 );
@@ -78,7 +80,7 @@ pub(super) fn tell(kind: AllocationKind, base: u64, size: usize, owner: Owner) {
 }
 
 /// The program itself, in the current context.
-fn own() -> Owner {
+pub(super) fn own() -> Owner {
     let context = session::runtime().map_or(0, |runtime| runtime.driver().current_context());
     Owner { context, pool: 0 }
 }
@@ -234,24 +236,25 @@ hook!(cuMemPoolImportPointer(
     unsafe { foreign(import(place, pool, data), place) }
 });
 
-// Chunks that are mapped next to each other in one reservation serve one
-// buffer (PyTorch's expandable segments), so the reservation is the
-// allocation; what is not mapped in it, the hardware guards.
-hook!(cuMemAddressReserve(
-    place: *mut CUdeviceptr,
-    bytes: usize,
-    alignment: usize,
-    hint: CUdeviceptr,
-    flags: u64,
-) |reserve| {
+// Arrays are the device's to guard; only their memory must be there.
+
+hook!(cuArrayCreate_v2(array: *mut CUarray, how: *const CUDA_ARRAY_DESCRIPTOR) |create| {
     // SAFETY: the program's arguments.
-    unsafe { allocated(reserve(place, bytes, alignment, hint, flags), AllocationKind::Mapped, place, bytes) }
+    with_room(|| unsafe { create(array, how) })
 });
 
-hook!(cuMemAddressFree(base: CUdeviceptr, bytes: usize) |free| {
-    freeing(base);
+hook!(cuArray3DCreate_v2(array: *mut CUarray, how: *const CUDA_ARRAY3D_DESCRIPTOR) |create| {
     // SAFETY: the program's arguments.
-    unsafe { free(base, bytes) }
+    with_room(|| unsafe { create(array, how) })
+});
+
+hook!(cuMipmappedArrayCreate(
+    array: *mut CUmipmappedArray,
+    how: *const CUDA_ARRAY3D_DESCRIPTOR,
+    levels: u32,
+) |create| {
+    // SAFETY: the program's arguments.
+    with_room(|| unsafe { create(array, how, levels) })
 });
 
 hook!([cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2](

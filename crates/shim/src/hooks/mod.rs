@@ -16,6 +16,7 @@ mod graph_nodes;
 pub mod image;
 mod launch;
 mod loaded;
+mod mapped;
 mod memory;
 mod module;
 mod order;
@@ -85,6 +86,7 @@ pub fn register(add: &mut dyn FnMut(usize, *const ())) {
     graph::register(add);
     graph_nodes::register(add);
     launch::register(add);
+    mapped::register(add);
     memory::register(add);
     module::register(add);
     order::register(add);

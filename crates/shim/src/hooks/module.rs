@@ -2,6 +2,7 @@
 //! PTX, and find the instrumented copy of every kernel the program looks up.
 
 use super::loaded::{self, Function, Loaded};
+use super::memory::with_room;
 use super::replace::{Decision, Options, decide, diagnose};
 use super::{hook, hooks, image, next};
 use crate::session;
@@ -54,7 +55,7 @@ unsafe fn load_module(
     module: *mut CUmodule,
     parts: &[ModulePart<'_>],
     options: Options,
-    original: impl FnOnce() -> CUresult,
+    original: impl Fn() -> CUresult,
 ) -> CUresult {
     let (Some(runtime), Some(load)) = (
         session::runtime(),
@@ -67,8 +68,9 @@ unsafe fn load_module(
         Decision::Replace(replacement) if !module.is_null() => {
             let image = replacement.image.as_ptr().cast();
             // SAFETY: the image is complete, the rest is the program's.
-            let result =
-                unsafe { load(module, image, options.count, options.names, options.values) };
+            let result = with_room(|| unsafe {
+                load(module, image, options.count, options.names, options.values)
+            });
             if result == CUresult::CUDA_SUCCESS {
                 // SAFETY: written by the successful call.
                 let handle = unsafe { *module }.0;
@@ -83,7 +85,7 @@ unsafe fn load_module(
         Decision::Replace(replacement) => Some(replacement.plan),
         Decision::Keep(plan) => plan,
     };
-    let result = original();
+    let result = with_room(original);
     if result == CUresult::CUDA_SUCCESS
         && let Some(plan) = plan
     {
@@ -102,7 +104,7 @@ unsafe fn load_library(
     parts: &[ModulePart<'_>],
     options: Options,
     library_options: LibraryOptions,
-    original: impl FnOnce() -> CUresult,
+    original: impl Fn() -> CUresult,
 ) -> CUresult {
     let (Some(runtime), Some(load)) = (
         session::runtime(),
@@ -115,26 +117,27 @@ unsafe fn load_library(
         Decision::Replace(replacement) if !library.is_null() => {
             // SAFETY: the program's library options.
             let (mut names, mut values) = unsafe { library_options.without_preserved() };
+            let (count, names, values) =
+                (names.len() as u32, names.as_mut_ptr(), values.as_mut_ptr());
             // SAFETY: the image is complete, and the device copies it, because
-            // the option that it need not is taken out.
-            let result = unsafe {
-                load(
+            // the option that it need not is taken out. The library was written
+            // by a successful call.
+            let result = with_room(|| unsafe {
+                let loaded = load(
                     library,
                     replacement.image.as_ptr().cast(),
                     options.names,
                     options.values,
                     options.count,
-                    names.as_mut_ptr(),
-                    values.as_mut_ptr(),
-                    names.len() as u32,
-                )
-            };
-            let result = if result == CUresult::CUDA_SUCCESS {
-                // SAFETY: written by the successful call.
-                unsafe { compiled(*library) }
-            } else {
-                result
-            };
+                    names,
+                    values,
+                    count,
+                );
+                match loaded {
+                    CUresult::CUDA_SUCCESS => compiled(*library),
+                    failed => failed,
+                }
+            });
             if result == CUresult::CUDA_SUCCESS {
                 // SAFETY: written by the successful call.
                 remember(
@@ -153,7 +156,7 @@ unsafe fn load_library(
         Decision::Replace(replacement) => Some(replacement.plan),
         Decision::Keep(plan) => plan,
     };
-    let result = original();
+    let result = with_room(original);
     if result == CUresult::CUDA_SUCCESS
         && let Some(plan) = plan
     {

@@ -14,6 +14,9 @@ hooks!(
     cuPointerGetAttributes
 );
 
+/// An address that no device has.
+const NOWHERE: u64 = 1 << 12;
+
 fn extent_of(address: u64) -> Option<Extent> {
     session::runtime()?.extent_of(DeviceAddress(address))
 }
@@ -93,10 +96,13 @@ hook!(cuPointerGetAttributes(
     data: *mut *mut c_void,
     address: CUdeviceptr,
 ) |get| {
+    // Of memory that is not there the device answers defaults, as of what it
+    // never had.
+    let asked = if is_freed(address) { NOWHERE } else { address };
     // SAFETY: the program's arguments; both arrays were read by a successful
     // call.
     unsafe {
-        let result = get(count, attributes, data, address);
+        let result = get(count, attributes, data, asked);
         if result == CUresult::CUDA_SUCCESS && !attributes.is_null() && !data.is_null() {
             for position in 0..count as usize {
                 correct(*data.add(position), *attributes.add(position), address);
