@@ -132,6 +132,18 @@ impl Graph {
     }
 }
 
+/// New parameters of a kernel node leave its attributes as they are.
+fn keep_attributes(old: &Work, new: &GraphNode) -> GraphNode {
+    match (old, new) {
+        (Work::Kernel(old), GraphNode::Kernel(new)) => GraphNode::Kernel(Launch {
+            cluster: old.launch.cluster,
+            cooperative: old.launch.cooperative,
+            ..new.clone()
+        }),
+        _ => new.clone(),
+    }
+}
+
 fn kind(work: &Work) -> NodeKind {
     match work {
         Work::Kernel(_) => NodeKind::Kernel,
@@ -399,8 +411,9 @@ impl Device {
 
     /// `cuGraphKernelNodeSetParams` and kin.
     pub fn node_set(&self, node: u64, to: &GraphNode) -> Result<()> {
-        let work = self.node_work(to)?;
         let (graph, index) = self.node(node)?;
+        let old = graph.nodes.lock()[index].work.clone();
+        let work = self.node_work(&keep_attributes(&old, to))?;
         let mut nodes = graph.nodes.lock();
         if kind(&nodes[index].work) != kind(&work) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -461,13 +474,17 @@ impl Device {
     /// `cuGraphExecKernelNodeSetParams` and kin.
     pub fn executable_set(&self, handle: u64, node: u64, to: &GraphNode) -> Result<()> {
         let executable = self.executable(handle)?;
-        let work = self.node_work(to)?;
+        let old = {
+            let nodes = executable.nodes.lock();
+            let step = nodes.iter().find(|step| step.node == node);
+            step.map(|step| step.work.clone())
+                .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?
+        };
+        let work = self.node_work(&keep_attributes(&old, to))?;
         let mut nodes = executable.nodes.lock();
-        let step = nodes
-            .iter_mut()
-            .find(|step| step.node == node)
-            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        step.work = work;
+        if let Some(step) = nodes.iter_mut().find(|step| step.node == node) {
+            step.work = work;
+        }
         Ok(())
     }
 

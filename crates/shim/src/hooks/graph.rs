@@ -5,10 +5,10 @@
 //! instead fits the kernel that it names.
 
 use super::launch::{Arguments, launch};
-use super::{hook, hooks, loaded};
+use super::{graph_replay, hook, hooks, loaded};
 use driver::sys::{
-    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUfunction, CUgraph, CUgraphExec,
-    CUgraphNode, CUkernel, CUresult,
+    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUcontext, CUfunction, CUgraph,
+    CUgraphExec, CUgraphNode, CUkernel, CUresult,
 };
 use runtime::LaunchShape;
 use std::ffi::c_void;
@@ -32,6 +32,8 @@ pub(super) trait Kernel: Copy {
     fn shape(&self) -> LaunchShape;
     /// Both forms of the kernel's parameters.
     fn arguments(&self) -> Arguments;
+    /// Where it runs; null: in the current context.
+    fn context(&self) -> CUcontext;
     /// The same node with another kernel and its parameters.
     fn with(self, handle: u64, pointers: *mut *mut c_void, extra: *mut *mut c_void) -> Self;
 }
@@ -54,6 +56,10 @@ impl Kernel for CUDA_KERNEL_NODE_PARAMS_v1 {
             pointers: self.kernelParams,
             extra: self.extra,
         }
+    }
+
+    fn context(&self) -> CUcontext {
+        CUcontext::NULL
     }
 
     fn with(mut self, handle: u64, pointers: *mut *mut c_void, extra: *mut *mut c_void) -> Self {
@@ -82,6 +88,10 @@ macro_rules! with_kernel {
 
             fn arguments(&self) -> Arguments {
                 Arguments { pointers: self.kernelParams, extra: self.extra }
+            }
+
+            fn context(&self) -> CUcontext {
+                self.ctx
             }
 
             fn with(mut self, handle: u64, pointers: *mut *mut c_void, extra: *mut *mut c_void) -> Self {
@@ -162,7 +172,13 @@ hook!(cuGraphExecKernelNodeSetParams(
     parameters: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) |set| {
     // SAFETY: the program's arguments.
-    unsafe { planned(parameters, |parameters| set(graph, node, parameters)) }
+    unsafe {
+        let result = planned(parameters, |parameters| set(graph, node, parameters));
+        if result == CUresult::CUDA_SUCCESS && let Some(parameters) = parameters.as_ref() {
+            graph_replay::kernel_set(graph, node, parameters);
+        }
+        result
+    }
 });
 
 hook!(cuGraphExecKernelNodeSetParams_v2(
@@ -171,7 +187,13 @@ hook!(cuGraphExecKernelNodeSetParams_v2(
     parameters: *const CUDA_KERNEL_NODE_PARAMS,
 ) |set| {
     // SAFETY: the program's arguments.
-    unsafe { planned(parameters, |parameters| set(graph, node, parameters)) }
+    unsafe {
+        let result = planned(parameters, |parameters| set(graph, node, parameters));
+        if result == CUresult::CUDA_SUCCESS && let Some(parameters) = parameters.as_ref() {
+            graph_replay::kernel_set(graph, node, parameters);
+        }
+        result
+    }
 });
 
 hook!(cuGraphKernelNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_KERNEL_NODE_PARAMS_v1) |get| {

@@ -4,14 +4,14 @@
 
 use super::copy::checked;
 use super::graph::planned;
-use super::{copy_shapes, hook, hooks, set};
+use super::{copy_shapes, graph_replay, hook, hooks, set};
 use crate::session;
 use driver::sys::{
     CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUgraph,
     CUgraphEdgeData, CUgraphExec, CUgraphNode, CUgraphNodeParams, CUgraphNodeType, CUresult,
 };
 use model::{AllocationKind, DeviceAddress, Extent};
-use runtime::When;
+use runtime::{Side, When};
 
 hooks!(
     cuGraphAddMemAllocNode,
@@ -85,12 +85,24 @@ hook!(cuGraphExecMemcpyNodeSetParams(
     context: CUcontext,
 ) |set| {
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, When::Unknown, &copy_shapes::node(how), || set(graph, node, how, context)) }
+    unsafe {
+        let sides = copy_shapes::node(how);
+        let result = checked(FUNCTION, When::Unknown, &sides, || set(graph, node, how, context));
+        given(result, graph, node, &sides)
+    }
 });
+
+/// Notes what a copy or set of an instantiated graph does now.
+fn given(result: CUresult, exec: CUgraphExec, node: CUgraphNode, sides: &[Side]) -> CUresult {
+    if result == CUresult::CUDA_SUCCESS {
+        graph_replay::call_set(exec, node, sides);
+    }
+    result
+}
 
 /// # Safety
 /// `how` is null or points to the struct.
-unsafe fn sets(how: *const CUDA_MEMSET_NODE_PARAMS) -> Vec<runtime::Side> {
+unsafe fn sets(how: *const CUDA_MEMSET_NODE_PARAMS) -> Vec<Side> {
     // SAFETY: the caller's word.
     unsafe { how.as_ref() }.map_or_else(Vec::new, |how| set::node(how).to_vec())
 }
@@ -121,8 +133,36 @@ hook!(cuGraphExecMemsetNodeSetParams(
     context: CUcontext,
 ) |set| {
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, When::Unknown, &sets(how), || set(graph, node, how, context)) }
+    unsafe {
+        let sides = sets(how);
+        let result = checked(FUNCTION, When::Unknown, &sides, || set(graph, node, how, context));
+        given(result, graph, node, &sides)
+    }
 });
+
+/// What a node does if it is a copy or a set.
+fn sides(node: &CUgraphNodeParams) -> Vec<Side> {
+    match node.type_ {
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY => {
+            // SAFETY: the type says which member is in use.
+            unsafe { copy_shapes::node(&raw const node.anonymous2.memcpy.copyParams) }.to_vec()
+        }
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => {
+            // SAFETY: the type says which member is in use.
+            let how = unsafe { node.anonymous2.memset };
+            let how = CUDA_MEMSET_NODE_PARAMS {
+                dst: how.dst,
+                pitch: how.pitch,
+                value: how.value,
+                elementSize: how.elementSize,
+                width: how.width,
+                height: how.height,
+            };
+            set::node(&how).to_vec()
+        }
+        _ => Vec::new(),
+    }
+}
 
 /// Gives a node of any kind its parameters.
 ///
@@ -151,24 +191,8 @@ unsafe fn any(
             // SAFETY: the program's struct.
             unsafe { planned(&raw const kernel, place) }
         }
-        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY => {
-            // SAFETY: the type says which member is in use.
-            let sides =
-                unsafe { copy_shapes::node(&raw const program.anonymous2.memcpy.copyParams) };
-            checked(function, When::Unknown, &sides, || give(parameters))
-        }
-        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => {
-            // SAFETY: the type says which member is in use.
-            let how = unsafe { program.anonymous2.memset };
-            let how = CUDA_MEMSET_NODE_PARAMS {
-                dst: how.dst,
-                pitch: how.pitch,
-                value: how.value,
-                elementSize: how.elementSize,
-                width: how.width,
-                height: how.height,
-            };
-            checked(function, When::Unknown, &set::node(&how), || {
+        CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY | CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => {
+            checked(function, When::Unknown, &sides(&program), || {
                 give(parameters)
             })
         }
@@ -215,6 +239,20 @@ hook!(cuGraphNodeSetParams(node: CUgraphNode, parameters: *mut CUgraphNodeParams
 });
 
 hook!(cuGraphExecNodeSetParams(graph: CUgraphExec, node: CUgraphNode, parameters: *mut CUgraphNodeParams) |set| {
-    // SAFETY: the program's arguments.
-    unsafe { any(FUNCTION, parameters, |parameters| set(graph, node, parameters)) }
+    // SAFETY: the program's arguments; the type says which member is in use.
+    unsafe {
+        let result = any(FUNCTION, parameters, |parameters| set(graph, node, parameters));
+        if result == CUresult::CUDA_SUCCESS && let Some(program) = parameters.as_ref() {
+            match program.type_ {
+                CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL => {
+                    graph_replay::kernel_set(graph, node, &program.anonymous2.kernel);
+                }
+                CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMCPY | CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET => {
+                    graph_replay::call_set(graph, node, &sides(program));
+                }
+                _ => {}
+            }
+        }
+        result
+    }
 });

@@ -126,6 +126,44 @@ impl Arguments {
     }
 }
 
+impl Arguments {
+    /// The parameter block of a kernel with this plan. `None` if not all of it
+    /// is there.
+    ///
+    /// # Safety
+    /// The arguments belong to that kernel.
+    pub(super) unsafe fn copied(self, plan: &EntryPlan) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; plan.parameter_bytes as usize];
+        // SAFETY: the caller's word.
+        if let Some(block) = unsafe { self.block() } {
+            if block.start.is_null() || block.size < bytes.len() {
+                return None;
+            }
+            // SAFETY: not more than the size that the program gave.
+            let block = unsafe { std::slice::from_raw_parts(block.start, bytes.len()) };
+            bytes.copy_from_slice(block);
+            return Some(bytes);
+        }
+        for (index, slot) in plan.parameters.iter().enumerate() {
+            if self.pointers.is_null() {
+                return None;
+            }
+            // SAFETY: the list has a pointer for each of the kernel's parameters.
+            let parameter = unsafe { *self.pointers.add(index) };
+            if parameter.is_null() {
+                return None;
+            }
+            let (start, size) = (slot.offset as usize, slot.size as usize);
+            // SAFETY: each pointer leads to the parameter's bytes.
+            let parameter = unsafe { std::slice::from_raw_parts(parameter.cast::<u8>(), size) };
+            bytes
+                .get_mut(start..start + size)?
+                .copy_from_slice(parameter);
+        }
+        Some(bytes)
+    }
+}
+
 /// A size that instrumented kernels rarely exceed, to launch without
 /// allocating.
 const COMMON_PARAMETERS: usize = 24;

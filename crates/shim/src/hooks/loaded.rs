@@ -92,6 +92,15 @@ pub fn original(handle: u64) -> Option<u64> {
     ORIGINALS.read().get(&handle).copied()
 }
 
+/// Every kernel of a library with its instrumented copy, if it has one.
+pub fn kernels() -> Vec<(u64, Option<u64>)> {
+    let functions = FUNCTIONS.read();
+    let kernels = functions.iter().filter(|(_, function)| function.is_kernel);
+    kernels
+        .map(|(handle, function)| (*handle, function.checked))
+        .collect()
+}
+
 /// The function with this handle.
 pub fn function(handle: u64) -> Option<Arc<Function>> {
     FUNCTIONS.read().get(&handle).cloned()

@@ -13,6 +13,7 @@ mod enumerate;
 mod function;
 mod graph;
 mod graph_nodes;
+mod graph_replay;
 pub mod image;
 mod launch;
 mod loaded;
@@ -85,6 +86,7 @@ pub fn register(add: &mut dyn FnMut(usize, *const ())) {
     function::register(add);
     graph::register(add);
     graph_nodes::register(add);
+    graph_replay::register(add);
     launch::register(add);
     mapped::register(add);
     memory::register(add);

@@ -3,7 +3,7 @@
 //! taken to order more than it does.
 
 use super::{capture, hook, hooks, streams};
-use crate::{process, session};
+use crate::session;
 use driver::sys::{
     CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUarrayMapInfo,
     CUdevice, CUdeviceptr, CUevent, CUexternalSemaphore, CUgraphExec, CUgraphicsResource, CUhostFn,
@@ -22,8 +22,6 @@ hooks!(
     cuStreamWaitEvent_ptsz,
     cuEventDestroy,
     cuEventDestroy_v2,
-    cuGraphLaunch,
-    cuGraphLaunch_ptsz,
     cuLaunchHostFunc,
     cuLaunchHostFunc_ptsz,
     cuStreamAddCallback,
@@ -115,14 +113,6 @@ fn waits(result: CUresult, stream: CUstream, event: CUevent, per_thread: bool) -
     result
 }
 
-/// A graph may record events, and wait for some.
-fn graph() {
-    if let Some(runtime) = session::runtime() {
-        process::device_in_use();
-        runtime.ordered(Ordering::Graph);
-    }
-}
-
 hook!([cuEventRecord, cuEventRecord_ptsz](event: CUevent, stream: CUstream) |record| {
     // SAFETY: the program's arguments.
     recorded(unsafe { record(event, stream) }, event, stream, PER_THREAD)
@@ -145,12 +135,6 @@ hook!([cuEventDestroy, cuEventDestroy_v2](event: CUevent) |destroy| {
         runtime.ordered(Ordering::UnknownEvent(event.0));
     }
     result
-});
-
-hook!([cuGraphLaunch, cuGraphLaunch_ptsz](exec: CUgraphExec, stream: CUstream) |launch| {
-    graph();
-    // SAFETY: the program's arguments.
-    unsafe { launch(exec, stream) }
 });
 
 /// Work that is not told apart: everything before comes before everything
