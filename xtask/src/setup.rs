@@ -21,6 +21,8 @@ const CUDA_PACKAGES: &[&str] = &[
     "nvidia-nvvm==13.0.88",
     "nvidia-cuda-runtime==13.0.96",
     "nvidia-cuda-cccl==13.0.85",
+    // Headers only: the suite's programs that tell tools of their pools.
+    "nvidia-nvtx==13.0.85",
 ];
 
 /// Installs the CUDA compiler and returns it.

@@ -19,6 +19,7 @@ mod cudart_export;
 mod exports;
 mod failure;
 mod hooks;
+mod nvtx;
 mod process;
 mod resolver;
 mod session;

@@ -110,6 +110,8 @@ fn exports_are_what_cuda_h_declares() {
     assert_eq!(
         others,
         BTreeSet::from([
+            "InitializeInjectionNvtx2",
+            "InitializeInjectionNvtxExtension",
             "_Exit",
             "_exit",
             "ringfence_cudart_lookup",

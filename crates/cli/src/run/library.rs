@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "libringfence.so";
 /// The layer for OpenCL, beside it.
 const OPENCL: &str = "libringfence_opencl.so";
+/// Names the library that NVTX's headers load.
+const NVTX: &str = "NVTX_INJECTION64_PATH";
 
 /// Ringfence's library.
 #[derive(Debug)]
@@ -112,6 +114,10 @@ impl Library {
             );
         }
         environment.push(("LD_PRELOAD", before(&self.path, "LD_PRELOAD")));
+        // Who listens to the program's NVTX calls, unless the user wants another.
+        if std::env::var_os(NVTX).is_none() {
+            environment.push((NVTX, self.path.clone().into()));
+        }
         if device == DeviceKind::Cpu {
             let runtimes = self.path.parent().unwrap_or(Path::new("/")).join("cudart");
             if facts.runtime() == Some(Runtime::Shared) && !runtimes.is_dir() {

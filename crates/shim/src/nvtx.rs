@@ -1,0 +1,370 @@
+//! What a program says about its memory pools through NVTX (nvToolsExtMem.h,
+//! the memory extension of NVIDIA's annotation headers), as it says it to
+//! compute-sanitizer.
+//!
+//! The headers load the library that `NVTX_INJECTION64_PATH` names, hand it a
+//! table of empty slots for each extension that the program uses, and call what
+//! it puts there. Heaps of the usage "sub-allocator" are pools and their
+//! regions blocks; other regions are parts of what is accessible as a whole.
+//! Names and permissions are not looked at: their slots stay empty.
+
+use crate::session;
+use model::{DeviceAddress, Extent};
+use parking_lot::Mutex;
+use runtime::{Layer, Runtime};
+use std::collections::BTreeMap;
+use std::ffi::{c_int, c_void};
+
+const MODULE: u16 = 1;
+const COMPATIBILITY: u16 = 0x0102;
+const SUB_ALLOCATOR: u32 = 1;
+const VIRTUAL_ADDRESS: u32 = 1;
+/// The heap that is the whole process.
+const EVERYTHING: u64 = 0;
+/// A handle where there is no tool, or one that refuses.
+const NO_HEAP: u64 = u64::MAX;
+
+/// `nvtxExtModuleSegment_t`
+#[repr(C)]
+pub struct Segment {
+    id: usize,
+    count: usize,
+    slots: *mut usize,
+}
+
+/// `nvtxExtModuleInfo_t`
+#[repr(C)]
+pub struct ModuleInfo {
+    version: u16,
+    size: u16,
+    module: u16,
+    compatibility: u16,
+    segment_count: usize,
+    segments: *mut Segment,
+    export: *const c_void,
+    more: *const c_void,
+}
+
+/// `nvtxMemVirtualRangeDesc_t`
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Range {
+    size: usize,
+    pointer: u64,
+}
+
+/// `nvtxMemHeapDesc_t`, as far as it is read.
+#[repr(C)]
+struct HeapDescription {
+    compatibility: u16,
+    size: u16,
+    reserved: u32,
+    usage: u32,
+    kind: u32,
+    range_size: usize,
+    range: *const Range,
+}
+
+/// `nvtxMemRegionsRegisterBatch_t`
+#[repr(C)]
+struct RegisterBatch {
+    compatibility: u16,
+    size: u16,
+    kind: u32,
+    heap: u64,
+    count: usize,
+    element: usize,
+    elements: *const u8,
+    handles: *mut u64,
+}
+
+/// `nvtxMemRegionsResizeBatch_t`
+#[repr(C)]
+struct ResizeBatch {
+    compatibility: u16,
+    size: u16,
+    kind: u32,
+    count: usize,
+    element: usize,
+    elements: *const u8,
+}
+
+/// `nvtxMemRegionsUnregisterBatch_t`
+#[repr(C)]
+struct UnregisterBatch {
+    compatibility: u16,
+    size: u16,
+    kind: u32,
+    count: usize,
+    element: usize,
+    elements: *const u8,
+}
+
+/// What a heap's regions are, by first byte, which is also the handle.
+struct Heap {
+    layer: Layer,
+    regions: Vec<u64>,
+}
+
+#[derive(Default)]
+struct Known {
+    heaps: BTreeMap<u64, Heap>,
+    /// Heap of each region.
+    regions: BTreeMap<u64, u64>,
+}
+
+static KNOWN: Mutex<Known> = Mutex::new(Known {
+    heaps: BTreeMap::new(),
+    regions: BTreeMap::new(),
+});
+
+impl Known {
+    fn layer(&self, heap: u64) -> Layer {
+        self.heaps
+            .get(&heap)
+            .map_or(Layer::Region, |heap| heap.layer)
+    }
+
+    fn add(&mut self, heap: u64, region: u64) {
+        self.remove(region);
+        let of = self.heaps.entry(heap).or_insert(Heap {
+            layer: Layer::Region,
+            regions: Vec::new(),
+        });
+        of.regions.push(region);
+        self.regions.insert(region, heap);
+    }
+
+    /// Forgets a region. Returns what it was.
+    fn remove(&mut self, region: u64) -> Option<Layer> {
+        let heap = self.regions.remove(&region)?;
+        let heap = self.heaps.get_mut(&heap)?;
+        heap.regions.retain(|known| *known != region);
+        Some(heap.layer)
+    }
+
+    /// Forgets all regions of a heap.
+    fn clear(&mut self, heap: u64) -> Vec<(Layer, u64)> {
+        let Some(heap) = self.heaps.get_mut(&heap) else {
+            return Vec::new();
+        };
+        let layer = heap.layer;
+        let regions = std::mem::take(&mut heap.regions);
+        for region in &regions {
+            self.regions.remove(region);
+        }
+        regions.into_iter().map(|region| (layer, region)).collect()
+    }
+}
+
+/// NVTX itself: nothing of it is listened to, and that is no failure.
+#[unsafe(no_mangle)]
+pub extern "C" fn InitializeInjectionNvtx2(_export: *const c_void) -> c_int {
+    1
+}
+
+/// An extension of NVTX: fills the slots of the memory extension. 0: not one
+/// that is known here.
+///
+/// # Safety
+///
+/// As the headers call it: the table is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn InitializeInjectionNvtxExtension(info: *mut ModuleInfo) -> c_int {
+    // SAFETY: the caller's word.
+    let Some(info) = (unsafe { info.as_ref() }) else {
+        return 0;
+    };
+    if info.module != MODULE || info.compatibility != COMPATIBILITY || info.segments.is_null() {
+        return 0;
+    }
+    let functions: [usize; 6] = [
+        heap_register as *const () as usize,
+        heap_unregister as *const () as usize,
+        heap_reset as *const () as usize,
+        regions_register as *const () as usize,
+        regions_resize as *const () as usize,
+        regions_unregister as *const () as usize,
+    ];
+    // SAFETY: as many segments, with as many slots, as they say.
+    unsafe {
+        let segments = std::slice::from_raw_parts(info.segments, info.segment_count);
+        for segment in segments.iter().filter(|segment| !segment.slots.is_null()) {
+            let slots = std::slice::from_raw_parts_mut(segment.slots, segment.count);
+            for (slot, function) in slots.iter_mut().zip(functions) {
+                *slot = function;
+            }
+        }
+    }
+    1
+}
+
+fn extent(range: Range) -> Extent {
+    Extent {
+        base: DeviceAddress(range.pointer),
+        size: range.size as u64,
+    }
+}
+
+/// Declares a part; where it cannot be, that is said.
+fn declare(function: &str, layer: Layer, range: Range) -> bool {
+    let Some(runtime) = session::runtime() else {
+        return true;
+    };
+    let declared = runtime.declare_part(layer, extent(range), None);
+    if let Err(error) = &declared {
+        runtime.report_error(&format!("{function}: {error}; it is ignored"), false);
+    }
+    declared.is_ok()
+}
+
+/// What is gone already went with its allocation.
+fn release(runtime: &Runtime, layer: Layer, base: u64) {
+    let _ = runtime.release_part(layer, DeviceAddress(base));
+}
+
+/// Ranges of a list whose elements may be larger than what is known of them.
+///
+/// # Safety
+/// `count` elements of that size lie there.
+unsafe fn ranges(elements: *const u8, element: usize, count: usize) -> Vec<Range> {
+    if elements.is_null() || element < size_of::<Range>() {
+        return Vec::new();
+    }
+    (0..count)
+        .map(|index| {
+            // SAFETY: the caller's word.
+            unsafe {
+                elements
+                    .add(index * element)
+                    .cast::<Range>()
+                    .read_unaligned()
+            }
+        })
+        .collect()
+}
+
+unsafe extern "C" fn heap_register(_domain: *const c_void, heap: *const HeapDescription) -> u64 {
+    // SAFETY: null or the program's description.
+    let Some(heap) = (unsafe { heap.as_ref() }) else {
+        return NO_HEAP;
+    };
+    if heap.kind != VIRTUAL_ADDRESS || heap.range_size < size_of::<Range>() {
+        return NO_HEAP;
+    }
+    // SAFETY: of this type, by the kind and size.
+    let Some(range) = (unsafe { heap.range.as_ref() }) else {
+        return NO_HEAP;
+    };
+    let layer = match heap.usage {
+        SUB_ALLOCATOR => Layer::Block,
+        _ => Layer::Region,
+    };
+    if layer == Layer::Block && !declare("nvtxMemHeapRegister", Layer::Pool, *range) {
+        return NO_HEAP;
+    }
+    let heap = Heap {
+        layer,
+        regions: Vec::new(),
+    };
+    KNOWN.lock().heaps.insert(range.pointer, heap);
+    range.pointer
+}
+
+fn clear(heap: u64) {
+    let gone = KNOWN.lock().clear(heap);
+    if let Some(runtime) = session::runtime() {
+        for (layer, base) in gone {
+            release(runtime, layer, base);
+        }
+    }
+}
+
+unsafe extern "C" fn heap_unregister(_domain: *const c_void, heap: u64) {
+    clear(heap);
+    let known = KNOWN.lock().heaps.remove(&heap);
+    if let (Some(known), Some(runtime)) = (known, session::runtime())
+        && known.layer == Layer::Block
+    {
+        release(runtime, Layer::Pool, heap);
+    }
+}
+
+unsafe extern "C" fn heap_reset(_domain: *const c_void, heap: u64) {
+    if heap != EVERYTHING {
+        return clear(heap);
+    }
+    let all: Vec<u64> = KNOWN.lock().heaps.keys().copied().collect();
+    all.into_iter().for_each(clear);
+}
+
+unsafe extern "C" fn regions_register(_domain: *const c_void, batch: *const RegisterBatch) {
+    // SAFETY: null or the program's description, with as many elements as it
+    // says, and as many places for handles, if any.
+    unsafe {
+        let Some(batch) = batch.as_ref() else { return };
+        if batch.kind != VIRTUAL_ADDRESS || batch.heap == NO_HEAP {
+            return;
+        }
+        let layer = KNOWN.lock().layer(batch.heap);
+        for (index, range) in ranges(batch.elements, batch.element, batch.count)
+            .into_iter()
+            .enumerate()
+        {
+            if declare("nvtxMemRegionsRegister", layer, range) {
+                KNOWN.lock().add(batch.heap, range.pointer);
+            }
+            if !batch.handles.is_null() {
+                *batch.handles.add(index) = range.pointer;
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn regions_resize(_domain: *const c_void, batch: *const ResizeBatch) {
+    // SAFETY: null or the program's description, with as many elements as it
+    // says.
+    let Some(batch) = (unsafe { batch.as_ref() }) else {
+        return;
+    };
+    if batch.kind != VIRTUAL_ADDRESS {
+        return;
+    }
+    // SAFETY: as above.
+    for range in unsafe { ranges(batch.elements, batch.element, batch.count) } {
+        let heap = KNOWN.lock().regions.get(&range.pointer).copied();
+        let (Some(heap), Some(runtime)) = (heap, session::runtime()) else {
+            continue;
+        };
+        let layer = KNOWN.lock().layer(heap);
+        release(runtime, layer, range.pointer);
+        if !declare("nvtxMemRegionsResize", layer, range) {
+            KNOWN.lock().remove(range.pointer);
+        }
+    }
+}
+
+unsafe extern "C" fn regions_unregister(_domain: *const c_void, batch: *const UnregisterBatch) {
+    // SAFETY: null or the program's description.
+    let Some(batch) = (unsafe { batch.as_ref() }) else {
+        return;
+    };
+    if batch.elements.is_null() || batch.element < size_of::<u64>() {
+        return;
+    }
+    for index in 0..batch.count {
+        // Handles are pointers here, so both kinds of reference are the same.
+        // SAFETY: as many elements of that size as it says.
+        let region = unsafe {
+            batch
+                .elements
+                .add(index * batch.element)
+                .cast::<u64>()
+                .read_unaligned()
+        };
+        let layer = KNOWN.lock().remove(region);
+        if let (Some(layer), Some(runtime)) = (layer, session::runtime()) {
+            release(runtime, layer, region);
+        }
+    }
+}
