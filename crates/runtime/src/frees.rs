@@ -217,6 +217,7 @@ impl Runtime {
             let leaving = Leaving {
                 serial,
                 stream: stream.name,
+                context: stream.context,
                 stack,
             };
             if let Some(user) = self.streams.freed(extent.base, stream) {

@@ -38,6 +38,8 @@ pub(crate) struct Leaving {
     pub serial: u64,
     /// The stream that frees it.
     pub stream: StreamName,
+    /// That stream's context.
+    pub context: u64,
     /// Where the program freed it.
     pub stack: Stack,
 }
@@ -475,10 +477,15 @@ impl Memory {
         found
     }
 
-    /// No kernel is running that was launched before.
-    pub fn settle_parts(&self) {
-        if !self.state.read().unsettled {
-            return;
+    /// No kernel is running in this context that was launched before. Where
+    /// there are others, their kernels may.
+    pub fn settle_parts(&self, context: u64) {
+        {
+            let state = self.state.read();
+            let elsewhere = |entry: &Entry<Stack>| ![0, context].contains(&entry.owner.context);
+            if !state.unsettled || state.registry.iter().any(elsewhere) {
+                return;
+            }
         }
         let mut state = self.state.write();
         state.unsettled = false;

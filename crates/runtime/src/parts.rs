@@ -34,10 +34,4 @@ impl Runtime {
     pub fn pool_of(&self, address: DeviceAddress) -> Option<Extent> {
         self.memory.read(|registry| registry.pool_at(address))
     }
-
-    /// The program has waited for all its kernels: blocks that it took back
-    /// before are nobody's any more.
-    pub fn settle_parts(&self) {
-        self.memory.settle_parts();
-    }
 }

@@ -313,14 +313,18 @@ impl Runtime {
         self.streams.tell(what);
     }
 
-    /// The program has waited for a stream, or for all of them.
-    pub fn waited_for(&self, stream: Option<StreamName>) {
-        self.memory
-            .left(|leaving| stream.is_none_or(|stream| leaving.stream == stream));
-        self.streams.tell(match stream {
-            Some(stream) => streams::Ordering::HostWaited(stream),
-            None => streams::Ordering::Everything,
-        });
+    /// The program has waited for a stream.
+    pub fn waited_for(&self, stream: StreamName) {
+        self.memory.left(|leaving| leaving.stream == stream);
+        self.streams.tell(streams::Ordering::HostWaited(stream));
+    }
+
+    /// The program has waited for all that was put into the streams of a
+    /// context; kernels of other contexts may still run.
+    pub fn waited_for_context(&self, context: u64) {
+        self.memory.left(|leaving| leaving.context == context);
+        self.streams.tell(streams::Ordering::Everything);
+        self.memory.settle_parts(context);
     }
 
     /// A context is gone, and with it all that it allocated.

@@ -266,14 +266,15 @@ fn a_free_in_stream_order_keeps_lookups_until_its_stream_was_waited_for() {
     assert_eq!(bench.runtime.quarantined_of_pool(0x90), 101);
     assert_eq!(bench.runtime.quarantined_bytes(), 0);
     assert!(bench.runtime.extent_of(DeviceAddress(A)).is_some());
-    bench.runtime.waited_for(Some(StreamName::Made(0x52)));
+    bench.runtime.waited_for(StreamName::Made(0x52));
+    bench.runtime.waited_for_context(0xc2);
     assert!(bench.runtime.extent_of(DeviceAddress(A)).is_some());
     // Freed is freed, whatever the stream has reached.
     assert_eq!(bench.free_by(STREAM, A, 0), (INVALID_VALUE, false));
     let finding = bench.process().findings.remove(0);
     assert_eq!(finding.rule, Rule::DoubleFree);
     assert!(finding.intended.unwrap().freed);
-    bench.runtime.waited_for(Some(StreamName::Made(0x51)));
+    bench.runtime.waited_for(StreamName::Made(0x51));
     assert!(bench.runtime.extent_of(DeviceAddress(A)).is_none());
     // The stream's end frees what is to be freed in it, in it.
     bench.runtime.stream_ending(0x51);

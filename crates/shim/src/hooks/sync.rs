@@ -19,8 +19,8 @@ hooks!(
 /// What waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
-    /// For everything in the context.
-    Context,
+    /// For everything in a context; null: in the current one.
+    Context(CUcontext),
     /// For one stream. `true`: null is the thread's own.
     Stream(CUstream, bool),
     /// For an event.
@@ -38,12 +38,12 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
     if let Some(runtime) = session::runtime() {
         if result == CUresult::CUDA_SUCCESS {
             match what {
-                Waited::Context => {
-                    runtime.waited_for(None);
-                    runtime.settle_parts();
+                Waited::Context(CUcontext::NULL) => {
+                    runtime.waited_for_context(runtime.driver().current_context());
                 }
+                Waited::Context(context) => runtime.waited_for_context(context.0),
                 Waited::Stream(stream, per_thread) => {
-                    runtime.waited_for(Some(streams::name(runtime, stream, per_thread)));
+                    runtime.waited_for(streams::name(runtime, stream, per_thread));
                 }
                 Waited::Event(event) => {
                     runtime.ordered(Ordering::HostWaitedForEvent(event.0));
@@ -59,13 +59,13 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
 hook!(
     cuCtxSynchronize() | wait | {
         // SAFETY: no arguments.
-        waited(unsafe { wait() }, Waited::Context)
+        waited(unsafe { wait() }, Waited::Context(CUcontext::NULL))
     }
 );
 
 hook!(cuCtxSynchronize_v2(context: CUcontext) |wait| {
     // SAFETY: the program's arguments.
-    waited(unsafe { wait(context) }, Waited::Context)
+    waited(unsafe { wait(context) }, Waited::Context(context))
 });
 
 hook!([cuStreamSynchronize, cuStreamSynchronize_ptsz, cuStreamQuery, cuStreamQuery_ptsz](stream: CUstream) |wait| {
