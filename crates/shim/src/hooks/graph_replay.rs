@@ -281,6 +281,7 @@ fn scan(runtime: &Runtime, graph: CUgraph, kernels: bool) -> Vec<Node> {
         return Vec::new();
     }
     handles.truncate(count);
+    let mut functions = Functions::default();
     let look = |node: CUgraphNode| {
         let mut kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
         // SAFETY: a node of the graph, and places for the answers. The pointers
@@ -296,7 +297,7 @@ fn scan(runtime: &Runtime, graph: CUgraph, kernels: bool) -> Vec<Node> {
                     if result != CUresult::CUDA_SUCCESS {
                         return None;
                     }
-                    let function = program_function(how.kern.0, how.func.0)?;
+                    let function = functions.of_program(how.kern.0, how.func.0)?;
                     Node::kernel(
                         runtime,
                         node.0,
@@ -325,26 +326,47 @@ fn scan(runtime: &Runtime, graph: CUgraph, kernels: bool) -> Vec<Node> {
     handles.into_iter().filter_map(look).collect()
 }
 
-/// The program's own function, where a node may name an instrumented copy, or
-/// the function that a kernel is in a context.
-fn program_function(kernel: u64, function: u64) -> Option<u64> {
-    let known =
-        |handle: u64| loaded::original(handle).or_else(|| loaded::function(handle).map(|_| handle));
-    let handles = [kernel, function].into_iter().filter(|handle| *handle != 0);
-    let found = handles.clone().find_map(known);
-    found.or_else(|| {
-        let in_context = next()?.cuKernelGetFunction?;
-        loaded::kernels().into_iter().find_map(|(program, copy)| {
-            let is_it = |kernel: u64| {
-                let mut function = CUfunction::NULL;
-                // SAFETY: a kernel of a library that is loaded; a place for the
-                // answer.
-                let result = unsafe { in_context(&mut function, CUkernel(kernel)) };
-                result == CUresult::CUDA_SUCCESS && handles.clone().any(|it| it == function.0)
-            };
-            (is_it(program) || copy.is_some_and(is_it)).then_some(program)
-        })
-    })
+/// The program's own functions, where nodes name instrumented copies, or the
+/// functions that kernels are in a context.
+#[derive(Default)]
+struct Functions {
+    /// By function in the current context; asked for when one is not known.
+    in_context: Option<HashMap<u64, u64>>,
+}
+
+impl Functions {
+    fn of_program(&mut self, kernel: u64, function: u64) -> Option<u64> {
+        let known = |handle: u64| {
+            loaded::original(handle).or_else(|| loaded::function(handle).map(|_| handle))
+        };
+        let handles = [kernel, function].into_iter().filter(|handle| *handle != 0);
+        if let Some(found) = handles.clone().find_map(known) {
+            return Some(found);
+        }
+        let in_context = self.in_context.get_or_insert_with(in_context);
+        handles
+            .into_iter()
+            .find_map(|handle| in_context.get(&handle).copied())
+    }
+}
+
+/// The program's kernels by what they and their copies are in this context.
+fn in_context() -> HashMap<u64, u64> {
+    let mut functions = HashMap::new();
+    let Some(get) = next().and_then(|api| api.cuKernelGetFunction) else {
+        return functions;
+    };
+    for (program, copy) in loaded::kernels() {
+        for kernel in [Some(program), copy].into_iter().flatten() {
+            let mut function = CUfunction::NULL;
+            // SAFETY: a kernel of a library that is loaded; a place for the
+            // answer.
+            if unsafe { get(&mut function, CUkernel(kernel)) } == CUresult::CUDA_SUCCESS {
+                functions.insert(function.0, program);
+            }
+        }
+    }
+    functions
 }
 
 fn instantiated(
