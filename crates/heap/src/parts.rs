@@ -133,6 +133,11 @@ impl<T> Parts<T> {
         (entry.allocation.extent == extent).then_some(entry)
     }
 
+    /// The block or region that starts here.
+    pub fn at_mut(&mut self, base: DeviceAddress) -> Option<&mut Entry<T>> {
+        self.inner.get_mut(&base.0).map(|(_, entry)| entry)
+    }
+
     /// The pool that holds an address.
     pub fn pool(&self, address: DeviceAddress) -> Option<Extent> {
         let (_, pool) = self.pools.range(..=address.0).next_back()?;

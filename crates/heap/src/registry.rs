@@ -402,6 +402,17 @@ impl<T: Clone> Registry<T> {
         Ok(serial)
     }
 
+    /// Names the declared part that starts at `base`, else the allocation.
+    /// Returns whether there is one.
+    pub fn rename(&mut self, base: DeviceAddress, name: String) -> bool {
+        let part = self.parts.at_mut(base);
+        let Some(entry) = part.or_else(|| self.live.get_mut(&base.0)) else {
+            return false;
+        };
+        entry.allocation.name = Some(name);
+        true
+    }
+
     /// The end of the part of this kind that starts at `base`; a pool's blocks
     /// go with it. Blocks and regions are remembered as freed. Returns whether
     /// there is one.
@@ -690,6 +701,15 @@ mod tests {
         assert_eq!(split.new[0], (left, 2));
         assert_eq!(split.new[1].0, right);
         assert!(split.new[1].1 > 3);
+        // Names go to the part, where there is one.
+        assert!(registry.rename(DeviceAddress(0x1100), "part".into()));
+        assert!(registry.rename(DeviceAddress(0x1000), "whole".into()));
+        assert!(!registry.rename(DeviceAddress(0x1001), "nothing".into()));
+        let name = |entry: &Entry<()>| entry.allocation.name.clone();
+        let part = registry.part(extent(0x1100, 0x80)).and_then(name);
+        assert_eq!(part.as_deref(), Some("part"));
+        let whole = registry.at(DeviceAddress(0x1000)).and_then(name);
+        assert_eq!(whole.as_deref(), Some("whole"));
         // Parts of what stays are kept; the pool is not whole any more.
         assert!(registry.part(extent(0x1100, 0x80)).is_some());
         assert!(registry.pool_at(DeviceAddress(0x2800)).is_none());

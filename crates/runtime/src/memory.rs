@@ -467,6 +467,11 @@ impl Memory {
         Ok(())
     }
 
+    /// Names the part or allocation that starts at `base`, if there is one.
+    pub fn rename(&self, base: DeviceAddress, name: String) -> bool {
+        self.state.write().registry.rename(base, name)
+    }
+
     /// The end of a declared part. Returns whether there is one.
     pub fn release_part(&self, layer: Layer, base: DeviceAddress, stack: Stack) -> bool {
         let mut state = self.state.write();

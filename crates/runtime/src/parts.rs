@@ -30,6 +30,12 @@ impl Runtime {
         self.memory.release_part(layer, base, stack)
     }
 
+    /// The program names the part or allocation that starts here, if there is
+    /// one: reports call it that.
+    pub fn name_memory(&self, base: DeviceAddress, name: String) -> bool {
+        self.memory.rename(base, name)
+    }
+
     /// The pool that holds an address.
     pub fn pool_of(&self, address: DeviceAddress) -> Option<Extent> {
         self.memory.read(|registry| registry.pool_at(address))

@@ -6,19 +6,21 @@
 //! table of empty slots for each extension that the program uses, and call what
 //! it puts there. Heaps of the usage "sub-allocator" are pools and their
 //! regions blocks; other regions are parts of what is accessible as a whole.
-//! Names and permissions are not looked at: their slots stay empty.
+//! Names are for reports. Permissions are not looked at: their slots stay empty.
 
 use crate::session;
 use model::{DeviceAddress, Extent};
 use parking_lot::Mutex;
 use runtime::{Layer, Runtime};
 use std::collections::BTreeMap;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 const MODULE: u16 = 1;
 const COMPATIBILITY: u16 = 0x0102;
 const SUB_ALLOCATOR: u32 = 1;
 const VIRTUAL_ADDRESS: u32 = 1;
+/// `NVTX_MESSAGE_TYPE_ASCII`
+const BYTES: u32 = 1;
 /// The heap that is the whole process.
 const EVERYTHING: u64 = 0;
 /// A handle where there is no tool, or one that refuses.
@@ -100,6 +102,27 @@ struct UnregisterBatch {
     elements: *const u8,
 }
 
+/// `nvtxMemRegionsNameBatch_t`, as far as it is read.
+#[repr(C)]
+struct NameBatch {
+    compatibility: u16,
+    size: u16,
+    reserved: u32,
+    count: usize,
+    element: usize,
+    elements: *const u8,
+}
+
+/// `nvtxMemRegionNameDesc_t`, as far as it is read.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Name {
+    reference: u32,
+    kind: u32,
+    region: u64,
+    text: *const c_char,
+}
+
 /// What a heap's regions are, by first byte, which is also the handle.
 struct Heap {
     layer: Layer,
@@ -178,13 +201,14 @@ pub unsafe extern "C" fn InitializeInjectionNvtxExtension(info: *mut ModuleInfo)
     if info.module != MODULE || info.compatibility != COMPATIBILITY || info.segments.is_null() {
         return 0;
     }
-    let functions: [usize; 6] = [
+    let functions: [usize; 7] = [
         heap_register as *const () as usize,
         heap_unregister as *const () as usize,
         heap_reset as *const () as usize,
         regions_register as *const () as usize,
         regions_resize as *const () as usize,
         regions_unregister as *const () as usize,
+        regions_name as *const () as usize,
     ];
     // SAFETY: as many segments, with as many slots, as they say.
     unsafe {
@@ -365,6 +389,37 @@ unsafe extern "C" fn regions_unregister(_domain: *const c_void, batch: *const Un
         let layer = KNOWN.lock().remove(region);
         if let (Some(layer), Some(runtime)) = (layer, session::runtime()) {
             release(runtime, layer, region);
+        }
+    }
+}
+
+unsafe extern "C" fn regions_name(_domain: *const c_void, batch: *const NameBatch) {
+    // SAFETY: null or the program's description.
+    let Some(batch) = (unsafe { batch.as_ref() }) else {
+        return;
+    };
+    if batch.elements.is_null() || batch.element < size_of::<Name>() {
+        return;
+    }
+    for index in 0..batch.count {
+        // SAFETY: as many elements of that size as it says.
+        let name = unsafe {
+            batch
+                .elements
+                .add(index * batch.element)
+                .cast::<Name>()
+                .read_unaligned()
+        };
+        if name.kind != BYTES || name.text.is_null() {
+            continue;
+        }
+        // SAFETY: a C string, by its kind.
+        let text = unsafe { CStr::from_ptr(name.text) }
+            .to_string_lossy()
+            .into_owned();
+        if let Some(runtime) = session::runtime() {
+            // What nobody knows needs no name.
+            let _ = runtime.name_memory(DeviceAddress(name.region), text);
         }
     }
 }

@@ -99,3 +99,27 @@ fn the_header_does_nothing_without_ringfence() {
         assert_eq!(status.code(), Some(0), "{compiler:?}");
     }
 }
+
+#[test]
+fn nvtx_names_memory_and_cuts_it_up() {
+    let program = build(&["-g"], "nvtx.cu");
+    for (bug, rule, part) in [
+        ("0", "", "no findings"),
+        ("1", "global-out-of-bounds-write", "`weights` of 400 bytes"),
+        (
+            "2",
+            "intra-allocation-out-of-bounds-write",
+            "`bias` of 1,024 bytes",
+        ),
+        ("3", "global-out-of-bounds-write", "of 4,096 bytes"),
+    ] {
+        let (stdout, stderr, _) = run_with(&program, &[bug], "");
+        assert_eq!(stdout, "no error\n1\n", "{bug}: {stderr}");
+        let expected: Vec<&str> = Some(rule)
+            .filter(|rule| !rule.is_empty())
+            .into_iter()
+            .collect();
+        assert_eq!(rules(&stderr), expected, "{bug}: {stderr}");
+        assert!(stderr.contains(part), "{bug}: `{part}` is not in {stderr}");
+    }
+}

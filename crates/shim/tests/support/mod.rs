@@ -65,6 +65,7 @@ pub fn run_with(program: &Path, arguments: &[&str], options: &str) -> (String, S
     let output = Command::new(program)
         .args(arguments)
         .env("LD_PRELOAD", library())
+        .env("NVTX_INJECTION64_PATH", library())
         .env("RINGFENCE_OPTIONS", format!("device=cpu:{options}"))
         .env_remove("RINGFENCE_SETTINGS")
         .output()
