@@ -36,6 +36,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("shared", "shared memory"),
     ("local", "local memory"),
     ("constants", "constants and kernel parameters"),
+    ("calls", "functions that are not inlined"),
     ("device_heap", "malloc and free in kernels"),
     ("copies", "copies and sets by the host"),
     ("lifetimes", "use after free"),

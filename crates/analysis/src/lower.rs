@@ -113,7 +113,7 @@ impl Lowering<'_, '_, '_> {
             | SymbolSpace::Shared
             | SymbolSpace::Local
             | SymbolSpace::EntryParameter { .. } => Root::Whole { symbol },
-            SymbolSpace::CallParameter => Root::ParameterWindow,
+            SymbolSpace::Argument { .. } | SymbolSpace::CallParameter => Root::ParameterWindow,
             SymbolSpace::Other => return Term::Integer,
         };
         self.root(root)
@@ -394,8 +394,11 @@ impl Lowering<'_, '_, '_> {
             .find(|r| r.role == Role::Address);
         if let Some(Referent::Symbol(symbol, offset)) = address.map(|r| r.referent)
             && inst.instruction.guard.is_none()
-            && (opcode.has("param") || opcode.has("param::entry"))
-            && let SymbolSpace::EntryParameter { offset: start, .. } =
+            && ["param", "param::entry", "param::func"]
+                .iter()
+                .any(|space| opcode.has(space))
+            && let SymbolSpace::EntryParameter { offset: start, .. }
+            | SymbolSpace::Argument { offset: start } =
                 self.code.symbols[symbol.0 as usize].space
             && let Some(offset) = i64::from(start)
                 .checked_add(offset)

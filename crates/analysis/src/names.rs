@@ -5,7 +5,7 @@
 
 use debuginfo::DebugInfo;
 use ptx::{Function, Module, Type, VariableSpace};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// An integer register of a function that is followed: a 64-bit one, or a
 /// 32-bit one where addresses in shared memory may be in such. Numbered
@@ -35,7 +35,13 @@ pub enum SymbolSpace {
         /// Declared with `.ptr`.
         is_pointer: bool,
     },
-    /// A parameter of a function or of a call.
+    /// A parameter of a function that is not an entry, where it is nothing but
+    /// what callers store there.
+    Argument {
+        /// Bytes from the start of what the parameters would be as a block.
+        offset: u32,
+    },
+    /// A parameter of a call, or what a function returns.
     CallParameter,
     /// A function, label, texture, …
     Other,
@@ -176,23 +182,35 @@ impl<'m, 'a> Scopes<'m, 'a> {
             from_module: FxHashMap::default(),
         };
         let mut offset = 0u64;
+        let are_arguments = function
+            .parameters
+            .iter()
+            .all(|parameter| parameter.space == VariableSpace::Param);
+        let taken = if function.is_entry || !are_arguments {
+            FxHashSet::default()
+        } else {
+            addresses_taken(function)
+        };
         for parameter in &function.parameters {
             if parameter.space == VariableSpace::Reg {
                 scopes.declare(parameter);
                 continue;
             }
             let mut symbol = symbol_of(parameter);
-            symbol.space = SymbolSpace::CallParameter;
-            if function.is_entry {
-                let align = u64::from(parameter.alignment().max(1));
-                offset = offset.div_ceil(align) * align;
-                let at = u32::try_from(offset).unwrap_or(u32::MAX);
-                symbol.space = SymbolSpace::EntryParameter {
+            let align = u64::from(parameter.alignment().max(1));
+            offset = offset.div_ceil(align) * align;
+            let at = u32::try_from(offset).unwrap_or(u32::MAX);
+            offset = offset.saturating_add(parameter.size().unwrap_or(0));
+            symbol.space = if function.is_entry {
+                SymbolSpace::EntryParameter {
                     offset: at,
                     is_pointer: parameter.is_pointer,
-                };
-                offset = offset.saturating_add(parameter.size().unwrap_or(0));
-            }
+                }
+            } else if are_arguments && !taken.contains(parameter.name) {
+                SymbolSpace::Argument { offset: at }
+            } else {
+                SymbolSpace::CallParameter
+            };
             scopes.declare_symbol(symbol);
         }
         for variable in &function.returns {
@@ -352,6 +370,29 @@ impl<'m, 'a> Scopes<'m, 'a> {
 pub(crate) fn is_narrow(narrow: &[(u32, u32)], register: WideReg) -> bool {
     let after = narrow.partition_point(|&(first, _)| first <= register.0);
     after > 0 && register.0 < narrow[after - 1].1
+}
+
+/// Names that instructions mention outside of the address of a `ld`: what
+/// parameters are among them may be written by their address.
+fn addresses_taken<'a>(function: &Function<'a>) -> FxHashSet<&'a str> {
+    let mut taken = FxHashSet::default();
+    for (_, statement) in function.statements() {
+        let ptx::Statement::Instruction(instruction) = statement else {
+            continue;
+        };
+        for operand in &instruction.operands {
+            let is_loaded = instruction.opcode.base() == "ld"
+                && matches!(operand.kind, ptx::OperandKind::Address(_));
+            if !is_loaded {
+                operand.names(&mut |name| {
+                    if !name.starts_with('%') {
+                        taken.insert(name);
+                    }
+                });
+            }
+        }
+    }
+    taken
 }
 
 /// Whether a function may compute addresses in shared memory, which 32-bit

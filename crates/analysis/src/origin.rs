@@ -11,7 +11,8 @@ pub struct RootId(pub u32);
 /// cuCatch, 4.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Root {
-    /// Eight bytes of the kernel's parameters.
+    /// Eight bytes of the parameters of the kernel, or of another function,
+    /// as its caller set them.
     KernelParameter {
         /// Bytes from the start of the parameter block.
         offset: u32,

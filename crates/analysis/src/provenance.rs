@@ -123,6 +123,7 @@ impl Provenance {
             dominators,
             ssa,
             roots: &roots,
+            is_entry: code.function.is_entry,
         };
         for round in 0..=ROUNDS {
             let mut changed = false;
@@ -188,6 +189,7 @@ struct Joins<'x> {
     dominators: &'x Dominators,
     ssa: &'x Ssa,
     roots: &'x [Root],
+    is_entry: bool,
 }
 
 impl Joins<'_> {
@@ -270,7 +272,12 @@ impl Joins<'_> {
     }
 
     fn is_looked_up(&self, root: RootId) -> bool {
-        matches!(self.roots.get(root.0 as usize), Some(Root::Lookup { .. }))
+        match self.roots.get(root.0 as usize) {
+            Some(Root::Lookup { .. }) => true,
+            // Callers may pass pointers into any space.
+            Some(Root::KernelParameter { .. }) => !self.is_entry,
+            _ => false,
+        }
     }
 
     /// Whether a phi in `block` always sees the newest instance of `root`.

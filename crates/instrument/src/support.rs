@@ -28,10 +28,15 @@ pub(crate) fn functions(module: &ptx::Module<'_>, tag: u64, heap: bool) -> Strin
     format!("\n{BLOCK}{lookup}{append}{heap}")
 }
 
+/// Whether `isspacep.param` is there.
+fn knows_parameter_window(module: &ptx::Module<'_>) -> bool {
+    module.version >= (7, 7) && architecture(&module.target) >= 70
+}
+
 fn lookup(module: &ptx::Module<'_>) -> String {
     let sm = architecture(&module.target);
     let mut windows = vec!["local", "const"];
-    if module.version >= (7, 7) && sm >= 70 {
+    if knows_parameter_window(module) {
         windows.push("param");
     }
     if module.version >= (7, 8) && sm >= 90 {
@@ -153,6 +158,24 @@ fn append(module: &ptx::Module<'_>, tag: u64) -> String {
     } else {
         "membar.sys;\n\tst.volatile.global.u64 [%__rf_s], %__rf_n;"
     };
+    let mut windows = vec![
+        ("shared", l::WINDOW_SHARED),
+        ("local", l::WINDOW_LOCAL),
+        ("const", l::WINDOW_CONSTANT),
+    ];
+    if knows_parameter_window(module) {
+        windows.push(("param", l::WINDOW_PARAMETER));
+    }
+    let windows: String = windows
+        .iter()
+        .map(|(space, window)| {
+            format!(
+                "\tisspacep.{space} %__rf_q, %__rf_v;\n\tselp.b32 %__rf_y, {}, 0, %__rf_q;\n\t\
+                 or.b32 %__rf_x, %__rf_x, %__rf_y;\n",
+                window << l::WINDOW_SHIFT
+            )
+        })
+        .collect();
     format!(
         "
 // One record of a violated check.
@@ -191,13 +214,7 @@ fn append(module: &ptx::Module<'_>, tag: u64) -> String {
 	or.b32 %__rf_x, %__rf_x, %__rf_y;
 	or.b32 %__rf_x, %__rf_x, %__rf_z;
 	ld.param.b64 %__rf_v, [__ringfence_base];
-	isspacep.shared %__rf_q, %__rf_v;
-	selp.b32 %__rf_y, {shared}, 0, %__rf_q;
-	or.b32 %__rf_x, %__rf_x, %__rf_y;
-	isspacep.local %__rf_q, %__rf_v;
-	selp.b32 %__rf_y, {local}, 0, %__rf_q;
-	or.b32 %__rf_x, %__rf_x, %__rf_y;
-	st.global.b32 [%__rf_s+{thread}], %__rf_x;
+{windows}	st.global.b32 [%__rf_s+{thread}], %__rf_x;
 	mov.u32 %__rf_x, %ctaid.x;
 	st.global.b32 [%__rf_s+{block_x}], %__rf_x;
 	mov.u32 %__rf_y, %ctaid.y;
@@ -226,7 +243,5 @@ $__rf_full:
         thread = offset_of!(l::Record, thread),
         block_x = offset_of!(l::Record, block_x),
         block_yz = offset_of!(l::Record, block_yz),
-        shared = l::WINDOW_SHARED << l::WINDOW_SHIFT,
-        local = l::WINDOW_LOCAL << l::WINDOW_SHIFT,
     )
 }

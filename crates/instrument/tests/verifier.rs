@@ -225,6 +225,142 @@ fn break_each(what: &str, source: &str, defects: &[(&str, &str, &str)]) {
     }
 }
 
+const CALLS: &str = "\
+.version 7.0
+.target sm_80
+.address_size 64
+.func (.param .b64 r) step(.param .b64 p)
+{
+	.reg .b64 %rd<2>;
+	ld.param.u64 %rd1, [p];
+	st.u32 [%rd1], 0;
+	st.param.b64 [r], %rd1;
+	ret;
+}
+.func other(.param .b64 p)
+{
+	.reg .b64 %rd<2>;
+	ld.param.u64 %rd1, [p];
+	st.u32 [%rd1], 0;
+	ret;
+}
+.visible .entry kernel(.param .u64 p, .param .u64 q)
+{
+	.reg .b64 %rd<4>;
+	ld.param.u64 %rd1, [p];
+	ld.param.u64 %rd2, [q];
+	{
+	.param .b64 a;
+	.param .b64 b;
+	st.param.b64 [a], %rd1;
+	call (b), step, (a);
+	ld.param.b64 %rd3, [b];
+	}
+	st.u32 [%rd3], 1;
+	{
+	.param .b64 a;
+	st.param.b64 [a], %rd2;
+	call other, (a);
+	}
+	ret;
+}
+";
+
+#[test]
+fn calls_of_copies_are_held_to_what_they_take_and_give() {
+    let good = common::instrument("the calls", CALLS).text;
+    for (from, to, message) in [
+        (
+            "call __ringfence_checked_other, (a, ",
+            "call __ringfence_checked_step, (a, ",
+            "a statement differs|neither the source's|its own functions",
+        ),
+        (
+            "call __ringfence_checked_other, (a, __ringfence_bounds1);",
+            "call other, (a);",
+            "calls `other`, which has no checks",
+        ),
+        (
+            "(a, __ringfence_bounds1)",
+            "(a, __ringfence_bounds0)",
+            "bounds are not those|what is passed",
+        ),
+        (
+            "st.param.b64 [__ringfence_bounds1+16], %__rf_s",
+            "st.param.b64 [__ringfence_bounds1+8], %__rf_s",
+            "what is passed is not",
+        ),
+        (
+            "st.param.b64 [__ringfence_bounds0+16], %__rf_s0;",
+            "st.param.b64 [__ringfence_bounds0+16], %__rf_s1;",
+            "what is passed is not",
+        ),
+        (
+            "__ringfence_bounds0[24]",
+            "__ringfence_bounds0[40]",
+            "bounds are not those",
+        ),
+        (
+            "ld.param.b64 %rd3, [__ringfence_result0];",
+            "ld.param.b64 %rd3, [b];",
+            "the result is not in",
+        ),
+        (
+            "__ringfence_result0[24]",
+            "__ringfence_result0[16]",
+            "reads past what came back|not what the copy gives",
+        ),
+        (
+            "[__ringfence_result0+16]",
+            "[__ringfence_result0+8]",
+            "not the size that came back",
+        ),
+        (
+            "st.param.b64 [r+16], %__rf_rs;",
+            "",
+            "not every return gives",
+        ),
+        (
+            "st.param.b64 [r+16], %__rf_rs;",
+            "st.param.b64 [r], %__rf_rs;",
+            "may not change what the program returns",
+        ),
+        (
+            "r[24]) __ringfence_checked_step(",
+            "r[32]) __ringfence_checked_step(",
+            "the result is not the program's",
+        ),
+        (
+            "__ringfence_checked_other(.param .b64 p,\n\t.param .align 8 .b8 __ringfence_launch[24]);",
+            "__ringfence_checked_other(.param .b64 p,\n\t.param .align 8 .b8 __ringfence_launch[40]);",
+            "declared but not so defined",
+        ),
+    ] {
+        assert!(good.contains(from), "no `{from}` in\n{good}");
+        let errors = instrument::verify(CALLS, &good.replacen(from, to, 1)).expect_err(from);
+        let found = errors
+            .iter()
+            .any(|e| message.split('|').any(|part| e.message.contains(part)));
+        assert!(found, "`{from}` -> `{to}`: {errors:?}");
+    }
+}
+
+#[test]
+fn what_others_may_call_must_be_checked_in_place() {
+    let visible = CALLS.replace(".func other", ".visible .func other");
+    let good = common::instrument("a visible function", &visible).text;
+    let text = |of: &str| {
+        let start = of.find(".visible .func other").expect("the function");
+        of[start..start + of[start..].find("\n}").expect("its end")].to_owned()
+    };
+    let bad = good.replacen(&text(&good), &text(&visible), 1);
+    let errors = instrument::verify(&visible, &bad).expect_err("no checks");
+    let found = errors
+        .iter()
+        .any(|e| e.message.contains("code that is not seen"));
+    assert!(found, "{errors:?}");
+}
+
 #[test]
 fn a_verdict_that_is_used_again_must_still_stand() {
     break_each(

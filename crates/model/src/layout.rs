@@ -127,7 +127,8 @@ pub struct Record {
     pub base: u64,
     /// Size of those bounds, in bytes; as `base`.
     pub size: u64,
-    /// `LaunchHeader::launch` of the launch; 0 in device functions.
+    /// `LaunchHeader::launch` of the launch; 0 in device functions that are
+    /// checked in place.
     pub launch: u64,
     /// Site (or first site of the group) within the module.
     pub site: u32,
@@ -140,21 +141,27 @@ pub struct Record {
 }
 
 /// Where a record's `thread` tells which window of the generic address space
-/// its base lies in: [`WINDOW_SHARED`], [`WINDOW_LOCAL`], or none (0). Means
-/// nothing for instructions that name a space.
+/// its base lies in: [`WINDOW_SHARED`], [`WINDOW_LOCAL`], [`WINDOW_CONSTANT`],
+/// [`WINDOW_PARAMETER`], or none (0). Means nothing for instructions that name
+/// a space.
 pub const WINDOW_SHIFT: u32 = 28;
 /// The shared memory of a block.
 pub const WINDOW_SHARED: u32 = 1;
 /// The local memory of a thread.
 pub const WINDOW_LOCAL: u32 = 2;
+/// Constants.
+pub const WINDOW_CONSTANT: u32 = 3;
+/// Parameters of the kernel.
+pub const WINDOW_PARAMETER: u32 = 4;
 /// Bits of `tid.z` in a record's `thread`.
 pub const THREAD_Z_MASK: u32 = 0x3f;
 
-/// Name of the parameter that instrumented entries carry after the program's
-/// own: a [`LaunchHeader`] followed by one [`LaunchBounds`] per root.
+/// Name of the parameter that instrumented entries, and checked copies of other
+/// functions, carry after the program's own: a [`LaunchHeader`] followed by one
+/// [`LaunchBounds`] per root.
 pub const LAUNCH_PARAMETER: &str = "__ringfence_launch";
-/// Prefix of the instrumented copy of an entry. The original entry stays in
-/// the module, so that launch paths that are not hooked still work.
+/// Prefix of the instrumented copy of an entry or another function. The original
+/// stays in the module, so that launch paths that are not hooked still work.
 pub const CHECKED_PREFIX: &str = "__ringfence_checked_";
 
 /// Head of the launch parameter.
@@ -169,7 +176,7 @@ pub struct LaunchHeader {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LaunchBounds {
-    /// First byte; 0 if the pointer points into no allocation.
+    /// First byte; the pointer itself if it points into no allocation.
     pub base: u64,
     /// Length in bytes; 0 if the pointer points into no allocation.
     pub size: u64,

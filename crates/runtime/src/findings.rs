@@ -133,7 +133,13 @@ fn violation<'a>(
         Provenance::KernelParameter { offset } => {
             launch.and_then(|launch| launch.roots.iter().find(|root| root.offset == offset))
         }
-        _ => None,
+        // A function that the kernel passed a pointer to which the launch had
+        // found to be wrong.
+        _ => launch.and_then(|launch| {
+            launch.roots.iter().find(|root| {
+                root.wrong.is_some() && record.size == 0 && root.pointer == record.base
+            })
+        }),
     };
     let bounds = root.map_or(carried, |root| root.bounds);
     let address = DeviceAddress(record.address.wrapping_add_signed(site.offset));

@@ -650,8 +650,8 @@ impl Runtime {
             return self.functions.count_unknown(reason);
         };
         function.counts.unchecked(reason);
-        // The kernel itself is the program's own, functions that it calls are
-        // checked in place all the same, and allocations go to our heap.
+        // The kernel itself is the program's own; functions that are checked in
+        // place are so all the same, and allocations go to our heap.
         // Failure to get ready is said there.
         if let Some(plan) = function
             .plan
@@ -971,7 +971,12 @@ fn launch_parameter(id: u64, roots: &[Root]) -> LaunchParameter {
     let mut bytes = LaunchParameter::with_capacity(8 + 16 * roots.len());
     bytes.extend_from_slice(&id.to_le_bytes());
     for root in roots {
-        bytes.extend_from_slice(&root.bounds.base.0.to_le_bytes());
+        // Functions that the kernel calls know the pointer from nowhere else.
+        let base = match root.bounds.size {
+            0 => root.pointer,
+            _ => root.bounds.base.0,
+        };
+        bytes.extend_from_slice(&base.to_le_bytes());
         bytes.extend_from_slice(&root.bounds.size.to_le_bytes());
     }
     bytes

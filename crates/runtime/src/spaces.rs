@@ -3,7 +3,9 @@
 //! allocations there; site and record tell all.
 
 use crate::findings::Violation;
-use model::layout::{Record, WINDOW_LOCAL, WINDOW_SHARED, WINDOW_SHIFT};
+use model::layout::{
+    Record, WINDOW_CONSTANT, WINDOW_LOCAL, WINDOW_PARAMETER, WINDOW_SHARED, WINDOW_SHIFT,
+};
 use model::{
     AccessKind, AccessSite, Allocation, AllocationKind, DeviceAddress, Extent, Rule, Space,
 };
@@ -30,6 +32,8 @@ fn window_of(record: &Record) -> Option<AllocationKind> {
     match record.thread >> WINDOW_SHIFT {
         WINDOW_SHARED => Some(AllocationKind::Shared),
         WINDOW_LOCAL => Some(AllocationKind::Local),
+        WINDOW_CONSTANT => Some(AllocationKind::Constant),
+        WINDOW_PARAMETER => Some(AllocationKind::Parameter),
         _ => None,
     }
 }

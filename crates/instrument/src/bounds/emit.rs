@@ -7,30 +7,33 @@
 //! offset, and a size below `n` a limit of zero.
 
 use super::absence::{guard, zero};
+use super::demand::About;
 use super::extent::Extent;
+use super::pass::RESULT;
 use super::pieces::{limit, lookup_in, operand_name, outside_only, reg, sink, still};
 use super::plan::{Base, Group, Plan, Planned, Source};
+use super::source::is_found_on_device;
 use super::text::*;
-use super::window::Fate;
+use super::window::{Fate, Nameable};
 use crate::device_heap::{HeapCall, may_free, redirect};
 use crate::parameters::ParameterSlot;
 use crate::patch::{Patch, line};
 use analysis::{Analysis, Definition, Root, RootId, ValueId, WideReg};
 use model::layout::{LAUNCH_PARAMETER, UNBOUNDED};
-use ptx::{Guard, OperandKind};
+use ptx::{Guard, OperandKind, Span};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 
 /// Writes `head`, for the top of the body, and the edits of the rest.
 pub(super) fn emit(
-    analysis: &Analysis<'_, '_>,
+    about: About<'_, '_, '_>,
     plan: &Plan,
     heap: Heap<'_>,
     slots: &[ParameterSlot],
     head: &mut String,
     patch: &mut Patch,
 ) {
-    let mut emit = Emit::of(analysis, plan);
+    let mut emit = Emit::of(about, plan);
     emit.body(heap, patch);
     emit.head(slots, head);
 }
@@ -46,6 +49,7 @@ pub(super) struct Heap<'x> {
 
 pub(super) struct Emit<'x, 'm, 'a> {
     pub(super) analysis: &'x Analysis<'m, 'a>,
+    pub(super) nameable: &'x Nameable<'x, 'a>,
     pub(super) plan: &'x Plan,
     /// Number of the limit register of each root and extent (bytes - 1).
     limits: FxHashMap<(RootId, u64), u32>,
@@ -59,6 +63,8 @@ pub(super) struct Emit<'x, 'm, 'a> {
     last_owner: Option<u32>,
     /// Bounds are looked at again, so they must have a value from the start.
     pub(super) refreshed: bool,
+    /// Numbers of the arguments that are looked up, by call and place in it.
+    pub(super) passed: FxHashMap<(u32, u32), u32>,
 }
 
 #[derive(Default)]
@@ -68,9 +74,10 @@ pub(super) struct Made {
 }
 
 impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
-    fn of(analysis: &'x Analysis<'m, 'a>, plan: &'x Plan) -> Self {
+    fn of(About { analysis, nameable }: About<'x, 'm, 'a>, plan: &'x Plan) -> Self {
         let mut emit = Emit {
             analysis,
+            nameable,
             plan,
             limits: FxHashMap::default(),
             limit_list: Vec::new(),
@@ -79,6 +86,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             labels: 0,
             last_owner: None,
             refreshed: false,
+            passed: FxHashMap::default(),
         };
         for group in &plan.groups {
             if let (
@@ -140,6 +148,25 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         let mut planned = self.plan.accesses.iter().peekable();
         let mut heap_calls = heap.calls.iter().peekable();
         let mut stale = false;
+        let starts: FxHashMap<u32, u32> = (0..)
+            .zip(&self.plan.calls)
+            .map(|(number, call)| (call.first, number))
+            .collect();
+        let loads: FxHashMap<u32, (u32, Span)> = (0..)
+            .zip(&self.plan.calls)
+            .filter(|(_, call)| call.result_bytes > 0)
+            .flat_map(|(number, call)| {
+                let loads = call.loads.iter();
+                loads.map(move |&(load, span)| (load, (number, span)))
+            })
+            .collect();
+        let mut calls = (0..).zip(&self.plan.calls).peekable();
+        let gives = if self.plan.launch {
+            &self.plan.gives.stores[..]
+        } else {
+            &[]
+        };
+        let mut gives = gives.iter().peekable();
         // Definitions by `ld.param` that wait for the end of their run: the
         // results of a call are to be read before the next call.
         let mut waiting: Vec<u32> = Vec::new();
@@ -160,6 +187,30 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 let launch: Option<&dyn Fn(&mut String) -> &'static str> =
                     if self.plan.launch { Some(&load) } else { None };
                 redirect(call, heap.tag, inst.attached_from, launch, patch);
+            }
+            if let Some(&number) = starts.get(&(index as u32)) {
+                patch.insert(inst.attached_from, |out| self.before_call(number, out));
+            }
+            if let Some((number, call)) =
+                calls.next_if(|(_, call)| call.instruction as usize == index)
+            {
+                self.call(number, call, inst.attached_from, patch);
+            }
+            while let Some(given) =
+                gives.next_if(|given| given.stored.instruction as usize == index)
+            {
+                patch.insert(inst.attached_from, |out| {
+                    self.give(given.stored, given.offset, out)
+                });
+            }
+            if let Some(&(number, name)) = loads.get(&(index as u32)) {
+                patch.edit(name.start, name.end, |out| {
+                    let _ = write!(out, "{RESULT}{number}");
+                });
+                patch.insert(instruction.span.end, |out| {
+                    out.push_str("\n\t");
+                    self.receive(index as u32, out);
+                });
             }
             let mut checked = planned.clone();
             while let Some(access) = checked.next_if(|p| p.instruction as usize == index) {
@@ -227,14 +278,11 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         self.end(patch);
     }
 
-    /// The roots whose bounds were looked up on the device.
+    /// The roots whose bounds were looked up on the device, here or by a
+    /// caller.
     pub(super) fn looked_up(&self) -> Vec<RootId> {
-        let is_lookup = |root: &RootId| {
-            matches!(
-                self.analysis.provenance.root(*root),
-                Some(Root::Lookup { .. })
-            )
-        };
+        let is_lookup =
+            |root: &RootId| is_found_on_device(self.analysis, self.analysis.provenance.root(*root));
         let mut roots: Vec<RootId> = self.plan.needed.iter().copied().filter(is_lookup).collect();
         roots.sort_unstable();
         roots
@@ -421,6 +469,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         let host_knows = match group.source {
             Source::Root(root) => {
                 self.plan.launch
+                    && self.analysis.code.function.is_entry
                     && matches!(
                         self.analysis.provenance.root(root),
                         Some(Root::KernelParameter { .. })

@@ -190,7 +190,9 @@ pub(crate) fn is_static(analysis: &Analysis<'_, '_>, index: usize, access: &Acce
         return false;
     };
     match (declared.space, size, start) {
-        (SymbolSpace::CallParameter | SymbolSpace::Other, ..) => false,
+        (SymbolSpace::Argument { .. } | SymbolSpace::CallParameter | SymbolSpace::Other, ..) => {
+            false
+        }
         (_, Some(size), Some(start)) => start.checked_add(bytes).is_some_and(|end| end <= size),
         _ => false,
     }

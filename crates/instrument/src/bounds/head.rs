@@ -19,6 +19,9 @@ pub(crate) const RESERVED_SHARED: u32 = 1024;
 impl Emit<'_, '_, '_> {
     /// Appends a record where a thread leaves, if it has one.
     pub(super) fn report(&mut self, guard: Option<Guard<'_>>, out: &mut String) {
+        if self.plan.is_empty() {
+            return;
+        }
         let number = self.labels;
         self.labels += 1;
         match guard {
@@ -74,6 +77,9 @@ impl Emit<'_, '_, '_> {
             ".reg .b64 {ADDRESS}, {RECORD_BASE}, {RECORD_SIZE}, {WEAK_BASE}, {WEAK_SIZE};"
         );
         line!(out, ".reg .b64 {OFFSET}, {SCRATCH}, {SCRATCH2};");
+        if !self.plan.gives.stores.is_empty() {
+            line!(out, ".reg .b64 {GIVEN_BASE}, {GIVEN_SIZE};");
+        }
         self.declare_of_windows(out);
         if self.plan.groups.iter().any(|group| group.stops) {
             line!(out, ".reg .pred {STOP}, {GO_ON};");
@@ -89,6 +95,8 @@ impl Emit<'_, '_, '_> {
             (LIMIT, self.limit_list.len()),
             (SHADOW_BASE, self.shadows.len()),
             (SHADOW_SIZE, self.shadows.len()),
+            (PASSED_BASE, self.passed.len()),
+            (PASSED_SIZE, self.passed.len()),
         ] {
             if count > 0 {
                 line!(out, ".reg .b64 %__rf_{family}<{count}>;");

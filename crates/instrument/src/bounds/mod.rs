@@ -11,10 +11,14 @@
 //! certain, the address itself is looked up (`Provenance::Unknown`).
 
 mod absence;
+mod across;
+mod calls;
+mod demand;
 mod emit;
 mod extent;
 mod head;
 mod inside;
+mod pass;
 mod pieces;
 mod plan;
 mod prove;
@@ -23,21 +27,28 @@ mod source;
 mod text;
 mod window;
 
-use crate::patch::Patch;
+use crate::parameters::ParameterSlot;
+use crate::patch::{Patch, put};
 use crate::sites::Sites;
 use crate::{
     DeviceVariable, EntryPlan, Error, Instrumented, Options, device_heap, parameters, support,
 };
 pub(crate) use absence::{Completion, Outcome, result_of};
+use across::Party;
+pub(crate) use across::mentioned;
 use analysis::{Analysis, ModuleSymbols};
+pub(crate) use calls::{callee, returns};
+use demand::About;
 pub(crate) use extent::{is_static, only_shared, used_bytes};
 pub(crate) use head::RESERVED_SHARED;
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use model::{Checked, KernelCoverage};
+pub(crate) use pass::{PASSED, RESULT};
 use plan::Plan;
 pub use prove::{Obstacle, Reason};
 use ptx::{Function, Item, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
+pub(crate) use source::is_found_on_device;
 pub(crate) use window::{Fate, Nameable, Window, fate_of, is_collective};
 
 /// Prefix of every register that a check uses.
@@ -69,19 +80,24 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         heap: device_heap::applies(&module),
         uses_device_heap: false,
     };
+    let with_bodies = module.items.iter().filter_map(|item| match item {
+        Item::Function(function) if function.body.is_some() => Some(function),
+        _ => None,
+    });
+    let mut parties = Vec::new();
+    for function in with_bodies {
+        parties.extend(pass.party(function)?);
+    }
+    across::connect(&module, &mut parties);
     let mut at = 0;
     let mut helpers_at = None;
-    for item in &module.items {
-        let Item::Function(function) = item else {
-            continue;
-        };
-        if function.body.is_none() {
-            continue;
-        }
+    let mut declarations = String::new();
+    for party in parties {
+        let function = party.function;
         pass.out
             .push_str(&source[at as usize..function.span.start as usize]);
         helpers_at.get_or_insert(pass.out.len());
-        pass.function(function)?;
+        pass.function(party, &mut declarations);
         at = function.span.end;
     }
     pass.out.push_str(&source[at as usize..]);
@@ -97,7 +113,8 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
     } = pass;
     if let (true, Some(at)) = (helpers_needed, helpers_at) {
         // Before the first function, whose leading comments stay with it.
-        out.insert_str(at, &support::functions(&module, tag, uses_device_heap));
+        declarations.insert_str(0, &support::functions(&module, tag, uses_device_heap));
+        out.insert_str(at, &declarations);
     }
     if !heap {
         finish_allocations(&mut entries, &functions, &module);
@@ -140,145 +157,206 @@ struct Pass<'x, 'a> {
 }
 
 impl<'x, 'a> Pass<'x, 'a> {
-    fn function(&mut self, function: &'x Function<'a>) -> Result<(), Error> {
-        let source = self.module.source;
-        let text = function.span.text(source);
-        let Some(body) = &function.body else {
-            self.out.push_str(text);
-            return Ok(());
-        };
+    /// What is to be done to a function; `None` if it has no body.
+    fn party(&mut self, function: &'x Function<'a>) -> Result<Option<Party<'x, 'a>>, Error> {
         let Some(analysis) = Analysis::of(self.symbols, function) else {
-            self.out.push_str(text);
-            return Ok(());
+            return Ok(None);
         };
         let (slots, parameter_bytes) = parameters::layout(function);
+        let nameable = Nameable::of(function, self.symbols);
         let first_site = self.sites.list.len();
-        let mut plan = Plan::of(&analysis, self.symbols, self.checked, &mut self.sites)?;
+        let about = About {
+            analysis: &analysis,
+            nameable: &nameable,
+        };
+        let plan = Plan::of(about, self.checked, &mut self.sites)?;
         let heap_calls = if self.heap {
             device_heap::calls(&analysis.code, &mut self.sites)
         } else {
             Vec::new()
         };
         self.uses_device_heap |= !heap_calls.is_empty();
-        let launch_offset = parameter_bytes.next_multiple_of(8);
-        let launch_size =
-            (size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * plan.roots.len()) as u32;
-        let limit = parameters::limit(
-            self.module.version,
-            parameters::architecture(&self.module.target),
+        Ok(Some(Party {
+            sites: first_site..self.sites.list.len(),
+            is_checked_in_place: !function.is_entry,
+            has_copy: false,
+            function,
+            analysis,
+            nameable,
+            plan,
+            heap_calls,
+            slots,
+            parameter_bytes,
+        }))
+    }
+
+    /// Writes a function in all the forms that it has.
+    fn function(&mut self, mut party: Party<'x, 'a>, declarations: &mut String) {
+        let function = party.function;
+        let checked = party.changes();
+        self.helpers_needed |= checked;
+        if function.is_entry {
+            self.original(&party);
+            let launch_parameter = self.launch_parameter(&mut party);
+            if checked {
+                self.copy(&mut party, launch_parameter.map(|slot| slot.size));
+            }
+            self.entry(&party, launch_parameter.filter(|_| checked));
+        } else {
+            if party.is_checked_in_place && checked {
+                party.plan.launch = false;
+                self.body(&party, function.span.start, &Patch::default());
+            } else {
+                self.original(&party);
+            }
+            if party.has_copy {
+                let size = launch_size(&party.plan);
+                let (head, end) = (self.head(&party, Some(size)), self.head_end(function));
+                let (start, source) = (function.span.start, self.module.source);
+                head.render(source, (start, end), start, "", declarations);
+                declarations.truncate(declarations.trim_end().len());
+                declarations.push_str(";\n");
+                self.copy(&mut party, Some(size));
+            }
+        }
+        let (calls, calls_unknown) = plan::callees(&party.analysis.code);
+        self.functions.insert(
+            function.name.to_owned(),
+            Done {
+                has_checks: checked || !party.plan.coverage.unchecked_sites.is_empty(),
+                coverage: party.plan.coverage,
+                calls,
+                calls_unknown,
+            },
         );
-        let launch_parameter = (function.is_entry
-            && launch_offset.saturating_add(launch_size) <= limit)
-            .then_some(parameters::ParameterSlot {
-                offset: launch_offset,
-                size: launch_size,
-            });
-        plan.launch = launch_parameter.is_some();
-        if !plan.launch && !plan.roots.is_empty() {
+    }
+
+    /// Where an entry takes its bounds; `None` if they do not fit.
+    fn launch_parameter(&mut self, party: &mut Party<'_, '_>) -> Option<ParameterSlot> {
+        let offset = party.parameter_bytes.next_multiple_of(8);
+        let size = launch_size(&party.plan);
+        let architecture = parameters::architecture(&self.module.target);
+        let limit = parameters::limit(self.module.version, architecture);
+        party.plan.launch = offset.saturating_add(size) <= limit;
+        if !party.plan.launch && !party.plan.roots.is_empty() {
             // Lookup mode: the device finds the bounds and must report them.
-            plan.records_bounds = true;
-            for site in &mut self.sites.list[first_site..] {
+            party.plan.records_bounds = true;
+            for site in &mut self.sites.list[party.sites.clone()] {
                 if matches!(site.provenance, model::Provenance::KernelParameter { .. }) {
                     site.provenance = model::Provenance::Lookup;
                 }
             }
         }
-        let checked = !plan.is_empty() || !heap_calls.is_empty();
-        let mut patch = Patch::default();
+        party.plan.launch.then_some(ParameterSlot { offset, size })
+    }
+
+    /// Notes what the host must know of an entry.
+    fn entry(&mut self, party: &Party<'_, '_>, launch_parameter: Option<ParameterSlot>) {
+        let (plan, name) = (&party.plan, party.function.name);
+        self.entries.push(EntryPlan {
+            name: name.to_owned(),
+            checked_name: party.changes().then(|| format!("{CHECKED_PREFIX}{name}")),
+            parameters: party.slots.clone(),
+            parameter_bytes: party.parameter_bytes,
+            launch_parameter,
+            roots: match launch_parameter {
+                Some(_) => plan.roots.clone(),
+                None => Vec::new(),
+            },
+            coverage: KernelCoverage::default(),
+            uses_device_malloc: false,
+            proof: prove::proof(&party.analysis, plan, self.module.source),
+        });
+    }
+
+    /// The checked copy of a function.
+    fn copy(&mut self, party: &mut Party<'_, '_>, launch_size: Option<u32>) {
+        party.plan.launch = launch_size.is_some();
+        self.out.push_str("\n// Checked copy.\n");
+        let head = self.head(party, launch_size);
+        self.body(party, party.function.span.start, &head);
+    }
+
+    /// A function with checks in its body, and with a head that is edited.
+    fn body(&mut self, party: &Party<'_, '_>, start: u32, head_patch: &Patch) {
+        let Party {
+            function,
+            analysis,
+            nameable,
+            plan,
+            ..
+        } = party;
+        let Some(body) = &function.body else {
+            return;
+        };
+        let source = self.module.source;
         let mut head = String::new();
-        if function.is_entry {
-            self.original(function, &analysis, &heap_calls);
-            if checked {
-                self.out.push_str("\n// Checked copy.\n");
-                rename_copy(
-                    &mut patch,
-                    function,
-                    launch_parameter.map(|slot| slot.size),
-                    source,
-                );
+        let mut patch = Patch::default();
+        emit::emit(
+            About { analysis, nameable },
+            plan,
+            emit::Heap {
+                calls: &party.heap_calls,
+                tag: self.tag,
+                frees: self.heap && device_heap::frees(self.module),
+            },
+            &party.slots,
+            &mut head,
+            &mut patch,
+        );
+        let inside = body.span.start + 1;
+        head_patch.render(source, (start, inside), start, "", &mut self.out);
+        // The head names variables that the body declares first.
+        let head_at = window::end_of_declarations(function).unwrap_or(inside);
+        let end = function.span.end;
+        patch.render(source, (inside, end), head_at, &head, &mut self.out);
+    }
+
+    fn head_end(&self, function: &Function<'_>) -> u32 {
+        let body = function.body.as_ref();
+        body.map_or(function.span.end, |body| body.span.start)
+    }
+
+    /// Edits of the head of a copy.
+    fn head(&self, party: &Party<'_, '_>, launch_size: Option<u32>) -> Patch {
+        let (function, source) = (party.function, self.module.source);
+        let mut patch = Patch::default();
+        if !function.is_entry {
+            // Copies are local to the file, whoever sees the original.
+            let text = function.span.text(source);
+            let linkage = text.find(".func").unwrap_or(0) as u32;
+            patch.edit(function.span.start, function.span.start + linkage, |_| {});
+            if let ([returned], bytes @ 1..) = (&function.returns[..], party.plan.gives.bytes()) {
+                let span = returned.span;
+                patch.edit(span.start, span.end, |out| {
+                    let (alignment, name) = (returned.alignment().max(8), returned.name);
+                    put(
+                        out,
+                        format_args!(".param .align {alignment} .b8 {name}[{bytes}]"),
+                    );
+                });
             }
         }
-        if checked {
-            self.helpers_needed = true;
-            let mut body_patch = Patch::default();
-            emit::emit(
-                &analysis,
-                &plan,
-                emit::Heap {
-                    calls: &heap_calls,
-                    tag: self.tag,
-                    frees: self.heap && device_heap::frees(self.module),
-                },
-                &slots,
-                &mut head,
-                &mut body_patch,
-            );
-            let inside = body.span.start + 1;
-            patch.render(
-                source,
-                (function.span.start, inside),
-                function.span.start,
-                "",
-                &mut self.out,
-            );
-            // The head names variables that the body declares first.
-            let head_at = window::end_of_declarations(function).unwrap_or(inside);
-            body_patch.render(
-                source,
-                (inside, function.span.end),
-                head_at,
-                &head,
-                &mut self.out,
-            );
-        } else if !function.is_entry {
-            self.out.push_str(text);
-        }
-        if function.is_entry {
-            self.entries.push(EntryPlan {
-                name: function.name.to_owned(),
-                checked_name: checked.then(|| format!("{CHECKED_PREFIX}{}", function.name)),
-                parameters: slots,
-                parameter_bytes,
-                launch_parameter: launch_parameter.filter(|_| checked),
-                roots: if plan.launch && checked {
-                    plan.roots.clone()
-                } else {
-                    Vec::new()
-                },
-                coverage: KernelCoverage::default(),
-                uses_device_malloc: false,
-                proof: prove::proof(&analysis, &plan, source),
-            });
-        }
-        let (calls, calls_unknown) = plan::callees(&analysis.code);
-        self.functions.insert(
-            function.name.to_owned(),
-            Done {
-                has_checks: checked || !plan.coverage.unchecked_sites.is_empty(),
-                coverage: plan.coverage,
-                calls,
-                calls_unknown,
-            },
-        );
-        Ok(())
+        rename_copy(&mut patch, function, launch_size, source);
+        patch
     }
 }
 
+/// Bytes of the parameter that bounds come in.
+fn launch_size(plan: &Plan) -> u32 {
+    (size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * plan.roots.len()) as u32
+}
+
 impl<'x, 'a> Pass<'x, 'a> {
-    /// A kernel as the program wrote it; its calls of `malloc` and `free` go
+    /// A function as the program wrote it; its calls of `malloc` and `free` go
     /// where all others go.
-    fn original(
-        &mut self,
-        function: &Function<'a>,
-        analysis: &Analysis<'_, 'a>,
-        calls: &[device_heap::HeapCall],
-    ) {
+    fn original(&mut self, party: &Party<'_, '_>) {
         let mut patch = Patch::default();
-        for call in calls {
-            let inst = &analysis.code.instructions[call.instruction as usize];
+        for call in &party.heap_calls {
+            let inst = &party.analysis.code.instructions[call.instruction as usize];
             device_heap::redirect(call, self.tag, inst.attached_from, None, &mut patch);
         }
-        let (start, end) = (function.span.start, function.span.end);
+        let (start, end) = (party.function.span.start, party.function.span.end);
         patch.render(self.module.source, (start, end), start, "", &mut self.out);
     }
 }
@@ -366,7 +444,11 @@ fn finish_entries(entries: &mut [EntryPlan], functions: &FxHashMap<String, Done>
             continue;
         };
         entry.coverage = own.coverage.clone();
-        if entry.proof.is_ok() && prove::calls_checks(own, functions) {
+        let may_be_proved = match &entry.proof {
+            Ok(_) => true,
+            Err(obstacle) => obstacle.reason == Reason::NoChecks,
+        };
+        if may_be_proved && prove::calls_checks(own, functions) {
             entry.proof = Err(Obstacle {
                 reason: Reason::Call,
                 line: None,

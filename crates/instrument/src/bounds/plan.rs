@@ -1,17 +1,17 @@
 //! Decides, for one function, which accesses are checked together, against
 //! what, and which roots and shadow registers that needs. Writes no text.
 
+use super::calls::{Return, Stored};
+use super::demand::About;
 use super::extent::{Extent, is_static, natural_alignment, only_shared, used_bytes, width_of};
 use super::window::{self, Fate, Nameable, Window, fate_of, is_collective};
 use crate::Error;
 use crate::sites::{NewSite, Sites};
-use analysis::{
-    Analysis, Code, Definition, Expr, ModuleSymbols, Origin, Referent, Root, RootId, SymbolId,
-    Term, ValueId, WideReg,
-};
+use analysis::{Analysis, Code, Referent, RootId, SymbolId, ValueId, WideReg};
+use model::layout::LaunchBounds;
 use model::{AccessKind, Checked, KernelCoverage, Provenance, SiteId, Space};
-use ptx::OperandKind;
 use ptx::table::{Access, Effect};
+use ptx::{OperandKind, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Where a check's bounds come from.
@@ -80,6 +80,64 @@ pub(super) struct Planned {
     pub(super) fate: Fate,
 }
 
+/// A call of a checked copy, which takes the bounds of its arguments.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) instruction: u32,
+    /// The first of the stores of its arguments, else the call itself.
+    pub(super) first: u32,
+    /// Where the callee's name begins.
+    pub(super) name_at: u32,
+    /// Where one more argument goes, and what stands before and behind it.
+    pub(super) argument_at: (u32, &'static str, &'static str),
+    /// What the callee wants the bounds of, in its order.
+    pub(super) passed: Vec<Stored>,
+    /// Place of the result's name.
+    pub(super) result: Option<Span>,
+    /// Bytes of the result with the bounds behind it; 0 if none come back.
+    pub(super) result_bytes: u32,
+    pub(super) result_alignment: u32,
+    /// Loads of the result: instructions, and the places of its name in them.
+    pub(super) loads: Vec<(u32, Span)>,
+}
+
+/// Bounds that come back with a call's result.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Received {
+    /// Index in [`Plan::calls`].
+    pub(super) call: u32,
+    /// Bytes from the start of the result to the base.
+    pub(super) at: u32,
+}
+
+/// Bounds that a copy gives back behind its result.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Gives {
+    /// Places in the result whose bounds are given, in order.
+    pub(super) offsets: Vec<u32>,
+    /// Bytes of the result before the bounds.
+    pub(super) from: u32,
+    /// The stores of what they are the bounds of, in text order.
+    pub(super) stores: Vec<Return>,
+}
+
+impl Gives {
+    /// Bytes from the start of the result to the base of what stands at a
+    /// place in it.
+    pub(super) fn place(&self, offset: u32) -> Option<u32> {
+        let index = self.offsets.iter().position(|&o| o == offset)?;
+        Some(self.from + index as u32 * size_of::<LaunchBounds>() as u32)
+    }
+
+    /// Bytes of the result with all bounds; 0 if there are none.
+    pub(super) fn bytes(&self) -> u32 {
+        match self.offsets.len() {
+            0 => 0,
+            given => self.from + (given * size_of::<LaunchBounds>()) as u32,
+        }
+    }
+}
+
 /// The plan for one function.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
@@ -100,6 +158,12 @@ pub(super) struct Plan {
     pub(super) records_bounds: bool,
     /// There is a launch parameter. Set by the caller.
     pub(super) launch: bool,
+    /// Calls of checked copies, in order.
+    pub(super) calls: Vec<Call>,
+    /// What comes back from them with bounds.
+    pub(super) received: FxHashMap<ValueId, Received>,
+    /// What the function itself gives back with bounds, if it is a copy.
+    pub(super) gives: Gives,
     pub(super) coverage: KernelCoverage,
     /// The only local memory that a pointer which appears here can point to
     /// while its function has not returned, where that is certain.
@@ -113,14 +177,14 @@ const GROUP_SPAN: u64 = 16 << 10;
 
 impl Plan {
     pub(super) fn of(
-        analysis: &Analysis<'_, '_>,
-        symbols: &ModuleSymbols<'_>,
+        about: About<'_, '_, '_>,
         checked: Checked,
         sites: &mut Sites<'_>,
     ) -> Result<Plan, Error> {
+        let About { analysis, nameable } = about;
         let mut planner = Planner {
             analysis,
-            nameable: Nameable::of(analysis.code.function, symbols),
+            nameable,
             checked,
             has_clusters: analysis.code.instructions.iter().any(|inst| {
                 let opcode = inst.instruction.opcode;
@@ -131,8 +195,8 @@ impl Plan {
         };
         planner.accesses(sites)?;
         planner.plan.settle_twins();
-        planner.plan.own_frame = window::own_frame(&analysis.code, &planner.nameable);
-        planner.roots();
+        planner.plan.own_frame = window::own_frame(&analysis.code, nameable);
+        planner.plan.need_for_groups(about);
         Ok(planner.plan)
     }
 
@@ -199,7 +263,7 @@ struct Key<'a> {
 
 pub(super) struct Planner<'x, 'm, 'a> {
     pub(super) analysis: &'x Analysis<'m, 'a>,
-    pub(super) nameable: Nameable<'x, 'a>,
+    pub(super) nameable: &'x Nameable<'x, 'a>,
     /// Addresses in shared memory may be another block's.
     pub(super) has_clusters: bool,
     pub(super) checked: Checked,
@@ -465,106 +529,6 @@ impl<'a> Planner<'_, '_, 'a> {
             self.open.insert(key, number);
         }
         Ok(())
-    }
-
-    /// Collects the roots and the shadow registers that the groups need.
-    fn roots(&mut self) {
-        let mut stack: Vec<ValueId> = Vec::new();
-        let sources: Vec<(Source, Base, bool)> = self
-            .plan
-            .groups
-            .iter()
-            .map(|group| (group.source, group.base, group.window.is_some()))
-            .collect();
-        for source in sources {
-            match source {
-                (Source::Root(root), _, true) if self.analysis.place(root).is_some() => {
-                    self.plan.needed_in_space.insert(root);
-                }
-                (Source::Root(root), ..) => self.need(root),
-                (Source::Shadow(_), Base::Register(value), _) => stack.push(value),
-                _ => {}
-            }
-        }
-        let ssa = &self.analysis.ssa;
-        let mut registers: FxHashSet<WideReg> = FxHashSet::default();
-        while let Some(id) = stack.pop() {
-            let Some(value) = ssa.value(id) else { continue };
-            if !self.plan.shadowed.insert(id) {
-                continue;
-            }
-            if registers.insert(value.register) {
-                self.plan.shadow_registers.push(value.register);
-            }
-            match value.definition {
-                Definition::Undefined => {}
-                Definition::Phi { .. } => stack.extend(ssa.phi_arguments(id)),
-                Definition::Instruction { old, .. } => {
-                    stack.extend(old);
-                    let Some(expr) = self.analysis.provenance.expr(id) else {
-                        continue;
-                    };
-                    for term in carried(self.analysis, expr) {
-                        match (self.analysis.provenance.origin_of(term), term) {
-                            (Origin::Pointer { root, .. }, _) => self.need(root),
-                            (Origin::Several { .. }, Term::Value(value)) => stack.push(value),
-                            _ => {}
-                        }
-                    }
-                }
-            }
-        }
-        self.plan.shadow_registers.sort_unstable();
-    }
-
-    /// Notes that a root's bounds are needed.
-    fn need(&mut self, root: RootId) {
-        let Some(kind) = self.analysis.provenance.root(root) else {
-            return;
-        };
-        if !(kind.is_global() || self.has_bounds(root)) || !self.plan.needed.insert(root) {
-            return;
-        }
-        match kind {
-            Root::KernelParameter { offset } => self.plan.roots.push(offset),
-            Root::Field { parent, .. } => self.need(parent),
-            Root::Mapped { value } => {
-                if let Some((place, in_space)) = window::mapped_place(self.analysis, value) {
-                    if in_space {
-                        self.plan.needed_in_space.insert(place);
-                    } else {
-                        self.plan.needed.insert(place);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-/// The operands of a definition that its bounds come from: one, or two that
-/// the execution decides between.
-pub(super) fn carried(analysis: &Analysis<'_, '_>, expr: Expr) -> Vec<Term> {
-    let origin = |term| analysis.provenance.origin_of(term);
-    let is_pointer = |term| {
-        matches!(
-            origin(term),
-            Origin::Pointer { .. } | Origin::Several { .. }
-        )
-    };
-    match expr {
-        Expr::Copy(a) | Expr::Sure(a) | Expr::Window(a, _) | Expr::Resize(a) => vec![a],
-        Expr::Select(a, b) | Expr::Choose(a, b) => vec![a, b],
-        Expr::Subtract(a, _) => vec![a],
-        Expr::Add(a, b) | Expr::Combine(a, b) | Expr::Mask(a, b) => {
-            match (is_pointer(a), is_pointer(b)) {
-                (true, true) if origin(a).is_sure() => vec![a],
-                (true, true) if origin(b).is_sure() => vec![b],
-                (true, true) => vec![a, b],
-                (true, false) => vec![a],
-                (false, _) => vec![b],
-            }
-        }
     }
 }
 

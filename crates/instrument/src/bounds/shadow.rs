@@ -1,9 +1,9 @@
 //! Bounds that come into being in the middle of a body: those of values that
 //! appear on the device, and those that travel with a register.
 
+use super::demand::carried;
 use super::emit::Emit;
 use super::pieces::{limit, lookup, outside_only, reg};
-use super::plan::carried;
 use super::text::*;
 use super::window::mapped_place;
 use crate::patch::line;
@@ -39,8 +39,11 @@ impl<'a> Emit<'_, '_, 'a> {
                     self.mapped(instruction, value, pointer, base, size, out);
                 }
                 _ => {
-                    lookup(Op::Program(pointer), guard, base, size, out);
-                    self.only_own_frame(pointer, guard, base, size, out);
+                    let is_received = self.plan.received.contains_key(&value);
+                    if !is_received {
+                        lookup(Op::Program(pointer), guard, base, size, out);
+                    }
+                    self.only_own_frame(pointer, guard, (base, size), is_received, out);
                 }
             }
             self.limits_of(root, out);
@@ -52,19 +55,25 @@ impl<'a> Emit<'_, '_, 'a> {
 
     /// A pointer that appears in an entry and points into local memory points
     /// into the entry's own frame, or to what a function left behind that has
-    /// returned.
+    /// returned. (Unless the function that returned it tells its bounds.)
     fn only_own_frame(
         &self,
         pointer: &str,
         guard: Option<Guard<'a>>,
-        base: Op<'_>,
-        size: Op<'_>,
+        (base, size): (Op<'_>, Op<'_>),
+        is_received: bool,
         out: &mut String,
     ) {
         let Some(own) = self.plan.own_frame else {
             return;
         };
         line!(out, "isspacep.local {OUTSIDE}, {pointer};");
+        if is_received {
+            line!(
+                out,
+                "setp.eq.and.s64 {OUTSIDE}, {size}, {UNBOUNDED}, {OUTSIDE};"
+            );
+        }
         if let Some(guard) = guard {
             outside_only(OUTSIDE, guard.register, guard.negated, out);
         }

@@ -82,7 +82,7 @@ impl Planner<'_, '_, '_> {
                         }
                     }
                     Origin::Pointer { root, .. }
-                        if matches!(provenance.root(root), Some(Root::Lookup { .. })) =>
+                        if is_found_on_device(self.analysis, provenance.root(root)) =>
                     {
                         Source::Root(root)
                     }
@@ -126,7 +126,7 @@ impl Planner<'_, '_, '_> {
 
     /// Whether a root that is not in global memory has bounds.
     pub(super) fn has_bounds(&self, root: RootId) -> bool {
-        has_bounds(self.analysis, &self.nameable, root)
+        has_bounds(self.analysis, self.nameable, root)
     }
 
     /// What a site's address was derived from, if it is in a window.
@@ -143,7 +143,9 @@ impl Planner<'_, '_, '_> {
             Source::Declared(_) | Source::Dynamic => Provenance::Variable,
             Source::Shadow(_) => Provenance::Several,
             Source::Root(root) => match self.analysis.provenance.root(root) {
-                Some(Root::KernelParameter { offset }) => Provenance::KernelParameter { offset },
+                Some(Root::KernelParameter { offset }) if self.analysis.code.function.is_entry => {
+                    Provenance::KernelParameter { offset }
+                }
                 Some(Root::Variable { .. } | Root::Whole { .. } | Root::Part { .. }) => {
                     Provenance::Variable
                 }
@@ -154,7 +156,11 @@ impl Planner<'_, '_, '_> {
 }
 
 /// Whether a root that is not in global memory has bounds.
-fn has_bounds(analysis: &Analysis<'_, '_>, nameable: &Nameable<'_, '_>, root: RootId) -> bool {
+pub(super) fn has_bounds(
+    analysis: &Analysis<'_, '_>,
+    nameable: &Nameable<'_, '_>,
+    root: RootId,
+) -> bool {
     match analysis.provenance.root(root) {
         Some(Root::Whole { symbol } | Root::Part { symbol, .. }) => {
             analysis.place(root).is_some() && nameable.holds(&analysis.code, symbol)
@@ -169,6 +175,16 @@ fn has_bounds(analysis: &Analysis<'_, '_>, nameable: &Nameable<'_, '_>, root: Ro
         },
         Some(Root::Mapped { value }) => mapped_place(analysis, value)
             .is_some_and(|(place, _)| has_bounds(analysis, nameable, place)),
+        _ => false,
+    }
+}
+
+/// Whether a root may lie in any space, and its bounds are known when the
+/// kernel runs: what a lookup finds, or what a function's caller passes.
+pub(crate) fn is_found_on_device(analysis: &Analysis<'_, '_>, root: Option<Root>) -> bool {
+    match root {
+        Some(Root::Lookup { .. }) => true,
+        Some(Root::KernelParameter { .. }) => !analysis.code.function.is_entry,
         _ => false,
     }
 }

@@ -88,6 +88,12 @@ pub(super) const OTHER: Op<'static> = Op::Single("r");
 /// Bounds looked up at an access.
 pub(super) const WEAK_BASE: Op<'static> = Op::Single("wb");
 pub(super) const WEAK_SIZE: Op<'static> = Op::Single("ws");
+/// Bounds of arguments that were looked up for a call.
+pub(super) const PASSED_BASE: &str = "pb";
+pub(super) const PASSED_SIZE: &str = "ps";
+/// Bounds that go back with a result.
+pub(super) const GIVEN_BASE: Op<'static> = Op::Single("rb");
+pub(super) const GIVEN_SIZE: Op<'static> = Op::Single("rs");
 /// What the record at the exit will say.
 pub(super) const SITE: Op<'static> = Op::Single("site");
 pub(super) const ADDRESS: Op<'static> = Op::Single("address");

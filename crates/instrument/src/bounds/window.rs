@@ -300,10 +300,10 @@ pub(super) fn object_of(
     })
 }
 
-/// Local memory of an entry.
+/// Local memory of an entry or another function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OwnFrame {
-    /// The frame and its bytes; `None` if the entry has none.
+    /// The frame and its bytes; `None` if there is none.
     pub(super) frame: Option<(SymbolId, u64)>,
 }
 
@@ -319,6 +319,11 @@ pub(super) fn own_frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Opt
     if !code.function.is_entry || !has("call") || has("alloca") {
         return None;
     }
+    frame(code, nameable)
+}
+
+/// The frame of a function, if it has at most one, and that can be named.
+pub(super) fn frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Option<OwnFrame> {
     let mut variables = code.function.statements().filter_map(|(_, s)| match s {
         Statement::Variable(variable) if variable.space == ptx::VariableSpace::Local => {
             Some(variable)

@@ -203,7 +203,7 @@ impl State {
     }
 
     /// Size of the variable whose address a register holds.
-    fn declared_size(&self, base: &str, input: &Input<'_, '_, '_>) -> Option<u64> {
+    pub(super) fn declared_size(&self, base: &str, input: &Input<'_, '_, '_>) -> Option<u64> {
         if let Some(place) = self.windows.place(base) {
             return place.size(base, input);
         }
@@ -279,10 +279,10 @@ pub(super) fn paired(base: &str, size: &str, declared: Option<u64>) -> bool {
             .parse::<u32>()
             .ok()
     };
-    if (base, size) == ("%__rf_wb", "%__rf_ws") {
+    if [("%__rf_wb", "%__rf_ws"), ("%__rf_rb", "%__rf_rs")].contains(&(base, size)) {
         return true;
     }
-    [("b", "s"), ("hb", "hs")].iter().any(|(b, s)| {
+    [("b", "s"), ("hb", "hs"), ("pb", "ps")].iter().any(|(b, s)| {
         let (base, size) = (number(base, b), number(size, s));
         base.is_some() && base == size
     })

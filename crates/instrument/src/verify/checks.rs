@@ -2,6 +2,7 @@
 
 use super::Errors;
 use super::absences::Absences;
+use super::calls::{Callees, Calls};
 use super::statements::{Matched, Piece};
 use super::windows::Windows;
 use crate::bounds::{LABEL_PREFIX, Nameable, REGISTER_PREFIX};
@@ -24,6 +25,13 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) nameable: Nameable<'x, 'a>,
     /// Size of the launch parameter.
     pub(super) launch: Option<u64>,
+    /// What calls may go to.
+    pub(super) callees: &'x Callees<'a>,
+    /// Of a copy that gives bounds back: its result's name, where the bounds
+    /// begin, and where they end.
+    pub(super) result: Option<(&'x str, u64, u64)>,
+    /// The whole body.
+    pub(super) span: ptx::Span,
 }
 
 /// A register's name, or a family's with how many it has.
@@ -69,6 +77,7 @@ pub(super) struct Redirect {
 pub(super) struct State {
     pub(super) windows: Windows,
     pub(super) absences: Absences,
+    pub(super) calls: Calls,
     /// `limit register -> (size register, less)`
     pub(super) limits: FxHashMap<Text, (Text, u64)>,
     /// `%__rf_aN` or a base that holds the address of this symbol.
@@ -123,6 +132,8 @@ pub(super) fn follow(
                     }
                 } else if variable.space != ptx::VariableSpace::Param {
                     errors.at(variable.span, "a variable that the source does not have");
+                } else {
+                    state.calls.declare(variable);
                 }
             }
             Matched::Added(Piece::Statement(Statement::Label(label)))
@@ -137,9 +148,7 @@ pub(super) fn follow(
                 Piece::Statement(Statement::Instruction(old)),
                 Piece::Statement(Statement::Instruction(new)),
             ) => {
-                state.access(old, new, &input, errors);
-                state.forget(old);
-                state.taken_out(old, new, errors);
+                state.program(old, new, &input, errors);
             }
             Matched::Same(Piece::Open(_), _) => {
                 state.scopes_seen += 1;
@@ -147,6 +156,7 @@ pub(super) fn follow(
             }
             Matched::Same(Piece::Close(_), _) => drop(state.scopes.pop()),
             Matched::Same(Piece::Statement(Statement::Variable(variable)), _) => {
+                state.calls.declared_by_program(variable.name);
                 if let Some((_, names)) = state.scopes.last_mut() {
                     names.push((variable.name.to_owned(), variable.range));
                 }
@@ -154,12 +164,11 @@ pub(super) fn follow(
             Matched::Same(..) => {}
             Matched::Redirected(old, new) => {
                 state.names(new, errors);
-                state.access(old, new, &input, errors);
-                state.forget(old);
-                state.taken_out(old, new, errors);
+                state.program(old, new, &input, errors);
             }
         }
     }
+    state.all_given(&input, errors);
 }
 
 /// Whether a register is a limit that belongs to a root: each has one
@@ -253,6 +262,26 @@ impl State {
         }
     }
 
+    /// Follows one of the program's instructions.
+    fn program(
+        &mut self,
+        old: &Instruction<'_>,
+        new: &Instruction<'_>,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) {
+        self.access(old, new, input, errors);
+        self.program_parameter(old, new, input, errors);
+        self.program_call(old, new, input, errors);
+        self.forget(old);
+        self.taken_out(old, new, errors);
+    }
+
+    /// The constant that a register holds, or the register.
+    pub(super) fn constant(&self, register: Text) -> Text {
+        self.constants.get(&register).cloned().unwrap_or(register)
+    }
+
     /// Follows `max limit, size, less; sub limit, limit, less`.
     fn limit(&mut self, instruction: &Instruction<'_>) {
         let first = name(instruction, 0).unwrap_or("");
@@ -337,8 +366,10 @@ impl State {
                 {
                     errors.at(instruction.span, "reads past the launch parameter");
                 }
+                self.receive(instruction, errors);
                 return;
             }
+            "st" => return self.store(instruction, input, errors),
             _ => {}
         }
         if self.window_code(instruction, first) {

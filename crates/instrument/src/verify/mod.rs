@@ -8,11 +8,12 @@
 
 mod absences;
 mod accesses;
+mod calls;
 mod checks;
 mod statements;
 mod windows;
 
-use crate::support;
+use crate::{bounds, support};
 use analysis::{Analysis, ModuleSymbols};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::{Function, Item, Module, Position, Span};
@@ -29,7 +30,9 @@ pub struct VerifyError {
 }
 
 /// Checks instrumented PTX against its source: originals are unchanged, the
-/// copies and device functions hold the program's statements in order, every
+/// copies and checked functions hold the program's statements in order, no
+/// checked code calls a function that has none but should, and calls of copies
+/// carry bounds; every
 /// global or generic access goes through a register that a check selected in
 /// the same block, under the access's own guard, over bytes that include the
 /// access's, with sinks and addresses as `model::layout` has them.
@@ -90,24 +93,27 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, errors: &mut Errors<'_>) {
         support::functions(old, crate::bounds::tag_of(old.source), true)
     );
     let helpers = ptx::parse(&helpers).ok();
+    let callees = callees(&symbols, old, new);
+    let mentioned = bounds::mentioned(old);
     let mut expected = old.items.iter().peekable();
     for item in &new.items {
         if let Item::Function(function) = item {
             if let Some(name) = function.name.strip_prefix(CHECKED_PREFIX) {
-                let original = old.items.iter().find_map(|item| match item {
-                    Item::Function(f) if f.is_entry && f.name == name && f.body.is_some() => {
-                        Some(f)
-                    }
-                    _ => None,
+                let original = old.functions().find(|f| {
+                    f.name == name && f.body.is_some() && f.is_entry == function.is_entry
                 });
                 match original {
                     Some(original) => {
                         signature(old, new, original, function, errors);
-                        compare(&symbols, old, new, original, function, errors);
+                        if function.body.is_some() {
+                            compare((&symbols, &callees), old, new, original, function, errors);
+                        } else if !calls::is_declared_as_defined(new, function) {
+                            errors.at(function.span, "a copy is declared but not so defined");
+                        }
                     }
                     None => errors.at(
                         function.span,
-                        format!("no kernel `{name}` to be the copy of"),
+                        format!("no function `{name}` to be the copy of"),
                     ),
                 }
                 continue;
@@ -143,8 +149,16 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, errors: &mut Errors<'_>) {
                 if head(original, old.source) != head(function, new.source) {
                     errors.at(function.span, "the head of a device function changed");
                 }
-                if original.body.is_some() {
-                    compare(&symbols, old, new, original, function, errors);
+                if callees.unchecked.contains(original.name) {
+                    let is_local = original.linkage == ptx::Linkage::Local;
+                    if !is_local || mentioned.contains(original.name) {
+                        errors.at(
+                            function.span,
+                            "code that is not seen may call this function, which has no checks",
+                        );
+                    }
+                } else if original.body.is_some() {
+                    compare((&symbols, &callees), old, new, original, function, errors);
                 }
             }
             (Item::Function(original), Item::Function(function))
@@ -161,7 +175,50 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, errors: &mut Errors<'_>) {
     }
 }
 
-/// Whether a kernel is the source's, with `malloc` and `free` redirected.
+/// What calls may go to: the copies, and no functions that are as they were
+/// although they have something to check.
+fn callees<'a>(
+    symbols: &ModuleSymbols<'a>,
+    old: &Module<'a>,
+    new: &Module<'a>,
+) -> calls::Callees<'a> {
+    let mut callees = calls::Callees::of(old, new);
+    let as_they_were: Vec<(&Function<'a>, &Function<'a>)> = old
+        .functions()
+        .filter(|f| !f.is_entry && f.body.is_some())
+        .filter_map(|original| {
+            let of_that_name = |f: &&Function<'a>| f.name == original.name && f.body.is_some();
+            let function = new.functions().find(of_that_name)?;
+            let from = original.span.text(old.source);
+            let is_same = from == function.span.text(new.source)
+                || same_but_for_heap_calls(original, function, old, new);
+            is_same.then_some((original, function))
+        })
+        .collect();
+    loop {
+        let mut unchecked = callees.unchecked.clone();
+        for (original, function) in &as_they_were {
+            // What is wrong with it is not said here, only that something is.
+            let mut errors = Errors {
+                text: new.source,
+                list: Vec::new(),
+            };
+            let about = (symbols, &callees);
+            if !unchecked.contains(original.name) {
+                compare(about, old, new, original, function, &mut errors);
+            }
+            if !errors.list.is_empty() {
+                unchecked.insert(original.name);
+            }
+        }
+        if unchecked.len() == callees.unchecked.len() {
+            return callees;
+        }
+        callees.unchecked = unchecked;
+    }
+}
+
+/// Whether a function is the source's, with `malloc` and `free` redirected.
 fn same_but_for_heap_calls(
     original: &Function<'_>,
     function: &Function<'_>,
@@ -232,6 +289,12 @@ fn signature(
         }
         _ => errors.at(copy.span, "parameters that the program does not have"),
     }
+    if !calls::same_result(old, new, original, copy) {
+        errors.at(
+            copy.span,
+            "the result is not the program's, with or without bounds",
+        );
+    }
     let directives = |f: &Function<'_>, source: &str| -> Vec<String> {
         f.directives
             .iter()
@@ -239,14 +302,18 @@ fn signature(
             .collect()
     };
     if directives(original, old.source) != directives(copy, new.source)
-        || original.linkage != copy.linkage
+        || copy.linkage
+            != match original.is_entry {
+                true => original.linkage,
+                false => ptx::Linkage::Local,
+            }
     {
         errors.at(copy.span, "directives or linkage of the kernel changed");
     }
 }
 
 fn compare<'a>(
-    symbols: &ModuleSymbols<'a>,
+    (symbols, callees): (&ModuleSymbols<'a>, &calls::Callees<'a>),
     old: &Module<'a>,
     new: &Module<'a>,
     original: &Function<'a>,
@@ -272,6 +339,13 @@ fn compare<'a>(
         .iter()
         .find(|p| p.name == LAUNCH_PARAMETER)
         .and_then(|p| p.size());
+    let result = match (&original.returns[..], &function.returns[..]) {
+        ([from], [to]) if from.size() != to.size() => {
+            let from = from.size().unwrap_or(0).next_multiple_of(8);
+            Some((to.name, from, to.size().unwrap_or(0)))
+        }
+        _ => None,
+    };
     checks::follow(
         checks::Input {
             analysis: &analysis,
@@ -280,6 +354,9 @@ fn compare<'a>(
             source: old.source,
             nameable: crate::bounds::Nameable::of(original, symbols),
             launch,
+            callees,
+            result,
+            span: function.span,
         },
         &matched,
         errors,

@@ -1,7 +1,8 @@
 //! Matches the statements of an instrumented body with those of its source.
 
 use super::Errors;
-use crate::bounds::{LABEL_PREFIX, REGISTER_PREFIX};
+use super::calls::is_call_of_copy;
+use crate::bounds::{LABEL_PREFIX, REGISTER_PREFIX, RESULT};
 use crate::device_heap::{FREE, MALLOC, allocates};
 use ptx::{Block, Function, Instruction, OperandKind, Span, Statement};
 
@@ -86,10 +87,12 @@ pub(super) fn matched<'m, 'a>(
     while let Some(&piece) = to.get(at) {
         at += 1;
         let text = piece.span().text(new);
-        // Check code opens scopes of its own only for the parameters of its
-        // calls; the program's may begin with check code, too.
+        // Check code opens scopes of its own only for the parameters of calls
+        // of its own functions, which count them; the program's may begin with
+        // check code, too.
         let next = to.get(at).map_or("", |next| next.span().text(new));
-        if matches!(piece, Piece::Open(_)) && next.starts_with(".param") && is_reserved(next) {
+        let begins_call = next.starts_with(".param") && next.contains(" __ringfence_0");
+        if matches!(piece, Piece::Open(_)) && begins_call {
             added_scopes += 1;
             out.push(Matched::Added(piece));
             continue;
@@ -147,9 +150,11 @@ fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
         (_, Some(b)) => b.register.starts_with(REGISTER_PREFIX),
         _ => false,
     };
-    if guards && is_heap_call(old, new) {
+    if guards && is_heap_call(old, new) || is_call_of_copy(old, new) {
         return true;
     }
+    // The result of a call may stand in another parameter: `calls` asks which.
+    let loads_result = old.opcode.base() == "ld" && old.opcode.has("param");
     guards
         && old.opcode.text == new.opcode.text
         && old.operands.len() == new.operands.len()
@@ -160,7 +165,10 @@ fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
             .all(|(a, b)| match (&a.kind, &b.kind) {
                 (OperandKind::Address(a), OperandKind::Address(b)) => {
                     let base = a.base == b.base
-                        || b.base.is_some_and(|base| base.starts_with(REGISTER_PREFIX));
+                        || b.base.is_some_and(|base| {
+                            base.starts_with(REGISTER_PREFIX)
+                                || loads_result && base.starts_with(RESULT)
+                        });
                     base && a.offset == b.offset && same_all(&a.coordinates, &b.coordinates)
                 }
                 (a, b) => same(a, b),

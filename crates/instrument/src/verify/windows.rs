@@ -3,7 +3,9 @@
 
 use super::Errors;
 use super::checks::{Distance, Input, State, Text, integer, name};
-use crate::bounds::{Fate, REGISTER_PREFIX, Window, fate_of, is_static, used_bytes};
+use crate::bounds::{
+    Fate, REGISTER_PREFIX, Window, fate_of, is_found_on_device, is_static, used_bytes,
+};
 use analysis::{Origin, Referent, Root, RootId};
 use ptx::table::{Access, Width};
 use ptx::{Instruction, OperandKind};
@@ -379,8 +381,8 @@ impl State {
                         place.is_some_and(|place| window.holds(place.space))
                             && input.nameable.holds(code, symbol)
                     }
-                    Some(Root::Declared { .. } | Root::Alloca { .. } | Root::Lookup { .. }) => true,
-                    _ => false,
+                    Some(Root::Declared { .. } | Root::Alloca { .. }) => true,
+                    found => is_found_on_device(input.analysis, found),
                 },
                 _ => false,
             },

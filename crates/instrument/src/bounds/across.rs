@@ -1,0 +1,381 @@
+//! Decides which functions get a checked copy, and whose bounds go with
+//! their calls: those of arguments that the callee holds accesses to, or
+//! passes on, and those of results that the caller holds accesses to (cuCatch,
+//! section 4). Over the whole call graph, to a fixed point.
+//!
+//! A function that can be entered in another way than by a call that is
+//! understood (its address is taken, other files see it) is checked in place,
+//! too: there it looks the pointers in its parameters up.
+
+use super::calls::{self, Return, Sequence, Stored};
+use super::demand::About;
+use super::plan::{Gives, Plan, Received};
+use super::window::Nameable;
+use crate::device_heap::HeapCall;
+use crate::parameters::ParameterSlot;
+use analysis::{Analysis, Origin, Root, RootId, ValueId};
+use ptx::{Function, Instruction, Item, Linkage, Module, Statement};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::Range;
+
+/// A function with a body, and what becomes of it.
+pub(super) struct Party<'x, 'a> {
+    pub(super) function: &'x Function<'a>,
+    pub(super) analysis: Analysis<'x, 'a>,
+    pub(super) nameable: Nameable<'x, 'a>,
+    pub(super) plan: Plan,
+    pub(super) heap_calls: Vec<HeapCall>,
+    /// Its sites, as indices.
+    pub(super) sites: Range<usize>,
+    pub(super) slots: Vec<ParameterSlot>,
+    pub(super) parameter_bytes: u32,
+    /// The function itself carries checks. (An entry never does.)
+    pub(super) is_checked_in_place: bool,
+    /// There is a checked copy.
+    pub(super) has_copy: bool,
+}
+
+impl Party<'_, '_> {
+    /// Whether anything in its text has to change.
+    pub(super) fn changes(&self) -> bool {
+        !self.plan.is_empty() || !self.plan.calls.is_empty() || !self.heap_calls.is_empty()
+    }
+}
+
+/// Connects the functions of a module.
+pub(super) fn connect(module: &Module<'_>, parties: &mut [Party<'_, '_>]) {
+    let numbers: FxHashMap<&str, usize> = parties
+        .iter()
+        .enumerate()
+        .filter(|(_, party)| !party.function.is_entry)
+        .map(|(number, party)| (party.function.name, number))
+        .collect();
+    if numbers.is_empty() {
+        return;
+    }
+    let mut net = Net::of(module, parties, &numbers);
+    net.find_useful();
+    while net.demand() {}
+    net.settle();
+}
+
+struct Net<'n, 'x, 'a> {
+    parties: &'n mut [Party<'x, 'a>],
+    /// The calls of each that are understood, in order.
+    sequences: Vec<Vec<Sequence>>,
+    /// May be entered without bounds.
+    exposed: Vec<bool>,
+    returns: Vec<Vec<Return>>,
+    /// Places in the result whose bounds the function knows better than a
+    /// lookup of what it returns would.
+    useful: Vec<FxHashSet<u32>>,
+    /// Places in the result whose bounds some caller wants.
+    gives: Vec<Vec<u32>>,
+}
+
+impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
+    fn of(
+        module: &Module<'_>,
+        parties: &'n mut [Party<'x, 'a>],
+        numbers: &FxHashMap<&str, usize>,
+    ) -> Self {
+        let mentioned = mentioned(module);
+        let mut exposed: Vec<bool> = parties
+            .iter()
+            .map(|party| {
+                party.function.linkage != Linkage::Local || mentioned.contains(party.function.name)
+            })
+            .collect();
+        let mut sequences = Vec::with_capacity(parties.len());
+        for party in parties.iter() {
+            let mut own = Vec::new();
+            for (index, inst) in party.analysis.code.instructions.iter().enumerate() {
+                let Some((_, name)) = calls::callee(inst.instruction) else {
+                    continue;
+                };
+                let Some(&callee) = numbers.get(name) else {
+                    continue;
+                };
+                let function = parties[callee].function;
+                match calls::sequence(&party.analysis, index, function, callee) {
+                    Some(sequence) => own.push(sequence),
+                    None => exposed[callee] = true,
+                }
+            }
+            sequences.push(own);
+        }
+        let returns = parties
+            .iter()
+            .map(|party| match party.function.is_entry {
+                true => Vec::new(),
+                false => calls::returns(&party.analysis),
+            })
+            .collect();
+        Net {
+            sequences,
+            exposed,
+            returns,
+            useful: vec![FxHashSet::default(); parties.len()],
+            gives: vec![Vec::new(); parties.len()],
+            parties,
+        }
+    }
+
+    /// Finds the results whose bounds are worth giving.
+    fn find_useful(&mut self) {
+        loop {
+            let mut changed = false;
+            for number in 0..self.parties.len() {
+                for index in 0..self.returns[number].len() {
+                    let Return { offset, stored } = self.returns[number][index];
+                    if !self.useful[number].contains(&offset) && self.is_useful(number, stored) {
+                        self.useful[number].insert(offset);
+                        changed = true;
+                    }
+                }
+            }
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    fn is_useful(&self, number: usize, stored: Stored) -> bool {
+        let provenance = &self.parties[number].analysis.provenance;
+        let Some(value) = stored.value else {
+            return false;
+        };
+        match provenance.origin(value) {
+            Origin::Several { .. } => true,
+            Origin::Pointer { root, .. } => match provenance.root(root) {
+                Some(Root::Lookup { value }) => self.sequences[number].iter().any(|sequence| {
+                    let mut results = sequence.results.iter();
+                    results.any(|&(offset, result)| {
+                        result == value && self.useful[sequence.callee].contains(&offset)
+                    })
+                }),
+                Some(
+                    Root::Shared | Root::Local | Root::Const | Root::ParameterWindow | Root::System,
+                )
+                | None => false,
+                Some(_) => true,
+            },
+            _ => false,
+        }
+    }
+
+    /// Passes demands over every call once. Whether there were new ones.
+    fn demand(&mut self) -> bool {
+        let mut changed = false;
+        for number in 0..self.parties.len() {
+            for index in 0..self.sequences[number].len() {
+                changed |= self.demand_arguments(number, index);
+                changed |= self.demand_results(number, index);
+            }
+        }
+        changed
+    }
+
+    /// What the callee needs the bounds of, the caller needs them of.
+    fn demand_arguments(&mut self, caller: usize, index: usize) -> bool {
+        let mut changed = false;
+        let callee = self.sequences[caller][index].callee;
+        loop {
+            let sequence = &mut self.sequences[caller][index];
+            let wanted = &self.parties[callee].plan.roots;
+            let Some(&offset) = wanted.get(sequence.call.passed.len()) else {
+                return changed;
+            };
+            let argument = sequence.arguments.iter().find(|(at, _)| *at == offset);
+            let Some(&(_, stored)) = argument else {
+                // It goes in pieces.
+                self.sequences[caller].remove(index);
+                self.exposed[callee] = true;
+                return true;
+            };
+            sequence.call.passed.push(stored);
+            if let Some(value) = stored.value {
+                self.need(caller, value);
+            }
+            changed = true;
+        }
+    }
+
+    /// What the caller needs the bounds of, the callee gives them of.
+    fn demand_results(&mut self, caller: usize, index: usize) -> bool {
+        let Some(sequence) = self.sequences[caller].get(index) else {
+            return false;
+        };
+        if !sequence.is_result_followed {
+            return false;
+        }
+        let callee = sequence.callee;
+        let plan = &self.parties[caller].plan;
+        let provenance = &self.parties[caller].analysis.provenance;
+        let wanted = |value: ValueId| {
+            let is_it = |root: &RootId| provenance.root(*root) == Some(Root::Lookup { value });
+            plan.needed.iter().any(is_it)
+        };
+        let new: Vec<u32> = sequence
+            .results
+            .iter()
+            .filter(|(offset, value)| {
+                self.useful[callee].contains(offset)
+                    && !self.gives[callee].contains(offset)
+                    && wanted(*value)
+            })
+            .map(|(offset, _)| *offset)
+            .collect();
+        for &offset in &new {
+            if self.gives[callee].contains(&offset) {
+                continue;
+            }
+            self.gives[callee].push(offset);
+            for at in 0..self.returns[callee].len() {
+                let returned = self.returns[callee][at];
+                if let (true, Some(value)) = (returned.offset == offset, returned.stored.value) {
+                    self.need(callee, value);
+                }
+            }
+        }
+        !new.is_empty()
+    }
+
+    fn need(&mut self, number: usize, value: ValueId) {
+        let Party {
+            analysis,
+            nameable,
+            plan,
+            ..
+        } = &mut self.parties[number];
+        plan.need_value(About { analysis, nameable }, value);
+    }
+
+    /// Writes down what was found.
+    fn settle(mut self) {
+        // A result that is not followed cannot come back in another form.
+        for own in &mut self.sequences {
+            let (gives, exposed) = (&self.gives, &mut self.exposed);
+            own.retain(|sequence| {
+                let stays = gives[sequence.callee].is_empty() || sequence.is_result_followed;
+                exposed[sequence.callee] |= !stays;
+                stays
+            });
+        }
+        let mut called = vec![false; self.parties.len()];
+        for sequence in self.sequences.iter().flatten() {
+            called[sequence.callee] = true;
+        }
+        // Copies: of all that carry checks themselves, or call such.
+        let mut copies: Vec<bool> = (0..self.parties.len())
+            .map(|number| {
+                let party = &self.parties[number];
+                called[number] && (party.changes() || !self.gives[number].is_empty())
+            })
+            .collect();
+        loop {
+            let more: Vec<usize> = (0..copies.len())
+                .filter(|&number| called[number] && !copies[number])
+                .filter(|&number| {
+                    let mut own = self.sequences[number].iter();
+                    own.any(|sequence| copies[sequence.callee])
+                })
+                .collect();
+            if more.is_empty() {
+                break;
+            }
+            more.into_iter().for_each(|number| copies[number] = true);
+        }
+        let gives: Vec<Gives> = (0..self.parties.len())
+            .map(|number| self.given(number))
+            .collect();
+        for (number, own) in self.sequences.into_iter().enumerate() {
+            let party = &mut self.parties[number];
+            party.has_copy = copies[number];
+            party.is_checked_in_place =
+                !party.function.is_entry && (self.exposed[number] || !called[number]);
+            for sequence in own {
+                if !copies[sequence.callee] {
+                    continue;
+                }
+                let given = &gives[sequence.callee];
+                let call = party.plan.calls.len() as u32;
+                for &(offset, value) in &sequence.results {
+                    if let Some(at) = given.place(offset) {
+                        party.plan.received.insert(value, Received { call, at });
+                    }
+                }
+                party.plan.calls.push(sequence.call);
+                party.plan.calls[call as usize].result_bytes = given.bytes();
+            }
+        }
+        for (party, gives) in self.parties.iter_mut().zip(gives) {
+            party.plan.gives = gives;
+        }
+    }
+
+    fn given(&self, number: usize) -> Gives {
+        let offsets = self.gives[number].clone();
+        let stores = self.returns[number]
+            .iter()
+            .filter(|returned| offsets.contains(&returned.offset))
+            .copied()
+            .collect();
+        let returned = self.parties[number].function.returns.first();
+        let bytes = returned.and_then(ptx::Variable::size).unwrap_or(0);
+        Gives {
+            offsets,
+            from: u32::try_from(bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
+            stores,
+        }
+    }
+}
+
+/// Names that a module mentions other than to declare or to call them, among
+/// them all functions whose address is taken.
+pub(crate) fn mentioned<'a>(module: &Module<'a>) -> FxHashSet<&'a str> {
+    let is_word = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$');
+    let mut found = FxHashSet::default();
+    let mut instruction = |instruction: &Instruction<'a>| {
+        let called = calls::callee(instruction).map(|(place, _)| place);
+        for (place, operand) in instruction.operands.iter().enumerate() {
+            if Some(place) != called {
+                operand.names(&mut |name| {
+                    if !name.starts_with('%') {
+                        found.insert(name);
+                    }
+                });
+            }
+        }
+    };
+    for function in module.functions() {
+        for (_, statement) in function.statements() {
+            if let Statement::Instruction(one) = statement {
+                instruction(one);
+            }
+        }
+    }
+    for function in module.functions() {
+        for (_, statement) in function.statements() {
+            if let Statement::Targets(targets) = statement {
+                found.extend(targets.names.iter().copied());
+            }
+        }
+    }
+    for item in &module.items {
+        let text = match item {
+            Item::Variable(variable) => variable.span.text(module.source),
+            Item::Other(span) => span.text(module.source),
+            _ => continue,
+        };
+        let text = match item {
+            Item::Variable(_) => text.split_once('=').map_or("", |(_, value)| value),
+            // Debug information refers to functions by labels.
+            _ if text.starts_with(".alias") => text,
+            _ => continue,
+        };
+        let words = text.split(is_word);
+        found.extend(words.filter(|word| !word.starts_with(|c: char| c.is_ascii_digit())));
+    }
+    found
+}

@@ -1,0 +1,307 @@
+//! How calls of the module's own functions stand in the text, so that bounds
+//! can go with their arguments and come back with their results.
+//!
+//! The ABI has one form of call, which every compiler writes: stores of the
+//! arguments, the call, loads of the result, with nothing between them. A
+//! call that stands otherwise is left as it is, and its callee, which may then
+//! be entered without bounds, is checked in place as well.
+
+use super::plan::Call;
+use crate::parameters::{self, ParameterSlot};
+use analysis::{Analysis, Referent, Role, SymbolId, ValueId};
+use ptx::{Function, Instruction, OperandKind, Span, VariableSpace};
+
+/// What one instruction stores of an argument or a result, in eight bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    /// The `st.param`.
+    pub(crate) instruction: u32,
+    /// Which element of the vector that it stores.
+    pub(crate) element: u8,
+    /// The value, if it is no constant.
+    pub(crate) value: Option<ValueId>,
+}
+
+/// A call whose form is understood.
+#[derive(Debug)]
+pub(super) struct Sequence {
+    /// Number of the callee.
+    pub(super) callee: usize,
+    /// Where it stands; its bounds are not known yet.
+    pub(super) call: Call,
+    /// The arguments of eight bytes, by place among the callee's parameters.
+    pub(super) arguments: Vec<(u32, Stored)>,
+    /// The parts of the result of eight bytes, by place in it.
+    pub(super) results: Vec<(u32, ValueId)>,
+    /// The result is read by nothing but the loads of the sequence.
+    pub(super) is_result_followed: bool,
+}
+
+/// The function that an instruction calls by name.
+pub(crate) fn callee<'a>(instruction: &Instruction<'a>) -> Option<(usize, &'a str)> {
+    if instruction.opcode.base() != "call" {
+        return None;
+    }
+    let (place, name) = instruction
+        .operands
+        .iter()
+        .enumerate()
+        .find_map(|(place, operand)| match operand.kind {
+            OperandKind::Name(name) => Some((place, name)),
+            _ => None,
+        })?;
+    (!name.starts_with('%')).then_some((place, name))
+}
+
+/// The sequence of the call at `index`, of a function with these parameters.
+pub(super) fn sequence(
+    analysis: &Analysis<'_, '_>,
+    index: usize,
+    function: &Function<'_>,
+    callee: usize,
+) -> Option<Sequence> {
+    let code = &analysis.code;
+    let instruction = code.instructions[index].instruction;
+    let (place, _) = self::callee(instruction)?;
+    let by_memory = function.parameters.iter().chain(&function.returns);
+    if function.returns.len() > 1
+        || by_memory
+            .into_iter()
+            .any(|p| p.space != VariableSpace::Param)
+    {
+        return None;
+    }
+    let (given, argument_at) = match instruction.operands.get(place + 1) {
+        None => (0, (instruction.operands[place].span.end, "(", ")")),
+        Some(operand) => match &operand.kind {
+            OperandKind::List(list) => {
+                let comma = if list.is_empty() { "" } else { ", " };
+                (list.len(), (operand.span.end - 1, comma, ""))
+            }
+            _ => return None,
+        },
+    };
+    if given != function.parameters.len()
+        || given > usize::from(u8::MAX)
+        || instruction.operands.len() > place + 2
+    {
+        return None;
+    }
+    let symbol = |operand: usize, element: usize| {
+        code.references_of(index).iter().find_map(|r| {
+            let here = usize::from(r.operand) == operand && usize::from(r.element) == element;
+            match r.referent {
+                Referent::Symbol(symbol, 0) if here => Some(symbol),
+                _ => None,
+            }
+        })
+    };
+    let mut passed: Vec<SymbolId> = Vec::with_capacity(given);
+    for element in 0..given {
+        passed.push(symbol(place + 1, element)?);
+    }
+    let result = match (place, function.returns.first()) {
+        (0, None) => None,
+        (1, Some(returned)) => match &instruction.operands[0].kind {
+            OperandKind::List(list) if list.len() == 1 => {
+                Some((symbol(0, 0)?, list[0].span, returned))
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+
+    let (slots, _) = parameters::layout(function);
+    let mut first = index;
+    let mut arguments = Vec::new();
+    while let Some(before) = first.checked_sub(1) {
+        let Some((symbol, pieces)) = stores(analysis, before, index) else {
+            break;
+        };
+        let Some(slot) = passed.iter().position(|&p| p == symbol) else {
+            break;
+        };
+        let ParameterSlot { offset, .. } = slots[slot];
+        arguments.extend(pieces.into_iter().filter_map(|piece| {
+            let at = u32::try_from(piece.offset).ok()?;
+            Some((offset.checked_add(at)?, piece.stored?))
+        }));
+        first = before;
+    }
+
+    let mut loads = Vec::new();
+    let mut results = Vec::new();
+    let mut is_result_followed = false;
+    if let Some((symbol, ..)) = result {
+        let mut after = index + 1;
+        while let Some((span, values)) = loads_of(analysis, after, index, symbol) {
+            loads.push((after as u32, span));
+            results.extend(values);
+            after += 1;
+        }
+        let mentions = code
+            .references
+            .iter()
+            .filter(|r| matches!(r.referent, Referent::Symbol(s, _) if s == symbol))
+            .count();
+        is_result_followed = mentions == loads.len() + 1;
+    }
+    Some(Sequence {
+        callee,
+        call: Call {
+            instruction: index as u32,
+            first: first as u32,
+            name_at: instruction.operands[place].span.start,
+            argument_at,
+            passed: Vec::new(),
+            result: result.map(|(_, span, _)| span),
+            result_bytes: 0,
+            result_alignment: result.map_or(8, |(_, _, returned)| returned.alignment().max(8)),
+            loads,
+        },
+        arguments,
+        results,
+        is_result_followed,
+    })
+}
+
+/// A part of what one instruction stores.
+struct Piece {
+    offset: i64,
+    bytes: u32,
+    /// What, if it is eight bytes that may be a pointer.
+    stored: Option<Stored>,
+}
+
+/// What an unguarded `st.param` in the block of `index` stores, and to which
+/// symbol.
+fn stores(analysis: &Analysis<'_, '_>, at: usize, index: usize) -> Option<(SymbolId, Vec<Piece>)> {
+    let code = &analysis.code;
+    let instruction = code.instructions[at].instruction;
+    if analysis.cfg.block_of[at] != analysis.cfg.block_of[index]
+        || instruction.opcode.base() != "st"
+        || !is_of_parameters(instruction)
+        || instruction.guard.is_some()
+    {
+        return None;
+    }
+    let references = code.references_of(at);
+    let (symbol, offset) = references.iter().find_map(|r| match r.referent {
+        Referent::Symbol(symbol, offset) if r.role == Role::Address => Some((symbol, offset)),
+        _ => None,
+    })?;
+    let bytes = instruction.opcode.types().last()?.bytes();
+    let value = instruction.operands.get(1)?;
+    let elements: Vec<&OperandKind<'_>> = match &value.kind {
+        OperandKind::Vector(elements) => elements.iter().map(|element| &element.kind).collect(),
+        kind => vec![kind],
+    };
+    let pieces = elements.iter().enumerate().map(|(place, kind)| {
+        let element = u8::try_from(place).unwrap_or(u8::MAX);
+        let register = references.iter().find(|r| {
+            r.operand == 1 && r.element == element && matches!(r.referent, Referent::Wide(_))
+        });
+        let is_followed = register.is_some() || matches!(kind, OperandKind::Integer(_));
+        Piece {
+            offset: offset.saturating_add(place as i64 * i64::from(bytes)),
+            bytes,
+            stored: (is_followed && bytes == 8).then_some(Stored {
+                instruction: at as u32,
+                element,
+                value: register.map(|register| register.value),
+            }),
+        }
+    });
+    Some((symbol, pieces.collect()))
+}
+
+/// The place of the name in a `ld.param` of a call's result, and the values of
+/// eight bytes that it loads.
+fn loads_of(
+    analysis: &Analysis<'_, '_>,
+    at: usize,
+    index: usize,
+    result: SymbolId,
+) -> Option<(Span, Vec<(u32, ValueId)>)> {
+    let code = &analysis.code;
+    let instruction = code.instructions.get(at)?.instruction;
+    if analysis.cfg.block_of[at] != analysis.cfg.block_of[index]
+        || instruction.opcode.base() != "ld"
+        || !is_of_parameters(instruction)
+        || instruction.guard.is_some()
+    {
+        return None;
+    }
+    let references = code.references_of(at);
+    let (operand, offset) = references.iter().find_map(|r| match r.referent {
+        Referent::Symbol(symbol, offset) if r.role == Role::Address && symbol == result => {
+            Some((r.operand, offset))
+        }
+        _ => None,
+    })?;
+    let OperandKind::Address(address) = &instruction.operands[usize::from(operand)].kind else {
+        return None;
+    };
+    let bytes = instruction.opcode.types().last()?.bytes();
+    let values = references
+        .iter()
+        .filter(|r| bytes == 8 && r.role == Role::Write && matches!(r.referent, Referent::Wide(_)))
+        .filter_map(|r| {
+            let at = u32::try_from(offset).ok()? + u32::from(r.element) * 8;
+            Some((at, r.value))
+        });
+    Some((address.base_span, values.collect()))
+}
+
+fn is_of_parameters(instruction: &Instruction<'_>) -> bool {
+    ["param", "param::func"]
+        .iter()
+        .any(|space| instruction.opcode.has(space))
+}
+
+/// A store of eight bytes to what a function returns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Return {
+    /// Bytes from the start of the result.
+    pub(crate) offset: u32,
+    pub(crate) stored: Stored,
+}
+
+/// The pointers that a function may return: at each place, nothing but eight
+/// bytes in one piece is ever stored.
+pub(crate) fn returns(analysis: &Analysis<'_, '_>) -> Vec<Return> {
+    let code = &analysis.code;
+    let [returned] = &code.function.returns[..] else {
+        return Vec::new();
+    };
+    // Declared before anything else of that name.
+    let Some(symbol) = code.symbols.iter().position(|s| s.name == returned.name) else {
+        return Vec::new();
+    };
+    let mut all: Vec<Piece> = Vec::new();
+    for at in 0..code.instructions.len() {
+        let mentions = |r: &analysis::Reference| matches!(r.referent, Referent::Symbol(s, _) if s.0 as usize == symbol);
+        if !code.references_of(at).iter().any(mentions) {
+            continue;
+        }
+        match stores(analysis, at, at) {
+            Some((of, pieces)) if of.0 as usize == symbol => all.extend(pieces),
+            _ => return Vec::new(),
+        }
+    }
+    let is_whole = |offset: i64| {
+        all.iter().all(|piece| {
+            let apart = piece.offset >= offset.saturating_add(8)
+                || piece.offset.saturating_add(i64::from(piece.bytes)) <= offset;
+            apart || (piece.offset == offset && piece.stored.is_some())
+        })
+    };
+    let size = returned.size().unwrap_or(0);
+    all.iter()
+        .filter_map(|piece| {
+            let (offset, stored) = (u32::try_from(piece.offset).ok()?, piece.stored?);
+            (is_whole(piece.offset) && u64::from(offset) + 8 <= size)
+                .then_some(Return { offset, stored })
+        })
+        .collect()
+}

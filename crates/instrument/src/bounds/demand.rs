@@ -1,0 +1,128 @@
+//! Whose bounds a function needs: those of roots, and those that travel with
+//! a register because only the execution tells which root it is.
+
+use super::plan::{Base, Plan, Source};
+use super::source::has_bounds;
+use super::window::{Nameable, mapped_place};
+use analysis::{Analysis, Definition, Expr, Origin, Root, RootId, Term, ValueId};
+
+/// What a plan is about.
+#[derive(Clone, Copy)]
+pub(super) struct About<'x, 'm, 'a> {
+    pub(super) analysis: &'x Analysis<'m, 'a>,
+    pub(super) nameable: &'x Nameable<'x, 'a>,
+}
+
+impl Plan {
+    /// Notes what the groups are held to.
+    pub(super) fn need_for_groups(&mut self, about: About<'_, '_, '_>) {
+        let mut carried = Vec::new();
+        for index in 0..self.groups.len() {
+            let group = &self.groups[index];
+            match (group.source, group.base, group.window.is_some()) {
+                (Source::Root(root), _, true) if about.analysis.place(root).is_some() => {
+                    self.needed_in_space.insert(root);
+                }
+                (Source::Root(root), ..) => self.need_root(about, root),
+                (Source::Shadow(_), Base::Register(value), _) => carried.push(value),
+                _ => {}
+            }
+        }
+        self.need_carried(about, carried);
+    }
+
+    /// Notes that the bounds of a value are needed, if it has any.
+    pub(super) fn need_value(&mut self, about: About<'_, '_, '_>, value: ValueId) {
+        match about.analysis.provenance.origin(value) {
+            Origin::Pointer { root, .. } => self.need_root(about, root),
+            Origin::Several { .. } => self.need_carried(about, vec![value]),
+            _ => {}
+        }
+    }
+
+    fn need_carried(&mut self, about: About<'_, '_, '_>, mut stack: Vec<ValueId>) {
+        let Analysis {
+            ssa, provenance, ..
+        } = about.analysis;
+        while let Some(id) = stack.pop() {
+            let Some(value) = ssa.value(id) else { continue };
+            if !self.shadowed.insert(id) {
+                continue;
+            }
+            if let Err(place) = self.shadow_registers.binary_search(&value.register) {
+                self.shadow_registers.insert(place, value.register);
+            }
+            match value.definition {
+                Definition::Undefined => {}
+                Definition::Phi { .. } => stack.extend(ssa.phi_arguments(id)),
+                Definition::Instruction { old, .. } => {
+                    stack.extend(old);
+                    let Some(expr) = provenance.expr(id) else {
+                        continue;
+                    };
+                    for term in carried(about.analysis, expr) {
+                        match (provenance.origin_of(term), term) {
+                            (Origin::Pointer { root, .. }, _) => self.need_root(about, root),
+                            (Origin::Several { .. }, Term::Value(value)) => stack.push(value),
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn need_root(&mut self, about: About<'_, '_, '_>, root: RootId) {
+        let About { analysis, nameable } = about;
+        let Some(kind) = analysis.provenance.root(root) else {
+            return;
+        };
+        let can_be_had = match kind {
+            Root::Variable { symbol } => nameable.holds(&analysis.code, symbol),
+            _ => kind.is_global() || has_bounds(analysis, nameable, root),
+        };
+        if !can_be_had || !self.needed.insert(root) {
+            return;
+        }
+        match kind {
+            Root::KernelParameter { offset } => self.roots.push(offset),
+            Root::Field { parent, .. } => self.need_root(about, parent),
+            Root::Mapped { value } => {
+                if let Some((place, in_space)) = mapped_place(analysis, value) {
+                    if in_space {
+                        self.needed_in_space.insert(place);
+                    } else {
+                        self.needed.insert(place);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The operands of a definition that its bounds come from: one, or two that
+/// the execution decides between.
+pub(super) fn carried(analysis: &Analysis<'_, '_>, expr: Expr) -> Vec<Term> {
+    let origin = |term| analysis.provenance.origin_of(term);
+    let is_pointer = |term| {
+        matches!(
+            origin(term),
+            Origin::Pointer { .. } | Origin::Several { .. }
+        )
+    };
+    match expr {
+        Expr::Copy(a) | Expr::Sure(a) | Expr::Window(a, _) | Expr::Resize(a) => vec![a],
+        Expr::Select(a, b) | Expr::Choose(a, b) => vec![a, b],
+        Expr::Subtract(a, _) => vec![a],
+        Expr::Add(a, b) | Expr::Combine(a, b) | Expr::Mask(a, b) => {
+            match (is_pointer(a), is_pointer(b)) {
+                (true, true) if origin(a).is_sure() => vec![a],
+                (true, true) if origin(b).is_sure() => vec![b],
+                (true, true) => vec![a, b],
+                (true, false) => vec![a],
+                (false, _) => vec![b],
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Writes the bounds that go with calls of checked copies, and those that come
+//! back.
+//!
+//! A copy takes the bounds as a launch does: behind its own parameters, with
+//! the launch's number before them (`model::layout::LAUNCH_PARAMETER`). It
+//! gives bounds back behind its own result, whose place does not change.
+
+use super::calls::Stored;
+use super::emit::Emit;
+use super::pieces::lookup_in;
+use super::plan::Call;
+use super::text::*;
+use super::window::{OwnFrame, frame};
+use crate::patch::{Patch, line, put};
+use analysis::{Origin, Root};
+use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+use ptx::OperandKind;
+
+/// What a call passes to a copy, beside the program's arguments.
+pub(crate) const PASSED: &str = "__ringfence_bounds";
+/// What a copy that gives bounds back returns.
+pub(crate) const RESULT: &str = "__ringfence_result";
+
+/// Constants below this are null pointers, with an offset.
+const NULL: i64 = 4096;
+
+impl<'a> Emit<'_, '_, 'a> {
+    /// Bounds that a value has where it is stored; `None` if it must be looked
+    /// up.
+    fn bounds_of(&self, stored: Stored) -> Option<(Op<'a>, Op<'a>)> {
+        let Some(value) = stored.value else {
+            let constant = match self.operand_of(stored) {
+                Some(OperandKind::Integer(constant)) => *constant,
+                _ => 0,
+            };
+            let is_null = (-NULL..NULL).contains(&constant);
+            return is_null.then_some((Op::Constant(0), Op::Constant(0)));
+        };
+        match self.analysis.provenance.origin(value) {
+            Origin::Pointer { root, .. } => self
+                .plan
+                .needed
+                .contains(&root)
+                .then(|| self.root_bounds(root)),
+            Origin::Several { .. } => {
+                let register = self.analysis.ssa.value(value)?.register;
+                let number = *self.shadows.get(&register)?;
+                Some((
+                    Op::Family(SHADOW_BASE, number),
+                    Op::Family(SHADOW_SIZE, number),
+                ))
+            }
+            Origin::Null | Origin::Undefined => Some((Op::Constant(0), Op::Constant(0))),
+            _ => None,
+        }
+    }
+
+    fn operand_of(&self, stored: Stored) -> Option<&OperandKind<'a>> {
+        let inst = &self.analysis.code.instructions[stored.instruction as usize];
+        match &inst.instruction.operands.get(1)?.kind {
+            OperandKind::Vector(elements) => Some(&elements.get(usize::from(stored.element))?.kind),
+            kind => Some(kind),
+        }
+    }
+
+    /// What is stored, as an operand.
+    fn text_of(&self, stored: Stored) -> Op<'a> {
+        match self.operand_of(stored) {
+            Some(OperandKind::Name(name)) => Op::Program(name),
+            Some(OperandKind::Integer(constant)) => Op::Constant(*constant as u64),
+            _ => Op::Constant(0),
+        }
+    }
+
+    /// Looks the arguments up whose bounds are not known, before the first
+    /// of them is stored: stores and call must not be torn apart by another
+    /// call.
+    pub(super) fn before_call(&mut self, number: u32, out: &mut String) {
+        let plan = self.plan;
+        let call = &plan.calls[number as usize];
+        for (index, &stored) in call.passed.iter().enumerate() {
+            if self.bounds_of(stored).is_some() {
+                continue;
+            }
+            let place = self.passed.len() as u32;
+            self.passed.insert((number, index as u32), place);
+            let pointer = match self.text_of(stored) {
+                constant @ Op::Constant(_) => {
+                    line!(out, "mov.b64 {SCRATCH}, {constant};");
+                    SCRATCH
+                }
+                register => register,
+            };
+            lookup_in(pointer, None, out);
+            line!(
+                out,
+                "mov.b64 {}, {WEAK_BASE};",
+                Op::Family(PASSED_BASE, place)
+            );
+            line!(
+                out,
+                "mov.b64 {}, {WEAK_SIZE};",
+                Op::Family(PASSED_SIZE, place)
+            );
+        }
+    }
+
+    /// Sends a call to the checked copy.
+    pub(super) fn call(&self, number: u32, call: &Call, attached_from: u32, patch: &mut Patch) {
+        let (header, each) = (size_of::<LaunchHeader>(), size_of::<LaunchBounds>());
+        let size_at = std::mem::offset_of!(LaunchBounds, size);
+        let bytes = header + each * call.passed.len();
+        patch.insert(attached_from, |out| {
+            line!(out, ".param .align 8 .b8 {PASSED}{number}[{bytes}];");
+            if call.result_bytes > 0 {
+                line!(
+                    out,
+                    ".param .align {} .b8 {RESULT}{number}[{}];",
+                    call.result_alignment,
+                    call.result_bytes
+                );
+            }
+            if self.plan.launch {
+                line!(out, "ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];");
+                line!(out, "st.param.b64 [{PASSED}{number}], {SCRATCH};");
+            } else {
+                line!(out, "st.param.b64 [{PASSED}{number}], 0;");
+            }
+            for (index, &stored) in call.passed.iter().enumerate() {
+                let looked_up = self.passed.get(&(number, index as u32));
+                let (base, size) = match (self.bounds_of(stored), looked_up) {
+                    (Some(bounds), _) => bounds,
+                    (None, Some(&place)) => (
+                        Op::Family(PASSED_BASE, place),
+                        Op::Family(PASSED_SIZE, place),
+                    ),
+                    (None, None) => (Op::Constant(0), Op::Constant(0)),
+                };
+                let at = header + each * index;
+                line!(out, "st.param.b64 [{PASSED}{number}+{at}], {base};");
+                line!(
+                    out,
+                    "st.param.b64 [{PASSED}{number}+{}], {size};",
+                    at + size_at
+                );
+            }
+        });
+        if let (Some(result), true) = (call.result, call.result_bytes > 0) {
+            patch.edit(result.start, result.end, |out| {
+                put(out, format_args!("{RESULT}{number}"));
+            });
+        }
+        patch.insert(call.name_at, |out| out.push_str(CHECKED_PREFIX));
+        let (at, before, behind) = call.argument_at;
+        patch.insert(at, |out| {
+            put(out, format_args!("{before}{PASSED}{number}{behind}"));
+        });
+    }
+
+    /// Reads the bounds that came back with what an instruction loads.
+    pub(super) fn receive(&self, instruction: u32, out: &mut String) {
+        let Some(made) = self.made.get(&instruction) else {
+            return;
+        };
+        let size_at = std::mem::offset_of!(LaunchBounds, size) as u32;
+        for &(root, value) in &made.roots {
+            let Some(received) = self.plan.received.get(&value) else {
+                continue;
+            };
+            let (call, at) = (received.call, received.at);
+            line!(
+                out,
+                "ld.param.b64 {}, [{RESULT}{call}+{at}];",
+                Op::Family(ROOT_BASE, root.0)
+            );
+            line!(
+                out,
+                "ld.param.b64 {}, [{RESULT}{call}+{}];",
+                Op::Family(ROOT_SIZE, root.0),
+                at + size_at
+            );
+        }
+    }
+
+    /// Gives the bounds of what an instruction returns. A pointer into the
+    /// function's own frame has none any more.
+    pub(super) fn give(&self, stored: Stored, offset: u32, out: &mut String) {
+        let (Some(place), Some(result)) = (
+            self.plan.gives.place(offset),
+            self.analysis.code.function.returns.first(),
+        ) else {
+            return;
+        };
+        let pointer = self.text_of(stored);
+        match (self.is_own(stored), self.bounds_of(stored)) {
+            (true, _) => {
+                line!(out, "mov.b64 {GIVEN_BASE}, {pointer};");
+                line!(out, "mov.b64 {GIVEN_SIZE}, 0;");
+            }
+            (false, Some((base, size))) => {
+                line!(out, "mov.b64 {GIVEN_BASE}, {base};");
+                line!(out, "mov.b64 {GIVEN_SIZE}, {size};");
+                if let Op::Family(SHADOW_BASE, _) = base {
+                    self.take_back_own(pointer, out);
+                }
+            }
+            (false, None) => {
+                line!(out, "mov.b64 {SCRATCH2}, {pointer};");
+                lookup_in(SCRATCH2, None, out);
+                line!(out, "mov.b64 {GIVEN_BASE}, {WEAK_BASE};");
+                line!(out, "mov.b64 {GIVEN_SIZE}, {WEAK_SIZE};");
+            }
+        }
+        let name = result.name;
+        let size_at = std::mem::offset_of!(LaunchBounds, size) as u32;
+        line!(out, "st.param.b64 [{name}+{place}], {GIVEN_BASE};");
+        line!(
+            out,
+            "st.param.b64 [{name}+{}], {GIVEN_SIZE};",
+            place + size_at
+        );
+    }
+
+    /// Whether what is stored points into the function's own frame.
+    fn is_own(&self, stored: Stored) -> bool {
+        let provenance = &self.analysis.provenance;
+        let Some(Origin::Pointer { root, .. }) = stored.value.map(|value| provenance.origin(value))
+        else {
+            return false;
+        };
+        match provenance.root(root) {
+            Some(Root::Alloca { .. }) => true,
+            Some(Root::Whole { symbol } | Root::Part { symbol, .. }) => {
+                let space = self.analysis.code.symbols[symbol.0 as usize].space;
+                space == analysis::SymbolSpace::Local
+            }
+            _ => false,
+        }
+    }
+
+    /// The same, where only the execution tells.
+    fn take_back_own(&self, pointer: Op<'_>, out: &mut String) {
+        let code = &self.analysis.code;
+        let Some(OwnFrame {
+            frame: Some((symbol, bytes)),
+        }) = frame(code, self.nameable)
+        else {
+            return;
+        };
+        let name = code.symbols[symbol.0 as usize].name;
+        line!(out, "mov.u64 {SCRATCH}, {name};");
+        line!(out, "cvta.local.u64 {SCRATCH}, {SCRATCH};");
+        line!(out, "sub.s64 {SCRATCH}, {GIVEN_BASE}, {SCRATCH};");
+        line!(out, "setp.ge.u64 {OTHER}, {SCRATCH}, {bytes};");
+        line!(
+            out,
+            "selp.b64 {GIVEN_BASE}, {GIVEN_BASE}, {pointer}, {OTHER};"
+        );
+        line!(out, "selp.b64 {GIVEN_SIZE}, {GIVEN_SIZE}, 0, {OTHER};");
+    }
+}
