@@ -2,8 +2,9 @@
 //! their output.
 //!
 //! [`instrument`] runs the `bounds` pass: originals of kernels stay in the
-//! module byte for byte, each followed by a checked copy; device functions
-//! are checked in place. Calls of device-side `malloc` and `free` go to a heap
+//! module byte for byte, each followed by a checked copy; so do device
+//! functions, but for those that code which is not seen may call, which are
+//! checked in place, too. Calls of device-side `malloc` and `free` go to a heap
 //! of our own, in originals, too. [`verify`] judges the output without trusting the
 //! pass. `model::layout` declares every address and name that the output
 //! shares with the host.
@@ -43,8 +44,8 @@ pub struct Instrumented {
     pub entries: Vec<EntryPlan>,
     /// Variables in global memory that the module defines. The host must find
     /// their addresses when the module is loaded (the driver knows those
-    /// without linkage by name, too) and register them: device functions look
-    /// bounds up by address, and a variable that is not registered would be
+    /// without linkage by name, too) and register them: pointers that appear on
+    /// the device are looked up by address, and a variable that is not registered would be
     /// an invalid pointer to them.
     pub variables: Vec<DeviceVariable>,
     /// Code of the module, original kernels included, allocates on the device
@@ -66,8 +67,9 @@ pub struct DeviceVariable {
 pub struct EntryPlan {
     /// Mangled name.
     pub name: String,
-    /// Name of the checked copy; `None` if nothing in the kernel itself can
-    /// be checked. (Functions that it calls are checked all the same.)
+    /// Name of the checked copy; `None` if nothing can be checked in the kernel
+    /// itself and in the functions that it calls by name. (Others that it calls
+    /// are checked all the same.)
     pub checked_name: Option<String>,
     /// The program's own parameters.
     pub parameters: Vec<ParameterSlot>,

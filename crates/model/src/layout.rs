@@ -176,7 +176,8 @@ pub struct LaunchHeader {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct LaunchBounds {
-    /// First byte; the pointer itself if it points into no allocation.
+    /// First byte; the pointer itself if it points into no allocation, or 0 if
+    /// it is no pointer at all.
     pub base: u64,
     /// Length in bytes; 0 if the pointer points into no allocation.
     pub size: u64,

@@ -138,8 +138,8 @@ impl ModulePlan {
         self.uses_lookups
     }
 
-    /// Whether device functions of the module carry checks. They are checked
-    /// in place, so they need the metadata however a kernel is launched.
+    /// Whether device functions of the module carry checks. Some may be checked
+    /// in place, and need the metadata however a kernel is launched.
     pub fn instruments_functions(&self) -> bool {
         self.instruments_functions
     }

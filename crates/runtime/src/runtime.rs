@@ -973,7 +973,7 @@ fn launch_parameter(id: u64, roots: &[Root]) -> LaunchParameter {
     for root in roots {
         // Functions that the kernel calls know the pointer from nowhere else.
         let base = match root.bounds.size {
-            0 => root.pointer,
+            0 if is_user_address(root.pointer) => root.pointer,
             _ => root.bounds.base.0,
         };
         bytes.extend_from_slice(&base.to_le_bytes());

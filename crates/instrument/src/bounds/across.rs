@@ -89,6 +89,7 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
         let mut sequences = Vec::with_capacity(parties.len());
         for party in parties.iter() {
             let mut own = Vec::new();
+            let mentions = calls::mentions(&party.analysis);
             for (index, inst) in party.analysis.code.instructions.iter().enumerate() {
                 let Some((_, name)) = calls::callee(inst.instruction) else {
                     continue;
@@ -97,7 +98,7 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
                     continue;
                 };
                 let function = parties[callee].function;
-                match calls::sequence(&party.analysis, index, function, callee) {
+                match calls::sequence(&party.analysis, &mentions, index, (callee, function)) {
                     Some(sequence) => own.push(sequence),
                     None => exposed[callee] = true,
                 }

@@ -53,12 +53,23 @@ pub(crate) fn callee<'a>(instruction: &Instruction<'a>) -> Option<(usize, &'a st
     (!name.starts_with('%')).then_some((place, name))
 }
 
+/// How often a body mentions each symbol.
+pub(super) fn mentions(analysis: &Analysis<'_, '_>) -> Vec<u32> {
+    let mut counts = vec![0; analysis.code.symbols.len()];
+    for reference in &analysis.code.references {
+        if let Referent::Symbol(symbol, _) = reference.referent {
+            counts[symbol.0 as usize] += 1;
+        }
+    }
+    counts
+}
+
 /// The sequence of the call at `index`, of a function with these parameters.
 pub(super) fn sequence(
     analysis: &Analysis<'_, '_>,
+    mentions: &[u32],
     index: usize,
-    function: &Function<'_>,
-    callee: usize,
+    (callee, function): (usize, &Function<'_>),
 ) -> Option<Sequence> {
     let code = &analysis.code;
     let instruction = code.instructions[index].instruction;
@@ -139,12 +150,7 @@ pub(super) fn sequence(
             results.extend(values);
             after += 1;
         }
-        let mentions = code
-            .references
-            .iter()
-            .filter(|r| matches!(r.referent, Referent::Symbol(s, _) if s == symbol))
-            .count();
-        is_result_followed = mentions == loads.len() + 1;
+        is_result_followed = mentions[symbol.0 as usize] as usize == loads.len() + 1;
     }
     Some(Sequence {
         callee,

@@ -208,7 +208,7 @@ impl Emit<'_, '_, '_> {
     /// Registers that only checks in windows need.
     fn declare_of_windows(&self, out: &mut String) {
         let plan = self.plan;
-        if !plan.has_windows() {
+        if !plan.has_windows(self.analysis) {
             return;
         }
         let roots = self.analysis.provenance.roots.len();

@@ -37,11 +37,17 @@ impl<'a> Emit<'_, '_, 'a> {
             return is_null.then_some((Op::Constant(0), Op::Constant(0)));
         };
         match self.analysis.provenance.origin(value) {
-            Origin::Pointer { root, .. } => self
-                .plan
-                .needed
-                .contains(&root)
-                .then(|| self.root_bounds(root)),
+            Origin::Pointer { mut root, .. } => {
+                // What a field is part of: nobody could tell there that it is
+                // one.
+                while let Some(Root::Field { parent, .. }) = self.analysis.provenance.root(root) {
+                    root = parent;
+                }
+                self.plan
+                    .needed
+                    .contains(&root)
+                    .then(|| self.root_bounds(root))
+            }
             Origin::Several { .. } => {
                 let register = self.analysis.ssa.value(value)?.register;
                 let number = *self.shadows.get(&register)?;

@@ -7,7 +7,7 @@ use super::extent::{Extent, is_static, natural_alignment, only_shared, used_byte
 use super::window::{self, Fate, Nameable, Window, fate_of, is_collective};
 use crate::Error;
 use crate::sites::{NewSite, Sites};
-use analysis::{Analysis, Code, Referent, RootId, SymbolId, ValueId, WideReg};
+use analysis::{Analysis, Code, Referent, Root, RootId, SymbolId, ValueId, WideReg};
 use model::layout::LaunchBounds;
 use model::{AccessKind, Checked, KernelCoverage, Provenance, SiteId, Space};
 use ptx::table::{Access, Effect};
@@ -237,13 +237,15 @@ impl Plan {
         self.kept_verdicts = kept;
     }
 
-    /// Whether some check is of a place in a window.
-    pub(super) fn has_windows(&self) -> bool {
+    /// Whether something that is needed lies in a window.
+    pub(super) fn has_windows(&self, analysis: &Analysis<'_, '_>) -> bool {
+        let is_in_window = |root: &RootId| {
+            let root = analysis.provenance.root(*root);
+            root.is_some_and(Root::is_in_window)
+        };
         !self.needed_in_space.is_empty()
-            || self.groups.iter().any(|group| {
-                group.window.is_some()
-                    || matches!(group.source, Source::Root(root) if self.needed.contains(&root))
-            })
+            || self.groups.iter().any(|group| group.window.is_some())
+            || self.needed.iter().any(is_in_window)
     }
 
     pub(super) fn is_empty(&self) -> bool {

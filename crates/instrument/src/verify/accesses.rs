@@ -282,8 +282,10 @@ pub(super) fn paired(base: &str, size: &str, declared: Option<u64>) -> bool {
     if [("%__rf_wb", "%__rf_ws"), ("%__rf_rb", "%__rf_rs")].contains(&(base, size)) {
         return true;
     }
-    [("b", "s"), ("hb", "hs"), ("pb", "ps")].iter().any(|(b, s)| {
-        let (base, size) = (number(base, b), number(size, s));
-        base.is_some() && base == size
-    })
+    [("b", "s"), ("hb", "hs"), ("pb", "ps")]
+        .iter()
+        .any(|(b, s)| {
+            let (base, size) = (number(base, b), number(size, s));
+            base.is_some() && base == size
+        })
 }
