@@ -3,35 +3,21 @@
 
 use driver::Driver;
 use emulate::Device;
-use emulate::device::{Host, Launch, Options};
+use emulate::device::Launch;
 use heap::DeviceHeap;
 use model::{
     AllocationKind, DeviceAddress, Extent, Finding, HostFrame, LeakCheck, NearestAllocation,
     Relation, Rule, Settings,
 };
-use report::session::read_processes;
-use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
+use runtime::{ModulePart, Prepared, Runtime};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+mod support;
+
 /// What the program asked CUDA for; ours is larger.
 const LIMIT: u64 = 4 << 20;
-
-/// The test's own process: nothing of it is given to the device.
-struct Quiet;
-
-impl Host for Quiet {
-    fn copy(&self, _: u64, _: u64, _: usize) {}
-    fn read(&self, _: u64, bytes: &mut [u8]) {
-        bytes.fill(0);
-    }
-    fn print(&self, _: &[u8]) {}
-    fn print_error(&self, _: &[u8]) {}
-    fn report(&self, message: &str) {
-        eprintln!("{message}");
-    }
-}
 
 /// The heap lies at fixed addresses, so a process has one.
 struct Bench {
@@ -70,14 +56,7 @@ fn kernels(folder: &Path) -> String {
 
 impl Bench {
     fn new() -> Bench {
-        let options = Options {
-            threads: 4,
-            seed: 3,
-        };
-        let device = Arc::new(Device::new(options, Arc::new(Quiet)).unwrap());
-        device.init();
-        let context = device.primary_retain().unwrap();
-        device.context_set(context).unwrap();
+        let device = support::device(4, 3);
         let session = tempfile::tempdir().unwrap();
         let settings = Settings {
             session: Some(session.path().to_path_buf()),
@@ -126,58 +105,24 @@ impl Bench {
     /// Launches a kernel, original or checked, and waits. New findings.
     fn launch(&self, kernel: &str, grid: u32, block: u32, arguments: &[u8]) -> Vec<Finding> {
         let before = self.findings().len();
-        let function = self.device.function(self.module, kernel).unwrap();
-        let checked = self
-            .device
-            .function(self.module, &format!("__ringfence_checked_{kernel}"))
-            .ok();
-        self.runtime
-            .function_resolved(function, self.module, kernel, checked);
-        let mut bytes = arguments.to_vec();
-        let read = |offset: u32, size: u8| {
-            let (at, size) = (offset as usize, usize::from(size));
-            let mut bits = [0; 8];
-            bits[..size].copy_from_slice(arguments.get(at..at + size)?);
-            Some(u64::from_le_bytes(bits))
-        };
-        let shape = LaunchShape {
+        let shape = Launch {
             grid: [grid, 1, 1],
             block: [block, 1, 1],
-            shared: 0,
-        };
-        let function = match self.runtime.plan_launch(function, &shape, &read) {
-            LaunchDecision::Original => function,
-            LaunchDecision::Checked {
-                function,
-                launch_parameter,
-                plan,
-            } => {
-                if let Some(slot) = plan.launch_parameter {
-                    bytes.resize(slot.offset as usize, 0);
-                    bytes.extend_from_slice(&launch_parameter);
-                }
-                function
-            }
-        };
-        let launch = Launch {
-            function,
-            grid: [grid, 1, 1],
-            block: [block, 1, 1],
-            parameters: bytes,
             ..Launch::default()
         };
-        self.device.launch(launch, 0).unwrap();
-        self.device.synchronize().unwrap();
-        self.runtime.synchronized();
+        support::launch(
+            &self.device,
+            &self.runtime,
+            self.module,
+            kernel,
+            shape,
+            arguments,
+        );
         self.findings().split_off(before)
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let name = format!("{}.jsonl", std::process::id());
-        let text = std::fs::read_to_string(self.session.path().join(name)).unwrap();
-        let mut processes = read_processes(&text);
-        assert!(processes[0].errors.is_empty(), "{:?}", processes[0].errors);
-        processes.remove(0).findings
+        support::findings(self.session.path())
     }
 
     /// Live blocks, as the host sees them, by address.
@@ -204,8 +149,7 @@ impl Bench {
 
 fn with(test: impl FnOnce(&Bench)) {
     let bench = BENCH.lock().unwrap_or_else(PoisonError::into_inner);
-    let context = bench.device.primary_retain().unwrap();
-    bench.device.context_set(context).unwrap();
+    support::make_current(&bench.device);
     test(&bench);
 }
 

@@ -3,27 +3,13 @@
 //! some launches are proved; no check of those may fail.
 
 use driver::Driver;
-use emulate::Device;
-use emulate::device::{Host, Launch, Options};
+use emulate::device::Launch;
 use model::{AllocationKind, DeviceAddress, Extent, Prove, Settings};
 use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The test's own process: nothing of it is given to the device.
-struct Quiet;
-
-impl Host for Quiet {
-    fn copy(&self, _: u64, _: u64, _: usize) {}
-    fn read(&self, _: u64, bytes: &mut [u8]) {
-        bytes.fill(0);
-    }
-    fn print(&self, _: &[u8]) {}
-    fn print_error(&self, _: &[u8]) {}
-    fn report(&self, message: &str) {
-        eprintln!("{message}");
-    }
-}
+mod support;
 
 /// xorshift64*
 struct Random(u64);
@@ -377,14 +363,7 @@ fn no_check_of_a_proved_launch_fails() {
         let kernel = Kernel::text(random.next(), number);
         text.push_str(&kernel.replace(".reg .pred", ".reg .f32 %f<1>;\n.reg .pred"));
     }
-    let options = Options {
-        threads: 2,
-        seed: 1,
-    };
-    let device = Arc::new(Device::new(options, Arc::new(Quiet)).unwrap());
-    device.init();
-    let context = device.primary_retain().unwrap();
-    device.context_set(context).unwrap();
+    let device = support::device(2, 1);
     let session = tempfile::tempdir().unwrap();
     let log = session.path().join("log");
     let settings = Settings {

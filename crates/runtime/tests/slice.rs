@@ -4,36 +4,21 @@
 
 use driver::Driver;
 use emulate::Device;
-use emulate::device::{Host, Launch, Options};
+use emulate::device::Launch;
 use model::{
     AccessKind, AllocationKind, DeviceAccess, DeviceAddress, Extent, Finding, HostFrame, Relation,
     Rule, Settings,
 };
-use report::session::read_processes;
-use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
+use runtime::{ModulePart, Prepared, Runtime};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 #[path = "slice/fields.rs"]
 mod fields;
 #[path = "slice/random.rs"]
 mod random;
+mod support;
 
 const PTX: &str = include_str!("slice.ptx");
-
-/// The test's own process: nothing of it is given to the device.
-struct Quiet;
-
-impl Host for Quiet {
-    fn copy(&self, _: u64, _: u64, _: usize) {}
-    fn read(&self, _: u64, bytes: &mut [u8]) {
-        bytes.fill(0);
-    }
-    fn print(&self, _: &[u8]) {}
-    fn print_error(&self, _: &[u8]) {}
-    fn report(&self, message: &str) {
-        eprintln!("{message}");
-    }
-}
 
 /// The metadata lies at fixed addresses, so a process has one device.
 struct Slice {
@@ -47,19 +32,7 @@ static SLICE: LazyLock<Mutex<Slice>> = LazyLock::new(|| Mutex::new(Slice::new())
 
 impl Slice {
     fn new() -> Slice {
-        let device = Arc::new(
-            Device::new(
-                Options {
-                    threads: 2,
-                    seed: 1,
-                },
-                Arc::new(Quiet),
-            )
-            .unwrap(),
-        );
-        device.init();
-        let context = device.primary_retain().unwrap();
-        device.context_set(context).unwrap();
+        let device = support::device(2, 1);
         let session = tempfile::tempdir().unwrap();
         let settings = Settings {
             session: Some(session.path().to_path_buf()),
@@ -139,70 +112,22 @@ impl Slice {
         parameters: &[u64],
     ) -> Vec<Finding> {
         let before = self.findings().len();
-        let function = self.device.function(module, kernel).unwrap();
-        let checked = self
-            .device
-            .function(module, &format!("__ringfence_checked_{kernel}"))
-            .ok();
-        self.runtime
-            .function_resolved(function, module, kernel, checked);
-        let mut bytes: Vec<u8> = parameters
+        let bytes: Vec<u8> = parameters
             .iter()
             .flat_map(|value| value.to_le_bytes())
             .collect();
-        let read = |offset: u32, size: u8| {
-            let at = offset as usize;
-            let mut bits = [0; 8];
-            bits[..usize::from(size)].copy_from_slice(bytes.get(at..at + usize::from(size))?);
-            Some(u64::from_le_bytes(bits))
-        };
-        let shown = LaunchShape {
-            grid: shape.grid,
-            block: shape.block,
-            shared: shape.dynamic_shared,
-        };
-        let function = match self.runtime.plan_launch(function, &shown, &read) {
-            LaunchDecision::Original => function,
-            LaunchDecision::Checked {
-                function,
-                launch_parameter,
-                plan,
-            } => {
-                if let Some(slot) = plan.launch_parameter {
-                    assert_eq!(launch_parameter.len(), slot.size as usize);
-                    bytes.resize(slot.offset as usize, 0);
-                    bytes.extend_from_slice(&launch_parameter);
-                }
-                function
-            }
-        };
-        let launch = Launch {
-            function,
-            parameters: bytes,
-            ..shape
-        };
-        self.device.launch(launch, 0).unwrap();
-        self.device.synchronize().unwrap();
-        self.runtime.synchronized();
+        support::launch(&self.device, &self.runtime, module, kernel, shape, &bytes);
         self.findings().split_off(before)
     }
 
     fn findings(&self) -> Vec<Finding> {
-        let file = self
-            .session
-            .path()
-            .join(format!("{}.jsonl", std::process::id()));
-        let mut processes = read_processes(&std::fs::read_to_string(file).unwrap());
-        assert!(processes[0].errors.is_empty(), "{:?}", processes[0].errors);
-        processes.remove(0).findings
+        support::findings(self.session.path())
     }
 }
 
 fn with(test: impl FnOnce(&mut Slice)) {
     let mut slice = SLICE.lock().unwrap_or_else(PoisonError::into_inner);
-    // A context is current to a thread.
-    let context = slice.device.primary_retain().unwrap();
-    slice.device.context_set(context).unwrap();
+    support::make_current(&slice.device);
     test(&mut slice);
 }
 

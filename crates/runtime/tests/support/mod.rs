@@ -1,0 +1,103 @@
+//! What the tests that run kernels on the CPU device share: the device, a
+//! launch as the shim makes it, and what was found.
+
+// Each test uses its own part of it.
+#![allow(dead_code)]
+
+use emulate::Device;
+use emulate::device::{Host, Launch, Options};
+use model::Finding;
+use report::session::read_processes;
+use runtime::{LaunchDecision, LaunchShape, Runtime};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The test's own process: nothing of it is given to the device.
+struct Quiet;
+
+impl Host for Quiet {
+    fn copy(&self, _: u64, _: u64, _: usize) {}
+    fn read(&self, _: u64, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+    fn print(&self, _: &[u8]) {}
+    fn print_error(&self, _: &[u8]) {}
+    fn report(&self, message: &str) {
+        eprintln!("{message}");
+    }
+}
+
+/// A device whose primary context is current.
+pub fn device(threads: u32, seed: u64) -> Arc<Device> {
+    let options = Options { threads, seed };
+    let device = Arc::new(Device::new(options, Arc::new(Quiet)).unwrap());
+    device.init();
+    make_current(&device);
+    device
+}
+
+/// A context is current to a thread.
+pub fn make_current(device: &Device) {
+    let context = device.primary_retain().unwrap();
+    device.context_set(context).unwrap();
+}
+
+/// Launches a kernel, original or checked, with the program's own parameter
+/// block, and waits.
+pub fn launch(
+    device: &Device,
+    runtime: &Runtime,
+    module: u64,
+    kernel: &str,
+    shape: Launch,
+    parameters: &[u8],
+) {
+    let function = device.function(module, kernel).unwrap();
+    let checked = device
+        .function(module, &format!("__ringfence_checked_{kernel}"))
+        .ok();
+    runtime.function_resolved(function, module, kernel, checked);
+    let read = |offset: u32, size: u8| {
+        let (at, size) = (offset as usize, usize::from(size));
+        let mut bits = [0; 8];
+        bits[..size].copy_from_slice(parameters.get(at..at + size)?);
+        Some(u64::from_le_bytes(bits))
+    };
+    let shown = LaunchShape {
+        grid: shape.grid,
+        block: shape.block,
+        shared: shape.dynamic_shared,
+    };
+    let mut bytes = parameters.to_vec();
+    let function = match runtime.plan_launch(function, &shown, &read) {
+        LaunchDecision::Original => function,
+        LaunchDecision::Checked {
+            function,
+            launch_parameter,
+            plan,
+        } => {
+            if let Some(slot) = plan.launch_parameter {
+                assert_eq!(launch_parameter.len(), slot.size as usize);
+                bytes.resize(slot.offset as usize, 0);
+                bytes.extend_from_slice(&launch_parameter);
+            }
+            function
+        }
+    };
+    let launch = Launch {
+        function,
+        parameters: bytes,
+        ..shape
+    };
+    device.launch(launch, 0).unwrap();
+    device.synchronize().unwrap();
+    runtime.synchronized();
+}
+
+/// What this process reported so far, by the session that it writes.
+pub fn findings(session: &Path) -> Vec<Finding> {
+    let file = session.join(format!("{}.jsonl", std::process::id()));
+    let mut processes = read_processes(&std::fs::read_to_string(file).unwrap());
+    assert!(processes[0].errors.is_empty(), "{:?}", processes[0].errors);
+    processes.remove(0).findings
+}
