@@ -6,10 +6,10 @@ use driver::Driver;
 use emulate::Device;
 use emulate::device::Launch;
 use model::{
-    AccessKind, AllocationKind, DeviceAccess, DeviceAddress, Extent, Finding, HostFrame, Relation,
-    Rule, Settings,
+    AccessKind, AllocationKind, DeviceAccess, DeviceAddress, Extent, Finding, HostFrame, Prove,
+    Relation, Rule, Settings,
 };
-use runtime::{ModulePart, Prepared, Runtime};
+use runtime::{ModulePart, ModulePlan, Prepared, Runtime};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 #[path = "slice/fields.rs"]
@@ -37,6 +37,8 @@ impl Slice {
         let settings = Settings {
             session: Some(session.path().to_path_buf()),
             log_file: Some(session.path().join("log").display().to_string()),
+            // What is proved runs checked; a finding there is an error.
+            prove: Prove::Verify,
             ..Settings::default()
         };
         let driver: Arc<dyn Driver> = device.clone();
@@ -57,6 +59,10 @@ impl Slice {
     }
 
     fn load_text(&self, text: &str) -> u64 {
+        self.load_planned(text).0
+    }
+
+    fn load_planned(&self, text: &str) -> (u64, Arc<ModulePlan>) {
         let prepared = self.runtime.prepare_module(&[ModulePart::Ptx(text)]);
         let Prepared::Instrumented { ptx, plan } = prepared else {
             panic!("not instrumented: {:?}", prepared.plan().unchecked());
@@ -68,7 +74,7 @@ impl Slice {
             let extent = self.device.variable(module, name).unwrap();
             self.runtime.variable_resolved(name, extent);
         }
-        module
+        (module, plan)
     }
 
     /// A buffer of bytes, the program's size registered, the padded one asked

@@ -3,9 +3,12 @@
 //! rule, place and thread, nothing else is, and what is in bounds does what it
 //! would without checks.
 //!
+//! What is proved is checked all the same, and must not be found wrong.
+//!
 //! `RINGFENCE_RANDOM_KERNELS` says how many kernels are tried, and
 //! `RINGFENCE_RANDOM_SPACES` in which spaces accesses may leave their object
-//! (`global,shared,local,const,param`); in the others all are in bounds.
+//! (all of `global,shared,local,const,param` where it says nothing); in the
+//! others all are in bounds.
 
 #[path = "random/model.rs"]
 mod model;
@@ -17,11 +20,12 @@ use ::model::{DeviceAddress, Finding};
 use driver::Driver;
 use emulate::device::Launch;
 use model::{
-    Access, Action, BLOCK, Byte, GRID, Guard, Kernel, Object, Prediction, Repeat, Root, THREADS,
+    Access, Action, Byte, Guard, Kernel, MOST_THREADS, Object, Prediction, Repeat, Root, Shape,
     Variable, Violation,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use runtime::{LaunchShape, ModulePlan};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,9 +46,9 @@ fn variable() -> impl Strategy<Value = Variable> {
 fn guard() -> impl Strategy<Value = Guard> {
     prop_oneof![
         2 => Just(Guard::All),
-        3 => (0..=THREADS).prop_map(Guard::Below),
-        3 => (0..=THREADS).prop_map(Guard::BranchBelow),
-        3 => (0..THREADS).prop_map(Guard::Only),
+        3 => (0..=MOST_THREADS).prop_map(Guard::Below),
+        3 => (0..=MOST_THREADS).prop_map(Guard::BranchBelow),
+        3 => (0..MOST_THREADS).prop_map(Guard::Only),
         1 => Just(Guard::Odd),
     ]
 }
@@ -60,8 +64,9 @@ fn root() -> impl Strategy<Value = Root> {
     ]
 }
 
-/// An access to one of objects of these sizes.
-fn access(sizes: [u64; Object::ALL.len()]) -> impl Strategy<Value = Access> {
+/// An access to one of objects of these sizes; `plain`: one of which a launch
+/// tells where it goes.
+fn access(sizes: [u64; Object::ALL.len()], plain: bool) -> impl Strategy<Value = Access> {
     let shape = prop::sample::select(vec![
         (1, 1),
         (1, 2),
@@ -95,6 +100,11 @@ fn access(sizes: [u64; Object::ALL.len()]) -> impl Strategy<Value = Access> {
                 ((lanes, element), scale, (from_end, steps, far), (kind, count, step)),
                 (folded, generic, second),
             )| {
+                let (root, variable) = match (root, variable) {
+                    _ if !plain => (root, variable),
+                    (_, Variable::Loaded) => (Root::Direct, Variable::Global),
+                    (_, variable) => (Root::Direct, variable),
+                };
                 let buffer = object.space() == "global" && object != Object::Variable;
                 let root = match root {
                     _ if !buffer => Root::Direct,
@@ -146,13 +156,24 @@ fn kernel() -> impl Strategy<Value = Kernel> {
         sizes[Object::Parameter as usize] = sizes[Object::Parameter as usize]
             .min(160)
             .next_multiple_of(8);
+        // An object of a frame ends where the next begins.
+        sizes[Object::Local as usize] = sizes[Object::Local as usize].next_multiple_of(16);
+        // What is dumped side by side is read by the word.
+        sizes[Object::SharedAtomic as usize] =
+            sizes[Object::SharedAtomic as usize].next_multiple_of(4);
         sizes
     });
-    let loaded =
-        prop::collection::vec(prop_oneof![9 => 0..20u32, 1 => 0..400u32], THREADS as usize);
-    (sizes, loaded).prop_flat_map(|(sizes, loaded)| {
-        prop::collection::vec(access(sizes), 1..14).prop_map(move |accesses| {
+    let loaded = prop::collection::vec(
+        prop_oneof![9 => 0..20u32, 1 => 0..400u32],
+        MOST_THREADS as usize,
+    );
+    let shape = prop::sample::select(vec![(2, 40), (1, 1), (1, 32), (3, 32), (2, 33), (1, 96)])
+        .prop_map(|(grid, block)| Shape { grid, block });
+    (sizes, loaded, shape, any::<bool>()).prop_flat_map(|(sizes, loaded, shape, plain)| {
+        let most = if plain { 5 } else { 14 };
+        prop::collection::vec(access(sizes, plain), 1..most).prop_map(move |accesses| {
             let mut kernel = Kernel {
+                shape,
                 sizes,
                 loaded: loaded.clone(),
                 accesses,
@@ -167,7 +188,9 @@ fn kernel() -> impl Strategy<Value = Kernel> {
 struct Buffers {
     out: u64,
     dump: u64,
-    all: Vec<u64>,
+    counts: u64,
+    /// Addresses and sizes of all.
+    all: Vec<(u64, u64)>,
     objects: BTreeMap<Object, u64>,
 }
 
@@ -177,7 +200,7 @@ impl Buffers {
         let mut make = |bytes: &[u8]| {
             let base = slice.buffer(bytes.len() as u64);
             Driver::write(&*slice.device, DeviceAddress(base), bytes).unwrap();
-            all.push(base);
+            all.push((base, bytes.len() as u64));
             base
         };
         let initial = |object: Object| -> Vec<u8> {
@@ -202,15 +225,15 @@ impl Buffers {
             .iter()
             .flat_map(|value| value.to_le_bytes())
             .collect();
-        let out = make(&vec![0; THREADS as usize * 4]);
-        let dump = make(&vec![
-            0;
-            (u64::from(GRID) * kernel.size(Object::SharedWrite))
-                as usize
-        ]);
-        let mut parameters = vec![out, make(&loaded), dump, make(&words(&table))];
+        let out = make(&vec![0; kernel.shape.threads() as usize * 4]);
+        let blocks = kernel.shape.grid as usize;
+        let [dump, counts] = [Object::SharedWrite, Object::SharedAtomic]
+            .map(|object| make(&vec![0; blocks * kernel.size(object) as usize]));
+        let mut parameters = vec![out, make(&loaded), dump, counts, make(&words(&table))];
         parameters.extend(bases);
         parameters.extend(bases);
+        // The array is aligned for vectors.
+        parameters.resize(parameters.len().next_multiple_of(2), 0);
         let mut array = initial(Object::Parameter);
         array.resize(text::parameter_bytes(kernel) as usize, 0);
         parameters.extend(
@@ -223,6 +246,7 @@ impl Buffers {
             Buffers {
                 out,
                 dump,
+                counts,
                 all,
                 objects,
             },
@@ -231,7 +255,7 @@ impl Buffers {
     }
 
     fn release(self, slice: &Slice) {
-        for base in self.all {
+        for (base, _) in self.all {
             slice.runtime.freeing(DeviceAddress(base));
             slice.device.free(DeviceAddress(base)).unwrap();
         }
@@ -244,25 +268,77 @@ fn bytes(slice: &Slice, address: u64, count: u64) -> Vec<u8> {
     bytes
 }
 
-/// Runs the kernel; an error says what is not as the model has it.
-fn check(slice: &Slice, kernel: &Kernel, name: &str) -> Result<(), String> {
+/// Whether no access of the launch can leave its object, as the host works it
+/// out.
+fn is_proved(
+    plan: &ModulePlan,
+    name: &str,
+    kernel: &Kernel,
+    buffers: &Buffers,
+    parameters: &[u64],
+) -> bool {
+    let Some(Ok(program)) = plan.entry(name).map(|entry| entry.proof.as_ref()) else {
+        return false;
+    };
+    let bytes: Vec<u8> = parameters
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    let inputs: Vec<u64> = program
+        .inputs()
+        .iter()
+        .map(|input| {
+            let (at, size) = (input.offset as usize, usize::from(input.bytes));
+            let mut bits = [0; 8];
+            bits[..size].copy_from_slice(&bytes[at..at + size]);
+            u64::from_le_bytes(bits)
+        })
+        .collect();
+    let shape = LaunchShape {
+        grid: [kernel.shape.grid, 1, 1],
+        block: [kernel.shape.block, 1, 1],
+        shared: kernel.size(Object::Dynamic) as u32,
+    };
+    program.proves(&shape, &inputs, &|offset| {
+        let pointer = parameters[offset as usize / 8];
+        buffers
+            .all
+            .iter()
+            .find(|(base, _)| *base == pointer)
+            .copied()
+    })
+}
+
+/// Runs the kernel; an error says what is not as the model has it. Answers
+/// whether the launch was proved.
+fn check(slice: &Slice, kernel: &Kernel, name: &str) -> Result<bool, String> {
     let text = text::write(kernel, name);
     let prediction = kernel.predict();
-    let module = slice.load_text(&text.ptx);
+    let (module, plan) = slice.load_planned(&text.ptx);
     let (buffers, parameters) = Buffers::new(slice, kernel);
     let shape = Launch {
-        grid: [GRID, 1, 1],
-        block: [BLOCK, 1, 1],
+        grid: [kernel.shape.grid, 1, 1],
+        block: [kernel.shape.block, 1, 1],
         dynamic_shared: kernel.size(Object::Dynamic) as u32,
         ..Launch::default()
     };
+    let proved = is_proved(&plan, name, kernel, &buffers, &parameters);
     let findings = slice.launch_in(module, name, shape, &parameters);
-    let result = compare_findings(kernel, &text, &prediction, &buffers, &findings)
-        .and_then(|()| compare_memory(slice, kernel, &prediction, &buffers));
+    let result = match proved && !prediction.violations.is_empty() {
+        true => Err(format!("proved, but {:?}", prediction.violations)),
+        false => Ok(()),
+    };
+    let result = result.and_then(|()| {
+        compare_findings(kernel, &text, &prediction, &buffers, &findings)
+            .and_then(|()| compare_memory(slice, kernel, &prediction, &buffers))
+    });
     buffers.release(slice);
     slice.runtime.module_unloading(module);
     slice.device.module_unload(module).unwrap();
-    result.map_err(|error| format!("{error}\n{}", text.ptx))
+    match result {
+        Ok(()) => Ok(proved),
+        Err(error) => Err(format!("{error}\n{}", text.ptx)),
+    }
 }
 
 fn compare_findings(
@@ -299,7 +375,7 @@ fn compare_findings(
             return Err(format!("no access: {finding:#?}"));
         };
         let (object, violation) = &expected[&access.ptx_line];
-        let number = access.thread.block[0] * BLOCK + access.thread.thread[0];
+        let number = access.thread.block[0] * kernel.shape.block + access.thread.thread[0];
         let Some(intended) = finding.intended.as_ref().map(|near| near.allocation.extent) else {
             return Err(format!("no object: {finding:#?}"));
         };
@@ -329,7 +405,7 @@ fn compare_memory(
     prediction: &Prediction,
     buffers: &Buffers,
 ) -> Result<(), String> {
-    let sums = slice.read(buffers.out, THREADS as usize);
+    let sums = slice.read(buffers.out, kernel.shape.threads() as usize);
     for (number, (sum, expected)) in sums.iter().zip(&prediction.sums).enumerate() {
         if expected.is_some_and(|expected| expected != *sum) {
             return Err(format!("thread {number} read {sum:#x}, not {expected:x?}"));
@@ -341,8 +417,10 @@ fn compare_memory(
         buffers.objects[&Object::Write],
         kernel.size(Object::Write),
     )];
-    memory
-        .extend((0..u64::from(GRID)).map(|block| bytes(slice, buffers.dump + block * size, size)));
+    memory.extend(
+        (0..u64::from(kernel.shape.grid))
+            .map(|block| bytes(slice, buffers.dump + block * size, size)),
+    );
     for (part, (memory, expected)) in memory.iter().zip(&prediction.written).enumerate() {
         for (at, (byte, expected)) in memory.iter().zip(expected).enumerate() {
             let right = match expected {
@@ -356,12 +434,14 @@ fn compare_memory(
             }
         }
     }
-    let counts = slice.read(buffers.objects[&Object::Atomic], prediction.counts.len());
-    if counts != prediction.counts {
-        return Err(format!(
-            "counts are {counts:?}, not {:?}",
-            prediction.counts
-        ));
+    let size = kernel.size(Object::SharedAtomic);
+    let own = (0..u64::from(kernel.shape.grid)).map(|block| buffers.counts + block * size);
+    let places = std::iter::once(buffers.objects[&Object::Atomic]).chain(own);
+    for (place, expected) in places.zip(&prediction.counts) {
+        let counts = slice.read(place, expected.len());
+        if counts != *expected {
+            return Err(format!("counts are {counts:?}, not {expected:?}"));
+        }
     }
     for object in [Object::Read, Object::ReadToo] {
         let size = kernel.size(object);
@@ -382,6 +462,7 @@ fn random_kernels_are_judged_as_the_model_judges_them() {
         .unwrap_or(KERNELS);
     with(|slice| {
         let (number, wrong, right) = (Cell::new(0), Cell::new(0), Cell::new(0));
+        let proved = Cell::new(0);
         let config = ProptestConfig {
             cases,
             failure_persistence: None,
@@ -390,8 +471,9 @@ fn random_kernels_are_judged_as_the_model_judges_them() {
         let outcome = TestRunner::new(config).run(&kernel(), |kernel| {
             // Each try has a text of its own, so that all findings are new.
             number.set(number.get() + 1);
-            check(slice, &kernel, &format!("random_{}", number.get()))
+            let is_proved = check(slice, &kernel, &format!("random_{}", number.get()))
                 .map_err(TestCaseError::fail)?;
+            proved.set(proved.get() + u32::from(is_proved));
             let sites = kernel.predict().violations.len();
             wrong.set(wrong.get() + sites);
             right.set(right.get() + kernel.accesses.len() - sites.min(kernel.accesses.len()));
@@ -405,6 +487,15 @@ fn random_kernels_are_judged_as_the_model_judges_them() {
         assert!(
             wrong >= cases as usize / 2 && right >= cases as usize,
             "{wrong} wrong, {right} right"
+        );
+        println!(
+            "{wrong} wrong, {right} right, {} launches proved",
+            proved.get()
+        );
+        assert!(
+            proved.get() >= cases / 20,
+            "{} launches proved",
+            proved.get()
         );
     });
 }

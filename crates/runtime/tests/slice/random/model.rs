@@ -5,12 +5,23 @@ use model::Rule;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// Threads of a block: a full warp and a part of one.
-pub const BLOCK: u32 = 40;
-/// Blocks of a launch.
-pub const GRID: u32 = 2;
-/// Threads of a launch.
-pub const THREADS: u32 = BLOCK * GRID;
+/// Threads of the largest launch.
+pub const MOST_THREADS: u32 = 96;
+
+/// A launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Blocks.
+    pub grid: u32,
+    /// Threads of each.
+    pub block: u32,
+}
+
+impl Shape {
+    pub fn threads(self) -> u32 {
+        self.grid * self.block
+    }
+}
 
 /// Something that accesses are held to. What is read is never written, what
 /// is written always gets the same byte, and what is added to is only ever
@@ -31,10 +42,14 @@ pub enum Object {
     SharedRead,
     /// A `.shared` array that is written.
     SharedWrite,
+    /// A `.shared` array that is added to.
+    SharedAtomic,
     /// Dynamic shared memory, read.
     Dynamic,
-    /// The last object of the local frame.
+    /// An object of the local frame that is read, between two others.
     Local,
+    /// The last object of the local frame, which is written.
+    LocalWrite,
     /// A `.const` array.
     Const,
     /// A parameter of the kernel.
@@ -42,7 +57,7 @@ pub enum Object {
 }
 
 impl Object {
-    pub const ALL: [Object; 11] = [
+    pub const ALL: [Object; 13] = [
         Object::Read,
         Object::ReadToo,
         Object::Write,
@@ -50,8 +65,10 @@ impl Object {
         Object::Variable,
         Object::SharedRead,
         Object::SharedWrite,
+        Object::SharedAtomic,
         Object::Dynamic,
         Object::Local,
+        Object::LocalWrite,
         Object::Const,
         Object::Parameter,
     ];
@@ -61,8 +78,10 @@ impl Object {
             Object::Read | Object::ReadToo | Object::Write | Object::Atomic | Object::Variable => {
                 "global"
             }
-            Object::SharedRead | Object::SharedWrite | Object::Dynamic => "shared",
-            Object::Local => "local",
+            Object::SharedRead | Object::SharedWrite | Object::SharedAtomic | Object::Dynamic => {
+                "shared"
+            }
+            Object::Local | Object::LocalWrite => "local",
             Object::Const => "const",
             Object::Parameter => "param",
         }
@@ -70,8 +89,8 @@ impl Object {
 
     pub fn action(self) -> Action {
         match self {
-            Object::Write | Object::SharedWrite => Action::Write,
-            Object::Atomic => Action::Atomic,
+            Object::Write | Object::SharedWrite | Object::LocalWrite => Action::Write,
+            Object::Atomic | Object::SharedAtomic => Action::Atomic,
             _ => Action::Read,
         }
     }
@@ -79,7 +98,8 @@ impl Object {
     /// Whether leaving it is found, so that such accesses may be made.
     pub fn is_checked(self) -> bool {
         static SPACES: LazyLock<String> = LazyLock::new(|| {
-            std::env::var("RINGFENCE_RANDOM_SPACES").unwrap_or_else(|_| "global".into())
+            std::env::var("RINGFENCE_RANDOM_SPACES")
+                .unwrap_or_else(|_| "global,shared,local,const,param".into())
         });
         SPACES.split(',').any(|space| space == self.space())
     }
@@ -216,24 +236,24 @@ impl Access {
         }
     }
 
-    fn runs(&self, number: u32) -> bool {
+    fn runs(&self, number: u32, shape: Shape) -> bool {
         match self.guard {
             Guard::All => true,
             Guard::Below(limit) | Guard::BranchBelow(limit) => number < limit,
             Guard::Only(one) => number == one,
-            Guard::Odd => number % BLOCK % 2 == 1,
+            Guard::Odd => number % shape.block % 2 == 1,
         }
     }
 
     /// Offsets that a thread accesses, in order: of the first and of the
     /// second access in turn.
-    pub fn offsets(&self, number: u32, loaded: &[u32]) -> Vec<(usize, i64)> {
-        if !self.runs(number) {
+    pub fn offsets(&self, number: u32, loaded: &[u32], shape: Shape) -> Vec<(usize, i64)> {
+        if !self.runs(number, shape) {
             return Vec::new();
         }
         let variable = match self.variable {
             Variable::Zero => 0,
-            Variable::Thread => number % BLOCK,
+            Variable::Thread => number % shape.block,
             Variable::Global => number,
             Variable::Masked(mask) => number & mask,
             Variable::Turned(bits) => number ^ bits,
@@ -256,6 +276,7 @@ impl Access {
 /// A kernel to be made, launched and predicted.
 #[derive(Clone, Debug)]
 pub struct Kernel {
+    pub shape: Shape,
     /// Bytes of each object, in the order of [`Object::ALL`].
     pub sizes: [u64; Object::ALL.len()],
     /// What [`Variable::Loaded`] stands for, by number in the grid.
@@ -290,8 +311,11 @@ pub struct Prediction {
     pub sums: Vec<Option<u32>>,
     /// [`Object::Write`], and [`Object::SharedWrite`] of each block.
     pub written: Vec<Vec<Byte>>,
-    /// Words of [`Object::Atomic`].
-    pub counts: Vec<u32>,
+    /// [`Object::LocalWrite`] of each thread.
+    pub local: Vec<Vec<Byte>>,
+    /// Words of [`Object::Atomic`], and of [`Object::SharedAtomic`] of each
+    /// block.
+    pub counts: Vec<Vec<u32>>,
 }
 
 impl Kernel {
@@ -307,14 +331,14 @@ impl Kernel {
     /// wrong at one access at most, since it leaves one record; and outside
     /// of what is checked, nothing is wrong.
     pub fn sift(&mut self) {
-        let mut wrong: Vec<Option<usize>> = vec![None; THREADS as usize];
+        let mut wrong: Vec<Option<usize>> = vec![None; self.shape.threads() as usize];
         let mut kept: Vec<Access> = Vec::new();
         for access in std::mem::take(&mut self.accesses) {
             let index = kept.len();
-            let broken: Vec<u32> = (0..THREADS)
+            let broken: Vec<u32> = (0..self.shape.threads())
                 .filter(|number| {
                     let object = access.object_of(*number);
-                    let offsets = access.offsets(*number, &self.loaded);
+                    let offsets = access.offsets(*number, &self.loaded, self.shape);
                     !offsets
                         .iter()
                         .all(|(_, at)| self.is_inside(&access, object, *at))
@@ -323,7 +347,7 @@ impl Kernel {
             let both = broken.iter().any(|number| {
                 let object = access.object_of(*number);
                 let mut which: Vec<usize> = access
-                    .offsets(*number, &self.loaded)
+                    .offsets(*number, &self.loaded, self.shape)
                     .iter()
                     .filter(|(_, at)| !self.is_inside(&access, object, *at))
                     .map(|(which, _)| *which)
@@ -349,23 +373,30 @@ impl Kernel {
         let fresh = |object| vec![Byte::Is(0); self.size(object) as usize];
         let mut prediction = Prediction {
             violations: BTreeMap::new(),
-            sums: vec![Some(0); THREADS as usize],
+            sums: vec![Some(0); self.shape.threads() as usize],
             written: std::iter::once(fresh(Object::Write))
-                .chain((0..GRID).map(|_| fresh(Object::SharedWrite)))
+                .chain((0..self.shape.grid).map(|_| fresh(Object::SharedWrite)))
                 .collect(),
-            counts: vec![0; self.size(Object::Atomic) as usize / 4],
+            local: vec![fresh(Object::LocalWrite); self.shape.threads() as usize],
+            counts: std::iter::once(Object::Atomic)
+                .chain((0..self.shape.grid).map(|_| Object::SharedAtomic))
+                .map(|object| vec![0; self.size(object) as usize / 4])
+                .collect(),
         };
         for (index, access) in self.accesses.iter().enumerate() {
-            for number in 0..THREADS {
+            for number in 0..self.shape.threads() {
                 self.follow(index, access, number, &mut prediction);
             }
+        }
+        for (sum, local) in prediction.sums.iter_mut().zip(&prediction.local) {
+            *sum = sum.and_then(|sum| add_up(sum, local));
         }
         prediction
     }
 
     fn follow(&self, index: usize, access: &Access, number: u32, prediction: &mut Prediction) {
         let object = access.object_of(number);
-        let offsets = access.offsets(number, &self.loaded);
+        let offsets = access.offsets(number, &self.loaded, self.shape);
         let clean = offsets
             .iter()
             .all(|(_, at)| self.is_inside(access, object, *at));
@@ -385,15 +416,21 @@ impl Kernel {
                         .filter(|_| !blurred)
                         .map(|sum| self.read(access, object, at, inside, sum));
                 }
-                Action::Atomic if inside => prediction.counts[at as usize / 4] += 1,
+                Action::Atomic if inside => {
+                    let block = match object {
+                        Object::Atomic => 0,
+                        _ => 1 + number / self.shape.block,
+                    };
+                    prediction.counts[block as usize][at as usize / 4] += 1;
+                }
                 Action::Write if inside => {
-                    let block = if object == Object::Write {
-                        0
-                    } else {
-                        1 + number / BLOCK
+                    let memory = match object {
+                        Object::Write => &mut prediction.written[0],
+                        Object::LocalWrite => &mut prediction.local[number as usize],
+                        _ => &mut prediction.written[1 + (number / self.shape.block) as usize],
                     };
                     let range = at as usize..(at + access.width()) as usize;
-                    for byte in &mut prediction.written[block as usize][range] {
+                    for byte in &mut memory[range] {
                         *byte = match (*byte, blurred) {
                             (Byte::Is(old), true) if old != WRITTEN => Byte::Either(old, WRITTEN),
                             (Byte::Either(..), true) => *byte,
@@ -425,4 +462,12 @@ impl Kernel {
                 .wrapping_add((value >> 32) as u32)
         })
     }
+}
+
+/// The sum after all bytes of what a thread wrote, too.
+fn add_up(sum: u32, bytes: &[Byte]) -> Option<u32> {
+    bytes.iter().try_fold(sum, |sum, byte| match byte {
+        Byte::Is(value) => Some(sum.wrapping_mul(31).wrapping_add(u32::from(*value))),
+        Byte::Either(..) => None,
+    })
 }

@@ -1,15 +1,34 @@
 //! A random kernel as PTX, and the line of every access.
 
-use super::model::{Access, Action, BLOCK, Guard, Kernel, Object, Repeat, Root, Variable, WRITTEN};
+use super::model::{Access, Action, Guard, Kernel, Object, Repeat, Root, Variable, WRITTEN};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Bytes of the frame before the local object: an object of its own.
-const LOCAL_AT: u64 = 16;
+/// Where an object of the frame starts. (Before them is another.)
+fn local_at(kernel: &Kernel, object: Object) -> u64 {
+    match object {
+        Object::LocalWrite => 16 + kernel.size(Object::Local),
+        _ => 16,
+    }
+}
 
 /// Bytes into the buffer that a pointer in the table points to.
 pub fn table_delta(kernel: &Kernel, object: Object) -> u64 {
     (kernel.size(object) & !15).min(16)
+}
+
+/// What PTX calls a variable, or what the object is part of.
+fn name_of(object: Object) -> &'static str {
+    match object {
+        Object::Variable => "variable",
+        Object::SharedRead => "shared_read",
+        Object::SharedWrite => "shared_write",
+        Object::SharedAtomic => "shared_atomic",
+        Object::Dynamic => "dynamic",
+        Object::Local | Object::LocalWrite => "__local_depot0",
+        Object::Const => "constants",
+        _ => "array",
+    }
 }
 
 /// Position of a buffer among the pointers of parameters, struct and table.
@@ -136,18 +155,23 @@ impl Writer<'_> {
     }
 
     fn entry(&mut self, name: &str) {
-        let (shared_read, shared_write) = (
-            self.size(Object::SharedRead),
-            self.size(Object::SharedWrite),
-        );
-        let frame = LOCAL_AT + self.size(Object::Local);
+        let [shared_read, shared_write, shared_atomic] = [
+            Object::SharedRead,
+            Object::SharedWrite,
+            Object::SharedAtomic,
+        ]
+        .map(|object| self.size(object));
+        let frame = local_at(self.kernel, Object::LocalWrite) + self.size(Object::LocalWrite);
+        let block = self.kernel.shape.block;
         self.put(format!(".visible .entry {name}("));
-        for parameter in ["out", "loaded", "dump", "table", "p0", "p1", "p2", "p3"] {
+        for parameter in [
+            "out", "loaded", "dump", "counts", "table", "p0", "p1", "p2", "p3",
+        ] {
             self.put(format!(".param .u64 {parameter},"));
         }
         self.put(".param .align 8 .b8 pointers[32],");
         self.put(format!(
-            ".param .align 8 .b8 array[{}]",
+            ".param .align 16 .b8 array[{}]",
             parameter_bytes(self.kernel)
         ));
         self.put(") {");
@@ -157,7 +181,10 @@ impl Writer<'_> {
         self.put(format!(
             ".shared .align 16 .b8 shared_write[{shared_write}];"
         ));
-        self.put(format!(".shared .align 8 .b8 mail[{}];", BLOCK * 8));
+        self.put(format!(
+            ".shared .align 16 .b8 shared_atomic[{shared_atomic}];"
+        ));
+        self.put(format!(".shared .align 8 .b8 mail[{}];", block * 8));
         self.put(format!(".local .align 16 .b8 __local_depot0[{frame}];"));
         for line in [
             "mov.u32 %tid, %tid.x;",
@@ -179,17 +206,25 @@ impl Writer<'_> {
                 .replace("WRITTEN64", &u64::from_ne_bytes([WRITTEN; 8]).to_string());
             self.put(line);
         }
-        self.fill("shared_read", "shared", Object::SharedRead, "%tid", BLOCK);
-        self.fill("shared_write", "shared", Object::SharedWrite, "%tid", BLOCK);
-        self.fill("dynamic", "shared", Object::Dynamic, "%tid", BLOCK);
-        self.fill("__local_depot0+16", "local", Object::Local, "0", 1);
+        for object in [
+            Object::SharedRead,
+            Object::SharedWrite,
+            Object::SharedAtomic,
+            Object::Dynamic,
+        ] {
+            self.fill(object, "%tid", block);
+        }
+        self.fill(Object::Local, "0", 1);
+        self.fill(Object::LocalWrite, "0", 1);
         self.put("bar.sync 0;");
         let kernel = self.kernel;
         for (index, access) in kernel.accesses.iter().enumerate() {
             self.access(index, access);
         }
         self.put("bar.sync 0;");
-        self.dump(shared_write);
+        self.dump("dump", Object::SharedWrite);
+        self.dump("counts", Object::SharedAtomic);
+        self.add_up_local();
         for line in [
             "ld.param.u64 %out, [out];",
             "cvta.to.global.u64 %out, %out;",
@@ -228,7 +263,9 @@ impl Writer<'_> {
     }
 
     /// Gives an object its first contents.
-    fn fill(&mut self, name: &str, space: &str, object: Object, first: &str, step: u32) {
+    fn fill(&mut self, object: Object, first: &str, step: u32) {
+        let (name, space) = (name_of(object), object.space());
+        let start = local_at(self.kernel, object);
         let (zero, one) = (
             object.initial(0),
             object.initial(1).wrapping_sub(object.initial(0)),
@@ -242,6 +279,10 @@ impl Writer<'_> {
             );
             out.put(format!("mad.lo.u32 {value}, {at}, {one}, {zero};"));
             out.put(format!("mov.u64 {base}, {name};"));
+            if space == "local" {
+                // As compilers name an object of the frame.
+                out.put(format!("add.u64 {base}, {base}, {start};"));
+            }
             out.put(format!("cvt.u64.u32 {wide}, {at};"));
             out.put(format!("add.s64 {address}, {base}, {wide};"));
             out.put(format!("st.{space}.u8 [{address}], {value};"));
@@ -249,21 +290,36 @@ impl Writer<'_> {
     }
 
     /// Copies what was written in shared memory out.
-    fn dump(&mut self, size: u64) {
+    fn dump(&mut self, parameter: &str, object: Object) {
+        let (size, block) = (self.size(object), self.kernel.shape.block);
         let (dump, own) = (self.fresh("rd"), self.fresh("rd"));
-        self.put(format!("ld.param.u64 {dump}, [dump];"));
+        self.put(format!("ld.param.u64 {dump}, [{parameter}];"));
         self.put(format!("cvta.to.global.u64 {dump}, {dump};"));
         self.put(format!("mul.wide.u32 {own}, %block, {size};"));
         self.put(format!("add.s64 {dump}, {dump}, {own};"));
-        self.bytes(size, "%tid", BLOCK, |out, at| {
+        self.bytes(size, "%tid", block, |out, at| {
             let (value, from, base) = (out.fresh("r"), out.fresh("r"), out.fresh("r"));
             let (to, wide) = (out.fresh("rd"), out.fresh("rd"));
-            out.put(format!("mov.u32 {base}, shared_write;"));
+            out.put(format!("mov.u32 {base}, {};", name_of(object)));
             out.put(format!("add.s32 {from}, {base}, {at};"));
             out.put(format!("ld.shared.u8 {value}, [{from}];"));
             out.put(format!("cvt.u64.u32 {wide}, {at};"));
             out.put(format!("add.s64 {to}, {dump}, {wide};"));
             out.put(format!("st.global.u8 [{to}], {value};"));
+        });
+    }
+
+    /// Adds all bytes of the thread's own written object to its sum.
+    fn add_up_local(&mut self) {
+        let start = local_at(self.kernel, Object::LocalWrite);
+        self.bytes(self.size(Object::LocalWrite), "0", 1, |out, at| {
+            let (value, base, wide) = (out.fresh("r"), out.fresh("rd"), out.fresh("rd"));
+            out.put(format!("mov.u64 {base}, __local_depot0;"));
+            out.put(format!("add.u64 {base}, {base}, {start};"));
+            out.put(format!("cvt.u64.u32 {wide}, {at};"));
+            out.put(format!("add.s64 {base}, {base}, {wide};"));
+            out.put(format!("ld.local.u8 {value}, [{base}];"));
+            out.add_up("", &value, false);
         });
     }
 
@@ -396,23 +452,16 @@ impl Writer<'_> {
         let object = access.object;
         let pointer = self.fresh("rd");
         if object.space() != "global" || object == Object::Variable {
-            let name = match object {
-                Object::Variable => "variable",
-                Object::SharedRead => "shared_read",
-                Object::SharedWrite => "shared_write",
-                Object::Dynamic => "dynamic",
-                Object::Local => "__local_depot0",
-                Object::Const => "constants",
-                _ => "array",
-            };
+            let name = name_of(object);
             if object.space() == "shared" && !access.generic {
                 let narrow = self.fresh("r");
                 self.put(format!("mov.u32 {narrow}, {name};"));
                 return (narrow, true);
             }
             self.put(format!("mov.u64 {pointer}, {name};"));
-            if object == Object::Local {
-                self.put(format!("add.s64 {pointer}, {pointer}, {LOCAL_AT};"));
+            if object.space() == "local" {
+                let start = local_at(self.kernel, object);
+                self.put(format!("add.u64 {pointer}, {pointer}, {start};"));
             }
             if access.generic {
                 self.put(format!("cvta.{}.u64 {pointer}, {pointer};", object.space()));
