@@ -136,20 +136,25 @@ impl Runtime {
         if !self.streams.are_tracked() || when == When::Unknown {
             return SmallVec::new();
         }
-        let addresses = || {
-            sides.iter().map(|side| {
-                let is_used = side.place != Place::Host && !side.touched.is_empty();
+        // What the registry does not know may be anybody's by now.
+        let addresses: SmallVec<[DeviceAddress; 4]> = self.memory.read(|registry| {
+            let used = |side: &Side| {
+                let pointer = DeviceAddress(side.touched.pointer);
+                let is_used = side.place != Place::Host
+                    && !side.touched.is_empty()
+                    && registry.find(pointer).is_some();
                 // Nothing is at the other address.
-                DeviceAddress(if is_used { side.touched.pointer } else { 0 })
-            })
-        };
+                if is_used { pointer } else { DeviceAddress(0) }
+            };
+            sides.iter().map(used).collect()
+        });
         match when {
             When::InStream(stream) => {
                 let signals = sides.iter().any(|side| self.signals(side));
                 let user = User::Call(function);
-                self.streams.used(stream, &user, signals, addresses())
+                self.streams.used(stream, &user, signals, addresses)
             }
-            _ => self.streams.used_after_all(addresses()),
+            _ => self.streams.used_after_all(addresses),
         }
     }
 
