@@ -6,11 +6,12 @@
 //! [`Tables`] turns changes of live allocations into writes to the lookup
 //! tables of [`model::layout`]. [`DeviceHeap`] does the same for the heap of
 //! device-side `malloc`. [`canary`] is the algebra of known bytes around a
-//! buffer. All are plain data: nothing here locks,
+//! buffer, [`image_canary`] that of known pixels around an image. All are plain data: nothing here locks,
 //! allocates device memory, or calls a driver.
 
 pub mod canary;
 mod device_heap;
+pub mod image_canary;
 mod order;
 mod parts;
 mod placement;

@@ -241,6 +241,10 @@ pub struct Overwritten {
     pub farthest: u64,
     /// Content from the lowest changed byte on, at most 16 bytes.
     pub found: Vec<u8>,
+    /// The nearest changed pixel, past the edge of an image. Distances count
+    /// from the end of the first dimension past which anything changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pixel: Option<[u64; 3]>,
 }
 
 /// A kernel as a whole: what it did was seen when it had ended.

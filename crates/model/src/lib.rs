@@ -23,6 +23,6 @@ pub use finding::{
 };
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
 pub use settings::{
-    ApiErrors, CanaryChecker, CanaryPattern, DeviceKind, LeakCheck, Protections, Prove,
-    SETTING_NAMES, Settings, SettingsError,
+    ApiErrors, CanaryPattern, DeviceKind, LeakCheck, Protections, Prove, SETTING_NAMES, Settings,
+    SettingsError,
 };

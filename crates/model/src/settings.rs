@@ -72,18 +72,6 @@ pub enum CanaryPattern {
     Byte(u8),
 }
 
-/// Who verifies canaries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CanaryChecker {
-    /// Whoever is measured to be faster.
-    Auto,
-    /// The host: canaries are read back.
-    Host,
-    /// A kernel on the device.
-    Device,
-}
-
 /// Settings of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -126,8 +114,6 @@ pub struct Settings {
     pub canary_size: u64,
     /// What canaries hold.
     pub canary_pattern: CanaryPattern,
-    /// Who verifies canaries.
-    pub canary_checker: CanaryChecker,
     /// End the program at the first overwritten canary.
     pub halt_on_error: bool,
     /// Exit code of `ringfence run` when there are findings; `None`: 98.
@@ -177,7 +163,6 @@ impl Default for Settings {
             },
             canary_size: 4096,
             canary_pattern: CanaryPattern::Random,
-            canary_checker: CanaryChecker::Auto,
             halt_on_error: false,
             error_exitcode: None,
             json: None,
@@ -197,7 +182,6 @@ impl Default for Settings {
 /// `RINGFENCE_OPTIONS` spell them.
 pub const SETTING_NAMES: &[&str] = &[
     "api-errors",
-    "canary-checker",
     "canary-pattern",
     "canary-size",
     "check",
@@ -350,14 +334,6 @@ impl Settings {
             "canary-pattern" => {
                 self.canary_pattern = parse_pattern(value)
                     .ok_or_else(|| fail("expected random, or a byte such as 0xC2"))?
-            }
-            "canary-checker" => {
-                self.canary_checker = match value {
-                    "auto" => CanaryChecker::Auto,
-                    "host" | "cpu" => CanaryChecker::Host,
-                    "device" | "gpu" => CanaryChecker::Device,
-                    _ => return Err(fail("expected auto, host or device")),
-                }
             }
             "halt-on-error" => {
                 self.halt_on_error = parse_bool(value).ok_or_else(|| fail("expected on or off"))?;

@@ -22,6 +22,7 @@ pub struct Kernel {
     pub arguments: Mutex<Vec<Argument>>,
     names: OnceLock<Vec<Option<String>>>,
     constant: OnceLock<Vec<bool>>,
+    asks: OnceLock<bool>,
     /// Launches so far.
     pub launches: AtomicU64,
 }
@@ -37,7 +38,69 @@ pub enum Argument {
     Shared(usize),
 }
 
+/// What a kernel does with an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageUse {
+    /// It only reads it.
+    Reads,
+    /// It may write it, and cannot know how large it is.
+    Writes,
+    /// It may write it and ask for its size, or its source is not known.
+    Asks,
+    /// The platform does not tell.
+    Unknown,
+}
+
 impl Kernel {
+    /// What it does with the image that is this argument.
+    pub fn image(&self, index: u32) -> ImageUse {
+        let access: Option<u32> = queries::one(|size, value, needed| {
+            let (kernel, name) = (self.handle as cl_kernel, CL_KERNEL_ARG_ACCESS_QUALIFIER);
+            call!(clGetKernelArgInfo(kernel, index, name, size, value, needed))
+        });
+        match access {
+            Some(CL_KERNEL_ARG_ACCESS_READ_ONLY) => ImageUse::Reads,
+            Some(CL_KERNEL_ARG_ACCESS_WRITE_ONLY | CL_KERNEL_ARG_ACCESS_READ_WRITE) => {
+                if *self.asks.get_or_init(|| self.may_ask()) {
+                    ImageUse::Asks
+                } else {
+                    ImageUse::Writes
+                }
+            }
+            _ => ImageUse::Unknown,
+        }
+    }
+
+    /// Whether its program may hold a call of `get_image_width` or the like:
+    /// only from a text that is whole can it be told that it does not.
+    fn may_ask(&self) -> bool {
+        let kernel = self.handle as cl_kernel;
+        let program: Option<cl_program> = queries::one(|size, value, needed| {
+            call!(clGetKernelInfo(
+                kernel,
+                CL_KERNEL_PROGRAM,
+                size,
+                value,
+                needed
+            ))
+        });
+        let source = program.and_then(|program| {
+            queries::text(|size, value, needed| {
+                call!(clGetProgramInfo(
+                    program,
+                    CL_PROGRAM_SOURCE,
+                    size,
+                    value,
+                    needed
+                ))
+            })
+        });
+        let words = ["get_image_", "include", "##"];
+        source.is_none_or(|source| {
+            source.is_empty() || words.iter().any(|word| source.contains(word))
+        })
+    }
+
     /// Names of its arguments, where the platform knows them. Asked before a
     /// launch: afterwards the program may release the kernel.
     pub fn names(&self) -> &[Option<String>] {
@@ -119,6 +182,7 @@ impl Layer {
             arguments: Mutex::new(arguments),
             names: OnceLock::new(),
             constant: OnceLock::new(),
+            asks: OnceLock::new(),
             launches: AtomicU64::new(0),
         });
         self.kernels.lock().insert(kernel as usize, known.clone());

@@ -7,6 +7,7 @@
 //! its sub-buffer. Where no such block can be had, the program gets the plain
 //! buffer that it asked for, and the report says so.
 
+use crate::images::Shape;
 use crate::layer::{self, Layer};
 use crate::queries;
 use crate::shadows::Shadow;
@@ -60,6 +61,10 @@ pub enum Place {
         /// Bytes from the root's start.
         origin: usize,
     },
+    /// An image; a larger copy stands for it.
+    Image(Shape),
+    /// An image made of a buffer.
+    Made(Arc<Buffer>),
     /// Without canaries, for this reason.
     Bare(&'static str),
 }
@@ -70,7 +75,8 @@ impl Buffer {
         let (root, origin) = match &self.place {
             Place::Part { parent, origin } => (parent.handle, *origin as u64),
             Place::Plain { root, origin } => (*root, *origin as u64),
-            Place::Block(_) | Place::Bare(_) => (self.handle, 0),
+            Place::Made(parent) => return parent.extent(),
+            Place::Block(_) | Place::Image(_) | Place::Bare(_) => (self.handle, 0),
         };
         (root, origin..origin + self.size)
     }
@@ -109,7 +115,7 @@ impl Layer {
         self.buffers.lock().get(&handle).cloned()
     }
 
-    fn register(&self, buffer: Buffer) {
+    pub fn register(&self, buffer: Buffer) {
         let handle = buffer.handle;
         self.buffers.lock().insert(handle, Arc::new(buffer));
         let data = std::ptr::null_mut();
@@ -321,6 +327,11 @@ impl Block {
             }
             code => Err(code),
         }
+    }
+
+    /// Whether the canaries are there, or will be before what is enqueued now.
+    pub fn is_written(&self) -> bool {
+        !matches!(*self.written.lock(), Written::No)
     }
 
     /// Enqueues a read of both canaries into `bytes`, which must stay where
@@ -572,7 +583,7 @@ pub unsafe extern "C" fn create_part(
         Some((layer, parent)) => match &parent.place {
             Place::Block(block) => (*layer, parent, block),
             // Of a sub-buffer there is none, of what is plain a plain one.
-            Place::Part { .. } | Place::Plain { .. } | Place::Bare(_) => {
+            _ => {
                 let part = call!(clCreateSubBuffer(buffer, flags, kind, info, code)
                     else std::ptr::null_mut());
                 if !part.is_null() && kind == CL_BUFFER_CREATE_TYPE_REGION && !info.is_null() {

@@ -7,12 +7,13 @@
 //! events stay what they are.
 
 use crate::arguments::Kernel;
-use crate::buffers::{Block, Buffer, Place, wait_list};
+use crate::buffers::{Buffer, Place, wait_list};
 use crate::layer::{self, Layer};
-use crate::shadows::{self, Shadow};
+use crate::shadows::{self, Copied, Shadow};
 use crate::sys::*;
 use crate::table::call;
 use heap::canary::{Damage, Side};
+use heap::image_canary::PixelDamage;
 use host::Stack;
 use model::UncheckedReason;
 use parking_lot::{Condvar, Mutex};
@@ -27,6 +28,26 @@ pub struct Launch {
     /// From 1.
     pub number: u64,
     pub stack: Stack,
+}
+
+/// Whose doing a look shows.
+pub enum Doer {
+    /// A kernel's.
+    Kernel(Launch),
+    /// The host's, through memory that was mapped until this call.
+    Host {
+        function: &'static str,
+        stack: Stack,
+    },
+}
+
+impl Doer {
+    fn kernel(&self) -> Option<&str> {
+        match self {
+            Doer::Kernel(launch) => Some(&launch.kernel.name),
+            Doer::Host { .. } => None,
+        }
+    }
 }
 
 /// Memory to look at, and where its canaries are read to.
@@ -45,7 +66,7 @@ impl Look {
     pub fn new(buffer: Arc<Buffer>, argument: Option<u32>) -> Look {
         let bytes = match &buffer.place {
             Place::Block(block) => block.canary_bytes(),
-            Place::Part { .. } | Place::Plain { .. } | Place::Bare(_) => 0,
+            _ => 0,
         };
         Look {
             buffer,
@@ -61,7 +82,7 @@ impl Look {
         Look {
             buffer,
             argument: Some(index),
-            bytes: vec![0; shadow.block.canary_bytes()].into_boxed_slice(),
+            bytes: vec![0; shadow.canary_bytes()].into_boxed_slice(),
             shadow: Some(shadow),
             indices: vec![index],
         }
@@ -74,15 +95,6 @@ impl Look {
     /// The copy, if there is one.
     pub fn shadow(&self) -> Option<Arc<Shadow>> {
         self.shadow.clone()
-    }
-
-    /// The block with the canaries.
-    fn block(&self) -> Option<&Block> {
-        match (&self.shadow, &self.buffer.place) {
-            (Some(shadow), _) => Some(&shadow.block),
-            (None, Place::Block(block)) => Some(block),
-            (None, _) => None,
-        }
     }
 
     /// Makes it ready for a kernel that waits for the events `after`. What
@@ -113,26 +125,40 @@ impl Look {
         }
     }
 
-    fn damages(&self) -> impl Iterator<Item = Damage> {
-        let block = self.block();
-        [Side::Before, Side::After]
+    /// What the canaries, once read, show.
+    fn damages(&self) -> Vec<Damaged> {
+        let block = match (&self.shadow, &self.buffer.place) {
+            (Some(shadow), _) => match &shadow.copy {
+                Copied::Buffer { block, .. } => block,
+                Copied::Image(larger, _) => {
+                    let damage = larger.grown.verify(&larger.key, &self.bytes);
+                    return damage.map(Damaged::Pixels).into_iter().collect();
+                }
+            },
+            (None, Place::Block(block)) => block,
+            (None, _) => return Vec::new(),
+        };
+        let (before, after) = self.bytes.split_at(self.bytes.len() / 2);
+        [(Side::Before, before), (Side::After, after)]
             .into_iter()
-            .filter_map(move |side| {
-                let block = block?;
-                let (before, after) = self.bytes.split_at(self.bytes.len() / 2);
-                let bytes = match side {
-                    Side::Before => before,
-                    Side::After => after,
-                };
-                block.layout.verify(&block.key, side, bytes)
-            })
+            .filter_map(|(side, bytes)| block.layout.verify(&block.key, side, bytes))
+            .map(Damaged::Bytes)
+            .collect()
     }
+}
+
+/// What a look shows.
+pub enum Damaged {
+    /// Beside a buffer.
+    Bytes(Damage),
+    /// Past the edges of an image.
+    Pixels(PixelDamage),
 }
 
 /// All looks after one launch.
 pub struct Job {
     number: u64,
-    launch: Launch,
+    doer: Doer,
     looks: Vec<Look>,
 }
 
@@ -143,13 +169,13 @@ impl Job {
         layer: &Layer,
         queue: cl_command_queue,
         done: cl_event,
-        launch: Launch,
+        doer: Doer,
         looks: Vec<Look>,
     ) -> Result<(cl_event, u64), cl_int> {
         let loose = layer.is_out_of_order(queue);
         let mut job = Box::new(Job {
-            number: layer.jobs.begin(queue as usize, &launch.kernel.name),
-            launch,
+            number: layer.jobs.begin(queue as usize, doer.kernel()),
+            doer,
             looks,
         });
         let mut events = Vec::new();
@@ -200,18 +226,22 @@ impl Job {
         };
         let mut writes = Vec::new();
         for look in &mut self.looks {
-            let block = match (&look.shadow, &look.buffer.place) {
-                (Some(shadow), _) => &shadow.block,
-                (None, Place::Block(block)) => block,
-                (None, _) => continue,
-            };
             let mut put = |event: cl_event, events: &mut Vec<cl_event>| {
                 events.push(event);
                 writes.push(event);
             };
             let (mut read, mut write) = (std::ptr::null_mut(), std::ptr::null_mut());
             let after: &[cl_event] = if loose { &[done] } else { &[] };
-            ok(block.read(queue, &mut look.bytes, after, &mut read))?;
+            let own = match &look.buffer.place {
+                Place::Block(block) => Some(block),
+                _ => None,
+            };
+            let code = match (&look.shadow, own) {
+                (Some(shadow), _) => shadow.read(queue, &mut look.bytes, after, &mut read),
+                (None, Some(block)) => block.read(queue, &mut look.bytes, after, &mut read),
+                (None, None) => continue,
+            };
+            ok(code)?;
             events.push(read);
             if let Some(shadow) = &look.shadow {
                 let mut back = std::ptr::null_mut();
@@ -219,7 +249,12 @@ impl Job {
                 put(back, events);
             }
             let after: &[cl_event] = if loose { &[read] } else { &[] };
-            ok(block.restore(queue, after, &mut write))?;
+            let code = match (&look.shadow, own) {
+                (Some(shadow), _) => shadow.restore(queue, after, &mut write),
+                (None, Some(block)) => block.restore(queue, after, &mut write),
+                (None, None) => continue,
+            };
+            ok(code)?;
             put(write, events);
         }
         if loose && writes.len() > 1 {
@@ -240,16 +275,18 @@ impl Job {
 
     fn conclude(&self, status: cl_int) {
         let Some(layer) = layer::get() else { return };
-        let kernel = &self.launch.kernel;
         if status < 0 {
-            layer
-                .reporter
-                .unchecked(&kernel.name, UncheckedReason::Unfinished);
+            if let Some(kernel) = self.doer.kernel() {
+                let reason = UncheckedReason::Unfinished;
+                layer.reporter.unchecked(kernel, reason);
+            }
         } else {
-            layer.reporter.checked(&kernel.name);
+            if let Some(kernel) = self.doer.kernel() {
+                layer.reporter.checked(kernel);
+            }
             for look in &self.looks {
                 for damage in look.damages() {
-                    layer.reporter.damage(layer, &self.launch, look, &damage);
+                    layer.reporter.damage(layer, &self.doer, look, &damage);
                 }
             }
         }
@@ -280,19 +317,21 @@ pub struct Jobs {
 #[derive(Default)]
 struct State {
     last: u64,
-    /// By number: queue, and name of the kernel.
-    pending: BTreeMap<u64, (usize, String)>,
+    /// By number: queue, and name of the kernel, if it is about one.
+    pending: BTreeMap<u64, (usize, Option<String>)>,
 }
 
 /// How long a platform may take to call back after it said that all is done.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Jobs {
-    fn begin(&self, queue: usize, kernel: &str) -> u64 {
+    fn begin(&self, queue: usize, kernel: Option<&str>) -> u64 {
         let mut state = self.state.lock();
         state.last += 1;
         let number = state.last;
-        state.pending.insert(number, (queue, kernel.to_owned()));
+        state
+            .pending
+            .insert(number, (queue, kernel.map(str::to_owned)));
         number
     }
 
@@ -320,10 +359,7 @@ impl Jobs {
     /// The kernel of each look that has not ended.
     pub fn unfinished(&self) -> Vec<String> {
         let state = self.state.lock();
-        state
-            .pending
-            .values()
-            .map(|(_, name)| name.clone())
-            .collect()
+        let names = state.pending.values().filter_map(|(_, name)| name.clone());
+        names.collect()
     }
 }

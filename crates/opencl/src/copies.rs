@@ -2,8 +2,9 @@
 //! them to the program's own size, and refuses what leaves it; what is refused
 //! so becomes a finding, because few programs look at the code.
 
-use crate::buffers::Buffer;
+use crate::buffers::{Buffer, Memory, Place};
 use crate::layer;
+use crate::queries;
 use crate::report::CallError;
 use crate::sys::*;
 use crate::table::call;
@@ -317,6 +318,94 @@ pub unsafe extern "C" fn copy_rect(
     .flatten()
     .collect();
     judge("clEnqueueCopyBufferRect", code, &touches)
+}
+
+/// Bytes of a box of pixels.
+fn pixels(image: cl_mem, region: *const usize) -> Option<usize> {
+    if region.is_null() {
+        return None;
+    }
+    // SAFETY: three numbers, as these calls take them.
+    let region = unsafe { *region.cast::<[usize; 3]>() };
+    let pixel: usize = queries::one(|size, value, needed| {
+        call!(clGetImageInfo(
+            image,
+            CL_IMAGE_ELEMENT_SIZE,
+            size,
+            value,
+            needed
+        ))
+    })?;
+    region
+        .iter()
+        .try_fold(pixel, |all, side| all.checked_mul(*side))
+}
+
+/// The block of a buffer, and where in it the bytes lie: not all platforms
+/// copy between images and parts of buffers (PoCL 3.1 does not). What leaves
+/// the buffer is left to the platform to refuse.
+fn in_block(buffer: cl_mem, offset: usize, bytes: usize) -> (cl_mem, usize) {
+    let known = layer::get().and_then(|layer| layer.buffer(buffer as usize));
+    if let Some(known) = known
+        && offset
+            .checked_add(bytes)
+            .is_some_and(|end| end as u64 <= known.size)
+        && let Place::Block(block) = &known.place
+        && let Memory::Buffer(whole) = block.memory
+    {
+        return (whole as cl_mem, offset + block.layout.start() as usize);
+    }
+    (buffer, offset)
+}
+
+pub unsafe extern "C" fn copy_image_to_buffer(
+    queue: cl_command_queue,
+    from: cl_mem,
+    to: cl_mem,
+    at: *const usize,
+    region: *const usize,
+    goal: usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let bytes = pixels(from, region).unwrap_or(0);
+    let (block, place) = in_block(to, goal, bytes);
+    let code = with_looks((count, list), |(count, list)| {
+        call!(clEnqueueCopyImageToBuffer(
+            queue, from, block, at, region, place, count, list, event
+        ))
+    });
+    judge(
+        "clEnqueueCopyImageToBuffer",
+        code,
+        &[Touch::range(to, goal, bytes, true)],
+    )
+}
+
+pub unsafe extern "C" fn copy_buffer_to_image(
+    queue: cl_command_queue,
+    from: cl_mem,
+    to: cl_mem,
+    at: usize,
+    goal: *const usize,
+    region: *const usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let bytes = pixels(to, region).unwrap_or(0);
+    let (block, place) = in_block(from, at, bytes);
+    let code = with_looks((count, list), |(count, list)| {
+        call!(clEnqueueCopyBufferToImage(
+            queue, block, to, place, goal, region, count, list, event
+        ))
+    });
+    judge(
+        "clEnqueueCopyBufferToImage",
+        code,
+        &[Touch::range(from, at, bytes, false)],
+    )
 }
 
 pub unsafe extern "C" fn copy_memory(

@@ -3,7 +3,7 @@
 
 use crate::arguments::Kernel;
 use crate::buffers::wait_list;
-use crate::check::{Job, Launch, Look};
+use crate::check::{Doer, Job, Launch, Look};
 use crate::layer::{self, Layer};
 use crate::queries;
 use crate::shadows::Shadow;
@@ -153,7 +153,7 @@ impl Layer {
         let name = launch.kernel.name.clone();
         let shadows: Vec<Arc<Shadow>> = looks.iter().filter_map(Look::shadow).collect();
         let started = match entered {
-            Ok(()) => Job::start(self, queue, done, launch, looks),
+            Ok(()) => Job::start(self, queue, done, Doer::Kernel(launch), looks),
             Err(code) => Err(code),
         };
         match started {

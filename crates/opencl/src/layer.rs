@@ -30,6 +30,8 @@ pub struct Layer {
     /// Shared virtual memory, by address: context and allocation.
     pub svm: Mutex<BTreeMap<usize, (usize, Arc<Buffer>)>>,
     pub kernels: ByHandle<Arc<Kernel>>,
+    /// Programs that were built with an option of ours.
+    pub programs: ByHandle<()>,
     /// Kernels' events that the program holds.
     pub events: ByHandle<Watched>,
     pub jobs: Jobs,
@@ -64,6 +66,7 @@ pub fn start() -> bool {
         buffers: ByHandle::default(),
         svm: Mutex::default(),
         kernels: ByHandle::default(),
+        programs: ByHandle::default(),
         events: ByHandle::default(),
         jobs: Jobs::default(),
     });

@@ -25,8 +25,10 @@ mod events;
     reason = "as the headers have it"
 )]
 mod generated;
+mod images;
 mod launches;
 mod layer;
+mod programs;
 mod queries;
 mod reach;
 mod report;

@@ -118,9 +118,9 @@ pub unsafe extern "C" fn mem_object_info(
     }
     let shown = known.and_then(|buffer| {
         let (associated, origin) = match &buffer.place {
-            Place::Plain { .. } | Place::Bare(_) => return None,
             Place::Block(_) => (0, 0),
             Place::Part { parent, origin } => (parent.handle, *origin),
+            _ => return None,
         };
         match name {
             CL_MEM_FLAGS => Some(buffer.flags.to_ne_bytes()),

@@ -1,8 +1,9 @@
 //! What a launch can reach by its arguments, and what is looked at for it.
 
-use crate::arguments::{Argument, Kernel};
+use crate::arguments::{Argument, ImageUse, Kernel};
 use crate::buffers::{Buffer, Place};
 use crate::check::Look;
+use crate::images::root_of;
 use crate::layer::Layer;
 use std::sync::Arc;
 
@@ -36,6 +37,21 @@ impl Layer {
         for (index, buffer) in &given {
             match &buffer.place {
                 Place::Block(_) => reach.add(buffer, *index),
+                Place::Image(_) => match kernel.image(*index) {
+                    ImageUse::Reads => {}
+                    ImageUse::Writes => self.copied(kernel, (*index, buffer), &given, &mut reach),
+                    ImageUse::Asks => reach.bare(kernel, *index, "the kernel may ask for its size"),
+                    ImageUse::Unknown => {
+                        reach.bare(kernel, *index, "the platform does not tell its use");
+                    }
+                },
+                Place::Made(_) => {
+                    let root = root_of(buffer);
+                    match &root.place {
+                        Place::Block(_) => reach.add(root, *index),
+                        _ => reach.bare(kernel, *index, "an image made of memory of the host"),
+                    }
+                }
                 Place::Part { .. } | Place::Plain { .. } => {
                     self.copied(kernel, (*index, buffer), &given, &mut reach);
                 }
@@ -61,7 +77,8 @@ impl Layer {
         reach: &mut Reach,
     ) {
         // Nothing is written through it.
-        if kernel.is_constant(index) {
+        let image = matches!(buffer.place, Place::Image(_));
+        if !image && kernel.is_constant(index) {
             return;
         }
         if let Some(look) = reach.looks.iter_mut().find(|look| look.is_of(buffer)) {

@@ -2,12 +2,12 @@
 
 use crate::arguments::Kernel;
 use crate::buffers::Buffer;
-use crate::check::{Launch, Look};
+use crate::check::{Damaged, Doer, Look};
 use crate::layer::{self, Layer};
 use crate::queries;
 use crate::sys::*;
 use crate::table::call;
-use heap::canary::{Damage, Side};
+use heap::canary::Side;
 use host::{Output, Stack, stacks};
 use model::{
     Allocation, ApiErrors, Coverage, DeviceAddress, DeviceKind, Extent, Finding, HostCall,
@@ -144,9 +144,16 @@ impl Reporter {
     }
 
     /// A canary that was found overwritten after a launch.
-    pub fn damage(&self, layer: &Layer, launch: &Launch, look: &Look, damage: &Damage) {
-        let same = Same::Kernel(launch.kernel.name.clone(), look.argument, damage.side);
-        self.found(same, || finding(layer, launch, look, damage));
+    pub fn damage(&self, layer: &Layer, doer: &Doer, look: &Look, damage: &Damaged) {
+        let side = match damage {
+            Damaged::Bytes(damage) => damage.side,
+            Damaged::Pixels(_) => Side::After,
+        };
+        let same = match doer {
+            Doer::Kernel(launch) => Same::Kernel(launch.kernel.name.clone(), look.argument, side),
+            Doer::Host { function, stack } => Same::Call(function, stack.clone()),
+        };
+        self.found(same, || finding(layer, doer, look, damage));
     }
 
     /// A bad call of the host's.
@@ -273,38 +280,43 @@ fn parse_version(text: &str) -> Option<u32> {
     Some(major.parse::<u32>().ok()? * 1000 + minor.parse::<u32>().ok()? * 10)
 }
 
-fn finding(layer: &Layer, launch: &Launch, look: &Look, damage: &Damage) -> Finding {
+fn finding(layer: &Layer, doer: &Doer, look: &Look, damage: &Damaged) -> Finding {
     let buffer = &look.buffer;
-    let kernel: &Kernel = &launch.kernel;
     let callers = layer.settings.num_callers_host;
     let base = buffer.handle as u64;
-    let (relation, address) = match damage.side {
-        Side::After => (
+    let (relation, overwritten) = match damage {
+        Damaged::Bytes(damage) => (
+            match damage.side {
+                Side::After => Relation::After(damage.nearest),
+                Side::Before => Relation::Before(damage.nearest),
+            },
+            Overwritten {
+                bytes: damage.bytes,
+                farthest: damage.farthest,
+                found: damage.found.clone(),
+                pixel: None,
+            },
+        ),
+        Damaged::Pixels(damage) => (
             Relation::After(damage.nearest),
-            base.wrapping_add(buffer.size).wrapping_add(damage.nearest),
+            Overwritten {
+                bytes: damage.bytes,
+                farthest: damage.farthest,
+                found: damage.found.clone(),
+                pixel: Some(damage.pixel),
+            },
         ),
-        Side::Before => (
-            Relation::Before(damage.nearest),
-            base.wrapping_sub(damage.nearest),
-        ),
+    };
+    let address = match relation {
+        Relation::Before(bytes) => base.wrapping_sub(bytes),
+        Relation::After(bytes) | Relation::Inside(bytes) => {
+            base.wrapping_add(buffer.size).wrapping_add(bytes)
+        }
     };
     Finding {
         rule: Rule::CanaryOverwritten,
         address: DeviceAddress(address),
-        subject: Subject::Kernel(KernelRun {
-            kernel: kernel.name.clone(),
-            argument: look.argument.map(|index| KernelArgument {
-                index,
-                name: kernel.names().get(index as usize).cloned().flatten(),
-            }),
-            overwritten: Overwritten {
-                bytes: damage.bytes,
-                farthest: damage.farthest,
-                found: damage.found.clone(),
-            },
-            launch: launch.number,
-            launched_at: stacks::resolve(&launch.stack, callers, None),
-        }),
+        subject: subject(doer, look, overwritten, callers),
         intended: Some(NearestAllocation {
             allocation: allocation(buffer),
             relation,
@@ -315,6 +327,34 @@ fn finding(layer: &Layer, launch: &Launch, look: &Look, damage: &Damage) -> Find
         nearest: None,
         occurrences: 1,
     }
+}
+
+fn subject(doer: &Doer, look: &Look, overwritten: Overwritten, callers: u32) -> Subject {
+    let launch = match doer {
+        Doer::Kernel(launch) => launch,
+        Doer::Host { function, stack } => {
+            return Subject::Call(HostCall {
+                function: (*function).into(),
+                detail: format!(
+                    "while the buffer was mapped, the host wrote outside it: {} changed",
+                    report::count(overwritten.bytes, "byte")
+                ),
+                width: Some(overwritten.bytes),
+                called_at: stacks::resolve(stack, callers, None),
+            });
+        }
+    };
+    let kernel: &Kernel = &launch.kernel;
+    Subject::Kernel(KernelRun {
+        kernel: kernel.name.clone(),
+        argument: look.argument.map(|index| KernelArgument {
+            index,
+            name: kernel.names().get(index as usize).cloned().flatten(),
+        }),
+        overwritten,
+        launch: launch.number,
+        launched_at: stacks::resolve(&launch.stack, callers, None),
+    })
 }
 
 fn allocation(buffer: &Buffer) -> Allocation {

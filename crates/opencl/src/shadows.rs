@@ -1,13 +1,14 @@
 //! Copies with canaries, for memory that cannot be given any: memory of the
-//! host that the program made a buffer of (`CL_MEM_USE_HOST_PTR`), and parts
-//! of a buffer, whose neighbours are the program's own data.
+//! host that the program made a buffer of (`CL_MEM_USE_HOST_PTR`), parts of a
+//! buffer, whose neighbours are the program's own data, and images.
 //!
 //! For the time of a kernel a copy takes the place of such an argument: the
 //! content goes there before the kernel and comes back after it. Launches that
 //! use one copy follow each other, so that none brings back what is old.
 
 use crate::arguments::Kernel;
-use crate::buffers::{Block, Buffer, Memory, enclosed};
+use crate::buffers::{Block, Buffer, Memory, Place, enclosed, wait_list};
+use crate::images::Larger;
 use crate::layer::Layer;
 use crate::queries;
 use crate::sys::*;
@@ -18,12 +19,22 @@ use std::sync::Arc;
 
 /// A copy of a memory object.
 pub struct Shadow {
-    pub block: Block,
-    /// What a kernel gets.
-    part: usize,
-    bytes: usize,
+    pub copy: Copied,
     /// Of the look behind the last kernel that got it; ours to release.
     last: Mutex<Option<usize>>,
+}
+
+/// What stands for what.
+pub enum Copied {
+    /// A block for a buffer.
+    Buffer {
+        block: Block,
+        /// What a kernel gets.
+        part: usize,
+        bytes: usize,
+    },
+    /// A larger image for an image, and whether its canaries are there.
+    Image(Larger, Mutex<bool>),
 }
 
 impl Drop for Shadow {
@@ -31,7 +42,7 @@ impl Drop for Shadow {
         if let Some(last) = self.last.lock().take() {
             call!(clReleaseEvent(last as cl_event));
         }
-        call!(clReleaseMemObject(self.part as cl_mem));
+        call!(clReleaseMemObject(self.handle() as cl_mem));
     }
 }
 
@@ -52,15 +63,26 @@ impl Layer {
             ))
         });
         let context = context?;
-        let alignment = self.context(context).alignment;
-        let layout = Layout::around(buffer.size, self.settings.canary_size, alignment)?;
         let key = self.key(buffer.serial);
-        let none = std::ptr::null_mut();
-        let made = enclosed(context, CL_MEM_READ_WRITE, &layout, &key, none)?;
+        let copy = match &buffer.place {
+            Place::Image(shape) => {
+                let larger = Larger::of(buffer.handle as cl_mem, context, shape, key)?;
+                Copied::Image(larger, Mutex::new(false))
+            }
+            _ => {
+                let alignment = self.context(context).alignment;
+                let layout = Layout::around(buffer.size, self.settings.canary_size, alignment)?;
+                let none = std::ptr::null_mut();
+                let made = enclosed(context, CL_MEM_READ_WRITE, &layout, &key, none)?;
+                Copied::Buffer {
+                    block: Block::new(Memory::Buffer(made.block), layout, key, false),
+                    part: made.part as usize,
+                    bytes: usize::try_from(buffer.size).ok()?,
+                }
+            }
+        };
         let shadow = Arc::new(Shadow {
-            block: Block::new(Memory::Buffer(made.block), layout, key, false),
-            part: made.part as usize,
-            bytes: usize::try_from(buffer.size).ok()?,
+            copy,
             last: Mutex::new(None),
         });
         // Another thread may have been faster.
@@ -70,6 +92,90 @@ impl Layer {
 }
 
 impl Shadow {
+    /// What a kernel gets.
+    fn handle(&self) -> usize {
+        match &self.copy {
+            Copied::Buffer { part, .. } => *part,
+            Copied::Image(larger, _) => larger.handle,
+        }
+    }
+
+    /// Bytes of all its canaries.
+    pub fn canary_bytes(&self) -> usize {
+        match &self.copy {
+            Copied::Buffer { block, .. } => block.canary_bytes(),
+            Copied::Image(larger, _) => larger.canary_bytes(),
+        }
+    }
+
+    /// Enqueues a read of the canaries.
+    pub fn read(
+        &self,
+        queue: cl_command_queue,
+        bytes: &mut [u8],
+        after: &[cl_event],
+        event: &mut cl_event,
+    ) -> cl_int {
+        match &self.copy {
+            Copied::Buffer { block, .. } => block.read(queue, bytes, after, event),
+            Copied::Image(larger, _) => larger.read(queue, bytes, after, event),
+        }
+    }
+
+    /// Enqueues a write of the canaries as they must be.
+    pub fn restore(
+        &self,
+        queue: cl_command_queue,
+        after: &[cl_event],
+        event: &mut cl_event,
+    ) -> cl_int {
+        match &self.copy {
+            Copied::Buffer { block, .. } => block.restore(queue, after, event),
+            Copied::Image(larger, _) => larger.restore(queue, after, event),
+        }
+    }
+
+    /// Writes the canaries before the first use. Later ones wait for this one
+    /// anyway.
+    fn prepare(&self, queue: cl_command_queue) -> Result<Option<cl_event>, cl_int> {
+        match &self.copy {
+            Copied::Buffer { block, .. } => block.prepare(queue),
+            Copied::Image(larger, written) => {
+                let mut written = written.lock();
+                if *written {
+                    return Ok(None);
+                }
+                let mut event = std::ptr::null_mut();
+                match larger.restore(queue, &[], &mut event) {
+                    CL_SUCCESS => {
+                        *written = true;
+                        Ok(Some(event))
+                    }
+                    code => Err(code),
+                }
+            }
+        }
+    }
+
+    fn copy(
+        &self,
+        queue: cl_command_queue,
+        (from, to): (usize, usize),
+        after: &[cl_event],
+        event: &mut cl_event,
+    ) -> cl_int {
+        let (from, to) = (from as cl_mem, to as cl_mem);
+        let (count, list) = wait_list(after);
+        match &self.copy {
+            Copied::Buffer { bytes, .. } => {
+                call!(clEnqueueCopyBuffer(
+                    queue, from, to, 0, 0, *bytes, count, list, event
+                ))
+            }
+            Copied::Image(larger, _) => larger.copy(queue, (from, to), (count, list), event),
+        }
+    }
+
     /// Brings the content here and puts the copy into the kernel's arguments.
     /// Returns the event that the kernel must wait for, which must be
     /// released.
@@ -87,11 +193,11 @@ impl Shadow {
         let mut after = after.to_vec();
         let last = self.last.lock().take();
         after.extend(last.map(|last| last as cl_event));
-        let ready = self.block.prepare(queue)?;
+        let ready = self.prepare(queue)?;
         after.extend(ready);
         let mut event = std::ptr::null_mut();
-        let ends = (buffer.handle as cl_mem, self.part as cl_mem);
-        let code = copy(queue, ends, self.bytes, &after, &mut event);
+        let ends = (buffer.handle, self.handle());
+        let code = self.copy(queue, ends, &after, &mut event);
         for event in last.map(|last| last as cl_event).into_iter().chain(ready) {
             call!(clReleaseEvent(event));
         }
@@ -99,7 +205,7 @@ impl Shadow {
             return Err(code);
         }
         for index in indices {
-            let code = set(kernel, *index, self.part);
+            let code = set(kernel, *index, self.handle());
             if code != CL_SUCCESS {
                 leave(buffer, kernel, indices);
                 call!(clReleaseEvent(event));
@@ -117,8 +223,7 @@ impl Shadow {
         after: &[cl_event],
         event: &mut cl_event,
     ) -> cl_int {
-        let ends = (self.part as cl_mem, buffer.handle as cl_mem);
-        copy(queue, ends, self.bytes, after, event)
+        self.copy(queue, (self.handle(), buffer.handle), after, event)
     }
 
     /// Says when the copy may be used again; the event is retained.
@@ -145,18 +250,5 @@ fn set(kernel: &Kernel, index: u32, handle: usize) -> cl_int {
         index,
         size_of::<cl_mem>(),
         value
-    ))
-}
-
-fn copy(
-    queue: cl_command_queue,
-    (from, to): (cl_mem, cl_mem),
-    bytes: usize,
-    after: &[cl_event],
-    event: &mut cl_event,
-) -> cl_int {
-    let (count, list) = crate::buffers::wait_list(after);
-    call!(clEnqueueCopyBuffer(
-        queue, from, to, 0, 0, bytes, count, list, event
     ))
 }

@@ -4,7 +4,10 @@
 //! it was.
 
 use crate::sys::*;
-use crate::{arguments, buffers, contexts, copies, events, launches, layer, queries, svm, waits};
+use crate::{
+    arguments, buffers, contexts, copies, events, images, launches, layer, programs, queries, svm,
+    waits,
+};
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, size_of};
 use std::sync::OnceLock;
@@ -79,7 +82,14 @@ fn hooked(mut table: Dispatch) -> Dispatch {
         clCreateBuffer => buffers::create,
         clCreateBufferWithProperties => buffers::create_with_properties,
         clCreateSubBuffer => buffers::create_part,
+        clCreateImage => images::create,
+        clCreateImageWithProperties => images::create_with_properties,
+        clCreateImage2D => images::create_2d,
+        clCreateImage3D => images::create_3d,
         clGetMemObjectInfo => queries::mem_object_info,
+        clBuildProgram => programs::build_program,
+        clCompileProgram => programs::compile_program,
+        clGetProgramBuildInfo => programs::build_info,
         clCreateKernel => arguments::create_kernel,
         clCreateKernelsInProgram => arguments::create_kernels,
         clCloneKernel => arguments::clone_kernel,
@@ -104,8 +114,8 @@ fn hooked(mut table: Dispatch) -> Dispatch {
         clEnqueueReadImage => waits::read_image,
         clEnqueueWriteImage => waits::write_image,
         clEnqueueCopyImage => waits::copy_image,
-        clEnqueueCopyImageToBuffer => waits::copy_image_to_buffer,
-        clEnqueueCopyBufferToImage => waits::copy_buffer_to_image,
+        clEnqueueCopyImageToBuffer => copies::copy_image_to_buffer,
+        clEnqueueCopyBufferToImage => copies::copy_buffer_to_image,
         clEnqueueFillImage => waits::fill_image,
         clEnqueueMapBuffer => waits::map_buffer,
         clEnqueueMapImage => waits::map_image,

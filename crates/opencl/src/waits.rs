@@ -1,11 +1,13 @@
 //! Commands that wait for events: what waits for a kernel also waits for the
 //! look behind it.
 
-use crate::buffers::wait_list;
+use crate::buffers::{Buffer, Place, wait_list};
+use crate::check::{Doer, Job, Look};
 use crate::layer;
 use crate::sys::*;
 use crate::table::call;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// A wait list of the program's.
 pub type List = (cl_uint, *const cl_event);
@@ -50,10 +52,7 @@ waiting! {
     read_image = clEnqueueReadImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, to: *mut c_void);
     write_image = clEnqueueWriteImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, from: *const c_void);
     copy_image = clEnqueueCopyImage(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: *const usize, goal: *const usize, region: *const usize);
-    copy_image_to_buffer = clEnqueueCopyImageToBuffer(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: *const usize, region: *const usize, goal: usize);
-    copy_buffer_to_image = clEnqueueCopyBufferToImage(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: usize, goal: *const usize, region: *const usize);
     fill_image = clEnqueueFillImage(queue: cl_command_queue, image: cl_mem, color: *const c_void, origin: *mut usize, region: *mut usize);
-    unmap = clEnqueueUnmapMemObject(queue: cl_command_queue, object: cl_mem, mapped: *mut c_void);
     native = clEnqueueNativeKernel(queue: cl_command_queue, function: Option<unsafe extern "C" fn(*mut c_void)>, arguments: *mut c_void, bytes: usize, objects: cl_uint, list_of_objects: *const cl_mem, places: *mut *const c_void);
     migrate = clEnqueueMigrateMemObjects(queue: cl_command_queue, objects: cl_uint, list_of_objects: *const cl_mem, flags: cl_mem_migration_flags);
     marker = clEnqueueMarkerWithWaitList(queue: cl_command_queue);
@@ -61,7 +60,6 @@ waiting! {
     acquire_gl = clEnqueueAcquireGLObjects(queue: cl_command_queue, objects: cl_uint, list_of_objects: *const cl_mem);
     release_gl = clEnqueueReleaseGLObjects(queue: cl_command_queue, objects: cl_uint, list_of_objects: *const cl_mem);
     map_svm = clEnqueueSVMMap(queue: cl_command_queue, blocking: cl_bool, flags: cl_map_flags, pointer: *mut c_void, size: usize);
-    unmap_svm = clEnqueueSVMUnmap(queue: cl_command_queue, pointer: *mut c_void);
     migrate_svm = clEnqueueSVMMigrateMem(queue: cl_command_queue, count_of_pointers: cl_uint, pointers: *mut *const c_void, sizes: *const usize, flags: cl_mem_migration_flags);
 }
 
@@ -112,4 +110,82 @@ pub unsafe extern "C" fn map_image(
             queue, image, blocking, flags, origin, region, row, slice, count, list, event, code
         ) else std::ptr::null_mut())
     })
+}
+
+pub unsafe extern "C" fn unmap(
+    queue: cl_command_queue,
+    object: cl_mem,
+    mapped: *mut c_void,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let buffer = layer::get().and_then(|layer| layer.buffer(object as usize));
+    end_of_map(queue, "clEnqueueUnmapMemObject", buffer, event, |event| {
+        with_looks((count, list), |(count, list)| {
+            call!(clEnqueueUnmapMemObject(
+                queue, object, mapped, count, list, event
+            ))
+        })
+    })
+}
+
+pub unsafe extern "C" fn unmap_svm(
+    queue: cl_command_queue,
+    pointer: *mut c_void,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let buffer = layer::get().and_then(|layer| layer.svm_at(pointer as usize));
+    end_of_map(queue, "clEnqueueSVMUnmap", buffer, event, |event| {
+        with_looks((count, list), |(count, list)| {
+            call!(clEnqueueSVMUnmap(queue, pointer, count, list, event))
+        })
+    })
+}
+
+/// While memory is mapped the host may write beside it. Looked at here, so
+/// that no kernel is blamed for it.
+fn end_of_map(
+    queue: cl_command_queue,
+    function: &'static str,
+    buffer: Option<Arc<Buffer>>,
+    event: *mut cl_event,
+    enqueue: impl FnOnce(*mut cl_event) -> cl_int,
+) -> cl_int {
+    let canaries = buffer.filter(|buffer| match &buffer.place {
+        Place::Block(block) => block.is_written(),
+        _ => false,
+    });
+    let Some((layer, buffer)) = layer::get().zip(canaries) else {
+        return enqueue(event);
+    };
+    if !layer.settings.check {
+        return enqueue(event);
+    }
+    let mut done = std::ptr::null_mut();
+    let code = enqueue(&raw mut done);
+    if code != CL_SUCCESS {
+        return code;
+    }
+    let doer = Doer::Host {
+        function,
+        stack: layer.stack(),
+    };
+    let looks = vec![Look::new(buffer, None)];
+    match Job::start(layer, queue, done, doer, looks) {
+        Ok((look, job)) if !event.is_null() => layer.watch(done, look, job),
+        Ok((look, _)) => drop(call!(clReleaseEvent(look))),
+        Err(code) => layer.reporter.error(&format!(
+            "canaries could not be read after {function} (code {code})"
+        )),
+    }
+    if event.is_null() {
+        call!(clReleaseEvent(done));
+    } else {
+        // SAFETY: the program's place for the event.
+        unsafe { *event = done };
+    }
+    CL_SUCCESS
 }

@@ -95,12 +95,19 @@ fn kernel_run(lines: &mut Lines, intended: Option<&NearestAllocation>, run: &Ker
         return;
     };
     lines.push(1, &format!("{way}: {}", describe(buffer)));
-    lines.push(
-        1,
-        &format!("the first overwritten byte {}", relation(buffer)),
-    );
+    lines.push(1, &nearest_overwritten(buffer, &run.overwritten));
     lines.push(1, &extent(buffer.relation, &run.overwritten));
     history(lines, buffer);
+}
+
+/// `the first overwritten byte is 4 bytes past the end of its buffer`.
+fn nearest_overwritten(buffer: &NearestAllocation, overwritten: &Overwritten) -> String {
+    match overwritten.pixel {
+        Some([x, y, z]) => {
+            format!("the nearest overwritten pixel is ({x}, {y}, {z}), past the edge of its image")
+        }
+        None => format!("the first overwritten byte {}", relation(buffer)),
+    }
 }
 
 /// ``argument 1 `out` ``.
@@ -124,7 +131,7 @@ fn extent(relation: Relation, overwritten: &Overwritten) -> String {
         // The byte at distance 11 is the twelfth past the end.
         _ => (overwritten.farthest + 1, "past the end"),
     };
-    if overwritten.bytes > 1 {
+    if overwritten.bytes > 1 && overwritten.pixel.is_none() {
         let _ = write!(text, ", up to {} {}", count(reach.0, "byte"), reach.1);
     }
     let found: Vec<String> = overwritten
@@ -195,9 +202,9 @@ pub(crate) fn context(finding: &Finding) -> Vec<String> {
                     format!(" through {}", argument_name(argument))
                 });
                 format!(
-                    "kernel {}{way}: the first overwritten byte {} ({})",
+                    "kernel {}{way}: {} ({})",
                     demangle(&run.kernel),
-                    relation(intended),
+                    nearest_overwritten(intended, &run.overwritten),
                     describe(intended)
                 )
             }

@@ -116,6 +116,7 @@ pub(crate) fn sample_overwritten() -> Finding {
                 bytes: 12,
                 farthest: 15,
                 found: vec![0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x3f],
+                pixel: None,
             },
             launch: 3,
             launched_at: vec![frame("main", Some(60))],
@@ -357,6 +358,19 @@ fn a_canary_before_shared_memory_that_no_argument_names() {
         bytes: 1,
         farthest: 1,
         found: vec![7],
+        pixel: None,
     };
+    insta::assert_snapshot!(finding(&sample));
+}
+
+#[test]
+fn a_pixel_past_the_edge_of_an_image() {
+    let mut sample = sample_overwritten();
+    let near = sample.intended.as_mut().unwrap();
+    near.allocation.kind = AllocationKind::ClImage;
+    let Subject::Kernel(run) = &mut sample.subject else {
+        unreachable!("a kernel")
+    };
+    run.overwritten.pixel = Some([64, 3, 0]);
     insta::assert_snapshot!(finding(&sample));
 }

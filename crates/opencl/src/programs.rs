@@ -1,0 +1,120 @@
+//! Builds of programs, with the one option that makes platforms remember the
+//! names and kinds of kernels' arguments. Whoever asks for the options is told
+//! those of the program.
+
+use crate::layer::{self, Layer};
+use crate::queries;
+use crate::sys::*;
+use crate::table::call;
+use std::ffi::{CStr, CString, c_char, c_void};
+
+const OPTION: &str = "-cl-kernel-arg-info";
+
+/// The options with ours; `None`: nothing is to be added.
+fn options_with(options: *const c_char) -> Option<CString> {
+    let given = if options.is_null() {
+        c""
+    } else {
+        // SAFETY: the program's text.
+        unsafe { CStr::from_ptr(options) }
+    };
+    let mut bytes = given.to_bytes().to_vec();
+    if bytes
+        .windows(OPTION.len())
+        .any(|part| part == OPTION.as_bytes())
+    {
+        return None;
+    }
+    bytes.push(b' ');
+    bytes.extend(OPTION.as_bytes());
+    CString::new(bytes).ok()
+}
+
+/// Builds with ours, and without where a platform does not know the option.
+fn build(
+    program: cl_program,
+    options: *const c_char,
+    build: impl Fn(*const c_char) -> cl_int,
+) -> cl_int {
+    let Some(layer) = layer::get() else {
+        return build(options);
+    };
+    let programs = &layer.programs;
+    let Some(with) = options_with(options) else {
+        programs.lock().remove(&(program as usize));
+        return build(options);
+    };
+    programs.lock().insert(program as usize, ());
+    match build(with.as_ptr()) {
+        CL_INVALID_BUILD_OPTIONS | CL_INVALID_COMPILER_OPTIONS => {
+            programs.lock().remove(&(program as usize));
+            build(options)
+        }
+        code => code,
+    }
+}
+
+type Notify = Option<unsafe extern "C" fn(cl_program, *mut c_void)>;
+
+pub unsafe extern "C" fn build_program(
+    program: cl_program,
+    count: cl_uint,
+    devices: *const cl_device_id,
+    options: *const c_char,
+    notify: Notify,
+    data: *mut c_void,
+) -> cl_int {
+    build(program, options, |options| {
+        call!(clBuildProgram(
+            program, count, devices, options, notify, data
+        ))
+    })
+}
+
+pub unsafe extern "C" fn compile_program(
+    program: cl_program,
+    count: cl_uint,
+    devices: *const cl_device_id,
+    options: *const c_char,
+    headers: cl_uint,
+    list: *const cl_program,
+    names: *mut *const c_char,
+    notify: Notify,
+    data: *mut c_void,
+) -> cl_int {
+    build(program, options, |options| {
+        call!(clCompileProgram(
+            program, count, devices, options, headers, list, names, notify, data
+        ))
+    })
+}
+
+pub unsafe extern "C" fn build_info(
+    program: cl_program,
+    device: cl_device_id,
+    name: cl_program_build_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    let added = |layer: &Layer| layer.programs.lock().contains_key(&(program as usize));
+    if name == CL_PROGRAM_BUILD_OPTIONS && layer::get().is_some_and(added) {
+        let told = queries::text(|size, value, needed| {
+            call!(clGetProgramBuildInfo(
+                program, device, name, size, value, needed
+            ))
+        });
+        // Some platforms tidy the text up.
+        let own = told
+            .as_deref()
+            .and_then(|told| told.trim_end().strip_suffix(OPTION));
+        if let Some(own) = own {
+            let own = [own.trim_end().as_bytes(), b"\0"].concat();
+            // SAFETY: what a program passes to clGetProgramBuildInfo.
+            return unsafe { queries::answer(&own, size, value, size_ret) };
+        }
+    }
+    call!(clGetProgramBuildInfo(
+        program, device, name, size, value, size_ret
+    ))
+}
