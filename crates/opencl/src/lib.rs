@@ -4,7 +4,7 @@
 //!
 //! The loader calls [`table::clInitLayer`] with the functions below, and gets
 //! the table that the program's calls go through. Handles are the platform's
-//! own and stay so: what the layer knows of an object stands in [`layer`],
+//! own and stay so: what the layer knows of an object stands in `layer`,
 //! by handle. Nothing that the program can ask or measure may show that it is
 //! watched: sizes, references, events and their times are the program's own.
 
