@@ -270,6 +270,12 @@ fn make_block(
     (code == CL_SUCCESS && !block.is_null()).then_some(block as usize)
 }
 
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.settle();
+    }
+}
+
 impl Block {
     /// `written`: the canaries are there already.
     pub fn new(memory: Memory, layout: Layout, key: Key, written: bool) -> Block {
@@ -326,6 +332,14 @@ impl Block {
                 Ok(Some(event))
             }
             code => Err(code),
+        }
+    }
+
+    /// A kernel that waited for the canaries has ended: they are there.
+    pub fn settle(&self) {
+        let before = std::mem::replace(&mut *self.written.lock(), Written::Yes);
+        if let Written::Soon(event) = before {
+            call!(clReleaseEvent(event as cl_event));
         }
     }
 

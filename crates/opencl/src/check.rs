@@ -290,6 +290,11 @@ impl Job {
                 }
             }
         }
+        for look in &self.looks {
+            if let Place::Block(block) = &look.buffer.place {
+                block.settle();
+            }
+        }
         layer.jobs.end(self.number);
     }
 }
@@ -300,7 +305,8 @@ fn release(events: &[cl_event]) {
     }
 }
 
-/// Called by the platform, on a thread of its own: no call of OpenCL here.
+/// Called by the platform, on a thread of its own: no call of OpenCL here but
+/// releases.
 unsafe extern "C" fn looked(_event: cl_event, status: cl_int, data: *mut c_void) {
     // SAFETY: the job that was given with this function, which is called once.
     let job = unsafe { Box::from_raw(data.cast::<Job>()) };

@@ -121,13 +121,19 @@ pub unsafe extern "C" fn unmap(
     event: *mut cl_event,
 ) -> cl_int {
     let buffer = layer::get().and_then(|layer| layer.buffer(object as usize));
-    end_of_map(queue, "clEnqueueUnmapMemObject", buffer, event, |event| {
-        with_looks((count, list), |(count, list)| {
+    let function = "clEnqueueUnmapMemObject";
+    end_of_map(
+        queue,
+        function,
+        buffer,
+        (count, list),
+        event,
+        |(count, list), event| {
             call!(clEnqueueUnmapMemObject(
                 queue, object, mapped, count, list, event
             ))
-        })
-    })
+        },
+    )
 }
 
 pub unsafe extern "C" fn unmap_svm(
@@ -138,11 +144,15 @@ pub unsafe extern "C" fn unmap_svm(
     event: *mut cl_event,
 ) -> cl_int {
     let buffer = layer::get().and_then(|layer| layer.svm_at(pointer as usize));
-    end_of_map(queue, "clEnqueueSVMUnmap", buffer, event, |event| {
-        with_looks((count, list), |(count, list)| {
-            call!(clEnqueueSVMUnmap(queue, pointer, count, list, event))
-        })
-    })
+    let function = "clEnqueueSVMUnmap";
+    end_of_map(
+        queue,
+        function,
+        buffer,
+        (count, list),
+        event,
+        |(count, list), event| call!(clEnqueueSVMUnmap(queue, pointer, count, list, event)),
+    )
 }
 
 /// While memory is mapped the host may write beside it. Looked at here, so
@@ -151,21 +161,38 @@ fn end_of_map(
     queue: cl_command_queue,
     function: &'static str,
     buffer: Option<Arc<Buffer>>,
+    list: List,
     event: *mut cl_event,
-    enqueue: impl FnOnce(*mut cl_event) -> cl_int,
+    enqueue: impl FnOnce(List, *mut cl_event) -> cl_int,
 ) -> cl_int {
     let canaries = buffer.filter(|buffer| match &buffer.place {
         Place::Block(block) => block.is_written(),
         _ => false,
     });
-    let Some((layer, buffer)) = layer::get().zip(canaries) else {
-        return enqueue(event);
+    let watching = layer::get().filter(|layer| layer.settings.check);
+    let Some((layer, buffer)) = watching.zip(canaries) else {
+        return with_looks(list, |list| enqueue(list, event));
     };
-    if !layer.settings.check {
-        return enqueue(event);
-    }
+    // Another queue may still be writing them.
+    let ready = match &buffer.place {
+        Place::Block(block) => block.prepare(queue).ok().flatten(),
+        _ => None,
+    };
     let mut done = std::ptr::null_mut();
-    let code = enqueue(&raw mut done);
+    let code = with_looks(list, |(count, list)| match ready {
+        None => enqueue((count, list), &raw mut done),
+        Some(ready) => {
+            let mut all = vec![ready];
+            if !list.is_null() {
+                // SAFETY: a list of so many events.
+                all.extend(unsafe { std::slice::from_raw_parts(list, count as usize) });
+            }
+            enqueue(wait_list(&all), &raw mut done)
+        }
+    });
+    if let Some(ready) = ready {
+        call!(clReleaseEvent(ready));
+    }
     if code != CL_SUCCESS {
         return code;
     }
