@@ -510,6 +510,13 @@ const TRAPS: &[Trap] = &[
         &[(17, 0)],
     ),
     trap(
+        "a loop that never goes round has a first round",
+        "mov.u32 %r9, %r1; mov.u32 %r3, 5; $loop: STORE add.u32 %r9, %r9, %r3; \
+         add.u32 %r3, %r3, 1; setp.lt.s32 %p1, %r3, 3; @%p1 bra $loop;",
+        &[(15, 0)],
+        &[(16, 0), (-1, 0)],
+    ),
+    trap(
         "a guard in a loop is of its round",
         "mov.u32 %r9, 0; mov.u32 %r3, 0; $loop: setp.lt.u32 %p9, %r3, 16; GUARDED \
          mov.u32 %r3, %r9; add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 18; @%p1 bra $loop;",

@@ -352,7 +352,7 @@ impl Kernel {
 
 #[test]
 fn no_check_of_a_proved_launch_fails() {
-    const KERNELS: u32 = 400;
+    const KERNELS: u32 = 1200;
     let seed = std::env::var("RINGFENCE_TEST_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok())
@@ -478,7 +478,10 @@ fn no_check_of_a_proved_launch_fails() {
                 let end = start + text[start..].find("\n}\n").unwrap();
                 panic!(
                     "{}\nn = {n}, m = {m}, {shape:?}, pointer + {}, seed {seed}\n{}",
-                    said[at.saturating_sub(100)..].lines().next().unwrap(),
+                    said[said[..at].rfind('\n').map_or(0, |end| end + 1)..]
+                        .lines()
+                        .next()
+                        .unwrap(),
                     pointer - base,
                     &text[start..end]
                 );

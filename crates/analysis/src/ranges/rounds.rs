@@ -104,7 +104,10 @@ impl Compile<'_, '_, '_> {
         let step = self.step(atom, register, block, latches, width)?;
         let rounds = self.rounds(block)?;
         let added = self.node(Node::Binary(Binary::Multiply, step, rounds, width));
-        let mut node = self.sum_node(&[(start, 1), (added, 1)], 0, width);
+        let later = self.sum_node(&[(start, 1), (added, 1)], 0, width);
+        // A loop that never goes round has no step at all, and its first round
+        // all the same.
+        let mut node = self.node(Node::Hull(start, later, width));
         // What the loop's own exit says of the round before.
         for exit in self.exits(block) {
             if exit.phi != atom {
