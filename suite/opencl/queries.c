@@ -52,7 +52,8 @@ int main(int count, char **arguments) {
     IS(part, CL_MEM_OFFSET, size_t, 512);
     IS(part, CL_MEM_ASSOCIATED_MEMOBJECT, cl_mem, buffer);
     OK(clSetMemObjectDestructorCallback(part, gone, &ten));
-    MUST(!clCreateSubBuffer(buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, &outside, &code) && code == CL_INVALID_VALUE);
+    // Platforms differ in the code.
+    MUST(!clCreateSubBuffer(buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, &outside, &code) && code != CL_SUCCESS);
     MUST(!clCreateSubBuffer(part, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code) && code == CL_INVALID_MEM_OBJECT);
     MUST(!clCreateBuffer(c.context, CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY, 10, NULL, &code) && code == CL_INVALID_VALUE);
     MUST(!clCreateBuffer(c.context, CL_MEM_COPY_HOST_PTR, 10, NULL, &code) && code == CL_INVALID_HOST_PTR);

@@ -69,7 +69,7 @@ pub enum Side {
 }
 
 /// A block: canary, buffer, canary, with nothing between them. The canaries
-/// are equally long, so that one strided copy moves both.
+/// are equally long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     start: u64,
@@ -112,11 +112,6 @@ impl Layout {
     /// Bytes of each canary.
     pub fn length(&self) -> u64 {
         self.canary
-    }
-
-    /// Bytes from the start of one canary to the start of the other.
-    pub fn stride(&self) -> u64 {
-        self.size + self.canary
     }
 
     /// Where a canary starts in the block.
@@ -213,8 +208,6 @@ mod tests {
             prop_assert_eq!(layout.canary(Side::Before) + wanted, layout.start());
             prop_assert_eq!(layout.canary(Side::After), layout.start() + size);
             prop_assert_eq!(layout.length(), wanted);
-            let both = layout.canary(Side::After) - layout.canary(Side::Before);
-            prop_assert_eq!(layout.stride(), both);
             let end = layout.canary(Side::After) + wanted;
             prop_assert!(end <= layout.total() && layout.total() < end + PERIOD);
             prop_assert!(layout.canary(Side::Before) < alignment);

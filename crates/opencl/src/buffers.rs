@@ -13,6 +13,7 @@ use crate::queries;
 use crate::shadows::Shadow;
 use crate::sys::*;
 use crate::table::call;
+use crate::waits::List;
 use heap::canary::{Key, Layout, Side};
 use host::Stack;
 use model::AllocationKind;
@@ -360,36 +361,34 @@ impl Block {
         if bytes.len() < self.intact.len() {
             return CL_INVALID_VALUE;
         }
-        let rows = Rows::of(&self.layout);
-        let (count, list) = wait_list(after);
-        let handle = match self.memory {
-            Memory::Buffer(handle) => handle,
-            Memory::Svm(block) => {
-                let to = bytes.as_mut_ptr();
-                return self.copy_svm(queue, after, event, &|canary, at| {
-                    (
-                        to.wrapping_add(at).cast(),
-                        (block + canary) as *const c_void,
-                    )
-                });
+        let to = bytes.as_mut_ptr();
+        self.both(after, event, &|canary, at, (count, list), event| {
+            let to = to.wrapping_add(at).cast::<c_void>();
+            let length = self.layout.length() as usize;
+            match self.memory {
+                Memory::Buffer(handle) => call!(clEnqueueReadBuffer(
+                    queue,
+                    handle as cl_mem,
+                    FALSE,
+                    canary,
+                    length,
+                    to,
+                    count,
+                    list,
+                    event
+                )),
+                Memory::Svm(block) => call!(clEnqueueSVMMemcpy(
+                    queue,
+                    FALSE,
+                    to,
+                    (block + canary) as *const c_void,
+                    length,
+                    count,
+                    list,
+                    event
+                )),
             }
-        };
-        call!(clEnqueueReadBufferRect(
-            queue,
-            handle as cl_mem,
-            FALSE,
-            rows.origin.as_ptr(),
-            [0; 3].as_ptr(),
-            rows.region.as_ptr(),
-            rows.pitch,
-            0,
-            rows.region[0],
-            0,
-            bytes.as_mut_ptr().cast(),
-            count,
-            list,
-            event,
-        ))
+        })
     }
 
     /// Enqueues a write of both canaries as they must be.
@@ -399,72 +398,66 @@ impl Block {
         after: &[cl_event],
         event: &mut cl_event,
     ) -> cl_int {
-        let rows = Rows::of(&self.layout);
-        let (count, list) = wait_list(after);
-        let handle = match self.memory {
-            Memory::Buffer(handle) => handle,
-            Memory::Svm(block) => {
-                let from = self.intact.as_ptr();
-                return self.copy_svm(queue, after, event, &|canary, at| {
-                    (
-                        (block + canary) as *mut c_void,
-                        from.wrapping_add(at).cast(),
-                    )
-                });
-            }
-        };
         // The source lives as long as this block does; who enqueues this holds
         // on to it until the event is complete.
-        call!(clEnqueueWriteBufferRect(
-            queue,
-            handle as cl_mem,
-            FALSE,
-            rows.origin.as_ptr(),
-            [0; 3].as_ptr(),
-            rows.region.as_ptr(),
-            rows.pitch,
-            0,
-            rows.region[0],
-            0,
-            self.intact.as_ptr().cast(),
-            count,
-            list,
-            event,
-        ))
+        let from = self.intact.as_ptr();
+        self.both(after, event, &|canary, at, (count, list), event| {
+            let from = from.wrapping_add(at).cast::<c_void>();
+            let length = self.layout.length() as usize;
+            match self.memory {
+                Memory::Buffer(handle) => call!(clEnqueueWriteBuffer(
+                    queue,
+                    handle as cl_mem,
+                    FALSE,
+                    canary,
+                    length,
+                    from,
+                    count,
+                    list,
+                    event
+                )),
+                Memory::Svm(block) => call!(clEnqueueSVMMemcpy(
+                    queue,
+                    FALSE,
+                    (block + canary) as *mut c_void,
+                    from,
+                    length,
+                    count,
+                    list,
+                    event
+                )),
+            }
+        })
     }
 
-    /// Both canaries of shared memory, one after the other; `ends` gives goal
-    /// and source for a canary's offset in the block and in the host's copy.
-    fn copy_svm(
+    /// Enqueues something for one canary and then for the other. `one` gets
+    /// the canary's offset in the block and in the host's copy, what to wait
+    /// for, and the place of its event; `event` is that of the second.
+    ///
+    /// (Both as two rows of one rectangle would be one command, but NVIDIA's
+    /// platform, driver 580, refuses a rectangle whose last row is not followed
+    /// by a whole pitch: CL_INVALID_VALUE.)
+    fn both(
         &self,
-        queue: cl_command_queue,
         after: &[cl_event],
         event: &mut cl_event,
-        ends: &dyn Fn(usize, usize) -> (*mut c_void, *const c_void),
+        one: &dyn Fn(usize, usize, List, *mut cl_event) -> cl_int,
     ) -> cl_int {
-        let length = self.layout.length() as usize;
         let mut first = std::ptr::null_mut();
-        let (to, from) = ends(self.layout.canary(Side::Before) as usize, 0);
-        let (count, list) = wait_list(after);
-        let code = call!(clEnqueueSVMMemcpy(
-            queue,
-            FALSE,
-            to,
-            from,
-            length,
-            count,
-            list,
-            &raw mut first
-        ));
+        let before = self.layout.canary(Side::Before) as usize;
+        let code = one(before, 0, wait_list(after), &raw mut first);
         if code != CL_SUCCESS {
             return code;
         }
-        let (to, from) = ends(self.layout.canary(Side::After) as usize, length);
+        let length = self.layout.length() as usize;
         let behind = [first];
-        let (count, list) = wait_list(&behind);
-        let code = call!(clEnqueueSVMMemcpy(
-            queue, FALSE, to, from, length, count, list, event
-        ));
+        let end = self.layout.canary(Side::After) as usize;
+        let code = one(end, length, wait_list(&behind), event);
+        if code != CL_SUCCESS {
+            // The caller takes its memory back. What the wait answers changes
+            // nothing: the command has ended either way.
+            call!(clWaitForEvents(1, behind.as_ptr()));
+        }
         call!(clReleaseEvent(first));
         code
     }
@@ -475,25 +468,8 @@ impl Block {
     }
 }
 
-/// Both canaries as two rows of one rectangle.
-struct Rows {
-    origin: [usize; 3],
-    region: [usize; 3],
-    pitch: usize,
-}
-
-impl Rows {
-    fn of(layout: &Layout) -> Rows {
-        Rows {
-            origin: [layout.canary(Side::Before) as usize, 0, 0],
-            region: [layout.length() as usize, 2, 1],
-            pitch: layout.stride() as usize,
-        }
-    }
-}
-
 /// A list of events as OpenCL wants it: an empty one is null.
-pub fn wait_list(events: &[cl_event]) -> (cl_uint, *const cl_event) {
+pub fn wait_list(events: &[cl_event]) -> List {
     match events {
         [] => (0, std::ptr::null()),
         events => (events.len() as cl_uint, events.as_ptr()),
