@@ -117,6 +117,10 @@ impl Types {
         // The address of a first field is its struct's address, too.
         let mut is_first = true;
         for _ in 0..DEPTH {
+            // Members and elements may be said to lie where the whole ends.
+            if self.size(id).is_some_and(|size| offset >= size) {
+                return None;
+            }
             let (_, ty) = self.resolve(id)?;
             match &ty.kind {
                 TypeKind::Struct(members) => {
