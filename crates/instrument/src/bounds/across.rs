@@ -169,9 +169,16 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
     fn demand(&mut self) -> bool {
         let mut changed = false;
         for number in 0..self.parties.len() {
-            for index in 0..self.sequences[number].len() {
+            let mut index = 0;
+            while index < self.sequences[number].len() {
+                let count = self.sequences[number].len();
                 changed |= self.demand_arguments(number, index);
+                if self.sequences[number].len() < count {
+                    // It is none any more; the next one stands in its place.
+                    continue;
+                }
                 changed |= self.demand_results(number, index);
+                index += 1;
             }
         }
         changed
