@@ -1,7 +1,7 @@
 //! Kernels, and what their arguments let them reach.
 
 use crate::layer::{self, Layer};
-use crate::queries;
+use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
 use parking_lot::Mutex;
@@ -54,10 +54,14 @@ pub enum ImageUse {
 impl Kernel {
     /// What it does with the image that is this argument.
     pub fn image(&self, index: u32) -> ImageUse {
-        let access: Option<u32> = queries::one(|size, value, needed| {
-            let (kernel, name) = (self.handle as cl_kernel, CL_KERNEL_ARG_ACCESS_QUALIFIER);
-            call!(clGetKernelArgInfo(kernel, index, name, size, value, needed))
-        });
+        let access: Option<u32> = ask!(
+            one,
+            clGetKernelArgInfo(
+                self.handle as cl_kernel,
+                index,
+                CL_KERNEL_ARG_ACCESS_QUALIFIER
+            )
+        );
         match access {
             Some(CL_KERNEL_ARG_ACCESS_READ_ONLY) => ImageUse::Reads,
             Some(CL_KERNEL_ARG_ACCESS_WRITE_ONLY | CL_KERNEL_ARG_ACCESS_READ_WRITE) => {
@@ -75,26 +79,9 @@ impl Kernel {
     /// only from a text that is whole can it be told that it does not.
     fn may_ask(&self) -> bool {
         let kernel = self.handle as cl_kernel;
-        let program: Option<cl_program> = queries::one(|size, value, needed| {
-            call!(clGetKernelInfo(
-                kernel,
-                CL_KERNEL_PROGRAM,
-                size,
-                value,
-                needed
-            ))
-        });
-        let source = program.and_then(|program| {
-            queries::text(|size, value, needed| {
-                call!(clGetProgramInfo(
-                    program,
-                    CL_PROGRAM_SOURCE,
-                    size,
-                    value,
-                    needed
-                ))
-            })
-        });
+        let program: Option<cl_program> = ask!(one, clGetKernelInfo(kernel, CL_KERNEL_PROGRAM));
+        let source =
+            program.and_then(|program| ask!(text, clGetProgramInfo(program, CL_PROGRAM_SOURCE)));
         let words = ["get_image_", "include", "##"];
         source.is_none_or(|source| {
             source.is_empty() || words.iter().any(|word| source.contains(word))
@@ -106,10 +93,7 @@ impl Kernel {
     pub fn names(&self) -> &[Option<String>] {
         self.names.get_or_init(|| {
             self.each(|kernel, index| {
-                queries::text(|size, value, needed| {
-                    let name = CL_KERNEL_ARG_NAME;
-                    call!(clGetKernelArgInfo(kernel, index, name, size, value, needed))
-                })
+                ask!(text, clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_NAME))
             })
         })
     }
@@ -118,14 +102,14 @@ impl Kernel {
     pub fn is_constant(&self, index: u32) -> bool {
         let all = self.constant.get_or_init(|| {
             self.each(|kernel, index| {
-                let space: Option<u32> = queries::one(|size, value, needed| {
-                    let name = CL_KERNEL_ARG_ADDRESS_QUALIFIER;
-                    call!(clGetKernelArgInfo(kernel, index, name, size, value, needed))
-                });
-                let qualifiers: Option<u64> = queries::one(|size, value, needed| {
-                    let name = CL_KERNEL_ARG_TYPE_QUALIFIER;
-                    call!(clGetKernelArgInfo(kernel, index, name, size, value, needed))
-                });
+                let space: Option<u32> = ask!(
+                    one,
+                    clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_ADDRESS_QUALIFIER)
+                );
+                let qualifiers: Option<u64> = ask!(
+                    one,
+                    clGetKernelArgInfo(kernel, index, CL_KERNEL_ARG_TYPE_QUALIFIER)
+                );
                 space == Some(CL_KERNEL_ARG_ADDRESS_CONSTANT)
                     || qualifiers.is_some_and(|bits| bits & CL_KERNEL_ARG_TYPE_CONST != 0)
             })
@@ -135,15 +119,7 @@ impl Kernel {
 
     fn each<T>(&self, ask: impl Fn(cl_kernel, u32) -> T) -> Vec<T> {
         let kernel = self.handle as cl_kernel;
-        let count: Option<cl_uint> = queries::one(|size, value, needed| {
-            call!(clGetKernelInfo(
-                kernel,
-                CL_KERNEL_NUM_ARGS,
-                size,
-                value,
-                needed
-            ))
-        });
+        let count: Option<cl_uint> = ask!(one, clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS));
         let all = 0..count.unwrap_or(0);
         all.map(|index| ask(kernel, index)).collect()
     }
@@ -156,24 +132,8 @@ impl Layer {
         if kernel.is_null() {
             return None;
         }
-        let name = queries::text(|size, value, needed| {
-            call!(clGetKernelInfo(
-                kernel,
-                CL_KERNEL_FUNCTION_NAME,
-                size,
-                value,
-                needed
-            ))
-        });
-        let context: Option<usize> = queries::one(|size, value, needed| {
-            call!(clGetKernelInfo(
-                kernel,
-                CL_KERNEL_CONTEXT,
-                size,
-                value,
-                needed
-            ))
-        });
+        let name = ask!(text, clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME));
+        let context: Option<usize> = ask!(one, clGetKernelInfo(kernel, CL_KERNEL_CONTEXT));
         let known = Arc::new(Kernel {
             handle: kernel as usize,
             context: context.unwrap_or(0),

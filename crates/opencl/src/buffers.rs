@@ -7,9 +7,10 @@
 //! its sub-buffer. Where no such block can be had, the program gets the plain
 //! buffer that it asked for, and the report says so.
 
+use crate::events::status;
 use crate::images::Shape;
 use crate::layer::{self, Layer};
-use crate::queries;
+use crate::queries::ask;
 use crate::shadows::Shadow;
 use crate::sys::*;
 use crate::table::call;
@@ -221,15 +222,7 @@ pub fn enclosed(
         (&raw const region).cast(),
         &raw mut code,
     ) else std::ptr::null_mut());
-    let told = queries::one::<u64>(|size, value, needed| {
-        call!(clGetMemObjectInfo(
-            block as cl_mem,
-            CL_MEM_FLAGS,
-            size,
-            value,
-            needed
-        ))
-    });
+    let told: Option<u64> = ask!(one, clGetMemObjectInfo(block as cl_mem, CL_MEM_FLAGS));
     // The part holds it from here on.
     call!(clReleaseMemObject(block as cl_mem));
     let added = told.map_or(0, |told| told & !block_flags(flags));
@@ -311,11 +304,7 @@ impl Block {
             Written::Yes => return Ok(None),
             Written::Soon(event) => {
                 let event = event as cl_event;
-                let status: Option<u32> = queries::one(|size, value, needed| {
-                    let name = CL_EVENT_COMMAND_EXECUTION_STATUS;
-                    call!(clGetEventInfo(event, name, size, value, needed))
-                });
-                if status != Some(CL_COMPLETE) {
+                if status(event) != Some(CL_COMPLETE.cast_signed()) {
                     call!(clRetainEvent(event));
                     return Ok(Some(event));
                 }
@@ -639,15 +628,7 @@ pub unsafe extern "C" fn create_part(
     if handle.is_null() {
         return handle;
     }
-    let told = queries::one::<u64>(|size, value, needed| {
-        call!(clGetMemObjectInfo(
-            handle,
-            CL_MEM_FLAGS,
-            size,
-            value,
-            needed
-        ))
-    });
+    let told: Option<u64> = ask!(one, clGetMemObjectInfo(handle, CL_MEM_FLAGS));
     // A sub-buffer keeps its parent, which here only the block would know.
     call!(clRetainMemObject(buffer));
     layer.register(Buffer {

@@ -2,7 +2,7 @@
 //! uses OpenCL at all.
 
 use crate::layer::{self, Layer};
-use crate::queries;
+use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
 use std::ffi::{c_char, c_void};
@@ -58,28 +58,13 @@ fn created(context: cl_context) {
 }
 
 fn devices(context: cl_context) -> Vec<cl_device_id> {
-    queries::list(|size, value, needed| {
-        call!(clGetContextInfo(
-            context,
-            CL_CONTEXT_DEVICES,
-            size,
-            value,
-            needed
-        ))
-    })
+    ask!(list, clGetContextInfo(context, CL_CONTEXT_DEVICES))
 }
 
 fn look_at(devices: &[cl_device_id]) -> Context {
     let alignments = devices.iter().map(|device| {
-        let bits: Option<cl_uint> = queries::one(|size, value, needed| {
-            call!(clGetDeviceInfo(
-                *device,
-                CL_DEVICE_MEM_BASE_ADDR_ALIGN,
-                size,
-                value,
-                needed
-            ))
-        });
+        let bits: Option<cl_uint> =
+            ask!(one, clGetDeviceInfo(*device, CL_DEVICE_MEM_BASE_ADDR_ALIGN));
         // The least that a full profile may have is the size of long16.
         u64::from(bits.unwrap_or(1024) / 8).max(128)
     });

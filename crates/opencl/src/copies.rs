@@ -4,7 +4,7 @@
 
 use crate::buffers::{Buffer, Memory, Place};
 use crate::layer;
-use crate::queries;
+use crate::queries::ask;
 use crate::report::CallError;
 use crate::sys::*;
 use crate::table::call;
@@ -23,14 +23,14 @@ struct Touch {
 }
 
 impl Touch {
-    fn range(object: cl_mem, offset: usize, size: usize, writes: bool) -> Touch {
+    fn range(object: cl_mem, offset: usize, size: usize, writes: bool) -> Option<Touch> {
         let from = offset as u128;
-        Touch {
+        Some(Touch {
             object,
             from,
             to: from + size as u128,
             writes,
-        }
+        })
     }
 
     /// A box of bytes: `None` if the program gives no such.
@@ -70,14 +70,14 @@ impl Touch {
 }
 
 /// Reports what of a refused call left its objects.
-fn judge(function: &'static str, code: cl_int, touches: &[Touch]) -> cl_int {
+fn judge(function: &'static str, code: cl_int, touches: &[Option<Touch>]) -> cl_int {
     if code != CL_INVALID_VALUE {
         return code;
     }
     let Some(layer) = layer::get() else {
         return code;
     };
-    for touch in touches {
+    for touch in touches.iter().flatten() {
         let Some(buffer) = layer.buffer(touch.object as usize) else {
             continue;
         };
@@ -113,211 +113,40 @@ fn describe(function: &'static str, touch: &Touch, buffer: Arc<Buffer>) -> CallE
     }
 }
 
-pub unsafe extern "C" fn read(
-    queue: cl_command_queue,
-    buffer: cl_mem,
-    blocking: cl_bool,
-    offset: usize,
-    size: usize,
-    to: *mut c_void,
-    count: cl_uint,
-    list: *const cl_event,
-    event: *mut cl_event,
-) -> cl_int {
-    let code = with_looks((count, list), |(count, list)| {
-        call!(clEnqueueReadBuffer(
-            queue, buffer, blocking, offset, size, to, count, list, event
-        ))
-    });
-    judge(
-        "clEnqueueReadBuffer",
-        code,
-        &[Touch::range(buffer, offset, size, false)],
-    )
+/// Hooks that do nothing else than to judge what is refused: name of the hook,
+/// function, its parameters before the wait list, and what it is to touch.
+macro_rules! judged {
+    ($($hook:ident = $name:ident($($parameter:ident: $type:ty),* $(,)?)
+        touches $($touch:expr),+;)*) => {
+        $(pub unsafe extern "C" fn $hook(
+            $($parameter: $type,)*
+            count: cl_uint,
+            list: *const cl_event,
+            event: *mut cl_event,
+        ) -> cl_int {
+            let code = with_looks((count, list), |(count, list)| {
+                call!($name($($parameter,)* count, list, event))
+            });
+            judge(stringify!($name), code, &[$($touch),+])
+        })*
+    };
 }
 
-pub unsafe extern "C" fn write(
-    queue: cl_command_queue,
-    buffer: cl_mem,
-    blocking: cl_bool,
-    offset: usize,
-    size: usize,
-    from: *const c_void,
-    count: cl_uint,
-    list: *const cl_event,
-    event: *mut cl_event,
-) -> cl_int {
-    let code = with_looks((count, list), |(count, list)| {
-        call!(clEnqueueWriteBuffer(
-            queue, buffer, blocking, offset, size, from, count, list, event
-        ))
-    });
-    judge(
-        "clEnqueueWriteBuffer",
-        code,
-        &[Touch::range(buffer, offset, size, true)],
-    )
-}
-
-pub unsafe extern "C" fn copy(
-    queue: cl_command_queue,
-    from: cl_mem,
-    to: cl_mem,
-    at: usize,
-    goal: usize,
-    size: usize,
-    count: cl_uint,
-    list: *const cl_event,
-    event: *mut cl_event,
-) -> cl_int {
-    let code = with_looks((count, list), |(count, list)| {
-        call!(clEnqueueCopyBuffer(
-            queue, from, to, at, goal, size, count, list, event
-        ))
-    });
-    let touches = [
-        Touch::range(from, at, size, false),
-        Touch::range(to, goal, size, true),
-    ];
-    judge("clEnqueueCopyBuffer", code, &touches)
-}
-
-pub unsafe extern "C" fn fill(
-    queue: cl_command_queue,
-    buffer: cl_mem,
-    pattern: *const c_void,
-    pattern_size: usize,
-    offset: usize,
-    size: usize,
-    count: cl_uint,
-    list: *const cl_event,
-    event: *mut cl_event,
-) -> cl_int {
-    let code = with_looks((count, list), |(count, list)| {
-        call!(clEnqueueFillBuffer(
-            queue,
-            buffer,
-            pattern,
-            pattern_size,
-            offset,
-            size,
-            count,
-            list,
-            event
-        ))
-    });
-    judge(
-        "clEnqueueFillBuffer",
-        code,
-        &[Touch::range(buffer, offset, size, true)],
-    )
-}
-
-pub unsafe extern "C" fn read_rect(
-    queue: cl_command_queue,
-    buffer: cl_mem,
-    blocking: cl_bool,
-    origin: *const usize,
-    host_origin: *const usize,
-    region: *const usize,
-    row: usize,
-    slice: usize,
-    host_row: usize,
-    host_slice: usize,
-    to: *mut c_void,
-    count: cl_uint,
-    list: *const cl_event,
-    event: *mut cl_event,
-) -> cl_int {
-    let code = with_looks((count, list), |(count, list)| {
-        call!(clEnqueueReadBufferRect(
-            queue,
-            buffer,
-            blocking,
-            origin,
-            host_origin,
-            region,
-            row,
-            slice,
-            host_row,
-            host_slice,
-            to,
-            count,
-            list,
-            event
-        ))
-    });
-    let touch = Touch::rect(buffer, origin, region, (row, slice), false);
-    judge("clEnqueueReadBufferRect", code, touch.as_slice())
-}
-
-pub unsafe extern "C" fn write_rect(
-    queue: cl_command_queue,
-    buffer: cl_mem,
-    blocking: cl_bool,
-    origin: *const usize,
-    host_origin: *const usize,
-    region: *const usize,
-    row: usize,
-    slice: usize,
-    host_row: usize,
-    host_slice: usize,
-    from: *const c_void,
-    count: cl_uint,
-    list: *const cl_event,
-    event: *mut cl_event,
-) -> cl_int {
-    let code = with_looks((count, list), |(count, list)| {
-        call!(clEnqueueWriteBufferRect(
-            queue,
-            buffer,
-            blocking,
-            origin,
-            host_origin,
-            region,
-            row,
-            slice,
-            host_row,
-            host_slice,
-            from,
-            count,
-            list,
-            event
-        ))
-    });
-    let touch = Touch::rect(buffer, origin, region, (row, slice), true);
-    judge("clEnqueueWriteBufferRect", code, touch.as_slice())
-}
-
-pub unsafe extern "C" fn copy_rect(
-    queue: cl_command_queue,
-    from: cl_mem,
-    to: cl_mem,
-    at: *const usize,
-    goal: *const usize,
-    region: *const usize,
-    from_row: usize,
-    from_slice: usize,
-    to_row: usize,
-    to_slice: usize,
-    count: cl_uint,
-    list: *const cl_event,
-    event: *mut cl_event,
-) -> cl_int {
-    let code = with_looks((count, list), |(count, list)| {
-        call!(clEnqueueCopyBufferRect(
-            queue, from, to, at, goal, region, from_row, from_slice, to_row, to_slice, count, list,
-            event
-        ))
-    });
-    let touches: Vec<Touch> = [
-        Touch::rect(from, at, region, (from_row, from_slice), false),
-        Touch::rect(to, goal, region, (to_row, to_slice), true),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    judge("clEnqueueCopyBufferRect", code, &touches)
+judged! {
+    read = clEnqueueReadBuffer(queue: cl_command_queue, buffer: cl_mem, blocking: cl_bool, offset: usize, size: usize, to: *mut c_void)
+        touches Touch::range(buffer, offset, size, false);
+    write = clEnqueueWriteBuffer(queue: cl_command_queue, buffer: cl_mem, blocking: cl_bool, offset: usize, size: usize, from: *const c_void)
+        touches Touch::range(buffer, offset, size, true);
+    copy = clEnqueueCopyBuffer(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: usize, goal: usize, size: usize)
+        touches Touch::range(from, at, size, false), Touch::range(to, goal, size, true);
+    fill = clEnqueueFillBuffer(queue: cl_command_queue, buffer: cl_mem, pattern: *const c_void, pattern_size: usize, offset: usize, size: usize)
+        touches Touch::range(buffer, offset, size, true);
+    read_rect = clEnqueueReadBufferRect(queue: cl_command_queue, buffer: cl_mem, blocking: cl_bool, origin: *const usize, host_origin: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, to: *mut c_void)
+        touches Touch::rect(buffer, origin, region, (row, slice), false);
+    write_rect = clEnqueueWriteBufferRect(queue: cl_command_queue, buffer: cl_mem, blocking: cl_bool, origin: *const usize, host_origin: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, from: *const c_void)
+        touches Touch::rect(buffer, origin, region, (row, slice), true);
+    copy_rect = clEnqueueCopyBufferRect(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: *const usize, goal: *const usize, region: *const usize, from_row: usize, from_slice: usize, to_row: usize, to_slice: usize)
+        touches Touch::rect(from, at, region, (from_row, from_slice), false), Touch::rect(to, goal, region, (to_row, to_slice), true);
 }
 
 /// Bytes of a box of pixels.
@@ -327,15 +156,7 @@ fn pixels(image: cl_mem, region: *const usize) -> Option<usize> {
     }
     // SAFETY: three numbers, as these calls take them.
     let region = unsafe { *region.cast::<[usize; 3]>() };
-    let pixel: usize = queries::one(|size, value, needed| {
-        call!(clGetImageInfo(
-            image,
-            CL_IMAGE_ELEMENT_SIZE,
-            size,
-            value,
-            needed
-        ))
-    })?;
+    let pixel: usize = ask!(one, clGetImageInfo(image, CL_IMAGE_ELEMENT_SIZE))?;
     region
         .iter()
         .try_fold(pixel, |all, side| all.checked_mul(*side))

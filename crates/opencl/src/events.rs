@@ -5,7 +5,7 @@
 
 use crate::check::PATIENCE;
 use crate::layer::{self, Layer};
-use crate::queries;
+use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
 use std::ffi::c_void;
@@ -51,11 +51,12 @@ impl Layer {
     }
 }
 
-fn status(event: cl_event) -> Option<cl_int> {
-    let status: Option<u32> = queries::one(|size, value, needed| {
-        let name = CL_EVENT_COMMAND_EXECUTION_STATUS;
-        call!(clGetEventInfo(event, name, size, value, needed))
-    });
+/// How far the command of an event is.
+pub fn status(event: cl_event) -> Option<cl_int> {
+    let status: Option<u32> = ask!(
+        one,
+        clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS)
+    );
     status.map(u32::cast_signed)
 }
 

@@ -5,7 +5,7 @@
 
 use crate::buffers::{Buffer, Place};
 use crate::layer::{self, Layer};
-use crate::queries;
+use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
 use heap::canary::Key;
@@ -29,19 +29,12 @@ pub struct Shape {
 impl Shape {
     /// `None`: an image of a kind that cannot be grown.
     fn of(image: cl_mem) -> Option<Shape> {
-        let kind: u32 = queries::one(|size, value, needed| {
-            call!(clGetMemObjectInfo(image, CL_MEM_TYPE, size, value, needed))
-        })?;
+        let kind: u32 = ask!(one, clGetMemObjectInfo(image, CL_MEM_TYPE))?;
         let number = |name| -> Option<u64> {
-            let number: usize = queries::one(|size, value, needed| {
-                call!(clGetImageInfo(image, name, size, value, needed))
-            })?;
+            let number: usize = ask!(one, clGetImageInfo(image, name))?;
             Some(number as u64)
         };
-        let levels: Option<u32> = queries::one(|size, value, needed| {
-            let name = CL_IMAGE_NUM_MIP_LEVELS;
-            call!(clGetImageInfo(image, name, size, value, needed))
-        });
+        let levels: Option<u32> = ask!(one, clGetImageInfo(image, CL_IMAGE_NUM_MIP_LEVELS));
         if levels.is_some_and(|levels| levels > 1) {
             return None;
         }
@@ -115,9 +108,7 @@ impl Larger {
     /// `None`: the platform does not give one.
     pub fn of(image: cl_mem, context: cl_context, shape: &Shape, key: Key) -> Option<Larger> {
         let grown = Grown::around(shape.size, shape.dimensions, shape.pixel)?;
-        let format: u64 = queries::one(|size, value, needed| {
-            call!(clGetImageInfo(image, CL_IMAGE_FORMAT, size, value, needed))
-        })?;
+        let format: u64 = ask!(one, clGetImageInfo(image, CL_IMAGE_FORMAT))?;
         let [a, b, c, d, e, f, g, h] = format.to_ne_bytes();
         let format = cl_image_format {
             image_channel_order: u32::from_ne_bytes([a, b, c, d]),

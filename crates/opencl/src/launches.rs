@@ -5,7 +5,7 @@ use crate::arguments::Kernel;
 use crate::buffers::wait_list;
 use crate::check::{Doer, Job, Launch, Look};
 use crate::layer::{self, Layer};
-use crate::queries;
+use crate::queries::ask;
 use crate::shadows::Shadow;
 use crate::sys::*;
 use crate::table::call;
@@ -191,15 +191,7 @@ impl Layer {
 
     /// Whether commands of a queue may run in another order than they came.
     pub fn is_out_of_order(&self, queue: cl_command_queue) -> bool {
-        let properties: Option<u64> = queries::one(|size, value, needed| {
-            call!(clGetCommandQueueInfo(
-                queue,
-                CL_QUEUE_PROPERTIES,
-                size,
-                value,
-                needed
-            ))
-        });
+        let properties: Option<u64> = ask!(one, clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES));
         // What is not known is waited for.
         properties.is_none_or(|bits| bits & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0)
     }

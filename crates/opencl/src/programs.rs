@@ -3,7 +3,7 @@
 //! those of the program.
 
 use crate::layer::{self, Layer};
-use crate::queries;
+use crate::queries::{self, ask};
 use crate::sys::*;
 use crate::table::call;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -99,11 +99,7 @@ pub unsafe extern "C" fn build_info(
 ) -> cl_int {
     let added = |layer: &Layer| layer.programs.lock().contains_key(&(program as usize));
     if name == CL_PROGRAM_BUILD_OPTIONS && layer::get().is_some_and(added) {
-        let told = queries::text(|size, value, needed| {
-            call!(clGetProgramBuildInfo(
-                program, device, name, size, value, needed
-            ))
-        });
+        let told = ask!(text, clGetProgramBuildInfo(program, device, name));
         // Some platforms tidy the text up.
         let own = told
             .as_deref()

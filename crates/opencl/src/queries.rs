@@ -8,6 +8,17 @@ use crate::table::call;
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, size_of};
 
+/// Asks the platform: `one`, `list` or `text`, and a clGet…Info with its first
+/// arguments.
+macro_rules! ask {
+    ($how:ident, $name:ident($($argument:expr),* $(,)?)) => {
+        $crate::queries::$how(|size, value, needed| {
+            $crate::table::call!($name($($argument,)* size, value, needed))
+        })
+    };
+}
+pub(crate) use ask;
+
 /// A value that any bytes are valid for.
 ///
 /// # Safety
@@ -101,15 +112,7 @@ pub unsafe extern "C" fn mem_object_info(
     {
         // Some platforms count the maps of a part at the whole.
         let count = |object| {
-            let count: Option<cl_uint> = one(|size, value, needed| {
-                call!(clGetMemObjectInfo(
-                    object,
-                    CL_MEM_MAP_COUNT,
-                    size,
-                    value,
-                    needed
-                ))
-            });
+            let count: Option<cl_uint> = ask!(one, clGetMemObjectInfo(object, CL_MEM_MAP_COUNT));
             count.unwrap_or(0)
         };
         let maps = count(object).max(count(whole as cl_mem));

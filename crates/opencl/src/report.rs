@@ -4,9 +4,8 @@ use crate::arguments::Kernel;
 use crate::buffers::Buffer;
 use crate::check::{Damaged, Doer, Look};
 use crate::layer::{self, Layer};
-use crate::queries;
+use crate::queries::ask;
 use crate::sys::*;
-use crate::table::call;
 use heap::canary::Side;
 use host::{Output, Stack, stacks};
 use model::{
@@ -250,14 +249,8 @@ impl Reporter {
 
 fn start_event(devices: &[cl_device_id]) -> Event {
     let first = devices.first().copied().unwrap_or(std::ptr::null_mut());
-    let text = |name| {
-        queries::text(|size, value, needed| {
-            call!(clGetDeviceInfo(first, name, size, value, needed))
-        })
-    };
-    let kind: Option<u64> = queries::one(|size, value, needed| {
-        call!(clGetDeviceInfo(first, CL_DEVICE_TYPE, size, value, needed))
-    });
+    let text = |name| ask!(text, clGetDeviceInfo(first, name));
+    let kind: Option<u64> = ask!(one, clGetDeviceInfo(first, CL_DEVICE_TYPE));
     let program = std::env::current_exe().unwrap_or_default();
     Event::Start {
         pid: std::process::id(),

@@ -10,7 +10,7 @@ use crate::arguments::Kernel;
 use crate::buffers::{Block, Buffer, Memory, Place, enclosed, wait_list};
 use crate::images::Larger;
 use crate::layer::Layer;
-use crate::queries;
+use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
 use heap::canary::Layout;
@@ -52,16 +52,10 @@ impl Layer {
         if let Some(known) = &*buffer.shadow.lock() {
             return Some(known.clone());
         }
-        let context: Option<cl_context> = queries::one(|size, value, needed| {
-            let name = CL_MEM_CONTEXT;
-            call!(clGetMemObjectInfo(
-                buffer.handle as cl_mem,
-                name,
-                size,
-                value,
-                needed
-            ))
-        });
+        let context: Option<cl_context> = ask!(
+            one,
+            clGetMemObjectInfo(buffer.handle as cl_mem, CL_MEM_CONTEXT)
+        );
         let context = context?;
         let key = self.key(buffer.serial);
         let copy = match &buffer.place {
