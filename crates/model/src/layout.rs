@@ -16,12 +16,14 @@
 //! 0x2001_0000_0000  leaves: 2^18 u32 each, one per 256 bytes of a region
 //!                   that several allocations share; mapped as they grow
 //! 0x2030_0000_0000  the device heap's own metadata (`heap`)
+//! 0x2038_0000_0000  table of canaries (`canary`), device memory
 //! 0x2100_0000_0000  record ring, host memory visible to the device
 //!        +0x0000      u64 tail          records consumed (host writes)
 //!        +0x1000      RING_CAPACITY records of 64 bytes
 //! 0x4000_0000_0000  blocks of the device heap (`heap`)
 //! ```
 
+pub mod canary;
 pub mod heap;
 
 /// Start of the metadata region. A reservation that does not land here is a
@@ -194,4 +196,9 @@ const _: () = {
     assert!(EXTENT_TABLE + EXTENT_TABLE_RESERVED <= LEAVES);
     assert!(LEAVES + LEAVES_RESERVED <= CONTROL_BASE + METADATA_RESERVED);
     assert!(CONTROL_BASE + METADATA_RESERVED <= RING_BASE);
+    assert!(
+        heap::HEAP_CHUNKS + heap::CHUNKS * size_of::<heap::HeapChunk>() as u64
+            <= canary::CANARY_TABLE
+    );
+    assert!(canary::CANARY_TABLE + canary::CANARY_TABLE_RESERVED <= heap::HEAP_HEADERS);
 };
