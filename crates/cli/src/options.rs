@@ -110,7 +110,7 @@ pub struct RunOptions {
     /// Launches that are shown to be in bounds run without checks: on, off, or verify (check them all the same) [default: on].
     #[arg(long, value_name = "WHEN")]
     pub prove: Option<String>,
-    /// Protections, with a comma between: bounds (CUDA), canary (OpenCL) [default: bounds,canary].
+    /// Protections, with a comma between: bounds (CUDA), canary (CUDA and OpenCL), watch (CUDA: canaries are looked at while kernels run) [default: bounds,canary].
     #[arg(long, value_name = "LIST")]
     pub protect: Option<String>,
     /// Bytes of canary on either side of an OpenCL buffer, at least [default: 4k].

@@ -20,10 +20,13 @@
 //! 0x2100_0000_0000  record ring, host memory visible to the device
 //!        +0x0000      u64 tail          records consumed (host writes)
 //!        +0x1000      RING_CAPACITY records of 64 bytes
+//! 0x2100_1000_0000  words of the guard (`guard`), host memory visible to the
+//!                   device
 //! 0x4000_0000_0000  blocks of the device heap (`heap`)
 //! ```
 
 pub mod canary;
+pub mod guard;
 pub mod heap;
 
 /// Start of the metadata region. A reservation that does not land here is a

@@ -60,6 +60,10 @@ pub struct Protections {
     pub bounds: bool,
     /// Canaries around buffers, verified after each kernel: OpenCL programs.
     pub canary: bool,
+    /// Canaries verified while kernels run, by a kernel of Ringfence's own:
+    /// CUDA programs.
+    #[serde(default)]
+    pub watch: bool,
 }
 
 /// What canaries hold.
@@ -160,6 +164,7 @@ impl Default for Settings {
             protect: Protections {
                 bounds: true,
                 canary: true,
+                watch: false,
             },
             canary_size: 4096,
             canary_pattern: CanaryPattern::Random,
@@ -323,8 +328,9 @@ impl Settings {
                 }
             }
             "protect" => {
-                self.protect = parse_protections(value)
-                    .ok_or_else(|| fail("expected bounds, canary, or both, with a comma"))?
+                self.protect = parse_protections(value).ok_or_else(|| {
+                    fail("expected bounds, canary or watch, or several, with commas")
+                })?
             }
             "canary-size" => {
                 self.canary_size = parse_bytes(value)
@@ -406,11 +412,13 @@ fn parse_protections(value: &str) -> Option<Protections> {
     let mut protections = Protections {
         bounds: false,
         canary: false,
+        watch: false,
     };
     for name in value.split(',') {
         match name.trim() {
             "bounds" => protections.bounds = true,
             "canary" => protections.canary = true,
+            "watch" => protections.watch = true,
             _ => return None,
         }
     }

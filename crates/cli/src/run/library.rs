@@ -70,7 +70,7 @@ impl Library {
         facts: &Facts,
     ) -> Result<Environment> {
         let mut environment = Environment::new();
-        if protect.bounds {
+        if protect.bounds || protect.watch {
             self.bounds(device, facts, &mut environment)?;
         }
         if protect.canary {

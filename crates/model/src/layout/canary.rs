@@ -25,8 +25,9 @@ pub struct CanaryRecord {
     /// One period of the pattern, as `heap::canary::Key` has it: the byte at
     /// an address is that at the address modulo 16.
     pub pattern: [u64; 2],
-    /// Zero.
-    pub reserved: u64,
+    /// The context that the buffer belongs to, as a handle: kernels of other
+    /// contexts may not be able to read it.
+    pub context: u64,
     /// [`CanaryRecord::checksum`] of the other fields; 0 in an empty slot.
     pub check: u64,
 }
@@ -43,6 +44,7 @@ impl CanaryRecord {
             lengths,
             self.pattern[0],
             self.pattern[1],
+            self.context,
         ];
         let sum = words
             .iter()
