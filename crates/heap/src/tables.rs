@@ -182,12 +182,7 @@ impl Tables {
         out: &mut Vec<TableUpdate>,
     ) -> Result<(), TablesError> {
         let (base, size) = (extent.base.0, extent.size);
-        let end = base
-            .checked_add(size)
-            .filter(|end| end >> REGION_SHIFT < REGION_COUNT);
-        let Some(end) = end.filter(|_| size != 0) else {
-            return Err(TablesError::OutsideAddressSpace { base, size });
-        };
+        let end = end_of(extent)?;
         self.reserve_leaves(base, end, out)?;
         let index = self.new_extent(
             ExtentEntry {
@@ -266,12 +261,7 @@ impl Tables {
         let mut added = Vec::with_capacity(new.len());
         for (extent, serial) in new {
             let (base, size) = (extent.base.0, extent.size);
-            let end = base
-                .checked_add(size)
-                .filter(|end| size != 0 && end >> REGION_SHIFT < REGION_COUNT);
-            let Some(end) = end else {
-                return Err(TablesError::OutsideAddressSpace { base, size });
-            };
+            let end = end_of(*extent)?;
             let entry = ExtentEntry {
                 base,
                 size,
@@ -403,12 +393,7 @@ impl Tables {
         out: &mut Vec<TableUpdate>,
     ) -> Result<(), TablesError> {
         let (base, size) = (extent.base.0, extent.size);
-        let end = base
-            .checked_add(size)
-            .filter(|end| size != 0 && end >> REGION_SHIFT < REGION_COUNT);
-        let Some(end) = end else {
-            return Err(TablesError::OutsideAddressSpace { base, size });
-        };
+        let end = end_of(extent)?;
         self.reserve_leaves(base, end, out)?;
         if layer == Layer::Pool {
             self.pools.insert(base, end);
@@ -755,6 +740,14 @@ impl Tables {
         self.next_leaf += 1;
         LEAVES + (self.next_leaf - 1) * LEAF_SIZE
     }
+}
+
+/// One past the last address of an extent that the tables can hold.
+fn end_of(extent: Extent) -> Result<u64, TablesError> {
+    let (base, size) = (extent.base.0, extent.size);
+    base.checked_add(size)
+        .filter(|end| size != 0 && end >> REGION_SHIFT < REGION_COUNT)
+        .ok_or(TablesError::OutsideAddressSpace { base, size })
 }
 
 fn claim_end(claim: Option<Claim>) -> (Option<u64>, Option<u32>) {

@@ -247,25 +247,21 @@ fn release(runtime: &Runtime, layer: Layer, base: u64) {
     let _ = runtime.release_part(layer, DeviceAddress(base));
 }
 
-/// Ranges of a list whose elements may be larger than what is known of them.
+/// A list whose elements may be larger than what is known of them. One whose
+/// elements are smaller, or that is not there, is empty.
 ///
 /// # Safety
-/// `count` elements of that size lie there.
-unsafe fn ranges(elements: *const u8, element: usize, count: usize) -> Vec<Range> {
-    if elements.is_null() || element < size_of::<Range>() {
-        return Vec::new();
-    }
-    (0..count)
-        .map(|index| {
-            // SAFETY: the caller's word.
-            unsafe {
-                elements
-                    .add(index * element)
-                    .cast::<Range>()
-                    .read_unaligned()
-            }
-        })
-        .collect()
+/// `count` elements of `element` bytes lie there, each beginning with a `T`.
+unsafe fn elements<T: Copy>(
+    first: *const u8,
+    element: usize,
+    count: usize,
+) -> impl Iterator<Item = T> {
+    let known = !first.is_null() && element >= size_of::<T>();
+    (0..if known { count } else { 0 }).map(move |index| {
+        // SAFETY: the caller's word.
+        unsafe { first.add(index * element).cast::<T>().read_unaligned() }
+    })
 }
 
 unsafe extern "C" fn heap_register(_domain: *const c_void, heap: *const HeapDescription) -> u64 {
@@ -331,10 +327,8 @@ unsafe extern "C" fn regions_register(_domain: *const c_void, batch: *const Regi
             return;
         }
         let layer = KNOWN.lock().layer(batch.heap);
-        for (index, range) in ranges(batch.elements, batch.element, batch.count)
-            .into_iter()
-            .enumerate()
-        {
+        let list = elements::<Range>(batch.elements, batch.element, batch.count);
+        for (index, range) in list.enumerate() {
             if declare("nvtxMemRegionsRegister", layer, range) {
                 KNOWN.lock().add(batch.heap, range.pointer);
             }
@@ -355,7 +349,7 @@ unsafe extern "C" fn regions_resize(_domain: *const c_void, batch: *const Resize
         return;
     }
     // SAFETY: as above.
-    for range in unsafe { ranges(batch.elements, batch.element, batch.count) } {
+    for range in unsafe { elements::<Range>(batch.elements, batch.element, batch.count) } {
         let heap = KNOWN.lock().regions.get(&range.pointer).copied();
         let (Some(heap), Some(runtime)) = (heap, session::runtime()) else {
             continue;
@@ -373,19 +367,9 @@ unsafe extern "C" fn regions_unregister(_domain: *const c_void, batch: *const Un
     let Some(batch) = (unsafe { batch.as_ref() }) else {
         return;
     };
-    if batch.elements.is_null() || batch.element < size_of::<u64>() {
-        return;
-    }
-    for index in 0..batch.count {
-        // Handles are pointers here, so both kinds of reference are the same.
-        // SAFETY: as many elements of that size as it says.
-        let region = unsafe {
-            batch
-                .elements
-                .add(index * batch.element)
-                .cast::<u64>()
-                .read_unaligned()
-        };
+    // Handles are pointers here, so both kinds of reference are the same.
+    // SAFETY: as many elements of that size as it says.
+    for region in unsafe { elements::<u64>(batch.elements, batch.element, batch.count) } {
         let layer = KNOWN.lock().remove(region);
         if let (Some(layer), Some(runtime)) = (layer, session::runtime()) {
             release(runtime, layer, region);
@@ -398,18 +382,8 @@ unsafe extern "C" fn regions_name(_domain: *const c_void, batch: *const NameBatc
     let Some(batch) = (unsafe { batch.as_ref() }) else {
         return;
     };
-    if batch.elements.is_null() || batch.element < size_of::<Name>() {
-        return;
-    }
-    for index in 0..batch.count {
-        // SAFETY: as many elements of that size as it says.
-        let name = unsafe {
-            batch
-                .elements
-                .add(index * batch.element)
-                .cast::<Name>()
-                .read_unaligned()
-        };
+    // SAFETY: as many elements of that size as it says.
+    for name in unsafe { elements::<Name>(batch.elements, batch.element, batch.count) } {
         if name.kind != BYTES || name.text.is_null() {
             continue;
         }

@@ -211,9 +211,7 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
 
     /// What the caller needs the bounds of, the callee gives them of.
     fn demand_results(&mut self, caller: usize, index: usize) -> bool {
-        let Some(sequence) = self.sequences[caller].get(index) else {
-            return false;
-        };
+        let sequence = &self.sequences[caller][index];
         if !sequence.is_result_followed {
             return false;
         }
