@@ -4,7 +4,7 @@
 //! to the device's API table with the program's arguments. This is for what
 //! Ringfence adds: metadata at fixed addresses and questions about memory.
 
-use crate::HostMapping;
+use crate::{HostMapping, SupportKernel, SupportLaunch, SupportModule};
 use model::{DeviceAddress, DeviceKind, Extent};
 
 /// A driver call that failed.
@@ -91,11 +91,42 @@ pub trait Driver: Send + Sync {
     /// Copy bytes into mapped device memory; done when it returns.
     fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError>;
 
+    /// Several [`Driver::write`]s, in this order; done when it returns.
+    fn write_all(&self, writes: &[(DeviceAddress, &[u8])]) -> Result<(), DriverError> {
+        writes
+            .iter()
+            .try_for_each(|(address, bytes)| self.write(*address, bytes))
+    }
+
     /// Store `value` `count` times from `address` on; done when it returns.
     fn fill(&self, address: DeviceAddress, value: u32, count: u64) -> Result<(), DriverError>;
 
     /// Copy bytes out of device memory; done when it returns.
     fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError>;
+
+    /// Loads a module of Ringfence's own in the current context; the same one
+    /// when it is asked for again. Loading may wait for the device: do it
+    /// before the program depends on what it launches.
+    fn load_support(&self, ptx: &'static str) -> Result<SupportModule, DriverError>;
+
+    /// A kernel of such a module, ready to be launched.
+    fn support_kernel(
+        &self,
+        module: SupportModule,
+        name: &str,
+    ) -> Result<SupportKernel, DriverError>;
+
+    /// Launches such a kernel in the context that its module was loaded in,
+    /// which must be current.
+    fn launch_support(
+        &self,
+        kernel: SupportKernel,
+        launch: &SupportLaunch<'_>,
+    ) -> Result<(), DriverError>;
+
+    /// Waits for what was put into [`crate::SupportStream::Own`] of the current
+    /// context.
+    fn wait_for_own(&self) -> Result<(), DriverError>;
 
     /// The allocation that holds an address, as the driver knows it; `None`
     /// if it knows of none.

@@ -20,6 +20,7 @@ mod generated;
 pub mod gpu;
 mod host_mapping;
 pub mod resolver;
+mod support;
 
 /// Types and constants of cuda.h, under their C names.
 pub mod sys {
@@ -33,3 +34,4 @@ pub use generated::api::{Api, COUNT, FUNCTIONS, index};
 pub use generated::extra::{EXTRA, extra_index};
 pub use generated::signatures;
 pub use host_mapping::HostMapping;
+pub use support::{SupportKernel, SupportLaunch, SupportModule, SupportStream};

@@ -1,7 +1,7 @@
 //! Host time that the runtime adds to one launch and to one allocation, over a
 //! device that costs nothing. Prints one JSON object; times in nanoseconds.
 
-use driver::{Driver, DriverError, HostMapping};
+use driver::{Driver, DriverError, HostMapping, SupportKernel, SupportLaunch, SupportModule};
 use model::{AllocationKind, DeviceAddress, DeviceKind, Extent, Prove, Settings};
 use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
 use std::hint::black_box;
@@ -56,6 +56,22 @@ impl Driver for Nothing {
 
     fn read(&self, _: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {
         bytes.fill(0);
+        Ok(())
+    }
+
+    fn load_support(&self, _: &'static str) -> Result<SupportModule, DriverError> {
+        Ok(SupportModule { handle: 1 })
+    }
+
+    fn support_kernel(&self, _: SupportModule, _: &str) -> Result<SupportKernel, DriverError> {
+        Ok(SupportKernel { handle: 1 })
+    }
+
+    fn launch_support(&self, _: SupportKernel, _: &SupportLaunch<'_>) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    fn wait_for_own(&self) -> Result<(), DriverError> {
         Ok(())
     }
 

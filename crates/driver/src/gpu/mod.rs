@@ -7,6 +7,21 @@
 
 mod load;
 
+/// Calls a function of the table and turns its result into a `DriverError`.
+macro_rules! call {
+    ($gpu:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
+        match $gpu.library.api.$function {
+            // SAFETY: the table holds the driver's functions under cuda.h's
+            // signatures; pointers among the arguments are to locals or to
+            // slices whose lengths are passed along.
+            Some(function) => check(stringify!($function), unsafe { function($($argument),*) }),
+            None => Err(missing(stringify!($function))),
+        }
+    };
+}
+
+mod support;
+
 pub use load::{OLDEST_DRIVER, OWN_SYMBOL, OpenError};
 
 use crate::sys::{
@@ -15,7 +30,10 @@ use crate::sys::{
     CUmemLocationType, CUpointer_attribute, CUresult, CUstream, CUstream_flags,
     CUstreamCaptureMode,
 };
-use crate::{Api, Driver, DriverError, HostMapping, Release, ReleaseCall};
+use crate::{
+    Api, Driver, DriverError, HostMapping, Release, ReleaseCall, SupportKernel, SupportLaunch,
+    SupportModule,
+};
 use load::Library;
 use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
 use model::layout::{CONTROL_BASE, METADATA_RESERVED};
@@ -48,19 +66,7 @@ struct State {
     home: CUcontext,
     /// The address ranges that are reserved, by their first byte.
     reserved: Vec<u64>,
-}
-
-/// Calls a function of the table and turns its result into a `DriverError`.
-macro_rules! call {
-    ($gpu:expr, $function:ident ( $($argument:expr),* $(,)? )) => {
-        match $gpu.library.api.$function {
-            // SAFETY: the table holds the driver's functions under cuda.h's
-            // signatures; pointers among the arguments are to locals or to
-            // slices whose lengths are passed along.
-            Some(function) => check(stringify!($function), unsafe { function($($argument),*) }),
-            None => Err(missing(stringify!($function))),
-        }
-    };
+    support: support::Support,
 }
 
 impl Gpu {
@@ -276,6 +282,7 @@ impl Gpu {
     pub fn context_destroyed(&self, context: CUcontext) {
         let mut state = self.lock();
         state.streams.remove(&context);
+        state.support.forget(context);
         if state.home == context {
             state.home = CUcontext::NULL;
         }
@@ -427,12 +434,7 @@ impl Driver for Gpu {
     }
 
     fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError> {
-        self.on_stream(|stream| {
-            call!(
-                self,
-                cuMemcpyHtoDAsync_v2(address.0, bytes.as_ptr().cast(), bytes.len(), stream)
-            )
-        })
+        self.write_all(&[(address, bytes)])
     }
 
     fn fill(&self, address: DeviceAddress, value: u32, count: u64) -> Result<(), DriverError> {
@@ -451,6 +453,41 @@ impl Driver for Gpu {
                 cuMemcpyDtoHAsync_v2(bytes.as_mut_ptr().cast(), address.0, bytes.len(), stream)
             )
         })
+    }
+
+    fn write_all(&self, writes: &[(DeviceAddress, &[u8])]) -> Result<(), DriverError> {
+        self.on_stream(|stream| {
+            writes.iter().try_for_each(|(address, bytes)| {
+                call!(
+                    self,
+                    cuMemcpyHtoDAsync_v2(address.0, bytes.as_ptr().cast(), bytes.len(), stream)
+                )
+            })
+        })
+    }
+
+    fn load_support(&self, ptx: &'static str) -> Result<SupportModule, DriverError> {
+        self.load_support_module(ptx)
+    }
+
+    fn support_kernel(
+        &self,
+        module: SupportModule,
+        name: &str,
+    ) -> Result<SupportKernel, DriverError> {
+        self.find_support_kernel(module, name)
+    }
+
+    fn launch_support(
+        &self,
+        kernel: SupportKernel,
+        launch: &SupportLaunch<'_>,
+    ) -> Result<(), DriverError> {
+        self.launch_support_kernel(kernel, launch)
+    }
+
+    fn wait_for_own(&self) -> Result<(), DriverError> {
+        self.wait_for_own_stream()
     }
 
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {

@@ -116,6 +116,7 @@ pub(crate) struct State {
     contexts: Mutex<context::Contexts>,
     initialized: AtomicBool,
     limits: Mutex<FxHashMap<u32, u64>>,
+    support: Mutex<support::Support>,
 }
 
 /// First handle. High enough to be no pointer that a program would make up,
@@ -170,6 +171,7 @@ impl Device {
             contexts: Mutex::default(),
             initialized: AtomicBool::new(false),
             limits: Mutex::default(),
+            support: Mutex::default(),
         };
         Ok(Device {
             state: Arc::new(state),

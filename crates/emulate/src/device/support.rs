@@ -2,11 +2,53 @@
 //! for a stream or cares about captures and sticky errors, but for `settle`
 //! and `release`, which take the place of the program's own calls.
 
-use super::Device;
+use super::launch::Launch;
+use super::queue::Stream;
+use super::stream::{GREATEST_PRIORITY, PER_THREAD};
+use super::work::Work;
+use super::{Device, Result as CudaResult};
 use crate::mapping::{AccessFault, MapError};
-use driver::sys::CUresult;
-use driver::{Driver, DriverError, HostMapping, Release, ReleaseCall};
+use driver::sys::{CUresult, CUstream_flags};
+use driver::{
+    Driver, DriverError, HostMapping, Release, ReleaseCall, SupportKernel, SupportLaunch,
+    SupportModule, SupportStream,
+};
 use model::{DeviceAddress, DeviceKind, Extent};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// What was loaded and made for kernels of Ringfence's own.
+#[derive(Default)]
+pub(crate) struct Support {
+    /// Modules by the place of their text. All contexts share them.
+    modules: FxHashMap<usize, u64>,
+    /// Streams by context, and whether they are for kernels that stay.
+    streams: FxHashMap<(u64, bool), u64>,
+}
+
+impl Device {
+    fn support_stream(&self, stream: SupportStream) -> CudaResult<Arc<Stream>> {
+        let stays = match stream {
+            SupportStream::Program { handle, per_thread } => {
+                let own = handle == 0 && per_thread;
+                return self.state.stream(if own { PER_THREAD } else { handle });
+            }
+            SupportStream::Own => false,
+            SupportStream::Guard => true,
+        };
+        let key = (self.current_context(), stays);
+        let mut support = self.state.support.lock();
+        if let Some(known) = support.streams.get(&key)
+            && let Ok(stream) = self.state.stream(*known)
+        {
+            return Ok(stream);
+        }
+        let priority = if stays { GREATEST_PRIORITY } else { 0 };
+        let handle = self.stream_create(CUstream_flags::CU_STREAM_NON_BLOCKING.0, priority)?;
+        support.streams.insert(key, handle);
+        self.state.stream(handle)
+    }
+}
 
 fn map_error(call: &'static str, error: &MapError) -> DriverError {
     let code = match error {
@@ -90,6 +132,65 @@ impl Driver for Device {
             .memory
             .read(address.0, bytes)
             .map_err(|error| access_error("cuMemcpyDtoH", error))
+    }
+
+    fn load_support(&self, ptx: &'static str) -> Result<SupportModule, DriverError> {
+        let mut support = self.state.support.lock();
+        let place = ptx.as_ptr().addr();
+        if let Some(module) = support.modules.get(&place) {
+            return Ok(SupportModule { handle: *module });
+        }
+        let handle = self.load_library(&[ptx]).map_err(|(code, message)| {
+            let call = "cuModuleLoadDataEx";
+            DriverError {
+                call,
+                code: code.0,
+                message,
+            }
+        })?;
+        support.modules.insert(place, handle);
+        Ok(SupportModule { handle })
+    }
+
+    fn support_kernel(
+        &self,
+        module: SupportModule,
+        name: &str,
+    ) -> Result<SupportKernel, DriverError> {
+        let handle = self
+            .function(module.handle, name)
+            .map_err(|code| call_error("cuModuleGetFunction", code))?;
+        Ok(SupportKernel { handle })
+    }
+
+    fn launch_support(
+        &self,
+        kernel: SupportKernel,
+        launch: &SupportLaunch<'_>,
+    ) -> Result<(), DriverError> {
+        let put = || {
+            let stream = self.support_stream(launch.stream)?;
+            let call = self.kernel_call(Launch {
+                function: kernel.handle,
+                grid: [launch.blocks, 1, 1],
+                block: [launch.threads, 1, 1],
+                parameters: launch.parameters.to_vec(),
+                ..Launch::default()
+            })?;
+            self.enqueue(&stream, Work::Kernel(call), false)
+        };
+        put().map_err(|code| call_error("cuLaunchKernel", code))
+    }
+
+    fn wait_for_own(&self) -> Result<(), DriverError> {
+        let wait = || {
+            let stream = self.support_stream(SupportStream::Own)?;
+            if let Some(ticket) = stream.newest() {
+                ticket.wait();
+            }
+            self.state.check()
+        };
+        wait().map_err(|code| call_error("cuStreamSynchronize", code))
     }
 
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {

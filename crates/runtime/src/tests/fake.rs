@@ -1,7 +1,9 @@
 //! A device in a few lines: memory is a map of words, kernels are the test.
 
 use crate::{LaunchDecision, LaunchShape, ModulePlan, Runtime};
-use driver::{Driver, DriverError, HostMapping, Release};
+use driver::{
+    Driver, DriverError, HostMapping, Release, SupportKernel, SupportLaunch, SupportModule,
+};
 use instrument::{EntryPlan, Instrumented, Obstacle, ParameterSlot, Reason};
 use model::layout::{
     CONTROL_BASE, CONTROL_SIZE, RING_BASE, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_SIZE,
@@ -35,6 +37,8 @@ pub struct Fake {
     pub failure: AtomicU32,
     /// What was given back, in order.
     pub released: Mutex<Vec<Release>>,
+    /// Parameters of launches of Ringfence's own kernels.
+    pub support: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Fake {
@@ -162,6 +166,29 @@ impl Driver for Fake {
             });
         }
         bytes.copy_from_slice(&self.u64(address.0).to_le_bytes());
+        Ok(())
+    }
+
+    fn load_support(&self, _: &'static str) -> Result<SupportModule, DriverError> {
+        Ok(SupportModule { handle: 1 })
+    }
+
+    fn support_kernel(&self, module: SupportModule, _: &str) -> Result<SupportKernel, DriverError> {
+        Ok(SupportKernel {
+            handle: module.handle,
+        })
+    }
+
+    fn launch_support(
+        &self,
+        _: SupportKernel,
+        launch: &SupportLaunch<'_>,
+    ) -> Result<(), DriverError> {
+        self.support.lock().push(launch.parameters.to_vec());
+        Ok(())
+    }
+
+    fn wait_for_own(&self) -> Result<(), DriverError> {
         Ok(())
     }
 

@@ -4,6 +4,7 @@ mod capture;
 mod faults;
 mod memory;
 mod streams;
+mod support;
 mod textures;
 
 use super::{Copy, Device, Host, Launch, Options, Side};

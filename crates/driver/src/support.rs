@@ -1,0 +1,50 @@
+//! Kernels of Ringfence's own: what the runtime runs on the device beside the
+//! program's, and where.
+
+/// A module of Ringfence's own, loaded in one context. The program does not
+/// see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SupportModule {
+    /// The module's handle.
+    pub handle: u64,
+}
+
+/// A kernel of such a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SupportKernel {
+    /// The function's handle.
+    pub handle: u64,
+}
+
+/// Where a kernel of Ringfence's own runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SupportStream {
+    /// In a stream of the program, after what is there. While that stream is
+    /// captured the launch becomes a node of the graph.
+    Program {
+        /// The stream, as the program names it.
+        handle: u64,
+        /// Null stands for the calling thread's own stream.
+        per_thread: bool,
+    },
+    /// In the current context's stream of Ringfence's own, which waits for
+    /// none of the program's.
+    Own,
+    /// In another such stream, of the greatest priority, for a kernel that
+    /// stays.
+    Guard,
+}
+
+/// A launch of a kernel of Ringfence's own: blocks and threads of one
+/// dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SupportLaunch<'a> {
+    /// Blocks.
+    pub blocks: u32,
+    /// Threads of each.
+    pub threads: u32,
+    /// The parameter block, as long as the kernel's parameters are.
+    pub parameters: &'a [u8],
+    /// Where.
+    pub stream: SupportStream,
+}
