@@ -7,11 +7,12 @@
 //! events stay what they are.
 
 use crate::arguments::Kernel;
-use crate::buffers::{Buffer, Place, wait_list};
+use crate::buffers::{Buffer, Place};
 use crate::layer::{self, Layer};
 use crate::shadows::{self, Copied, Shadow};
 use crate::sys::*;
 use crate::table::call;
+use crate::waits::wait_list;
 use heap::canary::{Damage, Side};
 use heap::image_canary::PixelDamage;
 use host::Stack;

@@ -2,7 +2,8 @@
 //! them to the program's own size, and refuses what leaves it; what is refused
 //! so becomes a finding, because few programs look at the code.
 
-use crate::buffers::{Buffer, Memory, Place};
+use crate::blocks::Memory;
+use crate::buffers::{Buffer, Place};
 use crate::layer;
 use crate::queries::ask;
 use crate::report::CallError;

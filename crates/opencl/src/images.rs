@@ -238,7 +238,7 @@ impl Larger {
             let origin = strip.origin.map(|at| at as usize);
             let region = strip.region.map(|side| side as usize);
             let own = behind.map(|event| [event]);
-            let list = crate::buffers::wait_list(own.as_ref().map_or(after, |own| own));
+            let list = crate::waits::wait_list(own.as_ref().map_or(after, |own| own));
             let mut event = std::ptr::null_mut();
             let offset = strip.offset as usize;
             let code = enqueue(

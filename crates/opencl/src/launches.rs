@@ -2,14 +2,13 @@
 //! looked at after it.
 
 use crate::arguments::Kernel;
-use crate::buffers::wait_list;
 use crate::check::{Doer, Job, Launch, Look};
 use crate::layer::{self, Layer};
 use crate::queries::ask;
 use crate::shadows::Shadow;
 use crate::sys::*;
 use crate::table::call;
-use crate::waits::{List, with_looks};
+use crate::waits::{List, wait_list, with_looks};
 use model::UncheckedReason;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -9,6 +9,7 @@
 //! watched: sizes, references, events and their times are the program's own.
 
 mod arguments;
+mod blocks;
 mod buffers;
 mod check;
 mod contexts;
@@ -28,6 +29,7 @@ mod generated;
 mod images;
 mod launches;
 mod layer;
+mod parts;
 mod programs;
 mod queries;
 mod reach;

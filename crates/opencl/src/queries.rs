@@ -1,7 +1,8 @@
 //! Questions to the platform, and the program's questions whose answers must
 //! not show that Ringfence is there.
 
-use crate::buffers::{Memory, Place};
+use crate::blocks::Memory;
+use crate::buffers::Place;
 use crate::layer;
 use crate::sys::*;
 use crate::table::call;

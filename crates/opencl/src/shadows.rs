@@ -7,12 +7,14 @@
 //! use one copy follow each other, so that none brings back what is old.
 
 use crate::arguments::Kernel;
-use crate::buffers::{Block, Buffer, Memory, Place, enclosed, wait_list};
+use crate::blocks::{Block, Memory, enclosed};
+use crate::buffers::{Buffer, Place};
 use crate::images::Larger;
 use crate::layer::Layer;
 use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
+use crate::waits::wait_list;
 use heap::canary::Layout;
 use parking_lot::Mutex;
 use std::sync::Arc;

@@ -2,7 +2,8 @@
 //! program holds. A kernel that gets one of them can reach them all, because
 //! each may hold pointers to others.
 
-use crate::buffers::{Block, Buffer, Memory, Place};
+use crate::blocks::{Block, Memory};
+use crate::buffers::{Buffer, Place};
 use crate::check::PATIENCE;
 use crate::layer::{self, Layer};
 use crate::sys::*;

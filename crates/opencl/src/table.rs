@@ -5,8 +5,8 @@
 
 use crate::sys::*;
 use crate::{
-    arguments, buffers, contexts, copies, events, images, launches, layer, programs, queries, svm,
-    waits,
+    arguments, buffers, contexts, copies, events, images, launches, layer, parts, programs,
+    queries, svm, waits,
 };
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, size_of};
@@ -81,7 +81,7 @@ fn hooked(mut table: Dispatch) -> Dispatch {
         clCreateContextFromType => contexts::create_from_type,
         clCreateBuffer => buffers::create,
         clCreateBufferWithProperties => buffers::create_with_properties,
-        clCreateSubBuffer => buffers::create_part,
+        clCreateSubBuffer => parts::create,
         clCreateImage => images::create,
         clCreateImageWithProperties => images::create_with_properties,
         clCreateImage2D => images::create_2d,

@@ -1,7 +1,7 @@
 //! Commands that wait for events: what waits for a kernel also waits for the
 //! look behind it.
 
-use crate::buffers::{Buffer, Place, wait_list};
+use crate::buffers::{Buffer, Place};
 use crate::check::{Doer, Job, Look};
 use crate::layer;
 use crate::sys::*;
@@ -11,6 +11,14 @@ use std::sync::Arc;
 
 /// A wait list of the program's.
 pub type List = (cl_uint, *const cl_event);
+
+/// A list of events as OpenCL wants it: an empty one is null.
+pub fn wait_list(events: &[cl_event]) -> List {
+    match events {
+        [] => (0, std::ptr::null()),
+        events => (events.len() as cl_uint, events.as_ptr()),
+    }
+}
 
 /// Calls `enqueue` with the list, grown by the events of looks.
 pub fn with_looks<T>((count, list): List, enqueue: impl FnOnce(List) -> T) -> T {
