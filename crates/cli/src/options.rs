@@ -119,6 +119,10 @@ pub struct RunOptions {
     /// What canaries hold: random bytes, or one byte such as 0xC2 [default: random].
     #[arg(long, value_name = "PATTERN")]
     pub canary_pattern: Option<String>,
+    /// Who verifies canaries in OpenCL programs: host, device (a kernel), or auto, which measures both
+    /// [default: auto].
+    #[arg(long, value_name = "WHO")]
+    pub canary_checker: Option<String>,
     /// End the program at the first overwritten canary.
     #[arg(long)]
     pub halt_on_error: bool,
@@ -229,6 +233,7 @@ impl RunOptions {
             ("protect", &self.protect),
             ("canary-size", &self.canary_size),
             ("canary-pattern", &self.canary_pattern),
+            ("canary-checker", &self.canary_checker),
             ("check-only", &self.check_only),
         ];
         for (name, value) in spelled {

@@ -45,6 +45,21 @@ pub struct KernelCoverage {
     pub unchecked_sites: BTreeMap<String, u32>,
 }
 
+/// Something that a summary says with a number, beside kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Note {
+    /// Launches whose canaries the host verified.
+    CanariesByHost,
+    /// Launches whose canaries a kernel of Ringfence's verified.
+    CanariesByDevice,
+    /// Contexts in which no kernel could be built that verifies canaries.
+    NoDeviceChecker,
+    /// Buffers whose canaries are smaller than asked for, because the device
+    /// had no room.
+    SmallerCanaries,
+}
+
 /// Coverage of one process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
@@ -52,4 +67,7 @@ pub struct Coverage {
     pub kernels: BTreeMap<String, KernelCoverage>,
     /// Records that the ring could not hold.
     pub dropped_records: u64,
+    /// What else is to be said.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub notes: BTreeMap<Note, u64>,
 }

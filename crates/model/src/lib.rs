@@ -16,13 +16,13 @@ pub use access::{
     AccessKind, AccessSite, Neighbour, Provenance, SiteId, SourceLocation, Space, StaticObject,
 };
 pub use checked::Checked;
-pub use coverage::{Coverage, KernelCoverage, UncheckedReason};
+pub use coverage::{Coverage, KernelCoverage, Note, UncheckedReason};
 pub use finding::{
     DeviceAccess, Finding, HostCall, HostFrame, KernelArgument, KernelRun, NearestAllocation,
     Overwritten, Relation, Rule, Subject, ThreadCoordinates,
 };
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
 pub use settings::{
-    ApiErrors, CanaryPattern, DeviceKind, LeakCheck, Protections, Prove, SETTING_NAMES, Settings,
-    SettingsError,
+    ApiErrors, CanaryChecker, CanaryPattern, DeviceKind, LeakCheck, Protections, Prove,
+    SETTING_NAMES, Settings, SettingsError,
 };

@@ -76,6 +76,18 @@ pub enum CanaryPattern {
     Byte(u8),
 }
 
+/// Who verifies canaries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CanaryChecker {
+    /// Whichever is faster, as measured while the program runs.
+    Auto,
+    /// The host, which reads them.
+    Host,
+    /// A kernel on the device.
+    Device,
+}
+
 /// Settings of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
@@ -118,6 +130,8 @@ pub struct Settings {
     pub canary_size: u64,
     /// What canaries hold.
     pub canary_pattern: CanaryPattern,
+    /// Who verifies them.
+    pub canary_checker: CanaryChecker,
     /// End the program at the first overwritten canary.
     pub halt_on_error: bool,
     /// Exit code of `ringfence run` when there are findings; `None`: 98.
@@ -168,6 +182,7 @@ impl Default for Settings {
             },
             canary_size: 4096,
             canary_pattern: CanaryPattern::Random,
+            canary_checker: CanaryChecker::Auto,
             halt_on_error: false,
             error_exitcode: None,
             json: None,
@@ -187,6 +202,7 @@ impl Default for Settings {
 /// `RINGFENCE_OPTIONS` spell them.
 pub const SETTING_NAMES: &[&str] = &[
     "api-errors",
+    "canary-checker",
     "canary-pattern",
     "canary-size",
     "check",
@@ -340,6 +356,14 @@ impl Settings {
             "canary-pattern" => {
                 self.canary_pattern = parse_pattern(value)
                     .ok_or_else(|| fail("expected random, or a byte such as 0xC2"))?
+            }
+            "canary-checker" => {
+                self.canary_checker = match value {
+                    "auto" => CanaryChecker::Auto,
+                    "host" => CanaryChecker::Host,
+                    "device" => CanaryChecker::Device,
+                    _ => return Err(fail("expected auto, host or device")),
+                }
             }
             "halt-on-error" => {
                 self.halt_on_error = parse_bool(value).ok_or_else(|| fail("expected on or off"))?;
@@ -497,7 +521,7 @@ mod tests {
     #[test]
     fn every_known_name_can_be_set_and_none_other() {
         for name in SETTING_NAMES {
-            let accepted = ["1", "cpu", "no", "4k", "canary", "all"]
+            let accepted = ["1", "cpu", "no", "4k", "canary", "all", "auto"]
                 .iter()
                 .any(|value| Settings::default().set(name, value).is_ok());
             assert!(accepted, "{name} takes none of the sample values");

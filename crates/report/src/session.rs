@@ -177,6 +177,9 @@ pub fn read_processes(text: &str) -> Vec<Process> {
 /// Adds the coverage of another process.
 pub fn merge_coverage(into: &mut Coverage, from: &Coverage) {
     into.dropped_records += from.dropped_records;
+    for (note, number) in &from.notes {
+        *into.notes.entry(*note).or_default() += number;
+    }
     for (name, kernel) in &from.kernels {
         let merged = into.kernels.entry(name.clone()).or_default();
         merged.proved += kernel.proved;

@@ -2,7 +2,7 @@
 
 use crate::demangle;
 use crate::text::count;
-use model::{Coverage, KernelCoverage, UncheckedReason};
+use model::{Coverage, KernelCoverage, Note, UncheckedReason};
 
 /// Names that the summary line spells out; the rest is counted.
 const NAMES: usize = 3;
@@ -108,6 +108,8 @@ pub fn summary(totals: &Totals) -> String {
             count(totals.coverage.dropped_records, "record")
         ));
     }
+    let notes = totals.coverage.notes.iter();
+    line.extend(notes.map(|(note, number)| format!("; {}", said(*note, *number))));
     if !totals.incomplete.is_empty() {
         let processes: Vec<String> = totals.incomplete.iter().map(u32::to_string).collect();
         let plural = if processes.len() == 1 { "" } else { "es" };
@@ -163,6 +165,19 @@ fn describe(reason: UncheckedReason) -> &'static str {
     }
 }
 
+fn said(note: Note, number: u64) -> String {
+    let launches = || count(number, "launch");
+    match note {
+        Note::CanariesByHost => format!("canaries of {} verified by the host", launches()),
+        Note::CanariesByDevice => format!("canaries of {} verified by the device", launches()),
+        Note::NoDeviceChecker => "no kernel that verifies canaries could be built".into(),
+        Note::SmallerCanaries => format!(
+            "{} with smaller canaries, for want of memory",
+            count(number, "buffer")
+        ),
+    }
+}
+
 fn list(items: &[String]) -> String {
     if items.is_empty() {
         return String::new();
@@ -205,7 +220,7 @@ mod tests {
         let totals = Totals {
             coverage: Coverage {
                 kernels,
-                dropped_records: 0,
+                ..Coverage::default()
             },
             ..Totals::default()
         };
@@ -225,6 +240,12 @@ mod tests {
         let coverage = Coverage {
             kernels,
             dropped_records: 12_345,
+            notes: BTreeMap::from([
+                (Note::CanariesByHost, 7),
+                (Note::CanariesByDevice, 900),
+                (Note::NoDeviceChecker, 1),
+                (Note::SmallerCanaries, 2),
+            ]),
         };
         let totals = Totals {
             findings: 1,

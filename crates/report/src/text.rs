@@ -428,7 +428,11 @@ fn frames(lines: &mut Lines, frames: &[HostFrame]) {
 
 /// `1 byte`, `1,024 bytes`.
 pub fn count(number: u64, unit: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+    let plural = match number {
+        1 => "",
+        _ if unit.ends_with("ch") => "es",
+        _ => "s",
+    };
     format!("{} {unit}{plural}", thousands(number))
 }
 
