@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|bench|protections|compare|all]
+#   ./run [suite|opencl|bench|protections|compare|all]
 #
+# `opencl` is the part of `suite` that is about OpenCL.
 # `protections` is the part of `bench` that tells what each protection costs.
 # `compare`, which is not part of `all`, runs the suite's programs alone and
 # under compute-sanitizer, which must be on PATH or in /usr/local/cuda/bin.
@@ -26,6 +27,22 @@ if [ "$what" = suite ] || [ "$what" = all ]; then
     code=$?
     [ $code = 124 ] && echo "the suite ran out of time: 0 passed, 1 failed"
     [ $code = 0 ] || status=1
+fi
+
+if [ "$what" = opencl ] || [ "$what" = suite ] || [ "$what" = all ]; then
+    # NVIDIA's platform, found by the loader in the bundle.
+    mkdir -p "$out/.vendors"
+    echo libnvidia-opencl.so.1 > "$out/.vendors/nvidia.icd"
+    (
+        unset OCL_ICD_FILENAMES
+        export OCL_ICD_VENDORS="$out/.vendors"
+        timeout --kill-after=10 120 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
+            --ringfence "$here/ringfence" --json "$out/suite-opencl-gpu.json" --jobs 4 --timeout 30
+    )
+    code=$?
+    [ $code = 124 ] && echo "the OpenCL suite ran out of time: 0 passed, 1 failed"
+    [ $code = 0 ] || status=1
+    rm -rf "$out/.vendors"
 fi
 
 if [ "$what" = bench ] || [ "$what" = all ]; then

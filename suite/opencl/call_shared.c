@@ -9,6 +9,7 @@ int main(int count, char **arguments) {
     int bad = is_bad(count, arguments);
     char host[128] = {0}, zero = 0;
     Case c = open_case(source);
+    NEEDS(has_svm(&c, CL_DEVICE_SVM_COARSE_GRAIN_BUFFER), "shared virtual memory");
     cl_kernel kernel = kernel_of(&c, "first");
     char *data = clSVMAlloc(c.context, CL_MEM_READ_WRITE, 100, 0);
     MUST(data);

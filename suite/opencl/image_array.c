@@ -11,6 +11,7 @@ int main(int count, char **arguments) {
     int width = is_bad(count, arguments) ? 13 : 12;
     static int pixels[12 * 5 * 3];
     Case c = open_case(source);
+    NEEDS(has_images(&c), "images");
     cl_kernel kernel = kernel_of(&c, "layer");
     cl_image_format format = {CL_R, CL_SIGNED_INT32};
     cl_image_desc description = {

@@ -11,6 +11,7 @@ int main(int count, char **arguments) {
     unsigned char pixels[16][32][4];
     memset(pixels, 1, sizeof pixels);
     Case c = open_case(source);
+    NEEDS(has_images(&c), "images");
     cl_kernel kernel = kernel_of(&c, "mark");
     cl_image_format format = {CL_RGBA, CL_UNSIGNED_INT8};
     cl_int code;

@@ -14,6 +14,7 @@ int main(int count, char **arguments) {
     for (int i = 0; i < 256; i++)
         pixels[i] = 3 * i;
     Case c = open_case(source);
+    NEEDS(has_images(&c), "images");
     cl_kernel kernel = kernel_of(&c, "lift");
     cl_image_format format = {CL_R, CL_SIGNED_INT32};
     cl_image_desc description = {.image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 16, .image_height = 16};

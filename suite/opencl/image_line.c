@@ -14,6 +14,7 @@ int main(int count, char **arguments) {
     int from = is_bad(count, arguments) ? 101 : 40;
     unsigned pixels[100];
     Case c = open_case(source), d = open_case(asking);
+    NEEDS(has_images(&c), "images");
     cl_kernel kernel = kernel_of(&c, "ramp");
     cl_image_format format = {CL_R, CL_UNSIGNED_INT32};
     cl_image_desc description = {.image_type = CL_MEM_OBJECT_IMAGE1D, .image_width = 100};

@@ -11,6 +11,7 @@ int main(int count, char **arguments) {
     int width = is_bad(count, arguments) ? 51 : 50;
     static float pixels[50 * 20][4];
     Case c = open_case(source);
+    NEEDS(has_images(&c), "images");
     cl_kernel kernel = kernel_of(&c, "paint");
     cl_image_format format = {CL_RGBA, CL_FLOAT};
     cl_image_desc description = {.image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 50, .image_height = 20};

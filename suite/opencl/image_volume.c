@@ -12,6 +12,7 @@ int main(int count, char **arguments) {
     int depth = is_bad(count, arguments) ? 7 : 6;
     static int pixels[6 * 8 * 9];
     Case c = open_case(source);
+    NEEDS(has_images(&c), "images");
     cl_kernel kernel = kernel_of(&c, "stack");
     cl_image_format format = {CL_R, CL_SIGNED_INT32};
     cl_image_desc description = {

@@ -12,6 +12,7 @@ int main(int count, char **arguments) {
     int n = is_bad(count, arguments) ? 101 : 99;
     int before, bytes = 100 * sizeof(int);
     Case c = open_case(source);
+    NEEDS(has_svm(&c, CL_DEVICE_SVM_COARSE_GRAIN_BUFFER), "shared virtual memory");
     cl_kernel kernel = kernel_of(&c, "square");
     int *data = clSVMAlloc(c.context, CL_MEM_READ_WRITE, bytes, 0);
     MUST(data && (size_t)data % 128 == 0);

@@ -9,6 +9,7 @@ static const char *source = "kernel void count_down(global int *data, int last) 
 int main(int count, char **arguments) {
     int last = is_bad(count, arguments) ? -1 : 0;
     Case c = open_case(source);
+    NEEDS(has_svm(&c, CL_DEVICE_SVM_FINE_GRAIN_BUFFER), "fine-grained shared virtual memory");
     cl_kernel kernel = kernel_of(&c, "count_down");
     int *data = clSVMAlloc(c.context, CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER, 64 * sizeof(int), 64);
     MUST(data && (size_t)data % 64 == 0);

@@ -14,20 +14,24 @@ typedef struct {
 
 int main(int count, char **arguments) {
     Case c = open_case(source);
+    NEEDS(has_svm(&c, CL_DEVICE_SVM_COARSE_GRAIN_BUFFER), "shared virtual memory");
     cl_kernel kernel = kernel_of(&c, "follow");
-    cl_svm_mem_flags flags = CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER;
-    List *list = clSVMAlloc(c.context, flags, sizeof(List), 0);
-    int *values = clSVMAlloc(c.context, flags, 40 * sizeof(int), 0);
+    List *list = clSVMAlloc(c.context, CL_MEM_READ_WRITE, sizeof(List), 0);
+    int *values = clSVMAlloc(c.context, CL_MEM_READ_WRITE, 40 * sizeof(int), 0);
     MUST(list && values);
+    OK(clEnqueueSVMMap(c.queue, CL_TRUE, CL_MAP_WRITE, list, sizeof(List), 0, NULL, NULL));
     list->values = values;
     list->length = is_bad(count, arguments) ? 41 : 40;
+    OK(clEnqueueSVMUnmap(c.queue, list, 0, NULL, NULL));
     OK(clSetKernelArgSVMPointer(kernel, 0, list));
     void *reached[1] = {values};
     OK(clSetKernelExecInfo(kernel, CL_KERNEL_EXEC_INFO_SVM_PTRS, sizeof reached, reached));
     size_t global = 1;
     OK(clEnqueueNDRangeKernel(c.queue, kernel, 1, NULL, &global, NULL, 0, NULL, NULL)); // BUG
-    OK(clFinish(c.queue));
+    OK(clEnqueueSVMMap(c.queue, CL_TRUE, CL_MAP_READ, values, 40 * sizeof(int), 0, NULL, NULL));
     print_sum(values, 40);
+    OK(clEnqueueSVMUnmap(c.queue, values, 0, NULL, NULL));
+    OK(clFinish(c.queue));
     clSVMFree(c.context, values);
     clSVMFree(c.context, list);
     OK(clReleaseKernel(kernel));

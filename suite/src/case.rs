@@ -182,11 +182,25 @@ pub struct Case {
     pub bad: Option<Bad>,
 }
 
+/// What the programs of a folder are written against.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Api {
+    /// CUDA, which only Ringfence gives a machine without a GPU.
+    #[default]
+    Cuda,
+    /// OpenCL, on the machine's own platform.
+    OpenCl,
+}
+
 /// What lies in a folder of built cases, as `cases.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Commit that the sources are of; empty if unknown.
     pub commit: String,
+    /// What the programs are written against.
+    #[serde(default)]
+    pub api: Api,
     /// Folder of CUDA's shared libraries: absolute, or relative to the manifest.
     pub libraries: PathBuf,
     /// The cases, by name.

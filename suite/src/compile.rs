@@ -3,7 +3,7 @@
 //! A program is compiled again only when its sources, its flags or the
 //! compiler changed: the command and a digest of the sources lie beside it.
 
-use crate::case::{Bad, Case, Cudart, Manifest, Program, Source};
+use crate::case::{Api, Bad, Case, Cudart, Manifest, Program, Source};
 use anyhow::{Context, Result, bail, ensure};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -235,6 +235,7 @@ pub fn build(
     compile_all(toolchain, &jobs, &includes)?;
     Manifest {
         commit,
+        api: Api::Cuda,
         libraries: toolchain.libraries(),
         cases,
         missing: crate::missing::read(sources)?,

@@ -14,6 +14,19 @@ use serde::Deserialize;
 /// Exit code of `ringfence run` when there are findings.
 pub const EXIT_FINDINGS: i32 = 98;
 
+/// Exit code of a program that needs what the platform lacks.
+const EXIT_NOT_RUNNABLE: i32 = 77;
+
+/// What the platform lacks that a program needs: it has asked the platform,
+/// and ended with a code and a line that say so.
+pub fn lacking(outcome: &Outcome) -> Option<String> {
+    if outcome.code() != Some(EXIT_NOT_RUNNABLE) {
+        return None;
+    }
+    let said = |line: &str| line.strip_prefix("not runnable: ").map(str::to_owned);
+    outcome.stderr.lines().find_map(said)
+}
+
 /// The parts of a report that verdicts depend on.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Report {

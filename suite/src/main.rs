@@ -166,6 +166,9 @@ fn act(command: Command) -> Result<bool> {
                 summary.good,
                 results.provenance.device
             );
+            if summary.not_runnable > 0 {
+                println!("{} cases cannot run here", summary.not_runnable);
+            }
             println!("{} passed, {} failed", summary.passed, summary.failed);
             if let Some(json) = json {
                 results.write(&json)?;

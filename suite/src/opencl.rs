@@ -2,7 +2,7 @@
 //! their argument. Their heads are written as those of the other cases
 //! ([`crate::case`]), and so is the manifest, so that one runner judges all.
 
-use crate::case::{Bad, Case, Cudart, Manifest, Program, Source, read_sources_of};
+use crate::case::{Api, Bad, Case, Cudart, Manifest, Program, Source, read_sources_of};
 use crate::compile::{compile_all_with, fresh};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -30,6 +30,7 @@ pub fn build(sources: &Path, commit: String, out: &Path) -> Result<usize> {
     })?;
     Manifest {
         commit,
+        api: Api::OpenCl,
         // The system's own.
         libraries: PathBuf::from("."),
         cases: read.iter().map(case).collect(),

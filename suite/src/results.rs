@@ -89,6 +89,10 @@ pub struct SuiteSummary {
     pub failed: usize,
     /// Programs that are listed as judged wrong, with their reason.
     pub expected_missing: usize,
+    /// Bad twins that need what the platform lacks; the rows name it. Those
+    /// and their good twins count for nothing else but `cases`.
+    #[serde(default)]
+    pub not_runnable: usize,
     /// `GROUP/CATEGORY/cases`, `.../detected` and `.../detected_annotated`.
     #[serde(flatten)]
     pub categories: BTreeMap<String, usize>,
@@ -132,6 +136,9 @@ pub struct SuiteRow {
     pub found: Option<bool>,
     /// Why it is listed as judged wrong.
     pub expected_missing: Option<String>,
+    /// What the platform lacks that the program needs, by its own word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_runnable: Option<String>,
     /// Whether the verdict was the expected one.
     pub pass: bool,
     /// The verdict in one line: rule, function, place, or what went wrong.

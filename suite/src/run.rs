@@ -1,6 +1,6 @@
 //! Runs a folder of built cases under Ringfence and judges each program.
 
-use crate::case::{Case, Expectation, Manifest, Program};
+use crate::case::{Api, Case, Expectation, Manifest, Program};
 use crate::judge::{self, Report, Verdict};
 use crate::process::{self, Outcome};
 use crate::results::{Provenance, Results, SuiteRow, SuiteSummary, Twin, today};
@@ -99,7 +99,11 @@ pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<SuiteResul
             .with_context(|| format!("in the case {}", task.case.name))?;
         tell(&format!(
             "{} {:<48} {} ({:.1} s)",
-            if one.row.pass { "ok  " } else { "FAIL" },
+            match (&one.row.not_runnable, one.row.pass) {
+                (Some(_), _) => "none",
+                (None, true) => "ok  ",
+                (None, false) => "FAIL",
+            },
             one.row.program,
             one.row.verdict,
             one.row.seconds
@@ -108,7 +112,7 @@ pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<SuiteResul
     });
     // Only scratch files of this run lie there.
     let _ = std::fs::remove_dir_all(&scratch);
-    Ok(summarize(judged?, manifest.commit))
+    Ok(summarize(judged?, manifest.api, manifest.commit))
 }
 
 /// Does `work` on all `items`, `jobs` at a time; the results are in order.
@@ -148,7 +152,7 @@ pub(crate) fn in_parallel<T: Sync, R: Send>(
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
-fn summarize(judged: Vec<Judged>, commit: String) -> SuiteResults {
+fn summarize(judged: Vec<Judged>, api: Api, commit: String) -> SuiteResults {
     let (device, driver) = judged
         .iter()
         .find_map(|one| one.device.clone())
@@ -162,7 +166,15 @@ fn summarize(judged: Vec<Judged>, commit: String) -> SuiteResults {
         summary: summary(&rows, false_alarms),
         provenance: Provenance {
             device,
-            driver: format!("CUDA {}.{}", driver / 1000, driver % 1000 / 10),
+            driver: format!(
+                "{} {}.{}",
+                match api {
+                    Api::Cuda => "CUDA",
+                    Api::OpenCl => "OpenCL",
+                },
+                driver / 1000,
+                driver % 1000 / 10
+            ),
             date: today(),
             commit,
         },
@@ -176,6 +188,12 @@ fn summary(rows: &[SuiteRow], false_alarms: usize) -> SuiteSummary {
         ..Default::default()
     };
     for row in rows {
+        if row.not_runnable.is_some() {
+            let case = usize::from(row.twin == Twin::Bad);
+            summary.cases += case;
+            summary.not_runnable += case;
+            continue;
+        }
         *(if row.pass {
             &mut summary.passed
         } else {
@@ -215,6 +233,13 @@ fn judge_task(
     let (program, expect) = task.program().context("the case has no such twin")?;
     let settings = task.case.options.join(":");
     let start = |mode: &Mode<'_>, settings: &str| start(options, manifest, program, settings, mode);
+    // Asked without Ringfence, so that no fault of its own looks like one of
+    // the platform.
+    if manifest.api == Api::OpenCl
+        && let Some(lacks) = judge::lacking(&start(&Mode::Native, "")?)
+    {
+        return Ok(not_runnable(task, name, lacks));
+    }
     let outcome = start(&Mode::Checked(&json), &settings)?;
     // A report that cannot be read is a wrong verdict, not the suite's end.
     let (report, unreadable) = match read_report(&json) {
@@ -240,11 +265,11 @@ fn judge_task(
         }
         (Some(found), _) => (found.clone(), None),
         (None, _) => {
-            // Without checks: natively where there is a GPU, else the
-            // original code on the CPU device.
-            let mode = match options.device {
-                DeviceKind::Gpu => Mode::Native,
-                DeviceKind::Cpu => Mode::Unchecked,
+            // Without checks: natively where that can be, else the original
+            // code on the CPU device.
+            let mode = match (manifest.api, options.device) {
+                (Api::OpenCl, _) | (Api::Cuda, DeviceKind::Gpu) => Mode::Native,
+                (Api::Cuda, DeviceKind::Cpu) => Mode::Unchecked,
             };
             let plain = start(&mode, "")?;
             (
@@ -274,6 +299,7 @@ fn judge_task(
             category: task.case.category.clone(),
             found: found.map(|verdict| verdict.pass),
             expected_missing: listed.map(|missing| missing.reason.clone()),
+            not_runnable: None,
             pass: verdict.pass,
             verdict: verdict.text,
             output,
@@ -287,6 +313,26 @@ fn judge_task(
                 .map(|process| (process.device_name.clone(), process.driver_version))
         }),
     })
+}
+
+fn not_runnable(task: &Task<'_>, program: String, lacks: String) -> Judged {
+    Judged {
+        row: SuiteRow {
+            program,
+            twin: task.twin,
+            group: task.case.group.clone(),
+            category: task.case.category.clone(),
+            found: None,
+            expected_missing: None,
+            verdict: format!("cannot run here: {lacks}"),
+            not_runnable: Some(lacks),
+            pass: true,
+            output: None,
+            seconds: 0.0,
+        },
+        alarm: false,
+        device: None,
+    }
 }
 
 /// How a program is started.

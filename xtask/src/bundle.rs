@@ -59,6 +59,7 @@ pub fn write() -> Result<()> {
     let cases = target().join("gpu-cases");
     build::cases(&cases, Linkage::Mixed)?;
     copy_cases(&cases, &bundle.join("cases"))?;
+    opencl(&bundle.join("opencl"))?;
     let kernels = root().join("bench/kernels");
     let bench = |source: &str, output: PathBuf, extra: &[&str]| {
         let mut flags = flags(Cudart::Static, Some(90));
@@ -108,6 +109,26 @@ pub fn write() -> Result<()> {
         size as f64 / f64::from(1 << 20)
     );
     Ok(())
+}
+
+/// The OpenCL cases, and a loader that has layers: that of the CUDA toolkit
+/// has none.
+fn opencl(folder: &Path) -> Result<()> {
+    const LOADER: &str = "libOpenCL.so.1";
+    let built = target().join("suite-opencl");
+    build::opencl_cases(&built)?;
+    std::fs::create_dir_all(folder.join("lib"))?;
+    let mut manifest = Manifest::read(&built)?;
+    manifest.libraries = "lib".into();
+    for case in &manifest.cases {
+        let program = &case.good.path;
+        std::fs::copy(built.join(program), folder.join(program))
+            .with_context(|| format!("failed to copy {}", program.display()))?;
+    }
+    let found = output(command("cc", ["-print-file-name"]).arg(LOADER))?;
+    std::fs::copy(found.trim(), folder.join("lib").join(LOADER))
+        .with_context(|| format!("failed to copy {LOADER}"))?;
+    manifest.write(folder)
 }
 
 /// The bench kernels as the driver gets them, for whoever wants to look.

@@ -1,11 +1,12 @@
 //! `bench`: what can be measured without a GPU, written to `bench/results`.
 
 use crate::command::{cargo, command, run};
-use crate::workspace::root;
+use crate::workspace::{root, target};
 use crate::{build, setup};
 use anyhow::Result;
 
-/// Measures instrumentation and the emulator.
+/// Measures instrumentation and the emulator, and judges the OpenCL cases on
+/// this machine's platform.
 ///
 /// # Errors
 ///
@@ -20,6 +21,19 @@ pub fn run_all() -> Result<()> {
         .arg(&corpora)
         .arg("--json")
         .arg(results.join("instrument.json")))?;
+    let cases = target().join("suite-opencl");
+    build::opencl_cases(&cases)?;
+    let built = build::all()?;
+    run(command(
+        built.folder.join("ringfence-suite"),
+        ["run", "--device", "cpu"],
+    )
+    .arg("--cases")
+    .arg(&cases)
+    .arg("--ringfence")
+    .arg(&built.command)
+    .arg("--json")
+    .arg(results.join("suite-opencl-cpu.json")))?;
     // Writes bench/results/cpu-emulator.json itself.
     run(&mut cargo(&[
         "bench",

@@ -75,6 +75,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "gpu-bounds" => gpu_bounds(results)?,
         "gpu-protections" => gpu_protections(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,
+        "suite-opencl-cpu" | "suite-opencl-gpu" => opencl(results)?,
         "instrument" => instrument(results)?,
         "cpu-emulator" => emulator(results)?,
         _ => bail!("nothing is known to render `{name}`"),
@@ -271,6 +272,32 @@ fn suite(results: &Value) -> Result<String> {
     Ok(out)
 }
 
+/// The OpenCL cases, and which of them the platform cannot run.
+fn opencl(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let mut out = format!(
+        "{} of {} OpenCL programs with a bug got exactly the finding they should; {} false alarms \
+         in {} programs without one",
+        number(summary, "detected")?,
+        number(summary, "cases")?,
+        number(summary, "false_alarms")?,
+        number(summary, "good")?
+    );
+    for row in rows(results)? {
+        let program = row["program"].as_str().context("a row without a program")?;
+        if row["twin"].as_str() != Some("bad") {
+            continue;
+        }
+        if let Some(lacks) = row["not_runnable"].as_str() {
+            let _ = write!(out, "; `{program}` cannot run: {lacks}");
+        } else if row["found"].as_bool() != Some(true) {
+            let _ = write!(out, "; `{program}` not found");
+        }
+    }
+    out.push_str(".\n");
+    Ok(out)
+}
+
 fn instrument(results: &Value) -> Result<String> {
     let summary = &results["summary"];
     Ok(format!(
@@ -319,6 +346,27 @@ mod tests {
         assert!(!new.contains("old") && new.starts_with("a\n") && new.ends_with(" c"));
         assert_eq!(rewrite(&new, folder.path()).unwrap(), new);
         assert!(rewrite("<!-- bench:suite-cpu -->", folder.path()).is_err());
+    }
+
+    #[test]
+    fn opencl_cases_that_cannot_run_are_named() {
+        let results = serde_json::json!({
+            "summary": {"cases": 3, "detected": 1, "false_alarms": 0, "good": 2},
+            "rows": [
+                {"program": "bad_a", "twin": "bad", "found": true},
+                {"program": "bad_b", "twin": "bad", "found": null, "not_runnable": "the platform has no images"},
+                {"program": "bad_c", "twin": "bad", "found": false},
+                {"program": "good_b", "twin": "good", "not_runnable": "the platform has no images"},
+            ],
+        });
+        let text = opencl(&results).unwrap();
+        assert!(text.starts_with("1 of 3 OpenCL programs"), "{text}");
+        assert!(
+            text.ends_with(
+                "; `bad_b` cannot run: the platform has no images; `bad_c` not found.\n"
+            ),
+            "{text}"
+        );
     }
 
     #[test]

@@ -33,6 +33,15 @@
         }                                                                      \
     } while (0)
 
+// Ends a program that needs what the platform, which was asked for it, lacks.
+#define NEEDS(condition, what)                                                 \
+    do {                                                                       \
+        if (!(condition)) {                                                    \
+            fprintf(stderr, "not runnable: the platform has no %s\n", what);   \
+            exit(77);                                                          \
+        }                                                                      \
+    } while (0)
+
 typedef struct {
     cl_platform_id platform;
     cl_device_id device;
@@ -61,6 +70,19 @@ static inline Case open_with(const char *source, cl_command_queue_properties pro
     }
     OK(code);
     return c;
+}
+
+static inline int has_svm(const Case *c, cl_device_svm_capabilities wanted) {
+    cl_device_svm_capabilities capabilities = 0;
+    return clGetDeviceInfo(c->device, CL_DEVICE_SVM_CAPABILITIES, sizeof capabilities, &capabilities, NULL) ==
+               CL_SUCCESS &&
+           (capabilities & wanted) == wanted;
+}
+
+static inline int has_images(const Case *c) {
+    cl_bool images = CL_FALSE;
+    OK(clGetDeviceInfo(c->device, CL_DEVICE_IMAGE_SUPPORT, sizeof images, &images, NULL));
+    return images;
 }
 
 static inline Case open_case(const char *source) { return open_with(source, 0); }
