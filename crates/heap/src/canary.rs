@@ -142,10 +142,7 @@ impl Layout {
         let (first, last) = first_and_last?;
         let from = first as usize;
         let shown = bytes.len().min(from + SHOWN).min(last as usize + 1);
-        let (nearest, farthest) = match side {
-            Side::After => (first, last),
-            Side::Before => (length - last, length - first),
-        };
+        let (nearest, farthest) = self.distances(side, first, last);
         Some(Damage {
             side,
             nearest,
@@ -154,10 +151,19 @@ impl Layout {
             found: bytes[from..shown].to_vec(),
         })
     }
+
+    /// How far from the buffer the first and the last changed byte of a canary
+    /// are, given their indices in it: nearest and farthest.
+    pub(crate) fn distances(&self, side: Side, first: u64, last: u64) -> (u64, u64) {
+        match side {
+            Side::After => (first, last),
+            Side::Before => (self.canary - last, self.canary - first),
+        }
+    }
 }
 
 /// Bytes of the damage that are kept.
-const SHOWN: usize = 16;
+pub(crate) const SHOWN: usize = 16;
 
 /// What was overwritten of a canary.
 #[derive(Clone, Debug, PartialEq, Eq)]

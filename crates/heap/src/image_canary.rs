@@ -164,9 +164,31 @@ impl Grown {
     /// Bytes from the end of the strip's dimension to a pixel.
     fn distance(&self, strip: &Strip, pixel: [u64; 3]) -> u64 {
         let dimension = strip.dimension;
-        let past = pixel[dimension] - self.size[dimension];
-        let step: u64 = self.size[..dimension].iter().product();
+        self.away(strip, pixel[dimension] - self.size[dimension])
+    }
+
+    /// Bytes from the end of the strip's dimension to the pixels that lie so
+    /// many past it.
+    pub(crate) fn away(&self, strip: &Strip, past: u64) -> u64 {
+        let step: u64 = self.size[..strip.dimension].iter().product();
         past * step * self.pixel
+    }
+
+    /// A byte with the index `i` in a strip lies `i / unit % rows` pixels past
+    /// the end of the strip's dimension.
+    pub(crate) fn steps(&self, strip: &Strip) -> (u64, u64) {
+        let lower: u64 = strip.region[..strip.dimension].iter().product();
+        (lower * self.pixel, strip.region[strip.dimension])
+    }
+
+    /// The pixel that holds the byte with this index in a strip.
+    pub(crate) fn pixel_at(&self, strip: &Strip, index: u64) -> [u64; 3] {
+        strip.pixel(index / self.pixel)
+    }
+
+    /// Bytes of a pixel.
+    pub(crate) fn pixel(&self) -> u64 {
+        self.pixel
     }
 }
 

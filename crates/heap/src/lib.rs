@@ -6,7 +6,8 @@
 //! [`Tables`] turns changes of live allocations into writes to the lookup
 //! tables of [`model::layout`]. [`DeviceHeap`] does the same for the heap of
 //! device-side `malloc`. [`canary`] is the algebra of known bytes around a
-//! buffer, [`image_canary`] that of known pixels around an image. All are plain data: nothing here locks,
+//! buffer, [`image_canary`] that of known pixels around an image; [`pieces`]
+//! is how a kernel verifies both. All are plain data: nothing here locks,
 //! allocates device memory, or calls a driver.
 
 pub mod canary;
@@ -14,6 +15,7 @@ mod device_heap;
 pub mod image_canary;
 mod order;
 mod parts;
+pub mod pieces;
 mod placement;
 mod quarantine;
 mod registry;

@@ -49,68 +49,44 @@ pub struct Enclosed {
     pub added: u64,
 }
 
-/// Makes a block and the part between its canaries; its content, and then the
-/// canaries, too, come from the host's memory, if there is any.
-pub fn enclosed(
-    context: cl_context,
-    flags: u64,
-    layout: &Layout,
-    key: &Key,
-    host: *mut c_void,
-) -> Option<Enclosed> {
-    let block = make_block(context, flags, layout, key, host)?;
+/// Makes a block and the part between its canaries.
+pub fn enclosed(context: cl_context, flags: u64, layout: &Layout) -> Option<Enclosed> {
+    let total = usize::try_from(layout.total()).ok()?;
+    let mut code = CL_SUCCESS;
+    let none = std::ptr::null_mut();
+    let block = call!(clCreateBuffer(context, block_flags(flags), total, none, &raw mut code)
+        else std::ptr::null_mut());
+    if code != CL_SUCCESS || block.is_null() {
+        return None;
+    }
     let region = cl_buffer_region {
         origin: layout.start() as usize,
         size: layout.size() as usize,
     };
-    let mut code = CL_SUCCESS;
     let part = call!(clCreateSubBuffer(
-        block as cl_mem,
+        block,
         flags & ACCESS,
         CL_BUFFER_CREATE_TYPE_REGION,
         (&raw const region).cast(),
         &raw mut code,
     ) else std::ptr::null_mut());
-    let told: Option<u64> = ask!(one, clGetMemObjectInfo(block as cl_mem, CL_MEM_FLAGS));
+    let told: Option<u64> = ask!(one, clGetMemObjectInfo(block, CL_MEM_FLAGS));
     // The part holds it from here on.
-    call!(clReleaseMemObject(block as cl_mem));
+    call!(clReleaseMemObject(block));
     let added = told.map_or(0, |told| told & !block_flags(flags));
-    (code == CL_SUCCESS && !part.is_null()).then_some(Enclosed { block, part, added })
+    (code == CL_SUCCESS && !part.is_null()).then_some(Enclosed {
+        block: block as usize,
+        part,
+        added,
+    })
 }
 
-/// The host must be able to look at canaries.
+/// The host must be able to look at canaries. What is to be copied from the
+/// host is written later ([`Block::fill`]): NVIDIA's platform (driver 580)
+/// keeps the host's bytes of a block that was made with them, and answers reads
+/// of canaries from there, whatever a kernel has written.
 fn block_flags(flags: u64) -> u64 {
     flags & !HOST_ACCESS & !CL_MEM_COPY_HOST_PTR
-}
-
-/// A block, its canaries written if it is made from the host's memory.
-fn make_block(
-    context: cl_context,
-    flags: u64,
-    layout: &Layout,
-    key: &Key,
-    host: *mut c_void,
-) -> Option<usize> {
-    let total = usize::try_from(layout.total()).ok()?;
-    let mut flags = block_flags(flags);
-    let mut content = Vec::new();
-    let mut source = std::ptr::null_mut();
-    if !host.is_null() {
-        content.try_reserve_exact(total).ok()?;
-        content.resize(total, 0);
-        key.fill(0, &mut content);
-        let start = layout.start() as usize;
-        // SAFETY: the program gives a pointer to as many bytes as the buffer
-        // is to have.
-        let given = unsafe { std::slice::from_raw_parts(host.cast(), layout.size() as usize) };
-        content[start..start + given.len()].copy_from_slice(given);
-        source = content.as_mut_ptr().cast();
-        flags |= CL_MEM_COPY_HOST_PTR;
-    }
-    let mut code = CL_SUCCESS;
-    let block = call!(clCreateBuffer(context, flags, total, source, &raw mut code)
-        else std::ptr::null_mut());
-    (code == CL_SUCCESS && !block.is_null()).then_some(block as usize)
 }
 
 impl Drop for Block {
@@ -120,21 +96,51 @@ impl Drop for Block {
 }
 
 impl Block {
-    /// `written`: the canaries are there already.
-    pub fn new(memory: Memory, layout: Layout, key: Key, written: bool) -> Block {
+    /// A block without content, and without canaries so far.
+    pub fn new(memory: Memory, layout: Layout, key: Key) -> Block {
         let length = layout.length() as usize;
         let mut intact = vec![0; 2 * length].into_boxed_slice();
         let (before, after) = intact.split_at_mut(length);
         layout.fill(&key, Side::Before, before);
         layout.fill(&key, Side::After, after);
-        let written = if written { Written::Yes } else { Written::No };
         Block {
             memory,
             layout,
             key,
             intact,
-            written: Mutex::new(written),
+            written: Mutex::new(Written::No),
         }
+    }
+
+    /// Writes content from the host's memory, which holds as many bytes as
+    /// the buffer has, and the canaries. `None`: it cannot be written.
+    pub fn fill(&self, queue: cl_command_queue, content: *const c_void) -> Option<()> {
+        let Memory::Buffer(block) = self.memory else {
+            return None;
+        };
+        let mut ready = std::ptr::null_mut();
+        if self.restore(queue, &[], &mut ready) != CL_SUCCESS {
+            return None;
+        }
+        let behind = [ready];
+        let (count, list) = wait_list(&behind);
+        let (start, size) = (self.layout.start() as usize, self.layout.size() as usize);
+        let code = call!(clEnqueueWriteBuffer(
+            queue,
+            block as cl_mem,
+            1,
+            start,
+            size,
+            content,
+            count,
+            list,
+            std::ptr::null_mut()
+        ));
+        // The canaries' source must outlive their write.
+        call!(clWaitForEvents(count, list));
+        call!(clReleaseEvent(ready));
+        *self.written.lock() = Written::Yes;
+        (code == CL_SUCCESS).then_some(())
     }
 
     /// Sees to it that the canaries are written before what is enqueued next,
@@ -171,6 +177,20 @@ impl Block {
                 Ok(Some(event))
             }
             code => Err(code),
+        }
+    }
+
+    /// Writes the canaries again, behind another command.
+    pub fn rewrite(&self, queue: cl_command_queue, after: cl_event) {
+        let mut written = self.written.lock();
+        let mut event = std::ptr::null_mut();
+        if self.restore(queue, &[after], &mut event) != CL_SUCCESS {
+            return;
+        }
+        if let Written::Soon(before) =
+            std::mem::replace(&mut *written, Written::Soon(event as usize))
+        {
+            call!(clReleaseEvent(before as cl_event));
         }
     }
 

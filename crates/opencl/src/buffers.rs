@@ -111,20 +111,28 @@ impl Layer {
         }
         let serial = self.next_serial();
         let key = self.key(serial);
-        let alignment = self.context(context).alignment;
+        let known = self.context(context);
         let wanted = self.settings.canary_size;
         for canary in [wanted, wanted.min(LEAST)] {
-            let layout = Layout::around(size as u64, canary, alignment)?;
-            let Some(made) = enclosed(context, flags, &layout, &key, host) else {
+            let layout = Layout::around(size as u64, canary, known.alignment)?;
+            let Some(made) = enclosed(context, flags, &layout) else {
                 continue;
             };
+            let block = Block::new(Memory::Buffer(made.block), layout, key);
+            if copies {
+                let filled = known.with_queue(|queue| block.fill(queue, host));
+                if filled.flatten().is_none() {
+                    call!(clReleaseMemObject(made.part));
+                    continue;
+                }
+            }
             self.register(Buffer {
                 serial,
                 kind: AllocationKind::ClBuffer,
                 size: size as u64,
                 handle: made.part as usize,
                 flags: flags | made.added,
-                place: Place::Block(Block::new(Memory::Buffer(made.block), layout, key, copies)),
+                place: Place::Block(block),
                 shadow: Mutex::default(),
                 allocated_at: allocated_at.clone(),
             });
@@ -164,6 +172,7 @@ unsafe extern "C" fn gone(object: cl_mem, _data: *mut c_void) {
     let Some(layer) = layer::get() else { return };
     let buffer = layer.buffers.lock().remove(&(object as usize));
     let Some(buffer) = buffer else { return };
+    layer.forget_maps(object as usize);
     let shadow = buffer.shadow.lock().take();
     drop(shadow);
     if let Place::Part { parent, .. } = &buffer.place {

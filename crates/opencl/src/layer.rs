@@ -8,6 +8,7 @@ use crate::buffers::Buffer;
 use crate::check::Jobs;
 use crate::contexts::Context;
 use crate::events::Watched;
+use crate::maps::Maps;
 use crate::report::Reporter;
 use model::{CanaryPattern, Settings};
 use parking_lot::Mutex;
@@ -32,6 +33,8 @@ pub struct Layer {
     pub kernels: ByHandle<Arc<Kernel>>,
     /// Programs that were built with an option of ours.
     pub programs: ByHandle<()>,
+    /// Maps that hold canaries.
+    pub maps: Mutex<Maps>,
     /// Kernels' events that the program holds.
     pub events: ByHandle<Watched>,
     pub jobs: Jobs,
@@ -67,6 +70,7 @@ pub fn start() -> bool {
         svm: Mutex::default(),
         kernels: ByHandle::default(),
         programs: ByHandle::default(),
+        maps: Mutex::default(),
         events: ByHandle::default(),
         jobs: Jobs::default(),
     });

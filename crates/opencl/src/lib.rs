@@ -29,6 +29,7 @@ mod generated;
 mod images;
 mod launches;
 mod layer;
+mod maps;
 mod parts;
 mod programs;
 mod queries;

@@ -30,31 +30,39 @@ fn options_with(options: *const c_char) -> Option<CString> {
     CString::new(bytes).ok()
 }
 
-/// Builds with ours, and without where a platform does not know the option.
+type Notify = Option<unsafe extern "C" fn(cl_program, *mut c_void)>;
+
+/// Builds with ours, and without where that fails: some platforms do not know
+/// the option, and that of NVIDIA (driver 580) breaks with it on kernels that
+/// have no arguments.
+///
+/// The program is told of the end of that build only which counts, so the
+/// first one is waited for here.
 fn build(
     program: cl_program,
     options: *const c_char,
-    build: impl Fn(*const c_char) -> cl_int,
+    (notify, data): (Notify, *mut c_void),
+    build: impl Fn(*const c_char, Notify, *mut c_void) -> cl_int,
 ) -> cl_int {
     let Some(layer) = layer::get() else {
-        return build(options);
+        return build(options, notify, data);
     };
     let programs = &layer.programs;
     let Some(with) = options_with(options) else {
         programs.lock().remove(&(program as usize));
-        return build(options);
+        return build(options, notify, data);
     };
     programs.lock().insert(program as usize, ());
-    match build(with.as_ptr()) {
-        CL_INVALID_BUILD_OPTIONS | CL_INVALID_COMPILER_OPTIONS => {
-            programs.lock().remove(&(program as usize));
-            build(options)
-        }
-        code => code,
+    if build(with.as_ptr(), None, std::ptr::null_mut()) != CL_SUCCESS {
+        programs.lock().remove(&(program as usize));
+        return build(options, notify, data);
     }
+    if let Some(notify) = notify {
+        // SAFETY: as the program asked for it, with its own data.
+        unsafe { notify(program, data) };
+    }
+    CL_SUCCESS
 }
-
-type Notify = Option<unsafe extern "C" fn(cl_program, *mut c_void)>;
 
 pub unsafe extern "C" fn build_program(
     program: cl_program,
@@ -64,7 +72,7 @@ pub unsafe extern "C" fn build_program(
     notify: Notify,
     data: *mut c_void,
 ) -> cl_int {
-    build(program, options, |options| {
+    build(program, options, (notify, data), |options, notify, data| {
         call!(clBuildProgram(
             program, count, devices, options, notify, data
         ))
@@ -82,7 +90,7 @@ pub unsafe extern "C" fn compile_program(
     notify: Notify,
     data: *mut c_void,
 ) -> cl_int {
-    build(program, options, |options| {
+    build(program, options, (notify, data), |options, notify, data| {
         call!(clCompileProgram(
             program, count, devices, options, headers, list, names, notify, data
         ))

@@ -68,10 +68,9 @@ impl Layer {
             _ => {
                 let alignment = self.context(context).alignment;
                 let layout = Layout::around(buffer.size, self.settings.canary_size, alignment)?;
-                let none = std::ptr::null_mut();
-                let made = enclosed(context, CL_MEM_READ_WRITE, &layout, &key, none)?;
+                let made = enclosed(context, CL_MEM_READ_WRITE, &layout)?;
                 Copied::Buffer {
-                    block: Block::new(Memory::Buffer(made.block), layout, key, false),
+                    block: Block::new(Memory::Buffer(made.block), layout, key),
                     part: made.part as usize,
                     bytes: usize::try_from(buffer.size).ok()?,
                 }

@@ -60,7 +60,7 @@ impl Layer {
             size: size as u64,
             handle: start,
             flags,
-            place: Place::Block(Block::new(Memory::Svm(block as usize), layout, key, false)),
+            place: Place::Block(Block::new(Memory::Svm(block as usize), layout, key)),
             shadow: Mutex::default(),
             allocated_at: self.stack(),
         });

@@ -5,7 +5,7 @@
 
 use crate::sys::*;
 use crate::{
-    arguments, buffers, contexts, copies, events, images, launches, layer, parts, programs,
+    arguments, buffers, contexts, copies, events, images, launches, layer, maps, parts, programs,
     queries, svm, waits,
 };
 use std::ffi::c_void;
@@ -79,6 +79,8 @@ fn hooked(mut table: Dispatch) -> Dispatch {
     hook!(table:
         clCreateContext => contexts::create,
         clCreateContextFromType => contexts::create_from_type,
+        clRetainContext => contexts::retain,
+        clReleaseContext => contexts::release,
         clCreateBuffer => buffers::create,
         clCreateBufferWithProperties => buffers::create_with_properties,
         clCreateSubBuffer => parts::create,
@@ -117,9 +119,9 @@ fn hooked(mut table: Dispatch) -> Dispatch {
         clEnqueueCopyImageToBuffer => copies::copy_image_to_buffer,
         clEnqueueCopyBufferToImage => copies::copy_buffer_to_image,
         clEnqueueFillImage => waits::fill_image,
-        clEnqueueMapBuffer => waits::map_buffer,
+        clEnqueueMapBuffer => maps::map_buffer,
         clEnqueueMapImage => waits::map_image,
-        clEnqueueUnmapMemObject => waits::unmap,
+        clEnqueueUnmapMemObject => maps::unmap,
         clEnqueueNativeKernel => waits::native,
         clEnqueueMigrateMemObjects => waits::migrate,
         clEnqueueMarkerWithWaitList => waits::marker,
@@ -131,7 +133,7 @@ fn hooked(mut table: Dispatch) -> Dispatch {
         clSVMFree => svm::free,
         clEnqueueSVMFree => svm::enqueue_free,
         clEnqueueSVMMap => waits::map_svm,
-        clEnqueueSVMUnmap => waits::unmap_svm,
+        clEnqueueSVMUnmap => maps::unmap_svm,
         clEnqueueSVMMigrateMem => waits::migrate_svm,
         clSetKernelArgSVMPointer => arguments::set_shared,
         clSetKernelExecInfo => arguments::set_exec_info,

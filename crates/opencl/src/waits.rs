@@ -1,13 +1,10 @@
 //! Commands that wait for events: what waits for a kernel also waits for the
 //! look behind it.
 
-use crate::buffers::{Buffer, Place};
-use crate::check::{Doer, Job, Look};
 use crate::layer;
 use crate::sys::*;
 use crate::table::call;
 use std::ffi::c_void;
-use std::sync::Arc;
 
 /// A wait list of the program's.
 pub type List = (cl_uint, *const cl_event);
@@ -81,24 +78,6 @@ pub unsafe extern "C" fn wait_for_events(
     })
 }
 
-pub unsafe extern "C" fn map_buffer(
-    queue: cl_command_queue,
-    buffer: cl_mem,
-    blocking: cl_bool,
-    flags: cl_map_flags,
-    offset: usize,
-    size: usize,
-    count: cl_uint,
-    list: *const cl_event,
-    event: *mut cl_event,
-    code: *mut cl_int,
-) -> *mut c_void {
-    with_looks((count, list), |(count, list)| {
-        call!(clEnqueueMapBuffer(queue, buffer, blocking, flags, offset, size, count, list, event, code)
-            else std::ptr::null_mut())
-    })
-}
-
 pub unsafe extern "C" fn map_image(
     queue: cl_command_queue,
     image: cl_mem,
@@ -118,109 +97,4 @@ pub unsafe extern "C" fn map_image(
             queue, image, blocking, flags, origin, region, row, slice, count, list, event, code
         ) else std::ptr::null_mut())
     })
-}
-
-pub unsafe extern "C" fn unmap(
-    queue: cl_command_queue,
-    object: cl_mem,
-    mapped: *mut c_void,
-    count: cl_uint,
-    list: *const cl_event,
-    event: *mut cl_event,
-) -> cl_int {
-    let buffer = layer::get().and_then(|layer| layer.buffer(object as usize));
-    let function = "clEnqueueUnmapMemObject";
-    end_of_map(
-        queue,
-        function,
-        buffer,
-        (count, list),
-        event,
-        |(count, list), event| {
-            call!(clEnqueueUnmapMemObject(
-                queue, object, mapped, count, list, event
-            ))
-        },
-    )
-}
-
-pub unsafe extern "C" fn unmap_svm(
-    queue: cl_command_queue,
-    pointer: *mut c_void,
-    count: cl_uint,
-    list: *const cl_event,
-    event: *mut cl_event,
-) -> cl_int {
-    let buffer = layer::get().and_then(|layer| layer.svm_at(pointer as usize));
-    let function = "clEnqueueSVMUnmap";
-    end_of_map(
-        queue,
-        function,
-        buffer,
-        (count, list),
-        event,
-        |(count, list), event| call!(clEnqueueSVMUnmap(queue, pointer, count, list, event)),
-    )
-}
-
-/// While memory is mapped the host may write beside it. Looked at here, so
-/// that no kernel is blamed for it.
-fn end_of_map(
-    queue: cl_command_queue,
-    function: &'static str,
-    buffer: Option<Arc<Buffer>>,
-    list: List,
-    event: *mut cl_event,
-    enqueue: impl FnOnce(List, *mut cl_event) -> cl_int,
-) -> cl_int {
-    let canaries = buffer.filter(|buffer| match &buffer.place {
-        Place::Block(block) => block.is_written(),
-        _ => false,
-    });
-    let watching = layer::get().filter(|layer| layer.settings.check);
-    let Some((layer, buffer)) = watching.zip(canaries) else {
-        return with_looks(list, |list| enqueue(list, event));
-    };
-    // Another queue may still be writing them.
-    let ready = match &buffer.place {
-        Place::Block(block) => block.prepare(queue).ok().flatten(),
-        _ => None,
-    };
-    let mut done = std::ptr::null_mut();
-    let code = with_looks(list, |(count, list)| match ready {
-        None => enqueue((count, list), &raw mut done),
-        Some(ready) => {
-            let mut all = vec![ready];
-            if !list.is_null() {
-                // SAFETY: a list of so many events.
-                all.extend(unsafe { std::slice::from_raw_parts(list, count as usize) });
-            }
-            enqueue(wait_list(&all), &raw mut done)
-        }
-    });
-    if let Some(ready) = ready {
-        call!(clReleaseEvent(ready));
-    }
-    if code != CL_SUCCESS {
-        return code;
-    }
-    let doer = Doer::Host {
-        function,
-        stack: layer.stack(),
-    };
-    let looks = vec![Look::new(buffer, None)];
-    match Job::start(layer, queue, done, doer, looks) {
-        Ok((look, job)) if !event.is_null() => layer.watch(done, look, job),
-        Ok((look, _)) => drop(call!(clReleaseEvent(look))),
-        Err(code) => layer.reporter.error(&format!(
-            "canaries could not be read after {function} (code {code})"
-        )),
-    }
-    if event.is_null() {
-        call!(clReleaseEvent(done));
-    } else {
-        // SAFETY: the program's place for the event.
-        unsafe { *event = done };
-    }
-    CL_SUCCESS
 }
