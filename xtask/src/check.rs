@@ -8,7 +8,7 @@
 use crate::build::{self, Built};
 use crate::command::{cargo, run};
 use crate::workspace::{root, target};
-use crate::{generate, generate_cudart, generate_heap, generate_opencl, layers, readme, setup};
+use crate::{generate, generate_cudart, generate_device, generate_opencl, layers, readme, setup};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -49,7 +49,7 @@ pub fn generated(check: bool) -> Result<()> {
     setup::cuda()?;
     generate::run(check)?;
     generate_cudart::run(check)?;
-    generate_heap::run(check)?;
+    generate_device::run(check)?;
     generate_opencl::run(check)?;
     println!(
         "generated files: {}",

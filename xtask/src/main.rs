@@ -12,7 +12,7 @@ mod command;
 mod demo;
 mod generate;
 mod generate_cudart;
-mod generate_heap;
+mod generate_device;
 mod generate_opencl;
 mod layers;
 mod measure;

@@ -43,6 +43,54 @@ pub struct KernelCoverage {
     /// Access sites that carry no check, by opcode (spaces and instructions
     /// that no active protection covers).
     pub unchecked_sites: BTreeMap<String, u32>,
+    /// Launches of the unchecked ones after which canaries were verified.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub verified: u64,
+}
+
+/// Canaries around the buffers of a CUDA program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CanaryCoverage {
+    /// Buffers that had canaries.
+    pub buffers: u64,
+    /// Bytes of memory that canaries took.
+    pub bytes: u64,
+    /// Buffers whose canaries are smaller than asked for, because memory ran
+    /// out.
+    pub smaller: u64,
+    /// Buffers without canaries, by reason.
+    pub bare: BTreeMap<BareReason, u64>,
+    /// Times that a kernel verified canaries.
+    pub checks: u64,
+    /// Nanoseconds that these kernels took.
+    pub nanoseconds: u64,
+    /// Most launches between a write and the end of the check that would show
+    /// it, the writing one counted.
+    pub latency_launches: u64,
+    /// Most microseconds from a launch to the launch of the check after it.
+    pub latency_microseconds: u64,
+}
+
+/// Why a buffer of a CUDA program has no canaries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BareReason {
+    /// No memory was left for them.
+    OutOfMemory,
+    /// Page-locked memory of the host.
+    Host,
+    /// Memory that the program maps itself, or has from another interface or
+    /// process.
+    Foreign,
+    /// Allocated by a graph.
+    Graph,
+    /// Made before canaries were, or after Ringfence failed to make them.
+    Unprotected,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Something that a summary says with a number, beside kernels.
@@ -70,4 +118,7 @@ pub struct Coverage {
     /// What else is to be said.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<Note, u64>,
+    /// Canaries; `None`: there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canaries: Option<CanaryCoverage>,
 }

@@ -255,6 +255,10 @@ pub struct KernelRun {
     /// The argument through which it could reach the buffer; `None`: a
     /// pointer that it found in memory.
     pub argument: Option<KernelArgument>,
+    /// Other kernels that ran since the canary was last seen whole, and could
+    /// have done it as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
     /// What it left.
     pub overwritten: Overwritten,
     /// Ordinal of the launch in the process, from 1.

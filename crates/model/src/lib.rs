@@ -16,7 +16,7 @@ pub use access::{
     AccessKind, AccessSite, Neighbour, Provenance, SiteId, SourceLocation, Space, StaticObject,
 };
 pub use checked::Checked;
-pub use coverage::{Coverage, KernelCoverage, Note, UncheckedReason};
+pub use coverage::{BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, UncheckedReason};
 pub use finding::{
     DeviceAccess, Finding, HostCall, HostFrame, KernelArgument, KernelRun, NearestAllocation,
     Overwritten, Relation, Rule, Subject, ThreadCoordinates,

@@ -132,6 +132,12 @@ pub struct Settings {
     pub canary_pattern: CanaryPattern,
     /// Who verifies them.
     pub canary_checker: CanaryChecker,
+    /// Whether buffers of CUDA have a canary before them, too. Their addresses
+    /// are then not those that the driver gave.
+    pub canary_head: bool,
+    /// Percent of the time that kernels run which may be spent on verifying
+    /// canaries between them; 100: after every kernel.
+    pub canary_budget: u32,
     /// End the program at the first overwritten canary.
     pub halt_on_error: bool,
     /// Exit code of `ringfence run` when there are findings; `None`: 98.
@@ -183,6 +189,8 @@ impl Default for Settings {
             canary_size: 4096,
             canary_pattern: CanaryPattern::Random,
             canary_checker: CanaryChecker::Auto,
+            canary_head: true,
+            canary_budget: 1,
             halt_on_error: false,
             error_exitcode: None,
             json: None,
@@ -202,7 +210,9 @@ impl Default for Settings {
 /// `RINGFENCE_OPTIONS` spell them.
 pub const SETTING_NAMES: &[&str] = &[
     "api-errors",
+    "canary-budget",
     "canary-checker",
+    "canary-head",
     "canary-pattern",
     "canary-size",
     "check",
@@ -352,6 +362,14 @@ impl Settings {
                 self.canary_size = parse_bytes(value)
                     .filter(|bytes| (16..=1 << 30).contains(bytes))
                     .ok_or_else(|| fail("expected 16 bytes to 1g"))?
+            }
+            "canary-budget" => {
+                self.canary_budget = number(value)
+                    .filter(|percent| (1..=100).contains(percent))
+                    .ok_or_else(|| fail("expected a percentage from 1 to 100"))?
+            }
+            "canary-head" => {
+                self.canary_head = parse_bool(value).ok_or_else(|| fail("expected on or off"))?;
             }
             "canary-pattern" => {
                 self.canary_pattern = parse_pattern(value)
@@ -592,6 +610,9 @@ mod tests {
         assert!(settings.set("canary-pattern", "256").is_err());
         assert!(settings.set("canary-size", "8").is_err());
         assert!(settings.set("canary-size", "64k").is_ok());
+        assert!(settings.set("canary-budget", "0").is_err());
+        assert!(settings.set("canary-budget", "100").is_ok());
+        assert!(settings.set("canary-head", "off").is_ok() && !settings.canary_head);
     }
 
     #[test]

@@ -344,6 +344,7 @@ fn subject(doer: &Doer, look: &Look, overwritten: Overwritten, callers: u32) -> 
             index,
             name: kernel.names().get(index as usize).cloned().flatten(),
         }),
+        others: Vec::new(),
         overwritten,
         launch: launch.number,
         launched_at: stacks::resolve(&launch.stack, callers, None),

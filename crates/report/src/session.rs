@@ -4,7 +4,7 @@
 //! written when they are found, and coverage is written again and again, the
 //! last one marked complete.
 
-use model::{Coverage, DeviceKind, Finding};
+use model::{CanaryCoverage, Coverage, DeviceKind, Finding};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -180,10 +180,14 @@ pub fn merge_coverage(into: &mut Coverage, from: &Coverage) {
     for (note, number) in &from.notes {
         *into.notes.entry(*note).or_default() += number;
     }
+    if let Some(from) = &from.canaries {
+        merge_canaries(into.canaries.get_or_insert_default(), from);
+    }
     for (name, kernel) in &from.kernels {
         let merged = into.kernels.entry(name.clone()).or_default();
         merged.proved += kernel.proved;
         merged.checked += kernel.checked;
+        merged.verified += kernel.verified;
         for (reason, launches) in &kernel.unchecked {
             *merged.unchecked.entry(*reason).or_default() += launches;
         }
@@ -196,6 +200,19 @@ pub fn merge_coverage(into: &mut Coverage, from: &Coverage) {
             *known = (*known).max(*sites);
         }
     }
+}
+
+fn merge_canaries(into: &mut CanaryCoverage, from: &CanaryCoverage) {
+    into.buffers += from.buffers;
+    into.bytes += from.bytes;
+    into.smaller += from.smaller;
+    for (reason, buffers) in &from.bare {
+        *into.bare.entry(*reason).or_default() += buffers;
+    }
+    into.checks += from.checks;
+    into.nanoseconds += from.nanoseconds;
+    into.latency_launches = into.latency_launches.max(from.latency_launches);
+    into.latency_microseconds = into.latency_microseconds.max(from.latency_microseconds);
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The one line that ends every run.
 
 use crate::demangle;
-use crate::text::count;
-use model::{Coverage, KernelCoverage, Note, UncheckedReason};
+use crate::text::{count, thousands};
+use model::{BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, UncheckedReason};
 
 /// Names that the summary line spells out; the rest is counted.
 const NAMES: usize = 3;
@@ -29,12 +29,13 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Launches that ran with checks or were proved.
+    /// Launches that ran with checks, were proved, or were followed by a look at
+    /// canaries.
     pub fn covered_launches(&self) -> u64 {
         self.coverage
             .kernels
             .values()
-            .map(|kernel| kernel.checked + kernel.proved)
+            .map(|kernel| kernel.checked + kernel.proved + kernel.verified)
             .sum()
     }
 }
@@ -102,6 +103,10 @@ pub fn summary(totals: &Totals) -> String {
             list(unused)
         ));
     }
+    if let Some(canaries) = &totals.coverage.canaries {
+        let verified: u64 = kernels.values().map(|kernel| kernel.verified).sum();
+        line.push_str(&canary_line(canaries, verified));
+    }
     if totals.coverage.dropped_records > 0 {
         line.push_str(&format!(
             "; {} more than the ring could hold",
@@ -119,6 +124,57 @@ pub fn summary(totals: &Totals) -> String {
         ));
     }
     line
+}
+
+/// `; canaries: 12 buffers, verified 3 times, at most 5 launches and 40 µs late`.
+fn canary_line(canaries: &CanaryCoverage, verified: u64) -> String {
+    let mut line = format!("; canaries: {}", count(canaries.buffers, "buffer"));
+    if canaries.smaller > 0 {
+        line.push_str(&format!(
+            " ({} with smaller ones, as memory ran out)",
+            canaries.smaller
+        ));
+    }
+    if canaries.checks > 0 {
+        line.push_str(&format!(
+            ", verified {}, at most {} and {} µs late",
+            count(canaries.checks, "time"),
+            launches(canaries.latency_launches),
+            canaries.latency_microseconds
+        ));
+    }
+    if verified > 0 {
+        line.push_str(&format!(
+            ", also after {} without checks",
+            launches(verified)
+        ));
+    }
+    let bare: Vec<String> = canaries
+        .bare
+        .iter()
+        .map(|(reason, buffers)| format!("{buffers} {}", describe_bare(*reason)))
+        .collect();
+    if !bare.is_empty() {
+        line.push_str(&format!("; without canaries: {}", bare.join(", ")));
+    }
+    line
+}
+
+fn launches(number: u64) -> String {
+    match number {
+        1 => "1 launch".into(),
+        _ => format!("{} launches", thousands(number)),
+    }
+}
+
+fn describe_bare(reason: BareReason) -> &'static str {
+    match reason {
+        BareReason::OutOfMemory => "for want of memory",
+        BareReason::Host => "of the host",
+        BareReason::Foreign => "mapped or imported",
+        BareReason::Graph => "of graphs",
+        BareReason::Unprotected => "made before there were any",
+    }
 }
 
 /// A kernel's name without its parameters, cut to a length.
@@ -246,6 +302,7 @@ mod tests {
                 (Note::NoDeviceChecker, 1),
                 (Note::SmallerCanaries, 2),
             ]),
+            canaries: None,
         };
         let totals = Totals {
             findings: 1,
@@ -257,5 +314,28 @@ mod tests {
             incomplete: vec![42],
         };
         insta::assert_snapshot!(summary(&totals));
+    }
+
+    #[test]
+    fn canaries_are_said_with_what_they_cannot_do() {
+        let canaries = CanaryCoverage {
+            buffers: 1200,
+            smaller: 2,
+            bare: BTreeMap::from([(BareReason::Host, 3)]),
+            checks: 1,
+            latency_launches: 17,
+            latency_microseconds: 850,
+            ..CanaryCoverage::default()
+        };
+        assert_eq!(
+            canary_line(&canaries, 40),
+            "; canaries: 1,200 buffers (2 with smaller ones, as memory ran out), verified 1 time, at most 17 launches and \
+             850 µs late, also after 40 launches without checks; without canaries: 3 of the host"
+        );
+        let none = CanaryCoverage {
+            buffers: 1,
+            ..CanaryCoverage::default()
+        };
+        assert_eq!(canary_line(&none, 0), "; canaries: 1 buffer");
     }
 }

@@ -8,6 +8,8 @@ use model::{
 use std::fmt::Write;
 
 const PREFIX: &str = "=========";
+/// Kernels that a finding names besides the first.
+const SHOWN_OTHERS: usize = 8;
 
 /// The lines of one finding, each starting with `=========`, the last one
 /// empty but for that.
@@ -30,8 +32,7 @@ pub fn finding(finding: &Finding) -> String {
             );
         }
         Subject::Kernel(run) => {
-            let kernel = demangle(&run.kernel);
-            lines.push(1, &format!("by kernel {kernel}, launch {}", run.launch));
+            doers(&mut lines, run);
             kernel_run(&mut lines, finding.intended.as_ref(), run);
             if !run.launched_at.is_empty() {
                 lines.push(1, "kernel launched at");
@@ -84,11 +85,44 @@ fn who(lines: &mut Lines, access: &DeviceAccess) {
     );
 }
 
+/// The kernel that wrote, or those of which one did.
+fn doers(lines: &mut Lines, run: &KernelRun) {
+    let launch = match run.launch {
+        0 => String::new(),
+        launch => format!(", launch {launch}"),
+    };
+    let kernel = match run.kernel.as_str() {
+        "" => "a kernel that is not known".into(),
+        name => format!("kernel {}", demangle(name)),
+    };
+    if run.others.is_empty() {
+        return lines.push(1, &format!("by {kernel}{launch}"));
+    }
+    lines.push(
+        1,
+        &format!("last by {kernel}{launch}, or before it by one of"),
+    );
+    for name in run.others.iter().take(SHOWN_OTHERS) {
+        lines.push(2, &demangle(name));
+    }
+    if let Some(more) = run
+        .others
+        .len()
+        .checked_sub(SHOWN_OTHERS)
+        .filter(|n| *n > 0)
+    {
+        lines.push(2, &format!("and {more} more"));
+    }
+}
+
 /// What a kernel left beside a buffer.
 fn kernel_run(lines: &mut Lines, intended: Option<&NearestAllocation>, run: &KernelRun) {
     let way = match &run.argument {
         Some(argument) => format!("through {}", argument_name(argument)),
-        None => "through a pointer in memory".into(),
+        None if run.others.is_empty() && !run.kernel.is_empty() => {
+            "through a pointer in memory".into()
+        }
+        None => "through a pointer that is not known".into(),
     };
     let Some(buffer) = intended else {
         lines.push(1, &way);
@@ -436,7 +470,7 @@ pub fn count(number: u64, unit: &str) -> String {
     format!("{} {unit}{plural}", thousands(number))
 }
 
-fn thousands(number: u64) -> String {
+pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (index, digit) in digits.chars().enumerate() {

@@ -1,11 +1,102 @@
 //! Canaries around the allocations that the host makes: the table that tells
-//! the device where they are.
+//! the device where they are, and what the host tells the kernels that work on
+//! it (`device/canary.cu`).
+//!
+//! A slot of the table is *pinned* by a warp while it reads the canaries that
+//! the slot's record names: it adds one to the slot's pin, and then believes
+//! the record only if it is still there. Whoever takes a record out empties it
+//! first, and then waits until nobody pins the slot: after that nobody reads
+//! the memory. Both sides put a full fence between their two steps. So a
+//! record may be used in any stream, whatever that stream is ordered with.
 
 /// Table of canaries: [`CanaryRecord`]s, device memory, mapped 2 MiB at a time
 /// as it grows.
 pub const CANARY_TABLE: u64 = 0x2038_0000_0000;
 /// Bytes reserved for the table.
 pub const CANARY_TABLE_RESERVED: u64 = 1 << 30;
+
+/// Slots that the table can have.
+pub const CANARY_SLOTS: u64 = 1 << 22;
+/// `u32[CANARY_SLOTS]`: warps that read what the slot's record names, and
+/// [`CANARY_CLAIMED`]; mapped with the table.
+pub const CANARY_PINS: u64 = CANARY_TABLE + CANARY_SLOTS * 64;
+/// In a slot's pin: a warp is telling of its canaries and mending them.
+pub const CANARY_CLAIMED: u32 = 1 << 31;
+
+/// What the host hears of checks: [`CheckStamp`]s, host memory visible to the
+/// device.
+pub const CHECK_STAMPS: u64 = 0x2100_2000_0000;
+/// Stamps; a power of two. A check's is at its number modulo this.
+pub const STAMPS: u64 = 1 << 12;
+/// Bytes of the stamps: one mapping granule.
+pub const CHECK_STAMPS_SIZE: u64 = 2 << 20;
+/// `u32[STAMPS]` in the control page: blocks of a check that have ended.
+pub const CHECK_BLOCKS: u64 = super::CONTROL_BASE + 0x4000;
+
+/// Name of the kernel that verifies canaries.
+pub const CHECK_KERNEL: &str = "ringfence_canary_check";
+/// Name of the kernel that makes canaries and enters their record.
+pub const FILL_KERNEL: &str = "ringfence_canary_fill";
+
+/// When a check ran, by `%globaltimer` in nanoseconds.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct CheckStamp {
+    /// Number of the check, once it has ended.
+    pub check: u64,
+    /// When its first block began.
+    pub begun: u64,
+    /// When its last block ended.
+    pub ended: u64,
+    /// Zero.
+    pub reserved: u64,
+}
+
+/// Slots that a check can name one by one.
+pub const NAMED_SLOTS: usize = 8;
+
+/// [`CheckParameters::first`]: the slots are those in
+/// [`CheckParameters::slots`].
+pub const SLOTS_NAMED: u32 = u32::MAX;
+
+/// Parameters of [`CHECK_KERNEL`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct CheckParameters {
+    /// Number of the check, from 1.
+    pub check: u64,
+    /// Only buffers of this context are read.
+    pub context: u64,
+    /// First slot to verify, or [`SLOTS_NAMED`].
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+    /// Not 0: the records are taken out of the table, and nobody reads their
+    /// canaries any more when the kernel has ended.
+    pub retire: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// The slots, if they are named.
+    pub slots: [u32; NAMED_SLOTS],
+}
+
+/// Parameters of [`FILL_KERNEL`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct FillParameters {
+    /// The record, sealed.
+    pub record: CanaryRecord,
+    /// Where it goes.
+    pub slot: u64,
+}
+
+/// `module` of a [`super::Record`] that tells of an overwritten canary. Its
+/// `address` is then the serial of the allocation, `base` and `size` the first
+/// 16 bytes found, `launch` the check, `site` the side
+/// ([`super::guard::SIDE_BEFORE`], [`super::guard::SIDE_AFTER`]), `thread` the
+/// distance of the lowest changed byte from the lowest of the canary, `block_x`
+/// that of the highest, and `block_yz` how many bytes were changed.
+pub const CANARY_RECORD: u64 = 0;
 
 /// One allocation with canaries on either side. A slot whose `check` is not
 /// that of its other fields is empty, or is being written, and is passed over.
@@ -64,7 +155,16 @@ impl CanaryRecord {
     }
 }
 
-const _: () = assert!(size_of::<CanaryRecord>() == 64);
+const _: () = {
+    assert!(size_of::<CanaryRecord>() == 64);
+    assert!(size_of::<CheckStamp>() == 32);
+    assert!(size_of::<CheckParameters>() == 64);
+    assert!(size_of::<FillParameters>() == 72);
+    assert!(CANARY_PINS + CANARY_SLOTS * 4 <= CANARY_TABLE + CANARY_TABLE_RESERVED);
+    assert!(STAMPS * 32 <= CHECK_STAMPS_SIZE);
+    assert!(CHECK_BLOCKS + STAMPS * 4 <= super::READ_SINK);
+    assert!(super::guard::GUARD_CONTROL + super::guard::GUARD_CONTROL_SIZE <= CHECK_STAMPS);
+};
 
 #[cfg(test)]
 mod tests {

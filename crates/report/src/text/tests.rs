@@ -112,6 +112,7 @@ pub(crate) fn sample_overwritten() -> Finding {
                 index: 1,
                 name: Some("out".into()),
             }),
+            others: Vec::new(),
             overwritten: Overwritten {
                 bytes: 12,
                 farthest: 15,

@@ -1,16 +1,20 @@
-//! Writes `crates/instrument/src/device/*.ptx`: `device/heap.cu` as the pinned
-//! compiler translates it, cut into the functions that instrumentation
-//! inserts. Numbers that host and device share go in as `-D` options.
+//! Writes what the device runs of Ringfence's own, as the pinned compiler
+//! translates it: `device/heap.cu`, cut into the functions that instrumentation
+//! inserts (`crates/instrument/src/device/*.ptx`), and modules of kernels that
+//! the runtime loads (`crates/runtime/src/device/*.ptx`). Numbers that host and
+//! device share go in as `-D` options.
 
 use crate::command::{command, run as run_command};
 use crate::setup;
 use crate::workspace::root;
 use anyhow::{Context, Result, bail, ensure};
-use model::layout::{self, heap};
+use model::layout::{self, canary, heap};
+use std::path::Path;
 
-const NOTICE: &str = "// Written by `cargo xtask generate` from device/heap.cu; do not edit.\n";
 /// The function that every module needs which looks pointers up.
 const BLOCK: &str = "__ringfence_block";
+/// Files of `device` that become modules.
+const MODULES: [&str; 1] = ["canary"];
 
 /// Regenerates, or with `check` only says whether the committed files differ.
 ///
@@ -18,40 +22,66 @@ const BLOCK: &str = "__ringfence_block";
 ///
 /// The compiler fails, its output has another form, or a file differs.
 pub fn run(check: bool) -> Result<()> {
-    let scratch = root().join("target/generate-heap");
-    std::fs::create_dir_all(&scratch)?;
-    let out = scratch.join("heap.ptx");
-    let mut nvcc = command(
-        setup::cuda()?.nvcc(),
-        ["-rdc=true", "-ptx", "-arch=compute_75", "-o"],
-    );
-    nvcc.arg(&out)
-        .args(definitions())
-        .arg(root().join("device/heap.cu"));
-    run_command(&mut nvcc)?;
-    let text = std::fs::read_to_string(&out)?;
+    let text = compile("heap", &["-rdc=true"])?;
     let (block, rest): (Vec<_>, Vec<_>) = functions(&text)?.into_iter().partition(|function| {
         function.contains(&format!("{BLOCK}(")) && function.starts_with(".func  (.param .align 8")
     });
     ensure!(block.len() == 1, "no function {BLOCK}");
+    let instrument = root().join("crates/instrument/src/device");
     for (name, functions) in [("block.ptx", block), ("heap.ptx", rest)] {
-        let path = root().join("crates/instrument/src/device").join(name);
-        let text = format!("{NOTICE}{}", functions.concat());
-        let old = std::fs::read_to_string(&path).unwrap_or_default();
-        if old == text {
-            continue;
-        }
-        if check {
-            bail!(
-                "{} is not what device/heap.cu gives; run `cargo xtask generate`",
-                path.display()
-            );
-        }
-        std::fs::create_dir_all(path.parent().context("a file has a folder")?)?;
-        std::fs::write(&path, text)
-            .with_context(|| format!("failed to write {}", path.display()))?;
+        write(&instrument.join(name), "heap", &functions.concat(), check)?;
+    }
+    let runtime = root().join("crates/runtime/src/device");
+    for name in MODULES {
+        let text = module(&compile(name, &[])?);
+        write(
+            &runtime.join(name).with_extension("ptx"),
+            name,
+            &text,
+            check,
+        )?;
     }
     Ok(())
+}
+
+/// The PTX of `device/NAME.cu`.
+fn compile(name: &str, options: &[&str]) -> Result<String> {
+    let scratch = root().join("target/generate-device");
+    std::fs::create_dir_all(&scratch)?;
+    let out = scratch.join(name).with_extension("ptx");
+    let mut nvcc = command(setup::cuda()?.nvcc(), ["-ptx", "-arch=compute_75", "-o"]);
+    nvcc.arg(&out)
+        .args(options)
+        .args(definitions())
+        .arg(root().join("device").join(name).with_extension("cu"));
+    run_command(&mut nvcc)?;
+    Ok(std::fs::read_to_string(&out)?)
+}
+
+/// A module without the compiler's remarks.
+fn module(text: &str) -> String {
+    let kept = text
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| !line.is_empty() && !line.starts_with("//"));
+    kept.flat_map(|line| [line, "\n"]).collect()
+}
+
+fn write(path: &Path, source: &str, text: &str, check: bool) -> Result<()> {
+    let notice =
+        format!("// Written by `cargo xtask generate` from device/{source}.cu; do not edit.\n");
+    let text = notice + text;
+    if std::fs::read_to_string(path).unwrap_or_default() == text {
+        return Ok(());
+    }
+    if check {
+        bail!(
+            "{} is not what device/{source}.cu gives; run `cargo xtask generate`",
+            path.display()
+        );
+    }
+    std::fs::create_dir_all(path.parent().context("a file has a folder")?)?;
+    std::fs::write(path, text).with_context(|| format!("failed to write {}", path.display()))
 }
 
 /// The functions with a body, local to the file.
@@ -111,6 +141,19 @@ fn definitions() -> Vec<String> {
         ("FREE_INSIDE", heap::FREE_INSIDE),
         ("FREE_NOTHING", heap::FREE_NOTHING),
         ("MISS_SIZE", layout::MISS_SIZE),
+        ("RING_HEAD", layout::RING_HEAD),
+        ("RING_TAIL", layout::RING_TAIL),
+        ("RING_RECORDS", layout::RING_RECORDS),
+        ("RING_CAPACITY", layout::RING_CAPACITY),
+        ("CANARY_TABLE", canary::CANARY_TABLE),
+        ("CANARY_PINS", canary::CANARY_PINS),
+        ("CANARY_CLAIMED", u64::from(canary::CANARY_CLAIMED)),
+        ("CANARY_RECORD", canary::CANARY_RECORD),
+        ("CHECK_STAMPS", canary::CHECK_STAMPS),
+        ("CHECK_BLOCKS", canary::CHECK_BLOCKS),
+        ("STAMPS", canary::STAMPS),
+        ("NAMED_SLOTS", canary::NAMED_SLOTS as u64),
+        ("SLOTS_NAMED", u64::from(canary::SLOTS_NAMED)),
     ];
     numbers
         .iter()
