@@ -43,7 +43,6 @@ impl Source {
             category: "programs".into(),
             about: self.about.clone(),
             options: Vec::new(),
-            notes: Vec::new(),
             cudart,
             good: Program {
                 path,

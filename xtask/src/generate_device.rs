@@ -8,13 +8,13 @@ use crate::command::{command, run as run_command};
 use crate::setup;
 use crate::workspace::root;
 use anyhow::{Context, Result, bail, ensure};
-use model::layout::{self, canary, heap};
+use model::layout::{self, canary, guard, heap};
 use std::path::Path;
 
 /// The function that every module needs which looks pointers up.
 const BLOCK: &str = "__ringfence_block";
 /// Files of `device` that become modules.
-const MODULES: [&str; 1] = ["canary"];
+const MODULES: [&str; 2] = ["canary", "guard"];
 
 /// Regenerates, or with `check` only says whether the committed files differ.
 ///
@@ -154,6 +154,18 @@ fn definitions() -> Vec<String> {
         ("STAMPS", canary::STAMPS),
         ("NAMED_SLOTS", canary::NAMED_SLOTS as u64),
         ("SLOTS_NAMED", u64::from(canary::SLOTS_NAMED)),
+        ("GUARD_CONTROL", guard::GUARD_CONTROL),
+        ("STOP", guard::STOP),
+        ("TABLE_SLOTS", guard::SLOTS),
+        ("CONSUMED", guard::CONSUMED),
+        ("EPOCH", guard::EPOCH),
+        ("BEGUN", guard::BEGUN),
+        ("ENDED", guard::ENDED),
+        ("TIME", guard::TIME),
+        ("FOUND", guard::FOUND),
+        ("VERIFIED", guard::VERIFIED),
+        ("FINDINGS", guard::FINDINGS),
+        ("GUARD_FINDINGS", guard::GUARD_FINDINGS),
     ];
     numbers
         .iter()

@@ -4,7 +4,7 @@
 //! to the device's API table with the program's arguments. This is for what
 //! Ringfence adds: metadata at fixed addresses and questions about memory.
 
-use crate::{HostMapping, SupportKernel, SupportLaunch, SupportModule};
+use crate::{HostMapping, Mark, SupportKernel, SupportLaunch, SupportModule, SupportStream};
 use model::{DeviceAddress, DeviceKind, Extent};
 
 /// A driver call that failed.
@@ -127,6 +127,32 @@ pub trait Driver: Send + Sync {
     /// Waits for what was put into [`crate::SupportStream::Own`] of the current
     /// context.
     fn wait_for_own(&self) -> Result<(), DriverError>;
+
+    /// Runs `work` with this context current on the calling thread, whatever
+    /// is current there.
+    fn with_context(
+        &self,
+        context: u64,
+        work: &mut dyn FnMut() -> Result<(), DriverError>,
+    ) -> Result<(), DriverError>;
+
+    /// Marks what was put into a stream of the current context so far. Not
+    /// legal in a stream that is being captured. Give the mark to
+    /// [`Driver::wait_for_mark`] or [`Driver::forget_mark`] in the end.
+    fn mark(&self, stream: SupportStream) -> Result<Mark, DriverError>;
+
+    /// Waits for what was marked: only for that. The stream may be gone.
+    fn wait_for_mark(&self, mark: Mark) -> Result<(), DriverError>;
+
+    /// Whether what was marked is over. Never waits.
+    fn is_over(&self, mark: Mark) -> Result<bool, DriverError>;
+
+    /// The mark is needed no more.
+    fn forget_mark(&self, mark: Mark);
+
+    /// Whether everything that was put into a stream of the current context is
+    /// over. Never waits.
+    fn is_idle(&self, stream: SupportStream) -> Result<bool, DriverError>;
 
     /// The allocation that holds an address, as the driver knows it; `None`
     /// if it knows of none.

@@ -8,6 +8,7 @@
 
 mod api;
 mod device;
+mod end;
 #[allow(
     missing_docs,
     non_camel_case_types,
@@ -30,8 +31,9 @@ pub mod sys {
 }
 
 pub use device::{Driver, DriverError, Release, ReleaseCall};
+pub use end::end_process;
 pub use generated::api::{Api, COUNT, FUNCTIONS, index};
 pub use generated::extra::{EXTRA, extra_index};
 pub use generated::signatures;
 pub use host_mapping::HostMapping;
-pub use support::{SupportKernel, SupportLaunch, SupportModule, SupportStream};
+pub use support::{Mark, SupportKernel, SupportLaunch, SupportModule, SupportStream};

@@ -48,3 +48,10 @@ pub struct SupportLaunch<'a> {
     /// Where.
     pub stream: SupportStream,
 }
+
+/// A place in a stream: what was put there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mark {
+    /// The handle of what marks it.
+    pub handle: u64,
+}

@@ -265,6 +265,32 @@ pub struct KernelRun {
     pub launch: u64,
     /// Host call stack of the launch, innermost first; empty if unknown.
     pub launched_at: Vec<HostFrame>,
+    /// It was seen while kernels ran, and this is how.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<Watched>,
+}
+
+/// How the guard saw something (`--protect watch`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Watched {
+    /// Kernels that had been launched and not been waited for, oldest first.
+    pub running: Vec<RunningKernel>,
+    /// When it was seen, in nanoseconds of the device's `%globaltimer`.
+    pub device_time: u64,
+}
+
+/// A kernel that had been launched when something was seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningKernel {
+    /// Name of the kernel; empty for a graph.
+    pub kernel: String,
+    /// Ordinal of the launch in the process, from 1.
+    pub launch: u64,
+    /// The stream, in words.
+    pub stream: String,
+    /// Whether its stream still had work after it had been seen; `None` if
+    /// that could not be told.
+    pub unfinished: Option<bool>,
 }
 
 /// Who broke the rule.

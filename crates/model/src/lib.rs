@@ -19,7 +19,7 @@ pub use checked::Checked;
 pub use coverage::{BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, UncheckedReason};
 pub use finding::{
     DeviceAccess, Finding, HostCall, HostFrame, KernelArgument, KernelRun, NearestAllocation,
-    Overwritten, Relation, Rule, Subject, ThreadCoordinates,
+    Overwritten, Relation, Rule, RunningKernel, Subject, ThreadCoordinates, Watched,
 };
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
 pub use settings::{

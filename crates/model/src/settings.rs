@@ -4,6 +4,7 @@
 use crate::Checked;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Which device the program gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -138,6 +139,8 @@ pub struct Settings {
     /// Percent of the time that kernels run which may be spent on verifying
     /// canaries between them; 100: after every kernel.
     pub canary_budget: u32,
+    /// How long the guard stays on the device at a time.
+    pub watch_slice: Duration,
     /// End the program at the first overwritten canary.
     pub halt_on_error: bool,
     /// Exit code of `ringfence run` when there are findings; `None`: 98.
@@ -191,6 +194,7 @@ impl Default for Settings {
             canary_checker: CanaryChecker::Auto,
             canary_head: true,
             canary_budget: 1,
+            watch_slice: Duration::from_millis(250),
             halt_on_error: false,
             error_exitcode: None,
             json: None,
@@ -240,6 +244,7 @@ pub const SETTING_NAMES: &[&str] = &[
     "sarif",
     "seed",
     "suppressions",
+    "watch-slice",
 ];
 
 impl Settings {
@@ -382,6 +387,12 @@ impl Settings {
                     "device" => CanaryChecker::Device,
                     _ => return Err(fail("expected auto, host or device")),
                 }
+            }
+            "watch-slice" => {
+                self.watch_slice = number(value)
+                    .filter(|milliseconds| (1..=60_000).contains(milliseconds))
+                    .map(Duration::from_millis)
+                    .ok_or_else(|| fail("expected milliseconds from 1 to 60000"))?
             }
             "halt-on-error" => {
                 self.halt_on_error = parse_bool(value).ok_or_else(|| fail("expected on or off"))?;

@@ -14,7 +14,6 @@ mod buffers;
 mod check;
 mod contexts;
 mod copies;
-mod device;
 mod events;
 #[rustfmt::skip]
 #[allow(
@@ -28,7 +27,6 @@ mod events;
 )]
 mod generated;
 mod images;
-mod jobs;
 mod launches;
 mod layer;
 mod maps;
@@ -37,7 +35,6 @@ mod programs;
 mod queries;
 mod reach;
 mod report;
-mod rounds;
 mod shadows;
 mod svm;
 #[allow(non_camel_case_types, reason = "OpenCL's names")]

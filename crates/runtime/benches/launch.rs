@@ -1,7 +1,10 @@
 //! Host time that the runtime adds to one launch and to one allocation, over a
 //! device that costs nothing. Prints one JSON object; times in nanoseconds.
 
-use driver::{Driver, DriverError, HostMapping, SupportKernel, SupportLaunch, SupportModule};
+use driver::{
+    Driver, DriverError, HostMapping, Mark, SupportKernel, SupportLaunch, SupportModule,
+    SupportStream,
+};
 use model::{AllocationKind, DeviceAddress, DeviceKind, Extent, Prove, Settings};
 use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
 use std::hint::black_box;
@@ -73,6 +76,32 @@ impl Driver for Nothing {
 
     fn wait_for_own(&self) -> Result<(), DriverError> {
         Ok(())
+    }
+
+    fn with_context(
+        &self,
+        _: u64,
+        work: &mut dyn FnMut() -> Result<(), DriverError>,
+    ) -> Result<(), DriverError> {
+        work()
+    }
+
+    fn mark(&self, _: SupportStream) -> Result<Mark, DriverError> {
+        Ok(Mark { handle: 1 })
+    }
+
+    fn wait_for_mark(&self, _: Mark) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    fn is_over(&self, _: Mark) -> Result<bool, DriverError> {
+        Ok(true)
+    }
+
+    fn forget_mark(&self, _: Mark) {}
+
+    fn is_idle(&self, _: SupportStream) -> Result<bool, DriverError> {
+        Ok(true)
     }
 
     fn allocation_of(&self, _: DeviceAddress) -> Option<Extent> {

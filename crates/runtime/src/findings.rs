@@ -6,6 +6,7 @@ use crate::launches::Launch;
 use crate::memory::Leaving;
 use crate::plan::PartPlan;
 use crate::spaces;
+use heap::canary::Side;
 use heap::{Entry, Registry};
 use host::stacks::{self, Stack};
 use model::layout::{Record, THREAD_Z_MASK};
@@ -29,6 +30,8 @@ pub(crate) enum Key {
     Access(u64, SiteId, Rule),
     /// A call by the host: driver function, rule, and where it was made.
     Call(String, Rule, Stack),
+    /// A canary, seen by the guard: serial of the allocation, and side.
+    Watched(u64, Side),
     /// A leak: where the allocation was made, or its serial if that is unknown.
     Leak(Result<Arc<[usize]>, u64>),
 }
@@ -210,7 +213,7 @@ pub(crate) fn narrow(violation: &mut Violation<'_>, registry: &Registry<Stack>) 
 }
 
 /// An allocation as a finding names it, its stacks not resolved yet.
-struct Near {
+pub(crate) struct Near {
     allocation: Allocation,
     stack: Stack,
     freed: Option<Stack>,
@@ -233,7 +236,7 @@ impl Near {
         }
     }
 
-    fn resolve(self, address: DeviceAddress, callers: u32) -> NearestAllocation {
+    pub fn resolve(self, address: DeviceAddress, callers: u32) -> NearestAllocation {
         NearestAllocation {
             relation: relation(self.allocation.extent, address),
             allocated_at: stacks::resolve(&self.stack, callers, None),
@@ -250,8 +253,8 @@ impl Near {
 /// The allocations that an error has to do with.
 #[derive(Default)]
 pub(crate) struct Context {
-    intended: Option<Near>,
-    nearest: Option<Near>,
+    pub intended: Option<Near>,
+    pub nearest: Option<Near>,
 }
 
 /// Looks the allocations of a violation up. Calls no driver.

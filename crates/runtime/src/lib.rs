@@ -27,6 +27,7 @@ mod runtime;
 mod spaces;
 mod streams;
 mod turn;
+mod watch;
 mod watcher;
 mod window;
 
@@ -41,6 +42,7 @@ pub use launches::{LaunchDecision, LaunchParameter};
 pub use plan::{ModulePart, ModulePlan, Prepared};
 pub use runtime::{Belongs, Runtime, StartError};
 pub use streams::{Ordering, StreamName, StreamUse};
+pub use watch::{Entered, Paused, Waits, WatchedLaunch, Watching};
 
 #[cfg(test)]
 mod tests;

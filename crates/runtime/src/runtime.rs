@@ -10,6 +10,7 @@ use crate::plan::{ModulePart, ModulePlan, PartPlan, Prepared};
 use crate::prepare;
 use crate::proof::Answers;
 use crate::streams::{self, StreamName, StreamUse, Streams, UseOrder, User};
+use crate::watch::Watch;
 use crate::watcher::Watcher;
 use crate::window::LaunchWindow;
 use driver::Driver;
@@ -32,6 +33,9 @@ use std::time::{Duration, Instant};
 
 /// How often a running process leaves its coverage, in case it is killed.
 const SNAPSHOT: Duration = Duration::from_secs(1);
+/// Exit status of a process that is ended at a finding, if the user wants no
+/// other: what the command ends with then.
+const HALTED: u8 = 98;
 /// User addresses lie between these; anything else is not worth a driver call.
 const LOWEST_ADDRESS: u64 = 4096;
 const HIGHEST_ADDRESS: u64 = 1 << 47;
@@ -70,6 +74,7 @@ pub struct Runtime {
     pub(crate) output: Output,
     window: LaunchWindow,
     watcher: Watcher,
+    pub(crate) watch: Watch,
     next_launch: AtomicU64,
     /// Kernels that look pointers up may be running.
     lookups_outstanding: AtomicBool,
@@ -115,6 +120,7 @@ impl Runtime {
         } else {
             0
         });
+        let watch = Watch::new(&settings);
         Ok(Arc::new_cyclic(|me| Runtime {
             me: me.clone(),
             settings,
@@ -130,6 +136,7 @@ impl Runtime {
             output,
             window,
             watcher: Watcher::default(),
+            watch,
             next_launch: AtomicU64::new(0),
             lookups_outstanding: AtomicBool::new(false),
             looks_up: AtomicBool::new(false),
@@ -713,6 +720,7 @@ impl Runtime {
         if !self.output.is_ours() {
             return;
         }
+        self.watch().end();
         self.run_drain(Mode::Last);
         self.finished.store(true, Ordering::Release);
         let coverage = self.coverage();
@@ -822,6 +830,27 @@ impl Runtime {
     /// command; each text once. `fatal`: nothing can be checked any more.
     pub fn report_error(&self, message: &str, fatal: bool) {
         self.output.error(message, fatal);
+    }
+
+    pub(crate) fn me(&self) -> Weak<Runtime> {
+        self.me.clone()
+    }
+
+    /// Ends the process if the user wants that at the first finding of this
+    /// kind. The device's kernels end with it.
+    pub(crate) fn halt_if_wanted(&self) {
+        if self.settings.halt_on_error && self.output.is_ours() {
+            self.output
+                .line("ringfence: the program is ended, as --halt-on-error wants\n");
+            driver::end_process(self.settings.error_exitcode.unwrap_or(HALTED).into());
+        }
+    }
+
+    /// The name of a kernel.
+    pub(crate) fn name_of(&self, function: u64) -> Option<String> {
+        self.functions
+            .get(function)
+            .map(|function| function.name.clone())
     }
 
     pub(crate) fn is_finished(&self) -> bool {

@@ -20,6 +20,7 @@ macro_rules! call {
     };
 }
 
+mod marks;
 mod support;
 
 pub use load::{OLDEST_DRIVER, OWN_SYMBOL, OpenError};
@@ -31,8 +32,8 @@ use crate::sys::{
     CUstreamCaptureMode,
 };
 use crate::{
-    Api, Driver, DriverError, HostMapping, Release, ReleaseCall, SupportKernel, SupportLaunch,
-    SupportModule,
+    Api, Driver, DriverError, HostMapping, Mark, Release, ReleaseCall, SupportKernel,
+    SupportLaunch, SupportModule, SupportStream,
 };
 use load::Library;
 use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
@@ -488,6 +489,34 @@ impl Driver for Gpu {
 
     fn wait_for_own(&self) -> Result<(), DriverError> {
         self.wait_for_own_stream()
+    }
+
+    fn with_context(
+        &self,
+        context: u64,
+        work: &mut dyn FnMut() -> Result<(), DriverError>,
+    ) -> Result<(), DriverError> {
+        self.in_context(context, work)
+    }
+
+    fn mark(&self, stream: SupportStream) -> Result<Mark, DriverError> {
+        self.mark_stream(stream)
+    }
+
+    fn wait_for_mark(&self, mark: Mark) -> Result<(), DriverError> {
+        self.wait_for_event(mark)
+    }
+
+    fn is_over(&self, mark: Mark) -> Result<bool, DriverError> {
+        self.is_event_over(mark)
+    }
+
+    fn forget_mark(&self, mark: Mark) {
+        self.destroy_event(mark);
+    }
+
+    fn is_idle(&self, stream: SupportStream) -> Result<bool, DriverError> {
+        self.is_stream_idle(stream)
     }
 
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {

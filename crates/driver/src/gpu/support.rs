@@ -160,7 +160,7 @@ impl Gpu {
     }
 
     /// The stream of kernels that stay, in a context that is current.
-    fn guard_stream(&self, context: CUcontext) -> Result<CUstream, DriverError> {
+    pub(super) fn guard_stream(&self, context: CUcontext) -> Result<CUstream, DriverError> {
         if let Some(stream) = self.lock().support.guards.get(&context) {
             return Ok(*stream);
         }

@@ -208,7 +208,7 @@ impl Device {
 
     /// What must be over for a stream to be idle: its own work, and for the
     /// legacy default stream that of all blocking ones.
-    fn stream_tail(&self, stream: &Stream) -> Vec<Arc<Ticket>> {
+    pub(crate) fn stream_tail(&self, stream: &Stream) -> Vec<Arc<Ticket>> {
         let _order = self.state.order.lock();
         let mut tail: Vec<_> = stream.newest().into_iter().collect();
         if stream.handle == LEGACY {

@@ -3,14 +3,14 @@
 //! and `release`, which take the place of the program's own calls.
 
 use super::launch::Launch;
-use super::queue::Stream;
+use super::queue::{Stream, Ticket};
 use super::stream::{GREATEST_PRIORITY, PER_THREAD};
 use super::work::Work;
 use super::{Device, Result as CudaResult};
 use crate::mapping::{AccessFault, MapError};
 use driver::sys::{CUresult, CUstream_flags};
 use driver::{
-    Driver, DriverError, HostMapping, Release, ReleaseCall, SupportKernel, SupportLaunch,
+    Driver, DriverError, HostMapping, Mark, Release, ReleaseCall, SupportKernel, SupportLaunch,
     SupportModule, SupportStream,
 };
 use model::{DeviceAddress, DeviceKind, Extent};
@@ -24,6 +24,7 @@ pub(crate) struct Support {
     modules: FxHashMap<usize, u64>,
     /// Streams by context, and whether they are for kernels that stay.
     streams: FxHashMap<(u64, bool), u64>,
+    marks: FxHashMap<u64, Vec<Arc<Ticket>>>,
 }
 
 impl Device {
@@ -191,6 +192,67 @@ impl Driver for Device {
             self.state.check()
         };
         wait().map_err(|code| call_error("cuStreamSynchronize", code))
+    }
+
+    fn with_context(
+        &self,
+        context: u64,
+        work: &mut dyn FnMut() -> Result<(), DriverError>,
+    ) -> Result<(), DriverError> {
+        if self.current_context() == context {
+            return work();
+        }
+        self.context_push(context)
+            .map_err(|code| call_error("cuCtxPushCurrent", code))?;
+        let result = work();
+        self.context_pop()
+            .map_err(|code| call_error("cuCtxPopCurrent", code))?;
+        result
+    }
+
+    fn mark(&self, stream: SupportStream) -> Result<Mark, DriverError> {
+        let stream = self
+            .support_stream(stream)
+            .map_err(|code| call_error("cuEventRecord", code))?;
+        let handle = self.handle();
+        let tail = self.stream_tail(&stream);
+        self.state.support.lock().marks.insert(handle, tail);
+        Ok(Mark { handle })
+    }
+
+    fn wait_for_mark(&self, mark: Mark) -> Result<(), DriverError> {
+        let tickets = self.state.support.lock().marks.remove(&mark.handle);
+        for ticket in tickets.into_iter().flatten() {
+            ticket.wait();
+        }
+        self.state
+            .check()
+            .map_err(|code| call_error("cuEventSynchronize", code))
+    }
+
+    fn is_over(&self, mark: Mark) -> Result<bool, DriverError> {
+        self.state
+            .check()
+            .map_err(|code| call_error("cuEventQuery", code))?;
+        let support = self.state.support.lock();
+        let tickets = support.marks.get(&mark.handle);
+        Ok(tickets.is_none_or(|tickets| tickets.iter().all(|ticket| ticket.is_done())))
+    }
+
+    fn forget_mark(&self, mark: Mark) {
+        self.state.support.lock().marks.remove(&mark.handle);
+    }
+
+    fn is_idle(&self, stream: SupportStream) -> Result<bool, DriverError> {
+        let idle = || {
+            let stream = self.support_stream(stream)?;
+            self.state.check()?;
+            Ok(self
+                .stream_tail(&stream)
+                .iter()
+                .all(|ticket| ticket.is_done()))
+        };
+        idle().map_err(|code| call_error("cuStreamQuery", code))
     }
 
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {

@@ -79,6 +79,8 @@ pub(crate) struct Context<'a> {
     pub worker: u32,
     pub executed: u64,
     pub fault: Option<Fault>,
+    /// The shortest `nanosleep` of the slice, in nanoseconds.
+    pub slept: Option<u32>,
 }
 
 /// Barrier of a cluster.

@@ -10,11 +10,18 @@ use crate::mapping::{Bytes, GRANULE, LANES, MapError, Memory, Wide};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Instructions that a warp executes before the next one runs.
 const SLICE: u32 = 4096;
 /// Grids of fewer threads than this run on the calling thread.
 const WORTH_A_THREAD: u64 = 4096;
+
+/// The most that a `nanosleep` takes (PTX ISA 9.7.13.21).
+const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+/// Shorter ones are turns given away: the host cannot sleep that shortly, and
+/// locks are waited for with them.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
 
 /// What device code prints to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,6 +325,7 @@ impl Run<'_> {
             worker: worker as u32,
             executed: 0,
             fault: None,
+            slept: None,
         };
         let mut residents = Vec::new();
         if self.config.cooperative {
@@ -380,6 +388,8 @@ impl Run<'_> {
         let order = order(warps, self.config.seed);
         loop {
             let (mut left, before, mut ran) = (0, context.executed, false);
+            // The shortest sleep, and whether there is anything but sleepers.
+            let (mut sleep, mut awake) = (None::<u32>, false);
             for slot in 0..count {
                 let cluster = slot / per_cluster;
                 context.current = slot;
@@ -401,6 +411,10 @@ impl Run<'_> {
                         SliceEnd::Runnable => ran = true,
                         SliceEnd::Blocked => {}
                     }
+                    match context.slept.take() {
+                        Some(slept) => sleep = Some(sleep.map_or(slept, |least| least.min(slept))),
+                        None => awake |= end == SliceEnd::Runnable,
+                    }
                     left += usize::from(end != SliceEnd::Done);
                     if self.stop.load(Ordering::Relaxed) {
                         return;
@@ -420,6 +434,12 @@ impl Run<'_> {
             }
             if left == 0 {
                 return;
+            }
+            let sleep = sleep.map(|sleep| Duration::from_nanos(sleep.into()));
+            if let Some(sleep) = sleep.filter(|sleep| !awake && *sleep >= SHORTEST_SLEEP) {
+                let sleep = sleep.min(LONGEST_SLEEP);
+                context.view.rest(|| std::thread::sleep(sleep));
+                continue;
             }
             if !ran && context.executed == before {
                 let stuck = (0..count).find_map(|slot| {

@@ -47,6 +47,12 @@ impl<'m> View<'m> {
         }
     }
 
+    /// Lets changes to the map happen while `work` runs, which touches no memory.
+    pub fn rest(&mut self, work: impl FnOnce()) {
+        RwLockReadGuard::unlocked(&mut self.regions, work);
+        self.renew();
+    }
+
     /// Whether `address .. address + size` lies in one region.
     #[inline(always)]
     pub fn check(&mut self, address: u64, size: u64, write: bool) -> Result<(), AccessFault> {

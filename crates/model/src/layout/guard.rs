@@ -17,12 +17,11 @@
 //!        +0x1000    GUARD_FINDINGS findings of 128 bytes
 //! ```
 //!
-//! A *slice* is one launch of the guard; they are numbered from 1, and one is
-//! launched only after the one before has ended. A *round* is one walk over
-//! the table. The guard begins a round by writing the epoch, then a fence over
-//! the whole system, then reading the table: a host that takes a record out of
-//! the table, and then sees the epoch change, knows that the guard reads the
-//! record no more.
+//! A *slice* is one launch of the guard; they are numbered from 1, and follow
+//! each other in one stream. A *round* is one walk over the table of canaries,
+//! whose slots the guard pins as every other reader does (`canary`). A slice
+//! that sees that it is to stop makes one more round: what kernels wrote
+//! before the host asked is found.
 
 /// First byte of the words.
 pub const GUARD_CONTROL: u64 = 0x2100_1000_0000;
@@ -100,11 +99,13 @@ pub struct GuardParameters {
     pub context: u64,
     /// Nanoseconds after which the slice ends by itself.
     pub nanoseconds: u64,
+    /// Nanoseconds of sleep after a round.
+    pub pause: u64,
 }
 
 const _: () = {
     assert!(size_of::<GuardFinding>() == 128);
-    assert!(size_of::<GuardParameters>() == 24);
+    assert!(size_of::<GuardParameters>() == 32);
     assert!(GUARD_FINDINGS.is_power_of_two());
     assert!(FINDINGS + GUARD_FINDINGS * 128 <= GUARD_CONTROL_SIZE);
     assert!(super::RING_BASE + super::RING_SIZE <= GUARD_CONTROL);

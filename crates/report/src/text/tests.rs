@@ -120,6 +120,7 @@ pub(crate) fn sample_overwritten() -> Finding {
                 pixel: None,
             },
             launch: 3,
+            watched: None,
             launched_at: vec![frame("main", Some(60))],
         }),
         intended: Some(near(

@@ -2,7 +2,8 @@
 
 use crate::{LaunchDecision, LaunchShape, ModulePlan, Runtime};
 use driver::{
-    Driver, DriverError, HostMapping, Release, SupportKernel, SupportLaunch, SupportModule,
+    Driver, DriverError, HostMapping, Mark, Release, SupportKernel, SupportLaunch, SupportModule,
+    SupportStream,
 };
 use instrument::{EntryPlan, Instrumented, Obstacle, ParameterSlot, Reason};
 use model::layout::{
@@ -190,6 +191,32 @@ impl Driver for Fake {
 
     fn wait_for_own(&self) -> Result<(), DriverError> {
         Ok(())
+    }
+
+    fn with_context(
+        &self,
+        _: u64,
+        work: &mut dyn FnMut() -> Result<(), DriverError>,
+    ) -> Result<(), DriverError> {
+        work()
+    }
+
+    fn mark(&self, _: SupportStream) -> Result<Mark, DriverError> {
+        Ok(Mark { handle: 1 })
+    }
+
+    fn wait_for_mark(&self, _: Mark) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    fn is_over(&self, _: Mark) -> Result<bool, DriverError> {
+        Ok(true)
+    }
+
+    fn forget_mark(&self, _: Mark) {}
+
+    fn is_idle(&self, _: SupportStream) -> Result<bool, DriverError> {
+        Ok(true)
     }
 
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {

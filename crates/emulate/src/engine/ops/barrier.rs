@@ -106,7 +106,16 @@ fn nothing(_: &mut Warp, _: &mut Context<'_>, _: &Inst, _: u32) -> Flow {
     Flow::Next
 }
 
-fn sleep(warp: &mut Warp, _: &mut Context<'_>, _: &Inst, _: u32) -> Flow {
+fn sleep(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let lane = mask.trailing_zeros() as usize % 32;
+    let nanoseconds = warp.row::<u32>(context, inst.a)[lane];
+    // A sleeper that waits for nothing else must not keep a core of the host
+    // busy: if all sleep, the worker does (`Run::run`).
+    context.slept = Some(
+        context
+            .slept
+            .map_or(nanoseconds, |least| least.min(nanoseconds)),
+    );
     warp.polled = true;
     Flow::Yield
 }
@@ -122,7 +131,12 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
                 memory_fence
             },
         ),
-        "nanosleep" => emit(d, sleep),
+        "nanosleep" => {
+            x.count(1, 1)?;
+            let a = d.src(&x.ops[0], Class::B32)?;
+            d.emit(sleep, |i| i.a = a);
+            Ok(())
+        }
         "pmevent" | "griddepcontrol" => emit(d, nothing),
         _ if x.has("warp") => sync::decode_warp_barrier(d, x),
         _ if x.has("cluster") => {

@@ -1,0 +1,153 @@
+//! What the guard found, as findings.
+
+use super::Watching;
+use super::outstanding::Busy;
+use super::ring;
+use crate::findings::{self, Key};
+use crate::streams::StreamName;
+use ::model::layout::guard::{GuardFinding, SIDE_BEFORE};
+use ::model::{
+    DeviceAddress, Finding, KernelRun, Overwritten, Relation, Rule, RunningKernel, Subject, Watched,
+};
+use heap::canary::Side;
+use host::stacks;
+use std::sync::atomic::Ordering;
+
+/// Bytes of a canary that a finding shows.
+const SHOWN: u64 = 16;
+
+impl Watching<'_> {
+    /// Tells what is in the ring. One thread at a time; another one that comes
+    /// meanwhile has nothing to do.
+    pub(super) fn drain(&self) {
+        let Some(words) = self.watch.words.get() else {
+            return;
+        };
+        let Some(_turn) = self.watch.draining.take() else {
+            return;
+        };
+        let mut number = self.watch.drained.load(Ordering::Relaxed);
+        while let Some(found) = ring::read(words, number + 1) {
+            number += 1;
+            self.found(&found);
+            self.watch.drained.store(number, Ordering::Relaxed);
+            ring::consumed(words, number);
+        }
+    }
+
+    fn found(&self, found: &GuardFinding) {
+        let side = if found.side == SIDE_BEFORE {
+            Side::Before
+        } else {
+            Side::After
+        };
+        let streams = self.watch.state.lock().outstanding.streams();
+        let mut running: Vec<RunningKernel> = Vec::new();
+        let mut candidates: Vec<(u64, String, host::Stack)> = Vec::new();
+        for busy in &streams {
+            let unfinished = self.is_still_busy(busy);
+            let newest = busy.last();
+            for run in &busy.runs {
+                let kernel = run
+                    .function
+                    .and_then(|function| self.runtime.name_of(function))
+                    .unwrap_or_default();
+                running.push(RunningKernel {
+                    kernel: kernel.clone(),
+                    launch: run.ordinal,
+                    stream: stream_name(busy),
+                    // Of those before the newest nothing more is known.
+                    unfinished: unfinished.filter(|busy| !busy || run.ordinal == newest),
+                });
+                candidates.push((run.ordinal, kernel, run.stack.clone()));
+            }
+        }
+        running.sort_by_key(|kernel| kernel.launch);
+        candidates.sort_by_key(|(ordinal, ..)| *ordinal);
+        let key = Key::Watched(found.serial, side);
+        let Some(id) = self.runtime.findings.count(key) else {
+            return;
+        };
+        let finding = self.put_together(found, side, running, candidates);
+        self.runtime.output.finding(id, &finding);
+        self.runtime.halt_if_wanted();
+    }
+
+    fn put_together(
+        &self,
+        found: &GuardFinding,
+        side: Side,
+        running: Vec<RunningKernel>,
+        candidates: Vec<(u64, String, host::Stack)>,
+    ) -> Finding {
+        let callers = self.runtime.settings.num_callers_host;
+        let (nearest, farthest) = match side {
+            Side::After => (found.lowest, found.highest),
+            Side::Before => (found.highest, found.lowest),
+        };
+        let distance = |address: u64| match side {
+            Side::After => address.wrapping_sub(found.base + found.size),
+            Side::Before => found.base.wrapping_sub(address),
+        };
+        let mut content: Vec<u8> = found
+            .content
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
+        content.truncate((found.highest - found.lowest + 1).min(SHOWN) as usize);
+        // The newest is named; all others may have done it as well.
+        let (launch, kernel, stack) = candidates.last().cloned().unwrap_or_default();
+        let mut others: Vec<String> = candidates
+            .into_iter()
+            .map(|(_, name, _)| name)
+            .filter(|name| *name != kernel && !name.is_empty())
+            .collect();
+        others.sort();
+        others.dedup();
+        let address = DeviceAddress(nearest);
+        let buffer = DeviceAddress(found.base);
+        let context = self
+            .runtime
+            .memory
+            .look(|registry, _, leaving| findings::call_context(buffer, buffer, registry, leaving));
+        let mut intended = context.intended.map(|near| near.resolve(address, callers));
+        if let Some(near) = &mut intended {
+            near.relation = match side {
+                Side::After => Relation::After(distance(nearest)),
+                Side::Before => Relation::Before(distance(nearest)),
+            };
+        }
+        Finding {
+            rule: Rule::CanaryOverwritten,
+            address,
+            subject: Subject::Kernel(KernelRun {
+                launched_at: stacks::resolve(&stack, callers, Some(&kernel)),
+                kernel,
+                argument: None,
+                others,
+                overwritten: Overwritten {
+                    bytes: found.changed,
+                    farthest: distance(farthest),
+                    found: content,
+                    pixel: None,
+                },
+                launch,
+                watched: Some(Watched {
+                    running,
+                    device_time: found.time,
+                }),
+            }),
+            intended,
+            nearest: None,
+            occurrences: 1,
+        }
+    }
+}
+
+fn stream_name(busy: &Busy) -> String {
+    match busy.name {
+        StreamName::Legacy { .. } => "the default stream".into(),
+        StreamName::PerThread { .. } => "a thread's default stream".into(),
+        StreamName::Made(handle) => format!("stream {handle:#x}"),
+    }
+}

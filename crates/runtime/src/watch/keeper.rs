@@ -1,0 +1,152 @@
+//! The keeper: a thread that launches the guard's next slice when one has
+//! ended by itself, tells what was found, and pauses the guard for a moment
+//! when a thread of the program is stuck in a call. It holds no strong
+//! reference and is never joined: it cannot keep a process from exiting.
+
+use super::Watching;
+use super::machine::State;
+use crate::runtime::Runtime;
+use parking_lot::{Condvar, Mutex};
+use std::sync::Weak;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Between two looks while the guard is at work.
+const TICK: Duration = Duration::from_millis(1);
+/// The same when it is not.
+const REST: Duration = Duration::from_millis(200);
+/// Looks without work before it rests.
+const QUIET: u32 = 500;
+/// Looks from one look for stuck threads to the next.
+const STUCK: u32 = 20;
+/// How long the guard stays away then. A call that waited for it is through by
+/// then; one that is not waits for something else.
+const MOMENT: Duration = Duration::from_millis(2);
+
+/// Whether the thread runs, and how it is woken.
+#[derive(Default)]
+pub(crate) struct Keeper {
+    started: AtomicBool,
+    resting: Mutex<bool>,
+    woken: Condvar,
+}
+
+impl Keeper {
+    /// The guard was launched. Starts the thread at the first time.
+    pub fn wake(&self, runtime: &Weak<Runtime>) {
+        if !self.started.load(Ordering::Relaxed) && !self.started.swap(true, Ordering::Relaxed) {
+            let runtime = runtime.clone();
+            let spawned = std::thread::Builder::new()
+                .name("ringfence-watch".into())
+                .stack_size(1 << 20)
+                .spawn(move || keep(&runtime));
+            if spawned.is_err() {
+                // Slices still start with launches; try again at the next.
+                self.started.store(false, Ordering::Relaxed);
+            }
+        }
+        if *self.resting.lock() {
+            self.woken.notify_one();
+        }
+    }
+
+    fn rest(&self) {
+        let mut resting = self.resting.lock();
+        *resting = true;
+        self.woken.wait_for(&mut resting, REST);
+        *resting = false;
+    }
+}
+
+fn keep(runtime: &Weak<Runtime>) {
+    let mut quiet = 0;
+    for look in 1u32.. {
+        let Some(runtime) = runtime.upgrade() else {
+            return;
+        };
+        if runtime.is_finished() {
+            return;
+        }
+        let watching = runtime.watch();
+        if watching.look(look.is_multiple_of(STUCK)) {
+            quiet = 0;
+        } else {
+            quiet += 1;
+        }
+        if quiet > QUIET {
+            runtime.watch.keeper.rest();
+        } else {
+            drop(runtime);
+            std::thread::sleep(TICK);
+        }
+    }
+}
+
+impl Watching<'_> {
+    /// What the keeper does each time. Whether there is work for the guard.
+    fn look(&self, for_stuck: bool) -> bool {
+        self.drain();
+        let (state, held, busy) = {
+            let shared = self.watch.state.lock();
+            (
+                shared.machine.state(self.watch.ended()),
+                shared.machine.is_held(),
+                !shared.outstanding.is_empty(),
+            )
+        };
+        match state {
+            State::Paused if busy && !held => {
+                self.drop_idle_streams();
+                let context = self.watch.state.lock().outstanding.context();
+                if let Some(context) = context {
+                    self.start(context);
+                }
+            }
+            State::Running if for_stuck && self.watch.calls.stuck() => {
+                let paused = self.pause(super::Waits::Perhaps);
+                std::thread::sleep(MOMENT);
+                drop(paused);
+            }
+            _ => {}
+        }
+        busy || matches!(state, State::Running | State::Pausing | State::Restarting)
+    }
+
+    /// Takes streams off the list whose kernels have ended.
+    fn drop_idle_streams(&self) {
+        let streams = self.watch.state.lock().outstanding.streams();
+        for busy in streams {
+            if self.is_still_busy(&busy) == Some(false) {
+                let old = {
+                    let mut shared = self.watch.state.lock();
+                    shared.outstanding.is_over(busy.name, busy.last())
+                };
+                self.forget(old);
+            }
+        }
+    }
+
+    /// Whether a stream of the program has something to do; `None` if that
+    /// cannot be told, as while it is being captured.
+    pub(super) fn is_still_busy(&self, busy: &super::outstanding::Busy) -> Option<bool> {
+        let driver = &self.runtime.driver;
+        let _naming = self.watch.naming.lock();
+        let mark = {
+            let shared = self.watch.state.lock();
+            shared.outstanding.mark_of(busy.name)?
+        };
+        let per_thread = matches!(busy.name, crate::streams::StreamName::PerThread { .. });
+        let mut over = None;
+        driver
+            .with_context(busy.context, &mut || {
+                over = match mark {
+                    Some(mark) => Some(driver.is_over(mark)?),
+                    None if per_thread => None,
+                    None => Some(driver.is_idle(busy.stream)?),
+                };
+                Ok(())
+            })
+            .ok()?;
+        over.map(|over| !over)
+    }
+}
