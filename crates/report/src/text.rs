@@ -3,7 +3,7 @@
 use crate::demangle;
 use model::{
     AccessKind, AllocationKind, DeviceAccess, Finding, HostCall, HostFrame, KernelRun,
-    NearestAllocation, Overwritten, Relation, Rule, Space, Subject,
+    NearestAllocation, Overwritten, Relation, Rule, Space, Subject, Watched,
 };
 use std::fmt::Write;
 
@@ -34,6 +34,9 @@ pub fn finding(finding: &Finding) -> String {
         Subject::Kernel(run) => {
             doers(&mut lines, run);
             kernel_run(&mut lines, finding.intended.as_ref(), run);
+            if let Some(watched) = &run.watched {
+                running(&mut lines, watched);
+            }
             if !run.launched_at.is_empty() {
                 lines.push(1, "kernel launched at");
                 frames(&mut lines, &run.launched_at);
@@ -115,11 +118,30 @@ fn doers(lines: &mut Lines, run: &KernelRun) {
     }
 }
 
+/// What was running when the guard saw it.
+fn running(lines: &mut Lines, watched: &Watched) {
+    lines.push(1, "seen by the guard while the program was running");
+    let hidden = watched.running.len().saturating_sub(SHOWN_OTHERS);
+    for kernel in watched.running.iter().skip(hidden) {
+        let name = match kernel.kernel.as_str() {
+            "" => "a graph".into(),
+            name => demangle(name),
+        };
+        let state = match kernel.unfinished {
+            Some(true) => ", which had not ended",
+            Some(false) => ", which has ended since",
+            None => "",
+        };
+        let (launch, stream) = (kernel.launch, &kernel.stream);
+        lines.push(2, &format!("{name}, launch {launch} in {stream}{state}"));
+    }
+}
+
 /// What a kernel left beside a buffer.
 fn kernel_run(lines: &mut Lines, intended: Option<&NearestAllocation>, run: &KernelRun) {
     let way = match &run.argument {
         Some(argument) => format!("through {}", argument_name(argument)),
-        None if run.others.is_empty() && !run.kernel.is_empty() => {
+        None if run.others.is_empty() && !run.kernel.is_empty() && run.watched.is_none() => {
             "through a pointer in memory".into()
         }
         None => "through a pointer that is not known".into(),
@@ -257,6 +279,9 @@ pub(crate) fn context(finding: &Finding) -> Vec<String> {
 pub(crate) fn headline(finding: &Finding) -> String {
     let text = match &finding.subject {
         Subject::Access(access) => device_headline(finding.rule, access),
+        Subject::Kernel(run) if run.watched.is_some() => {
+            "Write outside a buffer, seen while kernels ran".into()
+        }
         Subject::Kernel(_) => "Write outside a buffer, seen after the kernel".into(),
         Subject::Call(call) => call_headline(finding.rule, call),
         Subject::Leak => finding.intended.as_ref().map_or("Leak".into(), |leaked| {

@@ -12,7 +12,8 @@ use crate::findings::HostError;
 use crate::memory::{Holding, Leaving};
 use crate::runtime::Runtime;
 use crate::streams::{Ordering, StreamUse, User};
-use driver::{Release, ReleaseCall};
+use crate::watch::Waits;
+use driver::{DriverError, Release, ReleaseCall};
 use heap::{Entry, Held};
 use host::stacks::{self, Stack};
 use model::{AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
@@ -228,7 +229,7 @@ impl Runtime {
             // The device waits for kernels before it frees, and programs rely
             // on it.
             if holding.is_some()
-                && let Err(error) = self.driver.settle(entry.owner.context)
+                && let Err(error) = self.settle(entry.owner.context)
             {
                 if !matches!(error.code, INVALID_CONTEXT | CONTEXT_IS_DESTROYED) {
                     return Some(error.code);
@@ -286,8 +287,18 @@ impl Runtime {
         })
     }
 
+    /// Waits for kernels as a free does.
+    fn settle(&self, context: u64) -> Result<(), DriverError> {
+        let _paused = self.watch().pause(Waits::ForAll);
+        self.driver.settle(context)
+    }
+
     /// Gives memory back that was taken out of the quarantine.
     fn release(&self, list: Vec<Held<Holding>>) {
+        if list.is_empty() {
+            return;
+        }
+        let _paused = self.watch().pause(Waits::Perhaps);
         for held in list {
             // What is no longer there went with its context.
             let _ = self.driver.release(&held.note.release);

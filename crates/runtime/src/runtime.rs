@@ -340,6 +340,7 @@ impl Runtime {
         let theirs = self.memory.context_gone(context, &stack);
         self.report_leaks(&theirs);
         self.metadata.forget_heap_of(context);
+        self.watch().context_gone(context);
     }
 
     /// The allocation that holds an address, with the size that the program

@@ -107,9 +107,14 @@ fn begin() {
     let kind = device_kind(&settings);
     let session = match open(kind, &settings) {
         Ok((next, gpu, driver)) => Session {
+            next: if settings.protect.watch && settings.check {
+                hooks::watch::want();
+                hooks::whole_device::wrap(&next)
+            } else {
+                next
+            },
             settings,
             kind,
-            next,
             gpu,
             driver,
             initialised: AtomicBool::new(false),

@@ -12,6 +12,9 @@ const OPENCL: &str = "libringfence_opencl.so";
 /// Names the library that NVTX's headers load.
 const NVTX: &str = "NVTX_INJECTION64_PATH";
 
+/// How the driver loads modules.
+const LOADING: &str = "CUDA_MODULE_LOADING";
+
 /// Ringfence's library.
 #[derive(Debug)]
 pub struct Library {
@@ -72,6 +75,11 @@ impl Library {
         let mut environment = Environment::new();
         if protect.bounds || protect.watch {
             self.bounds(device, facts, &mut environment)?;
+        }
+        // The first launch of a kernel that is loaded lazily waits until the
+        // device is idle, which it is not while the guard is there.
+        if protect.watch && std::env::var_os(LOADING).is_none() {
+            environment.push((LOADING, "EAGER".into()));
         }
         if protect.canary {
             self.canary(facts, &mut environment)?;

@@ -1,7 +1,10 @@
 //! The wording, pinned. Addresses and ids are fixed by the samples.
 
 use super::*;
-use model::{Allocation, DeviceAddress, Extent, KernelArgument, SourceLocation, ThreadCoordinates};
+use model::{
+    Allocation, DeviceAddress, Extent, KernelArgument, RunningKernel, SourceLocation,
+    ThreadCoordinates, Watched,
+};
 
 fn allocation(base: u64, size: u64, serial: u64, kind: AllocationKind) -> Allocation {
     Allocation {
@@ -98,6 +101,24 @@ pub(crate) fn sample_leak() -> Finding {
         )),
         nearest: None,
         occurrences: 2,
+    }
+}
+
+/// Two streams with kernels, of which one has not ended.
+pub(crate) fn sample_watched() -> Watched {
+    let kernel = |kernel: &str, launch, stream: &str, unfinished| RunningKernel {
+        kernel: kernel.into(),
+        launch,
+        stream: stream.into(),
+        unfinished,
+    };
+    Watched {
+        running: vec![
+            kernel("scale", 2, "stream 0x55aa00001000", None),
+            kernel("scale", 3, "stream 0x55aa00001000", Some(true)),
+            kernel("", 4, "the default stream", Some(false)),
+        ],
+        device_time: 1_792_000_000_000_000_000,
     }
 }
 
@@ -362,6 +383,17 @@ fn a_canary_before_shared_memory_that_no_argument_names() {
         found: vec![7],
         pixel: None,
     };
+    insta::assert_snapshot!(finding(&sample));
+}
+
+#[test]
+fn a_canary_seen_while_kernels_ran() {
+    let mut sample = sample_overwritten();
+    let Subject::Kernel(run) = &mut sample.subject else {
+        unreachable!("a kernel")
+    };
+    run.argument = None;
+    run.watched = Some(sample_watched());
     insta::assert_snapshot!(finding(&sample));
 }
 

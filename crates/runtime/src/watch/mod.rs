@@ -524,18 +524,32 @@ impl<'a> Watching<'a> {
         mark
     }
 
-    /// The program has waited for a stream, or is about to destroy or to
-    /// capture it: it is not named to the driver any more.
-    pub fn stream_over(&self, name: StreamName) {
-        if self.watch.wanted {
-            self.forget_streams(|busy| busy.name == name);
+    /// The program has waited for a stream. Another thread may have launched
+    /// into it since.
+    pub fn stream_waited_for(&self, name: StreamName) {
+        if !self.watch.wanted {
+            return;
+        }
+        let busy = {
+            let shared = self.watch.state.lock();
+            shared.outstanding.find(name)
+        };
+        if let Some(busy) = busy
+            && self.is_still_busy(&busy) == Some(false)
+        {
+            let old = {
+                let mut shared = self.watch.state.lock();
+                shared.outstanding.is_over(name, busy.last())
+            };
+            self.forget(old);
         }
     }
 
-    /// The program has waited for everything in a context.
-    pub fn context_over(&self, context: u64) {
+    /// The program is about to destroy a stream, or to capture it: it is not
+    /// named to the driver any more.
+    pub fn stream_over(&self, name: StreamName) {
         if self.watch.wanted {
-            self.forget_streams(|busy| busy.context == context);
+            self.forget_streams(|busy| busy.name == name);
         }
     }
 

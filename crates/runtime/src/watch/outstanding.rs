@@ -110,6 +110,10 @@ impl Outstanding {
             .map(|busy| busy.mark.take())
     }
 
+    pub fn find(&self, name: StreamName) -> Option<Busy> {
+        self.streams.iter().find(|busy| busy.name == name).cloned()
+    }
+
     pub fn streams(&self) -> Vec<Busy> {
         self.streams.clone()
     }

@@ -2,7 +2,8 @@
 //! the device as the program makes them: a call that Ringfence adds could end
 //! the capture.
 
-use super::{hook, hooks, next};
+use super::{hook, hooks, next, streams};
+use crate::session;
 use driver::sys::{
     CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CUstream, CUstreamCaptureMode,
     CUstreamCaptureStatus,
@@ -40,6 +41,16 @@ fn begun(result: CUresult, stream: CUstream) -> CUresult {
     result
 }
 
+/// The capture of a stream is about to begin: what the guard knows of it must
+/// not be asked of it any more.
+fn beginning(stream: CUstream, per_thread: bool) {
+    if let Some(runtime) = session::runtime() {
+        runtime
+            .watch()
+            .stream_over(streams::name(runtime, stream, per_thread));
+    }
+}
+
 /// The capture of a stream has ended, or the stream itself.
 pub(super) fn ended(stream: CUstream) {
     if !active() {
@@ -53,11 +64,13 @@ pub(super) fn ended(stream: CUstream) {
 }
 
 hook!([cuStreamBeginCapture, cuStreamBeginCapture_ptsz](stream: CUstream) |begin| {
+    beginning(stream, PER_THREAD);
     // SAFETY: the program's arguments.
     begun(unsafe { begin(stream) }, stream)
 });
 
 hook!([cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz](stream: CUstream, mode: CUstreamCaptureMode) |begin| {
+    beginning(stream, PER_THREAD);
     // SAFETY: the program's arguments.
     begun(unsafe { begin(stream, mode) }, stream)
 });
@@ -70,6 +83,7 @@ hook!([cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz](
     count: usize,
     mode: CUstreamCaptureMode,
 ) |begin| {
+    beginning(stream, PER_THREAD);
     // SAFETY: the program's arguments.
     begun(unsafe { begin(stream, graph, dependencies, edges, count, mode) }, stream)
 });

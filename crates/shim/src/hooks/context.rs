@@ -63,7 +63,7 @@ fn drain(context: CUcontext) {
 }
 
 /// The primary context of a device, if it is active.
-fn primary(device: CUdevice) -> Option<CUcontext> {
+pub(super) fn primary(device: CUdevice) -> Option<CUcontext> {
     let api = next()?;
     let (state, retain, release) = (
         api.cuDevicePrimaryCtxGetState?,

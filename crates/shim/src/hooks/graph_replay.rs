@@ -16,6 +16,7 @@
 use super::copy::checked;
 use super::graph::Kernel;
 use super::launch::{Arguments, launch};
+use super::watch::{self, What};
 use super::{capture, copy_shapes, hook, hooks, loaded, next, set};
 use crate::{process, session};
 use driver::sys::{
@@ -498,8 +499,10 @@ hook!([cuGraphLaunch, cuGraphLaunch_ptsz](exec: CUgraphExec, stream: CUstream) |
     if let Some(refused) = launching(exec, (stream, PER_THREAD)) {
         return refused;
     }
-    // SAFETY: the program's arguments.
-    unsafe { launch(exec, stream) }
+    watch::around(What::Graph, Some((stream, PER_THREAD)), || {
+        // SAFETY: the program's arguments.
+        unsafe { launch(exec, stream) }
+    })
 });
 
 fn launching(exec: CUgraphExec, stream: (CUstream, bool)) -> Option<CUresult> {

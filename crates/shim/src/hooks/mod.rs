@@ -27,6 +27,8 @@ mod replace;
 mod set;
 mod streams;
 mod sync;
+pub mod watch;
+pub mod whole_device;
 
 use driver::Api;
 
@@ -56,6 +58,7 @@ macro_rules! hook {
             let Some($next) = $crate::hooks::next().and_then(|api| api.$symbol) else {
                 return $crate::failure::missing(::driver::index::$symbol as u32);
             };
+            let _entered = $crate::hooks::watch::enter();
             $body
         }
     };

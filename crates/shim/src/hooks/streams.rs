@@ -115,6 +115,9 @@ hook!([cuStreamDestroy, cuStreamDestroy_v2](stream: CUstream) |destroy| {
     {
         runtime.stream_ending(stream.0);
     }
+    if let Some(runtime) = session::runtime() {
+        runtime.watch().stream_over(StreamName::Made(stream.0));
+    }
     // SAFETY: the program's arguments.
     let result = unsafe { destroy(stream) };
     if let Some(runtime) = session::runtime() {

@@ -43,7 +43,9 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
                 }
                 Waited::Context(context) => runtime.waited_for_context(context.0),
                 Waited::Stream(stream, per_thread) => {
-                    runtime.waited_for(streams::name(runtime, stream, per_thread));
+                    let name = streams::name(runtime, stream, per_thread);
+                    runtime.watch().stream_waited_for(name);
+                    runtime.waited_for(name);
                 }
                 Waited::Event(event) => {
                     runtime.ordered(Ordering::HostWaitedForEvent(event.0));
