@@ -37,7 +37,9 @@ if [ "$what" = opencl ] || [ "$what" = suite ] || [ "$what" = all ]; then
         unset OCL_ICD_FILENAMES
         export OCL_ICD_VENDORS="$out/.vendors"
         timeout --kill-after=10 120 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
-            --ringfence "$here/ringfence" --json "$out/suite-opencl-gpu.json" --jobs 4 --timeout 30
+            --ringfence "$here/ringfence" --json "$out/suite-opencl-gpu.json" --jobs 4 --timeout 30 &&
+        timeout --kill-after=10 120 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
+            --ringfence "$here/ringfence" --set canary-checker=device --jobs 4 --timeout 30
     )
     code=$?
     [ $code = 124 ] && echo "the OpenCL suite ran out of time: 0 passed, 1 failed"

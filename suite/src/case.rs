@@ -7,6 +7,7 @@
 //! // category: ID                      (optional; else the folder's name)
 //! // build: cudart=shared arch=90 rdc flags=-G parts/other.cu   (optional)
 //! // run: leak-check=full              (optional: settings of Ringfence)
+//! // notes: canaries-by-device         (optional: what the summary must say)
 //! // annotated                         (optional)
 //! // expect: rule=ID function=PART [size=BYTES]
 //! // expect: rule=ID call=PART [size=BYTES]
@@ -36,6 +37,7 @@
 //! one that is judged right after all fails until it leaves the list.
 
 use anyhow::{Context, Result, bail, ensure};
+use model::Note;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -124,6 +126,8 @@ pub struct Source {
     pub build: Build,
     /// Settings of Ringfence, `key=value`.
     pub options: Vec<String>,
+    /// What the summary must say beside kernels.
+    pub notes: Vec<Note>,
     /// Whether the bug is visible only after an annotation.
     pub annotated: bool,
     /// What its bad twin must be judged as.
@@ -174,6 +178,9 @@ pub struct Case {
     /// Settings of Ringfence, `key=value`.
     #[serde(default)]
     pub options: Vec<String>,
+    /// What the summary must say beside kernels.
+    #[serde(default)]
+    pub notes: Vec<Note>,
     /// Runtime library that its programs are linked with.
     pub cudart: Cudart,
     /// The twin without the bug.
@@ -379,9 +386,20 @@ fn read_source(path: &Path) -> Result<Source> {
             .split_whitespace()
             .map(str::to_owned)
             .collect(),
+        notes: read_notes(one("notes")?.unwrap_or(""))?,
         annotated: head(&text).any(|line| line == "annotated"),
         expect,
     })
+}
+
+/// Notes by the names that reports have for them.
+fn read_notes(text: &str) -> Result<Vec<Note>> {
+    text.split_whitespace()
+        .map(|word| {
+            serde_json::from_value(word.into())
+                .with_context(|| format!("no summary can say {word}"))
+        })
+        .collect()
 }
 
 pub(crate) fn read_build(text: &str) -> Result<Build> {

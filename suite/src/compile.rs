@@ -222,6 +222,7 @@ pub fn build(
                 group: "bench".into(),
                 category: "bench".into(),
                 options: Vec::new(),
+                notes: Vec::new(),
                 about: format!("the bench kernel {kernel}, at a small size"),
                 cudart,
                 good: Program {
@@ -310,6 +311,7 @@ fn add_case(source: &Source, cudart: Cudart, out: &Path, jobs: &mut Vec<Job>) ->
         category: source.category.clone(),
         about: source.bug.clone(),
         options: source.options.clone(),
+        notes: source.notes.clone(),
         cudart,
         good,
         bad: Some(Bad {

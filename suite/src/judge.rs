@@ -7,7 +7,8 @@
 use crate::case::{Doer, Expectation};
 use crate::process::Outcome;
 use model::{
-    AllocationKind, Coverage, Finding, NearestAllocation, Relation, Rule, SourceLocation, Subject,
+    AllocationKind, Coverage, Finding, NearestAllocation, Note, Relation, Rule, SourceLocation,
+    Subject,
 };
 use serde::Deserialize;
 
@@ -174,6 +175,15 @@ pub fn judge_missed(found: &Verdict, outcome: &Outcome, report: Option<&Report>)
             text: "missed, as it must be without an annotation".into(),
         },
         Err(verdict) => verdict,
+    }
+}
+
+/// Judges what the summary says beside kernels, if nothing else is wrong.
+pub fn judge_notes(notes: &[Note], report: Option<&Report>, verdict: Verdict) -> Verdict {
+    let said = |note| report.is_some_and(|report| report.coverage.notes.contains_key(note));
+    match notes.iter().find(|note| !said(note)) {
+        Some(note) if verdict.pass => wrong(format!("its summary does not say {note:?}")),
+        _ => verdict,
     }
 }
 

@@ -58,6 +58,9 @@ enum Command {
         /// File for the results.
         #[arg(long)]
         json: Option<PathBuf>,
+        /// Setting of Ringfence for all cases, KEY=VALUE.
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        settings: Vec<String>,
         /// Only cases whose name contains this.
         #[arg(long)]
         filter: Option<String>,
@@ -141,11 +144,13 @@ fn act(command: Command) -> Result<bool> {
             cases,
             ringfence,
             json,
+            settings,
             filter,
             jobs,
             timeout,
         } => {
             let options = run::Options {
+                settings,
                 device: match device {
                     Device::Cpu => model::DeviceKind::Cpu,
                     Device::Gpu => model::DeviceKind::Gpu,

@@ -92,6 +92,7 @@ fn case(source: &Source) -> Case {
             .into_iter()
             .chain(source.options.iter().cloned())
             .collect(),
+        notes: source.notes.clone(),
         cudart: Cudart::Static,
         good: program("good"),
         bad: Some(Bad {

@@ -43,6 +43,7 @@ impl Source {
             category: "programs".into(),
             about: self.about.clone(),
             options: Vec::new(),
+            notes: Vec::new(),
             cudart,
             good: Program {
                 path,

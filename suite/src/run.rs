@@ -22,6 +22,8 @@ pub struct Options {
     pub cases: PathBuf,
     /// The `ringfence` command.
     pub ringfence: PathBuf,
+    /// Settings for all programs, `key=value`; those of a case count more.
+    pub settings: Vec<String>,
     /// Only cases whose name contains this.
     pub filter: Option<String>,
     /// Programs at a time.
@@ -231,7 +233,13 @@ fn judge_task(
     let name = task.name();
     let json = scratch.join(format!("{name}.json"));
     let (program, expect) = task.program().context("the case has no such twin")?;
-    let settings = task.case.options.join(":");
+    let settings: Vec<&str> = options
+        .settings
+        .iter()
+        .chain(&task.case.options)
+        .map(String::as_str)
+        .collect();
+    let settings = settings.join(":");
     let start = |mode: &Mode<'_>, settings: &str| start(options, manifest, program, settings, mode);
     // Asked without Ringfence, so that no fault of its own looks like one of
     // the platform.
@@ -280,7 +288,7 @@ fn judge_task(
     };
     let verdict = match unreadable {
         Some(text) => Verdict { pass: false, text },
-        None => verdict,
+        None => judge::judge_notes(&task.case.notes, report.as_ref(), verdict),
     };
     let listed = manifest.missing.iter().find(|missing| {
         missing.program == name && missing.device.is_none_or(|device| device == options.device)

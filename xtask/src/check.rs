@@ -125,16 +125,20 @@ fn tests() -> Result<Tally> {
         test_programs(&built, &cases, &mut tally)
     })?;
     step("suite on the CPU device", || {
-        suite(&built, &cases, DeviceKind::Cpu, &mut tally)
+        suite(&built, &cases, DeviceKind::Cpu, &[], &mut tally)
     })?;
     let opencl = target().join("suite-opencl");
     step("OpenCL cases", || build::opencl_cases(&opencl))?;
     step("suite on OpenCL", || {
-        suite(&built, &opencl, DeviceKind::Cpu, &mut tally)
+        suite(&built, &opencl, DeviceKind::Cpu, &[], &mut tally)
+    })?;
+    step("suite on OpenCL, canaries verified by the device", || {
+        let settings = ["canary-checker=device"];
+        suite(&built, &opencl, DeviceKind::Cpu, &settings, &mut tally)
     })?;
     if Path::new("/dev/nvidiactl").exists() {
         step("suite on the GPU", || {
-            suite(&built, &cases, DeviceKind::Gpu, &mut tally)
+            suite(&built, &cases, DeviceKind::Gpu, &[], &mut tally)
         })?;
     } else {
         tally.elsewhere += 1;
@@ -147,12 +151,19 @@ fn tests() -> Result<Tally> {
     Ok(tally)
 }
 
-fn suite(built: &Built, cases: &Path, device: DeviceKind, tally: &mut Tally) -> Result<()> {
+fn suite(
+    built: &Built,
+    cases: &Path,
+    device: DeviceKind,
+    settings: &[&str],
+    tally: &mut Tally,
+) -> Result<()> {
     let results = suite::run::run(
         &suite::run::Options {
             device,
             cases: cases.to_owned(),
             ringfence: built.command.clone(),
+            settings: settings.iter().map(|pair| (*pair).to_owned()).collect(),
             filter: None,
             jobs: 2,
             limit: Duration::from_secs(120),

@@ -7,10 +7,11 @@
 //! tables of [`model::layout`]. [`DeviceHeap`] does the same for the heap of
 //! device-side `malloc`. [`canary`] is the algebra of known bytes around a
 //! buffer, [`image_canary`] that of known pixels around an image; [`pieces`]
-//! is how a kernel verifies both. All are plain data: nothing here locks,
+//! is how a kernel verifies both, [`choice`] whether one does. All are plain data: nothing here locks,
 //! allocates device memory, or calls a driver.
 
 pub mod canary;
+pub mod choice;
 mod device_heap;
 pub mod image_canary;
 mod order;

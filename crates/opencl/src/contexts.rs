@@ -4,14 +4,19 @@
 //! What is ours keeps a context alive, so it goes when the program gives its
 //! last reference back, even if objects of the program's live on in it.
 
+use crate::device::Checker;
 use crate::layer::{self, Layer};
 use crate::queries::ask;
+use crate::report::Reporter;
 use crate::sys::*;
 use crate::table::call;
+use heap::choice::{self, Choice, Class, Rent};
+use model::{CanaryChecker, Note, Settings};
 use parking_lot::Mutex;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// What is known of a context.
 pub struct Context {
@@ -23,6 +28,8 @@ pub struct Context {
     /// References that the program holds.
     users: AtomicU32,
     own: Mutex<Own>,
+    choice: Mutex<Choice>,
+    rent: Mutex<Rent>,
 }
 
 /// What is ours in a context.
@@ -30,7 +37,25 @@ pub struct Context {
 struct Own {
     /// A queue for what no queue of the program's is at hand for.
     queue: Option<usize>,
+    verifier: Verifier,
 }
+
+/// The device's checker of a context.
+#[derive(Default)]
+enum Verifier {
+    /// Not built, and not wanted so far.
+    #[default]
+    None,
+    /// To be built by the next launch that could use it.
+    Wanted,
+    Built(Arc<Checker>),
+    /// It could not be built, does not work, or is just being built.
+    Missing,
+}
+
+/// What looks by the host may cost before the device's checker is built:
+/// about what building it costs, in nanoseconds.
+const PRICE: u64 = 200_000_000;
 
 /// What a platform tells a program about errors.
 type Notify = Option<unsafe extern "C" fn(*const c_char, *const c_void, usize, *mut c_void)>;
@@ -90,6 +115,8 @@ fn look_at(context: cl_context, devices: &[cl_device_id]) -> Context {
         devices: devices.iter().map(|device| *device as usize).collect(),
         users: AtomicU32::new(1),
         own: Mutex::default(),
+        choice: Mutex::default(),
+        rent: Mutex::new(Rent::of(PRICE)),
         // Powers of two: the largest is a multiple of all.
         alignment: alignments.max().unwrap_or(128).next_power_of_two(),
     }
@@ -131,6 +158,7 @@ impl Context {
     /// Gives back all that is ours.
     fn close(&self) {
         let own = std::mem::take(&mut *self.own.lock());
+        // Jobs that are under way hold on to the checker.
         if let Some(queue) = own.queue {
             call!(clReleaseCommandQueue(queue as cl_command_queue));
         }
@@ -163,6 +191,88 @@ impl Context {
         let queue = call!(clCreateCommandQueue(context, device, 0, &raw mut code)
             else std::ptr::null_mut());
         (code == CL_SUCCESS && !queue.is_null()).then_some(queue)
+    }
+}
+
+impl Context {
+    /// Who is to make a look of this class: the device's checker, or the host;
+    /// and whether it is to be timed.
+    pub fn choose(
+        &self,
+        settings: &Settings,
+        reporter: &Reporter,
+        class: Class,
+    ) -> (Option<Arc<Checker>>, bool) {
+        if settings.canary_checker == CanaryChecker::Host || !self.is_open() {
+            return (None, false);
+        }
+        let always = settings.canary_checker == CanaryChecker::Device;
+        let (checker, build) = {
+            let mut own = self.own.lock();
+            match &own.verifier {
+                Verifier::Built(checker) => (Some(checker.clone()), false),
+                Verifier::Missing => (None, false),
+                Verifier::None if !always => (None, false),
+                Verifier::None | Verifier::Wanted => {
+                    own.verifier = Verifier::Missing;
+                    (None, true)
+                }
+            }
+        };
+        let checker = match build {
+            true => self.build(reporter),
+            false => checker,
+        };
+        let Some(checker) = checker else {
+            return (None, false);
+        };
+        if always {
+            return (Some(checker), false);
+        }
+        match self.choice.lock().next(class) {
+            (choice::Checker::Host, timed) => (None, timed),
+            (choice::Checker::Device, timed) => (Some(checker), timed),
+        }
+    }
+
+    fn build(&self, reporter: &Reporter) -> Option<Arc<Checker>> {
+        let built = Checker::build(self.handle as cl_context, &self.devices).map(Arc::new);
+        match &built {
+            Some(checker) => {
+                let mut own = self.own.lock();
+                // The program may have given the context back meanwhile.
+                if self.is_open() {
+                    own.verifier = Verifier::Built(checker.clone());
+                }
+            }
+            None => reporter.note(Note::NoDeviceChecker),
+        }
+        built
+    }
+
+    /// The device's checker does not work.
+    pub fn lose_checker(&self, reporter: &Reporter) {
+        let before = std::mem::replace(&mut self.own.lock().verifier, Verifier::Missing);
+        if let Verifier::Built(_) = before {
+            reporter.note(Note::NoDeviceChecker);
+        }
+    }
+
+    /// Counts what a look by the host has cost, and wants the device's checker
+    /// once it was enough.
+    pub fn spend(&self, cost: Duration) {
+        let cost = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
+        if self.rent.lock().spend(cost) {
+            let mut own = self.own.lock();
+            if let Verifier::None = own.verifier {
+                own.verifier = Verifier::Wanted;
+            }
+        }
+    }
+
+    /// Tells what a look has taken that was to be timed.
+    pub fn told(&self, class: Class, checker: choice::Checker, nanoseconds: u64) {
+        self.choice.lock().told(class, checker, nanoseconds);
     }
 }
 

@@ -3,7 +3,7 @@
 //! waits for the look behind the kernel, so that canaries are seen as this
 //! kernel left them.
 
-use crate::check::PATIENCE;
+use crate::jobs::PATIENCE;
 use crate::layer::{self, Layer};
 use crate::queries::ask;
 use crate::sys::*;

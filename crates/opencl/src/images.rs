@@ -13,7 +13,7 @@ use heap::image_canary::Grown;
 use model::AllocationKind;
 use parking_lot::Mutex;
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What is known of an image.
 #[derive(Clone, Copy)]
@@ -102,6 +102,17 @@ pub struct Larger {
     pub key: Key,
     /// All strips as they must be.
     intact: Box<[u8]>,
+    context: usize,
+    /// A buffer for the strips, once the device's checker needed one.
+    strips: OnceLock<Option<usize>>,
+}
+
+impl Drop for Larger {
+    fn drop(&mut self) {
+        if let Some(strips) = self.strips.get().copied().flatten() {
+            call!(clReleaseMemObject(strips as cl_mem));
+        }
+    }
 }
 
 impl Larger {
@@ -134,6 +145,8 @@ impl Larger {
             grown,
             key,
             intact: intact.into_boxed_slice(),
+            context: context as usize,
+            strips: OnceLock::new(),
         })
     }
 
@@ -211,6 +224,62 @@ impl Larger {
                 count,
                 list,
                 event,
+            ))
+        })
+    }
+
+    /// A buffer that holds all strips, one after the other.
+    pub fn strips(&self) -> Option<cl_mem> {
+        let make = || {
+            let mut code = CL_SUCCESS;
+            let made = call!(clCreateBuffer(
+                self.context as cl_context,
+                CL_MEM_READ_WRITE,
+                self.intact.len(),
+                std::ptr::null_mut(),
+                &raw mut code
+            ) else std::ptr::null_mut());
+            (code == CL_SUCCESS && !made.is_null()).then_some(made as usize)
+        };
+        Some((*self.strips.get_or_init(make))? as cl_mem)
+    }
+
+    /// Brings the strips into a buffer.
+    pub fn gather(
+        &self,
+        queue: cl_command_queue,
+        strips: cl_mem,
+        after: &[cl_event],
+        event: &mut cl_event,
+    ) -> cl_int {
+        let image = self.handle as cl_mem;
+        self.each(after, event, &|origin,
+                                  region,
+                                  offset,
+                                  (count, list),
+                                  event| {
+            call!(clEnqueueCopyImageToBuffer(
+                queue, image, strips, origin, region, offset, count, list, event
+            ))
+        })
+    }
+
+    /// Brings the strips from a buffer back.
+    pub fn scatter(
+        &self,
+        queue: cl_command_queue,
+        strips: cl_mem,
+        after: &[cl_event],
+        event: &mut cl_event,
+    ) -> cl_int {
+        let image = self.handle as cl_mem;
+        self.each(after, event, &|origin,
+                                  region,
+                                  offset,
+                                  (count, list),
+                                  event| {
+            call!(clEnqueueCopyBufferToImage(
+                queue, strips, image, offset, origin, region, count, list, event
             ))
         })
     }

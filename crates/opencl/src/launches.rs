@@ -2,7 +2,8 @@
 //! looked at after it.
 
 use crate::arguments::Kernel;
-use crate::check::{Doer, Job, Launch, Look};
+use crate::check::{Doer, Launch, Look};
+use crate::jobs::Job;
 use crate::layer::{self, Layer};
 use crate::queries::ask;
 use crate::shadows::Shadow;

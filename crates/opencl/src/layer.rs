@@ -5,9 +5,9 @@
 
 use crate::arguments::Kernel;
 use crate::buffers::Buffer;
-use crate::check::Jobs;
 use crate::contexts::Context;
 use crate::events::Watched;
+use crate::jobs::Jobs;
 use crate::maps::Maps;
 use crate::report::Reporter;
 use model::{CanaryPattern, Settings};

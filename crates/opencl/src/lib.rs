@@ -14,6 +14,7 @@ mod buffers;
 mod check;
 mod contexts;
 mod copies;
+mod device;
 mod events;
 #[rustfmt::skip]
 #[allow(
@@ -27,6 +28,7 @@ mod events;
 )]
 mod generated;
 mod images;
+mod jobs;
 mod launches;
 mod layer;
 mod maps;
@@ -35,6 +37,7 @@ mod programs;
 mod queries;
 mod reach;
 mod report;
+mod rounds;
 mod shadows;
 mod svm;
 #[allow(non_camel_case_types, reason = "OpenCL's names")]

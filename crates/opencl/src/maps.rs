@@ -8,9 +8,10 @@
 
 use crate::blocks::{Block, HOST_ACCESS, Memory};
 use crate::buffers::{Buffer, Place};
-use crate::check::{Damaged, Doer, Job, Look};
+use crate::check::{Damaged, Doer, Look};
 use crate::copies::{Touch, refused};
 use crate::events::status;
+use crate::jobs::Job;
 use crate::layer::{self, Layer};
 use crate::sys::*;
 use crate::table::call;

@@ -10,8 +10,8 @@ use heap::canary::Side;
 use host::{Output, Stack, stacks};
 use model::{
     Allocation, ApiErrors, Coverage, DeviceAddress, DeviceKind, Extent, Finding, HostCall,
-    KernelArgument, KernelRun, NearestAllocation, Overwritten, Relation, Rule, Settings, Subject,
-    UncheckedReason,
+    KernelArgument, KernelRun, NearestAllocation, Note, Overwritten, Relation, Rule, Settings,
+    Subject, UncheckedReason,
 };
 use parking_lot::Mutex;
 use report::Event;
@@ -116,6 +116,11 @@ impl Reporter {
                     .checked = 1
             }
         }
+    }
+
+    /// Counts something that the summary says.
+    pub fn note(&self, note: Note) {
+        *self.coverage.lock().notes.entry(note).or_default() += 1;
     }
 
     pub fn unchecked(&self, kernel: &str, reason: UncheckedReason) {

@@ -95,41 +95,6 @@ impl Shadow {
         }
     }
 
-    /// Bytes of all its canaries.
-    pub fn canary_bytes(&self) -> usize {
-        match &self.copy {
-            Copied::Buffer { block, .. } => block.canary_bytes(),
-            Copied::Image(larger, _) => larger.canary_bytes(),
-        }
-    }
-
-    /// Enqueues a read of the canaries.
-    pub fn read(
-        &self,
-        queue: cl_command_queue,
-        bytes: &mut [u8],
-        after: &[cl_event],
-        event: &mut cl_event,
-    ) -> cl_int {
-        match &self.copy {
-            Copied::Buffer { block, .. } => block.read(queue, bytes, after, event),
-            Copied::Image(larger, _) => larger.read(queue, bytes, after, event),
-        }
-    }
-
-    /// Enqueues a write of the canaries as they must be.
-    pub fn restore(
-        &self,
-        queue: cl_command_queue,
-        after: &[cl_event],
-        event: &mut cl_event,
-    ) -> cl_int {
-        match &self.copy {
-            Copied::Buffer { block, .. } => block.restore(queue, after, event),
-            Copied::Image(larger, _) => larger.restore(queue, after, event),
-        }
-    }
-
     /// Writes the canaries before the first use. Later ones wait for this one
     /// anyway.
     fn prepare(&self, queue: cl_command_queue) -> Result<Option<cl_event>, cl_int> {

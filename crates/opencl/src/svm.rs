@@ -4,7 +4,7 @@
 
 use crate::blocks::{Block, Memory};
 use crate::buffers::{Buffer, Place};
-use crate::check::PATIENCE;
+use crate::jobs::PATIENCE;
 use crate::layer::{self, Layer};
 use crate::sys::*;
 use crate::table::call;

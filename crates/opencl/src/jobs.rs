@@ -1,0 +1,407 @@
+//! Jobs: all looks after one launch, from the commands that make them to what
+//! they show.
+
+use crate::buffers::Place;
+use crate::check::{Damaged, Doer, Held, Look};
+use crate::contexts::Context;
+use crate::layer::{self, Layer};
+use crate::queries::ask;
+use crate::rounds::Round;
+use crate::sys::*;
+use crate::table::call;
+use crate::waits::wait_list;
+use heap::choice::{self, Class};
+use model::{Note, UncheckedReason};
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// All looks after one launch.
+pub struct Job {
+    number: u64,
+    context: Arc<Context>,
+    doer: Doer,
+    looks: Vec<Look>,
+    /// Looks of the device's checker; empty: the host looks.
+    rounds: Vec<Round>,
+    timing: Option<Timing>,
+}
+
+/// What a look takes, from the end of the kernel on.
+struct Timing {
+    class: Class,
+    checker: choice::Checker,
+    /// Of the calls that enqueue it.
+    enqueuing: Duration,
+    enqueued: Instant,
+    /// When the kernel ended, as the platform told.
+    ended: Arc<OnceLock<Instant>>,
+}
+
+/// Commands behind a kernel.
+pub struct Commands {
+    pub queue: cl_command_queue,
+    /// Whether each must say what it waits for.
+    loose: bool,
+    /// Of the kernel.
+    done: cl_event,
+    /// Of all commands so far, to be released.
+    events: Vec<cl_event>,
+    /// Of those among them that nothing waits for.
+    ends: Vec<cl_event>,
+}
+
+impl Commands {
+    /// Enqueues a command behind those of `before`, or else behind the kernel.
+    /// `last`: nothing will wait for it but the end.
+    ///
+    /// # Errors
+    ///
+    /// The platform's code.
+    pub fn add(
+        &mut self,
+        before: &[cl_event],
+        last: bool,
+        enqueue: impl FnOnce(&[cl_event], &mut cl_event) -> cl_int,
+    ) -> Result<cl_event, cl_int> {
+        let done = [self.done];
+        let after: &[cl_event] = match (self.loose, before) {
+            (false, _) => &[],
+            (true, []) => &done,
+            (true, before) => before,
+        };
+        let mut event = std::ptr::null_mut();
+        match enqueue(after, &mut event) {
+            CL_SUCCESS => {
+                self.events.push(event);
+                if last {
+                    self.ends.push(event);
+                }
+                Ok(event)
+            }
+            code => Err(code),
+        }
+    }
+
+    /// The event that is complete when all are, which must be released.
+    fn end(&mut self) -> Result<cl_event, cl_int> {
+        if self.loose && self.ends.len() > 1 {
+            let (count, list) = wait_list(&self.ends);
+            let mut marker = std::ptr::null_mut();
+            let queue = self.queue;
+            return match call!(clEnqueueMarkerWithWaitList(
+                queue,
+                count,
+                list,
+                &raw mut marker
+            )) {
+                CL_SUCCESS => Ok(marker),
+                code => Err(code),
+            };
+        }
+        let last = self.ends.last().copied().ok_or(CL_INVALID_VALUE)?;
+        call!(clRetainEvent(last));
+        Ok(last)
+    }
+}
+
+impl Drop for Commands {
+    fn drop(&mut self) {
+        for event in &self.events {
+            call!(clReleaseEvent(*event));
+        }
+    }
+}
+
+impl Job {
+    /// Enqueues the looks behind `done`. Returns the event that is complete
+    /// when all were made, which must be released, and the job's number.
+    pub fn start(
+        layer: &Layer,
+        queue: cl_command_queue,
+        done: cl_event,
+        doer: Doer,
+        looks: Vec<Look>,
+    ) -> Result<(cl_event, u64), cl_int> {
+        let context: Option<cl_context> = ask!(one, clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT));
+        let context = layer.context(context.ok_or(CL_INVALID_COMMAND_QUEUE)?);
+        let loose = layer.is_out_of_order(queue);
+        let mut job = Box::new(Job {
+            number: layer.jobs.begin(queue as usize, doer.kernel()),
+            context,
+            doer,
+            looks,
+            rounds: Vec::new(),
+            timing: None,
+        });
+        let commands = || Commands {
+            queue,
+            loose,
+            done,
+            events: Vec::new(),
+            ends: Vec::new(),
+        };
+        let (last, begun) = match job.enqueue(layer, done, &commands) {
+            Ok(last) => last,
+            Err((code, begun)) => {
+                layer.jobs.end(job.number);
+                if begun {
+                    // Some reads may still be on their way into it.
+                    Box::leak(job);
+                }
+                return Err(code);
+            }
+        };
+        debug_assert!(begun);
+        let number = job.number;
+        let data = Box::into_raw(job).cast::<c_void>();
+        let complete = CL_COMPLETE.cast_signed();
+        match call!(clSetEventCallback(last, complete, Some(looked), data)) {
+            CL_SUCCESS => Ok((last, number)),
+            code => {
+                // It is never called: the bytes stay where they are, because
+                // reads are on their way into them.
+                layer.jobs.end(number);
+                call!(clReleaseEvent(last));
+                Err(code)
+            }
+        }
+    }
+
+    /// Enqueues the looks of whoever is to make them, and returns the event of
+    /// the last command, and that there are commands.
+    ///
+    /// # Errors
+    ///
+    /// The platform's code, and whether there are commands all the same.
+    fn enqueue(
+        &mut self,
+        layer: &Layer,
+        done: cl_event,
+        commands: &dyn Fn() -> Commands,
+    ) -> Result<(cl_event, bool), (cl_int, bool)> {
+        let begun = Instant::now();
+        let bytes = self.looks.iter().filter_map(Look::held);
+        let bytes: u64 = bytes.map(|held| held.canary_bytes() as u64).sum();
+        let images = self
+            .looks
+            .iter()
+            .any(|look| matches!(look.held(), Some(Held::Image(_))));
+        let class = Class::of(images, self.looks.len() as u64, bytes);
+        let (checker, timed) = self.context.choose(&layer.settings, &layer.reporter, class);
+        let mut last = None;
+        if let Some(checker) = &checker {
+            let mut commands = commands();
+            let enqueued =
+                Round::enqueue_all(checker, &self.looks, &mut commands, &mut self.rounds)
+                    .and_then(|()| commands.end());
+            match enqueued {
+                Ok(event) => last = Some(event),
+                Err(_) => {
+                    // Answers may be on their way; the host looks instead, and
+                    // from now on.
+                    std::mem::forget(std::mem::take(&mut self.rounds));
+                    self.context.lose_checker(&layer.reporter);
+                }
+            }
+        }
+        let by_device = last.is_some();
+        let last = match last {
+            Some(last) => last,
+            None => {
+                let mut commands = commands();
+                let enqueued = host(&mut self.looks, &mut commands).and_then(|()| commands.end());
+                enqueued.map_err(|code| (code, !commands.events.is_empty()))?
+            }
+        };
+        let enqueuing = begun.elapsed();
+        if !by_device {
+            self.context.spend(enqueuing);
+        }
+        if timed && by_device == checker.is_some() {
+            self.timing = Some(Timing {
+                class,
+                checker: match by_device {
+                    true => choice::Checker::Device,
+                    false => choice::Checker::Host,
+                },
+                enqueuing,
+                enqueued: Instant::now(),
+                ended: ending(done),
+            });
+        }
+        Ok((last, true))
+    }
+
+    fn conclude(mut self, status: cl_int) {
+        let now = Instant::now();
+        let Some(layer) = layer::get() else { return };
+        let kernel = self.doer.kernel();
+        if status < 0 {
+            if let Some(kernel) = kernel {
+                let reason = UncheckedReason::Unfinished;
+                layer.reporter.unchecked(kernel, reason);
+            }
+        } else {
+            if let Some(kernel) = kernel {
+                layer.reporter.checked(kernel);
+                layer.reporter.note(if self.rounds.is_empty() {
+                    Note::CanariesByHost
+                } else {
+                    Note::CanariesByDevice
+                });
+            }
+            let found = |look: &Look, damages: Vec<Damaged>| {
+                for damage in damages {
+                    layer.reporter.damage(layer, &self.doer, look, &damage);
+                }
+            };
+            if self.rounds.is_empty() {
+                for look in &self.looks {
+                    found(look, look.damages());
+                }
+            }
+            for round in &self.rounds {
+                round.damages(&self.looks, &found);
+            }
+            if let Some(timing) = &self.timing {
+                timing.tell(&self.context, now);
+            }
+        }
+        for look in &self.looks {
+            if let Place::Block(block) = &look.buffer.place {
+                block.settle();
+            }
+        }
+        for round in self.rounds.drain(..) {
+            round.end();
+        }
+        layer.jobs.end(self.number);
+    }
+}
+
+/// Looks by the host: reads the canaries, and writes them again.
+fn host(looks: &mut [Look], commands: &mut Commands) -> Result<(), cl_int> {
+    let queue = commands.queue;
+    for look in looks {
+        if look.held().is_none() {
+            continue;
+        }
+        look.make_room();
+        let read = commands.add(&[], false, |after, event| look.read(queue, after, event))?;
+        bring_back(look, commands)?;
+        commands.add(&[read], true, |after, event| {
+            look.restore(queue, after, event)
+        })?;
+    }
+    Ok(())
+}
+
+/// What a kernel has written into a copy goes where it belongs.
+pub fn bring_back(look: &Look, commands: &mut Commands) -> Result<(), cl_int> {
+    let queue = commands.queue;
+    if let Some(shadow) = look.shadow() {
+        commands.add(&[], true, |after, event| {
+            shadow.bring_back(queue, &look.buffer, after, event)
+        })?;
+    }
+    Ok(())
+}
+
+impl Timing {
+    fn tell(&self, context: &Context, now: Instant) {
+        // Without the kernel's end nothing is known of the time after it.
+        let Some(ended) = self.ended.get() else {
+            return;
+        };
+        let from = (*ended).max(self.enqueued);
+        let taken = self.enqueuing + now.saturating_duration_since(from);
+        let nanoseconds = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
+        context.told(self.class, self.checker, nanoseconds);
+    }
+}
+
+/// When the command of an event ends.
+fn ending(event: cl_event) -> Arc<OnceLock<Instant>> {
+    let ended = Arc::new(OnceLock::new());
+    let data = Arc::into_raw(ended.clone()).cast_mut().cast::<c_void>();
+    let complete = CL_COMPLETE.cast_signed();
+    if call!(clSetEventCallback(event, complete, Some(stamp), data)) != CL_SUCCESS {
+        // SAFETY: the platform did not take it.
+        drop(unsafe { Arc::from_raw(data.cast::<OnceLock<Instant>>()) });
+    }
+    ended
+}
+
+unsafe extern "C" fn stamp(_event: cl_event, _status: cl_int, data: *mut c_void) {
+    // SAFETY: what was given with this function, which is called once.
+    let ended = unsafe { Arc::from_raw(data.cast::<OnceLock<Instant>>()) };
+    let _ = ended.set(Instant::now());
+}
+
+/// Called by the platform, on a thread of its own: no call of OpenCL here but
+/// releases.
+unsafe extern "C" fn looked(_event: cl_event, status: cl_int, data: *mut c_void) {
+    // SAFETY: the job that was given with this function, which is called once.
+    let job = unsafe { Box::from_raw(data.cast::<Job>()) };
+    job.conclude(status);
+}
+
+/// Jobs that are under way.
+#[derive(Default)]
+pub struct Jobs {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    /// By number: queue, and name of the kernel, if it is about one.
+    pending: BTreeMap<u64, (usize, Option<String>)>,
+}
+
+/// How long a platform may take to call back after it said that all is done.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Jobs {
+    fn begin(&self, queue: usize, kernel: Option<&str>) -> u64 {
+        let mut state = self.state.lock();
+        state.last += 1;
+        let number = state.last;
+        state
+            .pending
+            .insert(number, (queue, kernel.map(str::to_owned)));
+        number
+    }
+
+    fn end(&self, number: u64) {
+        self.state.lock().pending.remove(&number);
+        self.ended.notify_all();
+    }
+
+    /// Waits until what was begun so far and is meant by `which` has ended.
+    pub fn wait(&self, patience: Duration, which: impl Fn(u64, usize) -> bool) {
+        let deadline = Instant::now() + patience;
+        let mut state = self.state.lock();
+        let last = state.last;
+        let open = |state: &State| {
+            let mut so_far = state.pending.range(..=last);
+            so_far.any(|(number, (queue, _))| which(*number, *queue))
+        };
+        while open(&state) {
+            if self.ended.wait_until(&mut state, deadline).timed_out() {
+                return;
+            }
+        }
+    }
+
+    /// The kernel of each look that has not ended.
+    pub fn unfinished(&self) -> Vec<String> {
+        let state = self.state.lock();
+        let names = state.pending.values().filter_map(|(_, name)| name.clone());
+        names.collect()
+    }
+}
