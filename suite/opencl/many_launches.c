@@ -1,6 +1,6 @@
 // bug: one launch of thousands overruns one of its buffers, when the checker was long chosen by measurement
 // expect: rule=canary-overwritten kernel=count argument=h at=0 size=64
-// run: launch-backtraces=20000
+// run: launch-backtraces=20000 canary-checker=auto
 // notes: canaries-by-host canaries-by-device
 #include "case.h"
 
