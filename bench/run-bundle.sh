@@ -3,7 +3,7 @@
 #
 #   ./run [suite|opencl|bench|protections|compare|all]
 #
-# `opencl` is the part of `suite` that is about OpenCL.
+# `opencl` is the part of `suite` and `bench` that is about OpenCL.
 # `protections` is the part of `bench` that tells what each protection costs.
 # `compare`, which is not part of `all`, runs the suite's programs alone and
 # under compute-sanitizer, which must be on PATH or in /usr/local/cuda/bin.
@@ -29,22 +29,28 @@ if [ "$what" = suite ] || [ "$what" = all ]; then
     [ $code = 0 ] || status=1
 fi
 
-if [ "$what" = opencl ] || [ "$what" = suite ] || [ "$what" = all ]; then
-    # NVIDIA's platform, found by the loader in the bundle.
+# Runs a command with NVIDIA's platform, found by the loader in the bundle.
+opencl() {
     mkdir -p "$out/.vendors"
     echo libnvidia-opencl.so.1 > "$out/.vendors/nvidia.icd"
-    (
-        unset OCL_ICD_FILENAMES
-        export OCL_ICD_VENDORS="$out/.vendors"
-        timeout --kill-after=10 120 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
-            --ringfence "$here/ringfence" --json "$out/suite-opencl-gpu.json" --jobs 4 --timeout 30 &&
-        timeout --kill-after=10 120 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
-            --ringfence "$here/ringfence" --set canary-checker=device --jobs 4 --timeout 30
-    )
+    env -u OCL_ICD_FILENAMES OCL_ICD_VENDORS="$out/.vendors" \
+        LD_LIBRARY_PATH="$here/opencl/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"
     code=$?
-    [ $code = 124 ] && echo "the OpenCL suite ran out of time: 0 passed, 1 failed"
-    [ $code = 0 ] || status=1
     rm -rf "$out/.vendors"
+    [ $code = 124 ] && echo "$what on OpenCL ran out of time: 0 passed, 1 failed"
+    [ $code = 0 ] || status=1
+}
+
+if [ "$what" = opencl ] || [ "$what" = suite ] || [ "$what" = all ]; then
+    opencl timeout --kill-after=10 120 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
+        --ringfence "$here/ringfence" --json "$out/suite-opencl-gpu.json" --jobs 4 --timeout 30
+    opencl timeout --kill-after=10 120 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
+        --ringfence "$here/ringfence" --set canary-checker=device --jobs 4 --timeout 30
+fi
+
+if [ "$what" = opencl ] || [ "$what" = bench ] || [ "$what" = all ]; then
+    opencl timeout --kill-after=10 300 "$here/ringfence-bench" opencl --program "$here/opencl/canaries" \
+        --ringfence "$here/ringfence" --json "$out/opencl-gpu.json" --rounds 2 --commit "$(cat "$here/commit")"
 fi
 
 if [ "$what" = bench ] || [ "$what" = all ]; then

@@ -2,6 +2,8 @@
 
 mod gpu;
 mod instrument;
+mod opencl;
+mod plots;
 mod protections;
 mod turns;
 
@@ -21,6 +23,8 @@ enum Bench {
     Gpu(gpu::Gpu),
     /// What each protection costs.
     Protections(protections::Protections),
+    /// What looks at canaries cost in OpenCL programs.
+    Opencl(opencl::OpenCl),
     /// How fast PTX is instrumented.
     Instrument(instrument::Instrument),
 }
@@ -29,6 +33,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Bench::Gpu(gpu) => gpu::measure(&gpu),
         Bench::Protections(options) => protections::measure(&options),
+        Bench::Opencl(options) => opencl::measure(&options),
         Bench::Instrument(instrument) => instrument::measure(&instrument),
     };
     match result {

@@ -129,6 +129,22 @@ pub fn cases(out: &Path, linkage: Linkage) -> Result<()> {
     Ok(())
 }
 
+/// Compiles the program that the bench of canaries starts.
+///
+/// # Errors
+///
+/// OpenCL's loader or headers are missing, or the C compiler refuses it.
+pub fn opencl_bench(out: &Path) -> Result<()> {
+    setup::opencl()?;
+    let source = root().join("bench/opencl/canaries.c");
+    let flags = ["-O1", "-Wall", "-Werror", "-std=c11", "-D_GNU_SOURCE"];
+    run(command("cc", flags)
+        .arg(source)
+        .arg("-lOpenCL")
+        .arg("-o")
+        .arg(out))
+}
+
 /// Compiles the OpenCL cases into `out`.
 ///
 /// # Errors

@@ -111,13 +111,14 @@ pub fn write() -> Result<()> {
     Ok(())
 }
 
-/// The OpenCL cases, and a loader that has layers: that of the CUDA toolkit
-/// has none.
+/// The OpenCL cases and bench, and a loader that has layers: that of the CUDA
+/// toolkit has none.
 fn opencl(folder: &Path) -> Result<()> {
     const LOADER: &str = "libOpenCL.so.1";
     let built = target().join("suite-opencl");
     build::opencl_cases(&built)?;
     std::fs::create_dir_all(folder.join("lib"))?;
+    build::opencl_bench(&folder.join("canaries"))?;
     let mut manifest = Manifest::read(&built)?;
     manifest.libraries = "lib".into();
     for case in &manifest.cases {

@@ -5,8 +5,8 @@ use crate::workspace::{root, target};
 use crate::{build, setup};
 use anyhow::Result;
 
-/// Measures instrumentation and the emulator, and judges the OpenCL cases on
-/// this machine's platform.
+/// Measures instrumentation, looks at canaries and the emulator, and judges the
+/// OpenCL cases on this machine's platform.
 ///
 /// # Errors
 ///
@@ -34,6 +34,17 @@ pub fn run_all() -> Result<()> {
     .arg(&built.command)
     .arg("--json")
     .arg(results.join("suite-opencl-cpu.json")))?;
+    let program = target().join("opencl-canaries");
+    build::opencl_bench(&program)?;
+    run(command(&bench, ["opencl", "--commit", &commit])
+        .arg("--program")
+        .arg(&program)
+        .arg("--ringfence")
+        .arg(&built.command)
+        .arg("--json")
+        .arg(results.join("opencl-cpu.json"))
+        .arg("--plots")
+        .arg(root().join("docs")))?;
     // Writes bench/results/cpu-emulator.json itself.
     run(&mut cargo(&[
         "bench",

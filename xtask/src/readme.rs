@@ -75,6 +75,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "gpu-bounds" => gpu_bounds(results)?,
         "gpu-protections" => gpu_protections(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,
+        "opencl-cpu" | "opencl-gpu" => looks(name, results)?,
         "suite-opencl-cpu" | "suite-opencl-gpu" => opencl(results)?,
         "instrument" => instrument(results)?,
         "cpu-emulator" => emulator(results)?,
@@ -298,6 +299,62 @@ fn opencl(results: &Value) -> Result<String> {
     Ok(out)
 }
 
+/// Numbers of objects that the README shows.
+const OBJECTS: [u32; 4] = [1, 8, 32, 128];
+
+/// What looks at canaries cost, by the host and by the device.
+fn looks(name: &str, results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let mut out = String::from("| µs added to a launch with |");
+    for count in OBJECTS {
+        let _ = write!(out, " {count}, host | device |");
+    }
+    let _ = writeln!(out, "\n| --- |{}", " ---: | ---: |".repeat(OBJECTS.len()));
+    for kind in ["buffers", "svm", "images"] {
+        let mut cells = String::new();
+        let mut any = false;
+        for count in OBJECTS {
+            for checker in ["host", "device"] {
+                let value = summary[format!("{kind}_{count}_{checker}_us")].as_f64();
+                any |= value.is_some();
+                let _ = match value {
+                    Some(value) => write!(cells, " {value:.0} |"),
+                    None => write!(cells, " – |"),
+                };
+            }
+        }
+        if any {
+            let _ = writeln!(
+                out,
+                "| {} |{cells}",
+                if kind == "svm" { "SVM" } else { kind }
+            );
+        }
+    }
+    let pays: Vec<String> = ["buffers", "svm", "images"]
+        .iter()
+        .filter_map(|kind| {
+            let launches = summary[format!("{kind}_pays_after")].as_f64()?;
+            Some(format!(
+                "{launches:.0} launches with 8 {}",
+                kind.replace("svm", "SVM allocations")
+            ))
+        })
+        .collect();
+    if !pays.is_empty() {
+        let _ = writeln!(
+            out,
+            "\nBuilding the device's checker has paid for itself after {}.",
+            pays.join(", ")
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\n![µs added to a launch](docs/{name}-checks.svg)\n\n![ms added by many launches](docs/{name}-repeated.svg)"
+    );
+    Ok(out)
+}
+
 fn instrument(results: &Value) -> Result<String> {
     let summary = &results["summary"];
     Ok(format!(
@@ -367,6 +424,20 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn looks_have_a_row_for_each_kind_that_was_measured() {
+        let results = serde_json::json!({"summary": {
+            "buffers_1_host_us": 12.4, "buffers_1_device_us": 9.6, "buffers_pays_after": 5000.0,
+        }});
+        let text = looks("opencl-cpu", &results).unwrap();
+        assert!(text.contains("| buffers | 12 | 10 | – |"), "{text}");
+        assert!(
+            !text.contains("| SVM |") && text.contains("after 5000 launches with 8 buffers."),
+            "{text}"
+        );
+        assert!(text.contains("docs/opencl-cpu-checks.svg"), "{text}");
     }
 
     #[test]
