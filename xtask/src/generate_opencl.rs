@@ -64,12 +64,16 @@ fn generate(include: &Path) -> Result<String> {
     let dispatch = dispatch.context("cl_icd.h has no cl_icd_dispatch")?;
     let mut used = BTreeMap::new();
     let mut rows = String::new();
+    let mut linked = String::new();
     for (name, ty) in &dispatch.fields {
         let (Some(name), Type::Named(alias)) = (name, ty) else {
             bail!("a field of cl_icd_dispatch is no named function")
         };
         let ty = match functions.get(alias.as_str()) {
-            Some(ty @ Type::Function { .. }) => rust_type(ty, &aliases, &mut used)?,
+            Some(ty @ Type::Function { .. }) => {
+                linked += &line(name, ty, &aliases, &mut used)?;
+                rust_type(ty, &aliases, &mut used)?
+            }
             // Functions of Windows.
             Some(_) => "*const c_void".into(),
             None => bail!("cl_icd.h does not declare {alias}"),
@@ -87,7 +91,39 @@ fn generate(include: &Path) -> Result<String> {
     out.push_str("#[repr(C)]\n#[derive(Clone, Copy)]\npub struct Dispatch {\n");
     out.push_str(&rows);
     out.push_str("}\n");
+    out.push_str("\n/// Calls a macro with every function that a program can be linked to.\n");
+    out.push_str("macro_rules! functions {\n    ($each:ident) => {\n        $each! {\n");
+    out.push_str(&linked);
+    out.push_str("        }\n    };\n}\npub(crate) use functions;\n");
     Ok(out)
+}
+
+/// A function as `name(a0: TYPE, …) -> TYPE;`. Those of extensions are asked
+/// for by name, so programs are not linked to them: no line.
+fn line(
+    name: &str,
+    ty: &Type,
+    aliases: &BTreeMap<String, String>,
+    used: &mut BTreeMap<String, String>,
+) -> Result<String> {
+    let Type::Function { result, parameters } = ty else {
+        return Ok(String::new());
+    };
+    if name.ends_with("KHR") || name.ends_with("EXT") {
+        return Ok(String::new());
+    }
+    let mut list = Vec::new();
+    for (index, (_, ty)) in parameters.iter().enumerate() {
+        list.push(format!("a{index}: {}", rust_type(ty, aliases, used)?));
+    }
+    let result = match **result {
+        Type::Void => "()".into(),
+        ref other => rust_type(other, aliases, used)?,
+    };
+    Ok(format!(
+        "            {name}({}) -> {result};\n",
+        list.join(", ")
+    ))
 }
 
 /// The lines of some of the headers after preprocessing.

@@ -20,7 +20,8 @@ const NAME: &[u8] = b"ringfence\0";
 /// Functions in the table.
 const ENTRIES: usize = size_of::<Dispatch>() / size_of::<*const c_void>();
 
-struct Table(Dispatch);
+/// A table of functions.
+pub struct Table(pub Dispatch);
 
 // SAFETY: a table of functions, never written after it was made; its other
 // pointers are functions, too.
@@ -32,7 +33,7 @@ static TARGET: OnceLock<Table> = OnceLock::new();
 static LAYER: OnceLock<Table> = OnceLock::new();
 
 /// A table without functions.
-fn empty() -> Dispatch {
+pub fn empty() -> Dispatch {
     // SAFETY: all its fields are optional functions and pointers, for which
     // all-zero bytes mean none.
     unsafe { MaybeUninit::zeroed().assume_init() }
@@ -141,6 +142,18 @@ fn hooked(mut table: Dispatch) -> Dispatch {
     table
 }
 
+/// Puts the layer above a table, unless one was put there before.
+pub fn install(below: Dispatch) -> &'static Table {
+    let _ = TARGET.set(Table(below));
+    let top = if layer::start() { hooked(below) } else { below };
+    LAYER.get_or_init(|| Table(top))
+}
+
+/// Whether a loader, or the preloaded library, has put the layer in its place.
+pub fn is_installed() -> bool {
+    LAYER.get().is_some()
+}
+
 /// `clGetLayerInfo` of `cl_layer.h`.
 ///
 /// # Safety
@@ -193,9 +206,7 @@ pub unsafe extern "C" fn clInitLayer(
             count,
         );
     }
-    let _ = TARGET.set(Table(table));
-    let top = if layer::start() { hooked(table) } else { table };
-    let top = &LAYER.get_or_init(|| Table(top)).0;
+    let top: *const Dispatch = &raw const install(table).0;
     // SAFETY: not null; the caller gives them for writing.
     unsafe {
         *entries_ret = count as cl_uint;
