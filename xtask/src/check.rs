@@ -117,6 +117,7 @@ fn step<T>(name: &str, action: impl FnOnce() -> Result<T>) -> Result<T> {
 fn tests() -> Result<Tally> {
     step("toolchain", setup::cuda)?;
     step("corpora", setup::corpora)?;
+    step("OpenCL", setup::opencl)?;
     let built = step("build", build::all)?;
     let cases = target().join("suite");
     step("cases", || build::cases(&cases, Linkage::Static))?;

@@ -73,22 +73,30 @@ impl Library {
         facts: &Facts,
     ) -> Result<Environment> {
         let mut environment = Environment::new();
+        let mut preloaded = Vec::new();
         if protect.bounds || protect.watch {
             self.bounds(device, facts, &mut environment)?;
+            preloaded.push(self.path.clone());
         }
         // The first launch of a kernel that is loaded lazily waits until the
         // device is idle, which it is not while the guard is there.
         if protect.watch && std::env::var_os(LOADING).is_none() {
             environment.push((LOADING, "EAGER".into()));
         }
-        if protect.canary {
-            self.canary(facts, &mut environment)?;
+        if protect.canary
+            && let Some(layer) = self.canary(facts, &mut environment)?
+        {
+            preloaded.push(layer);
+        }
+        if !preloaded.is_empty() {
+            environment.push(("LD_PRELOAD", preload(&preloaded)?));
         }
         Ok(environment)
     }
 
-    /// A layer of OpenCL's loader. Programs that use no OpenCL never load it.
-    fn canary(&self, facts: &Facts, environment: &mut Environment) -> Result<()> {
+    /// A layer of OpenCL's loader, which is preloaded, too, where the program
+    /// may use OpenCL: not every loader has layers.
+    fn canary(&self, facts: &Facts, environment: &mut Environment) -> Result<Option<PathBuf>> {
         let layer = self.path.with_file_name(OPENCL);
         if layer.is_file() {
             if layer.to_string_lossy().contains(':') {
@@ -99,13 +107,15 @@ impl Library {
                 );
             }
             environment.push(("OPENCL_LAYERS", before(&layer, "OPENCL_LAYERS")));
-        } else if facts.opencl() {
+            return Ok(facts.may_use_opencl().then_some(layer));
+        }
+        if facts.opencl() {
             bail!(
                 "the program uses OpenCL, and the layer for it is missing: there is no {}; it is installed beside {NAME}",
                 layer.display()
             );
         }
-        Ok(())
+        Ok(None)
     }
 
     fn bounds(
@@ -114,14 +124,6 @@ impl Library {
         facts: &Facts,
         environment: &mut Environment,
     ) -> Result<()> {
-        if self.path.to_string_lossy().contains([' ', ':', '\t', '\n']) {
-            bail!(
-                "{} cannot be preloaded, because LD_PRELOAD takes no path with a colon or a space; copy the library \
-                 elsewhere and name it in RINGFENCE_LIBRARY",
-                self.path.display()
-            );
-        }
-        environment.push(("LD_PRELOAD", before(&self.path, "LD_PRELOAD")));
         // Who listens to the program's NVTX calls, unless the user wants another.
         if std::env::var_os(NVTX).is_none() {
             environment.push((NVTX, self.path.clone().into()));
@@ -141,6 +143,25 @@ impl Library {
         }
         Ok(())
     }
+}
+
+/// The libraries in front of what is preloaded already.
+fn preload(libraries: &[PathBuf]) -> Result<OsString> {
+    let mut value = OsString::new();
+    for path in libraries {
+        if path.to_string_lossy().contains([' ', ':', '\t', '\n']) {
+            bail!(
+                "{} cannot be preloaded, because LD_PRELOAD takes no path with a colon or a space; copy the library \
+                 elsewhere and name it in RINGFENCE_LIBRARY",
+                path.display()
+            );
+        }
+        if !value.is_empty() {
+            value.push(":");
+        }
+        value.push(path);
+    }
+    Ok(before(Path::new(&value), "LD_PRELOAD"))
 }
 
 /// The path in front of what the variable holds already.

@@ -222,6 +222,20 @@ impl Facts {
         matches!(self, Facts::Dynamic { opencl: true, .. })
     }
 
+    /// Whether it may be: it is linked to OpenCL's loader, or is a script, or
+    /// no CUDA program itself and may load or start anything.
+    pub fn may_use_opencl(&self) -> bool {
+        match self {
+            Facts::Script => true,
+            Facts::Dynamic {
+                device_code,
+                runtime,
+                opencl,
+                closed,
+            } => *opencl || (!device_code && runtime.is_none() && !closed),
+        }
+    }
+
     /// Refuses what cannot work on this device.
     ///
     /// # Errors
