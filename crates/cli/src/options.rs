@@ -113,12 +113,19 @@ pub struct RunOptions {
     /// Protections, with a comma between: bounds (CUDA), canary (CUDA and OpenCL), watch (CUDA: canaries are looked at while kernels run) [default: bounds,canary].
     #[arg(long, value_name = "LIST")]
     pub protect: Option<String>,
-    /// Bytes of canary on either side of an OpenCL buffer, at least [default: 4k].
+    /// Bytes of canary on either side of a buffer, at least [default: 4k].
     #[arg(long, value_name = "BYTES")]
     pub canary_size: Option<String>,
     /// What canaries hold: random bytes, or one byte such as 0xC2 [default: random].
     #[arg(long, value_name = "PATTERN")]
     pub canary_pattern: Option<String>,
+    /// Percent of the time that CUDA kernels run which verifying canaries between them may take; 100: after every
+    /// kernel [default: 1].
+    #[arg(long, value_name = "PERCENT")]
+    pub canary_budget: Option<String>,
+    /// Canaries before CUDA buffers, too, whose addresses are then not the driver's: on or off [default: on].
+    #[arg(long, value_name = "WHETHER")]
+    pub canary_head: Option<String>,
     /// Who verifies canaries in OpenCL programs: host, device (a kernel), or auto, which measures both
     /// [default: auto].
     #[arg(long, value_name = "WHO")]
@@ -233,6 +240,8 @@ impl RunOptions {
             ("protect", &self.protect),
             ("canary-size", &self.canary_size),
             ("canary-pattern", &self.canary_pattern),
+            ("canary-budget", &self.canary_budget),
+            ("canary-head", &self.canary_head),
             ("canary-checker", &self.canary_checker),
             ("check-only", &self.check_only),
         ];

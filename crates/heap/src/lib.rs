@@ -27,5 +27,5 @@ pub use order::{Blocking, Point, StreamOrder};
 pub use parts::{Layer, PartEdit, PartError};
 pub use placement::padded_size;
 pub use quarantine::{Held, Quarantine};
-pub use registry::{Entry, Freed, Inserted, Neighbours, Owner, Registry, Reshaped};
+pub use registry::{Around, Entry, Freed, Inserted, Neighbours, Owner, Registry, Reshaped};
 pub use tables::{TableUpdate, Tables, TablesError};

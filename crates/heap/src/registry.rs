@@ -16,6 +16,28 @@ pub struct Owner {
     pub context: u64,
     /// The memory pool that it came from; 0 if none.
     pub pool: u64,
+    /// Canaries around it.
+    pub around: Around,
+}
+
+/// Canaries around an allocation: what the driver gave beside the bytes that
+/// the program knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Around {
+    /// Bytes before it: the driver's own address is so much lower.
+    pub before: u32,
+    /// Bytes after it.
+    pub after: u32,
+    /// Its place in the device's table of canaries; `None`: nobody verifies
+    /// them.
+    pub slot: Option<u32>,
+}
+
+impl Around {
+    /// Bytes that canaries take.
+    pub fn bytes(&self) -> u64 {
+        u64::from(self.before) + u64::from(self.after)
+    }
 }
 
 /// A live allocation and what its creator noted about it (the runtime keeps

@@ -136,9 +136,11 @@ fn canary_line(canaries: &CanaryCoverage, verified: u64) -> String {
         ));
     }
     if canaries.checks > 0 {
+        line.push_str(&format!(", verified {}", count(canaries.checks, "time")));
+    }
+    if canaries.latency_launches > 0 {
         line.push_str(&format!(
-            ", verified {}, at most {} and {} µs late",
-            count(canaries.checks, "time"),
+            ", at most {} and {} µs late",
             launches(canaries.latency_launches),
             canaries.latency_microseconds
         ));

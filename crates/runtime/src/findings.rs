@@ -7,7 +7,7 @@ use crate::memory::Leaving;
 use crate::plan::PartPlan;
 use crate::spaces;
 use heap::canary::Side;
-use heap::{Entry, Registry};
+use heap::{Around, Entry, Registry};
 use host::stacks::{self, Stack};
 use model::layout::{Record, THREAD_Z_MASK};
 use model::{
@@ -32,6 +32,9 @@ pub(crate) enum Key {
     Call(String, Rule, Stack),
     /// A canary, seen by the guard: serial of the allocation, and side.
     Watched(u64, Side),
+    /// An overwritten canary: the kernel's name, the argument's number, and
+    /// whether it is the one before its buffer.
+    Canary(String, Option<u32>, bool),
     /// A leak: where the allocation was made, or its serial if that is unknown.
     Leak(Result<Arc<[usize]>, u64>),
 }
@@ -217,6 +220,7 @@ pub(crate) struct Near {
     allocation: Allocation,
     stack: Stack,
     freed: Option<Stack>,
+    around: Around,
 }
 
 impl Near {
@@ -225,6 +229,7 @@ impl Near {
             allocation: entry.allocation.clone(),
             stack: entry.note.clone(),
             freed: None,
+            around: entry.owner.around,
         }
     }
 
@@ -233,6 +238,21 @@ impl Near {
             allocation: freed.entry.allocation.clone(),
             stack: freed.entry.note.clone(),
             freed: Some(freed.note.clone()),
+            around: freed.entry.owner.around,
+        }
+    }
+
+    /// Its canaries.
+    pub fn around(&self) -> Around {
+        self.around
+    }
+
+    /// As a finding names it whose relation to it is known.
+    pub fn at(self, relation: Relation, callers: u32) -> NearestAllocation {
+        let base = self.allocation.extent.base;
+        NearestAllocation {
+            relation,
+            ..self.resolve(base, callers)
         }
     }
 
@@ -270,6 +290,7 @@ pub(crate) fn context(
             allocation,
             stack: None,
             freed: None,
+            around: Around::default(),
         };
         let mut context = with_nearest(Some(near(intended)), violation.address, registry);
         if kind != AllocationKind::Region {
@@ -323,6 +344,7 @@ pub(crate) fn context(
                     name: None,
                 };
                 Some(Near {
+                    around: Around::default(),
                     allocation,
                     stack: None,
                     freed: None,
@@ -497,6 +519,18 @@ impl Key {
     pub fn leak(entry: &Entry<Stack>) -> Key {
         Key::Leak(entry.note.clone().ok_or(entry.allocation.serial))
     }
+}
+
+/// The allocation with this extent and serial, live or freed.
+pub(crate) fn near(registry: &Registry<Stack>, extent: Extent, serial: u64) -> Option<Near> {
+    let live = registry.at(extent.base);
+    if let Some(entry) = live.filter(|entry| entry.allocation.serial == serial) {
+        return Some(Near::live(entry));
+    }
+    registry
+        .freed_extent(extent)
+        .filter(|freed| freed.entry.allocation.serial == serial)
+        .map(Near::freed)
 }
 
 /// The finding of an allocation that leaked.

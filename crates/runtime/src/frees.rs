@@ -11,12 +11,12 @@
 use crate::findings::HostError;
 use crate::memory::{Holding, Leaving};
 use crate::runtime::Runtime;
-use crate::streams::{Ordering, StreamUse, User};
+use crate::streams::{Ordering, StreamName, StreamUse, User};
 use crate::watch::Waits;
 use driver::{DriverError, Release, ReleaseCall};
 use heap::{Entry, Held};
 use host::stacks::{self, Stack};
-use model::{AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
+use model::{Allocation, AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
 
 /// `CUDA_SUCCESS`
 const SUCCESS: u32 = 0;
@@ -90,12 +90,13 @@ enum Judgement {
 }
 
 impl Runtime {
-    /// Does what the program asks to be freed. `forward` makes the call as it
-    /// is. Returns the answer for the program, a `CUresult` value.
-    pub fn free(&self, request: FreeRequest, forward: &dyn Fn() -> u32) -> u32 {
+    /// Does what the program asks to be freed. `forward` makes the call with
+    /// the address that the driver knows. Returns the answer for the program, a
+    /// `CUresult` value.
+    pub fn free(&self, request: FreeRequest, forward: &dyn Fn(DeviceAddress) -> u32) -> u32 {
         // Freeing nothing is legal.
         if !self.settings.check || request.address.0 == 0 {
-            return forward();
+            return forward(request.address);
         }
         if request.capturing {
             return self.free_in_capture(request, forward);
@@ -114,13 +115,19 @@ impl Runtime {
                         .memory
                         .look(|registry, _, _| registry.at(request.address).cloned());
                     let stack = stacks::capture(self.settings.num_callers_host);
+                    let driver = self.memory.driver_address(request.address);
+                    if let Some(entry) = &known {
+                        self.retire(entry.owner.around, entry.allocation.serial);
+                    }
                     self.memory.remove(request.address, stack);
-                    let answer = forward();
+                    let answer = forward(driver);
                     if answer != SUCCESS
                         && let Some(entry) = known
                     {
                         self.memory
                             .restore(request.address, entry.allocation.serial);
+                        let Allocation { extent, serial, .. } = entry.allocation;
+                        self.restore_canaries(extent, entry.owner.around, serial);
                     }
                     let refused = matches!(answer, INVALID_VALUE | NOT_REGISTERED | NOT_SUPPORTED);
                     if refused && self.settings.api_errors != ApiErrors::Off {
@@ -132,20 +139,37 @@ impl Runtime {
         }
     }
 
+    /// What the driver calls the allocation that the program knows by this
+    /// address.
+    pub fn driver_address(&self, base: DeviceAddress) -> DeviceAddress {
+        self.memory.driver_address(base)
+    }
+
     /// While a stream is captured, a free in that stream becomes a node of a
     /// graph: the memory lives as long as the graph runs. Other frees happen.
-    fn free_in_capture(&self, request: FreeRequest, forward: &dyn Fn() -> u32) -> u32 {
-        if matches!(request.call, FreeCall::FreeAsync { .. }) {
-            return forward();
-        }
-        let serial = self
+    fn free_in_capture(&self, request: FreeRequest, forward: &dyn Fn(DeviceAddress) -> u32) -> u32 {
+        let known = self
             .memory
-            .look(|registry, _, _| registry.at(request.address).map(|e| e.allocation.serial));
+            .look(|registry, _, _| registry.at(request.address).cloned());
+        let driver = self.memory.driver_address(request.address);
+        if let FreeCall::FreeAsync { stream } = request.call {
+            if let Some(entry) = known {
+                self.retire_in_stream(entry.owner.around, entry.allocation.serial, stream);
+            }
+            return forward(driver);
+        }
+        if let Some(entry) = &known {
+            // What kernels do until the device frees it is not seen: waiting for
+            // them would end the capture.
+            self.retire(entry.owner.around, entry.allocation.serial);
+        }
         let stack = stacks::capture(self.settings.num_callers_host);
         self.memory.remove(request.address, stack);
-        let answer = forward();
-        if let Some(serial) = serial.filter(|_| answer != SUCCESS) {
+        let answer = forward(driver);
+        if let Some(entry) = known.filter(|_| answer != SUCCESS) {
+            let Allocation { extent, serial, .. } = entry.allocation;
             self.memory.restore(request.address, serial);
+            self.restore_canaries(extent, entry.owner.around, serial);
         }
         answer
     }
@@ -207,11 +231,15 @@ impl Runtime {
         &self,
         request: &FreeRequest,
         entry: &Entry<Stack>,
-        forward: &dyn Fn() -> u32,
+        forward: &dyn Fn(DeviceAddress) -> u32,
     ) -> Option<u32> {
         let stack = stacks::capture(self.settings.num_callers_host);
         let extent = entry.allocation.extent;
-        let cost = heap::padded_size(extent.size);
+        let around = entry.owner.around;
+        let cost = match around.bytes() {
+            0 => heap::padded_size(extent.size),
+            bytes => extent.size + bytes,
+        };
         let mut holding = self.holding(request, entry, cost);
         let serial = entry.allocation.serial;
         let surplus = if let FreeCall::FreeAsync { stream } = request.call {
@@ -224,11 +252,13 @@ impl Runtime {
             if let Some(user) = self.streams.freed(extent.base, stream) {
                 self.report_race(request, &user);
             }
-            self.memory.leave(extent.base, leaving, cost, holding)?
+            let surplus = self.memory.leave(extent.base, leaving, cost, holding)?;
+            self.retire_in_stream(around, serial, stream);
+            surplus
         } else {
             // The device waits for kernels before it frees, and programs rely
             // on it.
-            if holding.is_some()
+            if (holding.is_some() || around.slot.is_some())
                 && let Err(error) = self.settle(entry.owner.context)
             {
                 if !matches!(error.code, INVALID_CONTEXT | CONTEXT_IS_DESTROYED) {
@@ -241,16 +271,18 @@ impl Runtime {
                 .retire(extent.base, serial, stack, cost, holding)?;
             self.streams.forget(extent);
             self.streams.tell(Ordering::Everything);
+            self.retire(around, serial);
             surplus
         };
         if holding.is_some() {
             self.release(surplus);
             return Some(SUCCESS);
         }
-        let answer = forward();
+        let answer = forward(DeviceAddress(extent.base.0 - u64::from(around.before)));
         if answer != SUCCESS {
             self.memory.restore(extent.base, serial);
             self.streams.restored(extent.base);
+            self.restore_canaries(extent, around, serial);
         }
         Some(answer)
     }
@@ -278,7 +310,7 @@ impl Runtime {
         }
         Some(Holding {
             release: Release {
-                address: entry.allocation.extent.base,
+                address: self.memory.driver_address(entry.allocation.extent.base),
                 context,
                 call,
             },
@@ -329,6 +361,7 @@ impl Runtime {
     /// The program is about to destroy a stream: what is to be freed in it is
     /// freed now.
     pub fn stream_ending(&self, stream: u64) {
+        self.checks_before_end(StreamName::Made(stream));
         let ends = ReleaseCall::FreeAsync { stream };
         let list = self.memory.take_held(|held| held.note.release.call == ends);
         self.release(list);
@@ -371,7 +404,12 @@ impl Runtime {
         self.memory.is_held(address)
     }
 
-    fn refuse_free(&self, request: &FreeRequest, wrong: &Wrong, forward: &dyn Fn() -> u32) -> u32 {
+    fn refuse_free(
+        &self,
+        request: &FreeRequest,
+        wrong: &Wrong,
+        forward: &dyn Fn(DeviceAddress) -> u32,
+    ) -> u32 {
         if self.settings.api_errors != ApiErrors::Off {
             self.report_free(request, wrong);
         }
@@ -383,7 +421,7 @@ impl Runtime {
         }
         // The device is to see what it would have seen.
         self.give_up(request.address);
-        forward()
+        forward(self.memory.driver_address(request.address))
     }
 
     /// Something in another stream uses the memory, and nothing orders it before

@@ -46,6 +46,7 @@ pub(crate) struct Counts {
     proved: AtomicU64,
     checked: AtomicU64,
     unchecked: [AtomicU64; REASONS.len()],
+    verified: AtomicU64,
 }
 
 impl Counts {
@@ -63,6 +64,11 @@ impl Counts {
         }
     }
 
+    /// An unchecked launch is followed by a look at canaries.
+    pub fn verified(&self) {
+        self.verified.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Takes one checked launch back: it went another way after all.
     pub fn not_checked_after_all(&self) {
         let _ = self
@@ -75,6 +81,7 @@ impl Counts {
     fn add_to(&self, coverage: &mut KernelCoverage) {
         coverage.proved += self.proved.load(Ordering::Relaxed);
         coverage.checked += self.checked.load(Ordering::Relaxed);
+        coverage.verified += self.verified.load(Ordering::Relaxed);
         for (reason, count) in REASONS.iter().zip(&self.unchecked) {
             let count = count.load(Ordering::Relaxed);
             if count > 0 {

@@ -7,6 +7,7 @@
 //! because the driver may call back into the program; work that must not
 //! interleave goes through a `turn::Turn` instead.
 
+mod canaries;
 mod copies;
 mod device_heap;
 mod drain;
@@ -23,7 +24,6 @@ mod plan;
 mod prepare;
 mod proof;
 mod runtime;
-
 mod spaces;
 mod streams;
 mod turn;
@@ -31,10 +31,11 @@ mod watch;
 mod watcher;
 mod window;
 
+pub use canaries::{CanaryPlan, Fill, LaunchTrace, Where};
 pub use copies::{Position, Shape, Touched};
 pub use findings::HostError;
 pub use frees::{FreeCall, FreeRequest};
-pub use heap::{Layer, Owner, PartError};
+pub use heap::{Around, Layer, Owner, PartError};
 pub use host::settings_from_environment;
 pub use host_calls::{CallDecision, Doubt, Effect, Place, Side, When};
 pub use instrument::{EntryPlan, LaunchShape, ParameterSlot};

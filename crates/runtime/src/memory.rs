@@ -397,6 +397,31 @@ impl Memory {
         live
     }
 
+    /// Whether an extent of the driver's is that of an allocation, or of freed
+    /// memory that is held, with its canaries.
+    pub fn is_around(&self, extent: Extent) -> bool {
+        let state = self.state.read();
+        let last = DeviceAddress(extent.end().0.saturating_sub(1));
+        let inside = |base: DeviceAddress| extent.base <= base && base < extent.end();
+        let live = state.registry.neighbours(last).below.is_some_and(|entry| {
+            inside(entry.allocation.extent.base) && entry.owner.around.bytes() > 0
+        });
+        live || state
+            .quarantine
+            .iter()
+            .any(|held| inside(held.extent.base) && held.note.release.address == extent.base)
+    }
+
+    /// What the driver calls the allocation that starts at an address.
+    pub fn driver_address(&self, base: DeviceAddress) -> DeviceAddress {
+        let state = self.state.read();
+        let before = state
+            .registry
+            .at(base)
+            .map_or(0, |entry| entry.owner.around.before.into());
+        DeviceAddress(base.0 - before)
+    }
+
     /// Whether memory of this cost would be held.
     pub fn holds(&self, cost: u64) -> bool {
         self.state.read().quarantine.accepts(cost)

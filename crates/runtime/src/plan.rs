@@ -1,7 +1,7 @@
 //! What was decided about a module when it was prepared.
 
 use instrument::{EntryPlan, Instrumented};
-use model::{AccessSite, Provenance, SiteId, UncheckedReason};
+use model::{AccessKind, AccessSite, Provenance, SiteId, Space, UncheckedReason};
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -56,6 +56,9 @@ pub struct ModulePlan {
     uses_lookups: bool,
     instruments_functions: bool,
     uses_device_heap: bool,
+    /// Offsets of the pointer parameters through which a kernel writes, by its
+    /// name; for kernels that reach memory in no other way.
+    writes: FxHashMap<String, Vec<u32>>,
     /// Why its kernels run unchecked, if they do.
     unchecked: RwLock<Option<(UncheckedReason, String)>>,
 }
@@ -97,8 +100,46 @@ impl ModulePlan {
             uses_lookups,
             instruments_functions,
             uses_device_heap,
+            writes: FxHashMap::default(),
             unchecked: RwLock::new(None),
         }
+    }
+
+    /// Of a module that is loaded as it is, but whose kernels are known.
+    pub(crate) fn analysed(parts: Vec<Instrumented>) -> ModulePlan {
+        let mut writes = FxHashMap::default();
+        for part in &parts {
+            for entry in &part.entries {
+                if let Some(offsets) = written(part, entry) {
+                    writes.insert(entry.name.clone(), offsets);
+                }
+            }
+        }
+        let mut plan = ModulePlan::instrumented(parts);
+        plan.uses_lookups = false;
+        plan.instruments_functions = false;
+        plan.uses_device_heap = false;
+        plan.variables = Vec::new();
+        plan.entries = plan
+            .entries
+            .into_iter()
+            .map(|(name, entry)| {
+                let entry = EntryPlan {
+                    checked_name: None,
+                    uses_device_malloc: false,
+                    ..(*entry).clone()
+                };
+                (name, Arc::new(entry))
+            })
+            .collect();
+        plan.writes = writes;
+        plan
+    }
+
+    /// Offsets of the pointer parameters through which a kernel may write;
+    /// `None`: it may write anywhere.
+    pub(crate) fn written(&self, kernel: &str) -> Option<&[u32]> {
+        self.writes.get(kernel).map(Vec::as_slice)
     }
 
     pub(crate) fn original(reason: UncheckedReason, message: String) -> ModulePlan {
@@ -109,6 +150,7 @@ impl ModulePlan {
             uses_lookups: false,
             instruments_functions: false,
             uses_device_heap: false,
+            writes: FxHashMap::default(),
             unchecked: RwLock::new(Some((reason, message))),
         }
     }
@@ -172,6 +214,33 @@ impl ModulePlan {
     pub(crate) fn reject(&self, message: String) {
         *self.unchecked.write() = Some((UncheckedReason::Rejected, message));
     }
+}
+
+/// Offsets of the parameters through which a kernel writes, if it writes
+/// through nothing else. Functions that it may call are not told apart.
+fn written(part: &Instrumented, entry: &EntryPlan) -> Option<Vec<u32>> {
+    let is_entry = |name: &str| part.entries.iter().any(|entry| entry.name == name);
+    let mut offsets = Vec::new();
+    let theirs = part
+        .sites
+        .iter()
+        .filter(|site| site.function == entry.name || !is_entry(&site.function));
+    for site in theirs.filter(|site| site.kind != AccessKind::Read) {
+        if !matches!(site.space, Space::Global | Space::Generic) {
+            continue;
+        }
+        match site.provenance {
+            Provenance::KernelParameter { offset } if site.function == entry.name => {
+                if !offsets.contains(&offset) {
+                    offsets.push(offset);
+                }
+            }
+            Provenance::Variable => {}
+            _ => return None,
+        }
+    }
+    // Instructions that are not known may write anything.
+    entry.coverage.unchecked_sites.is_empty().then_some(offsets)
 }
 
 /// The sites of one instrumented text.

@@ -17,11 +17,13 @@ type Refusal = (UncheckedReason, String);
 /// Prepares a module of one part or of several that are linked together.
 /// `capability` is the device's; an error text if it is not known. With
 /// `check` off, nothing is instrumented.
-/// `checked` says which accesses are held to their bounds.
+/// `checked` says which accesses are held to their bounds. Without `bounds`
+/// the module is only looked at, to know which memory its kernels reach.
 pub(crate) fn prepare(
     parts: &[ModulePart<'_>],
     capability: Result<u32, String>,
     check: bool,
+    bounds: bool,
     checked: Checked,
 ) -> Prepared {
     let original = |(reason, message): Refusal, ptx| Prepared::Original {
@@ -48,6 +50,10 @@ pub(crate) fn prepare(
         .map(|text| instrument::instrument(text, &options))
         .collect();
     match instrumented {
+        Ok(parts) if !bounds => Prepared::Original {
+            plan: Arc::new(ModulePlan::analysed(parts)),
+            ptx: Some(texts),
+        },
         Ok(mut parts) => {
             let ptx = parts
                 .iter_mut()

@@ -1,5 +1,7 @@
 //! The runtime of one process: what the shim's hooks call.
 
+use crate::canaries::checks::Reach;
+use crate::canaries::{Canaries, LaunchTrace};
 use crate::drain::{Drain, Mode};
 use crate::findings::{self, Findings, HostError, Key, Violation};
 use crate::functions::{Counts, Function, Functions};
@@ -64,6 +66,7 @@ pub struct Runtime {
     pub(crate) settings: Settings,
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) memory: Memory,
+    pub(crate) canaries: Canaries,
     pub(crate) streams: Streams,
     pub(crate) metadata: Metadata,
     modules: RwLock<FxHashMap<u64, Arc<ModulePlan>>>,
@@ -121,8 +124,10 @@ impl Runtime {
             0
         });
         let watch = Watch::new(&settings);
+        let canaries = Canaries::new(&settings);
         Ok(Arc::new_cyclic(|me| Runtime {
             me: me.clone(),
+            canaries,
             settings,
             driver,
             memory,
@@ -173,7 +178,12 @@ impl Runtime {
             parts,
             capability,
             self.settings.check,
-            self.settings.check_only,
+            self.settings.protect.bounds,
+            if self.settings.protect.bounds {
+                self.settings.check_only
+            } else {
+                model::Checked::default()
+            },
         );
         if let Some((UncheckedReason::NotInstrumentable | UncheckedReason::Failed, message)) =
             prepared.plan().unchecked()
@@ -324,6 +334,7 @@ impl Runtime {
     pub fn waited_for(&self, stream: StreamName) {
         self.memory.left(|leaving| leaving.stream == stream);
         self.streams.tell(streams::Ordering::HostWaited(stream));
+        self.after_wait(Some(stream));
     }
 
     /// The program has waited for all that was put into the streams of a
@@ -332,12 +343,15 @@ impl Runtime {
         self.memory.left(|leaving| leaving.context == context);
         self.streams.tell(streams::Ordering::Everything);
         self.memory.settle_parts(context);
+        self.after_wait(None);
     }
 
     /// A context is gone, and with it all that it allocated.
     pub fn context_gone(&self, context: u64) {
         let stack = stacks::capture(self.settings.num_callers_host);
         let theirs = self.memory.context_gone(context, &stack);
+        let slots = theirs.iter().filter_map(|entry| entry.owner.around.slot);
+        self.canaries_gone(context, slots);
         self.report_leaks(&theirs);
         self.metadata.forget_heap_of(context);
         self.watch().context_gone(context);
@@ -416,6 +430,20 @@ impl Runtime {
         shape: &LaunchShape,
         read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
     ) -> LaunchDecision {
+        self.plan_launch_traced(stream, function, shape, read_parameter)
+            .0
+    }
+
+    /// As [`Runtime::plan_launch_in`]. What comes with the decision is to be
+    /// given to [`Runtime::launched`] when the launch was made: canaries are
+    /// verified after it.
+    pub fn plan_launch_traced(
+        &self,
+        stream: Option<StreamUse>,
+        function: u64,
+        shape: &LaunchShape,
+        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> (LaunchDecision, Option<LaunchTrace>) {
         if self.exiting.load(Ordering::Relaxed) {
             // It may free what was live before.
             *self.heap_at_exit.lock() = None;
@@ -423,16 +451,74 @@ impl Runtime {
         let Some(function) = self.functions.get(function) else {
             self.functions.count_unknown(UncheckedReason::LaunchPath);
             self.streams.tell(streams::Ordering::Everything);
-            return LaunchDecision::Original;
+            return (LaunchDecision::Original, self.trace(None));
         };
+        if !self.settings.protect.bounds {
+            let trace = self.plan_canaries(&function, read_parameter);
+            return (LaunchDecision::Original, trace);
+        }
         match self.decide(stream, &function, shape, read_parameter) {
-            Ok(decision) => decision,
+            Ok(decision) => (decision, None),
             Err(reason) => {
                 function.counts.unchecked(reason);
                 // It may do anything, such as telling the host of its progress.
                 self.streams.tell(streams::Ordering::Everything);
-                LaunchDecision::Original
+                let trace = match reason {
+                    UncheckedReason::Excluded => None,
+                    _ => self.trace(Some(&function)),
+                };
+                if trace.is_some() {
+                    function.counts.verified();
+                }
+                (LaunchDecision::Original, trace)
             }
+        }
+    }
+
+    /// Of a launch that may write to any buffer, if canaries are verified.
+    fn trace(&self, function: Option<&Arc<Function>>) -> Option<LaunchTrace> {
+        self.checks_canaries().then(|| LaunchTrace {
+            function: function.cloned(),
+            reach: Reach::All,
+            launch: self.next_launch.fetch_add(1, Ordering::Relaxed) + 1,
+            stack: function.and_then(|function| self.launch_stack(function)),
+        })
+    }
+
+    /// Without bounds, canaries are what there is.
+    fn plan_canaries(
+        &self,
+        function: &Arc<Function>,
+        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> Option<LaunchTrace> {
+        if !self.settings.check || function.excluded || !self.window.admits() {
+            function.counts.unchecked(UncheckedReason::Excluded);
+            return None;
+        }
+        function.counts.checked();
+        let trace = self.trace(Some(function))?;
+        let written = function.plan.as_ref().and_then(|plan| {
+            let offsets = plan.written(&function.name)?;
+            Some((offsets, function.entry.as_ref()?))
+        });
+        let reach = written.and_then(|(offsets, entry)| {
+            let roots = self.roots(None, function, entry, read_parameter)?;
+            Some(self.reach_of(&roots, offsets))
+        });
+        Some(LaunchTrace {
+            reach: reach.unwrap_or(Reach::All),
+            ..trace
+        })
+    }
+
+    /// The call stack of a launch, for as many of each kernel as are kept.
+    fn launch_stack(&self, function: &Function) -> stacks::Stack {
+        let kept = self.settings.launch_backtraces;
+        let wanted = function.stacks.load(Ordering::Relaxed) < kept;
+        if wanted && function.stacks.fetch_add(1, Ordering::Relaxed) < kept {
+            stacks::capture(self.settings.num_callers_host)
+        } else {
+            None
         }
     }
 
@@ -500,13 +586,7 @@ impl Runtime {
             Some(_) => launch_parameter(id, &roots),
             None => LaunchParameter::new(),
         };
-        let kept = self.settings.launch_backtraces;
-        let wanted = function.stacks.load(Ordering::Relaxed) < kept;
-        let stack = if wanted && function.stacks.fetch_add(1, Ordering::Relaxed) < kept {
-            stacks::capture(self.settings.num_callers_host)
-        } else {
-            None
-        };
+        let stack = self.launch_stack(function);
         self.launches.remember(Launch {
             id,
             function: function.clone(),
@@ -641,6 +721,10 @@ impl Runtime {
             return None;
         }
         let extent = self.driver.allocation_of(address)?;
+        // Bytes beside a buffer of the program's are its canaries.
+        if self.memory.is_around(extent) {
+            return None;
+        }
         let belongs = address.0.wrapping_sub(extent.base.0) <= extent.size && extent.size != 0;
         if !belongs {
             return None;
@@ -655,9 +739,16 @@ impl Runtime {
     /// asked about.
     pub fn unhooked_launch(&self, function: u64, reason: UncheckedReason) {
         let Some(function) = self.functions.get(function) else {
+            if let Some(trace) = self.trace(None) {
+                self.launched(trace, crate::Where::Unknown);
+            }
             return self.functions.count_unknown(reason);
         };
         function.counts.unchecked(reason);
+        if let Some(trace) = self.trace(Some(&function)) {
+            function.counts.verified();
+            self.launched(trace, crate::Where::Unknown);
+        }
         // The kernel itself is the program's own; functions that are checked in
         // place are so all the same, and allocations go to our heap.
         // Failure to get ready is said there.
@@ -672,12 +763,19 @@ impl Runtime {
     }
 
     /// The driver refused to launch the instrumented copy, and the program's
-    /// kernel was launched instead.
-    pub fn launched_original_instead(&self, function: u64, reason: UncheckedReason) {
-        if let Some(function) = self.functions.get(function) {
-            function.counts.not_checked_after_all();
-            function.counts.unchecked(reason);
-        }
+    /// kernel was launched instead. What this returns is for
+    /// [`Runtime::launched`].
+    pub fn launched_original_instead(
+        &self,
+        function: u64,
+        reason: UncheckedReason,
+    ) -> Option<LaunchTrace> {
+        let function = self.functions.get(function)?;
+        function.counts.not_checked_after_all();
+        function.counts.unchecked(reason);
+        let trace = self.trace(Some(&function))?;
+        function.counts.verified();
+        Some(trace)
     }
 
     /// The program is about to launch a graph, whose kernels may look pointers
@@ -763,6 +861,7 @@ impl Runtime {
     pub fn coverage(&self) -> Coverage {
         let mut coverage = self.functions.coverage();
         coverage.dropped_records = self.drain.dropped();
+        coverage.canaries = self.canaries.coverage();
         coverage
     }
 
@@ -874,7 +973,20 @@ impl Runtime {
         }
     }
 
+    /// Reads what the device has recorded.
+    pub(crate) fn read_records(&self) {
+        self.run_drain(Mode::Wait);
+    }
+
+    /// Something that may record was launched.
+    pub(crate) fn watch_records(&self) {
+        self.watcher.launched(&self.me);
+    }
+
     fn handle(&self, record: &Record) {
+        if record.module == model::layout::canary::CANARY_RECORD {
+            return self.canary_found(record);
+        }
         let Some(part) = self.findings.part(record.module) else {
             let message = format!(
                 "a record names module {:#018x}, which was not loaded through Ringfence (the program may have written \

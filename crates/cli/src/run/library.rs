@@ -73,11 +73,8 @@ impl Library {
         facts: &Facts,
     ) -> Result<Environment> {
         let mut environment = Environment::new();
-        let mut preloaded = Vec::new();
-        if protect.bounds || protect.watch {
-            self.bounds(device, facts, &mut environment)?;
-            preloaded.push(self.path.clone());
-        }
+        self.cuda(device, facts, &mut environment)?;
+        let mut preloaded = vec![self.path.clone()];
         // The first launch of a kernel that is loaded lazily waits until the
         // device is idle, which it is not while the guard is there.
         if protect.watch && std::env::var_os(LOADING).is_none() {
@@ -88,9 +85,7 @@ impl Library {
         {
             preloaded.push(layer);
         }
-        if !preloaded.is_empty() {
-            environment.push(("LD_PRELOAD", preload(&preloaded)?));
-        }
+        environment.push(("LD_PRELOAD", preload(&preloaded)?));
         Ok(environment)
     }
 
@@ -118,12 +113,8 @@ impl Library {
         Ok(None)
     }
 
-    fn bounds(
-        &self,
-        device: DeviceKind,
-        facts: &Facts,
-        environment: &mut Environment,
-    ) -> Result<()> {
+    /// The library that takes the place of the driver's, for any protection.
+    fn cuda(&self, device: DeviceKind, facts: &Facts, environment: &mut Environment) -> Result<()> {
         // Who listens to the program's NVTX calls, unless the user wants another.
         if std::env::var_os(NVTX).is_none() {
             environment.push((NVTX, self.path.clone().into()));

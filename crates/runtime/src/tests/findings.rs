@@ -391,7 +391,7 @@ fn leaks_of_the_same_place_are_one_finding() {
     let bench = Bench::with(settings, Fake::default(), module(false));
     let own = Owner {
         context: CONTEXT,
-        pool: 0,
+        ..Owner::default()
     };
     // One place, however the loop is compiled.
     for base in std::hint::black_box(vec![A, B]) {

@@ -10,6 +10,11 @@ const A: u64 = 0x7f00_0000_0000;
 const B: u64 = 0x7f00_0000_1000;
 const INVALID_VALUE: u32 = 1;
 const OWN: Owner = Owner {
+    around: heap::Around {
+        before: 0,
+        after: 0,
+        slot: None,
+    },
     context: CONTEXT,
     pool: 0,
 };
@@ -46,7 +51,7 @@ impl Bench {
             address: DeviceAddress(address),
             capturing: false,
         };
-        let answer = self.runtime.free(request, &|| {
+        let answer = self.runtime.free(request, &|_| {
             calls.fetch_add(1, Ordering::Relaxed);
             device_says
         });
@@ -255,10 +260,7 @@ fn a_free_that_the_device_refuses_did_not_happen() {
 #[test]
 fn a_free_in_stream_order_keeps_lookups_until_its_stream_was_waited_for() {
     let bench = bench(|_| {});
-    let pool = Owner {
-        context: CONTEXT,
-        pool: 0x90,
-    };
+    let pool = Owner { pool: 0x90, ..OWN };
     bench
         .runtime
         .allocated_by(AllocationKind::Pool, extent(A, 100), pool);
@@ -287,7 +289,7 @@ fn memory_goes_with_its_context_and_only_that() {
     let bench = bench(|_| {});
     let other = Owner {
         context: 0xc1,
-        pool: 0,
+        ..OWN
     };
     bench.device(A, 8);
     bench.device(B, 8);
@@ -317,9 +319,9 @@ fn during_a_capture_the_device_gets_every_call() {
         address: DeviceAddress(A),
         capturing: true,
     };
-    assert_eq!(bench.runtime.free(request, &|| 900), 900);
+    assert_eq!(bench.runtime.free(request, &|_| 900), 900);
     assert!(bench.runtime.extent_of(DeviceAddress(A)).is_some());
-    assert_eq!(bench.runtime.free(request, &|| 0), 0);
+    assert_eq!(bench.runtime.free(request, &|_| 0), 0);
     assert!(bench.runtime.extent_of(DeviceAddress(A)).is_none());
     assert!(!bench.runtime.is_quarantined(DeviceAddress(A)));
 }

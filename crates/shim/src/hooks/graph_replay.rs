@@ -17,7 +17,7 @@ use super::copy::checked;
 use super::graph::Kernel;
 use super::launch::{Arguments, launch};
 use super::watch::{self, What};
-use super::{capture, copy_shapes, hook, hooks, loaded, next, set};
+use super::{capture, copy_shapes, hook, hooks, loaded, next, set, streams};
 use crate::{process, session};
 use driver::sys::{
     CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
@@ -499,10 +499,15 @@ hook!([cuGraphLaunch, cuGraphLaunch_ptsz](exec: CUgraphExec, stream: CUstream) |
     if let Some(refused) = launching(exec, (stream, PER_THREAD)) {
         return refused;
     }
-    watch::around(What::Graph, Some((stream, PER_THREAD)), || {
+    let result = watch::around(What::Graph, Some((stream, PER_THREAD)), || {
         // SAFETY: the program's arguments.
         unsafe { launch(exec, stream) }
-    })
+    });
+    if result == CUresult::CUDA_SUCCESS && let Some(runtime) = session::runtime() {
+        let place = streams::place(runtime, stream, PER_THREAD);
+        runtime.graph_launched(place);
+    }
+    result
 });
 
 fn launching(exec: CUgraphExec, stream: (CUstream, bool)) -> Option<CUresult> {

@@ -11,7 +11,7 @@ use driver::sys::{
     CUlaunchConfig, CUresult, CUstream,
 };
 use model::UncheckedReason;
-use runtime::{EntryPlan, LaunchDecision, LaunchShape, Runtime};
+use runtime::{EntryPlan, LaunchDecision, LaunchShape, LaunchTrace, Runtime, Where};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
@@ -225,24 +225,48 @@ unsafe fn launch_as(
     if let Some(known) = &known {
         find_limit(runtime, function, known);
     }
+    let put = stream;
     let stream =
         stream.and_then(|(stream, per_thread)| streams::of_launch(runtime, stream, per_thread));
-    let decision = runtime.plan_launch_in(stream, function, &shape, &read);
+    let (decision, trace) = runtime.plan_launch_traced(stream, function, &shape, &read);
     let LaunchDecision::Checked {
         function: copy,
         launch_parameter,
         plan,
     } = decision
     else {
-        return original();
+        let result = original();
+        launched(runtime, result, trace, put);
+        return result;
     };
     // SAFETY: the program's arguments, for a kernel with this plan.
     let result =
         unsafe { launch_checked(copy, &launch_parameter, &plan, arguments, block, &launch) };
     match result {
         CUresult::CUDA_SUCCESS => result,
-        _ => instead(runtime, function, result, original()),
+        _ => {
+            let again = original();
+            let trace = instead(runtime, function, result, again);
+            launched(runtime, again, trace, put);
+            again
+        }
     }
+}
+
+/// What is to be verified after a launch, if it was made.
+fn launched(
+    runtime: &Runtime,
+    result: CUresult,
+    trace: Option<LaunchTrace>,
+    stream: Option<(CUstream, bool)>,
+) {
+    let Some(trace) = trace.filter(|_| result == CUresult::CUDA_SUCCESS) else {
+        return;
+    };
+    let place = stream.map_or(Where::Graph, |(stream, per_thread)| {
+        streams::place(runtime, stream, per_thread)
+    });
+    runtime.launched(trace, place);
 }
 
 /// A kernel on a device that cannot access Ringfence's tables, which lie in
@@ -291,16 +315,21 @@ fn find_limit(runtime: &Runtime, function: u64, known: &Function) {
 
 /// The copy could not be launched. If the original could, its launch was not
 /// checked; if not, the program's launch was wrong by itself.
-fn instead(runtime: &Runtime, function: u64, copy: CUresult, original: CUresult) -> CUresult {
-    if original == CUresult::CUDA_SUCCESS {
-        let reason = match copy {
-            CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
-            | CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE => UncheckedReason::Registers,
-            _ => UncheckedReason::Rejected,
-        };
-        runtime.launched_original_instead(function, reason);
+fn instead(
+    runtime: &Runtime,
+    function: u64,
+    copy: CUresult,
+    original: CUresult,
+) -> Option<LaunchTrace> {
+    if original != CUresult::CUDA_SUCCESS {
+        return None;
     }
-    original
+    let reason = match copy {
+        CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+        | CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE => UncheckedReason::Registers,
+        _ => UncheckedReason::Rejected,
+    };
+    runtime.launched_original_instead(function, reason)
 }
 
 /// # Safety

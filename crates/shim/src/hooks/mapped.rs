@@ -3,7 +3,7 @@
 //! reservation are one allocation, which grows and shrinks (allocators extend
 //! their buffers this way). Unmapping is a free.
 
-use super::memory::{own, with_room};
+use super::memory::{foreign_buffer, own, with_room};
 use super::{hook, hooks};
 use crate::session;
 use driver::sys::{CUdeviceptr, CUmemAllocationProp, CUmemGenericAllocationHandle, CUresult};
@@ -73,6 +73,7 @@ hook!(cuMemMap(
     // SAFETY: the program's arguments.
     let result = unsafe { map(base, bytes, offset, handle, flags) };
     if result == CUresult::CUDA_SUCCESS && let Some(runtime) = session::runtime() {
+        foreign_buffer();
         runtime.mapped(extent(base, bytes), own());
     }
     result

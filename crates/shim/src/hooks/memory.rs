@@ -1,20 +1,22 @@
 //! Allocations: the runtime learns of each with the size that the program
 //! asked for, and of each free before the device does it.
 //!
-//! The device is asked for a little more than the program wants, so that an
-//! address one past the end never is another allocation's first; see
-//! `Runtime::padded_size`. If it has no room for that little more, it gets the
-//! program's own number.
+//! The device is asked for more than the program wants: for canaries on both
+//! sides (`Runtime::canary_plans`), or, where there are none, for a little, so
+//! that an address one past the end never is another allocation's first
+//! (`Runtime::padded_size`). If it has no room for that, it gets the program's
+//! own number. Behind a canary the program's address is not the device's: every
+//! call that wants the latter gets it from `Runtime::driver_address`.
 
 use super::{capture, hook, hooks, next};
 use crate::session;
 use driver::sys::{
     CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUarray,
-    CUdeviceptr, CUexternalMemory, CUgraphicsResource, CUipcMemHandle, CUmemPoolPtrExportData,
-    CUmemoryPool, CUmipmappedArray, CUresult,
+    CUdeviceptr, CUexternalMemory, CUgraphicsResource, CUmemPoolPtrExportData, CUmemoryPool,
+    CUmipmappedArray, CUresult,
 };
-use model::{AllocationKind, DeviceAddress, Extent};
-use runtime::{FreeCall, FreeRequest, Owner, Runtime};
+use model::{AllocationKind, BareReason, DeviceAddress, Extent};
+use runtime::{CanaryPlan, Fill, FreeCall, FreeRequest, Owner, Runtime};
 use std::ffi::c_void;
 
 hooks!(
@@ -29,9 +31,6 @@ hooks!(
     cuMemFree_v2,
     cuMemFreeHost,
     cuMemPoolImportPointer,
-    cuIpcOpenMemHandle,
-    cuIpcOpenMemHandle_v2,
-    cuIpcCloseMemHandle,
     cuArrayCreate_v2,
     cuArray3DCreate_v2,
     cuMipmappedArrayCreate,
@@ -69,6 +68,58 @@ pub(super) fn padded(bytes: usize, ask: impl Fn(usize) -> CUresult) -> CUresult 
     }
 }
 
+/// Allocates memory of the program: with canaries if there is to be any and
+/// room for them. `head`: another address than the device's will do.
+///
+/// # Safety
+/// `place` is where `ask` has the device write the address.
+pub(super) unsafe fn guarded(
+    kind: AllocationKind,
+    place: *mut u64,
+    bytes: usize,
+    head: bool,
+    fill: Fill,
+    owner: impl Fn() -> Owner,
+    ask: impl Fn(usize) -> CUresult,
+) -> CUresult {
+    let Some(runtime) = session::runtime() else {
+        return ask(bytes);
+    };
+    let plans = runtime.canary_plans(bytes as u64, head);
+    for plan in &plans {
+        let Ok(total) = usize::try_from(plan.total()) else {
+            continue;
+        };
+        match with_room(|| ask(total)) {
+            CUresult::CUDA_ERROR_OUT_OF_MEMORY => {}
+            CUresult::CUDA_SUCCESS if !place.is_null() => {
+                // SAFETY: written by a successful call; the program has not seen
+                // it yet.
+                let base = unsafe {
+                    *place += plan.start();
+                    *place
+                };
+                let extent = Extent {
+                    base: DeviceAddress(base),
+                    size: bytes as u64,
+                };
+                runtime.allocated_with_canaries(kind, extent, owner(), plan, fill);
+                return CUresult::CUDA_SUCCESS;
+            }
+            result => return result,
+        }
+    }
+    let result = padded(bytes, ask);
+    if result == CUresult::CUDA_SUCCESS && !place.is_null() {
+        if !plans.is_empty() {
+            runtime.bare(BareReason::OutOfMemory);
+        }
+        // SAFETY: written by a successful call.
+        tell(kind, unsafe { *place }, bytes, owner());
+    }
+    result
+}
+
 pub(super) fn tell(kind: AllocationKind, base: u64, size: usize, owner: Owner) {
     if let Some(runtime) = session::runtime() {
         let extent = Extent {
@@ -82,7 +133,10 @@ pub(super) fn tell(kind: AllocationKind, base: u64, size: usize, owner: Owner) {
 /// The program itself, in the current context.
 pub(super) fn own() -> Owner {
     let context = session::runtime().map_or(0, |runtime| runtime.driver().current_context());
-    Owner { context, pool: 0 }
+    Owner {
+        context,
+        ..Owner::default()
+    }
 }
 
 /// Tells of an allocation of the program whose address the device has just
@@ -117,10 +171,18 @@ unsafe fn foreign(result: CUresult, place: *const CUdeviceptr) -> CUresult {
     if let Some(range) = next().and_then(|api| api.cuMemGetAddressRange_v2) {
         // SAFETY: places for both answers.
         if unsafe { range(&mut base, &mut size, address) } == CUresult::CUDA_SUCCESS {
+            foreign_buffer();
             tell(AllocationKind::Foreign, base, size, Owner::default());
         }
     }
     result
+}
+
+/// Memory that has no canaries, because others made it.
+pub(super) fn foreign_buffer() {
+    if let Some(runtime) = session::runtime() {
+        runtime.bare(BareReason::Foreign);
+    }
 }
 
 pub(super) fn freeing(base: u64) {
@@ -131,15 +193,16 @@ pub(super) fn freeing(base: u64) {
     }
 }
 
-/// Frees as the runtime decides. `make` is the device's own call.
+/// Frees as the runtime decides. `make` is the device's own call, and gets the
+/// device's own address.
 pub(super) fn free(
     function: &'static str,
     call: FreeCall,
     address: u64,
-    make: impl Fn() -> CUresult,
+    make: impl Fn(u64) -> CUresult,
 ) -> CUresult {
     let Some(runtime) = session::runtime() else {
-        return make();
+        return make(address);
     };
     let request = FreeRequest {
         function,
@@ -147,16 +210,73 @@ pub(super) fn free(
         address: DeviceAddress(address),
         capturing: capture::active(),
     };
-    CUresult(runtime.free(request, &|| make().0))
+    CUresult(runtime.free(request, &|address| make(address.0).0))
 }
 
 hook!(cuMemAlloc_v2(place: *mut CUdeviceptr, bytes: usize) |allocate| {
     // SAFETY: the program's arguments.
     unsafe {
-        let result = padded(bytes, |bytes| allocate(place, bytes));
-        allocated(result, AllocationKind::Device, place, bytes)
+        guarded(AllocationKind::Device, place, bytes, true, Fill::Now, own, |bytes| allocate(place, bytes))
     }
 });
+
+/// Pitched memory with rows of canary before and after it. `None`: there is to
+/// be none, or no room.
+///
+/// # Safety
+/// `place` and `pitch` are where `ask` has the device write its answers.
+unsafe fn guarded_rows(
+    place: *mut u64,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+    ask: impl Fn(usize) -> CUresult,
+) -> Option<CUresult> {
+    let runtime = session::runtime()?;
+    let canary = usize::try_from(runtime.canary_size()).ok()?;
+    if canary == 0 || width == 0 || place.is_null() || pitch.is_null() {
+        return None;
+    }
+    // Rows are no shorter than this.
+    let rows = canary.div_ceil(width);
+    let all = height.checked_add(rows.checked_mul(2)?)?;
+    let result = with_room(|| ask(all));
+    if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+        runtime.bare(BareReason::OutOfMemory);
+        return None;
+    }
+    if result == CUresult::CUDA_SUCCESS {
+        // SAFETY: written by a successful call; the program has not seen the
+        // address yet.
+        let (base, pitch) = unsafe { (&mut *place, *pitch as u64) };
+        let before = match runtime.settings().canary_head {
+            true => rows as u64,
+            false => 0,
+        };
+        let plan = CanaryPlan::of_rows(
+            pitch,
+            height as u64,
+            before,
+            all as u64 - height as u64 - before,
+        )?;
+        *base += plan.start();
+        let extent = Extent {
+            base: DeviceAddress(*base),
+            size: pitch * height as u64,
+        };
+        runtime.allocated_with_canaries(AllocationKind::Device, extent, own(), &plan, Fill::Now);
+    }
+    Some(result)
+}
+
+/// Page-locked memory of the host has no canaries.
+fn bare_host(result: CUresult) {
+    if result == CUresult::CUDA_SUCCESS
+        && let Some(runtime) = session::runtime()
+    {
+        runtime.bare(BareReason::Host);
+    }
+}
 
 hook!(cuMemAllocPitch_v2(
     place: *mut CUdeviceptr,
@@ -168,6 +288,11 @@ hook!(cuMemAllocPitch_v2(
     let more = session::runtime().is_some() && height > 0 && width <= PADDED_ROW;
     // SAFETY: the program's arguments.
     unsafe {
+        if more && let Some(result) = guarded_rows(place, pitch, width, height, |rows| {
+            allocate(place, pitch, width, rows, element)
+        }) {
+            return result;
+        }
         let mut result = with_room(|| allocate(place, pitch, width, height + usize::from(more), element));
         if more && result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             result = allocate(place, pitch, width, height, element);
@@ -182,8 +307,7 @@ hook!(cuMemAllocPitch_v2(
 hook!(cuMemAllocManaged(place: *mut CUdeviceptr, bytes: usize, flags: u32) |allocate| {
     // SAFETY: the program's arguments.
     unsafe {
-        let result = padded(bytes, |bytes| allocate(place, bytes, flags));
-        allocated(result, AllocationKind::Managed, place, bytes)
+        guarded(AllocationKind::Managed, place, bytes, true, Fill::Now, own, |bytes| allocate(place, bytes, flags))
     }
 });
 
@@ -191,6 +315,7 @@ hook!(cuMemAllocHost_v2(place: *mut *mut c_void, bytes: usize) |allocate| {
     // SAFETY: the program's arguments.
     unsafe {
         let result = padded(bytes, |bytes| allocate(place, bytes));
+        bare_host(result);
         allocated(result, AllocationKind::Host, place.cast(), bytes)
     }
 });
@@ -199,6 +324,7 @@ hook!(cuMemHostAlloc(place: *mut *mut c_void, bytes: usize, flags: u32) |allocat
     // SAFETY: the program's arguments.
     unsafe {
         let result = padded(bytes, |bytes| allocate(place, bytes, flags));
+        bare_host(result);
         allocated(result, AllocationKind::Host, place.cast(), bytes)
     }
 });
@@ -207,6 +333,7 @@ hook!([cuMemHostRegister, cuMemHostRegister_v2](memory: *mut c_void, bytes: usiz
     // SAFETY: the program's arguments.
     let result = unsafe { register(memory, bytes, flags) };
     if result == CUresult::CUDA_SUCCESS {
+        bare_host(result);
         tell(AllocationKind::HostRegistered, memory as u64, bytes, own());
     }
     result
@@ -214,17 +341,19 @@ hook!([cuMemHostRegister, cuMemHostRegister_v2](memory: *mut c_void, bytes: usiz
 
 hook!(cuMemHostUnregister(memory: *mut c_void) |unregister| {
     // SAFETY: the program's arguments.
-    free("cuMemHostUnregister", FreeCall::Unregister, memory as u64, || unsafe { unregister(memory) })
+    free("cuMemHostUnregister", FreeCall::Unregister, memory as u64, |_| unsafe { unregister(memory) })
 });
 
 hook!(cuMemFree_v2(base: CUdeviceptr) |give_back| {
     // SAFETY: the program's arguments.
-    free("cuMemFree_v2", FreeCall::Free, base, || unsafe { give_back(base) })
+    free("cuMemFree_v2", FreeCall::Free, base, |base| unsafe { give_back(base) })
 });
 
 hook!(cuMemFreeHost(memory: *mut c_void) |give_back| {
     // SAFETY: the program's arguments.
-    free("cuMemFreeHost", FreeCall::FreeHost, memory as u64, || unsafe { give_back(memory) })
+    free("cuMemFreeHost", FreeCall::FreeHost, memory as u64, |memory| unsafe {
+        give_back(memory as *mut c_void)
+    })
 });
 
 hook!(cuMemPoolImportPointer(
@@ -257,21 +386,6 @@ hook!(cuMipmappedArrayCreate(
     with_room(|| unsafe { create(array, how, levels) })
 });
 
-hook!([cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2](
-    place: *mut CUdeviceptr,
-    handle: CUipcMemHandle,
-    flags: u32,
-) |open| {
-    // SAFETY: the program's arguments.
-    unsafe { foreign(open(place, handle, flags), place) }
-});
-
-hook!(cuIpcCloseMemHandle(base: CUdeviceptr) |close| {
-    freeing(base);
-    // SAFETY: the program's arguments.
-    unsafe { close(base) }
-});
-
 hook!(cuExternalMemoryGetMappedBuffer(
     place: *mut CUdeviceptr,
     memory: CUexternalMemory,
@@ -282,6 +396,7 @@ hook!(cuExternalMemoryGetMappedBuffer(
     unsafe {
         let result = map(place, memory, description);
         if result == CUresult::CUDA_SUCCESS && !description.is_null() && !place.is_null() {
+            foreign_buffer();
             tell(AllocationKind::Foreign, *place, (*description).size as usize, Owner::default());
         }
         result
@@ -298,6 +413,7 @@ hook!(cuGraphicsResourceGetMappedPointer_v2(
     unsafe {
         let result = map(place, bytes, resource);
         if result == CUresult::CUDA_SUCCESS && !bytes.is_null() && !place.is_null() {
+            foreign_buffer();
             tell(AllocationKind::Foreign, *place, *bytes, Owner::default());
         }
         result

@@ -25,6 +25,7 @@ mod pool;
 mod query;
 mod replace;
 mod set;
+mod shifted;
 mod streams;
 mod sync;
 pub mod watch;
@@ -98,6 +99,7 @@ pub fn register(add: &mut dyn FnMut(usize, *const ())) {
     pool::register(add);
     query::register(add);
     set::register(add);
+    shifted::register(add);
     streams::register(add);
     sync::register(add);
 }

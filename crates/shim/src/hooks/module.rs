@@ -453,12 +453,8 @@ pub(super) fn resolved(
         return;
     }
     let mut checked = None;
-    let entry = known
-        .plan
-        .entry(name)
-        .filter(|_| known.instrumented)
-        .cloned();
-    if let Some(entry) = &entry
+    let entry = known.plan.entry(name).cloned();
+    if let Some(entry) = entry.as_ref().filter(|_| known.instrumented)
         && let Some(copy) = entry
             .checked_name
             .as_deref()

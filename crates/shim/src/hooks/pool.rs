@@ -4,12 +4,13 @@
 //! address for as long as the graph lives, is not the program's to leak, and
 //! is left alone.
 
-use super::memory::{free, padded, tell};
-use super::{capture, hook, hooks, next, streams};
+use super::memory::{free, guarded, padded, tell};
+use super::{capture, hook, hooks, next, shifted, streams};
 use crate::session;
+use driver::SupportStream;
 use driver::sys::{CUdeviceptr, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
-use model::{AllocationKind, DeviceAddress, Extent};
-use runtime::{FreeCall, Owner};
+use model::{AllocationKind, BareReason, DeviceAddress, Extent};
+use runtime::{Fill, FreeCall, Owner};
 use std::ffi::c_void;
 
 hooks!(
@@ -42,53 +43,67 @@ fn current_pool() -> CUmemoryPool {
     pool
 }
 
-/// Tells of an allocation whose address the device has just written.
+/// Allocates memory in stream order. While a stream is captured, that may be a
+/// node of a graph.
 ///
 /// # Safety
-/// `place` was written if `result` is success.
-unsafe fn allocated(
-    result: CUresult,
-    place: *const u64,
+/// `place` is where `ask` has the device write the address.
+unsafe fn allocate(
+    place: *mut u64,
     bytes: usize,
     pool: impl Fn() -> CUmemoryPool,
     stream: CUstream,
     per_thread: bool,
+    ask: impl Fn(usize) -> CUresult,
 ) -> CUresult {
+    let Some(runtime) = session::runtime() else {
+        return ask(bytes);
+    };
+    let result = if capture::active() {
+        let result = padded(bytes, ask);
+        if result == CUresult::CUDA_SUCCESS && !place.is_null() {
+            runtime.bare(BareReason::Graph);
+            // SAFETY: written by a successful call.
+            tell(
+                AllocationKind::Pool,
+                unsafe { *place },
+                bytes,
+                Owner::default(),
+            );
+        }
+        return result;
+    } else {
+        let pool = pool();
+        let owner = || Owner {
+            context: runtime.driver().current_context(),
+            pool: pool.0,
+            ..Owner::default()
+        };
+        let fill = Fill::InStream(SupportStream::Program {
+            handle: stream.0,
+            per_thread,
+        });
+        let head = !shifted::is_exported(pool);
+        // SAFETY: the caller's word.
+        unsafe { guarded(AllocationKind::Pool, place, bytes, head, fill, owner, ask) }
+    };
     if result == CUresult::CUDA_SUCCESS
         && !place.is_null()
-        && let Some(runtime) = session::runtime()
+        && let Some(stream) = streams::in_use(runtime, stream, per_thread)
     {
-        let owner = if capture::active() {
-            Owner::default()
-        } else {
-            Owner {
-                context: runtime.driver().current_context(),
-                pool: pool().0,
-            }
-        };
-        // SAFETY: the caller's word.
-        let base = unsafe { *place };
-        tell(AllocationKind::Pool, base, bytes, owner);
         let extent = Extent {
-            base: DeviceAddress(base),
+            // SAFETY: written by a successful call.
+            base: DeviceAddress(unsafe { *place }),
             size: bytes as u64,
         };
-        let known = (owner.context != 0)
-            .then(|| streams::in_use(runtime, stream, per_thread))
-            .flatten();
-        if let Some(stream) = known {
-            runtime.allocated_in_stream(extent, stream);
-        }
+        runtime.allocated_in_stream(extent, stream);
     }
     result
 }
 
-hook!([cuMemAllocAsync, cuMemAllocAsync_ptsz](place: *mut CUdeviceptr, bytes: usize, stream: CUstream) |allocate| {
+hook!([cuMemAllocAsync, cuMemAllocAsync_ptsz](place: *mut CUdeviceptr, bytes: usize, stream: CUstream) |ask| {
     // SAFETY: the program's arguments.
-    unsafe {
-        let result = padded(bytes, |bytes| allocate(place, bytes, stream));
-        allocated(result, place, bytes, current_pool, stream, PER_THREAD)
-    }
+    unsafe { allocate(place, bytes, current_pool, stream, PER_THREAD, |bytes| ask(place, bytes, stream)) }
 });
 
 hook!([cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz](
@@ -96,12 +111,9 @@ hook!([cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz](
     bytes: usize,
     pool: CUmemoryPool,
     stream: CUstream,
-) |allocate| {
+) |ask| {
     // SAFETY: the program's arguments.
-    unsafe {
-        let result = padded(bytes, |bytes| allocate(place, bytes, pool, stream));
-        allocated(result, place, bytes, || pool, stream, PER_THREAD)
-    }
+    unsafe { allocate(place, bytes, || pool, stream, PER_THREAD, |bytes| ask(place, bytes, pool, stream)) }
 });
 
 fn free_async(
@@ -109,21 +121,21 @@ fn free_async(
     per_thread: bool,
     base: CUdeviceptr,
     stream: CUstream,
-    make: impl Fn() -> CUresult,
+    make: impl Fn(u64) -> CUresult,
 ) -> CUresult {
     let Some(runtime) = session::runtime() else {
-        return make();
+        return make(base);
     };
     let Some(stream) = streams::in_use(runtime, stream, per_thread) else {
         // The device says so itself.
-        return make();
+        return make(runtime.driver_address(DeviceAddress(base)).0);
     };
     free(function, FreeCall::FreeAsync { stream }, base, make)
 }
 
 hook!([cuMemFreeAsync, cuMemFreeAsync_ptsz](base: CUdeviceptr, stream: CUstream) |give_back| {
     // SAFETY: the program's arguments.
-    free_async("cuMemFreeAsync", PER_THREAD, base, stream, || unsafe { give_back(base, stream) })
+    free_async("cuMemFreeAsync", PER_THREAD, base, stream, |base| unsafe { give_back(base, stream) })
 });
 
 /// What the program has freed goes back to its pool.
@@ -143,6 +155,7 @@ hook!(cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize) |trim| {
 
 hook!(cuMemPoolDestroy(pool: CUmemoryPool) |destroy| {
     ending(pool);
+    shifted::forget(pool);
     // SAFETY: the program's arguments.
     unsafe { destroy(pool) }
 });

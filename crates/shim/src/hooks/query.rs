@@ -1,5 +1,6 @@
-//! Questions whose answers Ringfence's padding and quarantine changed: the
-//! program hears the size that it asked for, and what it freed is free.
+//! Questions whose answers Ringfence's padding, canaries and quarantine changed:
+//! the program hears the address that it was given and the size that it asked
+//! for, and what it freed is free.
 
 use super::{hook, hooks};
 use crate::session;
@@ -53,11 +54,17 @@ hook!(cuMemGetAddressRange_v2(base: *mut CUdeviceptr, size: *mut usize, address:
     // SAFETY: the program's arguments.
     let result = unsafe { get(base, size, address) };
     if result == CUresult::CUDA_SUCCESS
-        && !size.is_null()
         && let Some(extent) = extent_of(address)
     {
-        // SAFETY: the device has just written there.
-        unsafe { *size = extent.size as usize };
+        // SAFETY: null, or the device has just written there.
+        unsafe {
+            if let Some(size) = size.as_mut() {
+                *size = extent.size as usize;
+            }
+            if let Some(base) = base.as_mut() {
+                *base = extent.base.0;
+            }
+        }
     }
     result
 });
@@ -67,12 +74,15 @@ hook!(cuMemGetAddressRange_v2(base: *mut CUdeviceptr, size: *mut usize, address:
 /// # Safety
 /// `data` was written by a successful call for `attribute`.
 unsafe fn correct(data: *mut c_void, attribute: CUpointer_attribute, address: u64) {
-    if attribute == CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE
+    let is_start = attribute == CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR;
+    let is_size = attribute == CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE;
+    if (is_start || is_size)
         && !data.is_null()
         && let Some(extent) = extent_of(address)
     {
-        // SAFETY: this attribute is a size_t.
-        unsafe { *data.cast::<usize>() = extent.size as usize };
+        let answer = if is_start { extent.base.0 } else { extent.size };
+        // SAFETY: both attributes are of this size.
+        unsafe { *data.cast::<u64>() = answer };
     }
 }
 

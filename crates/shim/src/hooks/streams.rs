@@ -1,11 +1,12 @@
 //! Which stream a handle means, and the ends of streams.
 
-use super::{capture, hook, hooks, next};
+use super::{capture, hook, hooks, next, sync};
 use crate::session;
 use driver::sys::{
     CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUcontext, CUresult, CUstream, CUstream_flags,
+    CUstreamCaptureStatus,
 };
-use runtime::{Ordering, Runtime, StreamName, StreamUse, When};
+use runtime::{Ordering, Runtime, StreamName, StreamUse, When, Where};
 
 hooks!(cuStreamDestroy, cuStreamDestroy_v2);
 
@@ -89,8 +90,35 @@ pub(super) fn turn(stream: CUstream, per_thread: bool) -> When {
 /// When a copy or set does its work that the host waits for, or that waits for
 /// all streams.
 pub(super) fn last() -> When {
+    sync::before_all();
     order_everything();
     When::Last
+}
+
+/// Where a launch goes, for [`Runtime::launched`].
+pub(super) fn place(runtime: &Runtime, stream: CUstream, per_thread: bool) -> Where {
+    if capture::active() && is_captured(stream, per_thread) {
+        return Where::Graph;
+    }
+    Where::Stream {
+        name: name(runtime, stream, per_thread),
+        handle: stream.0,
+        per_thread,
+    }
+}
+
+fn is_captured(stream: CUstream, per_thread: bool) -> bool {
+    let Some(api) = next() else { return false };
+    let ask = if per_thread {
+        api.cuStreamIsCapturing_ptsz
+    } else {
+        api.cuStreamIsCapturing
+    };
+    let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: a place for the answer; the handle is the program's.
+    let asked = ask.map(|ask| unsafe { ask(stream, &mut status) });
+    asked == Some(CUresult::CUDA_SUCCESS)
+        && status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
 }
 
 /// Something that orders streams in ways that are not told apart.

@@ -1,9 +1,9 @@
 //! Calls after which kernels have finished: their records are read.
 
-use super::{hook, hooks, streams};
+use super::{capture, hook, hooks, streams};
 use crate::session;
 use driver::sys::{CUcontext, CUevent, CUresult, CUstream};
-use runtime::Ordering;
+use runtime::{Ordering, StreamName};
 
 hooks!(
     cuCtxSynchronize,
@@ -58,24 +58,57 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
     result
 }
 
+/// What kernels leave beside buffers is to be seen when the host has waited.
+/// `None`: for everything.
+fn before(stream: Option<(CUstream, bool)>) {
+    if let Some(runtime) = session::runtime()
+        && runtime.checks_canaries()
+        && !capture::active()
+    {
+        let name = stream.map(|(stream, per_thread)| streams::name(runtime, stream, per_thread));
+        // The legacy stream waits for others.
+        let name = name.filter(|name| !matches!(name, StreamName::Legacy { .. }));
+        runtime.before_wait(name);
+    }
+}
+
+/// As the program is about to wait for everything.
+pub(super) fn before_all() {
+    before(None);
+}
+
 hook!(
     cuCtxSynchronize() | wait | {
+        before_all();
         // SAFETY: no arguments.
         waited(unsafe { wait() }, Waited::Context(CUcontext::NULL))
     }
 );
 
 hook!(cuCtxSynchronize_v2(context: CUcontext) |wait| {
+    before_all();
     // SAFETY: the program's arguments.
     waited(unsafe { wait(context) }, Waited::Context(context))
 });
 
-hook!([cuStreamSynchronize, cuStreamSynchronize_ptsz, cuStreamQuery, cuStreamQuery_ptsz](stream: CUstream) |wait| {
+hook!([cuStreamQuery, cuStreamQuery_ptsz](stream: CUstream) |ask| {
+    // SAFETY: the program's arguments.
+    waited(unsafe { ask(stream) }, Waited::Stream(stream, PER_THREAD))
+});
+
+hook!([cuStreamSynchronize, cuStreamSynchronize_ptsz](stream: CUstream) |wait| {
+    before(Some((stream, PER_THREAD)));
     // SAFETY: the program's arguments.
     waited(unsafe { wait(stream) }, Waited::Stream(stream, PER_THREAD))
 });
 
-hook!([cuEventSynchronize, cuEventQuery](event: CUevent) |wait| {
+hook!(cuEventQuery(event: CUevent) |ask| {
+    // SAFETY: the program's arguments.
+    waited(unsafe { ask(event) }, Waited::Event(event))
+});
+
+hook!(cuEventSynchronize(event: CUevent) |wait| {
+    before_all();
     // SAFETY: the program's arguments.
     waited(unsafe { wait(event) }, Waited::Event(event))
 });

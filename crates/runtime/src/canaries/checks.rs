@@ -1,0 +1,739 @@
+//! When canaries are verified.
+//!
+//! A launch that is to be followed by a check is *pending* in its stream. A
+//! check goes into the stream when the budget allows it: when the time since
+//! the last one, times the budget's percentage, is more than checks were seen
+//! to take. It always goes there before the host waits for the stream, so what
+//! a program has waited for is verified, and before a buffer is freed.
+//!
+//! Launches whose stream cannot be named by the thread that waits (another
+//! thread's default stream), or is not known, are *loose*: they are verified
+//! in a stream of Ringfence's own after the wait.
+//!
+//! Everything that happens has a number in one order; a finding names the
+//! launches between the check that shows it and the one before.
+
+use super::Canaries;
+use crate::functions::Function;
+use crate::launches::Roots;
+use crate::runtime::Runtime;
+use crate::streams::{StreamName, StreamUse};
+use driver::{DriverError, SupportLaunch, SupportStream};
+use heap::Entry;
+use host::Stack;
+use model::CanaryCoverage;
+use model::layout::canary::{CHECK_STAMPS, CheckStamp, NAMED_SLOTS, SLOTS_NAMED, STAMPS};
+use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Threads of a block of the kernels.
+const THREADS: u32 = 256;
+/// Slots that have a block each; with more, each has a warp.
+const BLOCKS: u32 = 64;
+/// Most blocks.
+const MOST_BLOCKS: u32 = 528;
+/// Slots that one check looks at where the host does not wait.
+const SHARD: u32 = 2048;
+/// What a check costs beside the time that its kernel runs: the gap in the
+/// stream, and the host's time. Measured on an H200: 2.5 to 3.3 µs.
+const GAP: Duration = Duration::from_nanos(3300);
+/// Launches, checks and waits remembered for findings.
+const REMEMBERED: usize = 1 << 13;
+/// Kernels of graphs that findings can name.
+const GRAPH_KERNELS: usize = 64;
+
+/// The buffers that a kernel could write to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Those of its pointer arguments: offset of the argument, slot, serial.
+    Named(SmallVec<[(u32, u32, u64); 4]>),
+    /// Any.
+    All,
+}
+
+/// A launch that is to be followed by a check.
+#[derive(Clone, Debug)]
+pub struct LaunchTrace {
+    pub(crate) function: Option<Arc<Function>>,
+    pub(crate) reach: Reach,
+    pub(crate) launch: u64,
+    pub(crate) stack: Stack,
+}
+
+/// Where a launch went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// Into a stream.
+    Stream {
+        /// The stream.
+        name: StreamName,
+        /// As the program names it.
+        handle: u64,
+        /// Null stands for the calling thread's own stream.
+        per_thread: bool,
+    },
+    /// Into a graph: it runs when the graph is launched.
+    Graph,
+    /// Into a stream that is not known.
+    Unknown,
+}
+
+/// Slots to verify.
+#[derive(Clone, Debug, Default)]
+struct Slots {
+    all: bool,
+    named: SmallVec<[u32; NAMED_SLOTS]>,
+}
+
+impl Slots {
+    fn add(&mut self, reach: &Reach) {
+        match reach {
+            Reach::All => self.all = true,
+            Reach::Named(named) => {
+                for (_, slot, _) in named {
+                    if !self.named.contains(slot) {
+                        self.named.push(*slot);
+                    }
+                }
+            }
+        }
+        self.all |= self.named.len() > NAMED_SLOTS;
+    }
+
+    fn covers(&self, slot: u32) -> bool {
+        self.all || self.named.contains(&slot)
+    }
+}
+
+/// What is not verified yet in a stream.
+#[derive(Clone, Debug)]
+struct Pending {
+    context: u64,
+    stream: SupportStream,
+    slots: Slots,
+    launches: u64,
+    since: Instant,
+}
+
+/// A launch, for findings.
+#[derive(Clone, Debug)]
+pub(super) struct Launched {
+    pub order: u64,
+    pub stream: Option<StreamName>,
+    pub kernels: Vec<Arc<Function>>,
+    pub reach: Reach,
+    pub launch: u64,
+    pub stack: Stack,
+}
+
+/// A check, for findings.
+#[derive(Clone, Debug)]
+struct Checked {
+    number: u64,
+    order: u64,
+    stream: Option<StreamName>,
+    slots: Slots,
+}
+
+/// The host has waited: for a stream, or (`None`) for everything.
+#[derive(Clone, Copy, Debug)]
+struct Waited {
+    order: u64,
+    stream: Option<StreamName>,
+}
+
+struct State {
+    pending: FxHashMap<StreamName, Pending>,
+    /// By context: launches that no stream can be named for.
+    loose: FxHashMap<u64, u64>,
+    /// When a check was launched last.
+    last: Option<Instant>,
+    /// What checks take, on average.
+    cost: Duration,
+    /// Where the next look at a part of all slots begins.
+    cursor: u32,
+    launched: VecDeque<Launched>,
+    checked: VecDeque<Checked>,
+    waited: VecDeque<Waited>,
+    /// Checks whose stamps were read.
+    stamped: u64,
+    graph_kernels: Vec<Arc<Function>>,
+    counts: CanaryCoverage,
+}
+
+/// See the module's header.
+pub(super) struct Checks {
+    budget: u32,
+    order: AtomicU64,
+    next: AtomicU64,
+    /// Launches of graphs are to be followed by checks.
+    graphs: AtomicBool,
+    state: Mutex<State>,
+    /// Held for reading while a check goes into a stream that another thread
+    /// may destroy, and for writing before it does.
+    streams: RwLock<()>,
+}
+
+fn push<T>(list: &mut VecDeque<T>, item: T) {
+    if list.len() == REMEMBERED {
+        list.pop_front();
+    }
+    list.push_back(item);
+}
+
+impl Checks {
+    pub fn new(budget: u32) -> Checks {
+        Checks {
+            budget,
+            order: AtomicU64::new(0),
+            next: AtomicU64::new(0),
+            graphs: AtomicBool::new(false),
+            state: Mutex::new(State {
+                pending: FxHashMap::default(),
+                loose: FxHashMap::default(),
+                last: None,
+                cost: Duration::from_micros(3),
+                cursor: 0,
+                launched: VecDeque::new(),
+                checked: VecDeque::new(),
+                waited: VecDeque::new(),
+                stamped: 0,
+                graph_kernels: Vec::new(),
+                counts: CanaryCoverage::default(),
+            }),
+            streams: RwLock::new(()),
+        }
+    }
+
+    fn order(&self) -> u64 {
+        self.order.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Whether a check has ended.
+    pub fn has_ended(&self, canaries: &Canaries, check: u64) -> bool {
+        stamp(canaries, check).is_some_and(|stamp| stamp.check >= check)
+    }
+
+    /// A context is gone.
+    pub fn forget(&self, context: u64) {
+        let mut state = self.state.lock();
+        state
+            .pending
+            .retain(|_, pending| pending.context != context);
+        state.loose.remove(&context);
+    }
+
+    /// Adds what is counted here.
+    pub fn add_to(&self, mut counts: CanaryCoverage) -> CanaryCoverage {
+        let state = self.state.lock();
+        counts.checks = state.counts.checks;
+        counts.nanoseconds = state.counts.nanoseconds;
+        counts.latency_launches = state.counts.latency_launches;
+        counts.latency_microseconds = state.counts.latency_microseconds;
+        counts
+    }
+
+    /// What could have overwritten a canary that a check found damaged: the
+    /// launches since the check before, newest first.
+    pub fn candidates(&self, check: u64, slot: Option<u32>, serial: u64) -> Vec<Launched> {
+        let state = self.state.lock();
+        let Some(place) = state
+            .checked
+            .iter()
+            .rposition(|known| known.number == check)
+        else {
+            return Vec::new();
+        };
+        let this = &state.checked[place];
+        let before = state
+            .checked
+            .range(..place)
+            .rev()
+            .find(|known| slot.is_some_and(|slot| known.slots.covers(slot)) || known.slots.all);
+        let ended_before = |launched: &Launched, check: &Checked| {
+            let by_host = |waited: &Waited| {
+                (launched.order..check.order).contains(&waited.order)
+                    && (waited.stream.is_none() || waited.stream == launched.stream)
+            };
+            let in_order = launched.order < check.order
+                && launched.stream.is_some()
+                && launched.stream == check.stream;
+            in_order || state.waited.iter().any(by_host)
+        };
+        let could = |launched: &&Launched| {
+            let reaches = match &launched.reach {
+                Reach::All => true,
+                Reach::Named(named) => named.iter().any(|(_, _, known)| *known == serial),
+            };
+            reaches
+                && launched.order < this.order
+                && !before.is_some_and(|before| ended_before(launched, before))
+        };
+        let mut found: Vec<Launched> = state.launched.iter().filter(could).cloned().collect();
+        // Those of the check's own stream first: what it followed.
+        found.sort_by_key(|launched| (launched.stream != this.stream, u64::MAX - launched.order));
+        found
+    }
+}
+
+fn stamp(canaries: &Canaries, check: u64) -> Option<CheckStamp> {
+    let stamps = canaries.stamps.get()?;
+    let at = check % STAMPS * size_of::<CheckStamp>() as u64;
+    debug_assert!(stamps.extent().base.0 == CHECK_STAMPS);
+    Some(CheckStamp {
+        check: stamps.load_u64_acquire(at)?,
+        begun: stamps.load_u64_acquire(at + 8)?,
+        ended: stamps.load_u64_acquire(at + 16)?,
+        reserved: 0,
+    })
+}
+
+impl State {
+    /// Reads what checks took that have ended.
+    fn learn(&mut self, canaries: &Canaries, launched: u64) {
+        while self.stamped < launched {
+            let next = self.stamped + 1;
+            let Some(stamp) = stamp(canaries, next).filter(|stamp| stamp.check >= next) else {
+                // Older ones were overwritten.
+                if launched - self.stamped > STAMPS {
+                    self.stamped = launched - STAMPS;
+                    continue;
+                }
+                return;
+            };
+            self.stamped = next;
+            if stamp.check == next {
+                let took = stamp.ended.saturating_sub(stamp.begun);
+                self.counts.nanoseconds += took;
+                self.cost = (self.cost * 7 + Duration::from_nanos(took)) / 8;
+            }
+        }
+    }
+
+    /// Whether the budget allows a check now.
+    fn is_due(&self, budget: u32) -> bool {
+        budget >= 100
+            || self
+                .last
+                .is_none_or(|last| last.elapsed() * budget >= (self.cost + GAP) * 100)
+    }
+
+    fn count(&mut self, pending: &Pending) {
+        self.counts.latency_launches = self.counts.latency_launches.max(pending.launches);
+        let late = pending.since.elapsed().as_micros() as u64;
+        self.counts.latency_microseconds = self.counts.latency_microseconds.max(late);
+    }
+}
+
+impl Runtime {
+    /// Whether launches may have to be followed by checks.
+    pub fn checks_canaries(&self) -> bool {
+        self.settings.protect.canary && self.canaries.active.load(Ordering::Acquire)
+    }
+
+    /// The slots of what pointer arguments point to.
+    pub(crate) fn reach_of(&self, roots: &Roots, offsets: &[u32]) -> Reach {
+        let named = self.memory.read(|registry| {
+            let slot = |offset: u32, entry: &Entry<Stack>| {
+                let slot = entry.owner.around.slot?;
+                Some((offset, slot, entry.allocation.serial))
+            };
+            roots
+                .iter()
+                .filter(|root| offsets.contains(&root.offset) && root.bounds.size != 0)
+                .filter_map(|root| slot(root.offset, registry.find(root.bounds.base)?))
+                .collect()
+        });
+        Reach::Named(named)
+    }
+
+    /// A launch was made that is to be followed by a check.
+    pub fn launched(&self, trace: LaunchTrace, place: Where) {
+        let checks = &self.canaries.checks;
+        let context = self.driver.current_context();
+        let mut due = None;
+        {
+            let mut state = checks.state.lock();
+            let state = &mut *state;
+            let stream = match place {
+                Where::Graph => {
+                    checks.graphs.store(true, Ordering::Relaxed);
+                    if let Some(function) = trace.function
+                        && state.graph_kernels.len() < GRAPH_KERNELS
+                        && !state
+                            .graph_kernels
+                            .iter()
+                            .any(|known| known.name == function.name)
+                    {
+                        state.graph_kernels.push(function);
+                    }
+                    return;
+                }
+                Where::Unknown => None,
+                Where::Stream { name, .. } => Some(name),
+            };
+            let kernels = trace.function.into_iter().collect();
+            push(
+                &mut state.launched,
+                Launched {
+                    order: checks.order(),
+                    stream,
+                    kernels,
+                    reach: trace.reach.clone(),
+                    launch: trace.launch,
+                    stack: trace.stack,
+                },
+            );
+            match place {
+                Where::Stream {
+                    name,
+                    handle,
+                    per_thread,
+                } => {
+                    let pending = state.pending.entry(name).or_insert_with(|| Pending {
+                        context,
+                        stream: SupportStream::Program { handle, per_thread },
+                        slots: Slots::default(),
+                        launches: 0,
+                        since: Instant::now(),
+                    });
+                    pending.launches += 1;
+                    pending.slots.add(&trace.reach);
+                    state.learn(&self.canaries, checks.next.load(Ordering::Relaxed));
+                    if state.is_due(checks.budget)
+                        && let Some(pending) = state.pending.remove(&name)
+                    {
+                        state.last = Some(Instant::now());
+                        due = Some((name, pending));
+                    }
+                }
+                _ => *state.loose.entry(context).or_default() += 1,
+            }
+        }
+        if let Some((name, pending)) = due {
+            self.verify(Some(name), pending, false);
+        }
+        self.watch_records();
+    }
+
+    /// A graph was launched in a stream.
+    pub fn graph_launched(&self, place: Where) {
+        let checks = &self.canaries.checks;
+        let always = !self.settings.protect.bounds;
+        if !self.checks_canaries() || !(always || checks.graphs.load(Ordering::Relaxed)) {
+            return;
+        }
+        let kernels = checks.state.lock().graph_kernels.clone();
+        let trace = LaunchTrace {
+            function: None,
+            reach: Reach::All,
+            launch: 0,
+            stack: None,
+        };
+        if let Where::Stream { name, .. } = place {
+            let order = checks.order();
+            push(
+                &mut checks.state.lock().launched,
+                Launched {
+                    order,
+                    stream: Some(name),
+                    kernels,
+                    reach: Reach::All,
+                    launch: 0,
+                    stack: None,
+                },
+            );
+        }
+        self.launched(trace, place);
+    }
+
+    /// The host is about to wait: for a stream, or (`None`) for everything in
+    /// the current context.
+    pub fn before_wait(&self, stream: Option<StreamName>) {
+        if !self.checks_canaries() {
+            return;
+        }
+        let context = self.driver.current_context();
+        let checks = &self.canaries.checks;
+        let _streams = checks.streams.read();
+        let ready: SmallVec<[(StreamName, Pending); 2]> = {
+            let mut state = checks.state.lock();
+            let state = &mut *state;
+            let wanted: SmallVec<[StreamName; 2]> = state
+                .pending
+                .iter()
+                .filter(|(name, pending)| match stream {
+                    Some(stream) => **name == stream,
+                    None => pending.context == context,
+                })
+                .map(|(name, _)| *name)
+                .collect();
+            let mut ready = SmallVec::new();
+            for name in wanted {
+                let foreign = matches!(name, StreamName::PerThread { .. }) && stream.is_none();
+                let Some(pending) = state.pending.remove(&name) else {
+                    continue;
+                };
+                if foreign {
+                    *state.loose.entry(context).or_default() += pending.launches;
+                } else {
+                    ready.push((name, pending));
+                }
+            }
+            ready
+        };
+        for (name, pending) in ready {
+            self.verify(Some(name), pending, true);
+        }
+    }
+
+    /// The host has waited: as [`Runtime::before_wait`].
+    pub(crate) fn after_wait(&self, stream: Option<StreamName>) {
+        if !self.checks_canaries() {
+            return;
+        }
+        let checks = &self.canaries.checks;
+        let context = self.driver.current_context();
+        let loose = {
+            let mut state = checks.state.lock();
+            let order = checks.order();
+            push(&mut state.waited, Waited { order, stream });
+            match stream {
+                None => state.loose.remove(&context),
+                Some(_) => None,
+            }
+        };
+        if let Some(launches) = loose {
+            let pending = Pending {
+                context,
+                stream: SupportStream::Own,
+                slots: Slots {
+                    all: true,
+                    ..Slots::default()
+                },
+                launches,
+                since: Instant::now(),
+            };
+            self.verify(None, pending, true);
+            self.wait_for_checks();
+        }
+    }
+
+    /// The program is about to destroy a stream.
+    pub(crate) fn checks_before_end(&self, stream: StreamName) {
+        if !self.checks_canaries() {
+            return;
+        }
+        self.before_wait(Some(stream));
+        let checks = &self.canaries.checks;
+        // Whoever has it in hand is done with it.
+        let _streams = checks.streams.write();
+        checks.state.lock().pending.remove(&stream);
+    }
+
+    /// Verifies what is pending.
+    fn verify(&self, name: Option<StreamName>, pending: Pending, whole: bool) {
+        self.clear_stale();
+        let high = self.canaries.slots();
+        let (first, count) = if !pending.slots.all {
+            (SLOTS_NAMED, pending.slots.named.len() as u32)
+        } else if whole || high <= SHARD {
+            (0, high)
+        } else {
+            let mut state = self.canaries.checks.state.lock();
+            let first = if state.cursor < high { state.cursor } else { 0 };
+            let count = SHARD.min(high - first);
+            state.cursor = first + count;
+            (first, count)
+        };
+        let is_part = pending.slots.all && count < high;
+        if count == 0 {
+            return;
+        }
+        let launched = self.launch_check(
+            pending.context,
+            name,
+            pending.stream,
+            (first, count),
+            &pending.slots,
+            false,
+        );
+        match launched {
+            Ok(_) => {
+                let mut state = self.canaries.checks.state.lock();
+                state.count(&pending);
+                // The rest waits for the next.
+                if is_part && let Some(name) = name {
+                    let kept = state.pending.entry(name).or_insert_with(|| pending.clone());
+                    kept.slots.all = true;
+                    kept.since = kept.since.min(pending.since);
+                    if first + count >= high {
+                        kept.launches = 0;
+                        kept.since = Instant::now();
+                    }
+                }
+            }
+            Err(error) => self.check_failed(&error),
+        }
+    }
+
+    fn check_failed(&self, error: &DriverError) {
+        // A kernel of the program that faulted ends everything in its context,
+        // and says so itself.
+        let message = format!("canaries could not be verified after a kernel: {error}");
+        if !is_sticky(error.code) {
+            self.output.error(&message, false);
+        }
+    }
+
+    fn launch_check(
+        &self,
+        context: u64,
+        name: Option<StreamName>,
+        stream: SupportStream,
+        (first, count): (u32, u32),
+        slots: &Slots,
+        retire: bool,
+    ) -> Result<u64, DriverError> {
+        let Some(kernels) = self.canary_kernels(context) else {
+            return Ok(0);
+        };
+        let checks = &self.canaries.checks;
+        let number = {
+            // Numbers are in the order of the list.
+            let mut state = checks.state.lock();
+            let number = checks.next.fetch_add(1, Ordering::Relaxed) + 1;
+            let entry = Checked {
+                number,
+                order: checks.order(),
+                stream: name,
+                slots: slots.clone(),
+            };
+            push(&mut state.checked, entry);
+            state.counts.checks += 1;
+            number
+        };
+        let mut parameters = [0; 64];
+        let mut at = 0;
+        let mut put = |bytes: &[u8]| {
+            parameters[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(&number.to_le_bytes());
+        put(&context.to_le_bytes());
+        for word in [first, count, u32::from(retire), 0] {
+            put(&word.to_le_bytes());
+        }
+        for slot in slots.named.iter().take(NAMED_SLOTS) {
+            put(&slot.to_le_bytes());
+        }
+        let blocks = match count {
+            ..=BLOCKS => count,
+            _ => count.div_ceil(THREADS / 32).min(MOST_BLOCKS),
+        };
+        let launch = SupportLaunch {
+            blocks,
+            threads: THREADS,
+            parameters: &parameters,
+            stream,
+        };
+        self.driver.launch_support(kernels.check, &launch)?;
+        Ok(number)
+    }
+
+    /// Waits for checks in Ringfence's own stream, and reads what they tell.
+    fn wait_for_checks(&self) {
+        if let Err(error) = self.driver.wait_for_own() {
+            self.check_failed(&error);
+        }
+        self.read_records();
+    }
+
+    /// The program frees a buffer, for which the host has waited for all
+    /// kernels: the last look at its canaries.
+    pub(crate) fn retire(&self, around: heap::Around, serial: u64) {
+        self.retire_in(around, serial, None, SupportStream::Own);
+    }
+
+    /// The same of a buffer that is freed in a stream.
+    pub(crate) fn retire_in_stream(&self, around: heap::Around, serial: u64, stream: StreamUse) {
+        // What has no lasting handle is the calling thread's own stream.
+        const PER_THREAD: u64 = 2;
+        let handle = stream.name.lasting_handle().unwrap_or(PER_THREAD);
+        let place = SupportStream::Program {
+            handle,
+            per_thread: false,
+        };
+        self.retire_in(around, serial, Some(stream.name), place);
+    }
+
+    fn retire_in(
+        &self,
+        around: heap::Around,
+        serial: u64,
+        name: Option<StreamName>,
+        stream: SupportStream,
+    ) {
+        let Some(slot) = around.slot else { return };
+        if !self.canaries.table.lock().is_of(slot, serial) {
+            return;
+        }
+        let context = self.driver.current_context();
+        let slots = Slots {
+            all: false,
+            named: SmallVec::from_slice(&[slot]),
+        };
+        let launched = self.launch_check(context, name, stream, (SLOTS_NAMED, 1), &slots, true);
+        match launched {
+            Ok(number) if number != 0 => {
+                if stream == SupportStream::Own {
+                    self.wait_for_checks();
+                    self.canaries.table.lock().left(slot);
+                } else {
+                    self.canaries.table.lock().leaves(slot, number);
+                    self.watch_records();
+                }
+            }
+            // Nothing reads its memory any more: the host empties the slot.
+            Ok(_) => self.empty(slot, context),
+            Err(error) => {
+                self.check_failed(&error);
+                self.empty(slot, context);
+            }
+        }
+    }
+
+    /// Empties a slot without the kernel, after all that may read it.
+    fn empty(&self, slot: u32, context: u64) {
+        let check = model::DeviceAddress(super::place::slot_address(slot).0 + 56);
+        let done = self.driver.write(check, &[0; 8]);
+        // Checks under way have ended when the device has.
+        let settled = self.driver.settle(context);
+        let mut table = self.canaries.table.lock();
+        match done.and(settled) {
+            Ok(()) => table.left(slot),
+            Err(_) => table.lost(slot),
+        }
+    }
+
+    /// Names of kernels: that of a launch first, then the others, each once.
+    pub(super) fn names(candidates: &[Launched]) -> Vec<String> {
+        let mut seen = BTreeSet::new();
+        candidates
+            .iter()
+            .flat_map(|launched| &launched.kernels)
+            .filter(|function| seen.insert(function.name.clone()))
+            .map(|function| function.name.clone())
+            .collect()
+    }
+}
+
+/// Errors that stay until their context is gone: everything fails with them.
+fn is_sticky(code: u32) -> bool {
+    matches!(code, 4 | 201 | 214 | 700..=720)
+}

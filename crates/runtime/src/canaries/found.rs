@@ -1,0 +1,134 @@
+//! From what a check tells of a canary to a finding.
+
+use crate::findings::{self, Key};
+use crate::runtime::Runtime;
+use model::layout::Record;
+use model::layout::guard::SIDE_BEFORE;
+use model::{
+    DeviceAddress, Finding, KernelArgument, KernelRun, Overwritten, Relation, Rule, Subject,
+};
+
+/// Bytes of content that a finding shows.
+const SHOWN: u64 = 16;
+
+/// A canary that was found overwritten.
+struct Damage {
+    serial: u64,
+    check: u64,
+    is_before: bool,
+    lowest: u64,
+    highest: u64,
+    bytes: u64,
+    content: [u8; SHOWN as usize],
+}
+
+impl Damage {
+    /// `layout::canary::CANARY_RECORD`.
+    fn of(record: &Record) -> Damage {
+        let mut content = [0; SHOWN as usize];
+        content[..8].copy_from_slice(&record.base.to_le_bytes());
+        content[8..].copy_from_slice(&record.size.to_le_bytes());
+        Damage {
+            serial: record.address,
+            check: record.launch,
+            is_before: u64::from(record.site) == SIDE_BEFORE,
+            lowest: record.thread.into(),
+            highest: record.block_x.into(),
+            bytes: record.block_yz.into(),
+            content,
+        }
+    }
+
+    fn overwritten(&self, farthest: u64) -> Overwritten {
+        let shown = (self.highest + 1 - self.lowest).min(SHOWN) as usize;
+        Overwritten {
+            bytes: self.bytes,
+            farthest,
+            found: self.content[..shown].to_vec(),
+            pixel: None,
+        }
+    }
+}
+
+impl Runtime {
+    /// A check has found a canary overwritten, and mended it.
+    pub(crate) fn canary_found(&self, record: &Record) {
+        let damage = Damage::of(record);
+        let extent = self.canaries.table.lock().extent(damage.serial);
+        let Some(extent) = extent.filter(|_| damage.highest >= damage.lowest) else {
+            let message = format!(
+                "a record tells of canaries of buffer {}, which there never was (the program may have written over the \
+                 record ring); it is ignored",
+                damage.serial
+            );
+            return self.output.error(&message, false);
+        };
+        let near = self
+            .memory
+            .read(|registry| findings::near(registry, extent, damage.serial));
+        let Some(near) = near else { return };
+        let before = u64::from(near.around().before);
+        let slot = near.around().slot;
+        let candidates = self
+            .canaries
+            .checks
+            .candidates(damage.check, slot, damage.serial);
+        let (relation, farthest, address) = if damage.is_before {
+            let nearest = before.saturating_sub(damage.highest);
+            let farthest = before.saturating_sub(damage.lowest);
+            let address = extent.base.0.saturating_sub(nearest);
+            (Relation::Before(nearest), farthest, address)
+        } else {
+            let address = extent.end().0 + damage.lowest;
+            (Relation::After(damage.lowest), damage.highest, address)
+        };
+        let mut names = Self::names(&candidates).into_iter();
+        let kernel = names.next().unwrap_or_default();
+        let others: Vec<String> = names.collect();
+        let first = candidates.first();
+        let argument = first.filter(|_| others.is_empty()).and_then(|launched| {
+            let super::checks::Reach::Named(named) = &launched.reach else {
+                return None;
+            };
+            let offset = named
+                .iter()
+                .find(|(_, _, serial)| *serial == damage.serial)?
+                .0;
+            let entry = launched.kernels.first()?.entry.as_ref()?;
+            let index = entry
+                .parameters
+                .iter()
+                .position(|slot| slot.offset == offset)?;
+            Some(KernelArgument {
+                index: index as u32,
+                name: None,
+            })
+        });
+        let index = argument.as_ref().map(|argument| argument.index);
+        let key = Key::Canary(kernel.clone(), index, damage.is_before);
+        let Some(id) = self.findings.count(key) else {
+            return self.halt_if_wanted();
+        };
+        let callers = self.settings.num_callers_host;
+        let finding = Finding {
+            rule: Rule::CanaryOverwritten,
+            address: DeviceAddress(address),
+            subject: Subject::Kernel(KernelRun {
+                kernel,
+                argument,
+                overwritten: damage.overwritten(farthest),
+                others,
+                watched: None,
+                launch: first.map_or(0, |launched| launched.launch),
+                launched_at: first.map_or_else(Vec::new, |launched| {
+                    host::stacks::resolve(&launched.stack, callers, None)
+                }),
+            }),
+            intended: Some(near.at(relation, callers)),
+            nearest: None,
+            occurrences: 1,
+        };
+        self.output.finding(id, &finding);
+        self.halt_if_wanted();
+    }
+}

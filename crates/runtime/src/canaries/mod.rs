@@ -1,0 +1,100 @@
+//! Canaries around the program's allocations: bytes before and after each that
+//! nothing may write, verified by a kernel of Ringfence's own in stream order
+//! (`device/canary.cu`), so that kernels without PTX are watched, too.
+//!
+//! * [`place`] decides how much is asked of the driver and makes the canaries;
+//! * [`table`] is the device's table of them, and which slot is whose;
+//! * [`checks`] decides when they are verified, and launches that;
+//! * [`found`] turns what a check tells into findings.
+//!
+//! The program sees the address behind the canary before its buffer; the
+//! driver's own is `base - Around::before` (`Runtime::driver_address`). A
+//! record leaves the device's table before its memory leaves the program, in
+//! the order of the stream that frees it or, where the host waits, before the
+//! host goes on.
+
+pub(crate) mod checks;
+mod found;
+mod place;
+mod table;
+
+pub use checks::{LaunchTrace, Where};
+pub use place::{CanaryPlan, Fill};
+
+use crate::turn::Turn;
+use checks::Checks;
+use driver::{HostMapping, SupportKernel};
+use heap::canary::Key;
+use model::{CanaryCoverage, CanaryPattern, Settings};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use table::Table;
+
+/// The kernels, in one context.
+#[derive(Clone, Copy, Debug)]
+struct Kernels {
+    check: SupportKernel,
+    fill: SupportKernel,
+}
+
+/// See the module's header.
+pub(crate) struct Canaries {
+    /// Allocations get canaries.
+    wanted: bool,
+    /// Bytes on either side, at least.
+    size: u64,
+    head: bool,
+    pattern: CanaryPattern,
+    seed: u64,
+    /// Some buffer has canaries.
+    active: AtomicBool,
+    /// They cannot be made; why was said.
+    failed: AtomicBool,
+    turn: Turn,
+    kernels: Mutex<FxHashMap<u64, Kernels>>,
+    stamps: OnceLock<HostMapping>,
+    table: Mutex<Table>,
+    checks: Checks,
+    counts: Mutex<CanaryCoverage>,
+}
+
+impl Canaries {
+    pub fn new(settings: &Settings) -> Canaries {
+        let protect = settings.protect;
+        Canaries {
+            wanted: settings.check && (protect.canary || protect.watch),
+            size: settings.canary_size.next_multiple_of(16),
+            head: settings.canary_head,
+            pattern: settings.canary_pattern,
+            seed: match settings.seed {
+                // Not for secrets: only so that no program knows them by chance.
+                0 => RandomState::new().hash_one(std::process::id()),
+                seed => seed,
+            },
+            active: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            turn: Turn::default(),
+            kernels: Mutex::default(),
+            stamps: OnceLock::new(),
+            table: Mutex::default(),
+            checks: Checks::new(settings.canary_budget),
+            counts: Mutex::default(),
+        }
+    }
+
+    fn key(&self, serial: u64) -> Key {
+        match self.pattern {
+            CanaryPattern::Random => Key::derive(self.seed, serial),
+            CanaryPattern::Byte(byte) => Key::of_byte(byte),
+        }
+    }
+
+    /// What there is to say at the end; `None`: there were none.
+    pub fn coverage(&self) -> Option<CanaryCoverage> {
+        let counts = self.counts.lock().clone();
+        (counts.buffers > 0).then(|| self.checks.add_to(counts))
+    }
+}

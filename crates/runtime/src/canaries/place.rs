@@ -1,0 +1,306 @@
+//! How much is asked of the driver for a buffer and its canaries, and how they
+//! are made.
+
+use super::Canaries;
+use crate::runtime::Runtime;
+use driver::{SupportLaunch, SupportStream};
+use heap::{Around, Owner};
+use host::stacks;
+use model::layout::canary::{CANARY_TABLE, CanaryRecord};
+use model::{AllocationKind, BareReason, DeviceAddress, Extent};
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
+
+/// What a buffer's address is a multiple of, counted from the driver's own: the
+/// alignment of textures, the most that the CUDA API promises.
+const ALIGNMENT: u64 = 512;
+/// Bytes of each canary where memory is short.
+const SMALL: u64 = ALIGNMENT;
+
+/// A buffer with its canaries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CanaryPlan {
+    before: u64,
+    size: u64,
+    total: u64,
+    smaller: bool,
+}
+
+impl CanaryPlan {
+    fn around(size: u64, canary: u64, head: bool) -> Option<CanaryPlan> {
+        let before = if head {
+            canary.checked_next_multiple_of(ALIGNMENT)?
+        } else {
+            0
+        };
+        let end = before.checked_add(size)?.checked_add(canary)?;
+        Some(CanaryPlan {
+            before,
+            size,
+            total: end.checked_next_multiple_of(16)?,
+            smaller: false,
+        })
+    }
+
+    /// Rows of a pitched allocation: whole rows are canaries. The buffer ends
+    /// where its last row does.
+    pub fn of_rows(pitch: u64, rows: u64, before: u64, after: u64) -> Option<CanaryPlan> {
+        Some(CanaryPlan {
+            before: pitch.checked_mul(before)?,
+            size: pitch.checked_mul(rows)?,
+            total: pitch.checked_mul(rows.checked_add(before)?.checked_add(after)?)?,
+            smaller: false,
+        })
+    }
+
+    /// Bytes to ask the driver for.
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Where the program's buffer starts in them.
+    pub fn start(&self) -> u64 {
+        self.before
+    }
+
+    fn after(&self) -> u64 {
+        self.total - self.before - self.size
+    }
+
+    fn around_what(&self, slot: Option<u32>) -> Option<Around> {
+        Some(Around {
+            before: u32::try_from(self.before).ok()?,
+            after: u32::try_from(self.after()).ok()?,
+            slot,
+        })
+    }
+}
+
+/// When canaries are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// At once: no kernel can use the buffer yet.
+    Now,
+    /// In the stream in which the buffer was allocated.
+    InStream(SupportStream),
+}
+
+impl Canaries {
+    /// The plans to try for a buffer, one after the other; none: it is to have
+    /// no canaries.
+    fn plans(&self, size: u64, head: bool) -> SmallVec<[CanaryPlan; 2]> {
+        let mut plans = SmallVec::new();
+        if !self.wanted || size == 0 || self.failed.load(Ordering::Relaxed) {
+            return plans;
+        }
+        let head = head && self.head;
+        plans.extend(CanaryPlan::around(size, self.size, head));
+        if self.size > SMALL
+            && let Some(small) = CanaryPlan::around(size, SMALL, head)
+        {
+            plans.push(CanaryPlan {
+                smaller: true,
+                ..small
+            });
+        }
+        plans.retain(|plan| plan.around_what(None).is_some());
+        plans
+    }
+}
+
+impl Runtime {
+    /// What to ask the driver for, so that a buffer has canaries; the next if
+    /// there is no memory for the one before. None: it gets none. `head`:
+    /// the program may be given another address than the driver's.
+    pub fn canary_plans(&self, size: u64, head: bool) -> SmallVec<[CanaryPlan; 2]> {
+        self.canaries.plans(size, head)
+    }
+
+    /// How many bytes of canary are wanted on either side; 0: none.
+    pub fn canary_size(&self) -> u64 {
+        match self.canaries.plans(1, true).is_empty() {
+            true => 0,
+            false => self.canaries.size,
+        }
+    }
+
+    /// A buffer that has no canaries where others have.
+    pub fn bare(&self, reason: BareReason) {
+        if self.canaries.wanted {
+            *self.canaries.counts.lock().bare.entry(reason).or_default() += 1;
+        }
+    }
+
+    /// As [`Runtime::allocated_by`], of a buffer for which the driver was asked
+    /// by a plan; the extent is the program's.
+    pub fn allocated_with_canaries(
+        &self,
+        kind: AllocationKind,
+        extent: Extent,
+        mut owner: Owner,
+        plan: &CanaryPlan,
+        fill: Fill,
+    ) {
+        let context = self.driver.current_context();
+        let slot = self.canary_slot(context);
+        owner.around = plan.around_what(slot).unwrap_or_default();
+        let stack = stacks::capture(self.settings.num_callers_host);
+        self.streams.forget(extent);
+        let serial = self.memory.insert_owned(kind, extent, None, owner, stack);
+        self.memory_changed();
+        let (Some(slot), Some(serial)) = (slot, serial) else {
+            return self.bare(BareReason::Unprotected);
+        };
+        self.canaries.table.lock().own(slot, serial, extent);
+        let record = self.canary_record(extent, owner.around, context, serial);
+        let made = match fill {
+            Fill::Now => self.write_canaries(slot, &record),
+            Fill::InStream(stream) => self.fill_in_stream(slot, &record, stream),
+        };
+        if let Err(error) = made {
+            self.output
+                .error(&format!("a buffer is without canaries: {error}"), false);
+            return self.bare(BareReason::Unprotected);
+        }
+        let mut counts = self.canaries.counts.lock();
+        counts.buffers += 1;
+        counts.bytes += plan.total - plan.size;
+        counts.smaller += u64::from(plan.smaller);
+    }
+
+    /// A buffer whose record was taken out of the table is not freed after all.
+    pub(crate) fn restore_canaries(&self, extent: Extent, around: Around, serial: u64) {
+        let Some(slot) = around.slot else { return };
+        let context = self.driver.current_context();
+        let record = self.canary_record(extent, around, context, serial);
+        {
+            let mut table = self.canaries.table.lock();
+            if !table.retake(slot) {
+                drop(table);
+                return self.bare(BareReason::Unprotected);
+            }
+            table.own(slot, serial, extent);
+        }
+        if let Err(error) = self.write_canaries(slot, &record) {
+            self.output
+                .error(&format!("a buffer is without canaries: {error}"), false);
+        }
+    }
+
+    fn canary_record(
+        &self,
+        extent: Extent,
+        around: Around,
+        context: u64,
+        serial: u64,
+    ) -> CanaryRecord {
+        let key = self.canaries.key(serial);
+        let word = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&key.bytes()[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        CanaryRecord {
+            base: extent.base.0,
+            size: extent.size,
+            serial,
+            before: around.before,
+            after: around.after,
+            pattern: [word(0), word(8)],
+            context,
+            check: 0,
+        }
+        .sealed()
+    }
+
+    fn write_canaries(&self, slot: u32, record: &CanaryRecord) -> Result<(), driver::DriverError> {
+        let key = self.canaries.key(record.serial);
+        let first = record.base - u64::from(record.before);
+        let end = record.base + record.size;
+        let mut head = vec![0; record.before as usize];
+        key.fill(first, &mut head);
+        let mut tail = vec![0; record.after as usize];
+        key.fill(end, &mut tail);
+        let bytes = record_bytes(record);
+        let writes: [(DeviceAddress, &[u8]); 3] = [
+            (DeviceAddress(first), &head),
+            (DeviceAddress(end), &tail),
+            // Last: from then on they are verified.
+            (slot_address(slot), &bytes),
+        ];
+        let from = usize::from(head.is_empty());
+        self.driver.write_all(&writes[from..])
+    }
+
+    fn fill_in_stream(
+        &self,
+        slot: u32,
+        record: &CanaryRecord,
+        stream: SupportStream,
+    ) -> Result<(), driver::DriverError> {
+        let Some(kernels) = self.canary_kernels(record.context) else {
+            return Err(driver::DriverError {
+                call: "cuModuleGetFunction",
+                code: 0,
+                message: "the kernels that verify canaries are not there".into(),
+            });
+        };
+        let mut parameters = record_bytes(record).to_vec();
+        parameters.extend_from_slice(&u64::from(slot).to_le_bytes());
+        let launch = SupportLaunch {
+            blocks: 1,
+            threads: 256,
+            parameters: &parameters,
+            stream,
+        };
+        self.driver.launch_support(kernels.fill, &launch)
+    }
+}
+
+/// Where a slot's record lies.
+pub(super) fn slot_address(slot: u32) -> DeviceAddress {
+    DeviceAddress(CANARY_TABLE + u64::from(slot) * size_of::<CanaryRecord>() as u64)
+}
+
+fn record_bytes(record: &CanaryRecord) -> [u8; 64] {
+    let words = [
+        record.base,
+        record.size,
+        record.serial,
+        u64::from(record.before) | u64::from(record.after) << 32,
+        record.pattern[0],
+        record.pattern[1],
+        record.context,
+        record.check,
+    ];
+    let mut bytes = [0; 64];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_keep_the_alignment_and_leave_room() {
+        for size in [1u64, 15, 16, 1000, 4096, 1 << 30] {
+            for canary in [16, 512, 4096, 5000] {
+                let plan = CanaryPlan::around(size, canary, true).unwrap();
+                assert_eq!(plan.start() % ALIGNMENT, 0);
+                assert!(plan.start() >= canary && plan.after() >= canary);
+                assert_eq!((plan.start() + size + plan.after()) % 16, 0);
+                let tail = CanaryPlan::around(size, canary, false).unwrap();
+                assert_eq!((tail.start(), tail.total() % 16), (0, 0));
+            }
+        }
+        assert!(CanaryPlan::around(u64::MAX - 100, 4096, true).is_none());
+        let rows = CanaryPlan::of_rows(512, 10, 8, 8).unwrap();
+        assert_eq!(
+            (rows.start(), rows.after(), rows.total()),
+            (4096, 4096, 26 * 512)
+        );
+    }
+}

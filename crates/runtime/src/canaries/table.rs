@@ -1,0 +1,324 @@
+//! The device's table of canaries: which slot is whose, and how slots come to
+//! be and go.
+//!
+//! A slot is given out again only when the device is known to have emptied it:
+//! at once where the host waited for that, else when the check that emptied it
+//! in stream order has told that it ended.
+
+use super::place::slot_address;
+use super::{Canaries, Kernels};
+use crate::runtime::Runtime;
+use crate::watch::Waits;
+use driver::DriverError;
+use model::layout::canary::{
+    CANARY_PINS, CANARY_SLOTS, CANARY_TABLE, CHECK_KERNEL, CHECK_STAMPS, CHECK_STAMPS_SIZE,
+    CanaryRecord, FILL_KERNEL,
+};
+use model::{DeviceAddress, Extent};
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+/// The kernels, as `cargo xtask generate` made them of `device/canary.cu`.
+const MODULE: &str = include_str!("../device/canary.ptx");
+/// Bytes mapped at a time: the driver's granule.
+const PAGE: u64 = 2 << 20;
+/// Buffers remembered after they are gone, for findings that come late.
+const REMEMBERED: usize = 1 << 14;
+
+/// See the module's header.
+#[derive(Default)]
+pub(super) struct Table {
+    /// Slots that were ever given out.
+    pub high: u32,
+    /// Slots for which memory is mapped.
+    mapped: u32,
+    pins_mapped: u64,
+    free: Vec<u32>,
+    /// Slots that a check empties, with its number.
+    leaving: Vec<(u64, u32)>,
+    /// Slots whose context is gone, and whose record is still there.
+    stale: Vec<u32>,
+    /// Serials of the buffers that slots are of.
+    owners: FxHashMap<u32, u64>,
+    /// By serial, with those that are gone.
+    extents: FxHashMap<u64, Extent>,
+    gone: VecDeque<u64>,
+}
+
+impl Table {
+    /// A slot has a buffer.
+    pub fn own(&mut self, slot: u32, serial: u64, extent: Extent) {
+        self.owners.insert(slot, serial);
+        self.extents.insert(serial, extent);
+    }
+
+    /// Whether a slot is this buffer's.
+    pub fn is_of(&self, slot: u32, serial: u64) -> bool {
+        self.owners.get(&slot) == Some(&serial)
+    }
+
+    /// Takes a slot back that was given up for nothing, unless it has gone to
+    /// another buffer.
+    pub fn retake(&mut self, slot: u32) -> bool {
+        let place = self.free.iter().position(|free| *free == slot);
+        place.map(|place| self.free.swap_remove(place)).is_some()
+    }
+
+    /// The extent of a buffer that has or had canaries.
+    pub fn extent(&self, serial: u64) -> Option<Extent> {
+        self.extents.get(&serial).copied()
+    }
+
+    fn disown(&mut self, slot: u32) {
+        if let Some(serial) = self.owners.remove(&slot) {
+            self.gone.push_back(serial);
+            if self.gone.len() > REMEMBERED
+                && let Some(oldest) = self.gone.pop_front()
+            {
+                self.extents.remove(&oldest);
+            }
+        }
+    }
+
+    /// A check that was launched empties a slot.
+    pub fn leaves(&mut self, slot: u32, check: u64) {
+        self.disown(slot);
+        self.leaving.push((check, slot));
+    }
+
+    /// The device has emptied a slot.
+    pub fn left(&mut self, slot: u32) {
+        self.disown(slot);
+        self.leaving.retain(|(_, leaving)| *leaving != slot);
+        self.free.push(slot);
+    }
+
+    /// The context of a slot's buffer is gone.
+    pub fn lost(&mut self, slot: u32) {
+        self.disown(slot);
+        self.leaving.retain(|(_, leaving)| *leaving != slot);
+        self.stale.push(slot);
+    }
+
+    /// Gives slots out again whose checks have ended.
+    fn sweep(&mut self, ended: impl Fn(u64) -> bool) {
+        let free = &mut self.free;
+        self.leaving.retain(|(check, slot)| {
+            let is_over = ended(*check);
+            if is_over {
+                free.push(*slot);
+            }
+            !is_over
+        });
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        if let Some(slot) = self.free.pop() {
+            return Some(slot);
+        }
+        (self.high < self.mapped).then(|| {
+            self.high += 1;
+            self.high - 1
+        })
+    }
+}
+
+impl Canaries {
+    /// How many slots there may be records in.
+    pub(super) fn slots(&self) -> u32 {
+        self.table.lock().high
+    }
+}
+
+impl Runtime {
+    /// A slot for a buffer of the current context, if canaries can be made.
+    pub(super) fn canary_slot(&self, context: u64) -> Option<u32> {
+        if context == 0 || self.canaries.failed.load(Ordering::Relaxed) {
+            return None;
+        }
+        if !self.canaries.kernels.lock().contains_key(&context)
+            && let Err(message) = self.attach_canaries(context)
+        {
+            self.canaries.failed.store(true, Ordering::Relaxed);
+            self.output.error(
+                &format!("buffers are without canaries from here on: {message}"),
+                false,
+            );
+            return None;
+        }
+        self.clear_stale();
+        let checks = &self.canaries.checks;
+        loop {
+            {
+                let mut table = self.canaries.table.lock();
+                if table.free.is_empty() && !table.leaving.is_empty() {
+                    table.sweep(|check| checks.has_ended(&self.canaries, check));
+                }
+                if let Some(slot) = table.take() {
+                    let high = table.high;
+                    drop(table);
+                    self.watch().table_slots(u64::from(high));
+                    return Some(slot);
+                }
+            }
+            if let Err(error) = self.grow_canaries() {
+                self.output.error(
+                    &format!(
+                        "a buffer is without canaries, because their table cannot grow: {error}"
+                    ),
+                    false,
+                );
+                return None;
+            }
+        }
+    }
+
+    /// Readies a context for canaries.
+    fn attach_canaries(&self, context: u64) -> Result<(), String> {
+        self.metadata.attach(&*self.driver)?;
+        let Some(_turn) = self.canaries.turn.take() else {
+            return Err("the driver called back while Ringfence was setting itself up".into());
+        };
+        if self.canaries.kernels.lock().contains_key(&context) {
+            return Ok(());
+        }
+        let load = || -> Result<Kernels, DriverError> {
+            let module = self.driver.load_support(MODULE)?;
+            let kernels = Kernels {
+                check: self.driver.support_kernel(module, CHECK_KERNEL)?,
+                fill: self.driver.support_kernel(module, FILL_KERNEL)?,
+            };
+            if self.canaries.stamps.get().is_none() {
+                let address = DeviceAddress(CHECK_STAMPS);
+                let stamps = self.driver.map_host_fixed(address, CHECK_STAMPS_SIZE)?;
+                self.canaries.stamps.get_or_init(|| stamps);
+            }
+            Ok(kernels)
+        };
+        // A module is loaded when the device is idle.
+        let paused = self.watch().pause(Waits::Perhaps);
+        let kernels = load().map_err(|error| error.to_string())?;
+        drop(paused);
+        self.canaries.kernels.lock().insert(context, kernels);
+        self.canaries.active.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Maps more of the table.
+    fn grow_canaries(&self) -> Result<(), DriverError> {
+        let Some(_turn) = self.canaries.turn.take() else {
+            return Err(DriverError {
+                call: "cuMemMap",
+                code: 0,
+                message: "the driver called back while the table was growing".into(),
+            });
+        };
+        let (mapped, pins) = {
+            let table = self.canaries.table.lock();
+            if table.high < table.mapped {
+                return Ok(());
+            }
+            (table.mapped, table.pins_mapped)
+        };
+        let record = size_of::<CanaryRecord>() as u64;
+        let more = mapped + (PAGE / record) as u32;
+        if u64::from(more) > CANARY_SLOTS {
+            return Err(DriverError {
+                call: "cuMemMap",
+                code: 2,
+                message: format!("it has {mapped} buffers already"),
+            });
+        }
+        let mut pins_mapped = pins;
+        if u64::from(more) * 4 > pins {
+            self.driver
+                .map_fixed(DeviceAddress(CANARY_PINS + pins), PAGE)?;
+            pins_mapped += PAGE;
+        }
+        self.canaries.table.lock().pins_mapped = pins_mapped;
+        let at = CANARY_TABLE + u64::from(mapped) * record;
+        self.driver.map_fixed(DeviceAddress(at), PAGE)?;
+        self.canaries.table.lock().mapped = more;
+        Ok(())
+    }
+
+    /// Empties slots of contexts that are gone.
+    pub(super) fn clear_stale(&self) {
+        let stale = {
+            let mut table = self.canaries.table.lock();
+            if table.stale.is_empty() {
+                return;
+            }
+            std::mem::take(&mut table.stale)
+        };
+        for slot in stale {
+            let empty = [0; 8];
+            let table_left = |done: bool| {
+                let mut table = self.canaries.table.lock();
+                match done {
+                    true => table.free.push(slot),
+                    false => table.stale.push(slot),
+                }
+            };
+            let check = DeviceAddress(slot_address(slot).0 + 56);
+            table_left(self.driver.write(check, &empty).is_ok());
+        }
+    }
+
+    /// A context is gone: its memory must not be read any more.
+    pub(crate) fn canaries_gone(&self, context: u64, slots: impl Iterator<Item = u32>) {
+        if !self.canaries.active.load(Ordering::Acquire) {
+            return;
+        }
+        self.canaries.kernels.lock().remove(&context);
+        self.canaries.checks.forget(context);
+        let mut table = self.canaries.table.lock();
+        for slot in slots {
+            table.lost(slot);
+        }
+    }
+
+    pub(super) fn canary_kernels(&self, context: u64) -> Option<Kernels> {
+        self.canaries.kernels.lock().get(&context).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXTENT: Extent = Extent {
+        base: DeviceAddress(0x1000),
+        size: 16,
+    };
+
+    #[test]
+    fn a_slot_is_given_out_again_only_when_the_device_has_emptied_it() {
+        let mut table = Table {
+            mapped: 2,
+            ..Table::default()
+        };
+        assert_eq!(
+            (table.take(), table.take(), table.take()),
+            (Some(0), Some(1), None)
+        );
+        table.own(0, 7, EXTENT);
+        table.own(1, 8, EXTENT);
+        table.leaves(0, 40);
+        table.sweep(|check| check < 40);
+        assert_eq!(table.take(), None);
+        // Findings may still come.
+        assert_eq!(table.extent(7), Some(EXTENT));
+        table.sweep(|check| check <= 40);
+        assert_eq!(table.take(), Some(0));
+        table.left(1);
+        assert_eq!(table.take(), Some(1));
+        table.own(1, 9, EXTENT);
+        table.lost(1);
+        assert_eq!(
+            (table.take(), table.stale.as_slice()),
+            (None, [1].as_slice())
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! Calls that name memory by the device's own address, where the program's
+//! lies behind a canary; and memory of other processes, who are told how far.
+//!
+//! A handle that a process exports names the device's allocation. The process
+//! that opens it learns from a file in the folder of the run, named after the
+//! handle, where the program's buffer lies in it: both must run under the same
+//! `ringfence run`. Memory of pools that are made to be exported has no canary
+//! in front, so that nobody need be told.
+
+use super::memory::{foreign_buffer, freeing, tell};
+use super::{hook, hooks, next};
+use crate::session;
+use driver::sys::{
+    CUdeviceptr, CUipcMemHandle, CUmemAllocationHandleType, CUmemPoolProps, CUmemPoolPtrExportData,
+    CUmemoryPool, CUresult, CUstream,
+};
+use model::{AllocationKind, DeviceAddress};
+use parking_lot::Mutex;
+use runtime::{Around, Owner};
+use std::path::PathBuf;
+
+hooks!(
+    cuIpcGetMemHandle,
+    cuIpcOpenMemHandle,
+    cuIpcOpenMemHandle_v2,
+    cuIpcCloseMemHandle,
+    cuMemPoolCreate,
+    cuMemPoolExportPointer,
+    cuStreamAttachMemAsync,
+    cuStreamAttachMemAsync_ptsz,
+);
+
+/// Pools whose memory other processes may open.
+static EXPORTED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+/// Whether other processes may open memory of a pool.
+pub(super) fn is_exported(pool: CUmemoryPool) -> bool {
+    EXPORTED.lock().contains(&pool.0)
+}
+
+/// A pool is gone.
+pub(super) fn forget(pool: CUmemoryPool) {
+    EXPORTED.lock().retain(|known| *known != pool.0);
+}
+
+/// The device's own address of memory that starts at one of the program's.
+fn own_address(base: u64) -> u64 {
+    session::runtime().map_or(base, |runtime| {
+        runtime.driver_address(DeviceAddress(base)).0
+    })
+}
+
+/// Where a run keeps how far memory lies in what a handle names.
+fn place(handle: &CUipcMemHandle) -> Option<PathBuf> {
+    let folder = session::get()?.settings.session.as_ref()?;
+    let name: String = handle
+        .reserved
+        .iter()
+        .map(|byte| format!("{:02x}", byte.cast_unsigned()))
+        .collect();
+    Some(folder.join(format!("memory-{name}")))
+}
+
+/// Tells processes of the run how far, and how large.
+fn publish(handle: &CUipcMemHandle, base: u64) {
+    let Some(runtime) = session::runtime() else {
+        return;
+    };
+    let before = base - own_address(base);
+    let size = runtime.extent_of(DeviceAddress(base)).map_or(0, |e| e.size);
+    if before == 0 {
+        return;
+    }
+    let written = match place(handle) {
+        Some(path) => std::fs::write(&path, format!("{before} {size}"))
+            .map_err(|error| format!("failed to write {}: {error}", path.display())),
+        None => Err("there is no `ringfence run` to tell them by".into()),
+    };
+    if let Err(reason) = written {
+        let message = format!(
+            "memory that this process exports lies {before} bytes into what other processes open, and they cannot be \
+             told ({reason}); run with --canary-head off"
+        );
+        runtime.report_error(&message, false);
+    }
+}
+
+/// Bytes before and size of what a handle names.
+fn published(handle: &CUipcMemHandle) -> Option<(u32, u64)> {
+    let text = std::fs::read_to_string(place(handle)?).ok()?;
+    let (before, size) = text.split_once(' ')?;
+    Some((before.parse().ok()?, size.parse().ok()?))
+}
+
+hook!(cuIpcGetMemHandle(handle: *mut CUipcMemHandle, base: CUdeviceptr) |get| {
+    // SAFETY: the program's arguments; the handle was written by a successful
+    // call.
+    unsafe {
+        let result = get(handle, own_address(base));
+        if result == CUresult::CUDA_SUCCESS && let Some(handle) = handle.as_ref() {
+            publish(handle, base);
+        }
+        result
+    }
+});
+
+hook!([cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2](
+    place: *mut CUdeviceptr,
+    handle: CUipcMemHandle,
+    flags: u32,
+) |open| {
+    let known = published(&handle);
+    // SAFETY: the program's arguments.
+    let result = unsafe { open(place, handle, flags) };
+    // SAFETY: null, or written by a successful call.
+    if result != CUresult::CUDA_SUCCESS || unsafe { place.as_ref() }.is_none() {
+        return result;
+    }
+    foreign_buffer();
+    // SAFETY: written by a successful call.
+    let address = unsafe { &mut *place };
+    if let Some((before, size)) = known {
+        *address += u64::from(before);
+        let owner = Owner {
+            around: Around { before, ..Around::default() },
+            ..Owner::default()
+        };
+        tell(AllocationKind::Foreign, *address, size as usize, owner);
+        return result;
+    }
+    let (mut base, mut size) = (0, 0);
+    if let Some(range) = next().and_then(|api| api.cuMemGetAddressRange_v2) {
+        // SAFETY: places for both answers.
+        if unsafe { range(&mut base, &mut size, *address) } == CUresult::CUDA_SUCCESS {
+            tell(AllocationKind::Foreign, base, size, Owner::default());
+        }
+    }
+    result
+});
+
+hook!(cuIpcCloseMemHandle(base: CUdeviceptr) |close| {
+    let own = own_address(base);
+    freeing(base);
+    // SAFETY: the program's arguments.
+    unsafe { close(own) }
+});
+
+hook!(cuMemPoolCreate(pool: *mut CUmemoryPool, properties: *const CUmemPoolProps) |create| {
+    // SAFETY: the program's arguments; the handle was written by a successful
+    // call.
+    unsafe {
+        let result = create(pool, properties);
+        let none = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE;
+        if result == CUresult::CUDA_SUCCESS
+            && let Some(properties) = properties.as_ref()
+            && properties.handleTypes != none
+            && let Some(pool) = pool.as_ref()
+        {
+            EXPORTED.lock().push(pool.0);
+        }
+        result
+    }
+});
+
+hook!(cuMemPoolExportPointer(data: *mut CUmemPoolPtrExportData, base: CUdeviceptr) |export| {
+    // SAFETY: the program's arguments.
+    unsafe { export(data, own_address(base)) }
+});
+
+hook!([cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz](
+    stream: CUstream,
+    base: CUdeviceptr,
+    length: usize,
+    flags: u32,
+) |attach| {
+    let own = own_address(base);
+    // The whole of it, which the device knows to be larger.
+    let whole = session::runtime()
+        .and_then(|runtime| runtime.extent_of(DeviceAddress(base)))
+        .is_some_and(|extent| extent.base.0 == base && extent.size == length as u64);
+    // SAFETY: the program's arguments.
+    unsafe { attach(stream, own, if whole { 0 } else { length }, flags) }
+});
