@@ -5,7 +5,7 @@
 //! ```text
 //! // bug: one line for people
 //! // category: ID                      (optional; else the folder's name)
-//! // build: cudart=shared arch=90 rdc flags=-G parts/other.cu   (optional)
+//! // build: cudart=shared arch=90 rdc machine-code flags=-G parts/other.cu   (optional)
 //! // run: leak-check=full              (optional: settings of Ringfence)
 //! // notes: canaries-by-device         (optional: what the summary must say)
 //! // annotated                         (optional)
@@ -21,7 +21,7 @@
 //! finding, and each finding must meet one: `function` is part of the mangled
 //! name of the device function that holds the access, `call` part of the name
 //! of the host function, `kernel` and `argument` name a kernel that was seen
-//! only after it had ended, and `leak` wants the allocation itself.
+//! only after it had ended (an argument of CUDA by its number, from 0), and `leak` wants the allocation itself.
 //!
 //! In the folder `global` one source makes two programs, with and without
 //! `-DBAD`. Everywhere else it makes one, whose bad twin is started with the
@@ -66,6 +66,8 @@ pub struct Build {
     pub arch: Option<u32>,
     /// Relocatable device code.
     pub rdc: bool,
+    /// Machine code for the `sm_` number, and no PTX.
+    pub machine_code: bool,
     /// Further flags of the compiler.
     pub flags: Vec<String>,
     /// Further sources, relative to the case's folder.
@@ -417,6 +419,7 @@ pub(crate) fn read_build(text: &str) -> Result<Build> {
             }
             Some(("flags", flags)) => build.flags = flags.split(',').map(str::to_owned).collect(),
             None if word == "rdc" => build.rdc = true,
+            None if word == "machine-code" => build.machine_code = true,
             None if word.ends_with(".cu") => build.sources.push(word.into()),
             _ => bail!("`{word}` says nothing about a build"),
         }

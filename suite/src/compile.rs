@@ -267,7 +267,12 @@ fn add_case(source: &Source, cudart: Cudart, out: &Path, jobs: &mut Vec<Job>) ->
             // PTX alone: all that is looked at, and no time spent in ptxas.
             let arch = source.build.arch.unwrap_or(75);
             let mut flags = flags(cudart, None);
-            flags.push(format!("-gencode=arch=compute_{arch},code=compute_{arch}"));
+            let code = if source.build.machine_code {
+                "sm"
+            } else {
+                "compute"
+            };
+            flags.push(format!("-gencode=arch=compute_{arch},code={code}_{arch}"));
             // Lines of the host calls that a finding names.
             flags.push("-Xcompiler=-g1".into());
             flags

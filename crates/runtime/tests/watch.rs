@@ -115,7 +115,10 @@ impl Bench {
             base: DeviceAddress(buffer.base),
             size,
         };
-        let owner = Owner { context, pool: 0 };
+        let owner = Owner {
+            context,
+            ..Owner::default()
+        };
         self.runtime
             .allocated_by(AllocationKind::Device, extent, owner);
         let pattern: Vec<u8> = PATTERN.iter().flat_map(|word| word.to_le_bytes()).collect();
