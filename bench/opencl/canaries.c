@@ -1,10 +1,10 @@
 // Launches kernels that do nothing with many memory objects, so that what a
 // launch takes is what the launch itself and looks at canaries take.
 //
-//   canaries checks KIND [quick]     KIND: buffers, svm or images
+//   canaries checks KIND ROUNDS      KIND: buffers, svm or images
 //       one line for each number of objects: `KIND COUNT MICROSECONDS`, the
 //       median of a launch and the wait for its end
-//   canaries repeated KIND [quick]
+//   canaries repeated KIND LAUNCHES
 //       lines for 8 objects: `KIND LAUNCHES MILLISECONDS`, from the first
 //       launch to the end of that one
 //
@@ -28,7 +28,7 @@
         }                                                                      \
     } while (0)
 
-enum { BYTES = 4096, SIDE = 256, MOST = 256, ROUNDS = 41 };
+enum { BYTES = 4096, SIDE = 256, MOST = 256, ROUNDS = 1000 };
 
 static cl_device_id device;
 static cl_context context;
@@ -131,13 +131,12 @@ static void launch(Work *work) {
     OK(clFinish(queue));
 }
 
-static void checks(const char *kind, int limit, int quick) {
+static void checks(const char *kind, int limit, int rounds) {
     for (int count = 1; count <= limit; count *= 2) {
         Work work = make(kind, count);
         for (int i = 0; i < 5; i++)
             launch(&work);
         double times[ROUNDS];
-        int rounds = quick ? 3 : ROUNDS;
         for (int i = 0; i < rounds; i++) {
             double start = now();
             launch(&work);
@@ -150,9 +149,8 @@ static void checks(const char *kind, int limit, int quick) {
     }
 }
 
-static void repeated(const char *kind, int quick) {
+static void repeated(const char *kind, int last) {
     Work work = make(kind, 8);
-    int last = quick ? 20 : 5000;
     double start = now();
     for (int launches = 1, told = 1; launches <= last; launches++) {
         launch(&work);
@@ -169,12 +167,12 @@ static void repeated(const char *kind, int quick) {
 }
 
 int main(int count, char **arguments) {
-    if (count < 3) {
-        fprintf(stderr, "usage: canaries checks|repeated buffers|svm|images [quick]\n");
+    int number = count == 4 ? atoi(arguments[3]) : 0;
+    if (number < 1 || (is(arguments[1], "checks") && number > ROUNDS)) {
+        fprintf(stderr, "usage: canaries checks|repeated buffers|svm|images NUMBER\n");
         return 2;
     }
     const char *kind = arguments[2];
-    int quick = count > 3;
     cl_platform_id platform;
     cl_int code;
     char name[200], version[200];
@@ -191,9 +189,9 @@ int main(int count, char **arguments) {
     if (limit < 8)
         printf("%s none\n", kind);
     else if (is(arguments[1], "checks"))
-        checks(kind, limit, quick);
+        checks(kind, limit, number);
     else
-        repeated(kind, quick);
+        repeated(kind, number);
     OK(clReleaseCommandQueue(queue));
     OK(clReleaseContext(context));
     return 0;

@@ -39,9 +39,12 @@ pub struct OpenCl {
     /// Runs of each program; the least time counts.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Few launches: the numbers mean nothing.
-    #[arg(long)]
-    quick: bool,
+    /// Launches of which the median is taken.
+    #[arg(long, default_value_t = 41)]
+    launches: u32,
+    /// Launches in a row.
+    #[arg(long, default_value_t = 20_000)]
+    repeated: u32,
     /// Seconds that one program may take.
     #[arg(long, default_value_t = 120)]
     timeout: u64,
@@ -224,10 +227,13 @@ impl Bench<'_> {
                 command
             }
         };
-        command.args([what, kind]).env_remove("RINGFENCE_OPTIONS");
-        if self.options.quick {
-            command.arg("quick");
-        }
+        let number = match what {
+            "repeated" => self.options.repeated,
+            _ => self.options.launches,
+        };
+        command
+            .args([what, kind, &number.to_string()])
+            .env_remove("RINGFENCE_OPTIONS");
         if what == "repeated" {
             // What is built is built.
             command
