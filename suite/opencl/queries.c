@@ -23,14 +23,23 @@ static cl_uint references(cl_mem object) {
     return number;
 }
 
+static cl_uint context_references(cl_context context) {
+    cl_uint number;
+    OK(clGetContextInfo(context, CL_CONTEXT_REFERENCE_COUNT, sizeof number, &number, NULL));
+    return number;
+}
+
 int main(int count, char **arguments) {
     int n = is_bad(count, arguments) ? 1001 : 1000, one = 1, ten = 10;
     unsigned char data[1000];
     memset(data, 3, sizeof data);
     Case c = open_case(source);
     cl_kernel kernel = kernel_of(&c, "set");
+    // What platforms count differs, so it is printed and compared.
+    cl_uint counted[4] = {context_references(c.context)};
     cl_mem_flags flags = CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR | CL_MEM_HOST_READ_ONLY;
     cl_mem buffer = buffer_of(&c, flags, sizeof data, data);
+    counted[1] = context_references(c.context);
     IS(buffer, CL_MEM_TYPE, cl_mem_object_type, CL_MEM_OBJECT_BUFFER);
     IS(buffer, CL_MEM_FLAGS, cl_mem_flags, flags);
     IS(buffer, CL_MEM_SIZE, size_t, 1000);
@@ -49,6 +58,7 @@ int main(int count, char **arguments) {
     cl_int code;
     cl_mem part = clCreateSubBuffer(buffer, CL_MEM_READ_ONLY, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
     OK(code);
+    counted[2] = context_references(c.context);
     IS(part, CL_MEM_SIZE, size_t, 256);
     IS(part, CL_MEM_OFFSET, size_t, 512);
     IS(part, CL_MEM_ASSOCIATED_MEMOBJECT, cl_mem, buffer);
@@ -102,7 +112,8 @@ int main(int count, char **arguments) {
     MUST(references(buffer) == own);
     OK(clReleaseKernel(kernel));
     OK(clReleaseMemObject(buffer));
-    printf("%d %d %d\n", data[0], data[999], destroyed);
+    counted[3] = context_references(c.context);
+    printf("%d %d %d, %u %u %u %u\n", data[0], data[999], destroyed, counted[0], counted[1], counted[2], counted[3]);
     close_case(&c);
     return 0;
 }

@@ -15,7 +15,7 @@ use crate::sys::*;
 use crate::table::call;
 use heap::canary::Layout;
 use host::Stack;
-use model::AllocationKind;
+use model::{AllocationKind, Note};
 use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::ops::Range;
@@ -23,6 +23,21 @@ use std::sync::Arc;
 
 /// Canaries where larger ones do not fit.
 const LEAST: u64 = 64;
+
+/// Tries canaries as large as the settings want them, and then the least; the
+/// summary says if it had to be those.
+pub fn with_canaries<T>(layer: &Layer, make: impl Fn(u64) -> Option<T>) -> Option<T> {
+    let wanted = layer.settings.canary_size;
+    if let Some(made) = make(wanted) {
+        return Some(made);
+    }
+    if wanted <= LEAST {
+        return None;
+    }
+    let made = make(LEAST)?;
+    layer.reporter.note(Note::SmallerCanaries);
+    Some(made)
+}
 
 /// A memory object of the program's.
 pub struct Buffer {
@@ -112,33 +127,30 @@ impl Layer {
         let serial = self.next_serial();
         let key = self.key(serial);
         let known = self.context(context);
-        let wanted = self.settings.canary_size;
-        for canary in [wanted, wanted.min(LEAST)] {
+        let (made, block) = with_canaries(self, |canary| {
             let layout = Layout::around(size as u64, canary, known.alignment)?;
-            let Some(made) = enclosed(context, flags, &layout) else {
-                continue;
-            };
+            let made = enclosed(context, flags, &layout)?;
             let block = Block::new(Memory::Buffer(made.block), layout, key);
             if copies {
                 let filled = known.with_queue(|queue| block.fill(queue, host));
                 if filled.flatten().is_none() {
                     call!(clReleaseMemObject(made.part));
-                    continue;
+                    return None;
                 }
             }
-            self.register(Buffer {
-                serial,
-                kind: AllocationKind::ClBuffer,
-                size: size as u64,
-                handle: made.part as usize,
-                flags: flags | made.added,
-                place: Place::Block(block),
-                shadow: Mutex::default(),
-                allocated_at: allocated_at.clone(),
-            });
-            return Some(made.part);
-        }
-        None
+            Some((made, block))
+        })?;
+        self.register(Buffer {
+            serial,
+            kind: AllocationKind::ClBuffer,
+            size: size as u64,
+            handle: made.part as usize,
+            flags: flags | made.added,
+            place: Place::Block(block),
+            shadow: Mutex::default(),
+            allocated_at: allocated_at.clone(),
+        });
+        Some(made.part)
     }
 
     /// An object that has no canaries of its own.

@@ -4,14 +4,18 @@
 //! What is ours keeps a context alive, so it goes when the program gives its
 //! last reference back, even if objects of the program's live on in it.
 
+use crate::blocks::enclosed;
+use crate::buffers::{Buffer, Place};
 use crate::device::Checker;
 use crate::layer::{self, Layer};
-use crate::queries::ask;
+use crate::queries::{self, ask};
 use crate::report::Reporter;
+use crate::shadows::Copied;
 use crate::sys::*;
 use crate::table::call;
+use heap::canary::Layout;
 use heap::choice::{self, Choice, Class, Rent};
-use model::{CanaryChecker, Note, Settings};
+use model::{CanaryChecker, Note};
 use parking_lot::Mutex;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -142,6 +146,31 @@ pub unsafe extern "C" fn release(context: cl_context) -> cl_int {
     call!(clReleaseContext(context))
 }
 
+/// References to a context are counted without those of what is ours in it.
+pub unsafe extern "C" fn info(
+    context: cl_context,
+    name: cl_context_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    if name == CL_CONTEXT_REFERENCE_COUNT
+        && let Some(layer) = layer::get()
+        && let Some(known) = known(context)
+        && let Some(count) = references(context)
+    {
+        let ours = known.references(layer).unwrap_or(0);
+        let count = count.saturating_sub(ours).max(1);
+        // SAFETY: what a program passes to clGetContextInfo.
+        return unsafe { queries::answer(&count.to_ne_bytes(), size, value, size_ret) };
+    }
+    call!(clGetContextInfo(context, name, size, value, size_ret))
+}
+
+fn references(context: cl_context) -> Option<u32> {
+    ask!(one, clGetContextInfo(context, CL_CONTEXT_REFERENCE_COUNT))
+}
+
 fn known(context: cl_context) -> Option<Arc<Context>> {
     layer::get()?
         .contexts
@@ -162,6 +191,54 @@ impl Context {
         if let Some(queue) = own.queue {
             call!(clReleaseCommandQueue(queue as cl_command_queue));
         }
+    }
+
+    /// References that what is ours adds to those of the context. Platforms
+    /// differ in what they count, so it is tried: with a buffer, a part of it,
+    /// and a queue.
+    fn references(&self, layer: &Layer) -> Option<u32> {
+        let context = self.handle as cl_context;
+        let layout = Layout::around(64, 16, self.alignment)?;
+        let before = references(context)?;
+        let tried = enclosed(context, CL_MEM_READ_WRITE, &layout)?;
+        let both = references(context)?.saturating_sub(before);
+        call!(clRetainMemObject(tried.block as cl_mem));
+        call!(clReleaseMemObject(tried.part));
+        let buffer = references(context)?.saturating_sub(before);
+        call!(clReleaseMemObject(tried.block as cl_mem));
+        let queue = self.make_queue()?;
+        let with_queue = references(context)?.saturating_sub(before);
+        call!(clReleaseCommandQueue(queue));
+
+        let mut ours = 0;
+        let all: Vec<Arc<Buffer>> = layer.buffers.lock().values().cloned().collect();
+        for known in all {
+            let of: Option<usize> = ask!(
+                one,
+                clGetMemObjectInfo(known.handle as cl_mem, CL_MEM_CONTEXT)
+            );
+            if of != Some(self.handle) {
+                continue;
+            }
+            if let Place::Block(_) = known.place {
+                // Without Ringfence it were a buffer.
+                ours += both - buffer;
+            }
+            if let Some(shadow) = &*known.shadow.lock() {
+                ours += match &shadow.copy {
+                    Copied::Buffer { .. } => both,
+                    Copied::Image(larger, _) => buffer * larger.objects(),
+                };
+            }
+        }
+        let own = self.own.lock();
+        if own.queue.is_some() {
+            ours += with_queue;
+        }
+        if let Verifier::Built(checker) = &own.verifier {
+            ours += checker.references + buffer * checker.buffers();
+        }
+        Some(ours)
     }
 
     /// Calls `work` with a queue of ours, in order, on the first device.
@@ -196,17 +273,13 @@ impl Context {
 
 impl Context {
     /// Who is to make a look of this class: the device's checker, or the host;
-    /// and whether it is to be timed.
-    pub fn choose(
-        &self,
-        settings: &Settings,
-        reporter: &Reporter,
-        class: Class,
-    ) -> (Option<Arc<Checker>>, bool) {
-        if settings.canary_checker == CanaryChecker::Host || !self.is_open() {
+    /// and whether it is to be timed. `full`: the host has no memory for it.
+    pub fn choose(&self, layer: &Layer, class: Class, full: bool) -> (Option<Arc<Checker>>, bool) {
+        let wanted = layer.settings.canary_checker;
+        if wanted == CanaryChecker::Host || !self.is_open() {
             return (None, false);
         }
-        let always = settings.canary_checker == CanaryChecker::Device;
+        let always = wanted == CanaryChecker::Device || full;
         let (checker, build) = {
             let mut own = self.own.lock();
             match &own.verifier {
@@ -220,7 +293,7 @@ impl Context {
             }
         };
         let checker = match build {
-            true => self.build(reporter),
+            true => self.build(&layer.reporter),
             false => checker,
         };
         let Some(checker) = checker else {
@@ -236,7 +309,13 @@ impl Context {
     }
 
     fn build(&self, reporter: &Reporter) -> Option<Arc<Checker>> {
-        let built = Checker::build(self.handle as cl_context, &self.devices).map(Arc::new);
+        let context = self.handle as cl_context;
+        let before = references(context);
+        let built = Checker::build(context, &self.devices).map(|mut checker| {
+            let after = references(context).zip(before);
+            checker.references = after.map_or(0, |(after, before)| after.saturating_sub(before));
+            Arc::new(checker)
+        });
         match &built {
             Some(checker) => {
                 let mut own = self.own.lock();

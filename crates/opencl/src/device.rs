@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 use std::ffi::CString;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const SOURCE: &str = include_str!("verify.cl");
 
@@ -36,11 +37,15 @@ const PLANS: usize = 256;
 pub struct Checker {
     context: usize,
     program: usize,
+    /// References to the context that came with it.
+    pub references: u32,
     threads: usize,
     /// Kernels of either size that nobody uses just now.
     idle: Mutex<[Vec<usize>; 2]>,
     plans: Mutex<FxHashMap<Vec<u64>, Arc<Plan>>>,
     answers: Mutex<Vec<Answers>>,
+    /// Places for answers that were made.
+    places: AtomicU32,
 }
 
 /// Pieces as the device has them.
@@ -145,10 +150,12 @@ impl Checker {
         let mut checker = Checker {
             context: context as usize,
             program: program as usize,
+            references: 0,
             threads: THREADS,
             idle: Mutex::default(),
             plans: Mutex::default(),
             answers: Mutex::default(),
+            places: AtomicU32::new(0),
         };
         let (none, data) = (std::ptr::null(), std::ptr::null_mut());
         if call!(clBuildProgram(program, 0, none, c"".as_ptr(), None, data)) != CL_SUCCESS {
@@ -167,6 +174,12 @@ impl Checker {
             checker.idle.get_mut()[which].push(kernel as usize);
         }
         Some(checker)
+    }
+
+    /// Buffers that it has.
+    pub fn buffers(&self) -> u32 {
+        let plans = u32::try_from(self.plans.lock().len()).unwrap_or(0);
+        plans + self.places.load(Ordering::Relaxed)
     }
 
     fn kernel(&self, which: usize) -> Option<cl_kernel> {
@@ -219,6 +232,7 @@ impl Checker {
         drop(idle);
         let bytes = bytes.next_power_of_two();
         let memory = buffer(self.context, CL_MEM_WRITE_ONLY, bytes, std::ptr::null_mut())?;
+        self.places.fetch_add(1, Ordering::Relaxed);
         Some(Answers {
             memory,
             bytes: vec![0; bytes].into_boxed_slice(),

@@ -228,6 +228,11 @@ impl Larger {
         })
     }
 
+    /// Memory objects that it has.
+    pub fn objects(&self) -> u32 {
+        1 + u32::from(self.strips.get().copied().flatten().is_some())
+    }
+
     /// A buffer that holds all strips, one after the other.
     pub fn strips(&self) -> Option<cl_mem> {
         let make = || {

@@ -143,7 +143,7 @@ impl Job {
             events: Vec::new(),
             ends: Vec::new(),
         };
-        let (last, begun) = match job.enqueue(layer, done, &commands) {
+        let (last, begun) = match job.enqueue(layer, queue, done, &commands) {
             Ok(last) => last,
             Err((code, begun)) => {
                 layer.jobs.end(job.number);
@@ -179,6 +179,7 @@ impl Job {
     fn enqueue(
         &mut self,
         layer: &Layer,
+        queue: cl_command_queue,
         done: cl_event,
         commands: &dyn Fn() -> Commands,
     ) -> Result<(cl_event, bool), (cl_int, bool)> {
@@ -190,7 +191,12 @@ impl Job {
             .iter()
             .any(|look| matches!(look.held(), Some(Held::Image(_))));
         let class = Class::of(images, self.looks.len() as u64, bytes);
-        let (checker, timed) = self.context.choose(&layer.settings, &layer.reporter, class);
+        let full = layer.jobs.is_full(bytes);
+        let (checker, timed) = self.context.choose(layer, class, full);
+        if full && checker.is_none() {
+            call!(clFlush(queue));
+            layer.jobs.make_room();
+        }
         let mut last = None;
         if let Some(checker) = &checker {
             let mut commands = commands();
@@ -211,6 +217,7 @@ impl Job {
         let last = match last {
             Some(last) => last,
             None => {
+                layer.jobs.hold(self.number, bytes);
                 let mut commands = commands();
                 let enqueued = host(&mut self.looks, &mut commands).and_then(|()| commands.end());
                 enqueued.map_err(|code| (code, !commands.events.is_empty()))?
@@ -359,9 +366,28 @@ pub struct Jobs {
 #[derive(Default)]
 struct State {
     last: u64,
-    /// By number: queue, and name of the kernel, if it is about one.
-    pending: BTreeMap<u64, (usize, Option<String>)>,
+    /// By number.
+    pending: BTreeMap<u64, Pending>,
+    /// Bytes that they hold on the host.
+    held: u64,
 }
+
+/// A job that is under way.
+struct Pending {
+    queue: usize,
+    /// Name of the kernel, if it is about one.
+    kernel: Option<String>,
+    /// Bytes that it holds on the host.
+    held: u64,
+}
+
+/// Bytes that jobs may hold on the host: a program may enqueue thousands of
+/// launches before it waits for any.
+const MOST_HELD: u64 = 256 << 20;
+
+/// How long a launch may be held up for memory. What the jobs wait for may be
+/// the program's own next step.
+const FOR_ROOM: Duration = Duration::from_secs(1);
 
 /// How long a platform may take to call back after it said that all is done.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -371,15 +397,48 @@ impl Jobs {
         let mut state = self.state.lock();
         state.last += 1;
         let number = state.last;
-        state
-            .pending
-            .insert(number, (queue, kernel.map(str::to_owned)));
+        let pending = Pending {
+            queue,
+            kernel: kernel.map(str::to_owned),
+            held: 0,
+        };
+        state.pending.insert(number, pending);
         number
     }
 
     fn end(&self, number: u64) {
-        self.state.lock().pending.remove(&number);
+        let mut state = self.state.lock();
+        if let Some(pending) = state.pending.remove(&number) {
+            state.held -= pending.held;
+        }
+        drop(state);
         self.ended.notify_all();
+    }
+
+    /// Counts what a job holds on the host.
+    fn hold(&self, number: u64, bytes: u64) {
+        let mut state = self.state.lock();
+        if let Some(pending) = state.pending.get_mut(&number) {
+            pending.held += bytes;
+            state.held += bytes;
+        }
+    }
+
+    /// Whether so many more bytes would be too many.
+    fn is_full(&self, more: u64) -> bool {
+        self.state.lock().held.saturating_add(more) > MOST_HELD
+    }
+
+    /// Waits until half of what jobs may hold is free, for a while: no look is
+    /// left out for want of memory.
+    fn make_room(&self) {
+        let deadline = Instant::now() + FOR_ROOM;
+        let mut state = self.state.lock();
+        while state.held > MOST_HELD / 2 {
+            if self.ended.wait_until(&mut state, deadline).timed_out() {
+                return;
+            }
+        }
     }
 
     /// Waits until what was begun so far and is meant by `which` has ended.
@@ -389,7 +448,7 @@ impl Jobs {
         let last = state.last;
         let open = |state: &State| {
             let mut so_far = state.pending.range(..=last);
-            so_far.any(|(number, (queue, _))| which(*number, *queue))
+            so_far.any(|(number, pending)| which(*number, pending.queue))
         };
         while open(&state) {
             if self.ended.wait_until(&mut state, deadline).timed_out() {
@@ -401,7 +460,8 @@ impl Jobs {
     /// The kernel of each look that has not ended.
     pub fn unfinished(&self) -> Vec<String> {
         let state = self.state.lock();
-        let names = state.pending.values().filter_map(|(_, name)| name.clone());
+        let names = state.pending.values();
+        let names = names.filter_map(|pending| pending.kernel.clone());
         names.collect()
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::arguments::Kernel;
 use crate::blocks::{Block, Memory, enclosed};
-use crate::buffers::{Buffer, Place};
+use crate::buffers::{Buffer, Place, with_canaries};
 use crate::images::Larger;
 use crate::layer::Layer;
 use crate::queries::ask;
@@ -67,8 +67,10 @@ impl Layer {
             }
             _ => {
                 let alignment = self.context(context).alignment;
-                let layout = Layout::around(buffer.size, self.settings.canary_size, alignment)?;
-                let made = enclosed(context, CL_MEM_READ_WRITE, &layout)?;
+                let (layout, made) = with_canaries(self, |canary| {
+                    let layout = Layout::around(buffer.size, canary, alignment)?;
+                    Some((layout, enclosed(context, CL_MEM_READ_WRITE, &layout)?))
+                })?;
                 Copied::Buffer {
                     block: Block::new(Memory::Buffer(made.block), layout, key),
                     part: made.part as usize,

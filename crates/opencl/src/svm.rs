@@ -3,7 +3,7 @@
 //! each may hold pointers to others.
 
 use crate::blocks::{Block, Memory};
-use crate::buffers::{Buffer, Place};
+use crate::buffers::{Buffer, Place, with_canaries};
 use crate::jobs::PATIENCE;
 use crate::layer::{self, Layer};
 use crate::sys::*;
@@ -46,13 +46,13 @@ impl Layer {
         }
         let serial = self.next_serial();
         let key = self.key(serial);
-        let wanted = self.settings.canary_size;
-        let layout = Layout::around(size as u64, wanted, u64::from(alignment).max(ALIGNMENT))?;
-        let total = usize::try_from(layout.total()).ok()?;
-        let block = call!(clSVMAlloc(context, flags, total, alignment) else std::ptr::null_mut());
-        if block.is_null() {
-            return None;
-        }
+        let (layout, block) = with_canaries(self, |canary| {
+            let layout = Layout::around(size as u64, canary, u64::from(alignment).max(ALIGNMENT))?;
+            let total = usize::try_from(layout.total()).ok()?;
+            let block =
+                call!(clSVMAlloc(context, flags, total, alignment) else std::ptr::null_mut());
+            (!block.is_null()).then_some((layout, block))
+        })?;
         let start = block as usize + layout.start() as usize;
         let buffer = Arc::new(Buffer {
             serial,

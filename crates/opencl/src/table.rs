@@ -80,6 +80,7 @@ fn hooked(mut table: Dispatch) -> Dispatch {
     hook!(table:
         clCreateContext => contexts::create,
         clCreateContextFromType => contexts::create_from_type,
+        clGetContextInfo => contexts::info,
         clRetainContext => contexts::retain,
         clReleaseContext => contexts::release,
         clCreateBuffer => buffers::create,
