@@ -50,7 +50,7 @@ fi
 
 if [ "$what" = opencl ] || [ "$what" = bench ] || [ "$what" = all ]; then
     opencl timeout --kill-after=10 300 "$here/ringfence-bench" opencl --program "$here/opencl/canaries" \
-        --ringfence "$here/ringfence" --json "$out/opencl-gpu.json" --rounds 2 --repeated 2000 \
+        --ringfence "$here/ringfence" --json "$out/opencl-gpu.json" --rounds 2 --launches 21 --repeated 1000 \
         --commit "$(cat "$here/commit")"
 fi
 

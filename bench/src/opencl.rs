@@ -241,6 +241,11 @@ impl Bench<'_> {
                 .env("CUDA_CACHE_DISABLE", "1");
         }
         let outcome = process::run(&mut command, Duration::from_secs(self.options.timeout))?;
+        eprintln!(
+            "{what} {kind} {}: {:.1} s",
+            checker.unwrap_or("native"),
+            outcome.elapsed.as_secs_f64()
+        );
         ensure!(
             outcome.code() == Some(0),
             "{command:?} {}: {}",

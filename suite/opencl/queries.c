@@ -109,6 +109,8 @@ int main(int count, char **arguments) {
     for (int patience = 0; destroyed != 10 && patience < 1000; patience++)
         usleep(1000);
     MUST(destroyed == 10);
+    for (int patience = 0; references(buffer) != own && patience < 1000; patience++)
+        usleep(1000);
     MUST(references(buffer) == own);
     OK(clReleaseKernel(kernel));
     OK(clReleaseMemObject(buffer));
