@@ -92,17 +92,87 @@ pub fn refused(function: &'static str, touches: &[Option<Touch>]) -> bool {
     refused
 }
 
+/// A box of pixels of an image that a call is to touch.
+pub struct Pixels {
+    pub image: cl_mem,
+    pub origin: *const usize,
+    pub region: *const usize,
+    pub writes: bool,
+}
+
+/// Whether a call leaves its images, which is reported.
+pub fn refused_pixels(function: &'static str, boxes: &[Pixels]) -> bool {
+    let Some(layer) = layer::get() else {
+        return false;
+    };
+    let mut refused = false;
+    for touch in boxes {
+        let Some(buffer) = layer.buffer(touch.image as usize) else {
+            continue;
+        };
+        let Place::Image(shape) = &buffer.place else {
+            continue;
+        };
+        if touch.origin.is_null() || touch.region.is_null() {
+            continue;
+        }
+        // SAFETY: three numbers each, as these calls take them.
+        let (origin, region) = unsafe {
+            (
+                *touch.origin.cast::<[usize; 3]>(),
+                *touch.region.cast::<[usize; 3]>(),
+            )
+        };
+        let (size, pixel) = shape.pixels();
+        let inside = |index: usize| {
+            let end = origin[index].checked_add(region[index]);
+            end.is_some_and(|end| end as u64 <= size[index])
+        };
+        // What is no box at all is the platform's to refuse.
+        if region.contains(&0) || (0..3).all(inside) {
+            continue;
+        }
+        refused = true;
+        let what = if touch.writes { "write" } else { "read" };
+        let rows = (origin[2] as u64)
+            .saturating_mul(size[1])
+            .saturating_add(origin[1] as u64);
+        let first = rows
+            .saturating_mul(size[0])
+            .saturating_add(origin[0] as u64);
+        let count = region
+            .iter()
+            .fold(1u64, |all, side| all.saturating_mul(*side as u64));
+        let error = CallError {
+            function,
+            rule: rule(touch.writes),
+            detail: format!(
+                "{what} of {region:?} pixels at {origin:?} of an image of {size:?}, refused"
+            ),
+            width: count.saturating_mul(pixel),
+            offset: first.saturating_mul(pixel),
+            buffer,
+        };
+        layer.reporter.call(layer, error);
+    }
+    refused
+}
+
+fn rule(writes: bool) -> Rule {
+    if writes {
+        Rule::CopyOutOfBoundsWrite
+    } else {
+        Rule::CopyOutOfBoundsRead
+    }
+}
+
 fn describe(function: &'static str, touch: &Touch, buffer: Arc<Buffer>) -> CallError {
     let size = touch.to - touch.from;
     let width = u64::try_from(size).unwrap_or(u64::MAX);
     let what = if touch.writes { "write" } else { "read" };
     CallError {
         function,
-        rule: if touch.writes {
-            Rule::CopyOutOfBoundsWrite
-        } else {
-            Rule::CopyOutOfBoundsRead
-        },
+        rule: rule(touch.writes),
         detail: format!(
             "{what} of {} at offset {} of {}, refused",
             report::count(width, "byte"),
@@ -154,6 +224,43 @@ judged! {
         touches Touch::rect(from, at, region, (from_row, from_slice), false), Touch::rect(to, goal, region, (to_row, to_slice), true);
 }
 
+/// The same for images: what it is to touch are boxes of pixels.
+macro_rules! judged_images {
+    ($($hook:ident = $name:ident($($parameter:ident: $type:ty),* $(,)?)
+        touches $(($image:ident, $origin:ident, $region:ident, $writes:literal)),+;)*) => {
+        $(pub unsafe extern "C" fn $hook(
+            $($parameter: $type,)*
+            count: cl_uint,
+            list: *const cl_event,
+            event: *mut cl_event,
+        ) -> cl_int {
+            let boxes = [$(Pixels {
+                image: $image,
+                origin: $origin.cast(),
+                region: $region.cast(),
+                writes: $writes,
+            }),+];
+            if refused_pixels(stringify!($name), &boxes) {
+                return CL_INVALID_VALUE;
+            }
+            with_looks((count, list), |(count, list)| {
+                call!($name($($parameter,)* count, list, event))
+            })
+        })*
+    };
+}
+
+judged_images! {
+    read_image = clEnqueueReadImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, to: *mut c_void)
+        touches (image, origin, region, false);
+    write_image = clEnqueueWriteImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, from: *const c_void)
+        touches (image, origin, region, true);
+    copy_image = clEnqueueCopyImage(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: *const usize, goal: *const usize, region: *const usize)
+        touches (from, at, region, false), (to, goal, region, true);
+    fill_image = clEnqueueFillImage(queue: cl_command_queue, image: cl_mem, color: *const c_void, origin: *mut usize, region: *mut usize)
+        touches (image, origin, region, true);
+}
+
 /// Bytes of a box of pixels.
 fn pixels(image: cl_mem, region: *const usize) -> Option<usize> {
     if region.is_null() {
@@ -196,7 +303,15 @@ pub unsafe extern "C" fn copy_image_to_buffer(
 ) -> cl_int {
     let bytes = pixels(from, region).unwrap_or(0);
     let touch = Touch::range(to, goal, bytes, true);
-    if refused("clEnqueueCopyImageToBuffer", &[touch]) {
+    let pixels = Pixels {
+        image: from,
+        origin: at,
+        region,
+        writes: false,
+    };
+    if refused("clEnqueueCopyImageToBuffer", &[touch])
+        || refused_pixels("clEnqueueCopyImageToBuffer", &[pixels])
+    {
         return CL_INVALID_VALUE;
     }
     let (block, place) = in_block(to, goal, bytes);
@@ -220,7 +335,15 @@ pub unsafe extern "C" fn copy_buffer_to_image(
 ) -> cl_int {
     let bytes = pixels(to, region).unwrap_or(0);
     let touch = Touch::range(from, at, bytes, false);
-    if refused("clEnqueueCopyBufferToImage", &[touch]) {
+    let pixels = Pixels {
+        image: to,
+        origin: goal,
+        region,
+        writes: true,
+    };
+    if refused("clEnqueueCopyBufferToImage", &[touch])
+        || refused_pixels("clEnqueueCopyBufferToImage", &[pixels])
+    {
         return CL_INVALID_VALUE;
     }
     let (block, place) = in_block(from, at, bytes);
@@ -301,11 +424,7 @@ fn leaves(function: &'static str, pointer: *const c_void, size: usize, writes: b
     let what = if writes { "write" } else { "read" };
     let error = CallError {
         function,
-        rule: if writes {
-            Rule::CopyOutOfBoundsWrite
-        } else {
-            Rule::CopyOutOfBoundsRead
-        },
+        rule: rule(writes),
         detail: format!(
             "{what} of {} at offset {offset} of {}{}",
             report::count(size as u64, "byte"),

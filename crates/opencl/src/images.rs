@@ -57,6 +57,11 @@ impl Shape {
         })
     }
 
+    /// Pixels in the order in which copies take them, and bytes of one.
+    pub fn pixels(&self) -> ([u64; 3], u64) {
+        (self.size, self.pixel)
+    }
+
     fn bytes(&self) -> u64 {
         let pixels = self.size.iter().copied().fold(1, u64::saturating_mul);
         pixels.saturating_mul(self.pixel)

@@ -54,10 +54,6 @@ macro_rules! waiting {
 }
 
 waiting! {
-    read_image = clEnqueueReadImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, to: *mut c_void);
-    write_image = clEnqueueWriteImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, from: *const c_void);
-    copy_image = clEnqueueCopyImage(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: *const usize, goal: *const usize, region: *const usize);
-    fill_image = clEnqueueFillImage(queue: cl_command_queue, image: cl_mem, color: *const c_void, origin: *mut usize, region: *mut usize);
     native = clEnqueueNativeKernel(queue: cl_command_queue, function: Option<unsafe extern "C" fn(*mut c_void)>, arguments: *mut c_void, bytes: usize, objects: cl_uint, list_of_objects: *const cl_mem, places: *mut *const c_void);
     migrate = clEnqueueMigrateMemObjects(queue: cl_command_queue, objects: cl_uint, list_of_objects: *const cl_mem, flags: cl_mem_migration_flags);
     marker = clEnqueueMarkerWithWaitList(queue: cl_command_queue);
