@@ -1,6 +1,7 @@
 // Host time of what programs ask of the driver, in microseconds:
 //   launch    one kernel launch
 //   ordered   the same, with memory from cudaMallocAsync in use
+//   synchronize  a launch and a cudaDeviceSynchronize
 //   allocate  cudaMalloc and cudaFree of a small and of a large buffer
 // Prints one JSON line with medians over batches. Batches are short enough
 // that the driver's queue never fills; before the first that counts, the same
@@ -68,6 +69,24 @@ static void launches(bool ordered, int batches, bool warm) {
     CHECK(cudaDeviceSynchronize());
 }
 
+static void synchronizations(int batches, bool warm) {
+    const int batch = 50, n = 32;
+    float *a = nullptr;
+    CHECK(cudaMalloc(&a, n * sizeof(float)));
+    CHECK(cudaMemset(a, 0, n * sizeof(float)));
+    double time = median(
+        batches, batch, warm,
+        [&] {
+            for (int i = 0; i < batch; i++) {
+                three_pointers<<<1, 32>>>(a, a, a, n);
+                CHECK(cudaDeviceSynchronize());
+            }
+        },
+        [] {});
+    std::printf("{\"synchronize_us\":%.4f}\n", time);
+    CHECK(cudaFree(a));
+}
+
 static double pairs(size_t bytes, int batches, bool warm) {
     const int batch = 20;
     return median(
@@ -90,6 +109,10 @@ int main(int argc, char **argv) {
         launches(what == "ordered", batches, !quick);
         return 0;
     }
+    if (what == "synchronize") {
+        synchronizations(batches, !quick);
+        return 0;
+    }
     if (what == "allocate") {
         // A program without a kernel is none that Ringfence has to do with.
         float *buffer = nullptr;
@@ -102,6 +125,6 @@ int main(int argc, char **argv) {
         std::printf("{\"small_us\":%.4f,\"large_us\":%.4f}\n", small, large);
         return 0;
     }
-    std::fprintf(stderr, "usage: %s launch|ordered|allocate [--quick]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s launch|ordered|synchronize|allocate [--quick]\n", argv[0]);
     return 2;
 }

@@ -6,6 +6,7 @@ mod opencl;
 mod plots;
 mod protections;
 mod turns;
+mod watch;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -25,6 +26,8 @@ enum Bench {
     Protections(protections::Protections),
     /// What looks at canaries cost in OpenCL programs.
     Opencl(opencl::OpenCl),
+    /// What the guard costs, and how soon it sees what it is there for.
+    Watch(watch::Watch),
     /// How fast PTX is instrumented.
     Instrument(instrument::Instrument),
 }
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         Bench::Gpu(gpu) => gpu::measure(&gpu),
         Bench::Protections(options) => protections::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),
+        Bench::Watch(options) => watch::measure(&options),
         Bench::Instrument(instrument) => instrument::measure(&instrument),
     };
     match result {

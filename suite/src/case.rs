@@ -11,7 +11,7 @@
 //! // annotated                         (optional)
 //! // expect: rule=ID function=PART [size=BYTES]
 //! // expect: rule=ID call=PART [size=BYTES]
-//! // expect: rule=ID kernel=NAME [argument=NAME] [at=BYTES] [size=BYTES]
+//! // expect: rule=ID kernel=NAME [argument=NAME] [at=BYTES] [size=BYTES] [while=NAME]
 //! // expect: rule=ID leak [size=BYTES]
 //! ```
 //!
@@ -21,7 +21,10 @@
 //! finding, and each finding must meet one: `function` is part of the mangled
 //! name of the device function that holds the access, `call` part of the name
 //! of the host function, `kernel` and `argument` name a kernel that was seen
-//! only after it had ended (an argument of CUDA by its number, from 0), and `leak` wants the allocation itself.
+//! only after it had ended (an argument of CUDA by its number, from 0), and
+//! `leak` wants the allocation itself. `while` names a kernel that must have
+//! been running when it was seen; of those that had been launched then,
+//! `kernel` may be any.
 //!
 //! In the folder `global` one source makes two programs, with and without
 //! `-DBAD`. Everywhere else it makes one, whose bad twin is started with the
@@ -107,6 +110,9 @@ pub struct Expectation {
     /// (0: the first byte past it), or negative, up to its start.
     #[serde(default)]
     pub at: Option<i64>,
+    /// A kernel that must not have ended when it was found.
+    #[serde(default)]
+    pub running: Option<String>,
     /// Places that a finding may name: file name and line.
     pub places: Vec<(String, u32)>,
 }
@@ -428,7 +434,7 @@ pub(crate) fn read_build(text: &str) -> Result<Build> {
 }
 
 fn read_expectation(text: &str) -> Result<Expectation> {
-    let (mut rule, mut doer, mut size, mut at) = (None, None, None, None);
+    let (mut rule, mut doer, mut size, mut at, mut running) = (None, None, None, None, None);
     let mut named = None;
     for word in text.split_whitespace() {
         match word.split_once('=') {
@@ -442,6 +448,7 @@ fn read_expectation(text: &str) -> Result<Expectation> {
                     argument: None,
                 });
             }
+            Some(("while", name)) => running = Some(name.to_owned()),
             Some(("argument", name)) => named = Some(name.to_owned()),
             Some(("at", bytes)) => at = Some(bytes.parse().context("at is in bytes")?),
             Some(("size", bytes)) => size = Some(bytes.parse().context("size is in bytes")?),
@@ -458,6 +465,7 @@ fn read_expectation(text: &str) -> Result<Expectation> {
         doer: doer.context("it expects no function, kernel, call or leak")?,
         size,
         at,
+        running,
         places: Vec::new(),
     })
 }
@@ -507,7 +515,8 @@ mod tests {
                 arch: Some(90),
                 rdc: true,
                 flags: vec!["-G".into(), "-O1".into()],
-                sources: vec![]
+                sources: vec![],
+                machine_code: false,
             }
         );
         let expect = |rule: &str, doer, size| Expectation {
@@ -515,6 +524,7 @@ mod tests {
             doer,
             size,
             at: None,
+            running: None,
             places: vec![("sample.cu".into(), 10)],
         };
         assert_eq!(

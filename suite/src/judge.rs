@@ -7,8 +7,8 @@
 use crate::case::{Doer, Expectation};
 use crate::process::Outcome;
 use model::{
-    AllocationKind, Coverage, Finding, NearestAllocation, Note, Relation, Rule, SourceLocation,
-    Subject,
+    AllocationKind, Coverage, Finding, KernelRun, NearestAllocation, Note, Relation, Rule,
+    SourceLocation, Subject,
 };
 use serde::Deserialize;
 
@@ -281,11 +281,26 @@ fn usable<'a>(
     Ok(report)
 }
 
+/// Whether a kernel is named as having done it. Of what the guard has seen
+/// any kernel that was running may have.
+fn may_be(run: &KernelRun, name: &str) -> bool {
+    run.kernel == name || run.watched.is_some() && run.others.iter().any(|other| other == name)
+}
+
+/// Whether a kernel had not ended when something was found.
+fn was_running(finding: &Finding, name: &str) -> bool {
+    let watched = finding.kernel_run().and_then(|run| run.watched.as_ref());
+    watched.is_some_and(|watched| {
+        let mut running = watched.running.iter();
+        running.any(|kernel| kernel.kernel == name && kernel.unfinished == Some(true))
+    })
+}
+
 fn wrong_doer(doer: &Doer, finding: &Finding) -> Option<String> {
     match (doer, &finding.subject) {
         (Doer::Function(part), Subject::Access(access)) if access.function.contains(part) => None,
         (Doer::Call(part), Subject::Call(call)) if call.function.contains(part) => None,
-        (Doer::Kernel { name, argument }, Subject::Kernel(run)) if run.kernel == *name => {
+        (Doer::Kernel { name, argument }, Subject::Kernel(run)) if may_be(run, name) => {
             // CUDA's have no names.
             let found = run.argument.as_ref().map(|found| {
                 found
@@ -341,6 +356,11 @@ fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
     }
     if let Some(difference) = wrong_lifetime(finding) {
         return Some(difference);
+    }
+    if let Some(running) = &expect.running
+        && !was_running(finding, running)
+    {
+        return Some(format!("expected it to be seen while {running} ran"));
     }
     let places = places(finding);
     if places.is_empty() {
@@ -482,6 +502,7 @@ mod tests {
             doer: Doer::Function("walk".into()),
             size: Some(1024),
             at: None,
+            running: None,
             places: vec![("walk.cu".into(), 9)],
         }]
     }
@@ -568,6 +589,7 @@ mod tests {
                 doer,
                 size: Some(1024),
                 at: None,
+                running: None,
                 places: vec![("copy.cu".into(), 7)],
             };
             let judge = |expected: &Expectation| {

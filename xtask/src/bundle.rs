@@ -70,6 +70,12 @@ pub fn write() -> Result<()> {
             output,
         }
     };
+    let sources = root().join("suite/cases");
+    let attack = |name: &str, output: PathBuf| Job {
+        sources: vec![sources.join("watch").join(name)],
+        flags: flags(Cudart::Static, Some(90)),
+        output,
+    };
     let programs = target().join("gpu-bench");
     std::fs::create_dir_all(&programs)?;
     compile_all(
@@ -80,10 +86,21 @@ pub fn write() -> Result<()> {
             bench("fields.cu", programs.join("fields"), &["-G"]),
             bench("host.cu", programs.join("host"), &[]),
             bench("bench.cu", programs.join("bench.ptx"), &["-ptx"]),
+            attack("single_kernel.cu", programs.join("watch_single")),
+            attack("sequential_kernels.cu", programs.join("watch_sequential")),
+            attack("concurrent_kernels.cu", programs.join("watch_concurrent")),
         ],
-        std::slice::from_ref(&kernels),
+        &[kernels, sources.join("include"), sources.clone()],
     )?;
-    for program in ["bench", "spaces", "fields", "host"] {
+    for program in [
+        "bench",
+        "spaces",
+        "fields",
+        "host",
+        "watch_single",
+        "watch_sequential",
+        "watch_concurrent",
+    ] {
         strip(&programs.join(program), &bundle.join(program))?;
     }
     std::fs::copy(programs.join("bench.ptx"), bundle.join("ptx/bench.ptx"))?;

@@ -74,6 +74,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
     let mut out = match name {
         "gpu-bounds" => gpu_bounds(results)?,
         "gpu-protections" => gpu_protections(results)?,
+        "gpu-watch" => gpu_watch(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,
         "opencl-cpu" | "opencl-gpu" => looks(name, results)?,
         "suite-opencl-cpu" | "suite-opencl-gpu" => opencl(results)?,
@@ -114,6 +115,46 @@ fn optional(value: &Value, key: &str, digits: usize) -> String {
     value[key]
         .as_f64()
         .map_or("–".into(), |number| format!("{number:.digits$}"))
+}
+
+fn gpu_watch(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let mut out = String::from(
+        "| attack (GMOD, table 3) | attacked kernel, ms | seen after, ms | at the latest, ms | seen while it ran |\n\
+         | --- | ---: | ---: | ---: | ---: |\n",
+    );
+    let attacks = summary["attacks"].as_array().context("no attacks")?;
+    for attack in attacks {
+        let _ = writeln!(
+            out,
+            "| {} | {:.3} | {:.4} | {:.4} | {} of {} |",
+            attack["attack"]
+                .as_str()
+                .context("an attack without a name")?,
+            number(attack, "kernel_ms")?,
+            number(attack, "latency_ms")?,
+            number(attack, "latency_worst_ms")?,
+            number(attack, "in_time")?,
+            number(attack, "runs")?
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\nKernels beside the guard take {:.3} of their native time by geometric mean over {} kernels, {} the most, {:.2}. \
+         A launch takes {:.2} µs more (native {:.2}); a launch and a cudaDeviceSynchronize, for which the guard leaves \
+         and comes back, {:.2} µs more (native {:.2}).",
+        number(summary, "geomean")?,
+        rows(results)?.len(),
+        summary["worst_kernel"]
+            .as_str()
+            .context("no worst kernel")?,
+        number(summary, "worst")?,
+        number(summary, "launch_us")?,
+        number(summary, "native_launch_us")?,
+        number(summary, "synchronize_us")?,
+        number(summary, "native_synchronize_us")?
+    );
+    Ok(out)
 }
 
 fn gpu_bounds(results: &Value) -> Result<String> {

@@ -116,6 +116,9 @@ pub struct RunOptions {
     /// Bytes of canary on either side of a buffer, at least [default: 4k].
     #[arg(long, value_name = "BYTES")]
     pub canary_size: Option<String>,
+    /// Milliseconds that the guard of `--protect watch` stays on the device at a time [default: 250].
+    #[arg(long, value_name = "MILLISECONDS")]
+    pub watch_slice: Option<String>,
     /// What canaries hold: random bytes, or one byte such as 0xC2 [default: random].
     #[arg(long, value_name = "PATTERN")]
     pub canary_pattern: Option<String>,
@@ -239,6 +242,7 @@ impl RunOptions {
             ("prove", &self.prove),
             ("protect", &self.protect),
             ("canary-size", &self.canary_size),
+            ("watch-slice", &self.watch_slice),
             ("canary-pattern", &self.canary_pattern),
             ("canary-budget", &self.canary_budget),
             ("canary-head", &self.canary_head),

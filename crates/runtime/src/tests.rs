@@ -6,3 +6,4 @@ mod fake;
 mod findings;
 mod frees;
 mod launch;
+mod watch;

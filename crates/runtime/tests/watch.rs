@@ -285,10 +285,13 @@ fn what_was_written_just_before_the_end_is_found_by_the_synchronization() {
     bench.launch(buffer.base - 2, gate, stream);
     bench.synchronize();
     let found = bench.findings().into_iter().any(|finding| {
-        finding.intended.is_some_and(|near| {
-            near.allocation.extent.base == DeviceAddress(buffer.base)
-                && near.relation == Relation::Before(2)
-        })
+        let kernel = finding.kernel_run().map(|run| run.kernel.clone());
+        let victim = kernel.as_deref() == Some("victim");
+        victim
+            && finding.intended.is_some_and(|near| {
+                near.allocation.extent.base == DeviceAddress(buffer.base)
+                    && near.relation == Relation::Before(2)
+            })
     });
     assert!(found, "told before the synchronization returns");
     bench.remove(buffer.slot);

@@ -6,6 +6,7 @@ use driver::{
     SupportStream,
 };
 use instrument::{EntryPlan, Instrumented, Obstacle, ParameterSlot, Reason};
+use model::layout::guard::{GUARD_CONTROL, GUARD_CONTROL_SIZE};
 use model::layout::{
     CONTROL_BASE, CONTROL_SIZE, RING_BASE, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_SIZE,
     RING_TAIL, Record,
@@ -40,6 +41,8 @@ pub struct Fake {
     pub released: Mutex<Vec<Release>>,
     /// Parameters of launches of Ringfence's own kernels.
     pub support: Mutex<Vec<Vec<u8>>>,
+    /// What they answer.
+    pub refusal: AtomicU32,
 }
 
 impl Fake {
@@ -117,7 +120,8 @@ impl Driver for Fake {
         address: DeviceAddress,
         size: u64,
     ) -> Result<HostMapping, DriverError> {
-        assert_eq!((address.0, size), (RING_BASE, RING_SIZE));
+        let known = [(RING_BASE, RING_SIZE), (GUARD_CONTROL, GUARD_CONTROL_SIZE)];
+        assert!(known.contains(&(address.0, size)));
         let words: Vec<AtomicU64> = (0..size / 8).map(|_| AtomicU64::new(0)).collect();
         let mapping = HostMapping::from_words(
             Extent {
@@ -127,7 +131,9 @@ impl Driver for Fake {
             words.leak(),
         )
         .unwrap();
-        *self.ring.lock() = Some(mapping);
+        if address.0 == RING_BASE {
+            *self.ring.lock() = Some(mapping);
+        }
         Ok(mapping)
     }
 
@@ -185,8 +191,17 @@ impl Driver for Fake {
         _: SupportKernel,
         launch: &SupportLaunch<'_>,
     ) -> Result<(), DriverError> {
-        self.support.lock().push(launch.parameters.to_vec());
-        Ok(())
+        match self.refusal.load(Ordering::Relaxed) {
+            0 => {
+                self.support.lock().push(launch.parameters.to_vec());
+                Ok(())
+            }
+            code => Err(DriverError {
+                call: "cuLaunchKernel",
+                code,
+                message: "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES".into(),
+            }),
+        }
     }
 
     fn wait_for_own(&self) -> Result<(), DriverError> {

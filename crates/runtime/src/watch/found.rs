@@ -41,11 +41,15 @@ impl Watching<'_> {
         } else {
             Side::After
         };
-        let streams = self.watch.state.lock().outstanding.streams();
+        let (streams, recent) = {
+            let shared = self.watch.state.lock();
+            (shared.outstanding.streams(), shared.outstanding.recent())
+        };
         let mut running: Vec<RunningKernel> = Vec::new();
         let mut candidates: Vec<(u64, String, host::Stack)> = Vec::new();
-        for busy in &streams {
-            let unfinished = self.is_still_busy(busy);
+        let busy = streams.iter().map(|busy| (busy, self.is_still_busy(busy)));
+        let over = recent.iter().map(|busy| (busy, Some(false)));
+        for (busy, unfinished) in over.chain(busy) {
             let newest = busy.last();
             for run in &busy.runs {
                 let kernel = run

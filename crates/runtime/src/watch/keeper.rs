@@ -96,11 +96,7 @@ impl Watching<'_> {
         };
         match state {
             State::Paused if busy && !held => {
-                self.drop_idle_streams();
-                let context = self.watch.state.lock().outstanding.context();
-                if let Some(context) = context {
-                    self.start(context);
-                }
+                self.start_for_what_runs();
             }
             State::Running if for_stuck && self.watch.calls.stuck() => {
                 let paused = self.pause(super::Waits::Perhaps);
@@ -113,7 +109,7 @@ impl Watching<'_> {
     }
 
     /// Takes streams off the list whose kernels have ended.
-    fn drop_idle_streams(&self) {
+    pub(super) fn drop_idle_streams(&self) {
         let streams = self.watch.state.lock().outstanding.streams();
         for busy in streams {
             if self.is_still_busy(&busy) == Some(false) {

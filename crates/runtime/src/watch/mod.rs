@@ -55,7 +55,7 @@ const WARP: u32 = 32;
 /// millisecond until a write is found.
 const PAUSE_GPU: u64 = 4_000;
 /// The same on the CPU device, whose cores are the program's, too.
-const PAUSE_CPU: u64 = 300_000;
+const PAUSE_CPU: u64 = 100_000;
 /// Waiting for the guard spins for so many looks; then it sleeps in between.
 const SPINS: u32 = 2_000;
 /// How long it sleeps.
@@ -66,10 +66,14 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// How long a process that ends waits for the guard's last round.
 const LAST_ROUND: Duration = Duration::from_millis(200);
 
-/// Results that say that a kernel of the program has failed, not the guard:
-/// `CUDA_ERROR_DEINITIALIZED`, and everything that is sticky.
+/// Results that say that a kernel of the program has failed, or that the
+/// program has ended CUDA, and not that the guard cannot be.
 fn is_the_programs(error: &DriverError) -> bool {
-    error.code == 4 || (700..=720).contains(&error.code)
+    /// `CUDA_ERROR_DEINITIALIZED`, `CUDA_ERROR_ILLEGAL_ADDRESS`,
+    /// `CUDA_ERROR_LAUNCH_TIMEOUT`, `CUDA_ERROR_ASSERT`, and those between
+    /// `CUDA_ERROR_HARDWARE_STACK_ERROR` and `CUDA_ERROR_LAUNCH_FAILED`.
+    const CODES: [u32; 10] = [4, 700, 702, 710, 714, 715, 716, 717, 718, 719];
+    CODES.contains(&error.code)
 }
 
 /// What the guard needs and knows; see [`Watching`].
@@ -212,6 +216,13 @@ impl<'a> Watching<'a> {
         self.watch.wanted && self.watch.off.get().is_some()
     }
 
+    /// Whether there is something for the guard to look at, and it can.
+    fn is_needed(&self) -> bool {
+        self.watch.wanted
+            && self.watch.slots.load(Ordering::Acquire) != 0
+            && self.watch.off.get().is_none()
+    }
+
     /// So many slots of the table of canaries are in use, and their memory is
     /// there. Call it before records are written behind the old end.
     pub fn table_slots(&self, slots: u64) {
@@ -233,7 +244,7 @@ impl<'a> Watching<'a> {
     /// captured. The guard is there when this returns, or on its way: launched
     /// after a kernel that fills the device it would have to wait for it.
     pub fn launching(&self, launch: &WatchedLaunch) {
-        if !self.watch.wanted || self.watch.off.get().is_some() {
+        if !self.is_needed() {
             return;
         }
         let ordinal = self.watch.launches.fetch_add(1, Ordering::Relaxed) + 1;
@@ -256,7 +267,7 @@ impl<'a> Watching<'a> {
         let StreamName::PerThread { .. } = launch.name else {
             return;
         };
-        if !self.watch.wanted || self.watch.off.get().is_some() {
+        if !self.is_needed() {
             return;
         }
         if let Ok(mark) = self.runtime.driver.mark(launch.stream) {
@@ -286,8 +297,7 @@ impl<'a> Watching<'a> {
 
     /// Launches a slice in a context, if one is due.
     fn start(&self, context: u64) {
-        if self.watch.slots.load(Ordering::Acquire) == 0 || self.watch.off.get().is_some() {
-            // There is nothing to look at.
+        if !self.is_needed() {
             return;
         }
         let state = {
@@ -420,7 +430,7 @@ impl<'a> Watching<'a> {
         if !self.watch.wanted {
             return Paused { watching: None };
         }
-        if waits == Waits::ForAll {
+        if waits == Waits::ForAll && self.is_at_work() {
             self.wait_for_streams();
         }
         let mut shared = self.watch.state.lock();
@@ -467,16 +477,37 @@ impl<'a> Watching<'a> {
     fn resume(self) {
         // What the guard saw in its last round is told before the call returns.
         self.drain();
-        let context = {
+        let ended = self.watch.ended();
+        let is_free = {
             let mut shared = self.watch.state.lock();
-            if !shared.machine.resume() {
-                return;
+            if shared.machine.state(ended) == State::Paused {
+                shared.outstanding.forget_recent();
             }
-            shared.outstanding.context()
+            shared.machine.resume()
         };
+        if is_free {
+            self.start_for_what_runs();
+        }
+    }
+
+    /// The guard comes back if kernels are running that it should watch.
+    fn start_for_what_runs(&self) {
+        if self.watch.state.lock().outstanding.is_empty() {
+            return;
+        }
+        self.drop_idle_streams();
+        let context = self.watch.state.lock().outstanding.context();
         if let Some(context) = context {
             self.start(context);
         }
+    }
+
+    /// Whether kernels run that the guard watches, or will as soon as the keeper
+    /// has started the next slice.
+    fn is_at_work(&self) -> bool {
+        let shared = self.watch.state.lock();
+        let is_over = shared.machine.state(self.watch.ended()) == State::GivenUp;
+        self.is_needed() && !is_over && !shared.machine.is_held() && !shared.outstanding.is_empty()
     }
 
     /// Waits for what the program has launched, as far as that is known, under

@@ -6,6 +6,7 @@ use crate::streams::StreamName;
 use driver::{Mark, SupportStream};
 use host::Stack;
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 /// Launches remembered for each stream; of those before, the number is enough.
 const REMEMBERED: usize = 8;
@@ -42,10 +43,19 @@ impl Busy {
     }
 }
 
+/// How long what has ended is still named: a round of the guard over many
+/// buffers, and the keeper's next look.
+const RECENT: Duration = Duration::from_millis(20);
+/// Streams of which that is remembered.
+const RECENT_STREAMS: usize = 16;
+
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Outstanding {
     streams: Vec<Busy>,
+    /// What was waited for, oldest first, and when: the guard may have seen
+    /// what it did, and not told yet.
+    recent: VecDeque<(Instant, Busy)>,
 }
 
 impl Outstanding {
@@ -127,15 +137,33 @@ impl Outstanding {
 
     /// Takes streams off the list. Returns their marks.
     pub fn remove(&mut self, which: impl Fn(&Busy) -> bool) -> Vec<Mark> {
-        let mut marks = Vec::new();
-        self.streams.retain(|busy| {
-            let goes = which(busy);
-            if goes {
-                marks.extend(busy.mark);
+        let now = Instant::now();
+        let (gone, left) = std::mem::take(&mut self.streams)
+            .into_iter()
+            .partition::<Vec<_>, _>(which);
+        self.streams = left;
+        let marks = gone.iter().filter_map(|busy| busy.mark).collect();
+        for busy in gone {
+            if self.recent.len() == RECENT_STREAMS {
+                self.recent.pop_front();
             }
-            !goes
-        });
+            self.recent.push_back((now, busy));
+        }
         marks
+    }
+
+    /// What was waited for just now.
+    pub fn recent(&self) -> Vec<Busy> {
+        let recent = self.recent.iter();
+        recent
+            .filter(|(when, _)| when.elapsed() < RECENT)
+            .map(|(_, busy)| busy.clone())
+            .collect()
+    }
+
+    /// The guard has seen, and told, all that these did.
+    pub fn forget_recent(&mut self) {
+        self.recent.clear();
     }
 }
 
@@ -167,7 +195,11 @@ mod tests {
         assert_eq!(outstanding.set_mark(STREAM, Mark { handle: 5 }), None);
         assert_eq!(outstanding.is_over(STREAM, 1), None);
         assert!(!outstanding.is_empty());
+        assert!(outstanding.recent().is_empty());
         assert_eq!(outstanding.is_over(STREAM, 2), Some(Mark { handle: 5 }));
+        assert_eq!(outstanding.recent()[0].last(), 2);
+        outstanding.forget_recent();
+        assert!(outstanding.recent().is_empty());
         assert!(outstanding.is_empty());
         let late = Mark { handle: 6 };
         assert_eq!(outstanding.set_mark(STREAM, late), Some(late));

@@ -1,0 +1,345 @@
+//! What the guard costs (`--protect watch`), and how long it takes to see a
+//! canary that a kernel overwrites: the attacks of GMOD's table 3.
+
+use crate::gpu::device;
+use crate::turns::{KernelLine, Rounds, Runner, Variant, in_turn, kernel_lines, numbers};
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use suite::results::{Provenance, Results, geometric_mean, median, round, today};
+
+/// What to measure, and where.
+#[derive(clap::Args)]
+pub struct Watch {
+    /// Folder with the programs `bench` and `host`, and those of [`ATTACKS`].
+    #[arg(long)]
+    programs: PathBuf,
+    /// The `ringfence` command.
+    #[arg(long)]
+    ringfence: PathBuf,
+    /// File for the results.
+    #[arg(long)]
+    json: PathBuf,
+    /// Commit of the measured sources.
+    #[arg(long, default_value = "")]
+    commit: String,
+    /// `gpu`, or `cpu` to try the bench itself.
+    #[arg(long, default_value = "gpu")]
+    device: String,
+    /// Small problems, one round: the numbers mean nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Seconds that one program may take.
+    #[arg(long, default_value_t = 60)]
+    timeout: u64,
+}
+
+/// The attacks: program, its name in the table, the kernel that writes, the
+/// kernel that is attacked, and how long that one runs, in microseconds, about
+/// as in the paper.
+const ATTACKS: &[(&str, &str, &str, &str, &str)] = &[
+    ("watch_single", "single kernel", "overrun", "overrun", "950"),
+    (
+        "watch_sequential",
+        "sequential kernels",
+        "attacker",
+        "victim",
+        "1250",
+    ),
+    (
+        "watch_concurrent",
+        "concurrent kernels",
+        "attacker",
+        "victim",
+        "10800",
+    ),
+];
+
+/// Flat numbers of `gpu-watch.json`.
+#[derive(Debug, Serialize)]
+struct Summary {
+    /// Geometric mean of kernel time beside the guard over native.
+    geomean: f64,
+    /// Its largest.
+    worst: f64,
+    /// Kernel with the largest.
+    worst_kernel: String,
+    /// Host time of one launch, native, in microseconds.
+    native_launch_us: f64,
+    /// What the guard adds to it while it is there.
+    launch_us: f64,
+    /// Of a launch and a cudaDeviceSynchronize, native.
+    native_synchronize_us: f64,
+    /// What pausing and restarting the guard adds to that.
+    synchronize_us: f64,
+    /// Attacks of the paper's table 3.
+    attacks: Vec<Attack>,
+}
+
+/// One attack; times in milliseconds, medians over runs.
+#[derive(Debug, Serialize)]
+struct Attack {
+    attack: String,
+    /// How long the attacked kernel ran.
+    kernel_ms: f64,
+    /// From the write to the guard's finding.
+    latency_ms: f64,
+    /// The largest of these.
+    latency_worst_ms: f64,
+    /// Runs in which it was found.
+    found: usize,
+    /// Those in which it was found before the attacked kernel ended.
+    in_time: usize,
+    /// All.
+    runs: usize,
+}
+
+/// One kernel; times in milliseconds.
+#[derive(Debug, Serialize)]
+struct Row {
+    kernel: String,
+    native_ms: f64,
+    watch_ms: f64,
+    ratio: f64,
+}
+
+const WATCH: Variant<'static> = Variant::Ringfence(&["--protect", "watch"]);
+const VARIANTS: [Variant<'static>; 2] = [Variant::Native, WATCH];
+
+/// Measures everything and writes the results.
+///
+/// # Errors
+///
+/// A program fails, or an attack is not found.
+pub fn measure(options: &Watch) -> Result<()> {
+    let rounds = if options.quick { 1 } else { 5 };
+    let rows = kernels(options, rounds)?;
+    let native = host(options, rounds, "launch", "launch_us")?;
+    let synchronize = host(options, rounds, "synchronize", "synchronize_us")?;
+    let attacks = ATTACKS
+        .iter()
+        .map(|attack| {
+            let measured = measure_attack(options, attack).with_context(|| attack.1.to_owned())?;
+            println!(
+                "{:<22} kernel {:>8.3} ms  found after {:.4} ms (at most {:.4}), in time {}/{}",
+                measured.attack,
+                measured.kernel_ms,
+                measured.latency_ms,
+                measured.latency_worst_ms,
+                measured.in_time,
+                measured.runs
+            );
+            Ok(measured)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    let worst = rows
+        .iter()
+        .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
+        .context("there is no kernel")?;
+    let geomean =
+        geometric_mean(rows.iter().map(|row| row.ratio)).context("a kernel took no time at all")?;
+    let summary = Summary {
+        geomean: round(geomean),
+        worst: worst.ratio,
+        worst_kernel: worst.kernel.clone(),
+        native_launch_us: round(native.median(0, |us| *us)?),
+        launch_us: round(native.added(1, 0, |us| *us)?),
+        native_synchronize_us: round(synchronize.median(0, |us| *us)?),
+        synchronize_us: round(synchronize.added(1, 0, |us| *us)?),
+        attacks,
+    };
+    println!(
+        "kernels {:.4}, a launch {:+.3} us, a launch and a synchronization {:+.3} us",
+        summary.geomean, summary.launch_us, summary.synchronize_us
+    );
+    let (device, driver) = device();
+    Results {
+        summary,
+        provenance: Provenance {
+            device,
+            driver,
+            date: today(),
+            commit: options.commit.clone(),
+        },
+        rows,
+    }
+    .write(&options.json)
+}
+
+impl Watch {
+    fn runner(&self) -> Runner<'_> {
+        Runner {
+            programs: &self.programs,
+            ringfence: &self.ringfence,
+            device: &self.device,
+            timeout: Duration::from_secs(self.timeout),
+        }
+    }
+}
+
+/// Kernel times, native and beside the guard.
+fn kernels(options: &Watch, rounds: usize) -> Result<Vec<Row>> {
+    let arguments: &[&str] = if options.quick { &["--quick"] } else { &[] };
+    let measured: Rounds<Vec<KernelLine>> = in_turn(VARIANTS.len(), rounds, |variant| {
+        kernel_lines(
+            &options
+                .runner()
+                .run("bench", arguments, VARIANTS[variant])?,
+        )
+    })?;
+    let mut rows = Vec::new();
+    for (at, line) in measured.of(0)[0].iter().enumerate() {
+        let native = measured.median(0, |lines| lines[at].ms)?;
+        let watch = measured.median(1, |lines| lines[at].ms)?;
+        let same = |lines: &Vec<KernelLine>| lines[at].digest == line.digest;
+        ensure!(
+            measured.of(1).iter().all(same),
+            "{} computes something else beside the guard",
+            line.kernel
+        );
+        let row = Row {
+            kernel: line.kernel.clone(),
+            native_ms: native,
+            watch_ms: watch,
+            ratio: round(watch / native),
+        };
+        println!(
+            "{:<14} native {:>9.4} ms  beside the guard {:>6.4}",
+            row.kernel,
+            row.native_ms,
+            watch / native
+        );
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// Host times of what a program asks of the driver, in microseconds.
+fn host(options: &Watch, rounds: usize, what: &str, name: &str) -> Result<Rounds<f64>> {
+    let mut arguments = vec![what];
+    if options.quick {
+        arguments.push("--quick");
+    }
+    in_turn(VARIANTS.len(), rounds, |variant| {
+        let outcome = options
+            .runner()
+            .run("host", &arguments, VARIANTS[variant])?;
+        let found = numbers(&outcome)?;
+        found.get(name).copied().context("it printed no time")
+    })
+}
+
+/// What a program tells of one of its kernels, in nanoseconds of the device's
+/// clock.
+#[derive(Clone, Copy)]
+struct Times {
+    began: u64,
+    wrote: u64,
+    ended: u64,
+}
+
+fn times(output: &str, kernel: &str) -> Option<Times> {
+    let line = output.lines().find(|line| {
+        line.strip_prefix(kernel)
+            .is_some_and(|rest| rest.starts_with(' '))
+    })?;
+    let mut numbers = line.split_whitespace().skip(1).map(str::parse);
+    let mut next = || numbers.next()?.ok();
+    Some(Times {
+        began: next()?,
+        wrote: next()?,
+        ended: next()?,
+    })
+}
+
+/// As much of a report as is needed here.
+#[derive(Deserialize)]
+struct Report {
+    findings: Vec<Finding>,
+}
+
+#[derive(Deserialize)]
+struct Finding {
+    subject: Subject,
+}
+
+#[derive(Deserialize)]
+struct Subject {
+    watched: Option<Watched>,
+}
+
+#[derive(Deserialize)]
+struct Watched {
+    device_time: u64,
+}
+
+fn found_at(path: &Path) -> Result<Option<u64>> {
+    let text = std::fs::read_to_string(path).context("there is no report")?;
+    let report: Report = serde_json::from_str(&text).context("in the report")?;
+    let watched = report
+        .findings
+        .into_iter()
+        .find_map(|finding| finding.subject.watched);
+    Ok(watched.map(|watched| watched.device_time))
+}
+
+fn measure_attack(
+    options: &Watch,
+    (program, name, attacker, victim, duration): &(&str, &str, &str, &str, &str),
+) -> Result<Attack> {
+    let runs = if options.quick { 1 } else { 20 };
+    let scratch = tempfile::tempdir().context("there is no place for reports")?;
+    let report = scratch.path().join("report.json");
+    let text = report.display().to_string();
+    let variant = [
+        "--protect",
+        "watch",
+        "--error-exitcode",
+        "0",
+        "--json",
+        &text,
+    ];
+    let (mut latencies, mut lengths) = (Vec::new(), Vec::new());
+    let (mut found, mut in_time) = (0, 0);
+    for _ in 0..runs {
+        let arguments = ["bad", "times", duration];
+        let outcome = options
+            .runner()
+            .run(program, &arguments, Variant::Ringfence(&variant))?;
+        let attack = times(&outcome.stdout, attacker).context("it printed no times")?;
+        let attacked = times(&outcome.stdout, victim).context("it printed no times")?;
+        lengths.push((attacked.ended - attacked.began) as f64 / 1e6);
+        let Some(at) = found_at(&report)? else {
+            continue;
+        };
+        found += 1;
+        in_time += usize::from(at < attacked.ended);
+        // The write lies before the moment that the kernel takes down.
+        latencies.push(at.saturating_sub(attack.wrote) as f64 / 1e6);
+    }
+    ensure!(found > 0, "it was never found");
+    let worst = latencies.iter().copied().fold(0.0, f64::max);
+    Ok(Attack {
+        attack: (*name).to_owned(),
+        kernel_ms: round(median(&mut lengths).context("nothing was measured")?),
+        latency_ms: median(&mut latencies).context("nothing was measured")?,
+        latency_worst_ms: worst,
+        found,
+        in_time,
+        runs,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::times;
+
+    #[test]
+    fn times_of_the_kernel_that_is_asked_for() {
+        let output = "attacker 5 7 8\nvictims 1 1 1\nvictim 4 0 90\n";
+        let victim = times(output, "victim").unwrap();
+        assert_eq!((victim.began, victim.wrote, victim.ended), (4, 0, 90));
+        assert!(times(output, "overrun").is_none());
+    }
+}

@@ -1,0 +1,99 @@
+//! When the guard is launched, and what is said when it cannot be.
+
+use super::fake::{Bench, CONTEXT, Fake, KERNEL, module};
+use crate::{StreamName, Waits, WatchedLaunch};
+use driver::SupportStream;
+use model::{Protections, Settings};
+use std::sync::atomic::Ordering;
+
+const LAUNCH: WatchedLaunch = WatchedLaunch {
+    name: StreamName::Made(5),
+    stream: SupportStream::Program {
+        handle: 5,
+        per_thread: false,
+    },
+    context: CONTEXT,
+    function: Some(KERNEL),
+};
+
+fn bench() -> Bench {
+    let settings = Settings {
+        protect: Protections {
+            bounds: true,
+            canary: false,
+            watch: true,
+        },
+        ..Settings::default()
+    };
+    Bench::with(settings, Fake::default(), module(false))
+}
+
+/// Numbers of the slices that were launched.
+fn slices(bench: &Bench) -> Vec<u64> {
+    let launched = bench.device.support.lock();
+    let number = |block: &Vec<u8>| u64::from_le_bytes(block[..8].try_into().unwrap());
+    launched.iter().map(number).collect()
+}
+
+#[test]
+fn it_starts_with_a_launch_once_there_is_something_to_look_at() {
+    let bench = bench();
+    let watch = bench.runtime.watch();
+    watch.launching(&LAUNCH);
+    assert_eq!(slices(&bench), [0; 0]);
+    watch.table_slots(3);
+    watch.launching(&LAUNCH);
+    watch.launching(&LAUNCH);
+    assert_eq!(slices(&bench), [1], "it is there already");
+    let parameters = bench.device.support.lock()[0].clone();
+    assert_eq!(parameters.len(), 32);
+    assert_eq!(parameters[8..16], CONTEXT.to_le_bytes());
+}
+
+#[test]
+fn while_somebody_pauses_it_does_not_come_back() {
+    let bench = bench();
+    let watch = bench.runtime.watch();
+    watch.table_slots(1);
+    watch.launching(&LAUNCH);
+    let outer = watch.pause(Waits::ForAll);
+    let inner = watch.pause(Waits::Perhaps);
+    watch.launching(&LAUNCH);
+    drop(inner);
+    watch.launching(&LAUNCH);
+    assert_eq!(slices(&bench), [1]);
+    drop(outer);
+    // The fake device says that nothing runs there any more.
+    assert_eq!(slices(&bench), [1]);
+    watch.launching(&LAUNCH);
+    assert_eq!(slices(&bench), [1, 2]);
+}
+
+#[test]
+fn a_guard_that_cannot_stay_is_told_of_once() {
+    let bench = bench();
+    bench.device.refusal.store(701, Ordering::Relaxed);
+    let watch = bench.runtime.watch();
+    watch.table_slots(1);
+    assert!(!watch.is_off());
+    watch.launching(&LAUNCH);
+    watch.launching(&LAUNCH);
+    assert!(watch.is_off());
+    let log = bench.log();
+    assert_eq!(log.matches("cannot stay on the device").count(), 1, "{log}");
+    assert!(
+        log.contains("canaries are looked at after launches"),
+        "{log}"
+    );
+}
+
+#[test]
+fn a_context_that_failed_is_the_programs_affair() {
+    let bench = bench();
+    bench.device.refusal.store(719, Ordering::Relaxed);
+    let watch = bench.runtime.watch();
+    watch.table_slots(1);
+    watch.launching(&LAUNCH);
+    assert!(!watch.is_off());
+    assert_eq!(bench.log(), "");
+}
