@@ -10,7 +10,7 @@
 use crate::canary::Key;
 
 /// Pixels that an image gains in each dimension.
-const MARGIN: [u64; 3] = [64, 16, 4];
+pub(crate) const MARGIN: [u64; 3] = [64, 16, 4];
 
 /// An image with canaries past the end of each dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,24 +57,34 @@ impl Grown {
     /// An image of these pixels, of which `dimensions` are its own. `None`:
     /// nothing can be that large, or it has no such number of dimensions.
     pub fn around(size: [u64; 3], dimensions: usize, pixel: u64) -> Option<Grown> {
+        Grown::with_margins(size, dimensions, pixel, MARGIN)
+    }
+
+    /// The same with so many pixels more in each dimension.
+    pub(crate) fn with_margins(
+        size: [u64; 3],
+        dimensions: usize,
+        pixel: u64,
+        margins: [u64; 3],
+    ) -> Option<Grown> {
         if !(1..=3).contains(&dimensions) || size.contains(&0) || pixel == 0 {
             return None;
         }
         let mut strips = Vec::new();
         let mut offset = 0u64;
         let mut whole = size;
-        for (side, margin) in whole.iter_mut().zip(MARGIN).take(dimensions) {
+        for (side, margin) in whole.iter_mut().zip(margins).take(dimensions) {
             *side = side.checked_add(margin)?;
         }
         let pixels = whole
             .iter()
             .try_fold(1u64, |all, side| all.checked_mul(*side))?;
         pixels.checked_mul(pixel)?;
-        for dimension in 0..dimensions {
+        for dimension in (0..dimensions).filter(|dimension| margins[*dimension] > 0) {
             let mut origin = [0; 3];
             origin[dimension] = size[dimension];
             let mut region = size;
-            region[dimension] = MARGIN[dimension];
+            region[dimension] = margins[dimension];
             // The corners belong to the lower dimension.
             let higher = dimension + 1..dimensions;
             region[higher.clone()].copy_from_slice(&whole[higher]);

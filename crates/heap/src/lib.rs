@@ -6,7 +6,8 @@
 //! [`Tables`] turns changes of live allocations into writes to the lookup
 //! tables of [`model::layout`]. [`DeviceHeap`] does the same for the heap of
 //! device-side `malloc`. [`canary`] is the algebra of known bytes around a
-//! buffer, [`image_canary`] that of known pixels around an image; [`pieces`]
+//! buffer, [`image_canary`] that of known pixels around an image; [`mipmaps`]
+//! that of images with levels; [`pieces`]
 //! is how a kernel verifies both, [`choice`] whether one does. All are plain data: nothing here locks,
 //! allocates device memory, or calls a driver.
 
@@ -14,6 +15,7 @@ pub mod canary;
 pub mod choice;
 mod device_heap;
 pub mod image_canary;
+pub mod mipmaps;
 mod order;
 mod parts;
 pub mod pieces;

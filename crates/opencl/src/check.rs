@@ -195,8 +195,8 @@ impl Look {
                     .collect()
             }
             Some(Held::Image(larger)) => {
-                let damage = larger.grown.verify(&larger.key, &self.bytes);
-                damage.map(Damaged::Pixels).into_iter().collect()
+                let damages = larger.levels.verify(&larger.key, &self.bytes);
+                damages.into_iter().map(Damaged::Pixels).collect()
             }
             None => Vec::new(),
         }

@@ -123,7 +123,9 @@ pub fn refused_pixels(function: &'static str, boxes: &[Pixels]) -> bool {
                 *touch.region.cast::<[usize; 3]>(),
             )
         };
-        let (size, pixel) = shape.pixels();
+        let Some((size, pixel)) = shape.pixels() else {
+            continue;
+        };
         let inside = |index: usize| {
             let end = origin[index].checked_add(region[index]);
             end.is_some_and(|end| end as u64 <= size[index])

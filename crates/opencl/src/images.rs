@@ -1,15 +1,17 @@
 //! Images. What a kernel writes past the edge of one cannot be seen beside
 //! the image itself, so a larger copy stands for it while the kernel runs,
 //! grown in each dimension. A kernel that asks how large its images are would
-//! notice, and gets the image itself; the summary says so.
+//! notice, and gets the image itself; the summary says so. Of a mipmap each
+//! level is grown.
 
 use crate::buffers::{Buffer, Place};
 use crate::layer::{self, Layer};
 use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
+use crate::waits::wait_list;
 use heap::canary::Key;
-use heap::image_canary::Grown;
+use heap::mipmaps::{Dimensions, Levels};
 use model::AllocationKind;
 use parking_lot::Mutex;
 use std::ffi::c_void;
@@ -21,9 +23,11 @@ pub struct Shape {
     kind: u32,
     /// Pixels, and layers of arrays, in the order in which copies take them.
     size: [u64; 3],
-    dimensions: usize,
+    dimensions: Dimensions,
     /// Bytes of a pixel.
     pixel: u64,
+    /// Mipmap levels; 1 of an image that is no mipmap.
+    levels: u32,
 }
 
 impl Shape {
@@ -35,13 +39,10 @@ impl Shape {
             Some(number as u64)
         };
         let levels: Option<u32> = ask!(one, clGetImageInfo(image, CL_IMAGE_NUM_MIP_LEVELS));
-        if levels.is_some_and(|levels| levels > 1) {
-            return None;
-        }
         let width = number(CL_IMAGE_WIDTH)?;
         let height = || number(CL_IMAGE_HEIGHT);
         let layers = || number(CL_IMAGE_ARRAY_SIZE);
-        let (dimensions, size) = match kind {
+        let (count, size) = match kind {
             CL_MEM_OBJECT_IMAGE1D => (1, [width, 1, 1]),
             CL_MEM_OBJECT_IMAGE1D_ARRAY => (2, [width, layers()?, 1]),
             CL_MEM_OBJECT_IMAGE2D => (2, [width, height()?, 1]),
@@ -49,17 +50,23 @@ impl Shape {
             CL_MEM_OBJECT_IMAGE3D => (3, [width, height()?, number(CL_IMAGE_DEPTH)?]),
             _ => return None,
         };
+        let arrays = [CL_MEM_OBJECT_IMAGE1D_ARRAY, CL_MEM_OBJECT_IMAGE2D_ARRAY];
         Some(Shape {
             kind,
             size,
-            dimensions,
+            dimensions: Dimensions {
+                count,
+                layers: arrays.contains(&kind),
+            },
             pixel: number(CL_IMAGE_ELEMENT_SIZE)?,
+            levels: levels.unwrap_or(0).max(1),
         })
     }
 
-    /// Pixels in the order in which copies take them, and bytes of one.
-    pub fn pixels(&self) -> ([u64; 3], u64) {
-        (self.size, self.pixel)
+    /// Pixels in the order in which copies take them, and bytes of one. `None`:
+    /// copies name a level besides.
+    pub fn pixels(&self) -> Option<([u64; 3], u64)> {
+        (self.levels == 1).then_some((self.size, self.pixel))
     }
 
     fn bytes(&self) -> u64 {
@@ -78,7 +85,7 @@ impl Shape {
             image_array_size: 0,
             image_row_pitch: 0,
             image_slice_pitch: 0,
-            num_mip_levels: 0,
+            num_mip_levels: if self.levels > 1 { self.levels } else { 0 },
             num_samples: 0,
             mem_object: std::ptr::null_mut(),
         };
@@ -103,7 +110,9 @@ impl Shape {
 pub struct Larger {
     /// Its `cl_mem`; released by its owner.
     pub handle: usize,
-    pub grown: Grown,
+    pub levels: Levels,
+    /// Which number of an origin is the level.
+    dimensions: usize,
     pub key: Key,
     /// All strips as they must be.
     intact: Box<[u8]>,
@@ -123,7 +132,7 @@ impl Drop for Larger {
 impl Larger {
     /// `None`: the platform does not give one.
     pub fn of(image: cl_mem, context: cl_context, shape: &Shape, key: Key) -> Option<Larger> {
-        let grown = Grown::around(shape.size, shape.dimensions, shape.pixel)?;
+        let levels = Levels::around(shape.size, shape.dimensions, shape.pixel, shape.levels)?;
         let format: u64 = ask!(one, clGetImageInfo(image, CL_IMAGE_FORMAT))?;
         let [a, b, c, d, e, f, g, h] = format.to_ne_bytes();
         let format = cl_image_format {
@@ -131,11 +140,13 @@ impl Larger {
             image_channel_data_type: u32::from_ne_bytes([e, f, g, h]),
         };
         let mut intact = Vec::new();
-        let bytes = usize::try_from(grown.canary_bytes()).ok()?;
+        let bytes = usize::try_from(levels.canary_bytes()).ok()?;
         intact.try_reserve_exact(bytes).ok()?;
         intact.resize(bytes, 0);
+        // Every level's pattern starts anew, at a multiple of what it repeats
+        // after.
         key.fill(0, &mut intact);
-        let description = shape.description(grown.whole());
+        let description = shape.description(levels.whole());
         let mut code = CL_SUCCESS;
         let larger = call!(clCreateImage(
             context,
@@ -147,7 +158,8 @@ impl Larger {
         ) else std::ptr::null_mut());
         (code == CL_SUCCESS && !larger.is_null()).then_some(Larger {
             handle: larger as usize,
-            grown,
+            levels,
+            dimensions: shape.dimensions.count,
             key,
             intact: intact.into_boxed_slice(),
             context: context as usize,
@@ -167,11 +179,49 @@ impl Larger {
         (count, list): (cl_uint, *const cl_event),
         event: &mut cl_event,
     ) -> cl_int {
-        let region = self.grown.size().map(|side| side as usize);
-        let (origin, region) = ([0; 3].as_ptr(), region.as_ptr());
-        call!(clEnqueueCopyImage(
-            queue, from, to, origin, origin, region, count, list, event
-        ))
+        let mut behind: Option<[cl_event; 1]> = None;
+        for (number, level) in self.levels.levels().iter().enumerate() {
+            let region = level.grown.size().map(|side| side as usize);
+            let origin = self.origin([0; 3], number);
+            let (count, list) = behind.as_ref().map_or((count, list), |own| wait_list(own));
+            let mut done = std::ptr::null_mut();
+            let (from_origin, to_origin) = (origin.as_ptr(), origin.as_ptr());
+            let code = call!(clEnqueueCopyImage(
+                queue,
+                from,
+                to,
+                from_origin,
+                to_origin,
+                region.as_ptr(),
+                count,
+                list,
+                &raw mut done
+            ));
+            if let Some([before]) = behind {
+                call!(clReleaseEvent(before));
+            }
+            if code != CL_SUCCESS {
+                return code;
+            }
+            behind = Some([done]);
+        }
+        match behind {
+            Some([last]) => {
+                *event = last;
+                CL_SUCCESS
+            }
+            None => CL_INVALID_VALUE,
+        }
+    }
+
+    /// Where something starts at a level.
+    fn origin(&self, at: [u64; 3], level: usize) -> [usize; 4] {
+        let [x, y, z] = at.map(|at| at as usize);
+        let mut origin = [x, y, z, 0];
+        if level > 0 {
+            origin[self.dimensions] = level;
+        }
+        origin
     }
 
     /// Reads all strips into `bytes`, one after the other.
@@ -313,13 +363,18 @@ impl Larger {
         ) -> cl_int,
     ) -> cl_int {
         let mut behind: Option<cl_event> = None;
-        for strip in self.grown.strips() {
-            let origin = strip.origin.map(|at| at as usize);
+        let levels = self.levels.levels().iter().enumerate();
+        let strips = levels.flat_map(|(number, level)| {
+            let strips = level.grown.strips().iter();
+            strips.map(move |strip| (number, level.offset, strip))
+        });
+        for (number, start, strip) in strips {
+            let origin = self.origin(strip.origin, number);
             let region = strip.region.map(|side| side as usize);
             let own = behind.map(|event| [event]);
-            let list = crate::waits::wait_list(own.as_ref().map_or(after, |own| own));
+            let list = wait_list(own.as_ref().map_or(after, |own| own));
             let mut event = std::ptr::null_mut();
-            let offset = strip.offset as usize;
+            let offset = (start + strip.offset) as usize;
             let code = enqueue(
                 origin.as_ptr(),
                 region.as_ptr(),

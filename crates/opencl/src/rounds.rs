@@ -134,8 +134,8 @@ fn damages(look: &Look, canaries: &[Vec<(Piece, Answer)>]) -> Vec<Damaged> {
             .map(Damaged::Bytes)
             .collect(),
         Some(Held::Image(larger)) => {
-            let damage = larger.grown.damage(canaries);
-            damage.map(Damaged::Pixels).into_iter().collect()
+            let damages = larger.levels.damage(canaries);
+            damages.into_iter().map(Damaged::Pixels).collect()
         }
         None => Vec::new(),
     }
@@ -155,15 +155,7 @@ fn pieces(looks: &[Look]) -> Option<Vec<Piece>> {
                         .flatten(),
                 );
             }
-            Held::Image(larger) => {
-                all.extend(
-                    larger
-                        .grown
-                        .pieces(&larger.key, number)?
-                        .into_iter()
-                        .flatten(),
-                );
-            }
+            Held::Image(larger) => all.extend(larger.levels.pieces(&larger.key, number)?),
         }
     }
     Some(all)
