@@ -97,9 +97,9 @@ INLINE u32 tail_pieces(const CanaryRecord &record) {
 }
 
 // Whether both canaries are whole, as far as this warp, `part` of `parts`, has
-// looked.
+// looked. Each lane has `DEPTH` loads under way.
+template <u32 DEPTH = 4>
 INLINE bool intact(const CanaryRecord &record, u32 part, u32 parts, u32 lane) {
-    const u32 DEPTH = 4;
     u32 head = head_pieces(record), all = head + tail_pieces(record);
     u64 first = record.base - record.before, tail = tail_start(record) & ~15ull;
     u32 skip = (u32)(tail_start(record) & 15) * 8;

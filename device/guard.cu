@@ -31,6 +31,10 @@ static const u32 TEAM = 8;
 static const u32 TEAMS = 32 / TEAM;
 static const u32 FLIGHT = 4;
 static const u32 PIECE = 16;
+// Canaries longer than this are read by the whole warp, one record after the
+// other, with so many loads of each lane under way.
+static const u32 LONG = 512;
+static const u32 DEPTH = 16;
 
 struct Finding {
     u64 sequence, base, size, serial, side, lowest, highest, changed, content[2], time, epoch, reserved[4];
@@ -98,8 +102,42 @@ INLINE u64 bits_within(u64 place, u64 start, u64 end) {
     return bits;
 }
 
-// Pinned slots, a few for each team: which of them this lane saw changed, as
-// bits.
+INLINE bool is_long(const CanaryRecord &record) { return max(record.before, record.after) > LONG; }
+
+INLINE u64 of_lane(u64 value, u32 lane) { return __shfl_sync(WHOLE_WARP, value, lane); }
+
+// Pinned slots with long canaries, of 32 slots.
+INLINE void verify_long(u64 first, const Round &round, u32 lane, Counts *counts) {
+    const u64 slot = first + lane;
+    CanaryRecord mine;
+    u64 lengths, place = (u64)(CANARY_TABLE + (slot < round.slots ? slot : 0));
+    load_now(place, &mine.base, &mine.size);
+    load_now(place + 16, &mine.serial, &lengths);
+    load_now(place + 32, &mine.pattern[0], &mine.pattern[1]);
+    load_now(place + 48, &mine.context, &mine.check);
+    mine.before = (u32)lengths;
+    mine.after = (u32)(lengths >> 32);
+    bool good = slot < round.slots && mine.context == round.context && is_long(mine) && mine.check == checksum(mine);
+    if (good) counts->verified++;
+    u32 left = __ballot_sync(WHOLE_WARP, good);
+    while (left != 0) {
+        u32 from = __ffs(left) - 1;
+        left &= left - 1;
+        CanaryRecord record;
+        record.base = of_lane(mine.base, from);
+        record.size = of_lane(mine.size, from);
+        u64 both = of_lane(lengths, from);
+        record.before = (u32)both;
+        record.after = (u32)(both >> 32);
+        record.pattern[0] = of_lane(mine.pattern[0], from);
+        record.pattern[1] = of_lane(mine.pattern[1], from);
+        if (!intact<DEPTH>(record, 0, 1, lane))
+            counts->found = report((u32)(first + from), round, counts->found, lane);
+    }
+}
+
+// Pinned slots with short canaries, a few for each team: which of them this
+// lane saw changed, as bits.
 INLINE u32 changed_slots(u64 first, const Round &round, u32 lane, u64 *verified) {
     const u32 team = lane / TEAM, member = lane % TEAM;
     CanaryRecord records[FLIGHT];
@@ -120,7 +158,7 @@ INLINE u32 changed_slots(u64 first, const Round &round, u32 lane, u64 *verified)
 #pragma unroll
     for (u32 i = 0; i < FLIGHT; i++) {
         u64 slot = first + i * TEAMS + team;
-        bool good = slot < round.slots && records[i].context == round.context &&
+        bool good = slot < round.slots && records[i].context == round.context && !is_long(records[i]) &&
                     records[i].check == checksum(records[i]);
         if (!good) {
             records[i].before = records[i].after = 0;
@@ -163,6 +201,7 @@ INLINE void walk(const Round &round, u32 lane, Counts *counts) {
         for (u64 slot = batch + lane; slot < end; slot += 32) atomicAdd(CANARY_PINS + slot, 1);
         full_fence();
         __syncwarp();
+        for (u64 first = batch; first < end; first += 32) verify_long(first, round, lane, counts);
         for (u64 first = batch; first < end; first += TEAMS * FLIGHT) {
             u32 wrong = changed_slots(first, round, lane, &counts->verified);
             for (u32 i = 0; i < FLIGHT; i++) {

@@ -62,11 +62,16 @@ fn while_somebody_pauses_it_does_not_come_back() {
     drop(inner);
     watch.launching(&LAUNCH);
     assert_eq!(slices(&bench), [1]);
+    // The program has been launching: it is there before the next kernel.
     drop(outer);
-    // The fake device says that nothing runs there any more.
-    assert_eq!(slices(&bench), [1]);
-    watch.launching(&LAUNCH);
     assert_eq!(slices(&bench), [1, 2]);
+    // It has not since, and nothing runs there any more.
+    drop(watch.pause(Waits::ForAll));
+    assert_eq!(slices(&bench), [1, 2]);
+    watch.launching(&LAUNCH);
+    assert_eq!(slices(&bench), [1, 2, 3]);
+    drop(watch.pause_for_good(CONTEXT));
+    assert_eq!(slices(&bench), [1, 2, 3], "the context may be gone");
 }
 
 #[test]

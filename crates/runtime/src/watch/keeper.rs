@@ -86,6 +86,7 @@ impl Watching<'_> {
     /// What the keeper does each time. Whether there is work for the guard.
     fn look(&self, for_stuck: bool) -> bool {
         self.drain();
+        self.end_of_being_alone();
         let (state, held, busy) = {
             let shared = self.watch.state.lock();
             (

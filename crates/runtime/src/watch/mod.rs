@@ -109,6 +109,11 @@ struct Shared {
     outstanding: Outstanding,
     /// The guard's kernel, by context.
     kernels: FxHashMap<u64, SupportKernel>,
+    /// The program has launched since the guard came back the last time.
+    launched: bool,
+    /// Places that must be over before the guard comes back: kernels that need
+    /// the whole device.
+    alone: Vec<(u64, Mark)>,
 }
 
 impl Watch {
@@ -258,6 +263,7 @@ impl<'a> Watching<'a> {
             shared
                 .outstanding
                 .add(launch.name, launch.stream, launch.context, run);
+            shared.launched = true;
         }
         self.start(launch.context);
     }
@@ -441,6 +447,41 @@ impl<'a> Watching<'a> {
         }
     }
 
+    /// The launch that was just made needs the whole device: the guard, which is
+    /// paused, stays away until it is over. Then it looks at what the kernel
+    /// left.
+    pub fn stay_away(self, launch: &WatchedLaunch, paused: Paused<'_>) {
+        if !self.is_needed() {
+            return;
+        }
+        // What cannot be marked is over in time, or ends with a slice.
+        if let Ok(mark) = self.runtime.driver.mark(launch.stream) {
+            self.watch.state.lock().alone.push((launch.context, mark));
+            self.watch.keeper.wake(&self.runtime.me());
+            // `resume` is the keeper's to call.
+            std::mem::forget(paused);
+        }
+    }
+
+    /// Lets the guard come back from what was alone on the device and is over.
+    fn end_of_being_alone(self) {
+        let alone = std::mem::take(&mut self.watch.state.lock().alone);
+        for (context, mark) in alone {
+            let driver = &self.runtime.driver;
+            let mut over = false;
+            let asked = driver.with_context(context, &mut || {
+                over = driver.is_over(mark)?;
+                Ok(())
+            });
+            if over || asked.is_err() {
+                driver.forget_mark(mark);
+                self.resume();
+            } else {
+                self.watch.state.lock().alone.push((context, mark));
+            }
+        }
+    }
+
     /// As [`Watching::pause`] with [`Waits::Perhaps`], before a context goes:
     /// no slice of the guard is being launched in it any more.
     pub fn pause_for_good(self, context: u64) -> Paused<'a> {
@@ -453,6 +494,8 @@ impl<'a> Watching<'a> {
             self.watch.state.lock().machine.state(0) != State::Restarting
         });
         self.forget_streams(|busy| busy.context == context);
+        // Nothing is started where the context may be gone by then.
+        self.watch.state.lock().launched = false;
         paused
     }
 
@@ -490,13 +533,17 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// The guard comes back if kernels are running that it should watch.
+    /// The guard comes back if kernels are running that it should watch, or the
+    /// program has been launching: then it is there before the next kernel, and
+    /// does not hold that up.
     fn start_for_what_runs(&self) {
-        if self.watch.state.lock().outstanding.is_empty() {
-            return;
-        }
         self.drop_idle_streams();
-        let context = self.watch.state.lock().outstanding.context();
+        let context = {
+            let mut shared = self.watch.state.lock();
+            let ahead = std::mem::take(&mut shared.launched) && shared.machine.launched() != 0;
+            let ahead = ahead.then(|| shared.machine.context());
+            shared.outstanding.context().or(ahead)
+        };
         if let Some(context) = context {
             self.start(context);
         }

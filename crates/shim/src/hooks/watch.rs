@@ -75,31 +75,59 @@ pub(super) fn around(
         context: runtime.driver().current_context(),
         function: function.map(|handle| loaded::original(handle).unwrap_or(handle)),
     };
-    let paused = needs_the_device(what).then(|| watching.pause(Waits::Perhaps));
+    let needs = needs_the_device(what);
+    let paused = (needs != Needs::Nothing).then(|| watching.pause(Waits::Perhaps));
     watching.launching(&watched);
     let result = launch();
     watching.launched(&watched);
-    // Comes back now, in a place that the kernel leaves.
-    drop(paused);
+    match paused {
+        Some(paused) if needs == Needs::ToBeAlone && result == CUresult::CUDA_SUCCESS => {
+            watching.stay_away(&watched, paused);
+        }
+        paused => drop(paused),
+    }
     result
 }
 
+/// What a launch needs of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    /// Nothing that the guard has.
+    Nothing,
+    /// That it is idle for a moment.
+    ToBeIdle,
+    /// All of it, until the kernel has ended.
+    ToBeAlone,
+}
+
 /// Whether the launch would wait for the guard, or could not run beside it.
-fn needs_the_device(what: What) -> bool {
+fn needs_the_device(what: What) -> Needs {
     let is_gpu = session::get().is_some_and(|session| session.kind == DeviceKind::Gpu);
     match what {
-        _ if !is_gpu => false,
-        What::Cooperative(_) => true,
-        What::Kernel(function) => is_new(function),
-        What::Graph => false,
+        _ if !is_gpu => Needs::Nothing,
+        What::Cooperative(_) => Needs::ToBeAlone,
+        What::Kernel(function) if is_new(function) => Needs::ToBeIdle,
+        What::Kernel(_) | What::Graph => Needs::Nothing,
     }
 }
+
+/// Code has gone, and handles may come again: what is known of kernels is not
+/// true any more.
+pub(super) fn forget_kernels() {
+    if let Some(seen) = SEEN.write().as_mut() {
+        seen.clear();
+    }
+    MOST_LOCAL.store(0, Ordering::Relaxed);
+}
+
+/// Kernels that were launched before.
+static SEEN: RwLock<Option<HashSet<u64>>> = RwLock::new(None);
+/// The most local memory that a thread of one of them has.
+static MOST_LOCAL: AtomicI32 = AtomicI32::new(0);
 
 /// Whether a kernel's launch may wait for the device because it is its first:
 /// to load its code, or to make room for more local memory than any before.
 fn is_new(function: u64) -> bool {
-    static SEEN: RwLock<Option<HashSet<u64>>> = RwLock::new(None);
-    static MOST_LOCAL: AtomicI32 = AtomicI32::new(0);
     if SEEN
         .read()
         .as_ref()

@@ -6,7 +6,7 @@
 //! Calls that wait for all kernels in any case are made when the program's
 //! streams have been waited for, while the guard still watches.
 
-use super::context;
+use super::{context, watch};
 use crate::session;
 use driver::Api;
 use driver::sys::{
@@ -39,8 +39,15 @@ fn pause(waits: Waits) -> Option<Paused<'static>> {
     Some(session::runtime()?.watch().pause(waits))
 }
 
+/// Before code is unloaded.
+fn pause_to_unload() -> Option<Paused<'static>> {
+    watch::forget_kernels();
+    pause(Waits::ForAll)
+}
+
 /// Before a context ends.
 fn pause_for_good(context: CUcontext) -> Option<Paused<'static>> {
+    watch::forget_kernels();
     Some(session::runtime()?.watch().pause_for_good(context.0))
 }
 
@@ -87,12 +94,13 @@ away! {
     |memory| pause_to_free(memory as u64) => [cuMemFreeHost, cuMemHostUnregister](memory: *mut c_void);
     |_| pause(Waits::ForAll) => [cuArrayDestroy](array: CUarray);
     |_| pause(Waits::ForAll) => [cuMipmappedArrayDestroy](array: CUmipmappedArray);
-    |_| pause(Waits::ForAll) => [cuModuleUnload](module: CUmodule);
-    |_| pause(Waits::ForAll) => [cuLibraryUnload](library: CUlibrary);
+    |_| pause_to_unload() => [cuModuleUnload](module: CUmodule);
+    |_| pause_to_unload() => [cuLibraryUnload](library: CUlibrary);
     pause_for_good => [cuCtxDestroy, cuCtxDestroy_v2, cuCtxDetach](context: CUcontext);
     |device| pause_for_good(context::primary(device).unwrap_or(CUcontext::NULL)) =>
         [cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2](device: CUdevice);
-    |_| pause(Waits::Perhaps) => [cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2](device: CUdevice);
+    // Asking for the context would be asking this. It may be the last reference.
+    |_| pause_for_good(CUcontext::NULL) => [cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2](device: CUdevice);
     |_| pause(Waits::Perhaps) => [cuGreenCtxDestroy](context: CUgreenCtx);
     |_| pause(Waits::Perhaps) => [cuIpcCloseMemHandle](address: CUdeviceptr);
     |_| pause(Waits::Perhaps) => [cuDestroyExternalMemory](memory: CUexternalMemory);
