@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|opencl|bench|protections|watch|compare|all]
+#   ./run [suite|opencl|bench|protections|canary|watch|compare|all]
 #
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
-# `protections` is the part of `bench` that tells what each protection costs.
+# `protections` and `canary` are the parts of `bench` that tell what each
+# protection and canaries around CUDA buffers cost.
 # `watch` is the part of `bench` that is about the guard.
 # `compare`, which is not part of `all`, runs the suite's programs alone and
 # under compute-sanitizer, which must be on PATH or in /usr/local/cuda/bin.
@@ -77,6 +78,14 @@ if [ "$what" = watch ] || [ "$what" = bench ] || [ "$what" = all ]; then
         --ringfence "$here/ringfence" --json "$out/gpu-watch.json" --commit "$(cat "$here/commit")"
     code=$?
     [ $code = 124 ] && echo "the bench of the guard ran out of time"
+    [ $code = 0 ] || status=1
+fi
+
+if [ "$what" = canary ] || [ "$what" = bench ] || [ "$what" = all ]; then
+    timeout --kill-after=10 240 "$here/ringfence-bench" canary --programs "$here" \
+        --ringfence "$here/ringfence" --json "$out/gpu-canary.json" --commit "$(cat "$here/commit")"
+    code=$?
+    [ $code = 124 ] && echo "the bench of canaries ran out of time"
     [ $code = 0 ] || status=1
 fi
 

@@ -3,6 +3,8 @@
 //   ordered   the same, with memory from cudaMallocAsync in use
 //   synchronize  a launch and a cudaDeviceSynchronize
 //   allocate  cudaMalloc and cudaFree of a small and of a large buffer
+//   loop      a launch of a loop of short ones, with the waits between them
+//   memory    cudaMalloc of many buffers of a size, and memory that each takes
 // Prints one JSON line with medians over batches. Batches are short enough
 // that the driver's queue never fills; before the first that counts, the same
 // is done for a while, so that clocks have risen and caches are warm.
@@ -101,6 +103,56 @@ static double pairs(size_t bytes, int batches, bool warm) {
         [] {});
 }
 
+__global__ void step(const float *in, float *out, float by, int n) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        out[i] = in[i] * by + 1.0f;
+}
+
+// What a solver does: short kernels from buffer to buffer, a wait now and then.
+static void loop(int batches, bool warm) {
+    const int batch = 2000, n = 1 << 18;
+    float *buffers[4];
+    for (auto &buffer : buffers) {
+        CHECK(cudaMalloc(&buffer, n * sizeof(float)));
+        CHECK(cudaMemset(buffer, 0, n * sizeof(float)));
+    }
+    double time = median(
+        batches, batch, warm,
+        [&] {
+            for (int i = 0; i < batch; i++) {
+                step<<<264, 256>>>(buffers[i % 4], buffers[(i + 1) % 4], 0.5f, n);
+                if (i % 100 == 99) CHECK(cudaStreamSynchronize(0));
+            }
+            CHECK(cudaDeviceSynchronize());
+        },
+        [] { CHECK(cudaGetLastError()); });
+    std::printf("{\"loop_us\":%.4f}\n", time);
+    for (auto *buffer : buffers) CHECK(cudaFree(buffer));
+}
+
+static void memory(bool quick) {
+    // A program without a kernel is none that Ringfence has to do with.
+    float *small = nullptr;
+    CHECK(cudaMalloc(&small, 32 * sizeof(float)));
+    three_pointers<<<1, 32>>>(small, small, small, 32);
+    CHECK(cudaDeviceSynchronize());
+    for (size_t bytes : {256, 4 << 10, 64 << 10, 1 << 20, 16 << 20}) {
+        size_t count = std::min<size_t>(4096, std::max<size_t>(16, (512u << 20) / bytes));
+        if (quick) count = 4;
+        std::vector<void *> buffers(count);
+        size_t before = 0, after = 0, total = 0;
+        CHECK(cudaMemGetInfo(&before, &total));
+        auto start = Clock::now();
+        for (auto &buffer : buffers) CHECK(cudaMalloc(&buffer, bytes));
+        double time = microseconds(start) / count;
+        CHECK(cudaMemGetInfo(&after, &total));
+        std::printf("{\"buffer\":%zu,\"bytes_each\":%.1f,\"allocate_us\":%.4f}\n", bytes,
+                    (double(before) - double(after)) / count, time);
+        for (auto *buffer : buffers) CHECK(cudaFree(buffer));
+    }
+    CHECK(cudaFree(small));
+}
+
 int main(int argc, char **argv) {
     std::string what = argc > 1 ? argv[1] : "";
     bool quick = argc > 2 && !std::strcmp(argv[2], "--quick");
@@ -111,6 +163,14 @@ int main(int argc, char **argv) {
     }
     if (what == "synchronize") {
         synchronizations(batches, !quick);
+        return 0;
+    }
+    if (what == "loop") {
+        loop(quick ? 1 : 20, !quick);
+        return 0;
+    }
+    if (what == "memory") {
+        memory(quick);
         return 0;
     }
     if (what == "allocate") {
@@ -125,6 +185,6 @@ int main(int argc, char **argv) {
         std::printf("{\"small_us\":%.4f,\"large_us\":%.4f}\n", small, large);
         return 0;
     }
-    std::fprintf(stderr, "usage: %s launch|ordered|synchronize|allocate [--quick]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s launch|ordered|synchronize|allocate|loop|memory [--quick]\n", argv[0]);
     return 2;
 }

@@ -1,5 +1,6 @@
 //! `ringfence-bench`: what Ringfence costs.
 
+mod canary;
 mod gpu;
 mod instrument;
 mod opencl;
@@ -22,6 +23,8 @@ struct Arguments {
 enum Bench {
     /// Kernel and launch times on the GPU.
     Gpu(gpu::Gpu),
+    /// What canaries around CUDA buffers cost.
+    Canary(canary::Canary),
     /// What each protection costs.
     Protections(protections::Protections),
     /// What looks at canaries cost in OpenCL programs.
@@ -35,6 +38,7 @@ enum Bench {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Bench::Gpu(gpu) => gpu::measure(&gpu),
+        Bench::Canary(options) => canary::measure(&options),
         Bench::Protections(options) => protections::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),

@@ -133,6 +133,22 @@ pub fn numbers(outcome: &process::Outcome) -> Result<BTreeMap<String, f64>> {
     serde_json::from_str(text).with_context(|| format!("in `{text}`"))
 }
 
+/// All lines of JSON in which a key is.
+///
+/// # Errors
+///
+/// There is none, or one is malformed.
+pub fn lines<T: serde::de::DeserializeOwned>(
+    outcome: &process::Outcome,
+    key: &'static str,
+) -> Result<Vec<T>> {
+    let found: Vec<T> = json_lines(outcome, key)
+        .map(|text| serde_json::from_str(text).with_context(|| format!("in `{text}`")))
+        .collect::<Result<_>>()?;
+    ensure!(!found.is_empty(), "it printed no {key}");
+    Ok(found)
+}
+
 fn json_lines<'a>(
     outcome: &'a process::Outcome,
     key: &'static str,

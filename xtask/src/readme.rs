@@ -75,6 +75,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "gpu-bounds" => gpu_bounds(results)?,
         "gpu-protections" => gpu_protections(results)?,
         "gpu-watch" => gpu_watch(results)?,
+        "gpu-canary" => gpu_canary(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,
         "opencl-cpu" | "opencl-gpu" => looks(name, results)?,
         "suite-opencl-cpu" | "suite-opencl-gpu" => opencl(results)?,
@@ -208,6 +209,53 @@ const CHECKED: [(&str, &str); 6] = [
     ("whole", "all, but no fields"),
     ("fields", "and fields"),
 ];
+
+fn gpu_canary(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let mut out = String::from("| kernel | native, ms | with canaries |\n| --- | ---: | ---: |\n");
+    let all = rows(results)?;
+    for row in all.iter().filter(|row| !row["kernel"].is_null()) {
+        let _ = writeln!(
+            out,
+            "| {} | {:.3} | {:.3} |",
+            row["kernel"].as_str().context("a row without a kernel")?,
+            number(row, "native_ms")?,
+            number(row, "ratio")?
+        );
+    }
+    let _ = writeln!(
+        out,
+        "| **geometric mean** | | **{:.3}** |",
+        number(summary, "kernels_geomean")?
+    );
+    out += "\n| buffer, bytes | memory, native | with canaries | cudaMalloc, µs, native | with canaries |\n";
+    out += "| ---: | ---: | ---: | ---: | ---: |\n";
+    for row in all.iter().filter(|row| !row["buffer"].is_null()) {
+        let _ = writeln!(
+            out,
+            "| {} | {:.0} | {:.0} | {:.1} | {:.1} |",
+            row["buffer"],
+            number(row, "native_bytes")?,
+            number(row, "canary_bytes")?,
+            number(row, "native_us")?,
+            number(row, "canary_us")?
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\nKernel time over native, and memory that a buffer takes of what the device has free, medians, variants in \
+         turn. A loop of short launches with a wait after every hundred takes {:.3} of native time ({:.2} µs a launch, \
+         which varies by {:.2} from round to round); with a check after every launch {:.2}. Canaries add {:.2} µs of \
+         host time to a launch (native {:.2} µs).",
+        number(summary, "loop_ratio")?,
+        number(summary, "native_loop_us")?,
+        number(summary, "native_loop_spread_us")?,
+        number(summary, "loop_every_ratio")?,
+        number(summary, "launch_us")?,
+        number(summary, "native_launch_us")?
+    );
+    Ok(out)
+}
 
 fn gpu_protections(results: &Value) -> Result<String> {
     let summary = &results["summary"];

@@ -162,7 +162,7 @@ struct State {
     waited: VecDeque<Waited>,
     /// Checks whose stamps were read.
     stamped: u64,
-    graph_kernels: Vec<Arc<Function>>,
+    graph_kernels: Vec<(Arc<Function>, Stack)>,
     counts: CanaryCoverage,
 }
 
@@ -368,9 +368,9 @@ impl Runtime {
                         && !state
                             .graph_kernels
                             .iter()
-                            .any(|known| known.name == function.name)
+                            .any(|(known, _)| known.name == function.name)
                     {
-                        state.graph_kernels.push(function);
+                        state.graph_kernels.push((function, trace.stack));
                     }
                     return;
                 }
@@ -428,7 +428,13 @@ impl Runtime {
         if !self.checks_canaries() || !(always || checks.graphs.load(Ordering::Relaxed)) {
             return;
         }
-        let kernels = checks.state.lock().graph_kernels.clone();
+        let known = checks.state.lock().graph_kernels.clone();
+        // Where the node was made, if it is no other.
+        let stack = match known.as_slice() {
+            [(_, stack)] => stack.clone(),
+            _ => None,
+        };
+        let kernels = known.into_iter().map(|(function, _)| function).collect();
         let trace = LaunchTrace {
             function: None,
             reach: Reach::All,
@@ -445,7 +451,7 @@ impl Runtime {
                     kernels,
                     reach: Reach::All,
                     launch: 0,
-                    stack: None,
+                    stack,
                 },
             );
         }
@@ -736,4 +742,101 @@ impl Runtime {
 /// Errors that stay until their context is gone: everything fails with them.
 fn is_sticky(code: u32) -> bool {
     matches!(code, 4 | 201 | 214 | 700..=720)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: StreamName = StreamName::Made(0xa);
+    const B: StreamName = StreamName::Made(0xb);
+    const SLOT: u32 = 3;
+    const SERIAL: u64 = 7;
+
+    fn launched(checks: &Checks, stream: StreamName, serial: u64) -> u64 {
+        let order = checks.order();
+        let reach = Reach::Named(SmallVec::from_slice(&[(0, SLOT, serial)]));
+        push(
+            &mut checks.state.lock().launched,
+            Launched {
+                order,
+                stream: Some(stream),
+                kernels: Vec::new(),
+                reach,
+                launch: order,
+                stack: None,
+            },
+        );
+        order
+    }
+
+    fn checked(checks: &Checks, number: u64, stream: StreamName) {
+        let order = checks.order();
+        push(
+            &mut checks.state.lock().checked,
+            Checked {
+                number,
+                order,
+                stream: Some(stream),
+                slots: Slots {
+                    all: true,
+                    ..Slots::default()
+                },
+            },
+        );
+    }
+
+    fn waited(checks: &Checks, stream: Option<StreamName>) {
+        let order = checks.order();
+        push(&mut checks.state.lock().waited, Waited { order, stream });
+    }
+
+    fn candidates(checks: &Checks, number: u64) -> Vec<u64> {
+        let found = checks.candidates(number, Some(SLOT), SERIAL);
+        found.iter().map(|launched| launched.launch).collect()
+    }
+
+    #[test]
+    fn of_one_stream_only_launches_since_the_check_before_could_have_written() {
+        let checks = Checks::new(1);
+        launched(&checks, A, SERIAL);
+        checked(&checks, 1, A);
+        let second = launched(&checks, A, SERIAL);
+        // It does not reach the buffer.
+        launched(&checks, A, SERIAL + 1);
+        checked(&checks, 2, A);
+        let after = launched(&checks, A, SERIAL);
+        assert_eq!(candidates(&checks, 2), [second]);
+        checked(&checks, 3, A);
+        assert_eq!(candidates(&checks, 3), [after]);
+        assert!(candidates(&checks, 99).is_empty());
+    }
+
+    #[test]
+    fn launches_of_other_streams_could_until_the_host_has_waited_for_them() {
+        let checks = Checks::new(1);
+        let other = launched(&checks, B, SERIAL);
+        checked(&checks, 1, A);
+        let own = launched(&checks, A, SERIAL);
+        checked(&checks, 2, A);
+        // The first check may have been there before the other kernel.
+        assert_eq!(candidates(&checks, 2), [own, other]);
+        waited(&checks, Some(B));
+        checked(&checks, 3, A);
+        let last = launched(&checks, A, SERIAL);
+        checked(&checks, 4, A);
+        assert_eq!(candidates(&checks, 4), [last]);
+    }
+
+    #[test]
+    fn budgets_space_checks_and_all_of_it_spaces_none() {
+        let checks = Checks::new(1);
+        let mut state = checks.state.lock();
+        assert!(state.is_due(1));
+        state.cost = Duration::from_millis(1);
+        state.last = Some(Instant::now());
+        assert!(!state.is_due(1) && state.is_due(100));
+        state.last = Instant::now().checked_sub(Duration::from_secs(1));
+        assert!(state.is_due(1));
+    }
 }

@@ -85,7 +85,9 @@ impl Runtime {
         let mut names = Self::names(&candidates).into_iter();
         let kernel = names.next().unwrap_or_default();
         let others: Vec<String> = names.collect();
-        let first = candidates.first();
+        let first = candidates
+            .iter()
+            .find(|launched| !launched.kernels.is_empty());
         let argument = first.filter(|_| others.is_empty()).and_then(|launched| {
             let super::checks::Reach::Named(named) = &launched.reach else {
                 return None;
