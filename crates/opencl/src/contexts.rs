@@ -34,7 +34,24 @@ pub struct Context {
     own: Mutex<Own>,
     choice: Mutex<Choice>,
     rent: Mutex<Rent>,
+    /// Looks by the host before there was a choice.
+    looks: AtomicU32,
 }
+
+/// What a look is timed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timed {
+    /// It is not.
+    No,
+    /// Before there is a choice: for so many looks by the host.
+    Rent(u32),
+    /// For the choice.
+    Choice,
+}
+
+/// Of the looks by the host that come before there is a choice, one in so many
+/// is timed, for all.
+const EVERY: u32 = 16;
 
 /// What is ours in a context.
 #[derive(Default)]
@@ -121,6 +138,7 @@ fn look_at(context: cl_context, devices: &[cl_device_id]) -> Context {
         own: Mutex::default(),
         choice: Mutex::default(),
         rent: Mutex::new(Rent::of(PRICE)),
+        looks: AtomicU32::new(0),
         // Powers of two: the largest is a multiple of all.
         alignment: alignments.max().unwrap_or(128).next_power_of_two(),
     }
@@ -273,11 +291,11 @@ impl Context {
 
 impl Context {
     /// Who is to make a look of this class: the device's checker, or the host;
-    /// and whether it is to be timed. `full`: the host has no memory for it.
-    pub fn choose(&self, layer: &Layer, class: Class, full: bool) -> (Option<Arc<Checker>>, bool) {
+    /// and what its time is for. `full`: the host has no memory for it.
+    pub fn choose(&self, layer: &Layer, class: Class, full: bool) -> (Option<Arc<Checker>>, Timed) {
         let wanted = layer.settings.canary_checker;
         if wanted == CanaryChecker::Host || !self.is_open() {
-            return (None, false);
+            return (None, Timed::No);
         }
         let always = wanted == CanaryChecker::Device || full;
         let (checker, build) = {
@@ -285,7 +303,16 @@ impl Context {
             match &own.verifier {
                 Verifier::Built(checker) => (Some(checker.clone()), false),
                 Verifier::Missing => (None, false),
-                Verifier::None if !always => (None, false),
+                Verifier::None if !always => {
+                    drop(own);
+                    let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+                    let timed = match looks {
+                        0 => Timed::Rent(1),
+                        looks if looks % EVERY == 0 => Timed::Rent(EVERY),
+                        _ => Timed::No,
+                    };
+                    return (None, timed);
+                }
                 Verifier::None | Verifier::Wanted => {
                     own.verifier = Verifier::Missing;
                     (None, true)
@@ -297,14 +324,16 @@ impl Context {
             false => checker,
         };
         let Some(checker) = checker else {
-            return (None, false);
+            return (None, Timed::No);
         };
         if always {
-            return (Some(checker), false);
+            return (Some(checker), Timed::No);
         }
-        match self.choice.lock().next(class) {
-            (choice::Checker::Host, timed) => (None, timed),
-            (choice::Checker::Device, timed) => (Some(checker), timed),
+        let (choice, timed) = self.choice.lock().next(class);
+        let timed = if timed { Timed::Choice } else { Timed::No };
+        match choice {
+            choice::Checker::Host => (None, timed),
+            choice::Checker::Device => (Some(checker), timed),
         }
     }
 
@@ -350,7 +379,8 @@ impl Context {
     }
 
     /// Tells what a look has taken that was to be timed.
-    pub fn told(&self, class: Class, checker: choice::Checker, nanoseconds: u64) {
+    pub fn told(&self, class: Class, checker: choice::Checker, taken: Duration) {
+        let nanoseconds = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
         self.choice.lock().told(class, checker, nanoseconds);
     }
 }

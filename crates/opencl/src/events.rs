@@ -8,6 +8,7 @@ use crate::layer::{self, Layer};
 use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
+use crate::waits::wait_list;
 use std::ffi::c_void;
 
 /// A kernel's event that the program holds.
@@ -171,13 +172,26 @@ pub unsafe extern "C" fn wait(count: cl_uint, list: *const cl_event) -> cl_int {
     let code = call!(clWaitForEvents(count, list));
     // SAFETY: the program's list.
     let given = unsafe { std::slice::from_raw_parts(list, count as usize) };
-    let jobs: Vec<u64> = {
+    let (jobs, looks): (Vec<u64>, Vec<cl_event>) = {
         let events = layer.events.lock();
         let watched = given
             .iter()
             .filter_map(|event| events.get(&(*event as usize)));
-        watched.map(|watched| watched.job).collect()
+        let both = watched.map(|watched| {
+            // Another thread may release the kernel's event, and so its look's.
+            call!(clRetainEvent(watched.check as cl_event));
+            (watched.job, watched.check as cl_event)
+        });
+        both.unzip()
     };
+    if code == CL_SUCCESS && !jobs.is_empty() {
+        let (count, list) = wait_list(&looks);
+        // What it answers is seen by the jobs.
+        call!(clWaitForEvents(count, list));
+    }
+    for look in looks {
+        call!(clReleaseEvent(look));
+    }
     if code == CL_SUCCESS && !jobs.is_empty() {
         layer
             .jobs

@@ -3,7 +3,8 @@
 
 use crate::buffers::Place;
 use crate::check::{Damaged, Doer, Held, Look};
-use crate::contexts::Context;
+use crate::contexts::{Context, Timed};
+use crate::events::status;
 use crate::layer::{self, Layer};
 use crate::queries::ask;
 use crate::rounds::Round;
@@ -29,8 +30,33 @@ pub struct Job {
     timing: Option<Timing>,
 }
 
+/// A job between the last of its commands and its conclusion, for whoever
+/// comes first: the platform, which calls back, or a thread of the program's
+/// that waits and sees that all is done. Platforms take their time to call.
+struct Slot {
+    /// Of the last command; ours to release.
+    last: usize,
+    job: Mutex<Option<Box<Job>>>,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        call!(clReleaseEvent(self.last as cl_event));
+    }
+}
+
+impl Slot {
+    fn conclude(&self, status: cl_int) {
+        let job = self.job.lock().take();
+        if let Some(job) = job {
+            job.conclude(status);
+        }
+    }
+}
+
 /// What a look takes, from the end of the kernel on.
 struct Timing {
+    timed: Timed,
     class: Class,
     checker: choice::Checker,
     /// Of the calls that enqueue it.
@@ -156,7 +182,17 @@ impl Job {
         };
         debug_assert!(begun);
         let number = job.number;
-        let data = Box::into_raw(job).cast::<c_void>();
+        // Only the platform tells when the last command ended.
+        let timed = job.timing.is_some();
+        call!(clRetainEvent(last));
+        let slot = Arc::new(Slot {
+            last: last as usize,
+            job: Mutex::new(Some(job)),
+        });
+        if !timed {
+            layer.jobs.offer(number, slot.clone());
+        }
+        let data = Arc::into_raw(slot).cast_mut().cast::<c_void>();
         let complete = CL_COMPLETE.cast_signed();
         match call!(clSetEventCallback(last, complete, Some(looked), data)) {
             CL_SUCCESS => Ok((last, number)),
@@ -224,11 +260,9 @@ impl Job {
             }
         };
         let enqueuing = begun.elapsed();
-        if !by_device {
-            self.context.spend(enqueuing);
-        }
-        if timed && by_device == checker.is_some() {
+        if timed != Timed::No && by_device == checker.is_some() {
             self.timing = Some(Timing {
+                timed,
                 class,
                 checker: match by_device {
                     true => choice::Checker::Device,
@@ -325,8 +359,11 @@ impl Timing {
         };
         let from = (*ended).max(self.enqueued);
         let taken = self.enqueuing + now.saturating_duration_since(from);
-        let nanoseconds = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
-        context.told(self.class, self.checker, nanoseconds);
+        match self.timed {
+            Timed::No => {}
+            Timed::Rent(looks) => context.spend(taken * looks),
+            Timed::Choice => context.told(self.class, self.checker, taken),
+        }
     }
 }
 
@@ -351,9 +388,9 @@ unsafe extern "C" fn stamp(_event: cl_event, _status: cl_int, data: *mut c_void)
 /// Called by the platform, on a thread of its own: no call of OpenCL here but
 /// releases.
 unsafe extern "C" fn looked(_event: cl_event, status: cl_int, data: *mut c_void) {
-    // SAFETY: the job that was given with this function, which is called once.
-    let job = unsafe { Box::from_raw(data.cast::<Job>()) };
-    job.conclude(status);
+    // SAFETY: what was given with this function, which is called once.
+    let slot = unsafe { Arc::from_raw(data.cast::<Slot>()) };
+    slot.conclude(status);
 }
 
 /// Jobs that are under way.
@@ -379,6 +416,8 @@ struct Pending {
     kernel: Option<String>,
     /// Bytes that it holds on the host.
     held: u64,
+    /// The job, if it may be concluded by whoever waits for it.
+    slot: Option<Arc<Slot>>,
 }
 
 /// Bytes that jobs may hold on the host: a program may enqueue thousands of
@@ -401,6 +440,7 @@ impl Jobs {
             queue,
             kernel: kernel.map(str::to_owned),
             held: 0,
+            slot: None,
         };
         state.pending.insert(number, pending);
         number
@@ -408,11 +448,42 @@ impl Jobs {
 
     fn end(&self, number: u64) {
         let mut state = self.state.lock();
-        if let Some(pending) = state.pending.remove(&number) {
+        let pending = state.pending.remove(&number);
+        if let Some(pending) = &pending {
             state.held -= pending.held;
         }
         drop(state);
+        // Its event is released without the lock.
+        drop(pending);
         self.ended.notify_all();
+    }
+
+    /// Offers a job to whoever waits for it.
+    fn offer(&self, number: u64, slot: Arc<Slot>) {
+        if let Some(pending) = self.state.lock().pending.get_mut(&number) {
+            pending.slot = Some(slot);
+        }
+    }
+
+    /// Concludes jobs whose commands are complete, instead of waiting for the
+    /// platform to say so.
+    fn conclude(&self, which: &impl Fn(u64, usize) -> bool) {
+        let slots: Vec<Arc<Slot>> = {
+            let state = self.state.lock();
+            let meant = state
+                .pending
+                .iter()
+                .filter(|(number, pending)| which(**number, pending.queue));
+            meant
+                .filter_map(|(_, pending)| pending.slot.clone())
+                .collect()
+        };
+        for slot in slots {
+            let status = status(slot.last as cl_event);
+            if let Some(status) = status.filter(|status| *status <= CL_COMPLETE.cast_signed()) {
+                slot.conclude(status);
+            }
+        }
     }
 
     /// Counts what a job holds on the host.
@@ -443,6 +514,7 @@ impl Jobs {
 
     /// Waits until what was begun so far and is meant by `which` has ended.
     pub fn wait(&self, patience: Duration, which: impl Fn(u64, usize) -> bool) {
+        self.conclude(&which);
         let deadline = Instant::now() + patience;
         let mut state = self.state.lock();
         let last = state.last;
