@@ -13,6 +13,7 @@
 //         last = stop >= slice, or the slice's time is over
 //         walk over the table            -- also in the last round: what was
 //                                           written before the stop is found
+//         walk over the device heap      -- (heap_guard.cuh)
 //         if last: break
 //         sleep
 //     epoch = epoch + 1; ended = slice
@@ -21,6 +22,8 @@
 // found changed, and has reported, is made what it was.
 
 #include "canary.cuh"
+#include "heap.cuh"
+#include "heap_guard.cuh"
 
 // Slots that are pinned together: a fence costs as much as reading several
 // records.
@@ -78,7 +81,7 @@ INLINE void tell(const CanaryRecord &record, u32 side, const Changed &changed, c
 
 // The whole warp looks at one pinned slot of which something was changed. With
 // no room in the ring it is left for a later round.
-static __device__ __noinline__ u64 report(u32 slot, Round round, u64 found, u32 lane) {
+OUTLINE u64 __ringfence_guard_report(u32 slot, Round round, u64 found, u32 lane) {
     CanaryRecord record;
     if (!read_record(slot, round.context, &record) || !claim(slot, lane)) return found;
     for (u32 side = BEFORE; side <= AFTER; side++) {
@@ -132,7 +135,7 @@ INLINE void verify_long(u64 first, const Round &round, u32 lane, Counts *counts)
         record.pattern[0] = of_lane(mine.pattern[0], from);
         record.pattern[1] = of_lane(mine.pattern[1], from);
         if (!intact<DEPTH>(record, 0, 1, lane))
-            counts->found = report((u32)(first + from), round, counts->found, lane);
+            counts->found = __ringfence_guard_report((u32)(first + from), round, counts->found, lane);
     }
 }
 
@@ -208,7 +211,7 @@ INLINE void walk(const Round &round, u32 lane, Counts *counts) {
                 u32 lanes = __ballot_sync(WHOLE_WARP, wrong >> i & 1);
                 for (u32 team = 0; team < TEAMS; team++)
                     if (lanes >> team * TEAM & ((1u << TEAM) - 1))
-                        counts->found = report((u32)(first + i * TEAMS + team), round, counts->found, lane);
+                        counts->found = __ringfence_guard_report((u32)(first + i * TEAMS + team), round, counts->found, lane);
             }
         }
         __syncwarp();
@@ -240,6 +243,7 @@ extern "C" __global__ void __launch_bounds__(32, 1) __ringfence_guard(const Para
         // What was written before the stop is seen by what is read after it.
         system_fence();
         walk(round, lane, &counts);
+        scan_blocks(lane);
         if (stop >= parameters.slice || elapsed >= parameters.nanoseconds) break;
         __nanosleep((u32)parameters.pause);
     }

@@ -8,13 +8,13 @@ use crate::command::{command, run as run_command};
 use crate::setup;
 use crate::workspace::root;
 use anyhow::{Context, Result, bail, ensure};
-use model::layout::{self, canary, guard, heap};
+use model::layout::{self, canary, guard, heap, records};
 use std::path::Path;
 
 /// The function that every module needs which looks pointers up.
 const BLOCK: &str = "__ringfence_block";
 /// Files of `device` that become modules.
-const MODULES: [&str; 2] = ["canary", "guard"];
+const MODULES: [&str; 3] = ["canary", "guard", "heap_check"];
 
 /// Regenerates, or with `check` only says whether the committed files differ.
 ///
@@ -140,7 +140,17 @@ fn definitions() -> Vec<String> {
         ("FREE_AGAIN", heap::FREE_AGAIN),
         ("FREE_INSIDE", heap::FREE_INSIDE),
         ("FREE_NOTHING", heap::FREE_NOTHING),
+        ("STATE_FREEING", heap::STATE_FREEING),
         ("MISS_SIZE", layout::MISS_SIZE),
+        ("HEAP_WATCH", records::HEAP_WATCH),
+        ("HEAP_RECORDS", records::HEAP_RECORDS),
+        ("RECORD_RINGS", u64::from(records::RECORD_RINGS)),
+        ("RECORD_SEGMENT", u64::from(records::RECORD_SEGMENT)),
+        ("RECORD_TRIES", u64::from(records::RECORD_TRIES)),
+        ("BLOCK_HEAD", records::BLOCK_HEAD),
+        ("HEAP_RECORD", records::HEAP_RECORD),
+        ("SIDE_BEFORE", guard::SIDE_BEFORE),
+        ("SIDE_AFTER", guard::SIDE_AFTER),
         ("RING_HEAD", layout::RING_HEAD),
         ("RING_TAIL", layout::RING_TAIL),
         ("RING_RECORDS", layout::RING_RECORDS),

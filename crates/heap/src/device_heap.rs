@@ -3,11 +3,16 @@
 //! in `device/heap.cu`; the host never changes it while kernels run.
 
 use crate::TableUpdate;
+use crate::canary::Key;
 use model::layout::heap::{
     CHUNK_BLOCKS, CHUNK_SHIFT, CLASSES, HEAP_BASE, HEAP_CHUNKS, HEAP_CHUNKS_MAPPED, HEAP_CONTROL,
     HEAP_CONTROL_SIZE, HEAP_HEADERS, HEAP_MAPS, HEAP_QUARANTINE, HEAP_RESERVED, HeapChunk,
     HeapControl, HeapHeader, KIND_REST, KIND_RUN, MAP_FREE, MAP_WORDS, QUARANTINE_CAPACITY,
     STATE_LIVE, STATE_SHIFT,
+};
+use model::layout::records::{
+    BLOCK_HEAD, HEAP_RECORDS, HEAP_WATCH, HeapKeys, HeapWatch, RECORD_RINGS, RecordRing,
+    record_slots,
 };
 use model::{DeviceAddress, Extent};
 use std::mem::offset_of;
@@ -26,6 +31,10 @@ const PAGE: u64 = CHUNK_BLOCKS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceHeap {
     chunks: u64,
+    /// Blocks have canaries, and records for who verifies them.
+    keys: Option<HeapKeys>,
+    /// Freed blocks are held back.
+    holds: bool,
 }
 
 /// Reads device memory; `None` if that fails.
@@ -55,7 +64,25 @@ impl DeviceHeap {
         let most = HEAP_RESERVED - GRANULE;
         DeviceHeap {
             chunks: bytes.min(most).next_multiple_of(GRANULE) >> CHUNK_SHIFT,
+            keys: None,
+            holds: true,
         }
+    }
+
+    /// The same with canaries around each block. Freed blocks are held back
+    /// only if accesses to them are `checked`.
+    #[must_use]
+    pub fn watched(self, seed: u64, checked: bool) -> DeviceHeap {
+        DeviceHeap {
+            keys: Some(keys_of(seed)),
+            holds: checked,
+            ..self
+        }
+    }
+
+    /// Whether blocks have canaries.
+    pub fn is_watched(self) -> bool {
+        self.keys.is_some()
     }
 
     /// What the device must do before the heap can be used.
@@ -67,7 +94,11 @@ impl DeviceHeap {
         // The largest first: what cannot be had should fail before the rest
         // is taken.
         let mut updates = vec![map(HEAP_BASE, self.chunks << CHUNK_SHIFT)];
-        updates.extend(self.metadata().map(|(address, size)| map(address, size)));
+        updates.extend(
+            self.metadata()
+                .into_iter()
+                .map(|(address, size)| map(address, size)),
+        );
         updates.extend(self.first_state());
         updates
     }
@@ -79,13 +110,14 @@ impl DeviceHeap {
             value: 0,
             count: size / 4,
         };
-        let mut updates: Vec<TableUpdate> = self.metadata().map(zero).into();
+        let mut updates: Vec<TableUpdate> = self.metadata().into_iter().map(zero).collect();
         updates.extend(self.first_state());
         updates
     }
 
-    fn metadata(self) -> [(u64, u64); 5] {
-        [
+    fn metadata(self) -> Vec<(u64, u64)> {
+        let records = u64::from(RECORD_RINGS) * record_slots(self.chunks) * 4;
+        let mut metadata = vec![
             (HEAP_CONTROL, HEAP_CONTROL_SIZE),
             (HEAP_MAPS, self.chunks.div_ceil(32) * MAP_WORDS * 4),
             (HEAP_QUARANTINE, QUARANTINE_CAPACITY * 4),
@@ -94,12 +126,16 @@ impl DeviceHeap {
                 HEAP_HEADERS,
                 self.chunks * CHUNK_BLOCKS * size_of::<HeapHeader>() as u64,
             ),
-        ]
+        ];
+        if self.is_watched() {
+            metadata.push((HEAP_RECORDS, records));
+        }
+        metadata
     }
 
     /// All chunks are free but the first, which stands for "none". The number
     /// of chunks comes last: with it the heap is there.
-    fn first_state(self) -> [TableUpdate; 4] {
+    fn first_state(self) -> Vec<TableUpdate> {
         let write = |address, bytes| TableUpdate::Write { address, bytes };
         let mut maps = Vec::with_capacity(self.chunks as usize * 4);
         for word in 0..self.chunks.div_ceil(32) {
@@ -113,9 +149,12 @@ impl DeviceHeap {
                 maps.extend_from_slice(&bits.to_le_bytes());
             }
         }
-        let budget = (self.chunks << CHUNK_SHIFT) / HELD_PART;
+        let budget = match self.holds {
+            true => (self.chunks << CHUNK_SHIFT) / HELD_PART,
+            false => 0,
+        };
         let free = self.chunks as u32 - 1;
-        [
+        let mut updates = vec![
             write(HEAP_MAPS, maps),
             write(
                 HEAP_CONTROL + offset_of!(HeapControl, quarantine_budget) as u64,
@@ -125,8 +164,42 @@ impl DeviceHeap {
                 HEAP_CONTROL + offset_of!(HeapControl, free_chunks) as u64,
                 free.to_le_bytes().into(),
             ),
-            write(HEAP_CHUNKS_MAPPED, self.chunks.to_le_bytes().into()),
-        ]
+        ];
+        if let Some(keys) = self.keys {
+            updates.push(write(HEAP_WATCH, self.watch(keys)));
+        }
+        updates.push(write(HEAP_CHUNKS_MAPPED, self.chunks.to_le_bytes().into()));
+        updates
+    }
+
+    /// [`HeapWatch`] as it is at first: all slots of all rings may be handed
+    /// out.
+    fn watch(self, keys: HeapKeys) -> Vec<u8> {
+        let mut bytes = vec![0; size_of::<HeapWatch>()];
+        let mut put = |at: usize, value: &[u8]| {
+            if let Some(place) = bytes.get_mut(at..at + value.len()) {
+                place.copy_from_slice(value);
+            }
+        };
+        let slots = record_slots(self.chunks) as u32;
+        for (index, key) in [keys.head, keys.tail, keys.size, keys.free]
+            .iter()
+            .enumerate()
+        {
+            put(offset_of!(HeapWatch, keys) + index * 8, &key.to_le_bytes());
+        }
+        put(offset_of!(HeapWatch, slots), &slots.to_le_bytes());
+        for ring in 0..RECORD_RINGS as usize {
+            let at = offset_of!(HeapWatch, rings) + ring * size_of::<RecordRing>();
+            let word = u64::from(slots);
+            put(at + offset_of!(RecordRing, word), &word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Bytes of a block before the program's own.
+    fn head(self) -> u64 {
+        if self.is_watched() { BLOCK_HEAD } else { 0 }
     }
 
     /// Whether an address lies in the heap.
@@ -152,8 +225,9 @@ impl DeviceHeap {
             1..=CLASSES => inside.checked_div(u64::from(chunk.stride))?,
             _ => return None,
         };
-        let block = block(number, index, &chunk, &header(number, index, read)?)?;
-        (address.0 - block.extent.base.0 <= block.extent.size).then_some(block)
+        let block = self.block(number, index, &chunk, &header(number, index, read)?)?;
+        let offset = address.0.wrapping_sub(block.extent.base.0);
+        (offset <= block.extent.size).then_some(block)
     }
 
     /// Every live block.
@@ -177,12 +251,42 @@ impl DeviceHeap {
                     .chunks_exact(size_of::<HeapHeader>())
                     .enumerate()
                     .filter_map(|(index, bytes)| {
-                        block(number, index as u64, &chunk, &decode(bytes)?)
+                        self.block(number, index as u64, &chunk, &decode(bytes)?)
                     })
                     .filter(|block| block.live),
             );
         }
         blocks
+    }
+
+    /// A block from its header; `None` if there never was one.
+    fn block(
+        self,
+        number: u64,
+        index: u64,
+        chunk: &HeapChunk,
+        header: &HeapHeader,
+    ) -> Option<Block> {
+        let state = header.word >> STATE_SHIFT;
+        if state == 0 {
+            return None;
+        }
+        let stride = if chunk.kind == KIND_RUN {
+            0
+        } else {
+            u64::from(chunk.stride)
+        };
+        let halves = |place: u64| ((place >> 32) as u32, place as u32);
+        Some(Block {
+            extent: Extent {
+                base: DeviceAddress(base_of(number).0 + index * stride + self.head()),
+                size: header.word & ((1 << STATE_SHIFT) - 1),
+            },
+            live: state == STATE_LIVE,
+            allocated: halves(header.allocated),
+            freed: halves(header.freed),
+            launches: (header.allocated_launch & !(1 << 31), header.freed_launch),
+        })
     }
 
     fn chunk(self, number: u64, read: &Read<'_>) -> Option<HeapChunk> {
@@ -236,28 +340,18 @@ fn decode(bytes: &[u8]) -> Option<HeapHeader> {
     })
 }
 
-/// A block from its header; `None` if there never was one.
-fn block(number: u64, index: u64, chunk: &HeapChunk, header: &HeapHeader) -> Option<Block> {
-    let state = header.word >> STATE_SHIFT;
-    if state == 0 {
-        return None;
-    }
-    let stride = if chunk.kind == KIND_RUN {
-        0
-    } else {
-        u64::from(chunk.stride)
+/// Keys from a seed; none is 0.
+fn keys_of(seed: u64) -> HeapKeys {
+    let key = |serial| {
+        let bytes = *Key::derive(seed, serial).bytes();
+        u64::from_le_bytes(std::array::from_fn(|at| bytes[at]))
     };
-    let halves = |place: u64| ((place >> 32) as u32, place as u32);
-    Some(Block {
-        extent: Extent {
-            base: DeviceAddress(base_of(number).0 + index * stride),
-            size: header.word & ((1 << STATE_SHIFT) - 1),
-        },
-        live: state == STATE_LIVE,
-        allocated: halves(header.allocated),
-        freed: halves(header.freed),
-        launches: (header.allocated_launch, header.freed_launch),
-    })
+    HeapKeys {
+        head: key(1),
+        tail: key(2),
+        size: key(3),
+        free: key(4),
+    }
 }
 
 #[cfg(test)]
@@ -277,7 +371,13 @@ mod tests {
 
     #[test]
     fn every_update_stays_in_what_is_mapped() {
-        let heap = DeviceHeap::for_limit(8 << 20);
+        let plain = DeviceHeap::for_limit(8 << 20);
+        for heap in [plain, plain.watched(1, true)] {
+            stays_inside(heap);
+        }
+    }
+
+    fn stays_inside(heap: DeviceHeap) {
         let updates = heap.create();
         let mapped: Vec<(u64, u64)> = updates
             .iter()

@@ -21,6 +21,8 @@ mod parts;
 pub mod pieces;
 mod placement;
 mod quarantine;
+#[cfg(test)]
+mod records;
 mod registry;
 mod tables;
 

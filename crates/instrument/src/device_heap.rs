@@ -65,7 +65,7 @@ fn call(instruction: &Instruction<'_>) -> Option<(bool, Span, u32)> {
 pub(crate) fn applies(module: &Module<'_>) -> bool {
     declares(module)
         && architecture(&module.target) >= 70
-        && module.version >= (6, 0)
+        && module.version >= (6, 2)
         && !is_mentioned_otherwise(module)
 }
 

@@ -22,7 +22,7 @@ pub use analysis::{Input, LaunchShape, Program};
 pub use bounds::{Obstacle, Reason};
 pub use error::Error;
 pub use parameters::ParameterSlot;
-pub use verify::{VerifyError, verify};
+pub use verify::{VerifyError, verify, verify_heap_calls};
 
 /// What to instrument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

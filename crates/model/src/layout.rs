@@ -18,6 +18,7 @@
 //!                   that several allocations share; mapped as they grow
 //! 0x2030_0000_0000  the device heap's own metadata (`heap`)
 //! 0x2038_0000_0000  table of canaries (`canary`), device memory
+//! 0x2080_0000_0000  records of the device heap's blocks (`records`)
 //! 0x2100_0000_0000  record ring, host memory visible to the device
 //!        +0x0000      u64 tail          records consumed (host writes)
 //!        +0x1000      RING_CAPACITY records of 64 bytes
@@ -30,6 +31,7 @@
 pub mod canary;
 pub mod guard;
 pub mod heap;
+pub mod records;
 
 /// Start of the metadata region. A reservation that does not land here is a
 /// start-up error.

@@ -36,7 +36,7 @@ impl Runtime {
         self.metadata.heap().is_some_and(|heap| heap.holds(address))
     }
 
-    fn block_at(&self, address: DeviceAddress) -> Option<Block> {
+    pub(crate) fn block_at(&self, address: DeviceAddress) -> Option<Block> {
         let read = |at, bytes: &mut [u8]| self.driver.read(at, bytes).ok();
         self.metadata.heap()?.block_at(address, &read)
     }
@@ -178,7 +178,7 @@ impl Runtime {
         }
     }
 
-    fn near(&self, block: &Block, address: DeviceAddress) -> NearestAllocation {
+    pub(crate) fn near(&self, block: &Block, address: DeviceAddress) -> NearestAllocation {
         let freed_at = if block.live {
             Vec::new()
         } else {

@@ -35,6 +35,9 @@ pub(crate) enum Key {
     /// An overwritten canary: the kernel's name, the argument's number, and
     /// whether it is the one before its buffer.
     Canary(String, Option<u32>, bool),
+    /// A canary of a block of the device heap: the call that allocated it, and
+    /// which canary.
+    Block((u32, u32), Side),
     /// A leak: where the allocation was made, or its serial if that is unknown.
     Leak(Result<Arc<[usize]>, u64>),
 }

@@ -14,6 +14,7 @@ mod drain;
 mod findings;
 mod frees;
 mod functions;
+mod heap_canaries;
 mod host_calls;
 mod launches;
 mod maps;

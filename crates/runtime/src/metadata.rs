@@ -6,12 +6,13 @@ use crate::memory::{Change, Memory};
 use crate::turn::Turn;
 use driver::{Driver, DriverError, HostMapping};
 use heap::{DeviceHeap, TableUpdate, Tables};
-use model::DeviceAddress;
 use model::layout::{
     CONTROL_BASE, CONTROL_SIZE, MISS_SIZE, REGION_COUNT, REGION_TABLE, RING_BASE, RING_SIZE,
     UNBOUNDED,
 };
+use model::{DeviceAddress, Settings};
 use parking_lot::Mutex;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -31,6 +32,8 @@ pub(crate) struct Metadata {
     doubtful: AtomicBool,
     lost: OnceLock<String>,
     heap: Mutex<HeapState>,
+    /// Blocks of the heap have canaries.
+    watches_heap: AtomicBool,
 }
 
 /// The device heap, as far as it is there.
@@ -143,6 +146,11 @@ impl Metadata {
         self.heap.lock().made
     }
 
+    /// Whether there is a device heap whose blocks have canaries.
+    pub fn watches_heap(&self) -> bool {
+        self.watches_heap.load(Ordering::Relaxed)
+    }
+
     /// Whether kernels of this context use the device heap.
     pub fn is_heap_of(&self, context: u64) -> bool {
         let heap = self.heap.lock();
@@ -167,7 +175,7 @@ impl Metadata {
     ///
     /// What could not be mapped; the same at each call. Kernels run, and find
     /// the heap full.
-    pub fn attach_heap(&self, driver: &dyn Driver) -> Result<(), String> {
+    pub fn attach_heap(&self, driver: &dyn Driver, settings: &Settings) -> Result<(), String> {
         let is_done = |heap: &HeapState| heap.made.is_some() && !heap.stale;
         {
             let heap = self.heap.lock();
@@ -191,7 +199,10 @@ impl Metadata {
         let (heap, updates) = match made {
             Some(heap) => (heap, heap.clear()),
             None => {
-                let heap = DeviceHeap::for_limit(limit);
+                let mut heap = DeviceHeap::for_limit(limit);
+                if settings.protect.watch {
+                    heap = heap.watched(seed(settings), settings.protect.bounds);
+                }
                 (heap, heap.create())
             }
         };
@@ -200,6 +211,8 @@ impl Metadata {
         match result {
             Ok(()) => {
                 state.made = Some(heap);
+                self.watches_heap
+                    .store(heap.is_watched(), Ordering::Relaxed);
                 state.context = driver.current_context();
                 state.stale = false;
                 Ok(())
@@ -274,6 +287,15 @@ impl Metadata {
                 ))
             }
         }
+    }
+}
+
+/// Makes the keys of canaries. Not for secrets: only so that no program knows
+/// them by chance.
+fn seed(settings: &Settings) -> u64 {
+    match settings.seed {
+        0 => RandomState::new().hash_one(std::process::id()),
+        seed => seed,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use crate::plan::{ModulePart, ModulePlan, Prepared};
 use fatbin::Kind;
-use instrument::Options;
-use model::{Checked, UncheckedReason};
+use instrument::{Instrumented, Options};
+use model::{Checked, Settings, UncheckedReason};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -11,20 +11,49 @@ use std::sync::Arc;
 /// seen in the wild is two orders of magnitude smaller.
 const PTX_LIMIT: u64 = 1 << 30;
 
+/// What is to be done to modules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Nothing.
+    Nothing,
+    /// They are only looked at, to know which memory their kernels reach.
+    Look,
+    /// These accesses are held to their bounds.
+    Bounds(Checked),
+    /// Calls of device-side `malloc` and `free` go to the heap that is watched;
+    /// modules without such calls are only looked at.
+    DeviceHeap,
+}
+
+impl Wanted {
+    pub(crate) fn by(settings: &Settings) -> Wanted {
+        match settings.protect {
+            _ if !settings.check => Wanted::Nothing,
+            protect if protect.bounds => Wanted::Bounds(settings.check_only),
+            protect if protect.watch => Wanted::DeviceHeap,
+            _ => Wanted::Look,
+        }
+    }
+
+    /// Whether the driver gets something else than the program's own module.
+    fn changes(self, parts: &[Instrumented]) -> bool {
+        match self {
+            Wanted::Nothing | Wanted::Look => false,
+            Wanted::Bounds(_) => true,
+            Wanted::DeviceHeap => parts.iter().any(|part| part.uses_device_heap),
+        }
+    }
+}
+
 /// Why a module is loaded as it is, in words for the user.
 type Refusal = (UncheckedReason, String);
 
 /// Prepares a module of one part or of several that are linked together.
-/// `capability` is the device's; an error text if it is not known. With
-/// `check` off, nothing is instrumented.
-/// `checked` says which accesses are held to their bounds. Without `bounds`
-/// the module is only looked at, to know which memory its kernels reach.
+/// `capability` is the device's; an error text if it is not known.
 pub(crate) fn prepare(
     parts: &[ModulePart<'_>],
     capability: Result<u32, String>,
-    check: bool,
-    bounds: bool,
-    checked: Checked,
+    wanted: Wanted,
 ) -> Prepared {
     let original = |(reason, message): Refusal, ptx| Prepared::Original {
         plan: Arc::new(ModulePlan::original(reason, message)),
@@ -37,20 +66,27 @@ pub(crate) fn prepare(
         Ok(texts) => texts,
         Err(refusal) => return original(refusal, None),
     };
-    if !check {
-        let refusal = (
-            UncheckedReason::Excluded,
-            "checking is switched off".to_string(),
-        );
-        return original(refusal, Some(texts));
+    let checked = match wanted {
+        Wanted::Bounds(checked) => checked,
+        Wanted::Look | Wanted::DeviceHeap => Checked::default(),
+        Wanted::Nothing => {
+            let message = "checking is switched off".to_string();
+            return original((UncheckedReason::Excluded, message), Some(texts));
+        }
+    };
+    let instrumented = |checked| -> Result<Vec<_>, _> {
+        let options = Options { checked };
+        texts
+            .iter()
+            .map(|text| instrument::instrument(text, &options))
+            .collect()
+    };
+    let mut made = instrumented(checked);
+    if wanted == Wanted::DeviceHeap && made.as_ref().is_ok_and(|parts| wanted.changes(parts)) {
+        made = instrumented(Checked::NONE);
     }
-    let options = Options { checked };
-    let instrumented: Result<Vec<_>, _> = texts
-        .iter()
-        .map(|text| instrument::instrument(text, &options))
-        .collect();
-    match instrumented {
-        Ok(parts) if !bounds => Prepared::Original {
+    match made {
+        Ok(parts) if !wanted.changes(&parts) => Prepared::Original {
             plan: Arc::new(ModulePlan::analysed(parts)),
             ptx: Some(texts),
         },

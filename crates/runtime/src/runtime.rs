@@ -9,7 +9,7 @@ use crate::launches::{Launch, LaunchDecision, LaunchParameter, Launches, Root, R
 use crate::memory::Memory;
 use crate::metadata::Metadata;
 use crate::plan::{ModulePart, ModulePlan, PartPlan, Prepared};
-use crate::prepare;
+use crate::prepare::{self, Wanted};
 use crate::proof::Answers;
 use crate::streams::{self, StreamName, StreamUse, Streams, UseOrder, User};
 use crate::watch::Watch;
@@ -21,6 +21,7 @@ use host::Output;
 use host::stacks::{self, Stack};
 use instrument::{EntryPlan, LaunchShape};
 use model::layout::Record;
+use model::layout::records::HEAP_RECORD;
 use model::{
     AllocationKind, Coverage, DeviceAddress, Extent, Finding, LeakCheck, Prove, Rule, Settings,
     SiteId, UncheckedReason,
@@ -174,17 +175,7 @@ impl Runtime {
             .driver
             .compute_capability()
             .map_err(|error| error.to_string());
-        let prepared = prepare::prepare(
-            parts,
-            capability,
-            self.settings.check,
-            self.settings.protect.bounds,
-            if self.settings.protect.bounds {
-                self.settings.check_only
-            } else {
-                model::Checked::default()
-            },
-        );
+        let prepared = prepare::prepare(parts, capability, Wanted::by(&self.settings));
         if let Some((UncheckedReason::NotInstrumentable | UncheckedReason::Failed, message)) =
             prepared.plan().unchecked()
         {
@@ -455,7 +446,8 @@ impl Runtime {
         };
         if !self.settings.protect.bounds {
             let trace = self.plan_canaries(&function, read_parameter);
-            return (LaunchDecision::Original, trace);
+            let decision = self.plan_heap(&function, shape);
+            return (decision.unwrap_or(LaunchDecision::Original), trace);
         }
         match self.decide(stream, &function, shape, read_parameter) {
             Ok(decision) => (decision, None),
@@ -572,6 +564,25 @@ impl Runtime {
             function.counts.proved();
             return Ok(LaunchDecision::Original);
         }
+        self.make_ready(plan)?;
+        let decision = self.copy_of(function, shape, checked, roots, proved)?;
+        function.counts.checked();
+        Ok(decision)
+    }
+
+    /// Launches the copy of a kernel, as a launch of its own number.
+    fn copy_of(
+        &self,
+        function: &Arc<Function>,
+        shape: &LaunchShape,
+        copy: u64,
+        roots: Roots,
+        proved: bool,
+    ) -> Result<LaunchDecision, UncheckedReason> {
+        let entry = function
+            .entry
+            .as_ref()
+            .ok_or(UncheckedReason::NotInstrumentable)?;
         let limit = function.checked_threads.load(Ordering::Relaxed);
         let threads = shape
             .block
@@ -580,7 +591,6 @@ impl Runtime {
         if limit != 0 && threads > limit {
             return Err(UncheckedReason::Registers);
         }
-        self.make_ready(plan)?;
         let id = self.next_launch.fetch_add(1, Ordering::Relaxed) + 1;
         let launch_parameter = match entry.launch_parameter {
             Some(_) => launch_parameter(id, &roots),
@@ -594,13 +604,27 @@ impl Runtime {
             stack,
             proved,
         });
-        function.counts.checked();
         self.watcher.launched(&self.me);
         Ok(LaunchDecision::Checked {
-            function: checked,
+            function: copy,
             launch_parameter,
             plan: entry.clone(),
         })
+    }
+
+    /// Without bounds, of a kernel whose module allocates on the device heap:
+    /// the copy that passes the launch on, so that blocks know theirs.
+    fn plan_heap(&self, function: &Arc<Function>, shape: &LaunchShape) -> Option<LaunchDecision> {
+        let plan = function.plan.as_ref()?;
+        if !plan.uses_device_heap() || plan.unchecked_reason().is_some() {
+            return None;
+        }
+        // The program's own kernels allocate there, too.
+        self.make_ready(plan).ok()?;
+        self.watcher.launched(&self.me);
+        let copy = function.checked.filter(|_| !function.excluded)?;
+        self.copy_of(function, shape, copy, Roots::new(), false)
+            .ok()
     }
 
     /// What code of the module needs on the device before it runs.
@@ -610,7 +634,7 @@ impl Runtime {
             return Err(UncheckedReason::Failed);
         }
         if plan.uses_device_heap()
-            && let Err(message) = self.metadata.attach_heap(&*self.driver)
+            && let Err(message) = self.metadata.attach_heap(&*self.driver, &self.settings)
         {
             self.output.error(&message, false);
         }
@@ -946,6 +970,11 @@ impl Runtime {
         }
     }
 
+    /// Ordinal of the newest launch.
+    pub(crate) fn newest_launch(&self) -> u64 {
+        self.next_launch.load(Ordering::Relaxed)
+    }
+
     /// The name of a kernel.
     pub(crate) fn name_of(&self, function: u64) -> Option<String> {
         self.functions
@@ -986,6 +1015,9 @@ impl Runtime {
     fn handle(&self, record: &Record) {
         if record.module == model::layout::canary::CANARY_RECORD {
             return self.canary_found(record);
+        }
+        if record.module == HEAP_RECORD {
+            return self.block_overwritten(record);
         }
         let Some(part) = self.findings.part(record.module) else {
             let message = format!(

@@ -427,14 +427,14 @@ fn variables(module: &Module<'_>) -> Vec<DeviceVariable> {
         .collect()
 }
 
-/// FNV-1a, 64 bits; zero, which means "no module", is avoided.
+/// FNV-1a, 64 bits; small numbers, which are no module's, are avoided.
 pub(crate) fn tag_of(source: &str) -> u64 {
     let hash = source
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-    hash.max(1)
+    hash.max(1 << 8)
 }
 
 /// Adds to each entry what its callees tell.

@@ -40,6 +40,30 @@ pub struct VerifyError {
 /// # Errors
 /// All that is wrong, in text order.
 pub fn verify(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> {
+    judge(source, instrumented, Wanted::Checks)
+}
+
+/// Checks PTX in which only calls of `malloc` and `free` were redirected:
+/// functions and their copies hold the program's statements in order, and differ
+/// only in where such calls, and calls of copies, go, and in what is passed to
+/// them beside the program's arguments.
+///
+/// # Errors
+/// All that is wrong, in text order.
+pub fn verify_heap_calls(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> {
+    judge(source, instrumented, Wanted::HeapCalls)
+}
+
+/// What the pass was to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Check every access.
+    Checks,
+    /// Redirect calls of `malloc` and `free`.
+    HeapCalls,
+}
+
+fn judge(source: &str, instrumented: &str, wanted: Wanted) -> Result<(), Vec<VerifyError>> {
     let mut errors = Errors {
         text: instrumented,
         list: Vec::new(),
@@ -60,7 +84,7 @@ pub fn verify(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> 
     let old = parse(source, "the source", &mut errors);
     let new = parse(instrumented, "the instrumented text", &mut errors);
     if let (Some(old), Some(new)) = (old, new) {
-        modules(&old, &new, &mut errors);
+        modules(&old, &new, wanted, &mut errors);
     }
     if errors.list.is_empty() {
         Ok(())
@@ -86,13 +110,14 @@ impl Errors<'_> {
     }
 }
 
-fn modules<'a>(old: &Module<'a>, new: &Module<'a>, errors: &mut Errors<'_>) {
+fn modules<'a>(old: &Module<'a>, new: &Module<'a>, wanted: Wanted, errors: &mut Errors<'_>) {
     let symbols = ModuleSymbols::of(old);
     let helpers = format!(
-        ".version 6.0\n.target sm_70\n.address_size 64\n{}",
+        ".version 6.2\n.target sm_70\n.address_size 64\n{}",
         support::functions(old, crate::bounds::tag_of(old.source), true)
     );
     let helpers = ptx::parse(&helpers).ok();
+    let checks = wanted == Wanted::Checks;
     let callees = callees(&symbols, old, new);
     let mentioned = bounds::mentioned(old);
     let mut expected = old.items.iter().peekable();
@@ -105,7 +130,9 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, errors: &mut Errors<'_>) {
                 match original {
                     Some(original) => {
                         signature(old, new, original, function, errors);
-                        if function.body.is_some() {
+                        if function.body.is_some() && !checks {
+                            only_redirected(old, new, original, function, errors);
+                        } else if function.body.is_some() {
                             compare((&symbols, &callees), old, new, original, function, errors);
                         } else if !calls::is_declared_as_defined(new, function) {
                             errors.at(function.span, "a copy is declared but not so defined");
@@ -118,7 +145,7 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, errors: &mut Errors<'_>) {
                 }
                 continue;
             }
-            let wanted = helpers.as_ref().and_then(|module| {
+            let helper = helpers.as_ref().and_then(|module| {
                 module.items.iter().find_map(|item| match item {
                     Item::Function(f) if f.name == function.name => {
                         Some(f.span.text(module.source))
@@ -126,8 +153,8 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, errors: &mut Errors<'_>) {
                     _ => None,
                 })
             });
-            if wanted.is_some() {
-                if wanted != Some(function.span.text(new.source)) {
+            if helper.is_some() {
+                if helper != Some(function.span.text(new.source)) {
                     errors.at(
                         function.span,
                         format!("`{}` is not the function that checks expect", function.name),
@@ -149,7 +176,9 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, errors: &mut Errors<'_>) {
                 if head(original, old.source) != head(function, new.source) {
                     errors.at(function.span, "the head of a device function changed");
                 }
-                if callees.unchecked.contains(original.name) {
+                if !checks {
+                    only_redirected(old, new, original, function, errors);
+                } else if callees.unchecked.contains(original.name) {
                     let is_local = original.linkage == ptx::Linkage::Local;
                     if !is_local || mentioned.contains(original.name) {
                         errors.at(
@@ -242,6 +271,23 @@ fn same_but_for_heap_calls(
     let (from, to) = (statements::flatten(original), statements::flatten(function));
     let matched = statements::matched(&from, &to, old.source, new.source, &mut errors);
     errors.list.is_empty() && statements::differs_in_heap_calls_only(&matched)
+}
+
+/// A function differs from the source's only in where calls of `malloc` and
+/// `free`, and of copies, go.
+fn only_redirected(
+    old: &Module<'_>,
+    new: &Module<'_>,
+    original: &Function<'_>,
+    function: &Function<'_>,
+    errors: &mut Errors<'_>,
+) {
+    let (from, to) = (statements::flatten(original), statements::flatten(function));
+    for piece in statements::matched(&from, &to, old.source, new.source, errors) {
+        if let Some(span) = statements::beyond_heap_calls(&piece) {
+            errors.at(span, "more than calls of malloc and free was changed");
+        }
+    }
 }
 
 fn span_of(item: &Item<'_>) -> Span {

@@ -4,6 +4,7 @@ use super::Errors;
 use super::calls::is_call_of_copy;
 use crate::bounds::{LABEL_PREFIX, REGISTER_PREFIX, RESULT};
 use crate::device_heap::{FREE, MALLOC, allocates};
+use model::layout::LAUNCH_PARAMETER;
 use ptx::{Block, Function, Instruction, OperandKind, Span, Statement};
 
 /// A statement or the edge of a scope, in text order.
@@ -224,6 +225,47 @@ pub(super) fn differs_in_heap_calls_only(matched: &[Matched<'_, '_>]) -> bool {
         }
         Matched::Added(_) => false,
     })
+}
+
+/// Where a piece does more than redirect a call of `malloc` or `free`, or hand
+/// the launch on to a copy that does.
+pub(super) fn beyond_heap_calls(piece: &Matched<'_, '_>) -> Option<Span> {
+    let is_own = |operand: &ptx::Operand<'_>| match &operand.kind {
+        OperandKind::Name(name) => name.starts_with(REGISTER_PREFIX),
+        OperandKind::Integer(_) => true,
+        _ => false,
+    };
+    let at = |operand: &ptx::Operand<'_>, is: &dyn Fn(&str) -> bool| match &operand.kind {
+        OperandKind::Address(address) => address.base.is_some_and(is),
+        _ => false,
+    };
+    let (fine, span) = match piece {
+        Matched::Same(..) => return None,
+        Matched::Redirected(old, new) => (
+            is_heap_call(old, new) || is_call_of_copy(old, new),
+            new.span,
+        ),
+        Matched::Added(piece) => {
+            let fine = match piece {
+                Piece::Statement(Statement::Variable(_)) => true,
+                Piece::Statement(Statement::Instruction(added)) => {
+                    let param = added.opcode.has("param");
+                    added.guard.is_none()
+                        && match (added.opcode.base(), &added.operands[..]) {
+                            ("mov", [to, what]) => is_own(to) && is_own(what),
+                            ("ld", [to, from]) => {
+                                param && is_own(to) && at(from, &|base| base == LAUNCH_PARAMETER)
+                            }
+                            ("st", [to, what]) => param && at(to, &is_reserved) && is_own(what),
+                            _ => false,
+                        }
+                }
+                _ => false,
+            };
+            (fine, piece.span())
+        }
+    };
+    (!fine).then_some(span)
 }
 
 fn same_all(a: &[ptx::Operand<'_>], b: &[ptx::Operand<'_>]) -> bool {

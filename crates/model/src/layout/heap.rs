@@ -74,12 +74,14 @@ pub struct HeapControl {
     pub reclaiming: u32,
     /// Counts what a thread that found nothing may want to look at again.
     pub version: u32,
-    /// Zero.
-    pub reserved: u32,
+    /// Word of the maps above which no chunk was ever of a class.
+    pub high: u32,
     /// Chunks with room in the maps, by class.
     pub partial: [i32; CLASSES as usize + 1],
     /// The chunks that threads allocate from, plus one, by class and slot.
     pub active: [[u32; SLOTS as usize]; CLASSES as usize],
+    /// By class, the word of the maps in which a bit was set last.
+    pub near: [u32; CLASSES as usize],
 }
 
 /// Chunks of one class that threads allocate from at a time, a power of two.
@@ -123,7 +125,8 @@ pub struct HeapHeader {
     pub allocated: u64,
     /// The call that freed it, likewise.
     pub freed: u64,
-    /// Launch (low 32 bits) that allocated it; 0 if not known.
+    /// Launch (low 31 bits) that allocated it, 0 if not known; the top bit once
+    /// it was reported that a canary of the block was overwritten.
     pub allocated_launch: u32,
     /// Launch that freed it.
     pub freed_launch: u32,
@@ -136,6 +139,8 @@ pub const STATE_SHIFT: u32 = 56;
 pub const STATE_LIVE: u64 = 1;
 /// The block was freed: it is in quarantine or may be used again.
 pub const STATE_FREED: u64 = 2;
+/// The block is being freed, and its head canary marked.
+pub const STATE_FREEING: u64 = 3;
 
 /// Record of a free: the block had been freed before.
 pub const FREE_AGAIN: u64 = 1;

@@ -16,10 +16,28 @@ use std::sync::atomic::Ordering;
 /// Bytes of a canary that a finding shows.
 const SHOWN: u64 = 16;
 
+/// Who may have done what was found.
+pub(crate) struct Suspects {
+    /// All kernels that may be running.
+    pub running: Vec<RunningKernel>,
+    /// Ordinal of the newest launch among them.
+    pub launch: u64,
+    /// Its kernel; empty if there is none.
+    pub kernel: String,
+    /// Where it was launched.
+    pub stack: host::Stack,
+    /// The kernels of the others.
+    pub others: Vec<String>,
+}
+
 impl Watching<'_> {
     /// Tells what is in the ring. One thread at a time; another one that comes
     /// meanwhile has nothing to do.
     pub(super) fn drain(&self) {
+        if self.runtime.metadata.watches_heap() {
+            // What is found of the device heap comes with other records.
+            self.runtime.glance();
+        }
         let Some(words) = self.watch.words.get() else {
             return;
         };
@@ -41,6 +59,18 @@ impl Watching<'_> {
         } else {
             Side::After
         };
+        let key = Key::Watched(found.serial, side);
+        let Some(id) = self.runtime.findings.count(key) else {
+            return;
+        };
+        let finding = self.put_together(found, side);
+        self.runtime.output.finding(id, &finding);
+        self.runtime.halt_if_wanted();
+    }
+
+    /// The kernels that may be running. To be asked before a finding is put
+    /// together, and not under a lock.
+    pub(crate) fn suspects(&self) -> Suspects {
         let (streams, recent) = {
             let shared = self.watch.state.lock();
             (shared.outstanding.streams(), shared.outstanding.recent())
@@ -68,22 +98,25 @@ impl Watching<'_> {
         }
         running.sort_by_key(|kernel| kernel.launch);
         candidates.sort_by_key(|(ordinal, ..)| *ordinal);
-        let key = Key::Watched(found.serial, side);
-        let Some(id) = self.runtime.findings.count(key) else {
-            return;
-        };
-        let finding = self.put_together(found, side, running, candidates);
-        self.runtime.output.finding(id, &finding);
-        self.runtime.halt_if_wanted();
+        // The newest is named; all others may have done it as well.
+        let (launch, kernel, stack) = candidates.last().cloned().unwrap_or_default();
+        let mut others: Vec<String> = candidates
+            .into_iter()
+            .map(|(_, name, _)| name)
+            .filter(|name| *name != kernel && !name.is_empty())
+            .collect();
+        others.sort();
+        others.dedup();
+        Suspects {
+            running,
+            launch,
+            kernel,
+            stack,
+            others,
+        }
     }
 
-    fn put_together(
-        &self,
-        found: &GuardFinding,
-        side: Side,
-        running: Vec<RunningKernel>,
-        candidates: Vec<(u64, String, host::Stack)>,
-    ) -> Finding {
+    fn put_together(&self, found: &GuardFinding, side: Side) -> Finding {
         let callers = self.runtime.settings.num_callers_host;
         let (nearest, farthest) = match side {
             Side::After => (found.lowest, found.highest),
@@ -99,15 +132,7 @@ impl Watching<'_> {
             .flat_map(|word| word.to_le_bytes())
             .collect();
         content.truncate((found.highest - found.lowest + 1).min(SHOWN) as usize);
-        // The newest is named; all others may have done it as well.
-        let (launch, kernel, stack) = candidates.last().cloned().unwrap_or_default();
-        let mut others: Vec<String> = candidates
-            .into_iter()
-            .map(|(_, name, _)| name)
-            .filter(|name| *name != kernel && !name.is_empty())
-            .collect();
-        others.sort();
-        others.dedup();
+        let suspects = self.suspects();
         let address = DeviceAddress(nearest);
         let buffer = DeviceAddress(found.base);
         let context = self
@@ -125,19 +150,19 @@ impl Watching<'_> {
             rule: Rule::CanaryOverwritten,
             address,
             subject: Subject::Kernel(KernelRun {
-                launched_at: stacks::resolve(&stack, callers, Some(&kernel)),
-                kernel,
+                launched_at: stacks::resolve(&suspects.stack, callers, Some(&suspects.kernel)),
+                kernel: suspects.kernel,
                 argument: None,
-                others,
+                others: suspects.others,
                 overwritten: Overwritten {
                     bytes: found.changed,
                     farthest: distance(farthest),
                     found: content,
                     pixel: None,
                 },
-                launch,
+                launch: suspects.launch,
                 watched: Some(Watched {
-                    running,
+                    running: suspects.running,
                     device_time: found.time,
                 }),
             }),

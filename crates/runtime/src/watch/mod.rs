@@ -223,9 +223,9 @@ impl<'a> Watching<'a> {
 
     /// Whether there is something for the guard to look at, and it can.
     fn is_needed(&self) -> bool {
-        self.watch.wanted
-            && self.watch.slots.load(Ordering::Acquire) != 0
-            && self.watch.off.get().is_none()
+        let something =
+            self.watch.slots.load(Ordering::Acquire) != 0 || self.runtime.metadata.watches_heap();
+        self.watch.wanted && something && self.watch.off.get().is_none()
     }
 
     /// So many slots of the table of canaries are in use, and their memory is

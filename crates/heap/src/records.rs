@@ -1,0 +1,397 @@
+//! A model of the device heap's records (`device/records.cuh`, and the scanner
+//! in `device/heap_guard.cuh`; `docs/watch-records.md` says why it holds): the
+//! same steps in the same order on the host, where loom runs them in every
+//! order that a bounded number of preemptions gives, and with every value that
+//! the memory model lets a load see. A `__threadfence` is a fence here and
+//! all else is relaxed, what only the holder of a lock touches too: without the
+//! fences that order it, loom shows a load that sees an old value.
+
+use loom::sync::Arc;
+use loom::sync::atomic::Ordering::{AcqRel, Relaxed};
+use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
+use loom::thread;
+
+/// Small, so that all of it is gone through: two segments.
+const SEGMENT: u32 = 2;
+const SLOTS: u32 = 2 * SEGMENT;
+const EMPTY: u32 = 0;
+const EXPIRED: u32 = 1;
+/// The least handle.
+const FIRST_HANDLE: u32 = 2;
+
+const LIVE: u32 = 1;
+const FREED: u32 = 2;
+const FREEING: u32 = 3;
+
+struct Block {
+    state: AtomicU32,
+    /// Canaries and header: written by who allocates, marked by who frees,
+    /// read by who scans.
+    content: AtomicU32,
+    /// How often the scanner gave it back.
+    given_back: AtomicU32,
+}
+
+struct Ring {
+    word: AtomicU64,
+    lock: AtomicU32,
+    /// Only the holder of the lock touches it.
+    first: AtomicU32,
+    slots: Vec<AtomicU32>,
+    blocks: Vec<Block>,
+}
+
+fn limit(word: u64) -> u32 {
+    word as u32
+}
+
+fn handed_out(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+fn room(word: u64) -> i32 {
+    limit(word).wrapping_sub(handed_out(word)) as i32
+}
+
+impl Ring {
+    /// A ring whose numbers start at `start`: they wrap around.
+    fn new(blocks: usize, start: u32) -> Arc<Ring> {
+        let word = u64::from(start) << 32 | u64::from(start.wrapping_add(SLOTS));
+        Arc::new(Ring {
+            word: AtomicU64::new(word),
+            lock: AtomicU32::new(0),
+            first: AtomicU32::new(start),
+            slots: (0..SLOTS).map(|_| AtomicU32::new(EMPTY)).collect(),
+            blocks: (0..blocks)
+                .map(|_| Block {
+                    state: AtomicU32::new(0),
+                    content: AtomicU32::new(0),
+                    given_back: AtomicU32::new(0),
+                })
+                .collect(),
+        })
+    }
+
+    fn slot(&self, number: u32) -> &AtomicU32 {
+        &self.slots[(number % SLOTS) as usize]
+    }
+
+    fn block(&self, handle: u32) -> &Block {
+        &self.blocks[(handle - FIRST_HANDLE) as usize]
+    }
+
+    /// `reserve`, for one.
+    fn reserve(&self) -> Option<u32> {
+        if room(self.word.load(Relaxed)) <= 0 {
+            return None;
+        }
+        let word = self.word.fetch_add(1 << 32, Relaxed);
+        (room(word) > 0).then(|| handed_out(word))
+    }
+
+    /// `malloc`: slot, block, fence, record. A thread that gets no slot does
+    /// the scanner's work.
+    fn insert(&self, block: u32) {
+        let handle = FIRST_HANDLE + block;
+        let number = loop {
+            match self.reserve() {
+                Some(number) => break number,
+                None if self.scan() => {}
+                None => thread::yield_now(),
+            }
+        };
+        let block = self.block(handle);
+        block.content.store(handle, Relaxed);
+        block.state.store(LIVE, Relaxed);
+        fence(AcqRel);
+        self.slot(number).store(handle, Relaxed);
+    }
+
+    /// `free`: whether this thread was the one that freed it.
+    fn free(&self, block: u32) -> bool {
+        let handle = FIRST_HANDLE + block;
+        let block = self.block(handle);
+        let swapped = block
+            .state
+            .compare_exchange(LIVE, FREEING, Relaxed, Relaxed);
+        if swapped.is_err() {
+            return false;
+        }
+        fence(AcqRel);
+        block.state.store(FREED, Relaxed);
+        true
+    }
+
+    /// A pass of the scanner: every record is verified, what is freed is given
+    /// back. Whether nobody else was at it.
+    fn scan(&self) -> bool {
+        if self.lock.load(Relaxed) != 0
+            || self.lock.compare_exchange(0, 1, Relaxed, Relaxed).is_err()
+        {
+            return false;
+        }
+        fence(AcqRel);
+        let end = self.end();
+        let mut number = self.first();
+        while number != end {
+            let mut expired = true;
+            let mut length = 0;
+            while length < SEGMENT && number != end {
+                expired &= self.scan_slot(number);
+                number = number.wrapping_add(1);
+                length += 1;
+            }
+            let start = number.wrapping_sub(length);
+            if expired && length == SEGMENT && start == self.first() {
+                self.recycle();
+            }
+        }
+        if room(self.word.load(Relaxed)) < SLOTS as i32 / 4 {
+            self.compact();
+        }
+        fence(AcqRel);
+        self.lock.store(0, Relaxed);
+        true
+    }
+
+    fn first(&self) -> u32 {
+        self.first.load(Relaxed)
+    }
+
+    fn end(&self) -> u32 {
+        let word = self.word.load(Relaxed);
+        if room(word) < 0 {
+            limit(word)
+        } else {
+            handed_out(word)
+        }
+    }
+
+    fn scan_slot(&self, number: u32) -> bool {
+        let slot = self.slot(number);
+        let handle = slot.load(Relaxed);
+        if handle == EXPIRED {
+            return true;
+        }
+        if handle == EMPTY {
+            return false;
+        }
+        let block = self.block(handle);
+        fence(AcqRel);
+        let state = block.state.load(Relaxed);
+        fence(AcqRel);
+        assert_ne!(state, 0, "a record of a block that is not there");
+        let content = block.content.load(Relaxed);
+        assert_eq!(content, handle, "a block read before it was whole");
+        if state != FREED {
+            return false;
+        }
+        slot.store(EXPIRED, Relaxed);
+        block.given_back.fetch_add(1, Relaxed);
+        true
+    }
+
+    fn recycle(&self) {
+        let first = self.first();
+        for i in 0..SEGMENT {
+            self.slot(first.wrapping_add(i)).store(EMPTY, Relaxed);
+        }
+        let first = first.wrapping_add(SEGMENT);
+        self.first.store(first, Relaxed);
+        fence(AcqRel);
+        let end = first.wrapping_add(SLOTS);
+        let mut word = self.word.load(Relaxed);
+        loop {
+            let taken = if room(word) < 0 {
+                limit(word)
+            } else {
+                handed_out(word)
+            };
+            let next = u64::from(taken) << 32 | u64::from(end);
+            match self.word.compare_exchange(word, next, Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    fn compact(&self) -> bool {
+        let (first, end) = (self.first(), self.end());
+        if end.wrapping_sub(first) < 2 * SEGMENT {
+            return false;
+        }
+        let mut hole = first.wrapping_add(SEGMENT);
+        for i in 0..SEGMENT {
+            let from = self.slot(first.wrapping_add(i));
+            let handle = from.load(Relaxed);
+            if handle == EXPIRED {
+                continue;
+            }
+            if handle == EMPTY {
+                return false;
+            }
+            while hole != end && self.slot(hole).load(Relaxed) != EXPIRED {
+                hole = hole.wrapping_add(1);
+            }
+            if hole == end {
+                return false;
+            }
+            self.slot(hole).store(handle, Relaxed);
+            from.store(EXPIRED, Relaxed);
+        }
+        self.recycle();
+        true
+    }
+
+    /// What is recorded, when nothing runs any more.
+    fn records(&self) -> Vec<u32> {
+        let (first, end) = (self.first(), self.end());
+        let mut handles = Vec::new();
+        let mut number = first;
+        while number != end {
+            let handle = self.slot(number).load(Relaxed);
+            assert_ne!(handle, EMPTY, "a slot handed out and never written");
+            if handle != EXPIRED {
+                handles.push(handle - FIRST_HANDLE);
+            }
+            number = number.wrapping_add(1);
+        }
+        handles.sort_unstable();
+        handles
+    }
+
+    fn given_back(&self, block: u32) -> u32 {
+        self.block(FIRST_HANDLE + block).given_back.load(Relaxed)
+    }
+}
+
+/// Runs a scenario in every order with at most so many preemptions.
+fn check(preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(scenario);
+}
+
+#[test]
+fn a_record_is_seen_whole_and_stays_until_its_block_is_freed() {
+    check(3, || {
+        let ring = Ring::new(2, 0);
+        let inserters: Vec<_> = (0..2)
+            .map(|block| {
+                let ring = ring.clone();
+                thread::spawn(move || ring.insert(block))
+            })
+            .collect();
+        ring.scan();
+        for inserter in inserters {
+            inserter.join().unwrap();
+        }
+        ring.scan();
+        assert_eq!(ring.records(), [0, 1]);
+        assert_eq!((ring.given_back(0), ring.given_back(1)), (0, 0));
+    });
+}
+
+#[test]
+fn a_block_is_freed_once_and_given_back_once() {
+    check(3, || {
+        let ring = Ring::new(1, 0);
+        ring.insert(0);
+        let frees: Vec<_> = (0..2)
+            .map(|_| {
+                let ring = ring.clone();
+                thread::spawn(move || ring.free(0))
+            })
+            .collect();
+        ring.scan();
+        let freed = frees
+            .into_iter()
+            .map(|free| u32::from(free.join().unwrap()))
+            .sum::<u32>();
+        assert_eq!(freed, 1, "a double free was not seen, or both were");
+        ring.scan();
+        assert_eq!(ring.given_back(0), 1);
+        assert_eq!(ring.records(), []);
+    });
+}
+
+/// Numbers wrap around; two segments, the first freed: whoever comes last finds
+/// no slot, and takes the first segment back, or waits for who does.
+#[test]
+fn slots_are_taken_back_while_others_are_handed_out() {
+    check(2, || {
+        let ring = Ring::new(5, u32::MAX - 2 * SEGMENT + 1);
+        for block in 0..3 {
+            ring.insert(block);
+        }
+        ring.free(0);
+        ring.free(1);
+        let inserters: Vec<_> = (3..5)
+            .map(|block| {
+                let ring = ring.clone();
+                thread::spawn(move || ring.insert(block))
+            })
+            .collect();
+        ring.scan();
+        for inserter in inserters {
+            inserter.join().unwrap();
+        }
+        ring.scan();
+        assert_eq!(ring.records(), [2, 3, 4]);
+        assert_eq!((ring.given_back(0), ring.given_back(1)), (1, 1));
+    });
+}
+
+/// The first segment holds a record that lives, a later one a hole: the record
+/// moves, while its block is freed and another is recorded.
+#[test]
+fn a_record_that_moves_is_neither_lost_nor_there_twice() {
+    check(2, || {
+        let ring = Ring::new(5, 0);
+        for block in 0..4 {
+            ring.insert(block);
+        }
+        ring.free(0);
+        ring.free(2);
+        let inserter = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.insert(4))
+        };
+        let free = {
+            let ring = ring.clone();
+            thread::spawn(move || assert!(ring.free(1)))
+        };
+        ring.scan();
+        inserter.join().unwrap();
+        free.join().unwrap();
+        ring.scan();
+        assert_eq!(ring.records(), [3, 4]);
+        let given_back: Vec<u32> = (0..5).map(|block| ring.given_back(block)).collect();
+        assert_eq!(given_back, [1, 1, 1, 0, 0]);
+    });
+}
+
+/// Two scanners, neither of which waits: a thread that is short of slots, and
+/// the guard.
+#[test]
+fn two_scanners_do_not_disturb_each_other() {
+    check(3, || {
+        let ring = Ring::new(3, 0);
+        for block in 0..2 {
+            ring.insert(block);
+            ring.free(block);
+        }
+        let other = {
+            let ring = ring.clone();
+            thread::spawn(move || {
+                ring.scan();
+                ring.insert(2);
+            })
+        };
+        ring.scan();
+        other.join().unwrap();
+        ring.scan();
+        assert_eq!(ring.records(), [2]);
+        assert_eq!((ring.given_back(0), ring.given_back(1)), (1, 1));
+    });
+}
