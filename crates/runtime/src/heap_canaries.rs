@@ -20,6 +20,12 @@ use std::collections::BTreeSet;
 const LOOKED_AT: u64 = 256;
 
 impl Runtime {
+    /// Whether a record can tell of a block's canary: nobody but the program
+    /// leaves others.
+    pub(crate) fn is_of_watched_heap(&self, record: &Record) -> bool {
+        self.metadata.watches_heap() && self.is_in_heap(DeviceAddress(record.address))
+    }
+
     /// A record of a canary that was found overwritten.
     pub(crate) fn block_overwritten(&self, record: &Record) {
         let damage = Damage::from(record.size);

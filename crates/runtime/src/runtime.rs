@@ -1016,7 +1016,7 @@ impl Runtime {
         if record.module == model::layout::canary::CANARY_RECORD {
             return self.canary_found(record);
         }
-        if record.module == HEAP_RECORD {
+        if record.module == HEAP_RECORD && self.is_of_watched_heap(record) {
             return self.block_overwritten(record);
         }
         let Some(part) = self.findings.part(record.module) else {
