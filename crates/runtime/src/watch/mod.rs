@@ -234,6 +234,13 @@ impl<'a> Watching<'a> {
         self.watch.slots.store(slots, Ordering::Release);
         if let Some(words) = self.watch.words.get() {
             words.store(SLOTS, slots);
+            return;
+        }
+        // The first buffer. The guard's first round is slow, because its code
+        // is not in any cache: it had better be over when kernels come.
+        if self.is_needed() {
+            self.watch.state.lock().launched = true;
+            self.start(self.runtime.driver.current_context());
         }
     }
 

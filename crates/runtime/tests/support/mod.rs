@@ -4,6 +4,8 @@
 // Each test uses its own part of it.
 #![allow(dead_code)]
 
+pub mod guarded;
+
 use emulate::Device;
 use emulate::device::{Host, Launch, Options};
 use model::Finding;

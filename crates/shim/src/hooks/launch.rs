@@ -7,8 +7,8 @@ use super::{hook, hooks, next, streams};
 use crate::{process, session};
 use driver::sys::{
     CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END,
-    CUDA_LAUNCH_PARAMS, CUfunction, CUfunction_attribute, CUkernel, CUlaunchAttributeID,
-    CUlaunchConfig, CUresult, CUstream,
+    CUDA_LAUNCH_PARAMS, CUfunction, CUfunction_attribute, CUkernel, CUlaunchConfig, CUresult,
+    CUstream,
 };
 use model::UncheckedReason;
 use runtime::{EntryPlan, LaunchDecision, LaunchShape, LaunchTrace, Runtime, Where};
@@ -182,24 +182,10 @@ pub(super) unsafe fn launch(
     stream: Option<(CUstream, bool)>,
     make: impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
 ) -> CUresult {
-    // SAFETY: the caller's word.
-    unsafe { launch_as(What::Kernel, function, shape, arguments, stream, make) }
-}
-
-/// As [`launch`]; `what` tells the guard what kind of launch it is.
-///
-/// # Safety
-/// As [`launch`].
-unsafe fn launch_as(
-    what: fn(u64) -> What,
-    function: u64,
-    shape: LaunchShape,
-    arguments: Arguments,
-    stream: Option<(CUstream, bool)>,
-    make: impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
-) -> CUresult {
     let launch = |function, pointers, extra| {
-        watch::around(what(function), stream, || make(function, pointers, extra))
+        watch::around(What::Kernel(function, shape), stream, || {
+            make(function, pointers, extra)
+        })
     };
     let original = || launch(function, arguments.pointers, arguments.extra);
     let Some(runtime) = session::runtime() else {
@@ -406,23 +392,6 @@ hook!([cuLaunchKernel, cuLaunchKernel_ptsz](
     }
 });
 
-/// Whether all blocks must be on the device at once.
-///
-/// # Safety
-/// The attributes are as many as the configuration says.
-unsafe fn is_cooperative(config: &CUlaunchConfig) -> bool {
-    if config.attrs.is_null() {
-        return false;
-    }
-    // SAFETY: the caller's word.
-    let attributes = unsafe { std::slice::from_raw_parts(config.attrs, config.numAttrs as usize) };
-    attributes.iter().any(|attribute| {
-        attribute.id == CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE
-            // SAFETY: the member that this attribute has.
-            && unsafe { attribute.value.cooperative } != 0
-    })
-}
-
 hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
     config: *const CUlaunchConfig,
     function: CUfunction,
@@ -439,8 +408,7 @@ hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
             block: [(*config).blockDimX, (*config).blockDimY, (*config).blockDimZ],
             shared: (*config).sharedMemBytes,
         };
-        let what = if is_cooperative(&*config) { What::Cooperative } else { What::Kernel };
-        launch_as(what, function.0, shape, Arguments { pointers, extra }, Some(((*config).hStream, PER_THREAD)), |function, pointers, extra| {
+        launch(function.0, shape, Arguments { pointers, extra }, Some(((*config).hStream, PER_THREAD)), |function, pointers, extra| {
             next(config, CUfunction(function), pointers, extra)
         })
     }
@@ -462,7 +430,7 @@ hook!([cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz](
     // SAFETY: the program's arguments.
     unsafe {
         let shape = LaunchShape { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z], shared };
-        launch_as(What::Cooperative, function.0, shape, arguments, Some((stream, PER_THREAD)), |function, pointers, _| {
+        launch(function.0, shape, arguments, Some((stream, PER_THREAD)), |function, pointers, _| {
             next(CUfunction(function), grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, pointers)
         })
     }

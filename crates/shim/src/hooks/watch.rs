@@ -5,13 +5,13 @@ use super::{capture, loaded, next, streams};
 use crate::session;
 use driver::SupportStream;
 use driver::sys::{
-    CUfunction, CUfunction_attribute, CUkernel, CUmoduleLoadingMode, CUresult, CUstream,
-    CUstreamCaptureStatus,
+    CUdevice_attribute, CUfunction, CUfunction_attribute, CUkernel, CUmoduleLoadingMode, CUresult,
+    CUstream, CUstreamCaptureStatus,
 };
 use model::DeviceKind;
 use parking_lot::RwLock;
-use runtime::{Entered, Waits, WatchedLaunch};
-use std::collections::HashSet;
+use runtime::{Entered, LaunchShape, Waits, WatchedLaunch};
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -33,12 +33,10 @@ pub(super) fn enter() -> Option<Entered> {
 }
 
 /// What is launched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum What {
     /// A kernel, by the handle that the device gets.
-    Kernel(u64),
-    /// One whose blocks must all be on the device at once.
-    Cooperative(u64),
+    Kernel(u64, LaunchShape),
     /// A graph.
     Graph,
 }
@@ -63,7 +61,7 @@ pub(super) fn around(
     let watching = runtime.watch();
     let name = streams::name(runtime, stream, per_thread);
     let function = match what {
-        What::Kernel(function) | What::Cooperative(function) => Some(function),
+        What::Kernel(function, _) => Some(function),
         What::Graph => None,
     };
     let watched = WatchedLaunch {
@@ -105,9 +103,75 @@ fn needs_the_device(what: What) -> Needs {
     let is_gpu = session::get().is_some_and(|session| session.kind == DeviceKind::Gpu);
     match what {
         _ if !is_gpu => Needs::Nothing,
-        What::Cooperative(_) => Needs::ToBeAlone,
-        What::Kernel(function) if is_new(function) => Needs::ToBeIdle,
-        What::Kernel(_) | What::Graph => Needs::Nothing,
+        What::Kernel(function, shape) if fills_the_device(function, shape) => Needs::ToBeAlone,
+        What::Kernel(function, _) if is_new(function) => Needs::ToBeIdle,
+        What::Kernel(..) | What::Graph => Needs::Nothing,
+    }
+}
+
+/// Whether all blocks of a launch have a place on the device at once, but not
+/// if one multiprocessor has less room, as that of the guard has. Such kernels
+/// may rely on it (cooperative ones do, and loops of blocks that wait for each
+/// other), and would take twice as long if one block came later than all
+/// others. Kernels with more blocks do not feel it.
+fn fills_the_device(function: u64, shape: LaunchShape) -> bool {
+    let blocks = shape
+        .grid
+        .iter()
+        .map(|side| u64::from(*side))
+        .product::<u64>();
+    let Some(processors) = multiprocessors().filter(|count| blocks >= *count) else {
+        return false;
+    };
+    let threads = shape.block.iter().product::<u32>();
+    let key = (function, threads, shape.shared);
+    let known = PLACES
+        .read()
+        .as_ref()
+        .and_then(|places| places.get(&key).copied());
+    let places = known.unwrap_or_else(|| {
+        let places = u64::from(places_on_each(function, threads, shape.shared));
+        PLACES.write().get_or_insert_default().insert(key, places);
+        places
+    });
+    blocks <= places * processors && blocks > places * (processors - 1)
+}
+
+/// Multiprocessors of the device that was used first.
+fn multiprocessors() -> Option<u64> {
+    static COUNT: OnceLock<Option<u64>> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        let api = next()?;
+        let (mut device, mut count) = (0, 0);
+        let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        // SAFETY: places for the answers.
+        let asked = unsafe {
+            if api.cuCtxGetDevice?(&mut device) != CUresult::CUDA_SUCCESS {
+                return None;
+            }
+            api.cuDeviceGetAttribute?(&mut count, attribute, device)
+        };
+        u64::try_from(count)
+            .ok()
+            .filter(|_| asked == CUresult::CUDA_SUCCESS)
+    })
+}
+
+/// Blocks of a launch that a multiprocessor takes at once; 0 if that is not
+/// known.
+fn places_on_each(function: u64, threads: u32, shared: u32) -> u32 {
+    let mut blocks = 0;
+    let asked = next()
+        .and_then(|api| api.cuOccupancyMaxActiveBlocksPerMultiprocessor)
+        .map(|ask| {
+            let threads = i32::try_from(threads).unwrap_or(i32::MAX);
+            // SAFETY: a place for the answer; the handle came from the device,
+            // and may be that of a kernel without a context.
+            unsafe { ask(&mut blocks, CUfunction(function), threads, shared as usize) }
+        });
+    match asked {
+        Some(CUresult::CUDA_SUCCESS) => blocks.max(0).cast_unsigned(),
+        _ => 0,
     }
 }
 
@@ -117,8 +181,17 @@ pub(super) fn forget_kernels() {
     if let Some(seen) = SEEN.write().as_mut() {
         seen.clear();
     }
+    if let Some(places) = PLACES.write().as_mut() {
+        places.clear();
+    }
     MOST_LOCAL.store(0, Ordering::Relaxed);
 }
+
+/// By kernel, threads of a block and dynamic shared memory.
+type Places = HashMap<(u64, u32, u32), u64>;
+
+/// Blocks that a multiprocessor takes at once.
+static PLACES: RwLock<Option<Places>> = RwLock::new(None);
 
 /// Kernels that were launched before.
 static SEEN: RwLock<Option<HashSet<u64>>> = RwLock::new(None);
