@@ -51,9 +51,9 @@ fn program(test: &str, name: &str) -> PathBuf {
     path
 }
 
-/// A folder with a loader that has no layers.
-fn plain_loader() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("opencl-plain-loader");
+/// A folder with a loader that has no layers; each test has its own.
+fn plain_loader(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("opencl-loader-{test}"));
     std::fs::create_dir_all(&folder).unwrap();
     let flags = ["-shared", "-fPIC", "-Wl,-soname,libOpenCL.so.1"];
     cc("loader/plain.c", &folder.join("libOpenCL.so.1"), &flags);
@@ -90,7 +90,7 @@ fn run(program: &Path, twin: &str, options: &[&str], environment: &[(&str, &Path
 
 #[test]
 fn a_loader_without_layers_is_replaced_in_the_program() {
-    let loader = plain_loader();
+    let loader = plain_loader("layers");
     let environment = [("LD_LIBRARY_PATH", loader.as_path())];
     for (name, found) in [
         ("buffer_overflow", "through argument 1 `out`"),
@@ -123,6 +123,36 @@ fn a_loader_without_layers_is_replaced_in_the_program() {
             );
         }
     }
+}
+
+#[test]
+fn canaries_are_smaller_where_the_device_has_no_room_for_them() {
+    let loader = plain_loader("room");
+    let program = program("room", "buffer_overflow");
+    let with = |most: &str, twin| {
+        let environment = [
+            ("LD_LIBRARY_PATH", loader.as_path()),
+            ("PLAIN_LOADER_MOST", Path::new(most)),
+        ];
+        run(&program, twin, &[], &environment)
+    };
+    // 4,000 bytes of the program's, and room for no 4 KiB more.
+    let outcome = with("5000", "bad");
+    assert_eq!(outcome.code, Some(98), "{}", outcome.said);
+    assert!(
+        outcome.said.contains("1 buffer with smaller canaries"),
+        "{}",
+        outcome.said
+    );
+    assert_eq!(with("5000", "good").code, Some(0));
+    // Room for nothing else: the program's buffer all the same, and it is said.
+    let outcome = with("4000", "good");
+    assert_eq!(outcome.code, Some(0), "{}", outcome.said);
+    assert!(
+        outcome.said.contains("argument out: no room for canaries"),
+        "{}",
+        outcome.said
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 // A loader of OpenCL that has no layers, as that of the CUDA toolkit: it knows
-// one platform, PoCL, and calls the functions in its objects' tables.
+// one platform, PoCL, and calls the functions in its objects' tables. Its
+// device has no room for buffers of more than PLAIN_LOADER_MOST bytes.
 
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
@@ -9,6 +10,7 @@
 #include <CL/cl_icd.h>
 #include <dlfcn.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 // Every object starts with its platform's table.
 #define TABLE(object) (*(cl_icd_dispatch **)(object))
@@ -40,7 +42,16 @@ PASS(cl_int, clReleaseContext, P(cl_context a), a, P(a))
 PASS(cl_command_queue, clCreateCommandQueue, P(cl_context a, cl_device_id b, cl_command_queue_properties c, cl_int *d), a, P(a, b, c, d))
 PASS(cl_int, clGetCommandQueueInfo, P(cl_command_queue a, cl_command_queue_info b, size_t c, void *d, size_t *e), a, P(a, b, c, d, e))
 PASS(cl_int, clReleaseCommandQueue, P(cl_command_queue a), a, P(a))
-PASS(cl_mem, clCreateBuffer, P(cl_context a, cl_mem_flags b, size_t c, void *d, cl_int *e), a, P(a, b, c, d, e))
+
+cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code) {
+    const char *most = getenv("PLAIN_LOADER_MOST");
+    if (most && size > strtoul(most, NULL, 10)) {
+        if (code) *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        return NULL;
+    }
+    return TABLE(context)->clCreateBuffer(context, flags, size, host, code);
+}
+
 PASS(cl_mem, clCreateSubBuffer, P(cl_mem a, cl_mem_flags b, cl_buffer_create_type c, const void *d, cl_int *e), a, P(a, b, c, d, e))
 PASS(cl_int, clGetMemObjectInfo, P(cl_mem a, cl_mem_info b, size_t c, void *d, size_t *e), a, P(a, b, c, d, e))
 PASS(cl_int, clRetainMemObject, P(cl_mem a), a, P(a))
