@@ -6,7 +6,7 @@
 //! the table that the program's calls go through. Handles are the platform's
 //! own and stay so: what the layer knows of an object stands in `layer`,
 //! by handle. Where a loader has no layers, the same library is preloaded into
-//! the program and takes the loader's place ([`preload`]). Nothing that the
+//! the program and takes the loader's place (`preload`). Nothing that the
 //! program can ask or measure may show that it is
 //! watched: sizes, references, events and their times are the program's own.
 
