@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|opencl|bench|protections|canary|watch|compare|all]
+#   ./run [suite|opencl|bench|protections|heap|canary|watch|compare|all]
 #
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
 # `protections` and `canary` are the parts of `bench` that tell what each
@@ -70,6 +70,14 @@ if [ "$what" = protections ] || [ "$what" = bench ] || [ "$what" = all ]; then
         --commit "$(cat "$here/commit")"
     code=$?
     [ $code = 124 ] && echo "the bench of protections ran out of time"
+    [ $code = 0 ] || status=1
+fi
+
+if [ "$what" = heap ] || [ "$what" = bench ] || [ "$what" = all ]; then
+    timeout --kill-after=10 120 "$here/ringfence-bench" heap --programs "$here" \
+        --ringfence "$here/ringfence" --json "$out/gpu-heap.json" --commit "$(cat "$here/commit")"
+    code=$?
+    [ $code = 124 ] && echo "the bench of the device heap ran out of time"
     [ $code = 0 ] || status=1
 fi
 

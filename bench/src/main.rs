@@ -2,6 +2,7 @@
 
 mod canary;
 mod gpu;
+mod heap;
 mod instrument;
 mod opencl;
 mod plots;
@@ -25,6 +26,8 @@ enum Bench {
     Gpu(gpu::Gpu),
     /// What canaries around CUDA buffers cost.
     Canary(canary::Canary),
+    /// Device-side malloc and free, against CUDA's own.
+    Heap(heap::Heap),
     /// What each protection costs.
     Protections(protections::Protections),
     /// What looks at canaries cost in OpenCL programs.
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Bench::Gpu(gpu) => gpu::measure(&gpu),
         Bench::Canary(options) => canary::measure(&options),
+        Bench::Heap(options) => heap::measure(&options),
         Bench::Protections(options) => protections::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),

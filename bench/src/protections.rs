@@ -261,7 +261,11 @@ impl Bench<'_> {
 
 /// The median time of the kernel at `index`, whose results must be those of
 /// `first`.
-fn kernel_time(
+///
+/// # Errors
+///
+/// They are not, or nothing was measured.
+pub fn kernel_time(
     rounds: &Rounds<Vec<KernelLine>>,
     variant: usize,
     index: usize,
