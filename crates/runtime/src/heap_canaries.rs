@@ -4,6 +4,7 @@
 
 use crate::findings::Key;
 use crate::runtime::Runtime;
+use driver::{DriverError, SupportLaunch, SupportStream};
 use heap::Block;
 use heap::canary::Side;
 use host::stacks;
@@ -16,6 +17,9 @@ use model::{
 };
 use std::collections::BTreeSet;
 
+/// What verifies the heap once, and its kernel.
+const HEAP_CHECK: &str = include_str!("device/heap_check.ptx");
+const HEAP_CHECK_KERNEL: &str = "ringfence_heap_check";
 /// Launches that are looked through for who may have done it.
 const LOOKED_AT: u64 = 256;
 
@@ -128,6 +132,34 @@ impl Runtime {
             nearest: None,
             occurrences: 1,
         }
+    }
+
+    /// The program has waited for its kernels, and no guard can be resident:
+    /// its blocks are verified once, and what was freed is given back.
+    pub(crate) fn verify_heap_unguarded(&self) {
+        if !self.metadata.watches_heap() || !self.watch().is_off() {
+            return;
+        }
+        if let Err(error) = self.run_heap_check() {
+            let message = format!(
+                "the canaries of the device heap could not be verified: {error}; they are when a kernel finds no \
+                 memory left"
+            );
+            self.output.error(&message, false);
+        }
+    }
+
+    fn run_heap_check(&self) -> Result<(), DriverError> {
+        let module = self.driver.load_support(HEAP_CHECK)?;
+        let launch = SupportLaunch {
+            blocks: 1,
+            threads: 32,
+            parameters: &[],
+            stream: SupportStream::Own,
+        };
+        let kernel = self.driver.support_kernel(module, HEAP_CHECK_KERNEL)?;
+        self.driver.launch_support(kernel, &launch)?;
+        self.driver.wait_for_own()
     }
 
     /// Who may have done what was found when nothing ran any more: the newest

@@ -816,6 +816,7 @@ impl Runtime {
     pub fn synchronized(&self) {
         self.watcher.synchronized();
         self.lookups_outstanding.store(false, Ordering::Relaxed);
+        self.verify_heap_unguarded();
         self.run_drain(Mode::Wait);
         let due = {
             let mut snapshot = self.snapshot.lock();
