@@ -3,7 +3,8 @@
 //   ordered   the same, with memory from cudaMallocAsync in use
 //   synchronize  a launch and a cudaDeviceSynchronize
 //   allocate  cudaMalloc and cudaFree of a small and of a large buffer
-//   loop      a launch of a loop of short ones, with the waits between them
+//   loop      a launch of a loop of short kernels, with the waits between them
+//   tight     the same of kernels that take less than their launches
 //   memory    cudaMalloc of many buffers of a size, and memory that each takes
 // Prints one JSON line with medians over batches. Batches are short enough
 // that the driver's queue never fills; before the first that counts, the same
@@ -109,8 +110,8 @@ __global__ void step(const float *in, float *out, float by, int n) {
 }
 
 // What a solver does: short kernels from buffer to buffer, a wait now and then.
-static void loop(int batches, bool warm) {
-    const int batch = 2000, n = 1 << 18;
+static void loop(int batches, bool warm, int n) {
+    const int batch = 2000;
     float *buffers[4];
     for (auto &buffer : buffers) {
         CHECK(cudaMalloc(&buffer, n * sizeof(float)));
@@ -166,7 +167,13 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (what == "loop") {
-        loop(quick ? 1 : 20, !quick);
+        // Kernels of about 6 µs: the device has always something to do.
+        loop(quick ? 1 : 20, !quick, quick ? 1 << 10 : 1 << 21);
+        return 0;
+    }
+    if (what == "tight") {
+        // Shorter than a launch takes the host.
+        loop(quick ? 1 : 20, !quick, 1 << 10);
         return 0;
     }
     if (what == "memory") {
@@ -185,6 +192,6 @@ int main(int argc, char **argv) {
         std::printf("{\"small_us\":%.4f,\"large_us\":%.4f}\n", small, large);
         return 0;
     }
-    std::fprintf(stderr, "usage: %s launch|ordered|synchronize|allocate|loop|memory [--quick]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s launch|ordered|synchronize|allocate|loop|tight|memory [--quick]\n", argv[0]);
     return 2;
 }

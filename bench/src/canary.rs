@@ -48,6 +48,10 @@ struct Summary {
     loop_ratio: f64,
     /// The same with a check after every launch.
     loop_every_ratio: f64,
+    /// Of a loop of kernels that take less than their launches.
+    tight_ratio: f64,
+    /// Of one launch of that, native, in microseconds.
+    native_tight_us: f64,
     /// Of one launch of that loop, native, in microseconds.
     native_loop_us: f64,
     /// From the least to the greatest of its rounds.
@@ -151,6 +155,9 @@ pub fn measure(options: &Canary) -> Result<()> {
     let loops = in_turn(3, wanted(5), |variant| {
         numbers(&host("loop", three[variant])?)
     })?;
+    let tight = in_turn(2, wanted(5), |variant| {
+        numbers(&host("tight", two[variant])?)
+    })?;
     let launches = in_turn(2, wanted(5), |variant| {
         numbers(&host("launch", two[variant])?)
     })?;
@@ -179,12 +186,15 @@ pub fn measure(options: &Canary) -> Result<()> {
     let loop_us = |numbers: &std::collections::BTreeMap<String, f64>| numbers["loop_us"];
     let launch_us = |numbers: &std::collections::BTreeMap<String, f64>| numbers["launch_us"];
     let native_loop = loops.median(0, loop_us)?;
+    let native_tight = tight.median(0, loop_us)?;
     let summary = Summary {
         kernels_geomean: round(mean.context("a kernel took no time at all")?),
         kernels_worst: round(ratios.iter().copied().fold(0.0, f64::max)),
         kernels: ratios.len(),
         loop_ratio: round(loops.median(1, loop_us)? / native_loop),
         loop_every_ratio: round(loops.median(2, loop_us)? / native_loop),
+        tight_ratio: round(tight.median(1, loop_us)? / native_tight),
+        native_tight_us: round(native_tight),
         native_loop_us: round(native_loop),
         native_loop_spread_us: round(loops.spread(0, loop_us)),
         native_launch_us: round(launches.median(0, launch_us)?),

@@ -244,13 +244,16 @@ fn gpu_canary(results: &Value) -> Result<String> {
     let _ = writeln!(
         out,
         "\nKernel time over native, and memory that a buffer takes of what the device has free, medians, variants in \
-         turn. A loop of short launches with a wait after every hundred takes {:.3} of native time ({:.2} µs a launch, \
-         which varies by {:.2} from round to round); with a check after every launch {:.2}. Canaries add {:.2} µs of \
-         host time to a launch (native {:.2} µs).",
+         turn. A loop of short kernels with a wait after every hundred takes {:.3} of native time ({:.2} µs a launch, \
+         which varies by {:.2} from round to round); with a check after every launch {:.2}. Of kernels that take less \
+         than their launches it takes {:.2} ({:.2} µs). Canaries add {:.2} µs of host time to a launch (native {:.2} \
+         µs).",
         number(summary, "loop_ratio")?,
         number(summary, "native_loop_us")?,
         number(summary, "native_loop_spread_us")?,
         number(summary, "loop_every_ratio")?,
+        number(summary, "tight_ratio")?,
+        number(summary, "native_tight_us")?,
         number(summary, "launch_us")?,
         number(summary, "native_launch_us")?
     );

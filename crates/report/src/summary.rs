@@ -103,7 +103,9 @@ pub fn summary(totals: &Totals) -> String {
             list(unused)
         ));
     }
-    if let Some(canaries) = &totals.coverage.canaries {
+    // Of launches that bounds have checked there is nothing to say.
+    let canaries = totals.coverage.canaries.as_ref();
+    if let Some(canaries) = canaries.filter(|c| c.latency_launches > 0 || c.smaller > 0) {
         let verified: u64 = kernels.values().map(|kernel| kernel.verified).sum();
         line.push_str(&canary_line(canaries, verified));
     }

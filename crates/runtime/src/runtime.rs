@@ -489,14 +489,11 @@ impl Runtime {
         }
         function.counts.checked();
         let trace = self.trace(Some(function))?;
-        let written = function.plan.as_ref().and_then(|plan| {
-            let offsets = plan.written(&function.name)?;
-            Some((offsets, function.entry.as_ref()?))
-        });
-        let reach = written.and_then(|(offsets, entry)| {
-            let roots = self.roots(None, function, entry, read_parameter)?;
-            Some(self.reach_of(&roots, offsets))
-        });
+        let written = function
+            .plan
+            .as_ref()
+            .and_then(|plan| plan.written(&function.name));
+        let reach = written.and_then(|offsets| self.reach_of(offsets, read_parameter));
         Some(LaunchTrace {
             reach: reach.unwrap_or(Reach::All),
             ..trace
@@ -836,6 +833,7 @@ impl Runtime {
     /// gone with it; the next launch finds out.
     pub fn context_destroyed(&self) {
         self.metadata.doubt();
+        self.canaries.doubt();
     }
 
     /// The process is about to end: reports what is left, and the coverage.
@@ -940,6 +938,9 @@ impl Runtime {
     /// them shut the device down: the last time to look at its heap. Then as
     /// [`Runtime::finish`]. The first call counts.
     pub fn exit_begins(&self) {
+        if self.output.is_ours() {
+            self.last_checks();
+        }
         if self.settings.leak_check == LeakCheck::Full && self.output.is_ours() {
             let mut blocks = self.heap_at_exit.lock();
             if blocks.is_none() {

@@ -15,14 +15,12 @@
 
 use super::Canaries;
 use crate::functions::Function;
-use crate::launches::Roots;
 use crate::runtime::Runtime;
 use crate::streams::{StreamName, StreamUse};
 use driver::{DriverError, SupportLaunch, SupportStream};
-use heap::Entry;
 use host::Stack;
-use model::CanaryCoverage;
 use model::layout::canary::{CHECK_STAMPS, CheckStamp, NAMED_SLOTS, SLOTS_NAMED, STAMPS};
+use model::{CanaryCoverage, DeviceAddress};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -42,6 +40,8 @@ const SHARD: u32 = 2048;
 /// What a check costs beside the time that its kernel runs: the gap in the
 /// stream, and the host's time. Measured on an H200: 2.5 to 3.3 µs.
 const GAP: Duration = Duration::from_nanos(3300);
+/// How long the end of a program waits for checks that are under way.
+const LAST_CHECKS: Duration = Duration::from_secs(2);
 /// Launches, checks and waits remembered for findings.
 const REMEMBERED: usize = 1 << 13;
 /// Kernels of graphs that findings can name.
@@ -120,12 +120,28 @@ struct Pending {
     since: Instant,
 }
 
+impl Pending {
+    /// Launches that no stream can be named for.
+    fn loose(context: u64, launches: u64) -> Pending {
+        Pending {
+            context,
+            stream: SupportStream::Own,
+            slots: Slots {
+                all: true,
+                ..Slots::default()
+            },
+            launches,
+            since: Instant::now(),
+        }
+    }
+}
+
 /// A launch, for findings.
 #[derive(Clone, Debug)]
 pub(super) struct Launched {
     pub order: u64,
     pub stream: Option<StreamName>,
-    pub kernels: Vec<Arc<Function>>,
+    pub kernels: SmallVec<[Arc<Function>; 1]>,
     pub reach: Reach,
     pub launch: u64,
     pub stack: Stack,
@@ -229,8 +245,9 @@ impl Checks {
     }
 
     /// Adds what is counted here.
-    pub fn add_to(&self, mut counts: CanaryCoverage) -> CanaryCoverage {
-        let state = self.state.lock();
+    pub fn add_to(&self, canaries: &Canaries, mut counts: CanaryCoverage) -> CanaryCoverage {
+        let mut state = self.state.lock();
+        state.learn(canaries, self.next.load(Ordering::Relaxed));
         counts.checks = state.counts.checks;
         counts.nanoseconds = state.counts.nanoseconds;
         counts.latency_launches = state.counts.latency_launches;
@@ -265,16 +282,23 @@ impl Checks {
                 && launched.stream == check.stream;
             in_order || state.waited.iter().any(by_host)
         };
-        let could = |launched: &&Launched| {
-            let reaches = match &launched.reach {
-                Reach::All => true,
-                Reach::Named(named) => named.iter().any(|(_, _, known)| *known == serial),
-            };
-            reaches
-                && launched.order < this.order
-                && !before.is_some_and(|before| ended_before(launched, before))
+        let reaches = |launched: &Launched| match &launched.reach {
+            Reach::All => true,
+            Reach::Named(named) => named.iter().any(|(_, _, known)| *known == serial),
         };
-        let mut found: Vec<Launched> = state.launched.iter().filter(could).cloned().collect();
+        let mut found: Vec<Launched> = state
+            .launched
+            .iter()
+            .filter(|launched| {
+                launched.order < this.order
+                    && !before.is_some_and(|before| ended_before(launched, before))
+            })
+            .cloned()
+            .collect();
+        // None was given the buffer: one has left another far enough.
+        if found.iter().any(reaches) {
+            found.retain(reaches);
+        }
         // Those of the check's own stream first: what it followed.
         found.sort_by_key(|launched| (launched.stream != this.stream, u64::MAX - launched.order));
         found
@@ -336,26 +360,38 @@ impl Runtime {
         self.settings.protect.canary && self.canaries.active.load(Ordering::Acquire)
     }
 
-    /// The slots of what pointer arguments point to.
-    pub(crate) fn reach_of(&self, roots: &Roots, offsets: &[u32]) -> Reach {
+    /// The slots of what the pointer arguments at these offsets point to;
+    /// `None` if one cannot be read.
+    pub(crate) fn reach_of(
+        &self,
+        offsets: &[u32],
+        read: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> Option<Reach> {
+        let mut pointers: SmallVec<[(u32, u64); 4]> = SmallVec::new();
+        for offset in offsets {
+            pointers.push((*offset, read(*offset, 8)?));
+        }
         let named = self.memory.read(|registry| {
-            let slot = |offset: u32, entry: &Entry<Stack>| {
+            let slot = |(offset, pointer): (u32, u64)| {
+                let entry = registry.find(DeviceAddress(pointer))?;
                 let slot = entry.owner.around.slot?;
                 Some((offset, slot, entry.allocation.serial))
             };
-            roots
-                .iter()
-                .filter(|root| offsets.contains(&root.offset) && root.bounds.size != 0)
-                .filter_map(|root| slot(root.offset, registry.find(root.bounds.base)?))
-                .collect()
+            pointers.into_iter().filter_map(slot).collect()
         });
-        Reach::Named(named)
+        Some(Reach::Named(named))
     }
 
     /// A launch was made that is to be followed by a check.
     pub fn launched(&self, trace: LaunchTrace, place: Where) {
         let checks = &self.canaries.checks;
-        let context = self.driver.current_context();
+        let context = match place {
+            Where::Stream {
+                name: StreamName::Legacy { context } | StreamName::PerThread { context, .. },
+                ..
+            } => context,
+            _ => self.driver.current_context(),
+        };
         let mut due = None;
         {
             let mut state = checks.state.lock();
@@ -404,10 +440,14 @@ impl Runtime {
                     });
                     pending.launches += 1;
                     pending.slots.add(&trace.reach);
-                    state.learn(&self.canaries, checks.next.load(Ordering::Relaxed));
-                    if state.is_due(checks.budget)
-                        && let Some(pending) = state.pending.remove(&name)
-                    {
+                    // What checks took is read only when there may be one: the
+                    // device writes it.
+                    let mut is_due = state.is_due(checks.budget);
+                    if is_due {
+                        state.learn(&self.canaries, checks.next.load(Ordering::Relaxed));
+                        is_due = state.is_due(checks.budget);
+                    }
+                    if is_due && let Some(pending) = state.pending.remove(&name) {
                         state.last = Some(Instant::now());
                         due = Some((name, pending));
                     }
@@ -474,7 +514,7 @@ impl Runtime {
                 .pending
                 .iter()
                 .filter(|(name, pending)| match stream {
-                    Some(stream) => **name == stream,
+                    Some(stream) => **name == stream && pending.context == context,
                     None => pending.context == context,
                 })
                 .map(|(name, _)| *name)
@@ -515,19 +555,33 @@ impl Runtime {
             }
         };
         if let Some(launches) = loose {
-            let pending = Pending {
-                context,
-                stream: SupportStream::Own,
-                slots: Slots {
-                    all: true,
-                    ..Slots::default()
-                },
-                launches,
-                since: Instant::now(),
-            };
-            self.verify(None, pending, true);
+            self.verify(None, Pending::loose(context, launches), true);
             self.wait_for_checks();
         }
+    }
+
+    /// The program ends: what it has not waited for is verified, if its kernels
+    /// end soon.
+    pub(crate) fn last_checks(&self) {
+        let context = self.driver.current_context();
+        if !self.checks_canaries() || context == 0 {
+            return;
+        }
+        let checks = &self.canaries.checks;
+        let before = checks.next.load(Ordering::Relaxed);
+        self.before_wait(None);
+        let loose = checks.state.lock().loose.remove(&context);
+        if let Some(launches) = loose {
+            self.verify(None, Pending::loose(context, launches), true);
+        }
+        let after = checks.next.load(Ordering::Relaxed);
+        let start = Instant::now();
+        for check in before + 1..=after {
+            while !checks.has_ended(&self.canaries, check) && start.elapsed() < LAST_CHECKS {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+        self.read_records();
     }
 
     /// The program is about to destroy a stream.
@@ -609,6 +663,7 @@ impl Runtime {
         let Some(kernels) = self.canary_kernels(context) else {
             return Ok(0);
         };
+        self.restore_check_memory()?;
         let checks = &self.canaries.checks;
         let number = {
             // Numbers are in the order of the list.
@@ -716,7 +771,7 @@ impl Runtime {
 
     /// Empties a slot without the kernel, after all that may read it.
     fn empty(&self, slot: u32, context: u64) {
-        let check = model::DeviceAddress(super::place::slot_address(slot).0 + 56);
+        let check = DeviceAddress(super::place::slot_address(slot).0 + 56);
         let done = self.driver.write(check, &[0; 8]);
         // Checks under way have ended when the device has.
         let settled = self.driver.settle(context);
@@ -761,7 +816,7 @@ mod tests {
             Launched {
                 order,
                 stream: Some(stream),
-                kernels: Vec::new(),
+                kernels: SmallVec::new(),
                 reach,
                 launch: order,
                 stack: None,
@@ -802,13 +857,16 @@ mod tests {
         launched(&checks, A, SERIAL);
         checked(&checks, 1, A);
         let second = launched(&checks, A, SERIAL);
-        // It does not reach the buffer.
-        launched(&checks, A, SERIAL + 1);
+        // It is not given the buffer.
+        let stray = launched(&checks, A, SERIAL + 1);
         checked(&checks, 2, A);
         let after = launched(&checks, A, SERIAL);
         assert_eq!(candidates(&checks, 2), [second]);
         checked(&checks, 3, A);
         assert_eq!(candidates(&checks, 3), [after]);
+        let alone = checks.candidates(2, Some(SLOT), SERIAL + 9);
+        let alone: Vec<u64> = alone.iter().map(|launched| launched.launch).collect();
+        assert_eq!(alone, [stray, second]);
         assert!(candidates(&checks, 99).is_empty());
     }
 

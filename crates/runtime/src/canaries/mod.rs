@@ -30,7 +30,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use table::Table;
 
 /// The kernels, in one context.
@@ -53,6 +53,9 @@ pub(crate) struct Canaries {
     active: AtomicBool,
     /// They cannot be made; why was said.
     failed: AtomicBool,
+    /// A context was destroyed, and with it perhaps what the device sees of the
+    /// host's memory.
+    doubtful: AtomicBool,
     turn: Turn,
     kernels: Mutex<FxHashMap<u64, Kernels>>,
     stamps: OnceLock<HostMapping>,
@@ -76,6 +79,7 @@ impl Canaries {
             },
             active: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            doubtful: AtomicBool::new(false),
             turn: Turn::default(),
             kernels: Mutex::default(),
             stamps: OnceLock::new(),
@@ -92,9 +96,14 @@ impl Canaries {
         }
     }
 
+    /// A context was destroyed.
+    pub fn doubt(&self) {
+        self.doubtful.store(true, Ordering::Release);
+    }
+
     /// What there is to say at the end; `None`: there were none.
     pub fn coverage(&self) -> Option<CanaryCoverage> {
         let counts = self.counts.lock().clone();
-        (counts.buffers > 0).then(|| self.checks.add_to(counts))
+        (counts.buffers > 0).then(|| self.checks.add_to(self, counts))
     }
 }

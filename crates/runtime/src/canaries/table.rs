@@ -147,6 +147,8 @@ impl Runtime {
             );
             return None;
         }
+        // Without it the next check says so.
+        let _ = self.restore_check_memory();
         self.clear_stale();
         let checks = &self.canaries.checks;
         loop {
@@ -203,6 +205,29 @@ impl Runtime {
         self.canaries.kernels.lock().insert(context, kernels);
         self.canaries.active.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Sees to it that the device still sees what it writes to, after a context
+    /// was destroyed.
+    pub(super) fn restore_check_memory(&self) -> Result<(), DriverError> {
+        if !self.canaries.doubtful.swap(false, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let restored = match self.metadata.attach(&*self.driver) {
+            Ok(_) => match self.canaries.stamps.get() {
+                Some(stamps) => self.driver.restore_host(*stamps),
+                None => Ok(()),
+            },
+            Err(message) => Err(DriverError {
+                call: "cuMemHostRegister",
+                code: 0,
+                message,
+            }),
+        };
+        if restored.is_err() {
+            self.canaries.doubtful.store(true, Ordering::Release);
+        }
+        restored
     }
 
     /// Maps more of the table.

@@ -2,7 +2,7 @@
 
 use super::{capture, hook, hooks, streams};
 use crate::session;
-use driver::sys::{CUcontext, CUevent, CUresult, CUstream};
+use driver::sys::{CU_STREAM_PER_THREAD, CUcontext, CUevent, CUresult, CUstream};
 use runtime::{Ordering, StreamName};
 
 hooks!(
@@ -66,6 +66,11 @@ fn before(stream: Option<(CUstream, bool)>) {
         && !capture::active()
     {
         let name = stream.map(|(stream, per_thread)| streams::name(runtime, stream, per_thread));
+        // Only this thread can name its own stream.
+        let own = CUstream(CU_STREAM_PER_THREAD.into());
+        if name.is_none() {
+            runtime.before_wait(Some(streams::name(runtime, own, false)));
+        }
         // The legacy stream waits for others.
         let name = name.filter(|name| !matches!(name, StreamName::Legacy { .. }));
         runtime.before_wait(name);
