@@ -45,14 +45,14 @@ opencl() {
 
 if [ "$what" = opencl ] || [ "$what" = suite ] || [ "$what" = all ]; then
     opencl timeout --kill-after=10 120 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
-        --ringfence "$here/ringfence" --json "$out/suite-opencl-gpu.json" --jobs 4 --timeout 30
+        --ringfence "$here/ringfence" --json "$out/suite-opencl-gpu.json" --jobs 8 --timeout 30
     opencl timeout --kill-after=10 120 "$here/ringfence-suite" run --device gpu --cases "$here/opencl" \
-        --ringfence "$here/ringfence" --set canary-checker=device --jobs 4 --timeout 30
+        --ringfence "$here/ringfence" --set canary-checker=device --jobs 8 --timeout 30
 fi
 
 if [ "$what" = opencl ] || [ "$what" = bench ] || [ "$what" = all ]; then
     opencl timeout --kill-after=10 300 "$here/ringfence-bench" opencl --program "$here/opencl/canaries" \
-        --ringfence "$here/ringfence" --json "$out/opencl-gpu.json" --rounds 2 --launches 21 --repeated 1000 \
+        --ringfence "$here/ringfence" --json "$out/opencl-gpu.json" --rounds 1 --launches 21 --repeated 1000 \
         --commit "$(cat "$here/commit")"
 fi
 

@@ -145,7 +145,8 @@ fn opencl(folder: &Path) -> Result<()> {
         std::fs::copy(built.join(program), folder.join(program))
             .with_context(|| format!("failed to copy {}", program.display()))?;
     }
-    let found = output(command("cc", ["-print-file-name"]).arg(LOADER))?;
+    let asked = format!("-print-file-name={LOADER}");
+    let found = output(&mut command("cc", [asked.as_str()]))?;
     std::fs::copy(found.trim(), folder.join("lib").join(LOADER))
         .with_context(|| format!("failed to copy {LOADER}"))?;
     manifest.write(folder)

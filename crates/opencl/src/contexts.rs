@@ -34,24 +34,7 @@ pub struct Context {
     own: Mutex<Own>,
     choice: Mutex<Choice>,
     rent: Mutex<Rent>,
-    /// Looks by the host before there was a choice.
-    looks: AtomicU32,
 }
-
-/// What a look is timed for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timed {
-    /// It is not.
-    No,
-    /// Before there is a choice: for so many looks by the host.
-    Rent(u32),
-    /// For the choice.
-    Choice,
-}
-
-/// Of the looks by the host that come before there is a choice, one in so many
-/// is timed, for all.
-const EVERY: u32 = 16;
 
 /// What is ours in a context.
 #[derive(Default)]
@@ -138,7 +121,6 @@ fn look_at(context: cl_context, devices: &[cl_device_id]) -> Context {
         own: Mutex::default(),
         choice: Mutex::default(),
         rent: Mutex::new(Rent::of(PRICE)),
-        looks: AtomicU32::new(0),
         // Powers of two: the largest is a multiple of all.
         alignment: alignments.max().unwrap_or(128).next_power_of_two(),
     }
@@ -291,11 +273,11 @@ impl Context {
 
 impl Context {
     /// Who is to make a look of this class: the device's checker, or the host;
-    /// and what its time is for. `full`: the host has no memory for it.
-    pub fn choose(&self, layer: &Layer, class: Class, full: bool) -> (Option<Arc<Checker>>, Timed) {
+    /// and whether it is to be timed. `full`: the host has no memory for it.
+    pub fn choose(&self, layer: &Layer, class: Class, full: bool) -> (Option<Arc<Checker>>, bool) {
         let wanted = layer.settings.canary_checker;
         if wanted == CanaryChecker::Host || !self.is_open() {
-            return (None, Timed::No);
+            return (None, false);
         }
         let always = wanted == CanaryChecker::Device || full;
         let (checker, build) = {
@@ -303,16 +285,7 @@ impl Context {
             match &own.verifier {
                 Verifier::Built(checker) => (Some(checker.clone()), false),
                 Verifier::Missing => (None, false),
-                Verifier::None if !always => {
-                    drop(own);
-                    let looks = self.looks.fetch_add(1, Ordering::Relaxed);
-                    let timed = match looks {
-                        0 => Timed::Rent(1),
-                        looks if looks % EVERY == 0 => Timed::Rent(EVERY),
-                        _ => Timed::No,
-                    };
-                    return (None, timed);
-                }
+                Verifier::None if !always => (None, false),
                 Verifier::None | Verifier::Wanted => {
                     own.verifier = Verifier::Missing;
                     (None, true)
@@ -324,16 +297,14 @@ impl Context {
             false => checker,
         };
         let Some(checker) = checker else {
-            return (None, Timed::No);
+            return (None, false);
         };
         if always {
-            return (Some(checker), Timed::No);
+            return (Some(checker), false);
         }
-        let (choice, timed) = self.choice.lock().next(class);
-        let timed = if timed { Timed::Choice } else { Timed::No };
-        match choice {
-            choice::Checker::Host => (None, timed),
-            choice::Checker::Device => (Some(checker), timed),
+        match self.choice.lock().next(class) {
+            (choice::Checker::Host, timed) => (None, timed),
+            (choice::Checker::Device, timed) => (Some(checker), timed),
         }
     }
 

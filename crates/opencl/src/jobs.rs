@@ -3,7 +3,7 @@
 
 use crate::buffers::Place;
 use crate::check::{Damaged, Doer, Held, Look};
-use crate::contexts::{Context, Timed};
+use crate::contexts::Context;
 use crate::events::status;
 use crate::layer::{self, Layer};
 use crate::queries::ask;
@@ -39,6 +39,15 @@ struct Slot {
     job: Mutex<Option<Box<Job>>>,
 }
 
+/// Who concludes a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// The platform, which calls back in the order of what ends.
+    Platform,
+    /// A thread that waited.
+    Waiter,
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
         call!(clReleaseEvent(self.last as cl_event));
@@ -46,17 +55,16 @@ impl Drop for Slot {
 }
 
 impl Slot {
-    fn conclude(&self, status: cl_int) {
+    fn conclude(&self, status: cl_int, by: By) {
         let job = self.job.lock().take();
         if let Some(job) = job {
-            job.conclude(status);
+            job.conclude(status, by);
         }
     }
 }
 
 /// What a look takes, from the end of the kernel on.
 struct Timing {
-    timed: Timed,
     class: Class,
     checker: choice::Checker,
     /// Of the calls that enqueue it.
@@ -182,16 +190,12 @@ impl Job {
         };
         debug_assert!(begun);
         let number = job.number;
-        // Only the platform tells when the last command ended.
-        let timed = job.timing.is_some();
         call!(clRetainEvent(last));
         let slot = Arc::new(Slot {
             last: last as usize,
             job: Mutex::new(Some(job)),
         });
-        if !timed {
-            layer.jobs.offer(number, slot.clone());
-        }
+        layer.jobs.offer(number, slot.clone());
         let data = Arc::into_raw(slot).cast_mut().cast::<c_void>();
         let complete = CL_COMPLETE.cast_signed();
         match call!(clSetEventCallback(last, complete, Some(looked), data)) {
@@ -260,9 +264,11 @@ impl Job {
             }
         };
         let enqueuing = begun.elapsed();
-        if timed != Timed::No && by_device == checker.is_some() {
+        if !by_device {
+            self.context.spend(enqueuing);
+        }
+        if timed && by_device == checker.is_some() {
             self.timing = Some(Timing {
-                timed,
                 class,
                 checker: match by_device {
                     true => choice::Checker::Device,
@@ -276,7 +282,7 @@ impl Job {
         Ok((last, true))
     }
 
-    fn conclude(mut self, status: cl_int) {
+    fn conclude(mut self, status: cl_int, by: By) {
         let now = Instant::now();
         let Some(layer) = layer::get() else { return };
         let kernel = self.doer.kernel();
@@ -308,7 +314,7 @@ impl Job {
                 round.damages(&self.looks, &found);
             }
             if let Some(timing) = &self.timing {
-                timing.tell(&self.context, now);
+                timing.tell(&self.context, now, by);
             }
         }
         for look in &self.looks {
@@ -352,18 +358,17 @@ pub fn bring_back(look: &Look, commands: &mut Commands) -> Result<(), cl_int> {
 }
 
 impl Timing {
-    fn tell(&self, context: &Context, now: Instant) {
-        // Without the kernel's end nothing is known of the time after it.
-        let Some(ended) = self.ended.get() else {
-            return;
+    fn tell(&self, context: &Context, now: Instant, by: By) {
+        // Who waited may know of the look's end before the platform has told
+        // that of the kernel: his times hold the kernel's own, for either
+        // checker.
+        let from = match (by, self.ended.get()) {
+            (By::Platform, Some(ended)) => (*ended).max(self.enqueued),
+            (By::Platform, None) => return,
+            (By::Waiter, _) => self.enqueued,
         };
-        let from = (*ended).max(self.enqueued);
         let taken = self.enqueuing + now.saturating_duration_since(from);
-        match self.timed {
-            Timed::No => {}
-            Timed::Rent(looks) => context.spend(taken * looks),
-            Timed::Choice => context.told(self.class, self.checker, taken),
-        }
+        context.told(self.class, self.checker, taken);
     }
 }
 
@@ -390,7 +395,7 @@ unsafe extern "C" fn stamp(_event: cl_event, _status: cl_int, data: *mut c_void)
 unsafe extern "C" fn looked(_event: cl_event, status: cl_int, data: *mut c_void) {
     // SAFETY: what was given with this function, which is called once.
     let slot = unsafe { Arc::from_raw(data.cast::<Slot>()) };
-    slot.conclude(status);
+    slot.conclude(status, By::Platform);
 }
 
 /// Jobs that are under way.
@@ -481,7 +486,7 @@ impl Jobs {
         for slot in slots {
             let status = status(slot.last as cl_event);
             if let Some(status) = status.filter(|status| *status <= CL_COMPLETE.cast_signed()) {
-                slot.conclude(status);
+                slot.conclude(status, By::Waiter);
             }
         }
     }
