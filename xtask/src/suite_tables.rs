@@ -47,6 +47,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("regions", "pools and parts of allocations"),
     ("memory_kinds", "kinds of memory"),
     ("graphs", "graphs"),
+    ("canary", "canaries, verified after kernels"),
     ("watch", "canaries, watched while kernels run"),
     ("execution", "threads, contexts, cooperative launches"),
 ];

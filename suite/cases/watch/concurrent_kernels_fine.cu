@@ -2,4 +2,4 @@
 // run: protect=watch seed=7
 // expect: rule=canary-overwritten kernel=attacker while=victim at=-1 size=1024
 #define FINE
-#include "watch/parts/concurrent_kernels.h"
+#include "parts/concurrent_kernels.h"

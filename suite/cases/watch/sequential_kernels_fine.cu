@@ -2,4 +2,4 @@
 // run: protect=watch seed=7
 // expect: rule=canary-overwritten kernel=attacker while=victim at=0 size=2000
 #define FINE
-#include "watch/parts/sequential_kernels.h"
+#include "parts/sequential_kernels.h"

@@ -2,4 +2,4 @@
 // run: protect=watch seed=7
 // expect: rule=canary-overwritten kernel=overrun while=overrun at=0 size=4000
 #define FINE
-#include "watch/parts/single_kernel.h"
+#include "parts/single_kernel.h"
