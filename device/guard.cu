@@ -66,11 +66,12 @@ INLINE u64 now() {
 }
 
 // One lane tells the host of one canary.
-INLINE void tell(const CanaryRecord &record, u32 side, const Changed &changed, const Round &round, u64 found) {
+INLINE void tell(const CanaryRecord &record, u32 side, const Changed &changed, const Round &round, u64 time,
+                 u64 found) {
     u64 start = canary_start(record, side);
     const u64 words[11] = {record.base,    record.size,        record.serial,      side,  start + changed.lowest,
                            start + changed.highest, changed.count, changed.content[0], changed.content[1],
-                           now(),          round.epoch};
+                           time,           round.epoch};
     volatile u64 *place =
         (volatile u64 *)(RF_GUARD_CONTROL + RF_FINDINGS + found % RF_GUARD_FINDINGS * sizeof(Finding));
     for (u32 i = 0; i < 11; i++) place[i + 1] = words[i];
@@ -82,6 +83,8 @@ INLINE void tell(const CanaryRecord &record, u32 side, const Changed &changed, c
 // The whole warp looks at one pinned slot of which something was changed. With
 // no room in the ring it is left for a later round.
 OUTLINE u64 __ringfence_guard_report(u32 slot, Round round, u64 found, u32 lane) {
+    // Looking at every byte takes longer than finding that one is wrong.
+    const u64 time = now();
     CanaryRecord record;
     if (!read_record(slot, round.context, &record) || !claim(slot, lane)) return found;
     for (u32 side = BEFORE; side <= AFTER; side++) {
@@ -89,7 +92,7 @@ OUTLINE u64 __ringfence_guard_report(u32 slot, Round round, u64 found, u32 lane)
         if (found - round.consumed >= RF_GUARD_FINDINGS) break;
         if (!inspect(record, side, lane, &changed)) continue;
         __syncwarp();
-        if (lane == 0) tell(record, side, changed, round, found);
+        if (lane == 0) tell(record, side, changed, round, time, found);
         found++;
         mend(record, side, lane, 32);
     }

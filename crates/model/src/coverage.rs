@@ -106,6 +106,9 @@ pub enum Note {
     /// Buffers whose canaries are smaller than asked for, because the device
     /// had no room.
     SmallerCanaries,
+    /// Launches of kernels that fill the device, which were looked at when they
+    /// had ended, not while they ran.
+    NotWatched,
 }
 
 /// Coverage of one process.

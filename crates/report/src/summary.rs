@@ -230,6 +230,10 @@ fn said(note: Note, number: u64) -> String {
     match note {
         Note::CanariesByHost => format!("canaries of {} verified by the host", launches()),
         Note::CanariesByDevice => format!("canaries of {} verified by the device", launches()),
+        Note::NotWatched => format!(
+            "{} filled the device, and were looked at after they had ended",
+            launches()
+        ),
         Note::NoDeviceChecker => "no kernel that verifies canaries could be built".into(),
         Note::SmallerCanaries => format!(
             "{} with smaller canaries, for want of memory",
@@ -305,6 +309,7 @@ mod tests {
                 (Note::CanariesByDevice, 900),
                 (Note::NoDeviceChecker, 1),
                 (Note::SmallerCanaries, 2),
+                (Note::NotWatched, 4),
             ]),
             canaries: None,
         };

@@ -23,8 +23,8 @@ use instrument::{EntryPlan, LaunchShape};
 use model::layout::Record;
 use model::layout::records::HEAP_RECORD;
 use model::{
-    AllocationKind, Coverage, DeviceAddress, Extent, Finding, LeakCheck, Prove, Rule, Settings,
-    SiteId, UncheckedReason,
+    AllocationKind, Coverage, DeviceAddress, Extent, Finding, LeakCheck, Note, Prove, Rule,
+    Settings, SiteId, UncheckedReason,
 };
 use parking_lot::{Mutex, RwLock};
 use report::Event;
@@ -885,6 +885,10 @@ impl Runtime {
         let mut coverage = self.functions.coverage();
         coverage.dropped_records = self.drain.dropped();
         coverage.canaries = self.canaries.coverage();
+        let not_watched = self.watch().not_watched();
+        if not_watched != 0 {
+            coverage.notes.insert(Note::NotWatched, not_watched);
+        }
         coverage
     }
 

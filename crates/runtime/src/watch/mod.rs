@@ -95,6 +95,8 @@ pub(crate) struct Watch {
     /// Findings taken out of the ring.
     drained: AtomicU64,
     launches: AtomicU64,
+    /// Launches for which the guard stayed away.
+    alone: AtomicU64,
     stacks: AtomicU32,
     /// The words may have to be shown to the device again.
     doubtful: AtomicBool,
@@ -131,6 +133,7 @@ impl Watch {
             draining: Turn::default(),
             drained: AtomicU64::new(0),
             launches: AtomicU64::new(0),
+            alone: AtomicU64::new(0),
             stacks: AtomicU32::new(0),
             doubtful: AtomicBool::new(false),
             off: OnceLock::new(),
@@ -461,6 +464,7 @@ impl<'a> Watching<'a> {
         if !self.is_needed() {
             return;
         }
+        self.watch.alone.fetch_add(1, Ordering::Relaxed);
         // What cannot be marked is over in time, or ends with a slice.
         if let Ok(mark) = self.runtime.driver.mark(launch.stream) {
             self.watch.state.lock().alone.push((launch.context, mark));
@@ -468,6 +472,11 @@ impl<'a> Watching<'a> {
             // `resume` is the keeper's to call.
             std::mem::forget(paused);
         }
+    }
+
+    /// Launches for which the guard stayed away.
+    pub(crate) fn not_watched(&self) -> u64 {
+        self.watch.alone.load(Ordering::Relaxed)
     }
 
     /// Lets the guard come back from what was alone on the device and is over.

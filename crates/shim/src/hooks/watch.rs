@@ -109,17 +109,16 @@ fn needs_the_device(what: What) -> Needs {
     }
 }
 
-/// Whether all blocks of a launch have a place on the device at once, but not
-/// if one multiprocessor has less room, as that of the guard has. Such kernels
-/// may rely on it (cooperative ones do, and loops of blocks that wait for each
-/// other), and would take twice as long if one block came later than all
-/// others. Kernels with more blocks do not feel it.
+/// Waves of blocks from which on one more does not matter.
+const FEW_WAVES: u64 = 8;
+
+/// Whether a launch would take a wave of blocks more if there were a place less
+/// for them, as there is beside the guard, and has few of them. One whose
+/// blocks all have a place at once may also rely on it (cooperative ones do,
+/// and loops of blocks that wait for each other).
 fn fills_the_device(function: u64, shape: LaunchShape) -> bool {
-    let blocks = shape
-        .grid
-        .iter()
-        .map(|side| u64::from(*side))
-        .product::<u64>();
+    let sides = shape.grid.iter();
+    let blocks = sides.map(|side| u64::from(*side)).product::<u64>();
     let Some(processors) = multiprocessors().filter(|count| blocks >= *count) else {
         return false;
     };
@@ -129,12 +128,28 @@ fn fills_the_device(function: u64, shape: LaunchShape) -> bool {
         .read()
         .as_ref()
         .and_then(|places| places.get(&key).copied());
-    let places = known.unwrap_or_else(|| {
-        let places = u64::from(places_on_each(function, threads, shape.shared));
-        PLACES.write().get_or_insert_default().insert(key, places);
-        places
+    let each = known.unwrap_or_else(|| {
+        let each = u64::from(places_on_each(function, threads, shape.shared));
+        PLACES.write().get_or_insert_default().insert(key, each);
+        each
     });
-    blocks <= places * processors && blocks > places * (processors - 1)
+    takes_a_wave_more(blocks, each, processors)
+}
+
+/// `each`: blocks that one of the multiprocessors takes at once; 0 if that is
+/// not known.
+fn takes_a_wave_more(blocks: u64, each: u64, processors: u64) -> bool {
+    let places = each * processors;
+    if places == 0 {
+        return false;
+    }
+    let waves = blocks.div_ceil(places);
+    // All that run at once: the guard may keep all of its multiprocessor's
+    // places, where memory is divided in another way for it.
+    if waves == 1 {
+        return blocks > places - each;
+    }
+    waves <= FEW_WAVES && blocks.div_ceil(places - 1) > waves
 }
 
 /// Multiprocessors of the device that was used first.
@@ -267,4 +282,24 @@ fn is_captured(stream: CUstream, per_thread: bool) -> bool {
     });
     asked != Some(CUresult::CUDA_SUCCESS)
         || status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::takes_a_wave_more;
+
+    #[test]
+    fn grids_that_just_fit() {
+        // 132 multiprocessors with 8 blocks each have 1056 places.
+        assert!(!takes_a_wave_more(1048, 8, 132), "beside one that is full");
+        assert!(takes_a_wave_more(1049, 8, 132));
+        assert!(takes_a_wave_more(1056, 8, 132));
+        assert!(!takes_a_wave_more(1057, 8, 132), "two waves in any case");
+        assert!(takes_a_wave_more(2112, 8, 132));
+        assert!(!takes_a_wave_more(2110, 8, 132));
+        assert!(takes_a_wave_more(8 * 1056, 8, 132));
+        assert!(!takes_a_wave_more(9 * 1056, 8, 132), "a ninth more");
+        assert!(!takes_a_wave_more(1056, 0, 132), "not known");
+        assert!(takes_a_wave_more(1, 1, 1));
+    }
 }
