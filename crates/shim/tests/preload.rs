@@ -53,7 +53,8 @@ static BUILT: LazyLock<Built> = LazyLock::new(|| {
     Built { folder }
 });
 
-/// The program with the library preloaded; `settings` are JSON members.
+/// The program with the library preloaded; `settings` are JSON members. Without
+/// canaries: the stub of a driver runs no kernel that could verify them.
 fn program(what: &str, settings: &str) -> Command {
     let driver = BUILT.folder.join("libcuda.so.1");
     let mut command = Command::new(BUILT.folder.join("program"));
@@ -63,7 +64,7 @@ fn program(what: &str, settings: &str) -> Command {
         .env(
             "RINGFENCE_SETTINGS",
             format!(
-                r#"{{"device":"gpu","driver":"{}"{settings}}}"#,
+                r#"{{"device":"gpu","driver":"{}","protect":{{"bounds":true,"canary":false,"watch":false}}{settings}}}"#,
                 driver.display()
             ),
         )
