@@ -39,17 +39,44 @@ pub struct Watch {
 /// kernel that is attacked, and how long that one runs, in microseconds, about
 /// as in the paper.
 const ATTACKS: &[(&str, &str, &str, &str, &str)] = &[
-    ("watch_single", "single kernel", "overrun", "overrun", "950"),
+    (
+        "watch_single_fine",
+        "single kernel, fine-grained",
+        "overrun",
+        "overrun",
+        "950",
+    ),
+    (
+        "watch_sequential_fine",
+        "sequential kernels, fine-grained",
+        "attacker",
+        "victim",
+        "1250",
+    ),
+    (
+        "watch_concurrent_fine",
+        "concurrent kernels, fine-grained",
+        "attacker",
+        "victim",
+        "10800",
+    ),
+    (
+        "watch_single",
+        "single kernel, coarse-grained",
+        "overrun",
+        "overrun",
+        "950",
+    ),
     (
         "watch_sequential",
-        "sequential kernels",
+        "sequential kernels, coarse-grained",
         "attacker",
         "victim",
         "1250",
     ),
     (
         "watch_concurrent",
-        "concurrent kernels",
+        "concurrent kernels, coarse-grained",
         "attacker",
         "victim",
         "10800",
@@ -122,7 +149,7 @@ pub fn measure(options: &Watch) -> Result<()> {
         .map(|attack| {
             let measured = measure_attack(options, attack).with_context(|| attack.1.to_owned())?;
             println!(
-                "{:<22} kernel {:>8.3} ms  found after {:.4} ms (at most {:.4}), in time {}/{}",
+                "{:<34} kernel {:>8.3} ms  found after {:.4} ms (at most {:.4}), in time {}/{}",
                 measured.attack,
                 measured.kernel_ms,
                 measured.latency_ms,
@@ -288,7 +315,7 @@ fn measure_attack(
     options: &Watch,
     (program, name, attacker, victim, duration): &(&str, &str, &str, &str, &str),
 ) -> Result<Attack> {
-    let runs = if options.quick { 1 } else { 20 };
+    let runs = if options.quick { 1 } else { 10 };
     let scratch = tempfile::tempdir().context("there is no place for reports")?;
     let report = scratch.path().join("report.json");
     let text = report.display().to_string();

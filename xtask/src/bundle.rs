@@ -90,6 +90,15 @@ pub fn write() -> Result<()> {
             attack("single_kernel.cu", programs.join("watch_single")),
             attack("sequential_kernels.cu", programs.join("watch_sequential")),
             attack("concurrent_kernels.cu", programs.join("watch_concurrent")),
+            attack("single_kernel_fine.cu", programs.join("watch_single_fine")),
+            attack(
+                "sequential_kernels_fine.cu",
+                programs.join("watch_sequential_fine"),
+            ),
+            attack(
+                "concurrent_kernels_fine.cu",
+                programs.join("watch_concurrent_fine"),
+            ),
         ],
         &[kernels, sources.join("include"), sources.clone()],
     )?;
@@ -102,6 +111,9 @@ pub fn write() -> Result<()> {
         "watch_single",
         "watch_sequential",
         "watch_concurrent",
+        "watch_single_fine",
+        "watch_sequential_fine",
+        "watch_concurrent_fine",
     ] {
         strip(&programs.join(program), &bundle.join(program))?;
     }
