@@ -37,46 +37,47 @@ pub struct Watch {
 
 /// The attacks: program, its name in the table, the kernel that writes, the
 /// kernel that is attacked, and how long that one runs, in microseconds, about
-/// as in the paper.
-const ATTACKS: &[(&str, &str, &str, &str, &str)] = &[
+/// as in the paper. Fine: buffers from malloc in a kernel; coarse: from
+/// cudaMalloc.
+const ATTACKS: [(&str, &str, &str, &str, &str); 6] = [
     (
         "watch_single_fine",
-        "single kernel, fine-grained",
+        "single kernel (fine)",
         "overrun",
         "overrun",
         "950",
     ),
     (
         "watch_sequential_fine",
-        "sequential kernels, fine-grained",
+        "sequential kernels (fine)",
         "attacker",
         "victim",
         "1250",
     ),
     (
         "watch_concurrent_fine",
-        "concurrent kernels, fine-grained",
+        "concurrent kernels (fine)",
         "attacker",
         "victim",
         "10800",
     ),
     (
         "watch_single",
-        "single kernel, coarse-grained",
+        "single kernel (coarse)",
         "overrun",
         "overrun",
         "950",
     ),
     (
         "watch_sequential",
-        "sequential kernels, coarse-grained",
+        "sequential kernels (coarse)",
         "attacker",
         "victim",
         "1250",
     ),
     (
         "watch_concurrent",
-        "concurrent kernels, coarse-grained",
+        "concurrent kernels (coarse)",
         "attacker",
         "victim",
         "10800",
@@ -90,8 +91,6 @@ struct Summary {
     geomean: f64,
     /// Its largest.
     worst: f64,
-    /// Kernel with the largest.
-    worst_kernel: String,
     /// Host time of one launch, native, in microseconds.
     native_launch_us: f64,
     /// What the guard adds to it while it is there.
@@ -100,8 +99,12 @@ struct Summary {
     native_synchronize_us: f64,
     /// What pausing and restarting the guard adds to that.
     synchronize_us: f64,
-    /// Attacks of the paper's table 3.
-    attacks: Vec<Attack>,
+    /// Runs of the attacks of the paper's table 3.
+    attacks: usize,
+    /// Those in which the finding came before the attacked kernel ended.
+    in_time: usize,
+    /// The largest median from the write to the finding, of the attacks.
+    latency_ms: f64,
 }
 
 /// One attack; times in milliseconds, medians over runs.
@@ -122,9 +125,17 @@ struct Attack {
     runs: usize,
 }
 
+/// What was measured one by one.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Row {
+    Kernel(Kernel),
+    Attack(Attack),
+}
+
 /// One kernel; times in milliseconds.
 #[derive(Debug, Serialize)]
-struct Row {
+struct Kernel {
     kernel: String,
     native_ms: f64,
     watch_ms: f64,
@@ -141,7 +152,7 @@ const VARIANTS: [Variant<'static>; 2] = [Variant::Native, WATCH];
 /// A program fails, or an attack is not found.
 pub fn measure(options: &Watch) -> Result<()> {
     let rounds = if options.quick { 1 } else { 5 };
-    let rows = kernels(options, rounds)?;
+    let kernels = kernels(options, rounds)?;
     let native = host(options, rounds, "launch", "launch_us")?;
     let synchronize = host(options, rounds, "synchronize", "synchronize_us")?;
     let attacks = ATTACKS
@@ -149,7 +160,7 @@ pub fn measure(options: &Watch) -> Result<()> {
         .map(|attack| {
             let measured = measure_attack(options, attack).with_context(|| attack.1.to_owned())?;
             println!(
-                "{:<34} kernel {:>8.3} ms  found after {:.4} ms (at most {:.4}), in time {}/{}",
+                "{:<28} kernel {:>8.3} ms  found after {:.4} ms (at most {:.4}), in time {}/{}",
                 measured.attack,
                 measured.kernel_ms,
                 measured.latency_ms,
@@ -160,27 +171,28 @@ pub fn measure(options: &Watch) -> Result<()> {
             Ok(measured)
         })
         .collect::<Result<Vec<_>>>()?;
-    let worst = rows
-        .iter()
-        .max_by(|a, b| a.ratio.total_cmp(&b.ratio))
-        .context("there is no kernel")?;
-    let geomean =
-        geometric_mean(rows.iter().map(|row| row.ratio)).context("a kernel took no time at all")?;
+    let ratios = kernels.iter().map(|kernel| kernel.ratio);
+    let geomean = geometric_mean(ratios.clone()).context("a kernel took no time at all")?;
     let summary = Summary {
         geomean: round(geomean),
-        worst: worst.ratio,
-        worst_kernel: worst.kernel.clone(),
+        worst: ratios.fold(0.0, f64::max),
         native_launch_us: round(native.median(0, |us| *us)?),
         launch_us: round(native.added(1, 0, |us| *us)?),
         native_synchronize_us: round(synchronize.median(0, |us| *us)?),
         synchronize_us: round(synchronize.added(1, 0, |us| *us)?),
-        attacks,
+        attacks: attacks.iter().map(|attack| attack.runs).sum(),
+        in_time: attacks.iter().map(|attack| attack.in_time).sum(),
+        latency_ms: attacks
+            .iter()
+            .map(|attack| attack.latency_ms)
+            .fold(0.0, f64::max),
     };
     println!(
         "kernels {:.4}, a launch {:+.3} us, a launch and a synchronization {:+.3} us",
         summary.geomean, summary.launch_us, summary.synchronize_us
     );
     let (device, driver) = device();
+    let rows = kernels.into_iter().map(Row::Kernel);
     Results {
         summary,
         provenance: Provenance {
@@ -189,7 +201,7 @@ pub fn measure(options: &Watch) -> Result<()> {
             date: today(),
             commit: options.commit.clone(),
         },
-        rows,
+        rows: rows.chain(attacks.into_iter().map(Row::Attack)).collect(),
     }
     .write(&options.json)
 }
@@ -206,7 +218,7 @@ impl Watch {
 }
 
 /// Kernel times, native and beside the guard.
-fn kernels(options: &Watch, rounds: usize) -> Result<Vec<Row>> {
+fn kernels(options: &Watch, rounds: usize) -> Result<Vec<Kernel>> {
     let arguments: &[&str] = if options.quick { &["--quick"] } else { &[] };
     let measured: Rounds<Vec<KernelLine>> = in_turn(VARIANTS.len(), rounds, |variant| {
         kernel_lines(
@@ -225,7 +237,7 @@ fn kernels(options: &Watch, rounds: usize) -> Result<Vec<Row>> {
             "{} computes something else beside the guard",
             line.kernel
         );
-        let row = Row {
+        let row = Kernel {
             kernel: line.kernel.clone(),
             native_ms: native,
             watch_ms: watch,

@@ -12,6 +12,16 @@ use suite::compile::{Job, Linkage, compile_all, flags};
 /// The folder may not be larger than this, so that it travels easily.
 const LIMIT: u64 = 60 << 20;
 
+/// Cases of the guard and the programs that they become beside the benches.
+const ATTACKS: [(&str, &str); 6] = [
+    ("single_kernel_fine.cu", "watch_single_fine"),
+    ("sequential_kernels_fine.cu", "watch_sequential_fine"),
+    ("concurrent_kernels_fine.cu", "watch_concurrent_fine"),
+    ("single_kernel.cu", "watch_single"),
+    ("sequential_kernels.cu", "watch_sequential"),
+    ("concurrent_kernels.cu", "watch_concurrent"),
+];
+
 /// Writes target/gpu-bundle.
 ///
 /// # Errors
@@ -71,51 +81,31 @@ pub fn write() -> Result<()> {
         }
     };
     let sources = root().join("suite/cases");
-    let attack = |name: &str, output: PathBuf| Job {
-        sources: vec![sources.join("watch").join(name)],
-        flags: flags(Cudart::Static, Some(90)),
-        output,
-    };
     let programs = target().join("gpu-bench");
     std::fs::create_dir_all(&programs)?;
+    let mut jobs = vec![
+        bench("bench.cu", programs.join("bench"), &[]),
+        bench("spaces.cu", programs.join("spaces"), &[]),
+        bench("fields.cu", programs.join("fields"), &["-G"]),
+        bench("host.cu", programs.join("host"), &[]),
+        bench("heap.cu", programs.join("heap"), &[]),
+    ];
+    // The attacks that the bench of the guard times are cases of the suite.
+    jobs.extend(ATTACKS.iter().map(|(source, program)| Job {
+        sources: vec![sources.join("watch").join(source)],
+        flags: flags(Cudart::Static, Some(90)),
+        output: programs.join(program),
+    }));
+    let linked = jobs.len();
+    jobs.push(bench("bench.cu", programs.join("bench.ptx"), &["-ptx"]));
     compile_all(
         &toolchain,
-        &[
-            bench("bench.cu", programs.join("bench"), &[]),
-            bench("spaces.cu", programs.join("spaces"), &[]),
-            bench("fields.cu", programs.join("fields"), &["-G"]),
-            bench("host.cu", programs.join("host"), &[]),
-            bench("heap.cu", programs.join("heap"), &[]),
-            bench("bench.cu", programs.join("bench.ptx"), &["-ptx"]),
-            attack("single_kernel.cu", programs.join("watch_single")),
-            attack("sequential_kernels.cu", programs.join("watch_sequential")),
-            attack("concurrent_kernels.cu", programs.join("watch_concurrent")),
-            attack("single_kernel_fine.cu", programs.join("watch_single_fine")),
-            attack(
-                "sequential_kernels_fine.cu",
-                programs.join("watch_sequential_fine"),
-            ),
-            attack(
-                "concurrent_kernels_fine.cu",
-                programs.join("watch_concurrent_fine"),
-            ),
-        ],
+        &jobs,
         &[kernels, sources.join("include"), sources.clone()],
     )?;
-    for program in [
-        "bench",
-        "spaces",
-        "fields",
-        "host",
-        "heap",
-        "watch_single",
-        "watch_sequential",
-        "watch_concurrent",
-        "watch_single_fine",
-        "watch_sequential_fine",
-        "watch_concurrent_fine",
-    ] {
-        strip(&programs.join(program), &bundle.join(program))?;
+    for job in &jobs[..linked] {
+        let name = job.output.file_name().context("a program without a name")?;
+        strip(&job.output, &bundle.join(name))?;
     }
     std::fs::copy(programs.join("bench.ptx"), bundle.join("ptx/bench.ptx"))?;
     instrumented(&built.command, &bundle.join("ptx"))?;

@@ -76,6 +76,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "gpu-protections" => gpu_protections(results)?,
         "gpu-watch" => gpu_watch(results)?,
         "gpu-canary" => gpu_canary(results)?,
+        "gpu-heap" => gpu_heap(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,
         "opencl-cpu" | "opencl-gpu" => looks(name, results)?,
         "suite-opencl-cpu" | "suite-opencl-gpu" => opencl(results)?,
@@ -124,14 +125,14 @@ fn gpu_watch(results: &Value) -> Result<String> {
         "| attack (GMOD, table 3) | attacked kernel, ms | seen after, ms | at the latest, ms | seen while it ran |\n\
          | --- | ---: | ---: | ---: | ---: |\n",
     );
-    let attacks = summary["attacks"].as_array().context("no attacks")?;
+    let (attacks, kernels): (Vec<&Value>, Vec<&Value>) = rows(results)?
+        .iter()
+        .partition(|row| row["attack"].is_string());
     for attack in attacks {
         let _ = writeln!(
             out,
             "| {} | {:.3} | {:.4} | {:.4} | {} of {} |",
-            attack["attack"]
-                .as_str()
-                .context("an attack without a name")?,
+            attack["attack"].as_str().unwrap_or_default(),
             number(attack, "kernel_ms")?,
             number(attack, "latency_ms")?,
             number(attack, "latency_worst_ms")?,
@@ -141,19 +142,52 @@ fn gpu_watch(results: &Value) -> Result<String> {
     }
     let _ = writeln!(
         out,
-        "\nKernels beside the guard take {:.3} of their native time by geometric mean over {} kernels, {} the most, {:.2}. \
+        "\nKernels beside the guard take {:.3} of their native time by geometric mean over {} kernels, {:.2} the most. \
          A launch takes {:.2} µs more (native {:.2}); a launch and a cudaDeviceSynchronize, for which the guard leaves \
          and comes back, {:.2} µs more (native {:.2}).",
         number(summary, "geomean")?,
-        rows(results)?.len(),
-        summary["worst_kernel"]
-            .as_str()
-            .context("no worst kernel")?,
+        kernels.len(),
         number(summary, "worst")?,
         number(summary, "launch_us")?,
         number(summary, "native_launch_us")?,
         number(summary, "synchronize_us")?,
         number(summary, "native_synchronize_us")?
+    );
+    Ok(out)
+}
+
+fn gpu_heap(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let mut out = String::from(
+        "| pattern | threads | CUDA's own, ms | Ringfence's under bounds, ms | under watch, ms | of CUDA's time |\n\
+         | --- | ---: | ---: | ---: | ---: | ---: |\n",
+    );
+    for row in rows(results)? {
+        let kernel = row["kernel"].as_str().context("a row without a kernel")?;
+        // The number of threads has a column of its own.
+        let pattern = kernel
+            .rsplit_once('_')
+            .map_or(kernel, |(pattern, _)| pattern);
+        let _ = writeln!(
+            out,
+            "| {} | {} | {:.3} | {:.3} | {:.3} | {:.3} |",
+            pattern.replace('_', "/"),
+            number(row, "threads")?,
+            number(row, "cuda_ms")?,
+            number(row, "bounds_ms")?,
+            number(row, "watch_ms")?,
+            number(row, "watch_ratio")?
+        );
+    }
+    let _ = writeln!(
+        out,
+        "| **geometric mean** | | | | | **{:.3}** |\n\n\
+         Under bounds, kernels that allocate take {:.2} of their time with CUDA's own heap by geometric mean, {:.2} at \
+         most; under watch, where the guard completes frees, {:.2} at most.",
+        number(summary, "watch_geomean")?,
+        number(summary, "bounds_geomean")?,
+        number(summary, "bounds_most")?,
+        number(summary, "watch_most")?
     );
     Ok(out)
 }
