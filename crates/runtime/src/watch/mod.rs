@@ -403,6 +403,12 @@ impl<'a> Watching<'a> {
         let driver = &self.runtime.driver;
         let mut kernel = None;
         driver.with_context(context, &mut || {
+            // The guard reads the control page, and its findings about the
+            // device heap go through the common ring. Where they cannot be
+            // mapped, launches say so; another thread may be mapping them.
+            if self.runtime.metadata.attach(&**driver).is_err() {
+                return Ok(());
+            }
             match self.watch.words.get() {
                 Some(words) => {
                     if self.watch.doubtful.swap(false, Ordering::AcqRel) {
