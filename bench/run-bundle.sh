@@ -56,46 +56,22 @@ if [ "$what" = opencl ] || [ "$what" = bench ] || [ "$what" = all ]; then
         --commit "$(cat "$here/commit")"
 fi
 
-if [ "$what" = bench ] || [ "$what" = all ]; then
-    timeout --kill-after=10 540 "$here/ringfence-bench" gpu --programs "$here" \
-        --ringfence "$here/ringfence" --json "$out/gpu-bounds.json" --commit "$(cat "$here/commit")"
+# Runs one bench of CUDA programs: its name here, its command, its results, and
+# the seconds that it may take.
+bench() {
+    [ "$what" = "$1" ] || [ "$what" = bench ] || [ "$what" = all ] || return
+    timeout --kill-after=10 "$4" "$here/ringfence-bench" "$2" --programs "$here" \
+        --ringfence "$here/ringfence" --json "$out/$3" --commit "$(cat "$here/commit")"
     code=$?
-    [ $code = 124 ] && echo "the benches ran out of time"
+    [ $code = 124 ] && echo "the bench $2 ran out of time"
     [ $code = 0 ] || status=1
-fi
+}
 
-if [ "$what" = protections ] || [ "$what" = bench ] || [ "$what" = all ]; then
-    timeout --kill-after=10 240 "$here/ringfence-bench" protections --programs "$here" \
-        --ringfence "$here/ringfence" --json "$out/gpu-protections.json" \
-        --commit "$(cat "$here/commit")"
-    code=$?
-    [ $code = 124 ] && echo "the bench of protections ran out of time"
-    [ $code = 0 ] || status=1
-fi
-
-if [ "$what" = heap ] || [ "$what" = bench ] || [ "$what" = all ]; then
-    timeout --kill-after=10 120 "$here/ringfence-bench" heap --programs "$here" \
-        --ringfence "$here/ringfence" --json "$out/gpu-heap.json" --commit "$(cat "$here/commit")"
-    code=$?
-    [ $code = 124 ] && echo "the bench of the device heap ran out of time"
-    [ $code = 0 ] || status=1
-fi
-
-if [ "$what" = watch ] || [ "$what" = bench ] || [ "$what" = all ]; then
-    timeout --kill-after=10 240 "$here/ringfence-bench" watch --programs "$here" \
-        --ringfence "$here/ringfence" --json "$out/gpu-watch.json" --commit "$(cat "$here/commit")"
-    code=$?
-    [ $code = 124 ] && echo "the bench of the guard ran out of time"
-    [ $code = 0 ] || status=1
-fi
-
-if [ "$what" = canary ] || [ "$what" = bench ] || [ "$what" = all ]; then
-    timeout --kill-after=10 240 "$here/ringfence-bench" canary --programs "$here" \
-        --ringfence "$here/ringfence" --json "$out/gpu-canary.json" --commit "$(cat "$here/commit")"
-    code=$?
-    [ $code = 124 ] && echo "the bench of canaries ran out of time"
-    [ $code = 0 ] || status=1
-fi
+bench bench gpu gpu-bounds.json 540
+bench protections protections gpu-protections.json 240
+bench heap heap gpu-heap.json 120
+bench watch watch gpu-watch.json 240
+bench canary canary gpu-canary.json 240
 
 if [ "$what" = compare ]; then
     sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer)

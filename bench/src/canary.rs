@@ -1,39 +1,11 @@
 //! What canaries cost a CUDA program: the time of its kernels, of a loop of
 //! many short launches, of allocations, and memory.
 
-use crate::gpu::device;
-use crate::turns::{KernelLine, Runner, Variant, in_turn, kernel_lines, lines, numbers};
-use anyhow::{Context, Result, ensure};
+use crate::options::Options;
+use crate::turns::{Variant, in_turn, kernel_lines, lines, numbers};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use std::time::Duration;
-use suite::results::{Provenance, Results, geometric_mean, median, round, today};
-
-/// What to measure, and where.
-#[derive(clap::Args)]
-pub struct Canary {
-    /// Folder with the programs `bench` and `host`.
-    #[arg(long)]
-    programs: PathBuf,
-    /// The `ringfence` command.
-    #[arg(long)]
-    ringfence: PathBuf,
-    /// File for the results.
-    #[arg(long)]
-    json: PathBuf,
-    /// Commit of the measured sources.
-    #[arg(long, default_value = "")]
-    commit: String,
-    /// `gpu`, or `cpu` to try the bench itself.
-    #[arg(long, default_value = "gpu")]
-    device: String,
-    /// Small problems, one round: the numbers mean nothing.
-    #[arg(long)]
-    quick: bool,
-    /// Seconds that one program may take.
-    #[arg(long, default_value_t = 60)]
-    timeout: u64,
-}
+use suite::results::{geometric_mean, median, round};
 
 /// Flat numbers of `gpu-canary.json`.
 #[derive(Debug, Serialize)]
@@ -99,45 +71,17 @@ const EVERY: Variant<'static> =
 /// # Errors
 ///
 /// A program fails, runs out of time, or computes something else.
-pub fn measure(options: &Canary) -> Result<()> {
-    let runner = Runner {
-        programs: &options.programs,
-        ringfence: &options.ringfence,
-        device: &options.device,
-        timeout: Duration::from_secs(options.timeout),
-    };
-    let wanted = |rounds| if options.quick { 1 } else { rounds };
-    let quick: &[&str] = if options.quick { &["--quick"] } else { &[] };
-    let host = |what: &'static str, variant| {
-        let arguments: Vec<&str> = std::iter::once(what).chain(quick.iter().copied()).collect();
-        runner.run("host", &arguments, variant)
-    };
-
+pub fn measure(options: &Options) -> Result<()> {
+    let runner = options.runner();
     let two = [Variant::Native, CANARY];
-    let kernels = in_turn(2, wanted(3), |variant| {
-        kernel_lines(&runner.run("bench", quick, two[variant])?)
+    let kernels = in_turn(2, options.rounds(3), |variant| {
+        kernel_lines(&runner.run("bench", options.size(), two[variant])?)
     })?;
-    let native: &[KernelLine] = &kernels.of(0)[0];
     let mut rows = Vec::new();
     let mut ratios = Vec::new();
-    for (index, first) in native.iter().enumerate() {
-        let time = |variant: usize| -> Result<f64> {
-            let mut times = Vec::new();
-            for lines in kernels.of(variant) {
-                let line = lines.get(index).context("a kernel is missing")?;
-                ensure!(
-                    line.kernel == first.kernel && line.digest == first.digest,
-                    "the result of {} is {}, natively {}",
-                    line.kernel,
-                    line.digest,
-                    first.digest
-                );
-                times.push(line.ms);
-            }
-            median(&mut times).context("nothing was measured")
-        };
-        let native_ms = time(0)?;
-        let ratio = time(1)? / native_ms;
+    for (index, first) in kernels.first().iter().enumerate() {
+        let native_ms = kernels.time(0, index)?;
+        let ratio = kernels.time(1, index)? / native_ms;
         println!(
             "{:<16} native {native_ms:>9.4} ms, {ratio:.4}",
             first.kernel
@@ -152,17 +96,17 @@ pub fn measure(options: &Canary) -> Result<()> {
     }
 
     let three = [Variant::Native, CANARY, EVERY];
-    let loops = in_turn(3, wanted(5), |variant| {
-        numbers(&host("loop", three[variant])?)
+    let loops = in_turn(3, options.rounds(5), |variant| {
+        numbers(&options.host("loop", three[variant])?)
     })?;
-    let tight = in_turn(2, wanted(5), |variant| {
-        numbers(&host("tight", two[variant])?)
+    let tight = in_turn(2, options.rounds(5), |variant| {
+        numbers(&options.host("tight", two[variant])?)
     })?;
-    let launches = in_turn(2, wanted(5), |variant| {
-        numbers(&host("launch", two[variant])?)
+    let launches = in_turn(2, options.rounds(5), |variant| {
+        numbers(&options.host("launch", two[variant])?)
     })?;
-    let memory = in_turn(2, wanted(3), |variant| -> Result<Vec<MemoryLine>> {
-        lines(&host("memory", two[variant])?, "\"allocate_us\"")
+    let memory = in_turn(2, options.rounds(3), |variant| -> Result<Vec<MemoryLine>> {
+        lines(&options.host("memory", two[variant])?, "\"allocate_us\"")
     })?;
     for (index, line) in memory.of(0)[0].iter().enumerate() {
         let each = |variant: usize, number: fn(&MemoryLine) -> f64| -> Result<f64> {
@@ -201,16 +145,5 @@ pub fn measure(options: &Canary) -> Result<()> {
         launch_us: round(launches.added(1, 0, launch_us)?),
     };
     println!("{}", serde_json::to_string_pretty(&summary)?);
-    let (device, driver) = device();
-    Results {
-        summary,
-        provenance: Provenance {
-            device,
-            driver,
-            date: today(),
-            commit: options.commit.clone(),
-        },
-        rows,
-    }
-    .write(&options.json)
+    options.write(summary, rows)
 }

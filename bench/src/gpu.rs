@@ -6,6 +6,7 @@
 //! variant that fails or runs out of time is an error of the run, except
 //! compute-sanitizer, which may be missing: then its columns are absent.
 
+use crate::options;
 use crate::turns::{KernelLine, Rounds, Runner, Variant, in_turn, kernel_lines, numbers};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use suite::process;
-use suite::results::{KERNELS, Provenance, Results, geometric_mean, round, today};
+use suite::results::{KERNELS, geometric_mean, round};
 
 /// What to measure, and where.
 #[derive(clap::Args)]
@@ -167,18 +168,7 @@ pub fn measure(gpu: &Gpu) -> Result<()> {
         identity_launch_us: round(no_check),
         kernels: rows.len(),
     };
-    let (device, driver) = device();
-    Results {
-        summary,
-        provenance: Provenance {
-            device,
-            driver,
-            date: today(),
-            commit: gpu.commit.clone(),
-        },
-        rows,
-    }
-    .write(&gpu.json)
+    options::write(&gpu.json, &gpu.commit, summary, rows)
 }
 
 /// Proofs are off: all launches are checked.
@@ -287,17 +277,4 @@ fn find_sanitizer(given: Option<&Path>) -> Option<PathBuf> {
         println!("no compute-sanitizer found; its columns are left out");
     }
     found
-}
-
-/// Device name and driver version, from nvidia-smi; empty where it is missing.
-pub(crate) fn device() -> (String, String) {
-    let output = Command::new("nvidia-smi")
-        .args(["--query-gpu=name,driver_version", "--format=csv,noheader"])
-        .output();
-    let text = output.map_or(String::new(), |output| {
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    });
-    let mut fields = text.lines().next().unwrap_or("").split(',');
-    let mut field = || fields.next().unwrap_or("").trim().to_owned();
-    (field(), field())
 }

@@ -1,42 +1,20 @@
 //! Device-side malloc and free: CUDA's own against the device heap, under
 //! bounds and under watch (GMOD's patterns, 1 K to 1 M threads).
 
-use crate::gpu::device;
-use crate::protections::kernel_time;
-use crate::turns::{KernelLine, Runner, Variant, in_turn, kernel_lines};
+use crate::options::Options;
+use crate::turns::{Variant, in_turn, kernel_lines};
 use anyhow::{Context, Result};
 use serde::Serialize;
-use std::path::PathBuf;
-use std::time::Duration;
-use suite::results::{Provenance, Results, geometric_mean, round, today};
+use suite::results::{geometric_mean, round};
 
 /// What to measure, and where.
 #[derive(clap::Args)]
 pub struct Heap {
-    /// Folder with the program `heap`.
-    #[arg(long)]
-    programs: PathBuf,
-    /// The `ringfence` command.
-    #[arg(long)]
-    ringfence: PathBuf,
-    /// File for the results.
-    #[arg(long)]
-    json: PathBuf,
-    /// Commit of the measured sources.
-    #[arg(long, default_value = "")]
-    commit: String,
-    /// `gpu`, or `cpu` to try the bench itself.
-    #[arg(long, default_value = "gpu")]
-    device: String,
-    /// Small problems, one round: the numbers mean nothing.
-    #[arg(long)]
-    quick: bool,
+    #[command(flatten)]
+    options: Options,
     /// Rounds that count.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Seconds that one program may take.
-    #[arg(long, default_value_t = 60)]
-    timeout: u64,
 }
 
 /// Flat numbers of `gpu-heap.json`: kernel time over that with CUDA's own heap.
@@ -77,25 +55,18 @@ const VARIANTS: [Variant<'static>; 3] = [
 /// # Errors
 ///
 /// A program fails, runs out of time, or computes something else.
-pub fn measure(options: &Heap) -> Result<()> {
-    let runner = Runner {
-        programs: &options.programs,
-        ringfence: &options.ringfence,
-        device: &options.device,
-        timeout: Duration::from_secs(options.timeout),
+pub fn measure(heap: &Heap) -> Result<()> {
+    let options = &heap.options;
+    let runner = options.runner();
+    let arguments = match options.size() {
+        [] => &["--repetitions", "3", "--warmup", "1"],
+        small => small,
     };
-    let arguments: &[&str] = if options.quick {
-        &["--quick"]
-    } else {
-        &["--repetitions", "3", "--warmup", "1"]
-    };
-    let rounds = if options.quick { 1 } else { options.rounds };
-    let rounds = in_turn(VARIANTS.len(), rounds, |variant| {
+    let rounds = in_turn(VARIANTS.len(), options.rounds(heap.rounds), |variant| {
         kernel_lines(&runner.run("heap", arguments, VARIANTS[variant])?)
     })?;
-    let first: &[KernelLine] = &rounds.of(0)[0];
-    let rows = first.iter().enumerate().map(|(index, line)| {
-        let time = |variant| kernel_time(&rounds, variant, index, line);
+    let rows = rounds.first().iter().enumerate().map(|(index, line)| {
+        let time = |variant| rounds.time(variant, index);
         let (cuda_ms, bounds_ms, watch_ms) = (time(0)?, time(1)?, time(2)?);
         let row = Row {
             kernel: line.kernel.clone(),
@@ -129,16 +100,5 @@ pub fn measure(options: &Heap) -> Result<()> {
         watch_most,
     };
     println!("{}", serde_json::to_string_pretty(&summary)?);
-    let (device, driver) = device();
-    Results {
-        summary,
-        provenance: Provenance {
-            device,
-            driver,
-            date: today(),
-            commit: options.commit.clone(),
-        },
-        rows,
-    }
-    .write(&options.json)
+    options.write(summary, rows)
 }

@@ -5,6 +5,7 @@ mod gpu;
 mod heap;
 mod instrument;
 mod opencl;
+mod options;
 mod plots;
 mod protections;
 mod turns;
@@ -25,15 +26,15 @@ enum Bench {
     /// Kernel and launch times on the GPU.
     Gpu(gpu::Gpu),
     /// What canaries around CUDA buffers cost.
-    Canary(canary::Canary),
+    Canary(options::Options),
     /// Device-side malloc and free, against CUDA's own.
     Heap(heap::Heap),
     /// What each protection costs.
-    Protections(protections::Protections),
+    Protections(options::Options),
     /// What looks at canaries cost in OpenCL programs.
     Opencl(opencl::OpenCl),
     /// What the guard costs, and how soon it sees what it is there for.
-    Watch(watch::Watch),
+    Watch(options::Options),
     /// How fast PTX is instrumented.
     Instrument(instrument::Instrument),
 }

@@ -4,40 +4,12 @@
 //! Proofs are off, so that every check is made; with them, what most kernels
 //! of the table pay is nothing.
 
-use crate::gpu::device;
-use crate::turns::{KernelLine, Rounds, Runner, Variant, in_turn, kernel_lines, numbers};
+use crate::options::Options;
+use crate::turns::{Runner, Variant, in_turn, kernel_lines, numbers};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
-use suite::results::{Provenance, Results, geometric_mean, median, round, today};
-
-/// What to measure, and where.
-#[derive(clap::Args)]
-pub struct Protections {
-    /// Folder with the programs `bench`, `spaces`, `fields` and `host`.
-    #[arg(long)]
-    programs: PathBuf,
-    /// The `ringfence` command.
-    #[arg(long)]
-    ringfence: PathBuf,
-    /// File for the results.
-    #[arg(long)]
-    json: PathBuf,
-    /// Commit of the measured sources.
-    #[arg(long, default_value = "")]
-    commit: String,
-    /// `gpu`, or `cpu` to try the bench itself.
-    #[arg(long, default_value = "gpu")]
-    device: String,
-    /// Small problems, one round: the numbers mean nothing.
-    #[arg(long)]
-    quick: bool,
-    /// Seconds that one program may take.
-    #[arg(long, default_value_t = 60)]
-    timeout: u64,
-}
+use suite::results::{geometric_mean, round};
 
 /// Flat numbers of `gpu-protections.json`.
 #[derive(Debug, Serialize)]
@@ -134,15 +106,10 @@ const LAUNCHES: [(&str, Variant<'static>); 4] = [
 /// # Errors
 ///
 /// A program fails, runs out of time, or computes something else.
-pub fn measure(options: &Protections) -> Result<()> {
+pub fn measure(options: &Options) -> Result<()> {
     let bench = Bench {
-        runner: Runner {
-            programs: &options.programs,
-            ringfence: &options.ringfence,
-            device: &options.device,
-            timeout: Duration::from_secs(options.timeout),
-        },
-        quick: options.quick,
+        options,
+        runner: options.runner(),
     };
     let mut rows = bench.kernels("bench", &SPACES)?;
     rows.extend(bench.kernels("spaces", &SPACES)?);
@@ -154,7 +121,7 @@ pub fn measure(options: &Protections) -> Result<()> {
         mean.map(round).context("a kernel took no time at all")
     };
 
-    let rounds = bench.rounds(5);
+    let rounds = options.rounds(5);
     let allocations = in_turn(ALLOCATIONS.len(), rounds, |variant| {
         bench.host("allocate", ALLOCATIONS[variant])
     })?;
@@ -191,37 +158,17 @@ pub fn measure(options: &Protections) -> Result<()> {
     };
     println!("{}", serde_json::to_string_pretty(&summary)?);
     rows.extend(fields);
-    let (device, driver) = device();
-    Results {
-        summary,
-        provenance: Provenance {
-            device,
-            driver,
-            date: today(),
-            commit: options.commit.clone(),
-        },
-        rows,
-    }
-    .write(&options.json)
+    options.write(summary, rows)
 }
 
 struct Bench<'x> {
+    options: &'x Options,
     runner: Runner<'x>,
-    quick: bool,
 }
 
 impl Bench<'_> {
-    fn rounds(&self, wanted: usize) -> usize {
-        if self.quick { 1 } else { wanted }
-    }
-
     fn host(&self, what: &str, variant: Variant<'_>) -> Result<BTreeMap<String, f64>> {
-        let arguments: &[&str] = if self.quick {
-            &[what, "--quick"]
-        } else {
-            &[what]
-        };
-        let found = numbers(&self.runner.run("host", arguments, variant)?)?;
+        let found = numbers(&self.options.host(what, variant)?)?;
         let wanted: &[&str] = match what {
             "allocate" => &["small_us", "large_us"],
             _ => &["launch_us"],
@@ -235,13 +182,12 @@ impl Bench<'_> {
     /// All kernels of a program, under all variants, the first of which is
     /// native.
     fn kernels(&self, program: &str, variants: &[(&'static str, Variant<'_>)]) -> Result<Vec<Row>> {
-        let arguments: &[&str] = if self.quick { &["--quick"] } else { &[] };
-        let rounds = in_turn(variants.len(), self.rounds(2), |variant| {
-            kernel_lines(&self.runner.run(program, arguments, variants[variant].1)?)
+        let size = self.options.size();
+        let rounds = in_turn(variants.len(), self.options.rounds(2), |variant| {
+            kernel_lines(&self.runner.run(program, size, variants[variant].1)?)
         })?;
-        let native: &[KernelLine] = &rounds.of(0)[0];
-        let rows = native.iter().enumerate().map(|(index, line)| {
-            let time = |variant| -> Result<f64> { kernel_time(&rounds, variant, index, line) };
+        let rows = rounds.first().iter().enumerate().map(|(index, line)| {
+            let time = |variant| rounds.time(variant, index);
             let native_ms = time(0)?;
             let mut ratios = BTreeMap::new();
             for (variant, (name, _)) in variants.iter().enumerate().skip(1) {
@@ -257,31 +203,4 @@ impl Bench<'_> {
         });
         rows.collect()
     }
-}
-
-/// The median time of the kernel at `index`, whose results must be those of
-/// `first`.
-///
-/// # Errors
-///
-/// They are not, or nothing was measured.
-pub fn kernel_time(
-    rounds: &Rounds<Vec<KernelLine>>,
-    variant: usize,
-    index: usize,
-    first: &KernelLine,
-) -> Result<f64> {
-    let mut times = Vec::new();
-    for lines in rounds.of(variant) {
-        let line = lines.get(index).context("a kernel is missing")?;
-        ensure!(
-            line.kernel == first.kernel && line.digest == first.digest,
-            "the result of {} is {}, natively {}",
-            line.kernel,
-            line.digest,
-            first.digest
-        );
-        times.push(line.ms);
-    }
-    median(&mut times).context("nothing was measured")
 }

@@ -226,6 +226,36 @@ impl<T> Rounds<T> {
     }
 }
 
+impl Rounds<Vec<KernelLine>> {
+    /// The kernels of the first round of the first variant, which is native.
+    pub fn first(&self) -> &[KernelLine] {
+        &self.rounds[0][0]
+    }
+
+    /// The median time of the kernel at `index`, whose results must be the
+    /// native ones.
+    ///
+    /// # Errors
+    ///
+    /// They are not, or nothing was measured.
+    pub fn time(&self, variant: usize, index: usize) -> Result<f64> {
+        let first = &self.first()[index];
+        let mut times = Vec::new();
+        for lines in self.of(variant) {
+            let line = lines.get(index).context("a kernel is missing")?;
+            ensure!(
+                line.kernel == first.kernel && line.digest == first.digest,
+                "the result of {} is {}, natively {}",
+                line.kernel,
+                line.digest,
+                first.digest
+            );
+            times.push(line.ms);
+        }
+        median(&mut times).context("nothing was measured")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,39 +1,12 @@
 //! What the guard costs (`--protect watch`), and how long it takes to see a
 //! canary that a kernel overwrites: the attacks of GMOD's table 3.
 
-use crate::gpu::device;
-use crate::turns::{KernelLine, Rounds, Runner, Variant, in_turn, kernel_lines, numbers};
+use crate::options::Options;
+use crate::turns::{Rounds, Variant, in_turn, kernel_lines, numbers};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-use suite::results::{Provenance, Results, geometric_mean, median, round, today};
-
-/// What to measure, and where.
-#[derive(clap::Args)]
-pub struct Watch {
-    /// Folder with the programs `bench` and `host`, and those of [`ATTACKS`].
-    #[arg(long)]
-    programs: PathBuf,
-    /// The `ringfence` command.
-    #[arg(long)]
-    ringfence: PathBuf,
-    /// File for the results.
-    #[arg(long)]
-    json: PathBuf,
-    /// Commit of the measured sources.
-    #[arg(long, default_value = "")]
-    commit: String,
-    /// `gpu`, or `cpu` to try the bench itself.
-    #[arg(long, default_value = "gpu")]
-    device: String,
-    /// Small problems, one round: the numbers mean nothing.
-    #[arg(long)]
-    quick: bool,
-    /// Seconds that one program may take.
-    #[arg(long, default_value_t = 60)]
-    timeout: u64,
-}
+use std::path::Path;
+use suite::results::{geometric_mean, median, round};
 
 /// The attacks: program, its name in the table, the kernel that writes, the
 /// kernel that is attacked, and how long that one runs, in microseconds, about
@@ -150,8 +123,8 @@ const VARIANTS: [Variant<'static>; 2] = [Variant::Native, WATCH];
 /// # Errors
 ///
 /// A program fails, or an attack is not found.
-pub fn measure(options: &Watch) -> Result<()> {
-    let rounds = if options.quick { 1 } else { 5 };
+pub fn measure(options: &Options) -> Result<()> {
+    let rounds = options.rounds(5);
     let kernels = kernels(options, rounds)?;
     let native = host(options, rounds, "launch", "launch_us")?;
     let synchronize = host(options, rounds, "synchronize", "synchronize_us")?;
@@ -191,52 +164,20 @@ pub fn measure(options: &Watch) -> Result<()> {
         "kernels {:.4}, a launch {:+.3} us, a launch and a synchronization {:+.3} us",
         summary.geomean, summary.launch_us, summary.synchronize_us
     );
-    let (device, driver) = device();
     let rows = kernels.into_iter().map(Row::Kernel);
-    Results {
-        summary,
-        provenance: Provenance {
-            device,
-            driver,
-            date: today(),
-            commit: options.commit.clone(),
-        },
-        rows: rows.chain(attacks.into_iter().map(Row::Attack)).collect(),
-    }
-    .write(&options.json)
-}
-
-impl Watch {
-    fn runner(&self) -> Runner<'_> {
-        Runner {
-            programs: &self.programs,
-            ringfence: &self.ringfence,
-            device: &self.device,
-            timeout: Duration::from_secs(self.timeout),
-        }
-    }
+    let rows = rows.chain(attacks.into_iter().map(Row::Attack)).collect();
+    options.write(summary, rows)
 }
 
 /// Kernel times, native and beside the guard.
-fn kernels(options: &Watch, rounds: usize) -> Result<Vec<Kernel>> {
-    let arguments: &[&str] = if options.quick { &["--quick"] } else { &[] };
-    let measured: Rounds<Vec<KernelLine>> = in_turn(VARIANTS.len(), rounds, |variant| {
-        kernel_lines(
-            &options
-                .runner()
-                .run("bench", arguments, VARIANTS[variant])?,
-        )
+fn kernels(options: &Options, rounds: usize) -> Result<Vec<Kernel>> {
+    let runner = options.runner();
+    let measured = in_turn(VARIANTS.len(), rounds, |variant| {
+        kernel_lines(&runner.run("bench", options.size(), VARIANTS[variant])?)
     })?;
     let mut rows = Vec::new();
-    for (at, line) in measured.of(0)[0].iter().enumerate() {
-        let native = measured.median(0, |lines| lines[at].ms)?;
-        let watch = measured.median(1, |lines| lines[at].ms)?;
-        let same = |lines: &Vec<KernelLine>| lines[at].digest == line.digest;
-        ensure!(
-            measured.of(1).iter().all(same),
-            "{} computes something else beside the guard",
-            line.kernel
-        );
+    for (at, line) in measured.first().iter().enumerate() {
+        let (native, watch) = (measured.time(0, at)?, measured.time(1, at)?);
         let row = Kernel {
             kernel: line.kernel.clone(),
             native_ms: native,
@@ -255,15 +196,9 @@ fn kernels(options: &Watch, rounds: usize) -> Result<Vec<Kernel>> {
 }
 
 /// Host times of what a program asks of the driver, in microseconds.
-fn host(options: &Watch, rounds: usize, what: &str, name: &str) -> Result<Rounds<f64>> {
-    let mut arguments = vec![what];
-    if options.quick {
-        arguments.push("--quick");
-    }
+fn host(options: &Options, rounds: usize, what: &str, name: &str) -> Result<Rounds<f64>> {
     in_turn(VARIANTS.len(), rounds, |variant| {
-        let outcome = options
-            .runner()
-            .run("host", &arguments, VARIANTS[variant])?;
+        let outcome = options.host(what, VARIANTS[variant])?;
         let found = numbers(&outcome)?;
         found.get(name).copied().context("it printed no time")
     })
@@ -324,10 +259,10 @@ fn found_at(path: &Path) -> Result<Option<u64>> {
 }
 
 fn measure_attack(
-    options: &Watch,
+    options: &Options,
     (program, name, attacker, victim, duration): &(&str, &str, &str, &str, &str),
 ) -> Result<Attack> {
-    let runs = if options.quick { 1 } else { 10 };
+    let runs = options.rounds(10);
     let scratch = tempfile::tempdir().context("there is no place for reports")?;
     let report = scratch.path().join("report.json");
     let text = report.display().to_string();

@@ -1,0 +1,115 @@
+//! What the benches that run programs are told, and how they leave results.
+
+use crate::turns::{Runner, Variant};
+use anyhow::Result;
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+use suite::process::Outcome;
+use suite::results::{Provenance, Results, today};
+
+/// What to measure with, and where results go.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Folder with the bench's programs, as in the GPU bundle.
+    #[arg(long)]
+    programs: PathBuf,
+    /// The `ringfence` command.
+    #[arg(long)]
+    ringfence: PathBuf,
+    /// File for the results.
+    #[arg(long)]
+    json: PathBuf,
+    /// Commit of the measured sources.
+    #[arg(long, default_value = "")]
+    commit: String,
+    /// `gpu`, or `cpu` to try the bench itself.
+    #[arg(long, default_value = "gpu")]
+    device: String,
+    /// Small problems, one round: the numbers mean nothing.
+    #[arg(long)]
+    quick: bool,
+    /// Seconds that one program may take.
+    #[arg(long, default_value_t = 60)]
+    timeout: u64,
+}
+
+impl Options {
+    /// How programs are started.
+    pub fn runner(&self) -> Runner<'_> {
+        Runner {
+            programs: &self.programs,
+            ringfence: &self.ringfence,
+            device: &self.device,
+            timeout: Duration::from_secs(self.timeout),
+        }
+    }
+
+    /// Rounds that count; of a small problem, one.
+    pub fn rounds(&self, wanted: usize) -> usize {
+        if self.quick { 1 } else { wanted }
+    }
+
+    /// What programs are told of the size of their problems.
+    pub fn size(&self) -> &'static [&'static str] {
+        if self.quick { &["--quick"] } else { &[] }
+    }
+
+    /// Runs the program `host`, which measures `what`.
+    ///
+    /// # Errors
+    ///
+    /// It fails, or runs out of time.
+    pub fn host(&self, what: &str, variant: Variant<'_>) -> Result<Outcome> {
+        let arguments = [&[what], self.size()].concat();
+        self.runner().run("host", &arguments, variant)
+    }
+
+    /// Writes the results.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn write<S: Serialize, R: Serialize>(&self, summary: S, rows: Vec<R>) -> Result<()> {
+        write(&self.json, &self.commit, summary, rows)
+    }
+}
+
+/// Writes the results of a bench on the machine's GPU.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn write<S: Serialize, R: Serialize>(
+    json: &Path,
+    commit: &str,
+    summary: S,
+    rows: Vec<R>,
+) -> Result<()> {
+    let (device, driver) = device();
+    Results {
+        summary,
+        provenance: Provenance {
+            device,
+            driver,
+            date: today(),
+            commit: commit.to_owned(),
+        },
+        rows,
+    }
+    .write(json)
+}
+
+/// Device name and driver version, from nvidia-smi; empty where it is missing.
+fn device() -> (String, String) {
+    let output = Command::new("nvidia-smi")
+        .args(["--query-gpu=name,driver_version", "--format=csv,noheader"])
+        .output();
+    let text = output.map_or(String::new(), |output| {
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    });
+    let mut fields = text.lines().next().unwrap_or("").split(',');
+    let mut field = || fields.next().unwrap_or("").trim().to_owned();
+    (field(), field())
+}
