@@ -771,8 +771,7 @@ impl Runtime {
 
     /// Empties a slot without the kernel, after all that may read it.
     fn empty(&self, slot: u32, context: u64) {
-        let check = DeviceAddress(super::place::slot_address(slot).0 + 56);
-        let done = self.driver.write(check, &[0; 8]);
+        let done = self.empty_slot(slot);
         // Checks under way have ended when the device has.
         let settled = self.driver.settle(context);
         let mut table = self.canaries.table.lock();

@@ -17,6 +17,7 @@ use model::layout::canary::{
 use model::{DeviceAddress, Extent};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
 /// The kernels, as `cargo xtask generate` made them of `device/canary.cu`.
@@ -278,17 +279,20 @@ impl Runtime {
             std::mem::take(&mut table.stale)
         };
         for slot in stale {
-            let empty = [0; 8];
-            let table_left = |done: bool| {
-                let mut table = self.canaries.table.lock();
-                match done {
-                    true => table.free.push(slot),
-                    false => table.stale.push(slot),
-                }
-            };
-            let check = DeviceAddress(slot_address(slot).0 + 56);
-            table_left(self.driver.write(check, &empty).is_ok());
+            let emptied = self.empty_slot(slot);
+            let mut table = self.canaries.table.lock();
+            match emptied {
+                Ok(()) => table.free.push(slot),
+                Err(_) => table.stale.push(slot),
+            }
         }
+    }
+
+    /// Takes the record out of a slot. A warp that had read it before may still
+    /// be reading the canaries.
+    pub(super) fn empty_slot(&self, slot: u32) -> Result<(), DriverError> {
+        let check = slot_address(slot).0 + offset_of!(CanaryRecord, check) as u64;
+        self.driver.write(DeviceAddress(check), &[0; 8])
     }
 
     /// A context is gone: its memory must not be read any more.
