@@ -7,6 +7,9 @@
 //! alone; what a look at them shows is a [`Damage`]. Plain data: reading and
 //! writing device memory is someone else's work.
 
+use model::{CanaryPattern, Settings};
+use std::hash::{BuildHasher, RandomState};
+
 /// Bytes after which a pattern repeats. Blocks are whole multiples of it.
 pub const PERIOD: u64 = 16;
 
@@ -49,6 +52,41 @@ impl Key {
         for (byte, at) in bytes.iter_mut().zip(offset..) {
             *byte = self.at(at);
         }
+    }
+}
+
+/// The keys of all buffers of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    pattern: CanaryPattern,
+    seed: u64,
+}
+
+impl Keys {
+    /// As the settings want them.
+    pub fn of(settings: &Settings) -> Keys {
+        Keys {
+            pattern: settings.canary_pattern,
+            seed: seed(settings),
+        }
+    }
+
+    /// What the canaries of a buffer hold.
+    pub fn key(&self, serial: u64) -> Key {
+        match self.pattern {
+            CanaryPattern::Random => Key::derive(self.seed, serial),
+            CanaryPattern::Byte(byte) => Key::of_byte(byte),
+        }
+    }
+}
+
+/// What the keys of a process are made from: the settings' seed, else another
+/// one at each call. Not for secrets: only so that no program knows them by
+/// chance.
+pub fn seed(settings: &Settings) -> u64 {
+    match settings.seed {
+        0 => RandomState::new().hash_one(std::process::id()),
+        seed => seed,
     }
 }
 
@@ -278,6 +316,22 @@ mod tests {
             prop_assert_ne!(key, Key::derive(seed, serial + 1));
             prop_assert_eq!(key, Key::derive(seed, serial));
         }
+    }
+
+    #[test]
+    fn keys_are_those_of_the_settings_and_nobody_elses_without_a_seed() {
+        let settings = Settings {
+            seed: 7,
+            ..Settings::default()
+        };
+        assert_eq!(Keys::of(&settings).key(3), Key::derive(7, 3));
+        let of_byte = Settings {
+            canary_pattern: CanaryPattern::Byte(0xc2),
+            ..Settings::default()
+        };
+        assert_eq!(Keys::of(&of_byte).key(3), Key::of_byte(0xc2));
+        let unseeded = || Keys::of(&Settings::default());
+        assert_ne!(unseeded().key(3), unseeded().key(3));
     }
 
     #[test]

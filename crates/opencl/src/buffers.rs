@@ -125,7 +125,7 @@ impl Layer {
             return None;
         }
         let serial = self.next_serial();
-        let key = self.key(serial);
+        let key = self.keys.key(serial);
         let known = self.context(context);
         let (made, block) = with_canaries(self, |canary| {
             let layout = Layout::around(size as u64, canary, known.alignment)?;

@@ -10,11 +10,11 @@ use crate::events::Watched;
 use crate::jobs::Jobs;
 use crate::maps::Maps;
 use crate::report::Reporter;
-use model::{CanaryPattern, Settings};
+use heap::canary::Keys;
+use model::Settings;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -24,7 +24,8 @@ pub type ByHandle<T> = Mutex<FxHashMap<usize, T>>;
 /// See the module's header.
 pub struct Layer {
     pub settings: Settings,
-    seed: u64,
+    /// What the canaries of memory objects hold.
+    pub keys: Keys,
     serials: AtomicU64,
     pub contexts: ByHandle<Arc<Context>>,
     pub buffers: ByHandle<Arc<Buffer>>,
@@ -55,15 +56,10 @@ pub fn start() -> bool {
     if !settings.protect.canary {
         return false;
     }
-    // Not for secrets: only so that no program knows them by chance.
-    let seed = match settings.seed {
-        0 => RandomState::new().hash_one(std::process::id()),
-        seed => seed,
-    };
     LAYER.get_or_init(|| Layer {
         reporter: Reporter::new(&settings),
+        keys: Keys::of(&settings),
         settings,
-        seed,
         serials: AtomicU64::new(0),
         contexts: ByHandle::default(),
         buffers: ByHandle::default(),
@@ -86,13 +82,5 @@ impl Layer {
     /// Number of the next memory object, from 1.
     pub fn next_serial(&self) -> u64 {
         self.serials.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// What the canaries of a memory object hold.
-    pub fn key(&self, serial: u64) -> heap::canary::Key {
-        match self.settings.canary_pattern {
-            CanaryPattern::Random => heap::canary::Key::derive(self.seed, serial),
-            CanaryPattern::Byte(byte) => heap::canary::Key::of_byte(byte),
-        }
     }
 }

@@ -59,7 +59,7 @@ impl Layer {
             clGetMemObjectInfo(buffer.handle as cl_mem, CL_MEM_CONTEXT)
         );
         let context = context?;
-        let key = self.key(buffer.serial);
+        let key = self.keys.key(buffer.serial);
         let copy = match &buffer.place {
             Place::Image(shape) => {
                 let larger = Larger::of(buffer.handle as cl_mem, context, shape, key)?;

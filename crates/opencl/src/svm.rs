@@ -45,7 +45,7 @@ impl Layer {
             return None;
         }
         let serial = self.next_serial();
-        let key = self.key(serial);
+        let key = self.keys.key(serial);
         let (layout, block) = with_canaries(self, |canary| {
             let layout = Layout::around(size as u64, canary, u64::from(alignment).max(ALIGNMENT))?;
             let total = usize::try_from(layout.total()).ok()?;

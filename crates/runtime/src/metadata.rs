@@ -12,7 +12,6 @@ use model::layout::{
 };
 use model::{DeviceAddress, Settings};
 use parking_lot::Mutex;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -201,7 +200,7 @@ impl Metadata {
             None => {
                 let mut heap = DeviceHeap::for_limit(limit);
                 if settings.protect.watch {
-                    heap = heap.watched(seed(settings), settings.protect.bounds);
+                    heap = heap.watched(heap::canary::seed(settings), settings.protect.bounds);
                 }
                 (heap, heap.create())
             }
@@ -287,15 +286,6 @@ impl Metadata {
                 ))
             }
         }
-    }
-}
-
-/// Makes the keys of canaries. Not for secrets: only so that no program knows
-/// them by chance.
-fn seed(settings: &Settings) -> u64 {
-    match settings.seed {
-        0 => RandomState::new().hash_one(std::process::id()),
-        seed => seed,
     }
 }
 

@@ -24,11 +24,10 @@ pub use place::{CanaryPlan, Fill};
 use crate::turn::Turn;
 use checks::Checks;
 use driver::{HostMapping, SupportKernel};
-use heap::canary::Key;
-use model::{CanaryCoverage, CanaryPattern, Settings};
+use heap::canary::Keys;
+use model::{CanaryCoverage, Settings};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use table::Table;
@@ -47,8 +46,7 @@ pub(crate) struct Canaries {
     /// Bytes on either side, at least.
     size: u64,
     head: bool,
-    pattern: CanaryPattern,
-    seed: u64,
+    keys: Keys,
     /// Some buffer has canaries.
     active: AtomicBool,
     /// They cannot be made; why was said.
@@ -71,12 +69,7 @@ impl Canaries {
             wanted: settings.check && (protect.canary || protect.watch),
             size: settings.canary_size.next_multiple_of(16),
             head: settings.canary_head,
-            pattern: settings.canary_pattern,
-            seed: match settings.seed {
-                // Not for secrets: only so that no program knows them by chance.
-                0 => RandomState::new().hash_one(std::process::id()),
-                seed => seed,
-            },
+            keys: Keys::of(settings),
             active: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             doubtful: AtomicBool::new(false),
@@ -86,13 +79,6 @@ impl Canaries {
             table: Mutex::default(),
             checks: Checks::new(settings.canary_budget),
             counts: Mutex::default(),
-        }
-    }
-
-    fn key(&self, serial: u64) -> Key {
-        match self.pattern {
-            CanaryPattern::Random => Key::derive(self.seed, serial),
-            CanaryPattern::Byte(byte) => Key::of_byte(byte),
         }
     }
 

@@ -194,7 +194,7 @@ impl Runtime {
         context: u64,
         serial: u64,
     ) -> CanaryRecord {
-        let key = self.canaries.key(serial);
+        let key = self.canaries.keys.key(serial);
         let word = |at: usize| {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(&key.bytes()[at..at + 8]);
@@ -214,7 +214,7 @@ impl Runtime {
     }
 
     fn write_canaries(&self, slot: u32, record: &CanaryRecord) -> Result<(), driver::DriverError> {
-        let key = self.canaries.key(record.serial);
+        let key = self.canaries.keys.key(record.serial);
         let first = record.base - u64::from(record.before);
         let end = record.base + record.size;
         let mut head = vec![0; record.before as usize];
