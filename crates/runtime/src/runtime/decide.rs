@@ -1,0 +1,397 @@
+//! How a kernel is launched: as it is, or as its checked copy, with the bounds
+//! of its pointers.
+
+use super::Runtime;
+use super::allocations::{is_seen_by_the_host, is_user_address};
+use crate::canaries::checks::Reach;
+use crate::canaries::{LaunchTrace, Where};
+use crate::functions::Function;
+use crate::launches::{Launch, LaunchDecision, LaunchParameter, Root, Roots};
+use crate::plan::ModulePlan;
+use crate::streams::{self, StreamUse, UseOrder, User};
+use host::stacks;
+use instrument::{EntryPlan, LaunchShape};
+use model::{DeviceAddress, Extent, Prove, Rule, UncheckedReason};
+use smallvec::SmallVec;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Runtime {
+    /// Decides how a kernel is launched. `read_parameter` reads so many bytes,
+    /// up to eight, at an offset of its parameter block; `None` if they are
+    /// not there. Call it for every
+    /// launch, and launch what it answers.
+    pub fn plan_launch(
+        &self,
+        function: u64,
+        shape: &LaunchShape,
+        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> LaunchDecision {
+        self.plan_launch_in(None, function, shape, read_parameter)
+    }
+
+    /// As [`Runtime::plan_launch`], in a known stream. That needs to be known
+    /// only while [`Runtime::tracks_streams`].
+    pub fn plan_launch_in(
+        &self,
+        stream: Option<StreamUse>,
+        function: u64,
+        shape: &LaunchShape,
+        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> LaunchDecision {
+        self.plan_launch_traced(stream, function, shape, read_parameter)
+            .0
+    }
+
+    /// As [`Runtime::plan_launch_in`]. What comes with the decision is to be
+    /// given to [`Runtime::launched`] when the launch was made: canaries are
+    /// verified after it.
+    pub fn plan_launch_traced(
+        &self,
+        stream: Option<StreamUse>,
+        function: u64,
+        shape: &LaunchShape,
+        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> (LaunchDecision, Option<LaunchTrace>) {
+        if self.exiting.load(Ordering::Relaxed) {
+            // It may free what was live before.
+            *self.heap_at_exit.lock() = None;
+        }
+        let Some(function) = self.functions.get(function) else {
+            self.functions.count_unknown(UncheckedReason::LaunchPath);
+            self.streams.tell(streams::Ordering::Everything);
+            return (LaunchDecision::Original, self.trace(None));
+        };
+        if !self.settings.protect.bounds {
+            let trace = self.plan_canaries(&function, read_parameter);
+            let decision = self.plan_heap(&function, shape);
+            return (decision.unwrap_or(LaunchDecision::Original), trace);
+        }
+        match self.decide(stream, &function, shape, read_parameter) {
+            Ok(decision) => (decision, None),
+            Err(reason) => {
+                function.counts.unchecked(reason);
+                // It may do anything, such as telling the host of its progress.
+                self.streams.tell(streams::Ordering::Everything);
+                let trace = match reason {
+                    UncheckedReason::Excluded => None,
+                    _ => self.trace(Some(&function)),
+                };
+                if trace.is_some() {
+                    function.counts.verified();
+                }
+                (LaunchDecision::Original, trace)
+            }
+        }
+    }
+
+    /// Of a launch that may write to any buffer, if canaries are verified.
+    fn trace(&self, function: Option<&Arc<Function>>) -> Option<LaunchTrace> {
+        self.checks_canaries().then(|| LaunchTrace {
+            function: function.cloned(),
+            reach: Reach::All,
+            launch: self.next_launch.fetch_add(1, Ordering::Relaxed) + 1,
+            stack: function.and_then(|function| self.launch_stack(function)),
+        })
+    }
+
+    /// Without bounds, canaries are what there is.
+    fn plan_canaries(
+        &self,
+        function: &Arc<Function>,
+        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> Option<LaunchTrace> {
+        if !self.settings.check || function.excluded || !self.window.admits() {
+            function.counts.unchecked(UncheckedReason::Excluded);
+            return None;
+        }
+        function.counts.checked();
+        let trace = self.trace(Some(function))?;
+        let written = function
+            .plan
+            .as_ref()
+            .and_then(|plan| plan.written(&function.name));
+        let reach = written.and_then(|offsets| self.reach_of(offsets, read_parameter));
+        Some(LaunchTrace {
+            reach: reach.unwrap_or(Reach::All),
+            ..trace
+        })
+    }
+
+    /// The call stack of a launch, for as many of each kernel as are kept.
+    fn launch_stack(&self, function: &Function) -> stacks::Stack {
+        let kept = self.settings.launch_backtraces;
+        let wanted = function.stacks.load(Ordering::Relaxed) < kept;
+        if wanted && function.stacks.fetch_add(1, Ordering::Relaxed) < kept {
+            stacks::capture(self.settings.num_callers_host)
+        } else {
+            None
+        }
+    }
+
+    fn decide(
+        &self,
+        stream: Option<StreamUse>,
+        function: &Arc<Function>,
+        shape: &LaunchShape,
+        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> Result<LaunchDecision, UncheckedReason> {
+        let plan = function.plan.as_ref().ok_or(UncheckedReason::LaunchPath)?;
+        if let Some(reason) = plan.unchecked_reason() {
+            return Err(reason);
+        }
+        if plan.changes_originals() {
+            self.make_ready(plan)?;
+        }
+        if function.excluded || !self.window.admits() {
+            return Err(UncheckedReason::Excluded);
+        }
+        let entry = function
+            .entry
+            .as_ref()
+            .ok_or(UncheckedReason::NotInstrumentable)?;
+        if entry.checked_name.is_none() {
+            self.streams.tell(streams::Ordering::Everything);
+            if plan.instruments_functions()
+                && entry.coverage.exact_sites + entry.coverage.weak_sites > 0
+            {
+                function.counts.checked();
+                self.watcher.launched(&self.me);
+            } else {
+                // Nothing in it can go wrong.
+                function.counts.proved();
+            }
+            return Ok(LaunchDecision::Original);
+        }
+        let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
+        let roots = self
+            .roots(stream, function, entry, read_parameter)
+            .ok_or(UncheckedReason::LaunchPath)?;
+        let proved = match &entry.proof {
+            Ok(program) if self.settings.prove != Prove::Off => {
+                function
+                    .answers
+                    .proves(program, shape, &roots, read_parameter)
+            }
+            _ => false,
+        };
+        if proved && self.settings.prove == Prove::On {
+            function.counts.proved();
+            return Ok(LaunchDecision::Original);
+        }
+        self.make_ready(plan)?;
+        let decision = self.copy_of(function, shape, checked, roots, proved)?;
+        function.counts.checked();
+        Ok(decision)
+    }
+
+    /// Launches the copy of a kernel, as a launch of its own number.
+    fn copy_of(
+        &self,
+        function: &Arc<Function>,
+        shape: &LaunchShape,
+        copy: u64,
+        roots: Roots,
+        proved: bool,
+    ) -> Result<LaunchDecision, UncheckedReason> {
+        let entry = function
+            .entry
+            .as_ref()
+            .ok_or(UncheckedReason::NotInstrumentable)?;
+        let limit = function.checked_threads.load(Ordering::Relaxed);
+        let threads = shape
+            .block
+            .iter()
+            .fold(1u32, |threads, side| threads.saturating_mul(*side));
+        if limit != 0 && threads > limit {
+            return Err(UncheckedReason::Registers);
+        }
+        let id = self.next_launch.fetch_add(1, Ordering::Relaxed) + 1;
+        let launch_parameter = match entry.launch_parameter {
+            Some(_) => launch_parameter(id, &roots),
+            None => LaunchParameter::new(),
+        };
+        let stack = self.launch_stack(function);
+        self.launches.remember(Launch {
+            id,
+            function: function.clone(),
+            roots,
+            stack,
+            proved,
+        });
+        self.watcher.launched(&self.me);
+        Ok(LaunchDecision::Checked {
+            function: copy,
+            launch_parameter,
+            plan: entry.clone(),
+        })
+    }
+
+    /// Without bounds, of a kernel whose module allocates on the device heap:
+    /// the copy that passes the launch on, so that blocks know theirs.
+    fn plan_heap(&self, function: &Arc<Function>, shape: &LaunchShape) -> Option<LaunchDecision> {
+        let plan = function.plan.as_ref()?;
+        if !plan.uses_device_heap() || plan.unchecked_reason().is_some() {
+            return None;
+        }
+        // The program's own kernels allocate there, too.
+        self.make_ready(plan).ok()?;
+        self.watcher.launched(&self.me);
+        let copy = function.checked.filter(|_| !function.excluded)?;
+        self.copy_of(function, shape, copy, Roots::new(), false)
+            .ok()
+    }
+
+    /// What code of the module needs on the device before it runs.
+    fn make_ready(&self, plan: &ModulePlan) -> Result<(), UncheckedReason> {
+        if let Err(message) = self.metadata.attach(&*self.driver) {
+            self.output.error(&message, true);
+            return Err(UncheckedReason::Failed);
+        }
+        if plan.uses_device_heap()
+            && let Err(message) = self.metadata.attach_heap(&*self.driver, &self.settings)
+        {
+            self.output.error(&message, false);
+        }
+        if plan.uses_lookups() {
+            self.looks_up.store(true, Ordering::Relaxed);
+            self.lookups_outstanding.store(true, Ordering::Relaxed);
+            self.flush_tables();
+        }
+        if let Err(error) = self.metadata.publish_miss_size(&*self.driver) {
+            self.output.error(&error.to_string(), true);
+            return Err(UncheckedReason::Failed);
+        }
+        Ok(())
+    }
+
+    /// The pointer parameters and what they point into. `None` if one cannot
+    /// be read.
+    fn roots(
+        &self,
+        stream: Option<StreamUse>,
+        function: &Arc<Function>,
+        entry: &EntryPlan,
+        read: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> Option<Roots> {
+        let mut roots: Roots = Roots::with_capacity(entry.roots.len());
+        let nothing = Extent {
+            base: DeviceAddress(0),
+            size: 0,
+        };
+        for offset in &entry.roots {
+            roots.push(Root {
+                offset: *offset,
+                pointer: read(*offset, 8)?,
+                bounds: nothing,
+                wrong: None,
+            });
+        }
+        let mut unknown = false;
+        let mut signals = false;
+        self.memory.read(|registry| {
+            for root in &mut roots {
+                match registry.find_part(DeviceAddress(root.pointer)) {
+                    Some(found) => {
+                        root.bounds = found.allocation.extent;
+                        signals |= is_seen_by_the_host(found.allocation.kind);
+                    }
+                    None => unknown |= is_user_address(root.pointer),
+                }
+            }
+        });
+        if unknown {
+            for root in roots.iter_mut().filter(|root| root.bounds.size == 0) {
+                let pointer = DeviceAddress(root.pointer);
+                let found = if self.is_in_heap(pointer) {
+                    self.heap_bounds(pointer)
+                } else {
+                    self.ask_driver(pointer)
+                };
+                root.bounds = found.unwrap_or(nothing);
+            }
+        }
+        if let Some(stream) = stream.filter(|_| self.streams.are_tracked()) {
+            let addresses: SmallVec<[DeviceAddress; 4]> =
+                roots.iter().map(|root| root.bounds.base).collect();
+            let user = User::Kernel(function.clone());
+            let orders = self.streams.used(stream, &user, signals, addresses);
+            for (root, order) in roots.iter_mut().zip(orders) {
+                match order {
+                    UseOrder::Right => continue,
+                    UseOrder::Freed => root.wrong = Some(Rule::UseAfterFree),
+                    UseOrder::Wrong(rule) => root.wrong = Some(rule),
+                }
+                root.bounds = nothing;
+            }
+        }
+        Some(roots)
+    }
+
+    /// A kernel was launched by a call that [`Runtime::plan_launch`] is not
+    /// asked about.
+    pub fn unhooked_launch(&self, function: u64, reason: UncheckedReason) {
+        let Some(function) = self.functions.get(function) else {
+            if let Some(trace) = self.trace(None) {
+                self.launched(trace, Where::Unknown);
+            }
+            return self.functions.count_unknown(reason);
+        };
+        function.counts.unchecked(reason);
+        if let Some(trace) = self.trace(Some(&function)) {
+            function.counts.verified();
+            self.launched(trace, Where::Unknown);
+        }
+        // The kernel itself is the program's own; functions that are checked in
+        // place are so all the same, and allocations go to our heap.
+        // Failure to get ready is said there.
+        if let Some(plan) = function
+            .plan
+            .as_ref()
+            .filter(|plan| plan.changes_originals())
+        {
+            let _ = self.make_ready(plan);
+            self.watcher.launched(&self.me);
+        }
+    }
+
+    /// The driver refused to launch the instrumented copy, and the program's
+    /// kernel was launched instead. What this returns is for
+    /// [`Runtime::launched`].
+    pub fn launched_original_instead(
+        &self,
+        function: u64,
+        reason: UncheckedReason,
+    ) -> Option<LaunchTrace> {
+        let function = self.functions.get(function)?;
+        function.counts.not_checked_after_all();
+        function.counts.unchecked(reason);
+        let trace = self.trace(Some(&function))?;
+        function.counts.verified();
+        Some(trace)
+    }
+
+    /// The program is about to launch a graph, whose kernels may look pointers
+    /// up, and find what the program allocates while they run.
+    pub fn graph_launching(&self) {
+        if self.looks_up.load(Ordering::Relaxed) {
+            self.lookups_outstanding.store(true, Ordering::Relaxed);
+            self.flush_tables();
+        }
+    }
+}
+
+fn launch_parameter(id: u64, roots: &[Root]) -> LaunchParameter {
+    let mut bytes = LaunchParameter::with_capacity(8 + 16 * roots.len());
+    bytes.extend_from_slice(&id.to_le_bytes());
+    for root in roots {
+        // Functions that the kernel calls know the pointer from nowhere else.
+        let base = match root.bounds.size {
+            0 if is_user_address(root.pointer) => root.pointer,
+            _ => root.bounds.base.0,
+        };
+        bytes.extend_from_slice(&base.to_le_bytes());
+        bytes.extend_from_slice(&root.bounds.size.to_le_bytes());
+    }
+    bytes
+}
