@@ -161,17 +161,17 @@ pub(super) unsafe fn allocated(
 ///
 /// # Safety
 /// `place` was written by a successful call.
-unsafe fn foreign(result: CUresult, place: *const CUdeviceptr) -> CUresult {
+pub(super) unsafe fn foreign(result: CUresult, place: *const CUdeviceptr) -> CUresult {
     if result != CUresult::CUDA_SUCCESS || place.is_null() {
         return result;
     }
+    foreign_buffer();
     // SAFETY: the caller's word.
     let address = unsafe { *place };
     let (mut base, mut size) = (0, 0);
     if let Some(range) = next().and_then(|api| api.cuMemGetAddressRange_v2) {
         // SAFETY: places for both answers.
         if unsafe { range(&mut base, &mut size, address) } == CUresult::CUDA_SUCCESS {
-            foreign_buffer();
             tell(AllocationKind::Foreign, base, size, Owner::default());
         }
     }

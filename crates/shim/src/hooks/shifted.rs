@@ -7,8 +7,8 @@
 //! `ringfence run`. Memory of pools that are made to be exported has no canary
 //! in front, so that nobody need be told.
 
-use super::memory::{foreign_buffer, freeing, tell};
-use super::{hook, hooks, next};
+use super::memory::{foreign, foreign_buffer, freeing, tell};
+use super::{hook, hooks};
 use crate::session;
 use driver::sys::{
     CUdeviceptr, CUipcMemHandle, CUmemAllocationHandleType, CUmemPoolProps, CUmemPoolPtrExportData,
@@ -112,28 +112,19 @@ hook!([cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2](
     let known = published(&handle);
     // SAFETY: the program's arguments.
     let result = unsafe { open(place, handle, flags) };
+    let Some((before, size)) = known else {
+        // SAFETY: written by a successful call.
+        return unsafe { foreign(result, place) };
+    };
     // SAFETY: null, or written by a successful call.
-    if result != CUresult::CUDA_SUCCESS || unsafe { place.as_ref() }.is_none() {
-        return result;
-    }
-    foreign_buffer();
-    // SAFETY: written by a successful call.
-    let address = unsafe { &mut *place };
-    if let Some((before, size)) = known {
+    if result == CUresult::CUDA_SUCCESS && let Some(address) = unsafe { place.as_mut() } {
+        foreign_buffer();
         *address += u64::from(before);
         let owner = Owner {
             around: Around { before, ..Around::default() },
             ..Owner::default()
         };
         tell(AllocationKind::Foreign, *address, size as usize, owner);
-        return result;
-    }
-    let (mut base, mut size) = (0, 0);
-    if let Some(range) = next().and_then(|api| api.cuMemGetAddressRange_v2) {
-        // SAFETY: places for both answers.
-        if unsafe { range(&mut base, &mut size, *address) } == CUresult::CUDA_SUCCESS {
-            tell(AllocationKind::Foreign, base, size, Owner::default());
-        }
     }
     result
 });
