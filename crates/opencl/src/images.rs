@@ -106,6 +106,16 @@ impl Shape {
     }
 }
 
+/// Which way all strips go, and where they lie one after the other: on the
+/// host, or in a buffer.
+#[derive(Clone, Copy)]
+enum Way {
+    Read(*mut u8),
+    Write(*const u8),
+    Gather(cl_mem),
+    Scatter(cl_mem),
+}
+
 /// A larger image that stands for one of the program's.
 pub struct Larger {
     /// Its `cl_mem`; released by its owner.
@@ -232,26 +242,7 @@ impl Larger {
         after: &[cl_event],
         event: &mut cl_event,
     ) -> cl_int {
-        let to = bytes.as_mut_ptr();
-        self.each(after, event, &|origin,
-                                  region,
-                                  offset,
-                                  (count, list),
-                                  event| {
-            call!(clEnqueueReadImage(
-                queue,
-                self.handle as cl_mem,
-                FALSE,
-                origin,
-                region,
-                0,
-                0,
-                to.wrapping_add(offset).cast(),
-                count,
-                list,
-                event,
-            ))
-        })
+        self.each(queue, Way::Read(bytes.as_mut_ptr()), after, event)
     }
 
     /// Writes all strips as they must be.
@@ -261,26 +252,7 @@ impl Larger {
         after: &[cl_event],
         event: &mut cl_event,
     ) -> cl_int {
-        let from = self.intact.as_ptr();
-        self.each(after, event, &|origin,
-                                  region,
-                                  offset,
-                                  (count, list),
-                                  event| {
-            call!(clEnqueueWriteImage(
-                queue,
-                self.handle as cl_mem,
-                FALSE,
-                origin,
-                region,
-                0,
-                0,
-                from.wrapping_add(offset).cast(),
-                count,
-                list,
-                event,
-            ))
-        })
+        self.each(queue, Way::Write(self.intact.as_ptr()), after, event)
     }
 
     /// Memory objects that it has.
@@ -312,16 +284,7 @@ impl Larger {
         after: &[cl_event],
         event: &mut cl_event,
     ) -> cl_int {
-        let image = self.handle as cl_mem;
-        self.each(after, event, &|origin,
-                                  region,
-                                  offset,
-                                  (count, list),
-                                  event| {
-            call!(clEnqueueCopyImageToBuffer(
-                queue, image, strips, origin, region, offset, count, list, event
-            ))
-        })
+        self.each(queue, Way::Gather(strips), after, event)
     }
 
     /// Brings the strips from a buffer back.
@@ -332,35 +295,17 @@ impl Larger {
         after: &[cl_event],
         event: &mut cl_event,
     ) -> cl_int {
-        let image = self.handle as cl_mem;
-        self.each(after, event, &|origin,
-                                  region,
-                                  offset,
-                                  (count, list),
-                                  event| {
-            call!(clEnqueueCopyBufferToImage(
-                queue, strips, image, offset, origin, region, count, list, event
-            ))
-        })
+        self.each(queue, Way::Scatter(strips), after, event)
     }
 
     /// One command a strip, each behind the one before; `last` gets the event
     /// of the last.
-    #[allow(
-        clippy::type_complexity,
-        reason = "the parameters of the two calls that share it"
-    )]
     fn each(
         &self,
+        queue: cl_command_queue,
+        way: Way,
         after: &[cl_event],
         last: &mut cl_event,
-        enqueue: &dyn Fn(
-            *const usize,
-            *const usize,
-            usize,
-            (cl_uint, *const cl_event),
-            *mut cl_event,
-        ) -> cl_int,
     ) -> cl_int {
         let mut behind: Option<cl_event> = None;
         let levels = self.levels.levels().iter().enumerate();
@@ -368,20 +313,36 @@ impl Larger {
             let strips = level.grown.strips().iter();
             strips.map(move |strip| (number, level.offset, strip))
         });
+        let image = self.handle as cl_mem;
         for (number, start, strip) in strips {
             let origin = self.origin(strip.origin, number);
             let region = strip.region.map(|side| side as usize);
+            let (origin, region) = (origin.as_ptr(), region.as_ptr());
             let own = behind.map(|event| [event]);
-            let list = wait_list(own.as_ref().map_or(after, |own| own));
+            let (count, list) = wait_list(own.as_ref().map_or(after, |own| own));
             let mut event = std::ptr::null_mut();
-            let offset = (start + strip.offset) as usize;
-            let code = enqueue(
-                origin.as_ptr(),
-                region.as_ptr(),
-                offset,
-                list,
-                &raw mut event,
-            );
+            let done = &raw mut event;
+            let at = (start + strip.offset) as usize;
+            let code = match way {
+                Way::Read(to) => {
+                    let to = to.wrapping_add(at).cast();
+                    call!(clEnqueueReadImage(
+                        queue, image, FALSE, origin, region, 0, 0, to, count, list, done
+                    ))
+                }
+                Way::Write(from) => {
+                    let from = from.wrapping_add(at).cast();
+                    call!(clEnqueueWriteImage(
+                        queue, image, FALSE, origin, region, 0, 0, from, count, list, done
+                    ))
+                }
+                Way::Gather(strips) => call!(clEnqueueCopyImageToBuffer(
+                    queue, image, strips, origin, region, at, count, list, done
+                )),
+                Way::Scatter(strips) => call!(clEnqueueCopyBufferToImage(
+                    queue, strips, image, at, origin, region, count, list, done
+                )),
+            };
             if let Some(before) = behind {
                 call!(clReleaseEvent(before));
             }
