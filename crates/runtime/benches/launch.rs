@@ -1,125 +1,17 @@
 //! Host time that the runtime adds to one launch and to one allocation, over a
-//! device that costs nothing. Prints one JSON object; times in nanoseconds.
+//! device that is asked for nothing once it is set up. Prints one JSON object;
+//! times in nanoseconds.
 
-use driver::{
-    Driver, DriverError, HostMapping, Mark, SupportKernel, SupportLaunch, SupportModule,
-    SupportStream,
-};
-use model::{AllocationKind, DeviceAddress, DeviceKind, Extent, Prove, Settings};
+#[allow(dead_code, reason = "what only tests ask of it")]
+#[path = "../src/tests/fake/device.rs"]
+mod device;
+
+use device::Fake;
+use model::{AllocationKind, DeviceAddress, Extent, Prove, Settings};
 use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
-
-struct Nothing;
-
-impl Driver for Nothing {
-    fn kind(&self) -> DeviceKind {
-        DeviceKind::Cpu
-    }
-
-    fn name(&self) -> String {
-        "nothing".into()
-    }
-
-    fn version(&self) -> u32 {
-        13000
-    }
-
-    fn compute_capability(&self) -> Result<u32, DriverError> {
-        Ok(90)
-    }
-
-    fn map_fixed(&self, _: DeviceAddress, _: u64) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn map_host_fixed(&self, base: DeviceAddress, size: u64) -> Result<HostMapping, DriverError> {
-        let words: Vec<AtomicU64> = (0..size / 8).map(|_| AtomicU64::new(0)).collect();
-        let mapping = HostMapping::from_words(Extent { base, size }, words.leak());
-        mapping.ok_or(DriverError {
-            call: "map_host_fixed",
-            code: 1,
-            message: "sizes differ".into(),
-        })
-    }
-
-    fn restore_host(&self, _: HostMapping) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn write(&self, _: DeviceAddress, _: &[u8]) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn fill(&self, _: DeviceAddress, _: u32, _: u64) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn read(&self, _: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {
-        bytes.fill(0);
-        Ok(())
-    }
-
-    fn load_support(&self, _: &'static str) -> Result<SupportModule, DriverError> {
-        Ok(SupportModule { handle: 1 })
-    }
-
-    fn support_kernel(&self, _: SupportModule, _: &str) -> Result<SupportKernel, DriverError> {
-        Ok(SupportKernel { handle: 1 })
-    }
-
-    fn launch_support(&self, _: SupportKernel, _: &SupportLaunch<'_>) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn wait_for_own(&self) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn with_context(
-        &self,
-        _: u64,
-        work: &mut dyn FnMut() -> Result<(), DriverError>,
-    ) -> Result<(), DriverError> {
-        work()
-    }
-
-    fn mark(&self, _: SupportStream) -> Result<Mark, DriverError> {
-        Ok(Mark { handle: 1 })
-    }
-
-    fn wait_for_mark(&self, _: Mark) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn is_over(&self, _: Mark) -> Result<bool, DriverError> {
-        Ok(true)
-    }
-
-    fn forget_mark(&self, _: Mark) {}
-
-    fn is_idle(&self, _: SupportStream) -> Result<bool, DriverError> {
-        Ok(true)
-    }
-
-    fn allocation_of(&self, _: DeviceAddress) -> Option<Extent> {
-        None
-    }
-
-    fn current_context(&self) -> u64 {
-        1
-    }
-
-    fn settle(&self, _: u64) -> Result<(), DriverError> {
-        Ok(())
-    }
-
-    fn release(&self, _: &driver::Release) -> Result<(), DriverError> {
-        Ok(())
-    }
-}
 
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n\
     .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d)\n{\n.reg .b64 %rd<5>;\n.reg .f32 %f<4>;\n\
@@ -140,7 +32,7 @@ fn runtime(launch_backtraces: u32, prove: Prove) -> Arc<Runtime> {
         prove,
         ..Settings::default()
     };
-    let runtime = Runtime::new(settings, Arc::new(Nothing)).expect("no files are opened");
+    let runtime = Runtime::new(settings, Arc::new(Fake::default())).expect("no files are opened");
     let Prepared::Instrumented { plan, .. } = runtime.prepare_module(&[ModulePart::Ptx(PTX)])
     else {
         panic!("the bench's kernel is instrumented");

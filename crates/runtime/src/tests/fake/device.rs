@@ -1,0 +1,261 @@
+//! A device in a few lines: memory is a map of words, kernels are the test.
+
+use driver::{
+    Driver, DriverError, HostMapping, Mark, Release, SupportKernel, SupportLaunch, SupportModule,
+    SupportStream,
+};
+use model::layout::guard::{GUARD_CONTROL, GUARD_CONTROL_SIZE};
+use model::layout::{
+    CONTROL_BASE, CONTROL_SIZE, RING_BASE, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_SIZE,
+    RING_TAIL, Record,
+};
+use model::{DeviceAddress, DeviceKind, Extent};
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+pub const CONTEXT: u64 = 0xc0;
+
+#[derive(Default)]
+pub struct Fake {
+    pub words: Mutex<BTreeMap<u64, u32>>,
+    pub mapped: Mutex<Vec<(u64, u64)>>,
+    pub writes: Mutex<Vec<u64>>,
+    pub ring: Mutex<Option<HostMapping>>,
+    /// Extents that only the driver knows, and how often it was asked.
+    pub foreign: Mutex<(Vec<Extent>, u32)>,
+    /// An address that cannot be mapped.
+    pub taken: Option<u64>,
+    /// Device memory is gone.
+    pub lost: AtomicBool,
+    /// How often the ring was made visible again.
+    pub restored: AtomicU64,
+    /// What waiting for the device answers.
+    pub failure: AtomicU32,
+    /// What was given back, in order.
+    pub released: Mutex<Vec<Release>>,
+    /// Parameters of launches of Ringfence's own kernels.
+    pub support: Mutex<Vec<Vec<u8>>>,
+    /// What they answer.
+    pub refusal: AtomicU32,
+}
+
+impl Fake {
+    pub fn u64(&self, address: u64) -> u64 {
+        let words = self.words.lock();
+        let word = |address| u64::from(words.get(&address).copied().unwrap_or(0));
+        word(address) | word(address + 4) << 32
+    }
+
+    fn set_u64(&self, address: u64, value: u64) {
+        let mut words = self.words.lock();
+        words.insert(address, value as u32);
+        words.insert(address + 4, (value >> 32) as u32);
+    }
+
+    /// Does what a thread does that has failed a check (`layout::Record`).
+    /// Returns whether the ring had room.
+    pub fn leave(&self, record: Record) -> bool {
+        let ring = self.ring.lock().expect("metadata is attached");
+        let number = self.u64(RING_HEAD);
+        self.set_u64(RING_HEAD, number + 1);
+        if number - ring.load_u64_acquire(RING_TAIL - RING_BASE).unwrap() >= RING_CAPACITY {
+            return false;
+        }
+        let at = RING_RECORDS - RING_BASE + number % RING_CAPACITY * 64;
+        let words = [
+            record.module,
+            record.address,
+            record.base,
+            record.size,
+            record.launch,
+            u64::from(record.site) | u64::from(record.thread) << 32,
+            u64::from(record.block_x) | u64::from(record.block_yz) << 32,
+        ];
+        for (index, word) in words.iter().enumerate() {
+            assert!(ring.store_u64_release(at + 8 + 8 * index as u64, *word));
+        }
+        ring.store_u64_release(at, number + 1)
+    }
+}
+
+impl Driver for Fake {
+    fn kind(&self) -> DeviceKind {
+        DeviceKind::Cpu
+    }
+
+    fn name(&self) -> String {
+        "fake".into()
+    }
+
+    fn version(&self) -> u32 {
+        13000
+    }
+
+    fn compute_capability(&self) -> Result<u32, DriverError> {
+        Ok(90)
+    }
+
+    fn map_fixed(&self, address: DeviceAddress, size: u64) -> Result<(), DriverError> {
+        if self.taken == Some(address.0) {
+            let message = format!("{address} + {size} bytes is taken");
+            return Err(DriverError {
+                call: "cuMemAddressReserve",
+                code: 2,
+                message,
+            });
+        }
+        assert_eq!((address.0 % CONTROL_SIZE, size % CONTROL_SIZE), (0, 0));
+        self.mapped.lock().push((address.0, size));
+        Ok(())
+    }
+
+    fn map_host_fixed(
+        &self,
+        address: DeviceAddress,
+        size: u64,
+    ) -> Result<HostMapping, DriverError> {
+        let known = [(RING_BASE, RING_SIZE), (GUARD_CONTROL, GUARD_CONTROL_SIZE)];
+        assert!(known.contains(&(address.0, size)));
+        let words: Vec<AtomicU64> = (0..size / 8).map(|_| AtomicU64::new(0)).collect();
+        let mapping = HostMapping::from_words(
+            Extent {
+                base: address,
+                size,
+            },
+            words.leak(),
+        )
+        .unwrap();
+        if address.0 == RING_BASE {
+            *self.ring.lock() = Some(mapping);
+        }
+        Ok(mapping)
+    }
+
+    fn restore_host(&self, mapping: HostMapping) -> Result<(), DriverError> {
+        assert_eq!(mapping.extent().base.0, RING_BASE);
+        self.restored.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn write(&self, address: DeviceAddress, bytes: &[u8]) -> Result<(), DriverError> {
+        self.writes.lock().push(address.0);
+        for (index, word) in bytes.chunks_exact(4).enumerate() {
+            self.words.lock().insert(
+                address.0 + 4 * index as u64,
+                u32::from_le_bytes(word.try_into().unwrap()),
+            );
+        }
+        Ok(())
+    }
+
+    fn fill(&self, address: DeviceAddress, value: u32, count: u64) -> Result<(), DriverError> {
+        self.writes.lock().push(address.0);
+        for index in 0..count {
+            self.words.lock().insert(address.0 + 4 * index, value);
+        }
+        Ok(())
+    }
+
+    fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError> {
+        assert!(address.0 >= CONTROL_BASE && bytes.len() == 8);
+        if self.lost.load(Ordering::Relaxed) {
+            let message = "nothing is mapped there".to_string();
+            return Err(DriverError {
+                call: "cuMemcpyDtoH",
+                code: 1,
+                message,
+            });
+        }
+        bytes.copy_from_slice(&self.u64(address.0).to_le_bytes());
+        Ok(())
+    }
+
+    fn load_support(&self, _: &'static str) -> Result<SupportModule, DriverError> {
+        Ok(SupportModule { handle: 1 })
+    }
+
+    fn support_kernel(&self, module: SupportModule, _: &str) -> Result<SupportKernel, DriverError> {
+        Ok(SupportKernel {
+            handle: module.handle,
+        })
+    }
+
+    fn launch_support(
+        &self,
+        _: SupportKernel,
+        launch: &SupportLaunch<'_>,
+    ) -> Result<(), DriverError> {
+        match self.refusal.load(Ordering::Relaxed) {
+            0 => {
+                self.support.lock().push(launch.parameters.to_vec());
+                Ok(())
+            }
+            code => Err(DriverError {
+                call: "cuLaunchKernel",
+                code,
+                message: "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES".into(),
+            }),
+        }
+    }
+
+    fn wait_for_own(&self) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    fn with_context(
+        &self,
+        _: u64,
+        work: &mut dyn FnMut() -> Result<(), DriverError>,
+    ) -> Result<(), DriverError> {
+        work()
+    }
+
+    fn mark(&self, _: SupportStream) -> Result<Mark, DriverError> {
+        Ok(Mark { handle: 1 })
+    }
+
+    fn wait_for_mark(&self, _: Mark) -> Result<(), DriverError> {
+        Ok(())
+    }
+
+    fn is_over(&self, _: Mark) -> Result<bool, DriverError> {
+        Ok(true)
+    }
+
+    fn forget_mark(&self, _: Mark) {}
+
+    fn is_idle(&self, _: SupportStream) -> Result<bool, DriverError> {
+        Ok(true)
+    }
+
+    fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {
+        let mut foreign = self.foreign.lock();
+        foreign.1 += 1;
+        foreign
+            .0
+            .iter()
+            .find(|extent| extent.contains(address))
+            .copied()
+    }
+
+    fn current_context(&self) -> u64 {
+        CONTEXT
+    }
+
+    fn settle(&self, _: u64) -> Result<(), DriverError> {
+        match self.failure.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            code => Err(DriverError {
+                call: "cuCtxSynchronize",
+                code,
+                message: String::new(),
+            }),
+        }
+    }
+
+    fn release(&self, release: &Release) -> Result<(), DriverError> {
+        self.released.lock().push(*release);
+        Ok(())
+    }
+}
