@@ -1,7 +1,7 @@
 //! When the guard is launched, and what is said when it cannot be.
 
 use super::fake::{Bench, CONTEXT, Fake, KERNEL, module};
-use crate::{StreamName, Waits, WatchedLaunch};
+use crate::{StreamName, Waits, WatchedLaunch, Watching};
 use driver::SupportStream;
 use model::{Protections, Settings};
 use std::sync::atomic::Ordering;
@@ -35,16 +35,21 @@ fn slices(bench: &Bench) -> Vec<u64> {
     launched.iter().map(number).collect()
 }
 
+fn launch(watch: Watching<'_>) {
+    watch.launching(&LAUNCH);
+    watch.launched(&LAUNCH);
+}
+
 #[test]
 fn it_starts_when_there_is_something_to_look_at() {
     let bench = bench();
     let watch = bench.runtime.watch();
-    watch.launching(&LAUNCH);
+    launch(watch);
     assert_eq!(slices(&bench), [0; 0]);
     // With the first buffer, so that it is warm when kernels come.
     watch.table_slots(3);
     assert_eq!(slices(&bench), [1]);
-    watch.launching(&LAUNCH);
+    launch(watch);
     watch.table_slots(4);
     assert_eq!(slices(&bench), [1], "it is there already");
     let parameters = bench.device.support.lock()[0].clone();
@@ -57,12 +62,12 @@ fn while_somebody_pauses_it_does_not_come_back() {
     let bench = bench();
     let watch = bench.runtime.watch();
     watch.table_slots(1);
-    watch.launching(&LAUNCH);
+    launch(watch);
     let outer = watch.pause(Waits::ForAll);
     let inner = watch.pause(Waits::Perhaps);
-    watch.launching(&LAUNCH);
+    launch(watch);
     drop(inner);
-    watch.launching(&LAUNCH);
+    launch(watch);
     assert_eq!(slices(&bench), [1]);
     // The program has been launching: it is there before the next kernel.
     drop(outer);
@@ -70,7 +75,7 @@ fn while_somebody_pauses_it_does_not_come_back() {
     // It has not since, and nothing runs there any more.
     drop(watch.pause(Waits::ForAll));
     assert_eq!(slices(&bench), [1, 2]);
-    watch.launching(&LAUNCH);
+    launch(watch);
     assert_eq!(slices(&bench), [1, 2, 3]);
     drop(watch.pause_for_good(CONTEXT));
     assert_eq!(slices(&bench), [1, 2, 3], "the context may be gone");
@@ -83,8 +88,8 @@ fn a_guard_that_cannot_stay_is_told_of_once() {
     let watch = bench.runtime.watch();
     assert!(!watch.is_off());
     watch.table_slots(1);
-    watch.launching(&LAUNCH);
-    watch.launching(&LAUNCH);
+    launch(watch);
+    launch(watch);
     assert!(watch.is_off());
     let log = bench.log();
     assert_eq!(log.matches("cannot stay on the device").count(), 1, "{log}");
@@ -100,7 +105,7 @@ fn a_context_that_failed_is_the_programs_affair() {
     bench.device.refusal.store(719, Ordering::Relaxed);
     let watch = bench.runtime.watch();
     watch.table_slots(1);
-    watch.launching(&LAUNCH);
+    launch(watch);
     assert!(!watch.is_off());
     assert_eq!(bench.log(), "");
 }

@@ -126,6 +126,9 @@ impl Watching<'_> {
     /// Whether a stream of the program has something to do; `None` if that
     /// cannot be told, as while it is being captured.
     pub(super) fn is_still_busy(&self, busy: &super::outstanding::Busy) -> Option<bool> {
+        if busy.coming != 0 {
+            return Some(true);
+        }
         let driver = &self.runtime.driver;
         let _naming = self.watch.naming.lock();
         let mark = {

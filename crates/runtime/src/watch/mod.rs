@@ -111,8 +111,11 @@ struct Shared {
     outstanding: Outstanding,
     /// The guard's kernel, by context.
     kernels: FxHashMap<u64, SupportKernel>,
-    /// The program has launched since the guard came back the last time.
+    /// The program has launched, and no slice has begun since its kernels were
+    /// over.
     launched: bool,
+    /// Until then the newest slice does not end by itself.
+    lasts: Option<Instant>,
     /// Places that must be over before the guard comes back: kernels that need
     /// the whole device.
     alone: Vec<(u64, Mark)>,
@@ -278,8 +281,13 @@ impl<'a> Watching<'a> {
         self.start(launch.context);
     }
 
-    /// The launch was made. Streams that only this thread can name are marked.
+    /// The launch was made, or has failed: whatever [`Watching::launching`] was
+    /// called for. Streams that only this thread can name are marked.
     pub fn launched(&self, launch: &WatchedLaunch) {
+        if !self.watch.wanted {
+            return;
+        }
+        self.watch.state.lock().outstanding.launched(launch.name);
         let StreamName::PerThread { .. } = launch.name else {
             return;
         };
@@ -361,7 +369,11 @@ impl<'a> Watching<'a> {
 
     fn begin_slice(&self, context: u64) -> Option<u64> {
         let ended = self.watch.ended();
-        self.watch.state.lock().machine.begin_slice(context, ended)
+        let mut shared = self.watch.state.lock();
+        let slice = shared.machine.begin_slice(context, ended)?;
+        // It begins later than now.
+        shared.lasts = Some(Instant::now() + self.watch.slice);
+        Some(slice)
     }
 
     fn parameters(&self, slice: u64, context: u64) -> Vec<u8> {
@@ -455,12 +467,40 @@ impl<'a> Watching<'a> {
         if waits == Waits::ForAll && self.is_at_work() {
             self.wait_for_streams();
         }
+        self.see_the_end();
         let mut shared = self.watch.state.lock();
         let slice = shared.machine.pause();
         self.watch.stop(slice);
         Paused {
             watching: Some(self),
         }
+    }
+
+    /// A slice that is over, or may have begun its last round, has not seen how
+    /// the kernels that ran beside it ended: another one is launched, whose only
+    /// round may be its last.
+    fn see_the_end(&self) {
+        let is_late = |shared: &Shared| shared.lasts.is_some_and(|until| Instant::now() >= until);
+        // It may be over before the driver's call that launches it is.
+        let deadline = Instant::now() + LAST_ROUND;
+        self.wait_until(deadline, || {
+            let shared = self.watch.state.lock();
+            shared.machine.state(self.watch.ended()) != State::Restarting || !is_late(&shared)
+        });
+        let (context, slice) = {
+            let mut shared = self.watch.state.lock();
+            let is_over = match shared.machine.state(self.watch.ended()) {
+                State::Paused => true,
+                State::Running => is_late(&shared),
+                _ => false,
+            };
+            if !is_over || !shared.launched || shared.machine.is_held() {
+                return;
+            }
+            (shared.machine.context(), shared.machine.stop())
+        };
+        self.watch.stop(slice);
+        self.start(context);
     }
 
     /// The launch that was just made needs the whole device: the guard, which is
@@ -562,9 +602,11 @@ impl<'a> Watching<'a> {
         self.drop_idle_streams();
         let context = {
             let mut shared = self.watch.state.lock();
-            let ahead = std::mem::take(&mut shared.launched) && shared.machine.launched() != 0;
-            let ahead = ahead.then(|| shared.machine.context());
-            shared.outstanding.context().or(ahead)
+            let busy = shared.outstanding.context();
+            let ahead = shared.launched && shared.machine.launched() != 0;
+            // While kernels run, the end is still to be seen.
+            shared.launched &= busy.is_some();
+            busy.or_else(|| ahead.then(|| shared.machine.context()))
         };
         if let Some(context) = context {
             self.start(context);
@@ -706,6 +748,7 @@ impl<'a> Watching<'a> {
         if !self.watch.wanted {
             return;
         }
+        self.see_the_end();
         let slice = {
             let mut shared = self.watch.state.lock();
             let slice = shared.machine.pause();

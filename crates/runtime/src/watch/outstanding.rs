@@ -34,6 +34,8 @@ pub(crate) struct Busy {
     /// The place after the last launch, for streams that other threads cannot
     /// name.
     pub mark: Option<Mark>,
+    /// Launches that are being made: the stream may not have them yet.
+    pub coming: u32,
 }
 
 impl Busy {
@@ -71,7 +73,7 @@ impl Outstanding {
             .map(|busy| busy.context)
     }
 
-    /// Something is about to be launched.
+    /// Something is about to be launched; [`Outstanding::launched`] follows.
     pub fn add(&mut self, name: StreamName, stream: SupportStream, context: u64, run: Run) {
         let known = self.streams.iter_mut().find(|busy| busy.name == name);
         let busy = match known {
@@ -83,15 +85,24 @@ impl Outstanding {
                     context,
                     runs: VecDeque::with_capacity(REMEMBERED),
                     mark: None,
+                    coming: 0,
                 });
                 let end = self.streams.len() - 1;
                 &mut self.streams[end]
             }
         };
+        busy.coming += 1;
         if busy.runs.len() == REMEMBERED {
             busy.runs.pop_front();
         }
         busy.runs.push_back(run);
+    }
+
+    /// A launch was made, or has failed.
+    pub fn launched(&mut self, name: StreamName) {
+        if let Some(busy) = self.streams.iter_mut().find(|busy| busy.name == name) {
+            busy.coming = busy.coming.saturating_sub(1);
+        }
     }
 
     /// Puts a mark behind the last launch of a stream. Returns the one that it
@@ -128,10 +139,10 @@ impl Outstanding {
         self.streams.clone()
     }
 
-    /// What was launched into a stream up to this ordinal is over. Returns its
-    /// mark if it leaves the list.
+    /// What was launched into a stream up to this ordinal is over, as far as the
+    /// stream has it. Returns its mark if it leaves the list.
     pub fn is_over(&mut self, name: StreamName, last: u64) -> Option<Mark> {
-        self.remove(|busy| busy.name == name && busy.last() <= last)
+        self.remove(|busy| busy.name == name && busy.last() <= last && busy.coming == 0)
             .pop()
     }
 
@@ -191,11 +202,16 @@ mod tests {
     fn what_was_launched_after_the_wait_began_stays() {
         let mut outstanding = Outstanding::default();
         outstanding.add(STREAM, PLACE, 1, run(1));
+        outstanding.launched(STREAM);
         outstanding.add(STREAM, PLACE, 1, run(2));
         assert_eq!(outstanding.set_mark(STREAM, Mark { handle: 5 }), None);
         assert_eq!(outstanding.is_over(STREAM, 1), None);
         assert!(!outstanding.is_empty());
         assert!(outstanding.recent().is_empty());
+        // An idle stream says nothing of a launch that it does not have yet.
+        assert_eq!(outstanding.is_over(STREAM, 2), None);
+        assert!(!outstanding.is_empty());
+        outstanding.launched(STREAM);
         assert_eq!(outstanding.is_over(STREAM, 2), Some(Mark { handle: 5 }));
         assert_eq!(outstanding.recent()[0].last(), 2);
         outstanding.forget_recent();

@@ -15,7 +15,8 @@ const CANARY: u64 = 256;
 /// One period of their content.
 pub const PATTERN: [u64; 2] = [0x1122_3344_5566_7788, 0x99aa_bbcc_ddee_ff02];
 
-/// Stores a byte at a place, and stays until a word is not zero.
+/// `victim` stores a byte at a place, and stays until a word is not zero; `late`
+/// the other way round.
 const VICTIM: &str = r#"
 .version 7.8
 .target sm_75
@@ -35,6 +36,21 @@ again:
     @%q bra again;
     ret;
 }
+.visible .entry late(.param .u64 place, .param .u64 gate)
+{
+    .reg .pred %q;
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [place];
+    ld.param.u64 %rd2, [gate];
+    mov.u32 %r1, 65;
+again:
+    ld.volatile.global.u32 %r2, [%rd2];
+    setp.eq.u32 %q, %r2, 0;
+    @%q bra again;
+    st.global.u8 [%rd1], %r1;
+    ret;
+}
 "#;
 
 /// The runtime with a guard, over the CPU device. The table lies at a fixed
@@ -43,6 +59,7 @@ pub struct Bench {
     pub device: Arc<Device>,
     pub runtime: Arc<Runtime>,
     pub victim: u64,
+    pub late: u64,
     pub session: tempfile::TempDir,
     pub slots: u64,
 }
@@ -75,12 +92,16 @@ impl Bench {
             device.map_fixed(DeviceAddress(at), 2 << 20).unwrap();
         }
         let module = device.load_support(VICTIM).unwrap().handle;
-        let victim = device.function(module, "victim").unwrap();
-        runtime.function_resolved(victim, module, "victim", None);
+        let [victim, late] = ["victim", "late"].map(|name| {
+            let function = device.function(module, name).unwrap();
+            runtime.function_resolved(function, module, name, None);
+            function
+        });
         Bench {
             device,
             runtime,
             victim,
+            late,
             session,
             slots: 0,
         }
@@ -163,7 +184,7 @@ impl Bench {
         self.enter(slot, CanaryRecord::default());
     }
 
-    pub fn watched(&self, stream: u64) -> WatchedLaunch {
+    pub fn watched(&self, function: u64, stream: u64) -> WatchedLaunch {
         WatchedLaunch {
             name: StreamName::Made(stream),
             stream: SupportStream::Program {
@@ -171,18 +192,22 @@ impl Bench {
                 per_thread: false,
             },
             context: self.device.current_context(),
-            function: Some(self.victim),
+            function: Some(function),
         }
     }
 
     /// Launches the victim as the shim does.
     pub fn launch(&self, place: u64, gate: u64, stream: u64) {
-        let watched = self.watched(stream);
+        self.launch_kernel(self.victim, place, gate, stream);
+    }
+
+    pub fn launch_kernel(&self, function: u64, place: u64, gate: u64, stream: u64) {
+        let watched = self.watched(function, stream);
         self.runtime.watch().launching(&watched);
         let mut parameters = place.to_le_bytes().to_vec();
         parameters.extend(gate.to_le_bytes());
         let launch = Launch {
-            function: self.victim,
+            function,
             grid: [1; 3],
             block: [1; 3],
             parameters,
@@ -202,16 +227,21 @@ impl Bench {
         super::findings(self.session.path())
     }
 
+    /// The finding of a buffer, if it was told.
+    pub fn told(&self, buffer: Buffer) -> Option<Finding> {
+        self.findings().into_iter().find(|finding| {
+            finding
+                .intended
+                .as_ref()
+                .is_some_and(|near| near.allocation.extent.base == DeviceAddress(buffer.base))
+        })
+    }
+
     /// Waits for the finding of a buffer.
     pub fn finding(&self, buffer: Buffer) -> Option<Finding> {
         let end = Instant::now() + Duration::from_secs(20);
         while Instant::now() < end {
-            let found = self.findings().into_iter().find(|finding| {
-                finding
-                    .intended
-                    .as_ref()
-                    .is_some_and(|near| near.allocation.extent.base == DeviceAddress(buffer.base))
-            });
+            let found = self.told(buffer);
             if found.is_some() {
                 return found;
             }
