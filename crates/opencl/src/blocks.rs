@@ -194,9 +194,15 @@ impl Block {
         }
     }
 
-    /// A kernel that waited for the canaries has ended: they are there.
+    /// A kernel that waited for the canaries has ended: they are there. The
+    /// platform may call this while a thread that holds the lock calls the
+    /// platform: then that thread sees for itself, now or the next time.
     pub fn settle(&self) {
-        let before = std::mem::replace(&mut *self.written.lock(), Written::Yes);
+        let Some(mut written) = self.written.try_lock() else {
+            return;
+        };
+        let before = std::mem::replace(&mut *written, Written::Yes);
+        drop(written);
         if let Written::Soon(event) = before {
             call!(clReleaseEvent(event as cl_event));
         }
