@@ -89,6 +89,13 @@ fn block_flags(flags: u64) -> u64 {
     flags & !HOST_ACCESS & !CL_MEM_COPY_HOST_PTR
 }
 
+/// Which way both canaries go, and where they are on the host.
+#[derive(Clone, Copy)]
+enum Way {
+    Read(*mut u8),
+    Write(*const u8),
+}
+
 impl Drop for Block {
     fn drop(&mut self) {
         self.settle();
@@ -225,34 +232,7 @@ impl Block {
         if bytes.len() < self.intact.len() {
             return CL_INVALID_VALUE;
         }
-        let to = bytes.as_mut_ptr();
-        self.both(after, event, &|canary, at, (count, list), event| {
-            let to = to.wrapping_add(at).cast::<c_void>();
-            let length = self.layout.length() as usize;
-            match self.memory {
-                Memory::Buffer(handle) => call!(clEnqueueReadBuffer(
-                    queue,
-                    handle as cl_mem,
-                    FALSE,
-                    canary,
-                    length,
-                    to,
-                    count,
-                    list,
-                    event
-                )),
-                Memory::Svm(block) => call!(clEnqueueSVMMemcpy(
-                    queue,
-                    FALSE,
-                    to,
-                    (block + canary) as *const c_void,
-                    length,
-                    count,
-                    list,
-                    event
-                )),
-            }
-        })
+        self.both(queue, Way::Read(bytes.as_mut_ptr()), after, event)
     }
 
     /// Enqueues a write of both canaries as they must be.
@@ -264,59 +244,28 @@ impl Block {
     ) -> cl_int {
         // The source lives as long as this block does; who enqueues this holds
         // on to it until the event is complete.
-        let from = self.intact.as_ptr();
-        self.both(after, event, &|canary, at, (count, list), event| {
-            let from = from.wrapping_add(at).cast::<c_void>();
-            let length = self.layout.length() as usize;
-            match self.memory {
-                Memory::Buffer(handle) => call!(clEnqueueWriteBuffer(
-                    queue,
-                    handle as cl_mem,
-                    FALSE,
-                    canary,
-                    length,
-                    from,
-                    count,
-                    list,
-                    event
-                )),
-                Memory::Svm(block) => call!(clEnqueueSVMMemcpy(
-                    queue,
-                    FALSE,
-                    (block + canary) as *mut c_void,
-                    from,
-                    length,
-                    count,
-                    list,
-                    event
-                )),
-            }
-        })
+        self.both(queue, Way::Write(self.intact.as_ptr()), after, event)
     }
 
-    /// Enqueues something for one canary and then for the other. `one` gets
-    /// the canary's offset in the block and in the host's copy, what to wait
-    /// for, and the place of its event; `event` is that of the second.
+    /// One command a canary; `event` is that of the second.
     ///
     /// (Both as two rows of one rectangle would be one command, but NVIDIA's
     /// platform, driver 580, refuses a rectangle whose last row is not followed
     /// by a whole pitch: CL_INVALID_VALUE.)
     fn both(
         &self,
+        queue: cl_command_queue,
+        way: Way,
         after: &[cl_event],
         event: &mut cl_event,
-        one: &dyn Fn(usize, usize, List, *mut cl_event) -> cl_int,
     ) -> cl_int {
         let mut first = std::ptr::null_mut();
-        let before = self.layout.canary(Side::Before) as usize;
-        let code = one(before, 0, wait_list(after), &raw mut first);
+        let code = self.one(queue, way, Side::Before, wait_list(after), &raw mut first);
         if code != CL_SUCCESS {
             return code;
         }
-        let length = self.layout.length() as usize;
         let behind = [first];
-        let end = self.layout.canary(Side::After) as usize;
-        let code = one(end, length, wait_list(&behind), event);
+        let code = self.one(queue, way, Side::After, wait_list(&behind), event);
         if code != CL_SUCCESS {
             // The caller takes its memory back. What the wait answers changes
             // nothing: the command has ended either way.
@@ -324,6 +273,46 @@ impl Block {
         }
         call!(clReleaseEvent(first));
         code
+    }
+
+    fn one(
+        &self,
+        queue: cl_command_queue,
+        way: Way,
+        side: Side,
+        (count, list): List,
+        event: *mut cl_event,
+    ) -> cl_int {
+        let length = self.layout.length() as usize;
+        let canary = self.layout.canary(side) as usize;
+        let at = match side {
+            Side::Before => 0,
+            Side::After => length,
+        };
+        match (self.memory, way) {
+            (Memory::Buffer(block), Way::Read(to)) => {
+                let (block, to) = (block as cl_mem, to.wrapping_add(at).cast());
+                call!(clEnqueueReadBuffer(
+                    queue, block, FALSE, canary, length, to, count, list, event
+                ))
+            }
+            (Memory::Buffer(block), Way::Write(from)) => {
+                let (block, from) = (block as cl_mem, from.wrapping_add(at).cast());
+                call!(clEnqueueWriteBuffer(
+                    queue, block, FALSE, canary, length, from, count, list, event
+                ))
+            }
+            (Memory::Svm(block), way) => {
+                let block = (block + canary) as *mut c_void;
+                let (to, from) = match way {
+                    Way::Read(to) => (to.wrapping_add(at).cast(), block.cast_const()),
+                    Way::Write(from) => (block, from.wrapping_add(at).cast()),
+                };
+                call!(clEnqueueSVMMemcpy(
+                    queue, FALSE, to, from, length, count, list, event
+                ))
+            }
+        }
     }
 
     /// Bytes of both canaries.
