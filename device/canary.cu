@@ -1,10 +1,28 @@
 // Verifies canaries in stream order, after kernels of the program, and makes
 // those of memory that is allocated in stream order. `cargo xtask generate`
-// compiles this file to `crates/runtime/src/device/canary.ptx`.
+// compiles this file to `crates/runtime/src/device/canary.ptx` and
+// `canary_sm_90.ptx`.
 //
 // A check reads the table when it runs, not when it was launched: what the
 // program has freed meanwhile is not there any more, and what lies there now
 // is verified by its own record.
+//
+// On devices from sm_90 on, which get a text of their own, a check is launched
+// with programmatic stream serialization: its blocks may be there before the
+// kernel before it has ended, and wait themselves. So
+// * nothing reads memory before `wait_for_what_is_before`, and every thread
+//   goes through it: a block ends only when what was before the check in its
+//   stream has ended, and all that it wrote is to be seen;
+// * a check never tells the device that kernels after it may start
+//   (griddepcontrol.launch_dependents). One of the program's that was launched
+//   to start early therefore starts when all blocks of the check have ended,
+//   and what was before the check has ended by then: no earlier than behind a
+//   check that is launched plainly. If it waits itself, it waits for the
+//   check, and so still for the program's kernel before it.
+// * A kernel of the program that was itself started early, and never waits, may
+//   end before the one before it; such a wait sees to the last kernel only. So
+//   no check is launched that way once the program has used it
+//   (`Runtime::kernels_start_early`), nor is one that empties slots.
 
 #include "canary.cuh"
 
@@ -32,6 +50,12 @@ INLINE u64 now() {
     u64 time;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
     return time;
+}
+
+INLINE void wait_for_what_is_before() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 // One lane tells the host of one canary (protocol: `model::layout::Record`).
@@ -77,6 +101,7 @@ INLINE void retire(u32 slot) {
 }
 
 extern "C" __global__ void __launch_bounds__(256) ringfence_canary_check(const Check request) {
+    wait_for_what_is_before();
     u32 lane = threadIdx.x & 31, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     Stamp *stamp = (Stamp *)RF_CHECK_STAMPS + request.check % RF_STAMPS;
     if (blockIdx.x == 0 && threadIdx.x == 0) *(volatile u64 *)&stamp->begun = now();

@@ -9,12 +9,23 @@ use crate::setup;
 use crate::workspace::root;
 use anyhow::{Context, Result, bail, ensure};
 use model::layout::{self, canary, guard, heap, records};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The function that every module needs which looks pointers up.
 const BLOCK: &str = "__ringfence_block";
-/// Files of `device` that become modules.
-const MODULES: [&str; 3] = ["canary", "guard", "heap_check"];
+/// The oldest devices that kernels of Ringfence's own run on, as PTX names them.
+const OLDEST: &str = "75";
+/// Files of `device` that become modules, the devices they are for, and what is
+/// added to their names.
+const MODULES: [(&str, &str, &str); 4] = [
+    ("canary", OLDEST, ""),
+    ("canary", "90", "_sm_90"),
+    ("guard", OLDEST, ""),
+    ("heap_check", OLDEST, ""),
+];
+/// The PTX version of the oldest driver that Ringfence runs on, 12.0. The
+/// compiler writes its own, though it needs nothing newer.
+const PTX_VERSION: &str = ".version 8.0";
 
 /// Regenerates, or with `check` only says whether the committed files differ.
 ///
@@ -22,7 +33,7 @@ const MODULES: [&str; 3] = ["canary", "guard", "heap_check"];
 ///
 /// The compiler fails, its output has another form, or a file differs.
 pub fn run(check: bool) -> Result<()> {
-    let text = compile("heap", &["-rdc=true"])?;
+    let text = compile("heap", OLDEST, &["-rdc=true"])?;
     let (block, rest): (Vec<_>, Vec<_>) = functions(&text)?.into_iter().partition(|function| {
         function.contains(&format!("{BLOCK}(")) && function.starts_with(".func  (.param .align 8")
     });
@@ -32,24 +43,27 @@ pub fn run(check: bool) -> Result<()> {
         write(&instrument.join(name), "heap", &functions.concat(), check)?;
     }
     let runtime = root().join("crates/runtime/src/device");
-    for name in MODULES {
-        let text = module(&compile(name, &[])?);
-        write(
-            &runtime.join(name).with_extension("ptx"),
-            name,
-            &text,
-            check,
-        )?;
+    for (name, device, suffix) in MODULES {
+        let text = module(&compile(name, device, &[])?);
+        assemble(&text, device)
+            .with_context(|| format!("device/{name}.cu needs more than PTX {PTX_VERSION}"))?;
+        let path = runtime.join(format!("{name}{suffix}.ptx"));
+        write(&path, name, &text, check)?;
     }
     Ok(())
 }
 
-/// The PTX of `device/NAME.cu`.
-fn compile(name: &str, options: &[&str]) -> Result<String> {
+fn scratch() -> Result<PathBuf> {
     let scratch = root().join("target/generate-device");
     std::fs::create_dir_all(&scratch)?;
-    let out = scratch.join(name).with_extension("ptx");
-    let mut nvcc = command(setup::cuda()?.nvcc(), ["-ptx", "-arch=compute_75", "-o"]);
+    Ok(scratch)
+}
+
+/// The PTX of `device/NAME.cu`.
+fn compile(name: &str, device: &str, options: &[&str]) -> Result<String> {
+    let out = scratch()?.join(name).with_extension("ptx");
+    let device = format!("-arch=compute_{device}");
+    let mut nvcc = command(setup::cuda()?.nvcc(), ["-ptx", &device, "-o"]);
     nvcc.arg(&out)
         .args(options)
         .args(definitions())
@@ -58,13 +72,30 @@ fn compile(name: &str, options: &[&str]) -> Result<String> {
     Ok(std::fs::read_to_string(&out)?)
 }
 
-/// A module without the compiler's remarks.
+/// A module without the compiler's remarks, in the version of the oldest driver.
 fn module(text: &str) -> String {
     let kept = text
         .lines()
         .map(str::trim_end)
-        .filter(|line| !line.is_empty() && !line.starts_with("//"));
+        .filter(|line| !line.is_empty() && !line.starts_with("//"))
+        .map(|line| match line.starts_with(".version ") {
+            true => PTX_VERSION,
+            false => line,
+        });
     kept.flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Lets the assembler look at a module.
+fn assemble(text: &str, device: &str) -> Result<()> {
+    let scratch = scratch()?;
+    let source = scratch.join("module.ptx");
+    std::fs::write(&source, text)?;
+    let device = format!("-arch=sm_{device}");
+    let mut ptxas = command(
+        setup::cuda()?.nvcc().with_file_name("ptxas"),
+        [&device, "-o"],
+    );
+    run_command(ptxas.arg(scratch.join("module.cubin")).arg(&source))
 }
 
 fn write(path: &Path, source: &str, text: &str, check: bool) -> Result<()> {

@@ -47,6 +47,11 @@ pub struct SupportLaunch<'a> {
     pub parameters: &'a [u8],
     /// Where.
     pub stream: SupportStream,
+    /// The kernel itself waits for what is before it in its stream
+    /// (`griddepcontrol.wait`), so the device may start it early. That is a
+    /// hint: it is not heeded where the driver cannot do it, nor in
+    /// Ringfence's own streams, nor while the stream is captured.
+    pub waits_itself: bool,
 }
 
 /// A place in a stream: what was put there before.

@@ -1,8 +1,8 @@
 //! `Gpu` over a driver made of a few C functions, which checks that calls come
 //! on Ringfence's own stream with a relaxed capture mode.
 
-use driver::Driver;
 use driver::gpu::{Gpu, OpenError};
+use driver::{Driver, DriverError, SupportLaunch, SupportStream};
 use model::layout::{CONTROL_BASE, CONTROL_SIZE, REGION_TABLE, RING_BASE, RING_SIZE, RING_TAIL};
 use model::{DeviceAddress, DeviceKind, Extent};
 use std::path::{Path, PathBuf};
@@ -153,4 +153,41 @@ fn metadata_is_mapped_at_its_addresses() {
         }
     );
     assert_eq!(gpu.allocation_of(DeviceAddress(0x1000)), None);
+}
+
+#[test]
+fn kernels_that_wait_themselves_are_started_early_where_that_can_be() {
+    let gpu = Gpu::open(Some(&fake("libcuda_launches.so"))).expect("opens");
+    let module = gpu.load_support(".entry own_check(").expect("loads");
+    let kernel = gpu.support_kernel(module, "own_check").expect("is there");
+    let launch = |stream, waits_itself| -> Result<(i32, i32), DriverError> {
+        let launch = SupportLaunch {
+            blocks: 2,
+            threads: 256,
+            parameters: &7u32.to_le_bytes(),
+            stream,
+            waits_itself,
+        };
+        gpu.launch_support(kernel, &launch)?;
+        Ok((call(&gpu, c"fakePlain"), call(&gpu, c"fakeEarly")))
+    };
+    let stream = |per_thread| SupportStream::Program {
+        handle: 0x70,
+        per_thread,
+    };
+    // Never in Ringfence's own streams.
+    assert_eq!(launch(SupportStream::Own, true), Ok((1, 0)));
+    assert_eq!(launch(stream(false), false), Ok((2, 0)));
+    assert_eq!(launch(stream(false), true), Ok((2, 1)));
+    // A graph takes in what every driver knows.
+    call(&gpu, c"fakeBeginCapture");
+    assert_eq!(launch(stream(false), true), Ok((3, 1)));
+    call(&gpu, c"fakeEndCapture");
+    assert_eq!(launch(stream(false), true), Ok((3, 2)));
+    // A driver that has neither entry for a thread's own stream.
+    let error = launch(stream(true), true).expect_err("there is none");
+    assert_eq!(error.call, "cuLaunchKernel_ptsz");
+    // One that does not know the attribute.
+    call(&gpu, c"fakeForgetAttributes");
+    assert_eq!(launch(stream(false), true), Ok((4, 2)));
 }

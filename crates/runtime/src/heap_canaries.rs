@@ -156,6 +156,7 @@ impl Runtime {
             threads: 32,
             parameters: &[],
             stream: SupportStream::Own,
+            waits_itself: false,
         };
         let kernel = self.driver.support_kernel(module, HEAP_CHECK_KERNEL)?;
         self.driver.launch_support(kernel, &launch)?;

@@ -1,6 +1,7 @@
 //! The runtime over a fake device: what the device was told, and what comes
 //! out when it leaves records.
 
+mod canaries;
 mod coverage;
 mod fake;
 mod findings;

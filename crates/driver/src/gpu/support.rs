@@ -3,11 +3,15 @@
 use super::{Gpu, check, missing};
 use crate::sys::{
     CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END, CUcontext,
-    CUfunction, CUmodule, CUstream, CUstream_flags,
+    CUfunction, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchConfig, CUmodule, CUresult,
+    CUstream, CUstream_flags, CUstreamCaptureStatus,
 };
 use crate::{DriverError, SupportKernel, SupportLaunch, SupportModule, SupportStream};
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
+
+/// A launch's parameters in one block: `{1, block, 2, &size, 0}`.
+type Extra = [*mut c_void; 5];
 
 /// What is loaded and made for them, by context.
 #[derive(Default)]
@@ -81,7 +85,7 @@ impl Gpu {
         launch: &SupportLaunch<'_>,
     ) -> Result<(), DriverError> {
         let mut size = launch.parameters.len();
-        let mut extra = [
+        let extra = [
             CU_LAUNCH_PARAM_BUFFER_POINTER as usize as *mut c_void,
             launch.parameters.as_ptr().cast_mut().cast(),
             CU_LAUNCH_PARAM_BUFFER_SIZE as usize as *mut c_void,
@@ -89,46 +93,13 @@ impl Gpu {
             CU_LAUNCH_PARAM_END as usize as *mut c_void,
         ];
         let function = CUfunction(kernel.handle);
-        let (blocks, threads) = (launch.blocks, launch.threads);
-        let none = std::ptr::null_mut();
         if let SupportStream::Program { handle, per_thread } = launch.stream {
             // As the program launches itself: a stream that is captured takes
             // it in, and the capture mode does not matter.
             let stream = CUstream(handle);
-            return if per_thread {
-                call!(
-                    self,
-                    cuLaunchKernel_ptsz(
-                        function,
-                        blocks,
-                        1,
-                        1,
-                        threads,
-                        1,
-                        1,
-                        0,
-                        stream,
-                        none,
-                        extra.as_mut_ptr(),
-                    )
-                )
-            } else {
-                call!(
-                    self,
-                    cuLaunchKernel(
-                        function,
-                        blocks,
-                        1,
-                        1,
-                        threads,
-                        1,
-                        1,
-                        0,
-                        stream,
-                        none,
-                        extra.as_mut_ptr(),
-                    )
-                )
+            return match launch.waits_itself {
+                true => self.put_early(function, launch, stream, per_thread, extra),
+                false => self.put(function, launch, stream, per_thread, extra),
             };
         }
         self.within(|context| {
@@ -136,23 +107,98 @@ impl Gpu {
                 SupportStream::Guard => self.guard_stream(context)?,
                 _ => self.stream(context)?,
             };
-            call!(
-                self,
-                cuLaunchKernel(
-                    function,
-                    blocks,
-                    1,
-                    1,
-                    threads,
-                    1,
-                    1,
-                    0,
-                    stream,
-                    none,
-                    extra.as_mut_ptr(),
-                )
-            )
+            self.put(function, launch, stream, false, extra)
         })
+    }
+
+    /// Launches a kernel after all that is in the stream.
+    fn put(
+        &self,
+        function: CUfunction,
+        launch: &SupportLaunch<'_>,
+        stream: CUstream,
+        per_thread: bool,
+        mut extra: Extra,
+    ) -> Result<(), DriverError> {
+        let api = &self.library.api;
+        let (name, entry) = match per_thread {
+            true => ("cuLaunchKernel_ptsz", api.cuLaunchKernel_ptsz),
+            false => ("cuLaunchKernel", api.cuLaunchKernel),
+        };
+        let entry = entry.ok_or_else(|| missing(name))?;
+        let none = std::ptr::null_mut();
+        let extra = extra.as_mut_ptr();
+        let (blocks, threads) = (launch.blocks, launch.threads);
+        // SAFETY: the driver's function under cuda.h's signature; `extra` is a
+        // list up to its end mark, of the parameters and their size, which
+        // `launch_support_kernel` holds.
+        let result = unsafe {
+            entry(
+                function, blocks, 1, 1, threads, 1, 1, 0, stream, none, extra,
+            )
+        };
+        check(name, result)
+    }
+
+    /// Launches a kernel that waits itself for what is before it, if that can
+    /// be: the device starts its blocks when those of the kernel before have
+    /// all ended or said so, and not only when all that they wrote is where it
+    /// belongs. What else may be before it (copies, waits for events, other
+    /// streams that the legacy one waits for) has ended by then as ever.
+    fn put_early(
+        &self,
+        function: CUfunction,
+        launch: &SupportLaunch<'_>,
+        stream: CUstream,
+        per_thread: bool,
+        mut extra: Extra,
+    ) -> Result<(), DriverError> {
+        let api = &self.library.api;
+        let (name, entry) = match per_thread {
+            true => ("cuLaunchKernelEx_ptsz", api.cuLaunchKernelEx_ptsz),
+            false => ("cuLaunchKernelEx", api.cuLaunchKernelEx),
+        };
+        let Some(entry) = entry.filter(|_| !self.may_be_captured(stream, per_thread)) else {
+            return self.put(function, launch, stream, per_thread, extra);
+        };
+        let mut attribute = CUlaunchAttribute::zeroed();
+        attribute.id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attribute.value.programmaticStreamSerializationAllowed = 1;
+        let mut config = CUlaunchConfig::zeroed();
+        (config.gridDimX, config.gridDimY, config.gridDimZ) = (launch.blocks, 1, 1);
+        (config.blockDimX, config.blockDimY, config.blockDimZ) = (launch.threads, 1, 1);
+        config.hStream = stream;
+        config.attrs = &raw mut attribute;
+        config.numAttrs = 1;
+        let none = std::ptr::null_mut();
+        // SAFETY: the driver's function under cuda.h's signature; `config` has
+        // one attribute, which is there until the call returns, and `extra` is
+        // as in `put`.
+        let result = unsafe { entry(&raw const config, function, none, extra.as_mut_ptr()) };
+        match result {
+            // Somebody between us and the device does not know the attribute.
+            CUresult::CUDA_ERROR_INVALID_VALUE | CUresult::CUDA_ERROR_NOT_SUPPORTED => {
+                self.put(function, launch, stream, per_thread, extra)
+            }
+            result => check(name, result),
+        }
+    }
+
+    /// Whether a launch into a stream of the program may become a node of a
+    /// graph. How a graph takes one in that may start early differs from driver
+    /// to driver.
+    fn may_be_captured(&self, stream: CUstream, per_thread: bool) -> bool {
+        let api = &self.library.api;
+        let ask = match per_thread {
+            true => api.cuStreamIsCapturing_ptsz,
+            false => api.cuStreamIsCapturing,
+        };
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE;
+        // SAFETY: a place for the answer; the stream is the program's. Asking
+        // ends no capture.
+        let asked = ask.map(|ask| unsafe { ask(stream, &mut status) });
+        asked != Some(CUresult::CUDA_SUCCESS)
+            || status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
     }
 
     pub(super) fn wait_for_own_stream(&self) -> Result<(), DriverError> {

@@ -57,12 +57,44 @@ CUresult cuFuncGetAttribute(int *value, int attribute, Function *function) {
     return 0;
 }
 
+/* Kernels of Ringfence's own, which it launches in two ways. */
+static int plain, early, capturing, old;
+int fakePlain(void) { return plain; }
+int fakeEarly(void) { return early; }
+int fakeBeginCapture(void) { return capturing = 1; }
+int fakeEndCapture(void) { return capturing = 0; }
+int fakeForgetAttributes(void) { return old = 1; }
+static int is_own(void *f, void **extra) {
+    return strstr(((Function *)f)->name, "own_") && extra && extra[0] == (void *)1 && *(int *)extra[1] == 7 &&
+           extra[2] == (void *)2 && *(size_t *)extra[3] == 4 && !extra[4];
+}
+CUresult cuStreamIsCapturing(void *stream, int *status) { (void)stream; *status = capturing; return 0; }
+typedef struct {
+    unsigned gx, gy, gz, bx, by, bz, shared;
+    void *stream;
+    struct { int id, pad, value[16]; } *attributes;
+    unsigned count;
+} Config;
+CUresult cuLaunchKernelEx(const Config *config, void *f, void **params, void **extra) {
+    int is_right = config->gx == 2 && config->gy == 1 && config->gz == 1 && config->bx == 256 && config->by == 1 &&
+                   config->bz == 1 && !config->shared && config->stream == (void *)0x70 && !params && is_own(f, extra) &&
+                   config->count == 1 && config->attributes->id == 6 && config->attributes->value[0] == 1;
+    if (!is_right) return 999;
+    if (old) return 1;
+    early++;
+    return 0;
+}
+
 CUresult cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                         unsigned shared, void *stream, void **params, void **extra) {
     if (f == (void *)0x10) {
         printf("launch %p %u %u %u %u %u %u %u %p %p %p\n", f, gx, gy, gz, bx, by, bz, shared, stream, (void *)params,
                (void *)extra);
         return 7;
+    }
+    if (is_own(f, extra)) {
+        plain++;
+        return gx == 2 && bx == 256 && stream == (plain == 1 ? (void *)0x50 : (void *)0x70) ? 0 : 999;
     }
     Function *function = f;
     int checked = !!strstr(function->name, "__ringfence");

@@ -169,6 +169,8 @@ impl Driver for Device {
         kernel: SupportKernel,
         launch: &SupportLaunch<'_>,
     ) -> Result<(), DriverError> {
+        // Here no kernel starts before those before it in its stream have
+        // ended, also of one that would wait itself.
         let put = || {
             let stream = self.support_stream(launch.stream)?;
             let call = self.kernel_call(Launch {

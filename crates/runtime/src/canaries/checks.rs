@@ -56,13 +56,13 @@ pub(crate) enum Reach {
     All,
 }
 
-/// A launch that is to be followed by a check.
+/// A launch that is to be followed by a check. What findings need to know of
+/// it is gathered when it was made, not while the device waits for it.
 #[derive(Clone, Debug)]
 pub struct LaunchTrace {
     pub(crate) function: Option<Arc<Function>>,
-    pub(crate) reach: Reach,
-    pub(crate) launch: u64,
-    pub(crate) stack: Stack,
+    /// It writes to no buffers but those that its arguments say.
+    pub(crate) by_arguments: bool,
 }
 
 /// Where a launch went.
@@ -138,7 +138,7 @@ impl Pending {
 
 /// A launch, for findings.
 #[derive(Clone, Debug)]
-pub(super) struct Launched {
+pub(crate) struct Launched {
     pub order: u64,
     pub stream: Option<StreamName>,
     pub kernels: SmallVec<[Arc<Function>; 1]>,
@@ -183,12 +183,14 @@ struct State {
 }
 
 /// See the module's header.
-pub(super) struct Checks {
+pub(crate) struct Checks {
     budget: u32,
     order: AtomicU64,
     next: AtomicU64,
     /// Launches of graphs are to be followed by checks.
     graphs: AtomicBool,
+    /// The program starts kernels before those before them have ended.
+    early: AtomicBool,
     state: Mutex<State>,
     /// Held for reading while a check goes into a stream that another thread
     /// may destroy, and for writing before it does.
@@ -209,6 +211,7 @@ impl Checks {
             order: AtomicU64::new(0),
             next: AtomicU64::new(0),
             graphs: AtomicBool::new(false),
+            early: AtomicBool::new(false),
             state: Mutex::new(State {
                 pending: FxHashMap::default(),
                 loose: FxHashMap::default(),
@@ -382,8 +385,48 @@ impl Runtime {
         Some(Reach::Named(named))
     }
 
-    /// A launch was made that is to be followed by a check.
-    pub fn launched(&self, trace: LaunchTrace, place: Where) {
+    /// The program launches a kernel that may start before the one before it
+    /// has ended. If it never waits for that, it may also end before it: a
+    /// check that waits itself, and sees to the last kernel only, could come too
+    /// early. From here on all checks wait for everything.
+    pub fn kernels_start_early(&self) {
+        let early = &self.canaries.checks.early;
+        if !early.load(Ordering::Relaxed) {
+            early.store(true, Ordering::Release);
+        }
+    }
+
+    /// A launch was made that is to be followed by a check. `read` reads its
+    /// parameters.
+    pub fn launched(
+        &self,
+        trace: LaunchTrace,
+        place: Where,
+        read: &dyn Fn(u32, u8) -> Option<u64>,
+    ) {
+        let stack = trace
+            .function
+            .as_ref()
+            .and_then(|function| self.launch_stack(function));
+        let written = || {
+            let function = trace.function.as_ref().filter(|_| trace.by_arguments)?;
+            let plan = function.plan.as_ref()?;
+            self.reach_of(plan.written(&function.name)?, read)
+        };
+        // Its place in the order is known when it is put there.
+        let launched = Launched {
+            order: 0,
+            stream: None,
+            reach: written().unwrap_or(Reach::All),
+            kernels: trace.function.into_iter().collect(),
+            launch: self.next_launch(),
+            stack,
+        };
+        self.follow(launched, place);
+    }
+
+    /// Sees to it that a check follows, now or later.
+    fn follow(&self, mut launched: Launched, place: Where) {
         let checks = &self.canaries.checks;
         let context = match place {
             Where::Stream {
@@ -399,32 +442,22 @@ impl Runtime {
             let stream = match place {
                 Where::Graph => {
                     checks.graphs.store(true, Ordering::Relaxed);
-                    if let Some(function) = trace.function
+                    if let Some(function) = launched.kernels.pop()
                         && state.graph_kernels.len() < GRAPH_KERNELS
                         && !state
                             .graph_kernels
                             .iter()
                             .any(|(known, _)| known.name == function.name)
                     {
-                        state.graph_kernels.push((function, trace.stack));
+                        state.graph_kernels.push((function, launched.stack));
                     }
                     return;
                 }
                 Where::Unknown => None,
                 Where::Stream { name, .. } => Some(name),
             };
-            let kernels = trace.function.into_iter().collect();
-            push(
-                &mut state.launched,
-                Launched {
-                    order: checks.order(),
-                    stream,
-                    kernels,
-                    reach: trace.reach.clone(),
-                    launch: trace.launch,
-                    stack: trace.stack,
-                },
-            );
+            launched.order = checks.order();
+            launched.stream = stream;
             match place {
                 Where::Stream {
                     name,
@@ -439,7 +472,7 @@ impl Runtime {
                         since: Instant::now(),
                     });
                     pending.launches += 1;
-                    pending.slots.add(&trace.reach);
+                    pending.slots.add(&launched.reach);
                     // What checks took is read only when there may be one: the
                     // device writes it.
                     let mut is_due = state.is_due(checks.budget);
@@ -454,6 +487,7 @@ impl Runtime {
                 }
                 _ => *state.loose.entry(context).or_default() += 1,
             }
+            push(&mut state.launched, launched);
         }
         if let Some((name, pending)) = due {
             self.verify(Some(name), pending, false);
@@ -474,28 +508,15 @@ impl Runtime {
             [(_, stack)] => stack.clone(),
             _ => None,
         };
-        let kernels = known.into_iter().map(|(function, _)| function).collect();
-        let trace = LaunchTrace {
-            function: None,
+        let launched = Launched {
+            order: 0,
+            stream: None,
+            kernels: known.into_iter().map(|(function, _)| function).collect(),
             reach: Reach::All,
             launch: 0,
-            stack: None,
+            stack,
         };
-        if let Where::Stream { name, .. } = place {
-            let order = checks.order();
-            push(
-                &mut checks.state.lock().launched,
-                Launched {
-                    order,
-                    stream: Some(name),
-                    kernels,
-                    reach: Reach::All,
-                    launch: 0,
-                    stack,
-                },
-            );
-        }
-        self.launched(trace, place);
+        self.follow(launched, place);
     }
 
     /// The host is about to wait: for a stream, or (`None`) for everything in
@@ -702,6 +723,8 @@ impl Runtime {
             threads: THREADS,
             parameters: &parameters,
             stream,
+            // The last look at a slot's canaries is after everything.
+            waits_itself: kernels.check_waits && !retire && !checks.early.load(Ordering::Acquire),
         };
         self.driver.launch_support(kernels.check, &launch)?;
         Ok(number)

@@ -36,6 +36,8 @@ use table::Table;
 #[derive(Clone, Copy, Debug)]
 struct Kernels {
     check: SupportKernel,
+    /// It waits itself for what is before it.
+    check_waits: bool,
     fill: SupportKernel,
 }
 
@@ -58,7 +60,7 @@ pub(crate) struct Canaries {
     kernels: Mutex<FxHashMap<u64, Kernels>>,
     stamps: OnceLock<HostMapping>,
     table: Mutex<Table>,
-    checks: Checks,
+    pub(crate) checks: Checks,
     counts: Mutex<CanaryCoverage>,
 }
 

@@ -252,6 +252,7 @@ impl Runtime {
             threads: 256,
             parameters: &parameters,
             stream,
+            waits_itself: false,
         };
         self.driver.launch_support(kernels.fill, &launch)
     }

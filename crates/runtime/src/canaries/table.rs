@@ -22,6 +22,10 @@ use std::sync::atomic::Ordering;
 
 /// The kernels, as `cargo xtask generate` made them of `device/canary.cu`.
 const MODULE: &str = include_str!("../device/canary.ptx");
+/// The same for devices on which a check waits itself for what is before it.
+const WAITING_MODULE: &str = include_str!("../device/canary_sm_90.ptx");
+/// The first of these devices.
+const WAITING_CAPABILITY: u32 = 90;
 /// Bytes mapped at a time: the driver's granule.
 const PAGE: u64 = 2 << 20;
 /// Buffers remembered after they are gone, for findings that come late.
@@ -187,8 +191,11 @@ impl Runtime {
             return Ok(());
         }
         let load = || -> Result<Kernels, DriverError> {
-            let module = self.driver.load_support(MODULE)?;
+            let check_waits = self.driver.compute_capability()? >= WAITING_CAPABILITY;
+            let text = if check_waits { WAITING_MODULE } else { MODULE };
+            let module = self.driver.load_support(text)?;
             let kernels = Kernels {
+                check_waits,
                 check: self.driver.support_kernel(module, CHECK_KERNEL)?,
                 fill: self.driver.support_kernel(module, FILL_KERNEL)?,
             };
@@ -211,7 +218,8 @@ impl Runtime {
     /// Sees to it that the device still sees what it writes to, after a context
     /// was destroyed.
     pub(super) fn restore_check_memory(&self) -> Result<(), DriverError> {
-        if !self.canaries.doubtful.swap(false, Ordering::AcqRel) {
+        let doubtful = &self.canaries.doubtful;
+        if !doubtful.load(Ordering::Acquire) || !doubtful.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
         let restored = match self.metadata.attach(&*self.driver) {
@@ -316,6 +324,38 @@ impl Runtime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Instructions of the kernel that verifies, without remarks.
+    fn check(text: &str) -> Vec<&str> {
+        let (_, kernel) = text.split_once(CHECK_KERNEL).unwrap();
+        let (kernel, _) = kernel.split_once("\n}").unwrap();
+        let lines = kernel.lines().map(str::trim_start);
+        lines.filter(|line| !line.starts_with("//")).collect()
+    }
+
+    #[test]
+    fn a_check_that_may_start_early_reads_nothing_before_it_has_waited() {
+        let (plain, waiting) = (check(MODULE), check(WAITING_MODULE));
+        let wait = |line: &&str| line.starts_with("griddepcontrol");
+        let place = waiting.iter().position(wait).unwrap();
+        assert_eq!(waiting[place], "griddepcontrol.wait;");
+        // Parameters and the thread's own memory are there from the start.
+        let harmless = |line: &&str| {
+            let name = line.split([' ', '\t']).next().unwrap_or_default();
+            match name.split('.').next() {
+                Some("ld") => name.starts_with("ld.param") || name.starts_with("ld.local"),
+                Some("st") => name.starts_with("st.local"),
+                Some("mov" | "add" | "cvta") => true,
+                // Not an instruction: the head, declarations, labels.
+                _ => !line.ends_with(';') || line.starts_with('.'),
+            }
+        };
+        let other = waiting[..place].iter().find(|line| !harmless(line));
+        assert_eq!(other, None);
+        // Nor does it let others start early; else it is the same kernel.
+        let rest: Vec<&str> = waiting.iter().copied().filter(|line| !wait(line)).collect();
+        assert_eq!((rest.len() + 1, &rest), (waiting.len(), &plain));
+    }
 
     const EXTENT: Extent = Extent {
         base: DeviceAddress(0x1000),

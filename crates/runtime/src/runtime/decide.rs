@@ -3,7 +3,6 @@
 
 use super::Runtime;
 use super::allocations::{is_seen_by_the_host, is_user_address};
-use crate::canaries::checks::Reach;
 use crate::canaries::{LaunchTrace, Where};
 use crate::functions::Function;
 use crate::launches::{Launch, LaunchDecision, LaunchParameter, Root, Roots};
@@ -63,7 +62,7 @@ impl Runtime {
             return (LaunchDecision::Original, self.trace(None));
         };
         if !self.settings.protect.bounds {
-            let trace = self.plan_canaries(&function, read_parameter);
+            let trace = self.plan_canaries(&function);
             let decision = self.plan_heap(&function, shape);
             return (decision.unwrap_or(LaunchDecision::Original), trace);
         }
@@ -89,37 +88,30 @@ impl Runtime {
     fn trace(&self, function: Option<&Arc<Function>>) -> Option<LaunchTrace> {
         self.checks_canaries().then(|| LaunchTrace {
             function: function.cloned(),
-            reach: Reach::All,
-            launch: self.next_launch.fetch_add(1, Ordering::Relaxed) + 1,
-            stack: function.and_then(|function| self.launch_stack(function)),
+            by_arguments: false,
         })
     }
 
     /// Without bounds, canaries are what there is.
-    fn plan_canaries(
-        &self,
-        function: &Arc<Function>,
-        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
-    ) -> Option<LaunchTrace> {
+    fn plan_canaries(&self, function: &Arc<Function>) -> Option<LaunchTrace> {
         if !self.settings.check || function.excluded || !self.window.admits() {
             function.counts.unchecked(UncheckedReason::Excluded);
             return None;
         }
         function.counts.checked();
-        let trace = self.trace(Some(function))?;
-        let written = function
-            .plan
-            .as_ref()
-            .and_then(|plan| plan.written(&function.name));
-        let reach = written.and_then(|offsets| self.reach_of(offsets, read_parameter));
         Some(LaunchTrace {
-            reach: reach.unwrap_or(Reach::All),
-            ..trace
+            by_arguments: true,
+            ..self.trace(Some(function))?
         })
     }
 
+    /// The number of a launch.
+    pub(crate) fn next_launch(&self) -> u64 {
+        self.next_launch.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     /// The call stack of a launch, for as many of each kernel as are kept.
-    fn launch_stack(&self, function: &Function) -> stacks::Stack {
+    pub(crate) fn launch_stack(&self, function: &Function) -> stacks::Stack {
         let kept = self.settings.launch_backtraces;
         let wanted = function.stacks.load(Ordering::Relaxed) < kept;
         if wanted && function.stacks.fetch_add(1, Ordering::Relaxed) < kept {
@@ -206,7 +198,7 @@ impl Runtime {
         if limit != 0 && threads > limit {
             return Err(UncheckedReason::Registers);
         }
-        let id = self.next_launch.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = self.next_launch();
         let launch_parameter = match entry.launch_parameter {
             Some(_) => launch_parameter(id, &roots),
             None => LaunchParameter::new(),
@@ -333,14 +325,14 @@ impl Runtime {
     pub fn unhooked_launch(&self, function: u64, reason: UncheckedReason) {
         let Some(function) = self.functions.get(function) else {
             if let Some(trace) = self.trace(None) {
-                self.launched(trace, Where::Unknown);
+                self.launched(trace, Where::Unknown, &|_, _| None);
             }
             return self.functions.count_unknown(reason);
         };
         function.counts.unchecked(reason);
         if let Some(trace) = self.trace(Some(&function)) {
             function.counts.verified();
-            self.launched(trace, Where::Unknown);
+            self.launched(trace, Where::Unknown, &|_, _| None);
         }
         // The kernel itself is the program's own; functions that are checked in
         // place are so all the same, and allocations go to our heap.

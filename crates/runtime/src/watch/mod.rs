@@ -354,6 +354,7 @@ impl<'a> Watching<'a> {
             threads: WARP,
             parameters: &parameters,
             stream: SupportStream::Guard,
+            waits_itself: false,
         };
         let driver = &self.runtime.driver;
         let launched = driver.with_context(context, &mut || driver.launch_support(kernel, &launch));

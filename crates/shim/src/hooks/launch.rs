@@ -7,8 +7,8 @@ use super::{hook, hooks, next, streams};
 use crate::{process, session};
 use driver::sys::{
     CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END,
-    CUDA_LAUNCH_PARAMS, CUfunction, CUfunction_attribute, CUkernel, CUlaunchConfig, CUresult,
-    CUstream,
+    CUDA_LAUNCH_PARAMS, CUfunction, CUfunction_attribute, CUkernel, CUlaunchAttributeID,
+    CUlaunchConfig, CUresult, CUstream,
 };
 use model::UncheckedReason;
 use runtime::{EntryPlan, LaunchDecision, LaunchShape, LaunchTrace, Runtime, Where};
@@ -222,7 +222,7 @@ pub(super) unsafe fn launch(
     } = decision
     else {
         let result = original();
-        launched(runtime, result, trace, put);
+        launched(runtime, result, trace, put, &read);
         return result;
     };
     // SAFETY: the program's arguments, for a kernel with this plan.
@@ -233,7 +233,7 @@ pub(super) unsafe fn launch(
         _ => {
             let again = original();
             let trace = instead(runtime, function, result, again);
-            launched(runtime, again, trace, put);
+            launched(runtime, again, trace, put, &read);
             again
         }
     }
@@ -245,6 +245,7 @@ fn launched(
     result: CUresult,
     trace: Option<LaunchTrace>,
     stream: Option<(CUstream, bool)>,
+    read: &dyn Fn(u32, u8) -> Option<u64>,
 ) {
     let Some(trace) = trace.filter(|_| result == CUresult::CUDA_SUCCESS) else {
         return;
@@ -252,7 +253,7 @@ fn launched(
     let place = stream.map_or(Where::Graph, |(stream, per_thread)| {
         streams::place(runtime, stream, per_thread)
     });
-    runtime.launched(trace, place);
+    runtime.launched(trace, place, read);
 }
 
 /// A kernel on a device that cannot access Ringfence's tables, which lie in
@@ -392,6 +393,28 @@ hook!([cuLaunchKernel, cuLaunchKernel_ptsz](
     }
 });
 
+/// Whether the kernel may start before those before it have ended, or lets
+/// others do so.
+///
+/// # Safety
+/// `config.attrs` points to `config.numAttrs` attributes, or is null.
+unsafe fn starts_early(config: &CUlaunchConfig) -> bool {
+    let count = config.numAttrs as usize;
+    !config.attrs.is_null()
+        && (0..count).any(|position| {
+            // SAFETY: the caller's word.
+            let attribute = unsafe { &*config.attrs.add(position) };
+            match attribute.id {
+                CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION => {
+                    // SAFETY: the id says which member is set.
+                    unsafe { attribute.value.programmaticStreamSerializationAllowed != 0 }
+                }
+                CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT => true,
+                _ => false,
+            }
+        })
+}
+
 hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
     config: *const CUlaunchConfig,
     function: CUfunction,
@@ -408,6 +431,9 @@ hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
             block: [(*config).blockDimX, (*config).blockDimY, (*config).blockDimZ],
             shared: (*config).sharedMemBytes,
         };
+        if starts_early(&*config) && let Some(runtime) = session::runtime() {
+            runtime.kernels_start_early();
+        }
         launch(function.0, shape, Arguments { pointers, extra }, Some(((*config).hStream, PER_THREAD)), |function, pointers, extra| {
             next(config, CUfunction(function), pointers, extra)
         })

@@ -24,6 +24,8 @@ fn add(rig: &Rig, data: u64, by: u32, stream: SupportStream) {
         threads: 32,
         parameters: &parameters(data, by),
         stream,
+        // The kernel does, in a way: here nothing starts early.
+        waits_itself: true,
     };
     let kernel = kernel(rig, "add");
     rig.device.launch_support(kernel, &launch).expect("it runs");
@@ -106,6 +108,7 @@ fn what_is_wrong_is_said() {
         threads: 32,
         parameters: &[0; 3],
         stream: SupportStream::Own,
+        waits_itself: false,
     };
     let error = rig.device.launch_support(kernel, &launch).unwrap_err();
     assert_eq!(error.call, "cuLaunchKernel");

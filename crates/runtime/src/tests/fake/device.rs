@@ -4,6 +4,7 @@ use driver::{
     Driver, DriverError, HostMapping, Mark, Release, SupportKernel, SupportLaunch, SupportModule,
     SupportStream,
 };
+use model::layout::canary::{CHECK_STAMPS, CHECK_STAMPS_SIZE};
 use model::layout::guard::{GUARD_CONTROL, GUARD_CONTROL_SIZE};
 use model::layout::{
     CONTROL_BASE, CONTROL_SIZE, RING_BASE, RING_CAPACITY, RING_HEAD, RING_RECORDS, RING_SIZE,
@@ -26,6 +27,8 @@ pub struct Fake {
     pub foreign: Mutex<(Vec<Extent>, u32)>,
     /// An address that cannot be mapped.
     pub taken: Option<u64>,
+    /// Its kernels cannot wait for those before them.
+    pub is_old: bool,
     /// Device memory is gone.
     pub lost: AtomicBool,
     /// How often the ring was made visible again.
@@ -36,6 +39,8 @@ pub struct Fake {
     pub released: Mutex<Vec<Release>>,
     /// Parameters of launches of Ringfence's own kernels.
     pub support: Mutex<Vec<Vec<u8>>>,
+    /// Whether each of them may start early.
+    pub early: Mutex<Vec<bool>>,
     /// What they answer.
     pub refusal: AtomicU32,
 }
@@ -93,7 +98,7 @@ impl Driver for Fake {
     }
 
     fn compute_capability(&self) -> Result<u32, DriverError> {
-        Ok(90)
+        Ok(if self.is_old { 80 } else { 90 })
     }
 
     fn map_fixed(&self, address: DeviceAddress, size: u64) -> Result<(), DriverError> {
@@ -115,7 +120,11 @@ impl Driver for Fake {
         address: DeviceAddress,
         size: u64,
     ) -> Result<HostMapping, DriverError> {
-        let known = [(RING_BASE, RING_SIZE), (GUARD_CONTROL, GUARD_CONTROL_SIZE)];
+        let known = [
+            (RING_BASE, RING_SIZE),
+            (GUARD_CONTROL, GUARD_CONTROL_SIZE),
+            (CHECK_STAMPS, CHECK_STAMPS_SIZE),
+        ];
         assert!(known.contains(&(address.0, size)));
         let words: Vec<AtomicU64> = (0..size / 8).map(|_| AtomicU64::new(0)).collect();
         let mapping = HostMapping::from_words(
@@ -189,6 +198,7 @@ impl Driver for Fake {
         match self.refusal.load(Ordering::Relaxed) {
             0 => {
                 self.support.lock().push(launch.parameters.to_vec());
+                self.early.lock().push(launch.waits_itself);
                 Ok(())
             }
             code => Err(DriverError {

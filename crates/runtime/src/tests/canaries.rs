@@ -1,0 +1,135 @@
+//! What is launched to verify canaries, and when what is gathered.
+
+use super::fake::{Bench, CONTEXT, Fake, NAME as KERNEL_NAME, extent, module};
+use crate::canaries::checks::Reach;
+use crate::{Fill, LaunchShape, LaunchTrace, ModulePlan, StreamName, StreamUse, Where};
+use heap::{Around, Owner};
+use model::{AllocationKind, DeviceAddress, Protections, Settings};
+use std::cell::Cell;
+use std::sync::Arc;
+
+const ANALYSED: u64 = 0x11;
+const FUNCTION: u64 = 0x31;
+const BUFFER: u64 = 0x7000_0000_0200;
+const NAME: StreamName = StreamName::Made(5);
+const PLACE: Where = Where::Stream {
+    name: NAME,
+    handle: 5,
+    per_thread: false,
+};
+
+/// A buffer with canaries, and a check after every launch.
+fn bench(device: Fake) -> Bench {
+    let settings = Settings {
+        protect: Protections {
+            bounds: false,
+            canary: true,
+            watch: false,
+        },
+        canary_budget: 100,
+        ..Settings::default()
+    };
+    let bench = Bench::with(settings, device, module(false));
+    // As it is prepared without bounds: its own kernels, whose writes are known.
+    let plan = Arc::new(ModulePlan::analysed(vec![module(false)]));
+    bench.runtime.module_loaded(ANALYSED, plan);
+    bench
+        .runtime
+        .function_resolved(FUNCTION, ANALYSED, KERNEL_NAME, None);
+    let plan = bench.runtime.canary_plans(64, true)[0];
+    bench.runtime.allocated_with_canaries(
+        AllocationKind::Device,
+        extent(BUFFER, 64),
+        Owner::default(),
+        &plan,
+        Fill::Now,
+    );
+    bench
+}
+
+fn plan(bench: &Bench, read: &dyn Fn(u32, u8) -> Option<u64>) -> LaunchTrace {
+    let shape = LaunchShape {
+        grid: [1; 3],
+        block: [256, 1, 1],
+        shared: 0,
+    };
+    let (_, trace) = bench
+        .runtime
+        .plan_launch_traced(None, FUNCTION, &shape, read);
+    trace.expect("it is to be verified")
+}
+
+fn launch(bench: &Bench) {
+    let read = |_, _| Some(BUFFER);
+    bench.runtime.launched(plan(bench, &read), PLACE, &read);
+}
+
+fn buffer(bench: &Bench) -> (Around, u64) {
+    let found = bench.runtime.memory.read(|registry| {
+        let entry = registry.find(DeviceAddress(BUFFER))?;
+        Some((entry.owner.around, entry.allocation.serial))
+    });
+    found.expect("it is known")
+}
+
+/// Whether the checks so far may start early.
+fn early(bench: &Bench) -> Vec<bool> {
+    bench.device.early.lock().clone()
+}
+
+#[test]
+fn what_findings_need_is_gathered_when_the_kernel_is_on_its_way() {
+    let bench = bench(Fake::default());
+    let reads = Cell::new(0);
+    let read = |_, _| {
+        reads.set(reads.get() + 1);
+        Some(BUFFER)
+    };
+    let trace = plan(&bench, &read);
+    assert_eq!(reads.get(), 0);
+    bench.runtime.launched(trace, PLACE, &read);
+    assert!(reads.get() > 0);
+    let (_, serial) = buffer(&bench);
+    let found = bench.runtime.canaries.checks.candidates(1, Some(0), serial);
+    assert_eq!(found.len(), 1);
+    assert!(
+        matches!(&found[0].reach, Reach::Named(named) if named.iter().all(|(_, slot, _)| *slot == 0))
+    );
+    assert!(found[0].stack.is_some());
+    assert_eq!(found[0].kernels.len(), 1);
+}
+
+#[test]
+fn checks_may_start_early_until_the_program_starts_kernels_early_itself() {
+    let bench = bench(Fake::default());
+    launch(&bench);
+    launch(&bench);
+    assert_eq!(early(&bench), [true, true]);
+    bench.runtime.kernels_start_early();
+    launch(&bench);
+    assert_eq!(early(&bench), [true, true, false]);
+}
+
+#[test]
+fn the_last_look_at_a_buffer_is_after_everything() {
+    let bench = bench(Fake::default());
+    launch(&bench);
+    let (around, serial) = buffer(&bench);
+    let stream = StreamUse {
+        name: NAME,
+        context: CONTEXT,
+        blocking: true,
+    };
+    bench.runtime.retire_in_stream(around, serial, stream);
+    assert_eq!(early(&bench), [true, false]);
+}
+
+#[test]
+fn on_older_devices_checks_do_not_wait_themselves() {
+    let bench = bench(Fake {
+        is_old: true,
+        ..Fake::default()
+    });
+    launch(&bench);
+    assert_eq!(early(&bench), [false]);
+}
