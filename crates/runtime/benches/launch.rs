@@ -7,8 +7,9 @@
 mod device;
 
 use device::Fake;
-use model::{AllocationKind, DeviceAddress, Extent, Prove, Settings};
-use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
+use heap::Owner;
+use model::{AllocationKind, DeviceAddress, Extent, Protections, Prove, Settings};
+use runtime::{Fill, LaunchDecision, LaunchShape, ModulePart, Runtime, StreamName, Where};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,17 +28,17 @@ const SHAPE: LaunchShape = LaunchShape {
 };
 
 fn runtime(launch_backtraces: u32, prove: Prove) -> Arc<Runtime> {
-    let settings = Settings {
+    runtime_with(Settings {
         launch_backtraces,
         prove,
         ..Settings::default()
-    };
+    })
+}
+
+fn runtime_with(settings: Settings) -> Arc<Runtime> {
     let runtime = Runtime::new(settings, Arc::new(Fake::default())).expect("no files are opened");
-    let Prepared::Instrumented { plan, .. } = runtime.prepare_module(&[ModulePart::Ptx(PTX)])
-    else {
-        panic!("the bench's kernel is instrumented");
-    };
-    runtime.module_loaded(1, plan);
+    let prepared = runtime.prepare_module(&[ModulePart::Ptx(PTX)]);
+    runtime.module_loaded(1, prepared.plan().clone());
     runtime.function_resolved(2, 1, "k", Some(3));
     runtime
 }
@@ -61,8 +62,66 @@ fn launch(runtime: &Runtime, round: u64, allocations: u64, proved: bool) {
     assert_eq!(is_original, proved);
 }
 
+/// What canaries alone add before a launch, after it, and before and after the
+/// host waits for it, each with the time that taking the time takes.
+fn canaries(results: &mut Vec<String>, launch_backtraces: u32, name: &str) {
+    const ROUNDS: u64 = 10_000;
+    let runtime = runtime_with(Settings {
+        protect: Protections {
+            bounds: false,
+            canary: true,
+            watch: false,
+        },
+        launch_backtraces,
+        ..Settings::default()
+    });
+    let plan = runtime.canary_plans(4096, true)[0];
+    for index in 0..4 {
+        let extent = Extent {
+            base: DeviceAddress(BASE + index * STRIDE + plan.start()),
+            size: 4096,
+        };
+        let kind = AllocationKind::Device;
+        runtime.allocated_with_canaries(kind, extent, Owner::default(), &plan, Fill::Now);
+    }
+    let read = |offset: u32, _: u8| Some(BASE + u64::from(offset / 8) * STRIDE + plan.start());
+    let stream = StreamName::Made(7);
+    let place = Where::Stream {
+        name: stream,
+        handle: 7,
+        per_thread: false,
+    };
+    let mut best = [f64::INFINITY; 4];
+    for _ in 0..5 {
+        let mut sums = [0; 4];
+        for _ in 0..ROUNDS {
+            let mut times = [Instant::now(); 5];
+            let (_, trace) = runtime.plan_launch_traced(None, black_box(2), &SHAPE, &read);
+            times[1] = Instant::now();
+            runtime.launched(trace.expect("it is to be verified"), place, &read);
+            times[2] = Instant::now();
+            runtime.before_wait(Some(stream));
+            times[3] = Instant::now();
+            runtime.waited_for(stream);
+            times[4] = Instant::now();
+            for (sum, pair) in sums.iter_mut().zip(times.windows(2)) {
+                *sum += (pair[1] - pair[0]).as_nanos();
+            }
+        }
+        for (best, sum) in best.iter_mut().zip(sums) {
+            *best = best.min(sum as f64 / ROUNDS as f64);
+        }
+    }
+    let what = ["plan", "launched", "before_wait", "after_wait"];
+    for (what, time) in what.iter().zip(best) {
+        results.push(format!("\"canary_{what}{name}\": {time:.0}"));
+    }
+}
+
 fn main() {
     let mut results = Vec::new();
+    canaries(&mut results, 0, "");
+    canaries(&mut results, u32::MAX, "_with_backtrace");
     for allocations in [10, 1000, 100_000] {
         for (prove, name) in [(Prove::Off, "launch"), (Prove::On, "proved_launch")] {
             let runtime = runtime(0, prove);

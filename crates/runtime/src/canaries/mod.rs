@@ -4,7 +4,8 @@
 //!
 //! * [`place`] decides how much is asked of the driver and makes the canaries;
 //! * [`table`] is the device's table of them, and which slot is whose;
-//! * [`checks`] decides when they are verified, and launches that;
+//! * [`checks`] decides when they are verified, and launches that, after the
+//!   program's kernel is on its way: before, the device waits for the host;
 //! * [`found`] turns what a check tells into findings.
 //!
 //! The program sees the address behind the canary before its buffer; the
