@@ -1,5 +1,5 @@
 // bug: one kernel of many writes past its buffer with its last instruction
-// run: protect=watch watch-slice=1
+// run: protect=watch watch-slice=1 launch-backtraces=100
 // expect: rule=canary-overwritten kernel=stray at=0 size=256
 //
 // The guard's slices end all the time: beside a kernel, just when it ends, and
