@@ -23,6 +23,18 @@ struct Thread {
     tried: u64,
 }
 
+/// Calls in which threads were stuck.
+#[derive(Debug)]
+pub(crate) struct Stuck(Vec<(Arc<AtomicU64>, u64)>);
+
+impl Stuck {
+    /// Whether all of them have returned.
+    pub fn are_over(&self) -> bool {
+        let mut calls = self.0.iter();
+        calls.all(|(number, seen)| number.load(Ordering::Acquire) != *seen)
+    }
+}
+
 /// All threads that ever made a hooked call.
 #[derive(Default)]
 pub(crate) struct Calls {
@@ -97,23 +109,25 @@ impl Calls {
         }
     }
 
-    /// Whether a thread has been in one call since the last look, and the guard
-    /// was not yet paused for that call.
-    pub fn stuck(&self) -> bool {
-        let mut stuck = false;
+    /// The calls in which threads have been since the last look, if the guard
+    /// was not yet paused for one of them.
+    pub fn stuck(&self) -> Option<Stuck> {
+        let mut stuck = Vec::new();
+        let mut is_new = false;
         self.threads.lock().retain_mut(|thread| {
             let Some(number) = thread.number.upgrade() else {
                 return false;
             };
             let now = number.load(Ordering::Acquire);
-            if now % 2 == 1 && now == thread.seen && now != thread.tried {
+            if now % 2 == 1 && now == thread.seen {
+                is_new |= now != thread.tried;
                 thread.tried = now;
-                stuck = true;
+                stuck.push((number, now));
             }
             thread.seen = now;
             true
         });
-        stuck
+        is_new.then_some(Stuck(stuck))
     }
 }
 
@@ -125,15 +139,19 @@ mod tests {
     fn only_a_call_that_lasts_is_stuck_and_only_once() {
         let calls = Calls::default();
         let outer = calls.enter();
-        assert!(!calls.stuck(), "seen for the first time");
+        assert!(calls.stuck().is_none(), "seen for the first time");
         let inner = calls.enter();
         drop(inner);
-        assert!(calls.stuck(), "still in the outer call");
-        assert!(!calls.stuck(), "tried already");
+        let stuck = calls.stuck().expect("still in the outer call");
+        assert!(calls.stuck().is_none(), "tried already");
+        assert!(!stuck.are_over());
         drop(outer);
-        assert!(!calls.stuck());
+        assert!(stuck.are_over());
+        assert!(calls.stuck().is_none());
+        let other = calls.enter();
+        assert!(stuck.are_over(), "another call");
+        drop(other);
         drop(calls.enter());
-        drop(calls.enter());
-        assert!(!calls.stuck(), "other calls");
+        assert!(calls.stuck().is_none(), "other calls");
     }
 }

@@ -36,7 +36,7 @@ impl Watching<'_> {
     pub(super) fn drain(&self) {
         if self.runtime.metadata.watches_heap() {
             // What is found of the device heap comes with other records.
-            self.runtime.glance();
+            self.runtime.read_records();
         }
         let Some(words) = self.watch.words.get() else {
             return;

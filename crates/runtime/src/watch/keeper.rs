@@ -4,6 +4,7 @@
 //! reference and is never joined: it cannot keep a process from exiting.
 
 use super::Watching;
+use super::calls::Stuck;
 use super::machine::State;
 use crate::runtime::Runtime;
 use parking_lot::{Condvar, Mutex};
@@ -99,14 +100,46 @@ impl Watching<'_> {
             State::Paused if busy && !held => {
                 self.start_for_what_runs();
             }
-            State::Running if for_stuck && self.watch.calls.stuck() => {
-                let paused = self.pause(super::Waits::Perhaps);
-                std::thread::sleep(MOMENT);
-                drop(paused);
+            State::Running if for_stuck => {
+                if let Some(stuck) = self.watch.calls.stuck() {
+                    self.step_aside(stuck);
+                }
             }
             _ => {}
         }
         busy || matches!(state, State::Running | State::Pausing | State::Restarting)
+    }
+
+    /// The guard goes away for a moment, because calls may be waiting for it.
+    /// It may come back as soon as they are over: the program goes on then, and
+    /// what it does next is to be seen.
+    fn step_aside(&self, stuck: Stuck) {
+        {
+            let mut shared = self.watch.state.lock();
+            let slice = shared.machine.pause();
+            shared.aside = Some(stuck);
+            self.watch.aside.store(true, Ordering::Release);
+            self.watch.stop(slice);
+        }
+        std::thread::sleep(MOMENT);
+        let is_ours = self.watch.state.lock().aside.take().is_some();
+        self.watch.aside.store(false, Ordering::Release);
+        if is_ours {
+            self.resume();
+        }
+    }
+
+    /// The program does something: the guard is not aside any more for calls
+    /// that are over.
+    pub(super) fn come_back(&self) {
+        if !self.watch.aside.load(Ordering::Acquire) {
+            return;
+        }
+        let mut shared = self.watch.state.lock();
+        if shared.aside.as_ref().is_some_and(Stuck::are_over) {
+            shared.aside = None;
+            shared.machine.resume();
+        }
     }
 
     /// Takes streams off the list whose kernels have ended.

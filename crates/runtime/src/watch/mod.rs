@@ -31,7 +31,7 @@ use crate::streams::StreamName;
 use crate::turn::Turn;
 use ::model::layout::guard::{ENDED, GUARD_CONTROL, GUARD_CONTROL_SIZE, SLOTS};
 use ::model::{DeviceAddress, DeviceKind, Settings};
-use calls::{Calls, Inside};
+use calls::{Calls, Inside, Stuck};
 use driver::{DriverError, HostMapping, Mark, SupportKernel, SupportLaunch, SupportStream};
 use host::stacks;
 use keeper::Keeper;
@@ -98,6 +98,8 @@ pub(crate) struct Watch {
     /// Launches for which the guard stayed away.
     alone: AtomicU64,
     stacks: AtomicU32,
+    /// Whether `Shared::aside` holds something.
+    aside: AtomicBool,
     /// The words may have to be shown to the device again.
     doubtful: AtomicBool,
     /// Why it cannot be.
@@ -116,6 +118,8 @@ struct Shared {
     launched: bool,
     /// Until then the newest slice does not end by itself.
     lasts: Option<Instant>,
+    /// Calls for which the keeper pauses the guard.
+    aside: Option<Stuck>,
     /// Places that must be over before the guard comes back: kernels that need
     /// the whole device.
     alone: Vec<(u64, Mark)>,
@@ -138,6 +142,7 @@ impl Watch {
             launches: AtomicU64::new(0),
             alone: AtomicU64::new(0),
             stacks: AtomicU32::new(0),
+            aside: AtomicBool::new(false),
             doubtful: AtomicBool::new(false),
             off: OnceLock::new(),
         }
@@ -265,6 +270,7 @@ impl<'a> Watching<'a> {
         if !self.is_needed() {
             return;
         }
+        self.come_back();
         let ordinal = self.watch.launches.fetch_add(1, Ordering::Relaxed) + 1;
         let run = Run {
             ordinal,
@@ -465,6 +471,7 @@ impl<'a> Watching<'a> {
         if !self.watch.wanted {
             return Paused { watching: None };
         }
+        self.come_back();
         if waits == Waits::ForAll && self.is_at_work() {
             self.wait_for_streams();
         }
@@ -749,6 +756,7 @@ impl<'a> Watching<'a> {
         if !self.watch.wanted {
             return;
         }
+        self.come_back();
         self.see_the_end();
         let slice = {
             let mut shared = self.watch.state.lock();
