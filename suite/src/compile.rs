@@ -122,11 +122,20 @@ pub(crate) fn fresh(
     includes: &[PathBuf],
     program: &Path,
 ) -> Result<()> {
+    let mut read: Vec<PathBuf> = sources.to_vec();
+    read.extend(headers(includes)?);
     let mut key = format!("{command:?}\n");
-    for source in sources.iter().cloned().chain(headers(includes)?) {
+    let mut at = 0;
+    while let Some(source) = read.get(at).cloned() {
+        at += 1;
         let bytes = std::fs::read(&source)
             .with_context(|| format!("failed to read {}", source.display()))?;
         key += &format!("{} {:016x}\n", source.display(), fnv(&bytes));
+        for part in beside(&source, &bytes) {
+            if !read.contains(&part) {
+                read.push(part);
+            }
+        }
     }
     let key_path = PathBuf::from(format!("{}.key", program.display()));
     if program.exists() && std::fs::read_to_string(&key_path).is_ok_and(|old| old == key) {
@@ -144,6 +153,20 @@ pub(crate) fn fresh(
     );
     std::fs::write(&key_path, key)
         .with_context(|| format!("failed to write {}", key_path.display()))
+}
+
+/// The files that a source includes from where it lies itself.
+fn beside(source: &Path, bytes: &[u8]) -> Vec<PathBuf> {
+    let text = String::from_utf8_lossy(bytes);
+    let names = text.lines().filter_map(|line| {
+        let rest = line.trim_start().strip_prefix("#include")?;
+        rest.trim_start().strip_prefix('"')?.split('"').next()
+    });
+    let folder = source.parent().unwrap_or(Path::new(""));
+    names
+        .map(|name| folder.join(name))
+        .filter(|path| path.is_file())
+        .collect()
 }
 
 fn headers(includes: &[PathBuf]) -> Result<Vec<PathBuf>> {
@@ -360,4 +383,43 @@ pub(crate) fn compile_all_with<J: Sync>(
     let failures = failures.into_inner().unwrap_or_else(|e| e.into_inner());
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fresh;
+    use std::path::Path;
+    use std::process::Command;
+
+    /// Whether a source of this folder is compiled when asked for: what takes
+    /// the compiler's place writes down that it ran.
+    fn is_compiled(folder: &Path) -> bool {
+        let program = folder.join("program");
+        let before = std::fs::read(&program).unwrap_or_default().len();
+        let mut compiler = Command::new("sh");
+        compiler.arg("-c").arg("echo ran >> \"$0\"").arg(&program);
+        let source = folder.join("case.cu");
+        fresh(&mut compiler, "sh", &[source], &[], &program).unwrap();
+        std::fs::read(&program).unwrap().len() > before
+    }
+
+    #[test]
+    fn what_a_source_includes_makes_it_stale() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        };
+        std::fs::create_dir(folder.path().join("parts")).unwrap();
+        write("case.cu", "#include <cstdio>\n#include \"parts/a.h\"\n");
+        write("parts/a.h", "  # include nothing\n#include \"b.h\"\n");
+        write("parts/b.h", "#include \"a.h\"\nint b;\n");
+        assert!(is_compiled(folder.path()));
+        assert!(!is_compiled(folder.path()));
+        write("parts/b.h", "#include \"a.h\"\nlong b;\n");
+        assert!(is_compiled(folder.path()));
+        assert!(!is_compiled(folder.path()));
+        write("case.cu", "int main() {}\n");
+        assert!(is_compiled(folder.path()));
+        assert!(!is_compiled(folder.path()));
+    }
 }
