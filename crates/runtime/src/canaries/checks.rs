@@ -360,9 +360,11 @@ impl State {
 }
 
 impl Runtime {
-    /// Whether launches may have to be followed by checks.
+    /// Whether launches may have to be followed by checks: also where the guard
+    /// should have watched them, and cannot.
     pub fn checks_canaries(&self) -> bool {
-        self.settings.protect.canary && self.canaries.active.load(Ordering::Acquire)
+        self.canaries.active.load(Ordering::Acquire)
+            && (self.settings.protect.canary || self.watch().is_off())
     }
 
     /// The slots of what the pointer arguments at these offsets point to;
