@@ -14,9 +14,10 @@
 //! launches between the check that shows it and the one before.
 
 use super::Canaries;
+use super::history::{Checked, History, Launched, Reach, Waited};
 use crate::functions::Function;
 use crate::runtime::Runtime;
-use crate::streams::{StreamName, StreamUse};
+use crate::streams::StreamName;
 use driver::{DriverError, SupportLaunch, SupportStream};
 use host::Stack;
 use model::layout::canary::{CHECK_STAMPS, CheckStamp, NAMED_SLOTS, SLOTS_NAMED, STAMPS};
@@ -24,7 +25,6 @@ use model::{CanaryCoverage, DeviceAddress};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -43,19 +43,8 @@ const SHARD: u32 = 2048;
 const GAP: Duration = Duration::from_nanos(3300);
 /// How long the end of a program waits for checks that are under way.
 const LAST_CHECKS: Duration = Duration::from_secs(2);
-/// Launches, checks and waits remembered for findings.
-const REMEMBERED: usize = 1 << 13;
 /// Kernels of graphs that findings can name.
 const GRAPH_KERNELS: usize = 64;
-
-/// The buffers that a kernel could write to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reach {
-    /// Those of its pointer arguments: offset of the argument, slot, serial.
-    Named(SmallVec<[(u32, u32, u64); 4]>),
-    /// Any.
-    All,
-}
 
 /// A launch that is to be followed by a check. What findings need to know of
 /// it is gathered when it was made, not while the device waits for it.
@@ -86,9 +75,9 @@ pub enum Where {
 
 /// Slots to verify.
 #[derive(Clone, Debug, Default)]
-struct Slots {
-    all: bool,
-    named: SmallVec<[u32; NAMED_SLOTS]>,
+pub(super) struct Slots {
+    pub all: bool,
+    pub named: SmallVec<[u32; NAMED_SLOTS]>,
 }
 
 impl Slots {
@@ -106,7 +95,7 @@ impl Slots {
         self.all |= self.named.len() > NAMED_SLOTS;
     }
 
-    fn covers(&self, slot: u32) -> bool {
+    pub fn covers(&self, slot: u32) -> bool {
         self.all || self.named.contains(&slot)
     }
 }
@@ -137,33 +126,6 @@ impl Pending {
     }
 }
 
-/// A launch, for findings.
-#[derive(Clone, Debug)]
-pub(crate) struct Launched {
-    pub order: u64,
-    pub stream: Option<StreamName>,
-    pub kernels: SmallVec<[Arc<Function>; 1]>,
-    pub reach: Reach,
-    pub launch: u64,
-    pub stack: Stack,
-}
-
-/// A check, for findings.
-#[derive(Clone, Debug)]
-struct Checked {
-    number: u64,
-    order: u64,
-    stream: Option<StreamName>,
-    slots: Slots,
-}
-
-/// The host has waited: for a stream, or (`None`) for everything.
-#[derive(Clone, Copy, Debug)]
-struct Waited {
-    order: u64,
-    stream: Option<StreamName>,
-}
-
 struct State {
     pending: FxHashMap<StreamName, Pending>,
     /// By context: launches that no stream can be named for.
@@ -174,9 +136,7 @@ struct State {
     cost: Duration,
     /// Where the next look at a part of all slots begins.
     cursor: u32,
-    launched: VecDeque<Launched>,
-    checked: VecDeque<Checked>,
-    waited: VecDeque<Waited>,
+    history: History,
     /// Checks whose stamps were read.
     stamped: u64,
     graph_kernels: Vec<(Arc<Function>, Stack)>,
@@ -198,13 +158,6 @@ pub(crate) struct Checks {
     streams: RwLock<()>,
 }
 
-fn push<T>(list: &mut VecDeque<T>, item: T) {
-    if list.len() == REMEMBERED {
-        list.pop_front();
-    }
-    list.push_back(item);
-}
-
 impl Checks {
     pub fn new(budget: u32) -> Checks {
         Checks {
@@ -219,9 +172,7 @@ impl Checks {
                 last: None,
                 cost: Duration::from_micros(3),
                 cursor: 0,
-                launched: VecDeque::new(),
-                checked: VecDeque::new(),
-                waited: VecDeque::new(),
+                history: History::default(),
                 stamped: 0,
                 graph_kernels: Vec::new(),
                 counts: CanaryCoverage::default(),
@@ -259,53 +210,9 @@ impl Checks {
         counts
     }
 
-    /// What could have overwritten a canary that a check found damaged: the
-    /// launches since the check before, newest first.
+    /// [`History::candidates`].
     pub fn candidates(&self, check: u64, slot: Option<u32>, serial: u64) -> Vec<Launched> {
-        let state = self.state.lock();
-        let Some(place) = state
-            .checked
-            .iter()
-            .rposition(|known| known.number == check)
-        else {
-            return Vec::new();
-        };
-        let this = &state.checked[place];
-        let before = state
-            .checked
-            .range(..place)
-            .rev()
-            .find(|known| slot.is_some_and(|slot| known.slots.covers(slot)) || known.slots.all);
-        let ended_before = |launched: &Launched, check: &Checked| {
-            let by_host = |waited: &Waited| {
-                (launched.order..check.order).contains(&waited.order)
-                    && (waited.stream.is_none() || waited.stream == launched.stream)
-            };
-            let in_order = launched.order < check.order
-                && launched.stream.is_some()
-                && launched.stream == check.stream;
-            in_order || state.waited.iter().any(by_host)
-        };
-        let reaches = |launched: &Launched| match &launched.reach {
-            Reach::All => true,
-            Reach::Named(named) => named.iter().any(|(_, _, known)| *known == serial),
-        };
-        let mut found: Vec<Launched> = state
-            .launched
-            .iter()
-            .filter(|launched| {
-                launched.order < this.order
-                    && !before.is_some_and(|before| ended_before(launched, before))
-            })
-            .cloned()
-            .collect();
-        // None was given the buffer: one has left another far enough.
-        if found.iter().any(reaches) {
-            found.retain(reaches);
-        }
-        // Those of the check's own stream first: what it followed.
-        found.sort_by_key(|launched| (launched.stream != this.stream, u64::MAX - launched.order));
-        found
+        self.state.lock().history.candidates(check, slot, serial)
     }
 }
 
@@ -492,7 +399,7 @@ impl Runtime {
                 }
                 _ => *state.loose.entry(context).or_default() += 1,
             }
-            push(&mut state.launched, launched);
+            state.history.launched(launched);
         }
         if let Some((name, pending)) = due {
             self.verify(Some(name), pending, false);
@@ -574,7 +481,7 @@ impl Runtime {
         let loose = {
             let mut state = checks.state.lock();
             let order = checks.order();
-            push(&mut state.waited, Waited { order, stream });
+            state.history.waited(Waited { order, stream });
             match stream {
                 None => state.loose.remove(&context),
                 Some(_) => None,
@@ -668,7 +575,7 @@ impl Runtime {
         }
     }
 
-    fn check_failed(&self, error: &DriverError) {
+    pub(super) fn check_failed(&self, error: &DriverError) {
         // A kernel of the program that faulted ends everything in its context,
         // and says so itself.
         let message = format!("canaries could not be verified after a kernel: {error}");
@@ -677,7 +584,7 @@ impl Runtime {
         }
     }
 
-    fn launch_check(
+    pub(super) fn launch_check(
         &self,
         context: u64,
         name: Option<StreamName>,
@@ -701,7 +608,7 @@ impl Runtime {
                 stream: name,
                 slots: slots.clone(),
             };
-            push(&mut state.checked, entry);
+            state.history.checked(entry);
             state.counts.checks += 1;
             number
         };
@@ -736,88 +643,11 @@ impl Runtime {
     }
 
     /// Waits for checks in Ringfence's own stream, and reads what they tell.
-    fn wait_for_checks(&self) {
+    pub(super) fn wait_for_checks(&self) {
         if let Err(error) = self.driver.wait_for_own() {
             self.check_failed(&error);
         }
         self.read_records();
-    }
-
-    /// The program frees a buffer, for which the host has waited for all
-    /// kernels: the last look at its canaries.
-    pub(crate) fn retire(&self, around: heap::Around, serial: u64) {
-        self.retire_in(around, serial, None, SupportStream::Own);
-    }
-
-    /// The same of a buffer that is freed in a stream.
-    pub(crate) fn retire_in_stream(&self, around: heap::Around, serial: u64, stream: StreamUse) {
-        // What has no lasting handle is the calling thread's own stream.
-        const PER_THREAD: u64 = 2;
-        let handle = stream.name.lasting_handle().unwrap_or(PER_THREAD);
-        let place = SupportStream::Program {
-            handle,
-            per_thread: false,
-        };
-        self.retire_in(around, serial, Some(stream.name), place);
-    }
-
-    fn retire_in(
-        &self,
-        around: heap::Around,
-        serial: u64,
-        name: Option<StreamName>,
-        stream: SupportStream,
-    ) {
-        let Some(slot) = around.slot else { return };
-        if !self.canaries.table.lock().is_of(slot, serial) {
-            return;
-        }
-        let context = self.driver.current_context();
-        let slots = Slots {
-            all: false,
-            named: SmallVec::from_slice(&[slot]),
-        };
-        let launched = self.launch_check(context, name, stream, (SLOTS_NAMED, 1), &slots, true);
-        match launched {
-            Ok(number) if number != 0 => {
-                if stream == SupportStream::Own {
-                    self.wait_for_checks();
-                    self.canaries.table.lock().left(slot);
-                } else {
-                    self.canaries.table.lock().leaves(slot, number);
-                    self.watch_records();
-                }
-            }
-            // Nothing reads its memory any more: the host empties the slot.
-            Ok(_) => self.empty(slot, context),
-            Err(error) => {
-                self.check_failed(&error);
-                self.empty(slot, context);
-            }
-        }
-    }
-
-    /// Empties a slot without the kernel, after all that may read it.
-    fn empty(&self, slot: u32, context: u64) {
-        let done = self.empty_slot(slot);
-        // Checks under way have ended when the device has.
-        let settled = self.driver.settle(context);
-        let mut table = self.canaries.table.lock();
-        match done.and(settled) {
-            Ok(()) => table.left(slot),
-            Err(_) => table.lost(slot),
-        }
-    }
-
-    /// Names of kernels: that of a launch first, then the others, each once.
-    pub(super) fn names(candidates: &[Launched]) -> Vec<String> {
-        let mut seen = BTreeSet::new();
-        candidates
-            .iter()
-            .flat_map(|launched| &launched.kernels)
-            .filter(|function| seen.insert(function.name.clone()))
-            .map(|function| function.name.clone())
-            .collect()
     }
 }
 
@@ -829,89 +659,6 @@ fn is_sticky(code: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const A: StreamName = StreamName::Made(0xa);
-    const B: StreamName = StreamName::Made(0xb);
-    const SLOT: u32 = 3;
-    const SERIAL: u64 = 7;
-
-    fn launched(checks: &Checks, stream: StreamName, serial: u64) -> u64 {
-        let order = checks.order();
-        let reach = Reach::Named(SmallVec::from_slice(&[(0, SLOT, serial)]));
-        push(
-            &mut checks.state.lock().launched,
-            Launched {
-                order,
-                stream: Some(stream),
-                kernels: SmallVec::new(),
-                reach,
-                launch: order,
-                stack: None,
-            },
-        );
-        order
-    }
-
-    fn checked(checks: &Checks, number: u64, stream: StreamName) {
-        let order = checks.order();
-        push(
-            &mut checks.state.lock().checked,
-            Checked {
-                number,
-                order,
-                stream: Some(stream),
-                slots: Slots {
-                    all: true,
-                    ..Slots::default()
-                },
-            },
-        );
-    }
-
-    fn waited(checks: &Checks, stream: Option<StreamName>) {
-        let order = checks.order();
-        push(&mut checks.state.lock().waited, Waited { order, stream });
-    }
-
-    fn candidates(checks: &Checks, number: u64) -> Vec<u64> {
-        let found = checks.candidates(number, Some(SLOT), SERIAL);
-        found.iter().map(|launched| launched.launch).collect()
-    }
-
-    #[test]
-    fn of_one_stream_only_launches_since_the_check_before_could_have_written() {
-        let checks = Checks::new(1);
-        launched(&checks, A, SERIAL);
-        checked(&checks, 1, A);
-        let second = launched(&checks, A, SERIAL);
-        // It is not given the buffer.
-        let stray = launched(&checks, A, SERIAL + 1);
-        checked(&checks, 2, A);
-        let after = launched(&checks, A, SERIAL);
-        assert_eq!(candidates(&checks, 2), [second]);
-        checked(&checks, 3, A);
-        assert_eq!(candidates(&checks, 3), [after]);
-        let alone = checks.candidates(2, Some(SLOT), SERIAL + 9);
-        let alone: Vec<u64> = alone.iter().map(|launched| launched.launch).collect();
-        assert_eq!(alone, [stray, second]);
-        assert!(candidates(&checks, 99).is_empty());
-    }
-
-    #[test]
-    fn launches_of_other_streams_could_until_the_host_has_waited_for_them() {
-        let checks = Checks::new(1);
-        let other = launched(&checks, B, SERIAL);
-        checked(&checks, 1, A);
-        let own = launched(&checks, A, SERIAL);
-        checked(&checks, 2, A);
-        // The first check may have been there before the other kernel.
-        assert_eq!(candidates(&checks, 2), [own, other]);
-        waited(&checks, Some(B));
-        checked(&checks, 3, A);
-        let last = launched(&checks, A, SERIAL);
-        checked(&checks, 4, A);
-        assert_eq!(candidates(&checks, 4), [last]);
-    }
 
     #[test]
     fn budgets_space_checks_and_all_of_it_spaces_none() {

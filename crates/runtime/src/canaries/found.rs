@@ -1,5 +1,6 @@
 //! From what a check tells of a canary to a finding.
 
+use super::history::{self, Reach};
 use crate::findings::{self, Key};
 use crate::runtime::Runtime;
 use model::layout::Record;
@@ -82,14 +83,14 @@ impl Runtime {
             let address = extent.end().0 + damage.lowest;
             (Relation::After(damage.lowest), damage.highest, address)
         };
-        let mut names = Self::names(&candidates).into_iter();
+        let mut names = history::names(&candidates).into_iter();
         let kernel = names.next().unwrap_or_default();
         let others: Vec<String> = names.collect();
         let first = candidates
             .iter()
             .find(|launched| !launched.kernels.is_empty());
         let argument = first.filter(|_| others.is_empty()).and_then(|launched| {
-            let super::checks::Reach::Named(named) = &launched.reach else {
+            let Reach::Named(named) = &launched.reach else {
                 return None;
             };
             let offset = named

@@ -6,6 +6,8 @@
 //! * [`table`] is the device's table of them, and which slot is whose;
 //! * [`checks`] decides when they are verified, and launches that, after the
 //!   program's kernel is on its way: before, the device waits for the host;
+//! * [`retire`] is the last look before a buffer goes;
+//! * [`history`] tells which launches a check that shows damage can mean;
 //! * [`found`] turns what a check tells into findings.
 //!
 //! The program sees the address behind the canary before its buffer; the
@@ -14,9 +16,11 @@
 //! the order of the stream that frees it or, where the host waits, before the
 //! host goes on.
 
-pub(crate) mod checks;
+mod checks;
 mod found;
+pub(crate) mod history;
 mod place;
+mod retire;
 mod table;
 
 pub use checks::{LaunchTrace, Where};

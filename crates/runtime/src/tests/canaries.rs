@@ -1,7 +1,7 @@
 //! What is launched to verify canaries, and when what is gathered.
 
 use super::fake::{Bench, CONTEXT, Fake, NAME as KERNEL_NAME, extent, module};
-use crate::canaries::checks::Reach;
+use crate::canaries::history::Reach;
 use crate::{Fill, LaunchShape, LaunchTrace, ModulePlan, StreamName, StreamUse, Where};
 use heap::{Around, Owner};
 use model::{AllocationKind, DeviceAddress, Protections, Settings};

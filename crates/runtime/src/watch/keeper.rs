@@ -141,45 +141,4 @@ impl Watching<'_> {
             shared.machine.resume();
         }
     }
-
-    /// Takes streams off the list whose kernels have ended.
-    pub(super) fn drop_idle_streams(&self) {
-        let streams = self.watch.state.lock().outstanding.streams();
-        for busy in streams {
-            if self.is_still_busy(&busy) == Some(false) {
-                let old = {
-                    let mut shared = self.watch.state.lock();
-                    shared.outstanding.is_over(busy.name, busy.last())
-                };
-                self.forget(old);
-            }
-        }
-    }
-
-    /// Whether a stream of the program has something to do; `None` if that
-    /// cannot be told, as while it is being captured.
-    pub(super) fn is_still_busy(&self, busy: &super::outstanding::Busy) -> Option<bool> {
-        if busy.coming != 0 {
-            return Some(true);
-        }
-        let driver = &self.runtime.driver;
-        let _naming = self.watch.naming.lock();
-        let mark = {
-            let shared = self.watch.state.lock();
-            shared.outstanding.mark_of(busy.name)?
-        };
-        let per_thread = matches!(busy.name, crate::streams::StreamName::PerThread { .. });
-        let mut over = None;
-        driver
-            .with_context(busy.context, &mut || {
-                over = match mark {
-                    Some(mark) => Some(driver.is_over(mark)?),
-                    None if per_thread => None,
-                    None => Some(driver.is_idle(busy.stream)?),
-                };
-                Ok(())
-            })
-            .ok()?;
-        over.map(|over| !over)
-    }
 }

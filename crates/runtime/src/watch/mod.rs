@@ -24,15 +24,17 @@ mod machine;
 mod model;
 mod outstanding;
 mod ring;
+mod slices;
+mod streams;
 mod words;
 
 use crate::runtime::Runtime;
 use crate::streams::StreamName;
 use crate::turn::Turn;
-use ::model::layout::guard::{ENDED, GUARD_CONTROL, GUARD_CONTROL_SIZE, SLOTS};
-use ::model::{DeviceAddress, DeviceKind, Settings};
+use ::model::Settings;
+use ::model::layout::guard::{ENDED, SLOTS};
 use calls::{Calls, Inside, Stuck};
-use driver::{DriverError, HostMapping, Mark, SupportKernel, SupportLaunch, SupportStream};
+use driver::{HostMapping, Mark, SupportKernel, SupportStream};
 use host::stacks;
 use keeper::Keeper;
 use machine::{Machine, State};
@@ -44,37 +46,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use words::Words;
 
-/// The guard's text.
-const GUARD: &str = include_str!("../device/guard.ptx");
-/// Its kernel.
-const KERNEL: &str = "__ringfence_guard";
-/// Threads of the guard: one warp.
-const WARP: u32 = 32;
-/// Nanoseconds that the guard sleeps after a round on a GPU: a tenth of a
-/// percent of overhead without any (measured on an H200), and a hundredth of a
-/// millisecond until a write is found.
-const PAUSE_GPU: u64 = 4_000;
-/// The same on the CPU device, whose cores are the program's, too.
-const PAUSE_CPU: u64 = 100_000;
-/// Waiting for the guard spins for so many looks; then it sleeps in between.
-const SPINS: u32 = 2_000;
-/// How long it sleeps.
-const NAP: Duration = Duration::from_micros(50);
 /// After so long without an answer the driver is asked whether the guard is
 /// still there.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// How long a process that ends waits for the guard's last round.
 const LAST_ROUND: Duration = Duration::from_millis(200);
-
-/// Results that say that a kernel of the program has failed, or that the
-/// program has ended CUDA, and not that the guard cannot be.
-fn is_the_programs(error: &DriverError) -> bool {
-    /// `CUDA_ERROR_DEINITIALIZED`, `CUDA_ERROR_ILLEGAL_ADDRESS`,
-    /// `CUDA_ERROR_LAUNCH_TIMEOUT`, `CUDA_ERROR_ASSERT`, and those between
-    /// `CUDA_ERROR_HARDWARE_STACK_ERROR` and `CUDA_ERROR_LAUNCH_FAILED`.
-    const CODES: [u32; 10] = [4, 700, 702, 710, 714, 715, 716, 717, 718, 719];
-    CODES.contains(&error.code)
-}
 
 /// What the guard needs and knows; see [`Watching`].
 pub(crate) struct Watch {
@@ -319,153 +295,6 @@ impl<'a> Watching<'a> {
         stacks::capture(self.runtime.settings.num_callers_host)
     }
 
-    fn forget(&self, marks: impl IntoIterator<Item = Mark>) {
-        for mark in marks {
-            self.runtime.driver.forget_mark(mark);
-        }
-    }
-
-    /// Launches a slice in a context, if one is due.
-    fn start(&self, context: u64) {
-        if !self.is_needed() {
-            return;
-        }
-        let state = {
-            let mut shared = self.watch.state.lock();
-            let state = shared.machine.state(self.watch.ended());
-            if state == State::Running && shared.machine.context() != context {
-                let slice = shared.machine.stop();
-                self.watch.stop(slice);
-                State::Pausing
-            } else {
-                state
-            }
-        };
-        match state {
-            State::Running | State::Restarting | State::GivenUp => return,
-            State::Pausing => self.wait_if_elsewhere(context),
-            State::Off | State::Paused => {}
-        }
-        let kernel = match self.kernel(context) {
-            Ok(Some(kernel)) => kernel,
-            Ok(None) => return,
-            Err(error) => return self.give_up(&error),
-        };
-        let Some(slice) = self.begin_slice(context) else {
-            return;
-        };
-        let parameters = self.parameters(slice, context);
-        let launch = SupportLaunch {
-            blocks: 1,
-            threads: WARP,
-            parameters: &parameters,
-            stream: SupportStream::Guard,
-            waits_itself: false,
-        };
-        let driver = &self.runtime.driver;
-        let launched = driver.with_context(context, &mut || driver.launch_support(kernel, &launch));
-        {
-            let mut shared = self.watch.state.lock();
-            shared.machine.slice_launched(launched.is_ok());
-        }
-        match launched {
-            Ok(()) => self.watch.keeper.wake(&self.runtime.me()),
-            Err(error) => self.give_up(&error),
-        }
-    }
-
-    fn begin_slice(&self, context: u64) -> Option<u64> {
-        let ended = self.watch.ended();
-        let mut shared = self.watch.state.lock();
-        let slice = shared.machine.begin_slice(context, ended)?;
-        // It begins later than now.
-        shared.lasts = Some(Instant::now() + self.watch.slice);
-        Some(slice)
-    }
-
-    fn parameters(&self, slice: u64, context: u64) -> Vec<u8> {
-        // `model::layout::guard::GuardParameters`
-        let pause = match self.runtime.driver.kind() {
-            DeviceKind::Gpu => PAUSE_GPU,
-            DeviceKind::Cpu => PAUSE_CPU,
-        };
-        let nanoseconds = u64::try_from(self.watch.slice.as_nanos()).unwrap_or(u64::MAX);
-        [slice, context, nanoseconds, pause]
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect()
-    }
-
-    /// A slice that ends in another context could still run beside the next.
-    fn wait_if_elsewhere(&self, context: u64) {
-        let (elsewhere, slice) = {
-            let shared = self.watch.state.lock();
-            let machine = &shared.machine;
-            (machine.context() != context, machine.launched())
-        };
-        if elsewhere {
-            let deadline = Instant::now() + LAST_ROUND;
-            self.wait_until(deadline, || self.watch.ended() >= slice);
-        }
-    }
-
-    /// The guard's kernel in a context, loaded when it is first asked for.
-    /// `None` in a call that the loading itself makes.
-    fn kernel(&self, context: u64) -> Result<Option<SupportKernel>, DriverError> {
-        let known = self.watch.state.lock().kernels.get(&context).copied();
-        if known.is_some() && !self.watch.doubtful.load(Ordering::Acquire) {
-            return Ok(known);
-        }
-        let Some(_turn) = self.watch.setting_up.take() else {
-            return Ok(None);
-        };
-        let driver = &self.runtime.driver;
-        let mut kernel = None;
-        driver.with_context(context, &mut || {
-            // The guard reads the control page, and its findings about the
-            // device heap go through the common ring. Where they cannot be
-            // mapped, launches say so; another thread may be mapping them.
-            if self.runtime.metadata.attach(&**driver).is_err() {
-                return Ok(());
-            }
-            match self.watch.words.get() {
-                Some(words) => {
-                    if self.watch.doubtful.swap(false, Ordering::AcqRel) {
-                        driver.restore_host(*words)?;
-                    }
-                }
-                None => {
-                    let words =
-                        driver.map_host_fixed(DeviceAddress(GUARD_CONTROL), GUARD_CONTROL_SIZE)?;
-                    let words = self.watch.words.get_or_init(|| words);
-                    words.store(SLOTS, self.watch.slots.load(Ordering::Acquire));
-                }
-            }
-            let module = driver.load_support(GUARD)?;
-            kernel = Some(driver.support_kernel(module, KERNEL)?);
-            Ok(())
-        })?;
-        if let Some(kernel) = kernel {
-            self.watch.state.lock().kernels.insert(context, kernel);
-        }
-        Ok(kernel)
-    }
-
-    /// The guard cannot run. What a kernel of the program broke the program is
-    /// told by its own calls.
-    fn give_up(&self, error: &DriverError) {
-        self.watch.state.lock().machine.give_up();
-        if is_the_programs(error) {
-            return;
-        }
-        let message = format!(
-            "the guard kernel cannot stay on the device: {error}. Kernels are not watched while they run; canaries \
-             are looked at after launches instead"
-        );
-        self.runtime.output.error(&message, false);
-        self.watch.off.get_or_init(|| message);
-    }
-
     /// Around a call of the program's that may wait for the whole device.
     pub fn pause(self, waits: Waits) -> Paused<'a> {
         if !self.watch.wanted {
@@ -482,33 +311,6 @@ impl<'a> Watching<'a> {
         Paused {
             watching: Some(self),
         }
-    }
-
-    /// A slice that is over, or may have begun its last round, has not seen how
-    /// the kernels that ran beside it ended: another one is launched, whose only
-    /// round may be its last.
-    fn see_the_end(&self) {
-        let is_late = |shared: &Shared| shared.lasts.is_some_and(|until| Instant::now() >= until);
-        // It may be over before the driver's call that launches it is.
-        let deadline = Instant::now() + LAST_ROUND;
-        self.wait_until(deadline, || {
-            let shared = self.watch.state.lock();
-            shared.machine.state(self.watch.ended()) != State::Restarting || !is_late(&shared)
-        });
-        let (context, slice) = {
-            let mut shared = self.watch.state.lock();
-            let is_over = match shared.machine.state(self.watch.ended()) {
-                State::Paused => true,
-                State::Running => is_late(&shared),
-                _ => false,
-            };
-            if !is_over || !shared.launched || shared.machine.is_held() {
-                return;
-            }
-            (shared.machine.context(), shared.machine.stop())
-        };
-        self.watch.stop(slice);
-        self.start(context);
     }
 
     /// The launch that was just made needs the whole device: the guard, which is
@@ -601,154 +403,6 @@ impl<'a> Watching<'a> {
         if is_free {
             self.start_for_what_runs();
         }
-    }
-
-    /// The guard comes back if kernels are running that it should watch, or the
-    /// program has been launching: then it is there before the next kernel, and
-    /// does not hold that up.
-    fn start_for_what_runs(&self) {
-        self.drop_idle_streams();
-        let context = {
-            let mut shared = self.watch.state.lock();
-            let busy = shared.outstanding.context();
-            let ahead = shared.launched && shared.machine.launched() != 0;
-            // While kernels run, the end is still to be seen.
-            shared.launched &= busy.is_some();
-            busy.or_else(|| ahead.then(|| shared.machine.context()))
-        };
-        if let Some(context) = context {
-            self.start(context);
-        }
-    }
-
-    /// Whether kernels run that the guard watches, or will as soon as the keeper
-    /// has started the next slice.
-    fn is_at_work(&self) -> bool {
-        let shared = self.watch.state.lock();
-        let is_over = shared.machine.state(self.watch.ended()) == State::GivenUp;
-        self.is_needed() && !is_over && !shared.machine.is_held() && !shared.outstanding.is_empty()
-    }
-
-    /// Waits for what the program has launched, as far as that is known, under
-    /// the guard's eyes.
-    fn wait_for_streams(self) {
-        let streams = self.watch.state.lock().outstanding.streams();
-        // Waiting for kernels is not being stuck.
-        let _outside = self.watch.calls.leave();
-        let mut marks = Vec::new();
-        for busy in streams {
-            if let Some(mark) = self.mark(&busy) {
-                marks.push((busy.name, busy.last(), mark));
-            }
-        }
-        for (name, last, mark) in marks {
-            // A failure is the program's, and its own call will answer it.
-            let _ = self.runtime.driver.wait_for_mark(mark);
-            let old = {
-                let mut shared = self.watch.state.lock();
-                shared.outstanding.is_over(name, last)
-            };
-            self.forget(old);
-        }
-    }
-
-    /// The place after the last launch of a stream.
-    fn mark(&self, busy: &outstanding::Busy) -> Option<Mark> {
-        let _naming = self.watch.naming.lock();
-        let known = {
-            let mut shared = self.watch.state.lock();
-            shared.outstanding.take_mark(busy.name)?
-        };
-        if known.is_some() || matches!(busy.name, StreamName::PerThread { .. }) {
-            return known;
-        }
-        let driver = &self.runtime.driver;
-        let mut mark = None;
-        // A stream that cannot be marked is not waited for here.
-        driver
-            .with_context(busy.context, &mut || {
-                mark = Some(driver.mark(busy.stream)?);
-                Ok(())
-            })
-            .ok()?;
-        mark
-    }
-
-    /// The program has waited for a stream. Another thread may have launched
-    /// into it since.
-    pub fn stream_waited_for(&self, name: StreamName) {
-        if !self.watch.wanted {
-            return;
-        }
-        let busy = {
-            let shared = self.watch.state.lock();
-            shared.outstanding.find(name)
-        };
-        if let Some(busy) = busy
-            && self.is_still_busy(&busy) == Some(false)
-        {
-            let old = {
-                let mut shared = self.watch.state.lock();
-                shared.outstanding.is_over(name, busy.last())
-            };
-            self.forget(old);
-        }
-    }
-
-    /// The program is about to destroy a stream, or to capture it: it is not
-    /// named to the driver any more.
-    pub fn stream_over(&self, name: StreamName) {
-        if self.watch.wanted {
-            self.forget_streams(|busy| busy.name == name);
-        }
-    }
-
-    fn forget_streams(&self, which: impl Fn(&outstanding::Busy) -> bool) {
-        let _naming = self.watch.naming.lock();
-        let marks = self.watch.state.lock().outstanding.remove(which);
-        self.forget(marks);
-    }
-
-    /// Whether the guard may be on the device, by the driver's word.
-    fn is_resident(&self) -> bool {
-        let context = {
-            let shared = self.watch.state.lock();
-            match shared.machine.state(self.watch.ended()) {
-                State::Off | State::Paused => return false,
-                _ => shared.machine.context(),
-            }
-        };
-        let driver = &self.runtime.driver;
-        let mut idle = false;
-        let asked = driver.with_context(context, &mut || {
-            idle = driver.is_idle(SupportStream::Guard)?;
-            Ok(())
-        });
-        match asked {
-            Ok(()) => !idle,
-            Err(error) => {
-                // Its context has failed, and no kernel runs there any more.
-                self.give_up(&error);
-                false
-            }
-        }
-    }
-
-    /// Looks again and again, shortly at first. Whether it came true in time.
-    fn wait_until(&self, deadline: Instant, is_true: impl Fn() -> bool) -> bool {
-        for spin in 0u32.. {
-            if is_true() {
-                return true;
-            }
-            if spin < SPINS {
-                std::hint::spin_loop();
-            } else if Instant::now() >= deadline {
-                return false;
-            } else {
-                std::thread::sleep(NAP);
-            }
-        }
-        false
     }
 
     /// The process is about to end: the guard makes its last round.
