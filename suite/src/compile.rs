@@ -338,7 +338,7 @@ fn add_case(source: &Source, cudart: Cudart, out: &Path, jobs: &mut Vec<Job>) ->
         group: source.group.clone(),
         category: source.category.clone(),
         about: source.bug.clone(),
-        options: source.options.clone(),
+        options: source.settings(),
         notes: source.notes.clone(),
         cudart,
         good,

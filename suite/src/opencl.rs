@@ -40,10 +40,6 @@ pub fn build(sources: &Path, commit: String, out: &Path) -> Result<usize> {
     Ok(jobs.len())
 }
 
-/// Canaries are random, and a write of the byte that one holds is no damage:
-/// once in 253 runs a case's finding would begin a byte later than it says.
-const SEED: &str = "seed=1";
-
 fn compile(source: &Path, program: &Path, include: &Path) -> Result<()> {
     let mut command = Command::new("cc");
     command
@@ -88,10 +84,7 @@ fn case(source: &Source) -> Case {
         group: source.group.clone(),
         category: source.category.clone(),
         about: source.bug.clone(),
-        options: [SEED.to_owned()]
-            .into_iter()
-            .chain(source.options.iter().cloned())
-            .collect(),
+        options: source.settings(),
         notes: source.notes.clone(),
         cudart: Cudart::Static,
         good: program("good"),

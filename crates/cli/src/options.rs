@@ -91,7 +91,8 @@ pub struct RunOptions {
     /// Path of the real libcuda.so.1.
     #[arg(long, value_name = "FILE")]
     pub driver: Option<PathBuf>,
-    /// Seed of the CPU device's warp schedule.
+    /// Seed of the CPU device's warp schedule and of canaries; without one,
+    /// canaries are others in each run.
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Threads of the CPU device [default: one a core].

@@ -155,7 +155,8 @@ pub struct Settings {
     pub suppressions: Option<PathBuf>,
     /// Print an entry for such a file after each finding.
     pub gen_suppressions: bool,
-    /// Seed of the CPU device's warp schedule.
+    /// Seed of the CPU device's warp schedule and of canaries; without one,
+    /// canaries are others in each run.
     pub seed: u64,
     /// Worker threads of the CPU device; 0 is one a core.
     pub cpu_threads: u32,
