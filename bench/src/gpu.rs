@@ -6,43 +6,29 @@
 //! variant that fails or runs out of time is an error of the run, except
 //! compute-sanitizer, which may be missing: then its columns are absent.
 
-use crate::options;
+use crate::options::Places;
 use crate::turns::{KernelLine, Rounds, Runner, Variant, in_turn, kernel_lines, numbers};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 use suite::process;
 use suite::results::{KERNELS, geometric_mean, round};
 
 /// What to measure, and where.
 #[derive(clap::Args)]
 pub struct Gpu {
-    /// Folder with the programs `bench` and `host`.
-    #[arg(long)]
-    programs: PathBuf,
-    /// The `ringfence` command.
-    #[arg(long)]
-    ringfence: PathBuf,
-    /// File for the results.
-    #[arg(long)]
-    json: PathBuf,
+    #[command(flatten)]
+    places: Places,
     /// The compute-sanitizer command; searched on PATH and in /usr/local/cuda/bin.
     #[arg(long)]
     compute_sanitizer: Option<PathBuf>,
     /// Leave compute-sanitizer out.
     #[arg(long)]
     no_compute_sanitizer: bool,
-    /// Commit of the measured sources.
-    #[arg(long, default_value = "")]
-    commit: String,
     /// Only kernels whose name contains this.
     #[arg(long)]
     filter: Option<String>,
-    /// Seconds that one variant of one kernel may take.
-    #[arg(long, default_value_t = 60)]
-    timeout: u64,
 }
 
 /// Flat numbers of `gpu-bounds.json`.
@@ -168,7 +154,7 @@ pub fn measure(gpu: &Gpu) -> Result<()> {
         identity_launch_us: round(no_check),
         kernels: rows.len(),
     };
-    options::write(&gpu.json, &gpu.commit, summary, rows)
+    gpu.places.write(summary, rows)
 }
 
 /// Proofs are off: all launches are checked.
@@ -179,12 +165,7 @@ const NO_CHECK: Variant<'static> = Variant::Ringfence(&["--no-check"]);
 
 impl Gpu {
     fn runner(&self) -> Runner<'_> {
-        Runner {
-            programs: &self.programs,
-            ringfence: &self.ringfence,
-            device: "gpu",
-            timeout: Duration::from_secs(self.timeout),
-        }
+        self.places.runner("gpu")
     }
 }
 
@@ -252,11 +233,10 @@ fn sanitized(gpu: &Gpu, sanitizer: &Path, kernel: &str) -> Result<KernelLine> {
     let mut command = Command::new(sanitizer);
     command
         .args(["--tool", "memcheck"])
-        .arg(gpu.programs.join("bench"))
+        .arg(gpu.places.programs.join("bench"))
         .args(["--kernel", kernel, "--repetitions", "1", "--warmup", "1"])
         .env_remove("RINGFENCE_OPTIONS");
-    let timeout = Duration::from_secs(gpu.timeout);
-    one(&process::run(&mut command, timeout)?)
+    one(&process::run(&mut command, gpu.places.timeout())?)
 }
 
 fn one(outcome: &process::Outcome) -> Result<KernelLine> {

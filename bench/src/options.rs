@@ -3,18 +3,18 @@
 use crate::turns::{Runner, Variant};
 use anyhow::Result;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 use suite::process::Outcome;
 use suite::results::{Provenance, Results, today};
 
-/// What to measure with, and where results go.
+/// Where programs are, and where results go.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct Places {
     /// Folder with the bench's programs, as in the GPU bundle.
     #[arg(long)]
-    programs: PathBuf,
+    pub programs: PathBuf,
     /// The `ringfence` command.
     #[arg(long)]
     ringfence: PathBuf,
@@ -24,26 +24,65 @@ pub struct Options {
     /// Commit of the measured sources.
     #[arg(long, default_value = "")]
     commit: String,
+    /// Seconds that one program may take.
+    #[arg(long, default_value_t = 60)]
+    timeout: u64,
+}
+
+impl Places {
+    /// How programs are started on a device.
+    pub fn runner<'a>(&'a self, device: &'a str) -> Runner<'a> {
+        Runner {
+            programs: &self.programs,
+            ringfence: &self.ringfence,
+            device,
+            timeout: self.timeout(),
+        }
+    }
+
+    /// What one program may take.
+    pub fn timeout(&self) -> Duration {
+        Duration::from_secs(self.timeout)
+    }
+
+    /// Writes the results of a bench on the machine's GPU.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn write<S: Serialize, R: Serialize>(&self, summary: S, rows: Vec<R>) -> Result<()> {
+        let (device, driver) = device();
+        Results {
+            summary,
+            provenance: Provenance {
+                device,
+                driver,
+                date: today(),
+                commit: self.commit.clone(),
+            },
+            rows,
+        }
+        .write(&self.json)
+    }
+}
+
+/// What most benches are told.
+#[derive(clap::Args)]
+pub struct Options {
+    #[command(flatten)]
+    places: Places,
     /// `gpu`, or `cpu` to try the bench itself.
     #[arg(long, default_value = "gpu")]
     device: String,
     /// Small problems, one round: the numbers mean nothing.
     #[arg(long)]
     quick: bool,
-    /// Seconds that one program may take.
-    #[arg(long, default_value_t = 60)]
-    timeout: u64,
 }
 
 impl Options {
     /// How programs are started.
     pub fn runner(&self) -> Runner<'_> {
-        Runner {
-            programs: &self.programs,
-            ringfence: &self.ringfence,
-            device: &self.device,
-            timeout: Duration::from_secs(self.timeout),
-        }
+        self.places.runner(&self.device)
     }
 
     /// Rounds that count; of a small problem, one.
@@ -66,39 +105,14 @@ impl Options {
         self.runner().run("host", &arguments, variant)
     }
 
-    /// Writes the results.
+    /// [`Places::write`].
     ///
     /// # Errors
     ///
     /// The file cannot be written.
     pub fn write<S: Serialize, R: Serialize>(&self, summary: S, rows: Vec<R>) -> Result<()> {
-        write(&self.json, &self.commit, summary, rows)
+        self.places.write(summary, rows)
     }
-}
-
-/// Writes the results of a bench on the machine's GPU.
-///
-/// # Errors
-///
-/// The file cannot be written.
-pub fn write<S: Serialize, R: Serialize>(
-    json: &Path,
-    commit: &str,
-    summary: S,
-    rows: Vec<R>,
-) -> Result<()> {
-    let (device, driver) = device();
-    Results {
-        summary,
-        provenance: Provenance {
-            device,
-            driver,
-            date: today(),
-            commit: commit.to_owned(),
-        },
-        rows,
-    }
-    .write(json)
 }
 
 /// Device name and driver version, from nvidia-smi; empty where it is missing.
