@@ -4,19 +4,17 @@
 use driver::Driver;
 use model::layout::canary::CanaryRecord;
 use model::{DeviceAddress, Relation, Rule};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use support::guarded::{Bench, PATTERN};
+use support::guarded::{Bench, PATTERN, lock};
 
 mod support;
 
 static BENCH: LazyLock<Mutex<Bench>> =
     LazyLock::new(|| Mutex::new(Bench::new(Duration::from_millis(20))));
 
-fn bench() -> std::sync::MutexGuard<'static, Bench> {
-    let bench = BENCH.lock().unwrap_or_else(PoisonError::into_inner);
-    support::make_current(&bench.device);
-    bench
+fn bench() -> MutexGuard<'static, Bench> {
+    lock(&BENCH)
 }
 
 #[test]

@@ -2,9 +2,9 @@
 //! the same, and told before a wait for them returns.
 
 use driver::{Driver, SupportStream};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
-use support::guarded::Bench;
+use support::guarded::{Bench, lock};
 
 mod support;
 
@@ -17,8 +17,7 @@ const TICKS: Duration = Duration::from_millis(5);
 /// Runs kernels that overwrite a canary at their end. They run for so long, and
 /// are over for so long when the host waits for them.
 fn all_are_found(running: Duration, over: Duration) {
-    let mut bench = BENCH.lock().unwrap_or_else(PoisonError::into_inner);
-    support::make_current(&bench.device);
+    let mut bench = lock(&BENCH);
     let stream = bench.device.stream_create(1, 0).unwrap();
     for number in 0..20 {
         let (gate, buffer) = (bench.words(), bench.buffer(128));

@@ -2,9 +2,9 @@
 //! in one goes on long before the guard's slice is over, and the guard comes
 //! back.
 
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use support::guarded::Bench;
+use support::guarded::{Bench, lock};
 
 mod support;
 
@@ -14,9 +14,7 @@ const SLICE: Duration = Duration::from_secs(60);
 static BENCH: LazyLock<Mutex<Bench>> = LazyLock::new(|| Mutex::new(Bench::new(SLICE)));
 
 fn bench() -> MutexGuard<'static, Bench> {
-    let bench = BENCH.lock().unwrap_or_else(PoisonError::into_inner);
-    support::make_current(&bench.device);
-    bench
+    lock(&BENCH)
 }
 
 /// A call of the program's that waits for the guard, too.

@@ -7,7 +7,7 @@ use emulate::device::Launch;
 use model::layout::canary::{CANARY_PINS, CANARY_TABLE, CanaryRecord};
 use model::{AllocationKind, DeviceAddress, Extent, Finding, Protections, Settings};
 use runtime::{Owner, Runtime, StreamName, Waits, WatchedLaunch};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes of a canary in these tests.
@@ -62,6 +62,13 @@ pub struct Bench {
     pub late: u64,
     pub session: tempfile::TempDir,
     pub slots: u64,
+}
+
+/// The process's bench, for one test at a time.
+pub fn lock(bench: &'static Mutex<Bench>) -> MutexGuard<'static, Bench> {
+    let bench = bench.lock().unwrap_or_else(PoisonError::into_inner);
+    super::make_current(&bench.device);
+    bench
 }
 
 /// A buffer with canaries, and its slot.
