@@ -318,7 +318,7 @@ impl Runtime {
         let stack = trace
             .function
             .as_ref()
-            .and_then(|function| self.launch_stack(function));
+            .and_then(|function| self.launch_stack(&function.stacks));
         let written = || {
             let function = trace.function.as_ref().filter(|_| trace.by_arguments)?;
             let plan = function.plan.as_ref()?;

@@ -13,7 +13,7 @@ use instrument::{EntryPlan, LaunchShape};
 use model::{DeviceAddress, Extent, Prove, Rule, UncheckedReason};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 impl Runtime {
     /// Decides how a kernel is launched. `read_parameter` reads so many bytes,
@@ -110,11 +110,12 @@ impl Runtime {
         self.next_launch.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The call stack of a launch, for as many of each kernel as are kept.
-    pub(crate) fn launch_stack(&self, function: &Function) -> stacks::Stack {
+    /// The call stack of a launch, for as many as are kept of those that
+    /// `taken` counts.
+    pub(crate) fn launch_stack(&self, taken: &AtomicU32) -> stacks::Stack {
         let kept = self.settings.launch_backtraces;
-        let wanted = function.stacks.load(Ordering::Relaxed) < kept;
-        if wanted && function.stacks.fetch_add(1, Ordering::Relaxed) < kept {
+        let wanted = taken.load(Ordering::Relaxed) < kept;
+        if wanted && taken.fetch_add(1, Ordering::Relaxed) < kept {
             stacks::capture(self.settings.num_callers_host)
         } else {
             None
@@ -203,7 +204,7 @@ impl Runtime {
             Some(_) => launch_parameter(id, &roots),
             None => LaunchParameter::new(),
         };
-        let stack = self.launch_stack(function);
+        let stack = self.launch_stack(&function.stacks);
         self.launches.remember(Launch {
             id,
             function: function.clone(),

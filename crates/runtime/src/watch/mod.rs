@@ -35,7 +35,6 @@ use ::model::Settings;
 use ::model::layout::guard::{ENDED, SLOTS};
 use calls::{Calls, Inside, Stuck};
 use driver::{HostMapping, Mark, SupportKernel, SupportStream};
-use host::stacks;
 use keeper::Keeper;
 use machine::{Machine, State};
 use outstanding::{Outstanding, Run};
@@ -251,7 +250,7 @@ impl<'a> Watching<'a> {
         let run = Run {
             ordinal,
             function: launch.function,
-            stack: self.launch_stack(),
+            stack: self.runtime.launch_stack(&self.watch.stacks),
         };
         {
             let mut shared = self.watch.state.lock();
@@ -285,16 +284,6 @@ impl<'a> Watching<'a> {
         }
     }
 
-    fn launch_stack(&self) -> host::Stack {
-        let kept = self.runtime.settings.launch_backtraces;
-        let wanted = self.watch.stacks.load(Ordering::Relaxed) < kept
-            && self.watch.stacks.fetch_add(1, Ordering::Relaxed) < kept;
-        if !wanted {
-            return None;
-        }
-        stacks::capture(self.runtime.settings.num_callers_host)
-    }
-
     /// Around a call of the program's that may wait for the whole device.
     pub fn pause(self, waits: Waits) -> Paused<'a> {
         if !self.watch.wanted {
@@ -304,13 +293,20 @@ impl<'a> Watching<'a> {
         if waits == Waits::ForAll && self.is_at_work() {
             self.wait_for_streams();
         }
+        self.hold();
+        Paused {
+            watching: Some(self),
+        }
+    }
+
+    /// Tells the guard to make its last round, and keeps it from coming back.
+    /// Returns the slice whose end ends it.
+    fn hold(&self) -> u64 {
         self.see_the_end();
         let mut shared = self.watch.state.lock();
         let slice = shared.machine.pause();
         self.watch.stop(slice);
-        Paused {
-            watching: Some(self),
-        }
+        slice
     }
 
     /// The launch that was just made needs the whole device: the guard, which is
@@ -411,13 +407,7 @@ impl<'a> Watching<'a> {
             return;
         }
         self.come_back();
-        self.see_the_end();
-        let slice = {
-            let mut shared = self.watch.state.lock();
-            let slice = shared.machine.pause();
-            self.watch.stop(slice);
-            slice
-        };
+        let slice = self.hold();
         let is_over = || self.watch.ended() >= slice;
         // A guard that was killed with its context never answers.
         if !self.wait_until(Instant::now() + PATIENCE, is_over) && self.is_resident() {

@@ -37,16 +37,18 @@ impl Watching<'_> {
         for (name, last, mark) in marks {
             // A failure is the program's, and its own call will answer it.
             let _ = self.runtime.driver.wait_for_mark(mark);
-            let old = {
-                let mut shared = self.watch.state.lock();
-                shared.outstanding.is_over(name, last)
-            };
-            self.forget(old);
+            self.is_over(name, last);
         }
     }
 
+    /// What was launched into a stream up to this ordinal is over.
+    fn is_over(&self, name: StreamName, last: u64) {
+        let old = self.watch.state.lock().outstanding.is_over(name, last);
+        self.forget(old);
+    }
+
     /// The place after the last launch of a stream.
-    pub(super) fn mark(&self, busy: &Busy) -> Option<Mark> {
+    fn mark(&self, busy: &Busy) -> Option<Mark> {
         let _naming = self.watch.naming.lock();
         let known = {
             let mut shared = self.watch.state.lock();
@@ -73,18 +75,9 @@ impl Watching<'_> {
         if !self.watch.wanted {
             return;
         }
-        let busy = {
-            let shared = self.watch.state.lock();
-            shared.outstanding.find(name)
-        };
-        if let Some(busy) = busy
-            && self.is_still_busy(&busy) == Some(false)
-        {
-            let old = {
-                let mut shared = self.watch.state.lock();
-                shared.outstanding.is_over(name, busy.last())
-            };
-            self.forget(old);
+        let busy = self.watch.state.lock().outstanding.find(name);
+        if let Some(busy) = busy {
+            self.drop_if_idle(&busy);
         }
     }
 
@@ -106,13 +99,13 @@ impl Watching<'_> {
     pub(super) fn drop_idle_streams(&self) {
         let streams = self.watch.state.lock().outstanding.streams();
         for busy in streams {
-            if self.is_still_busy(&busy) == Some(false) {
-                let old = {
-                    let mut shared = self.watch.state.lock();
-                    shared.outstanding.is_over(busy.name, busy.last())
-                };
-                self.forget(old);
-            }
+            self.drop_if_idle(&busy);
+        }
+    }
+
+    fn drop_if_idle(&self, busy: &Busy) {
+        if self.is_still_busy(busy) == Some(false) {
+            self.is_over(busy.name, busy.last());
         }
     }
 
