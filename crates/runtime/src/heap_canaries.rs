@@ -94,7 +94,7 @@ impl Runtime {
         let content = u64::from(record.block_x) | u64::from(record.block_yz) << 32;
         let mut found = content.to_le_bytes().to_vec();
         found.truncate((damage.highest.saturating_sub(damage.lowest) + 1) as usize);
-        let suspects = self.watch().suspects();
+        let suspects = self.watch().suspects(None);
         let watched = (!suspects.running.is_empty()).then_some(Watched {
             running: suspects.running,
             device_time: record.launch,

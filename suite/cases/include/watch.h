@@ -7,7 +7,7 @@
 #include "case.h"
 
 struct Times {
-    unsigned long long began, wrote, ended;
+    unsigned long long began, wrote, ended, may_write;
 };
 
 __device__ __forceinline__ unsigned long long now() {
@@ -16,10 +16,24 @@ __device__ __forceinline__ unsigned long long now() {
     return time;
 }
 
-// Stays until the kernel has run for so many nanoseconds.
+// Stays for so many nanoseconds.
 __device__ __forceinline__ void stay(Times *times, unsigned long long nanoseconds) {
-    while (now() - times->began < nanoseconds) __nanosleep(50000);
+    const unsigned long long from = now();
+    while (now() - from < nanoseconds) __nanosleep(50000);
     times->ended = now();
+}
+
+// Waits for a word that another kernel, or the host, writes; for two seconds at
+// most.
+__device__ __forceinline__ void wait_for(const unsigned long long *word) {
+    const unsigned long long from = now();
+    while (*(const volatile unsigned long long *)word == 0 && now() - from < 2000000000) __nanosleep(1000);
+}
+
+// Has a kernel loaded: a first launch could wait for those that run.
+static void load(const void *kernel) {
+    cudaFuncAttributes attributes;
+    CHECK(cudaFuncGetAttributes(&attributes, kernel));
 }
 
 static Times *host_times() {

@@ -1,11 +1,13 @@
 //! What the guard found, as findings.
 
 use super::Watching;
-use super::outstanding::Busy;
+use super::machine::State;
+use super::outstanding::{Busy, Progress, Run};
 use super::ring;
+use super::words::Words;
 use crate::findings::{self, Key};
 use crate::streams::StreamName;
-use ::model::layout::guard::{GuardFinding, SIDE_BEFORE};
+use ::model::layout::guard::{FOUND, GUARD_FINDINGS, GuardFinding, SIDE_BEFORE};
 use ::model::{
     DeviceAddress, Finding, KernelRun, Overwritten, Relation, Rule, RunningKernel, Subject, Watched,
 };
@@ -34,6 +36,7 @@ impl Watching<'_> {
     /// Tells what is in the ring. One thread at a time; another one that comes
     /// meanwhile has nothing to do.
     pub(super) fn drain(&self) {
+        let progress = self.progress();
         if self.runtime.metadata.watches_heap() {
             // What is found of the device heap comes with other records.
             self.runtime.read_records();
@@ -45,12 +48,31 @@ impl Watching<'_> {
             return;
         };
         let mut number = self.watch.drained.load(Ordering::Relaxed);
+        let is_full = words.load(FOUND).saturating_sub(number) >= GUARD_FINDINGS;
         while let Some(found) = ring::read(words, number + 1) {
             number += 1;
             self.found(&found);
             self.watch.drained.store(number, Ordering::Relaxed);
             ring::consumed(words, number);
         }
+        let told = progress.map(|progress| Progress {
+            is_full,
+            ..progress
+        });
+        self.watch.state.lock().outstanding.told(told);
+    }
+
+    /// How far the guard has come; `None` if it has been given up.
+    fn progress(&self) -> Option<Progress> {
+        // Under the lock no other slice begins.
+        let shared = self.watch.state.lock();
+        let state = shared.machine.state(self.watch.ended());
+        (state != State::GivenUp).then(|| Progress {
+            context: shared.machine.context(),
+            round: self.watch.round(),
+            is_away: state == State::Paused,
+            is_full: false,
+        })
     }
 
     fn found(&self, found: &GuardFinding) {
@@ -68,20 +90,22 @@ impl Watching<'_> {
         self.runtime.halt_if_wanted();
     }
 
-    /// The kernels that may be running. To be asked before a finding is put
-    /// together, and not under a lock.
-    pub(crate) fn suspects(&self) -> Suspects {
-        let (streams, recent) = {
+    /// The kernels that may have done what this round of the guard found; any
+    /// round, if that is not known. To be asked before a finding is put together,
+    /// and not under a lock.
+    pub(crate) fn suspects(&self, round: Option<u64>) -> Suspects {
+        let (streams, over) = {
             let shared = self.watch.state.lock();
-            (shared.outstanding.streams(), shared.outstanding.recent())
+            (shared.outstanding.streams(), shared.outstanding.over())
         };
         let mut running: Vec<RunningKernel> = Vec::new();
         let mut candidates: Vec<(u64, String, host::Stack)> = Vec::new();
         let busy = streams.iter().map(|busy| (busy, self.is_still_busy(busy)));
-        let over = recent.iter().map(|busy| (busy, Some(false)));
+        let over = over.iter().map(|busy| (busy, Some(false)));
         for (busy, unfinished) in over.chain(busy) {
             let newest = busy.last();
-            for run in &busy.runs {
+            let had_begun = |run: &&Run| round.is_none_or(|round| run.round <= round);
+            for run in busy.runs.iter().filter(had_begun) {
                 let kernel = run
                     .function
                     .and_then(|function| self.runtime.name_of(function))
@@ -132,7 +156,7 @@ impl Watching<'_> {
             .flat_map(|word| word.to_le_bytes())
             .collect();
         content.truncate((found.highest - found.lowest + 1).min(SHOWN) as usize);
-        let suspects = self.suspects();
+        let suspects = self.suspects(Some(found.epoch));
         let address = DeviceAddress(nearest);
         let buffer = DeviceAddress(found.base);
         let context = self

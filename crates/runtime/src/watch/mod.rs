@@ -32,7 +32,7 @@ use crate::runtime::Runtime;
 use crate::streams::StreamName;
 use crate::turn::Turn;
 use ::model::Settings;
-use ::model::layout::guard::{ENDED, SLOTS};
+use ::model::layout::guard::{ENDED, EPOCH, SLOTS};
 use calls::{Calls, Inside, Stuck};
 use driver::{HostMapping, Mark, SupportKernel, SupportStream};
 use keeper::Keeper;
@@ -126,6 +126,11 @@ impl Watch {
     /// What the guard says about its slices.
     fn ended(&self) -> u64 {
         self.words.get().map_or(0, |words| words.load(ENDED))
+    }
+
+    /// The guard's round.
+    fn round(&self) -> u64 {
+        self.words.get().map_or(0, |words| words.load(EPOCH))
     }
 
     /// Tells the guard to end, as the machine says; the lock is held.
@@ -251,6 +256,7 @@ impl<'a> Watching<'a> {
             ordinal,
             function: launch.function,
             stack: self.runtime.launch_stack(&self.watch.stacks),
+            round: self.watch.round(),
         };
         {
             let mut shared = self.watch.state.lock();
@@ -388,14 +394,7 @@ impl<'a> Watching<'a> {
     fn resume(self) {
         // What the guard saw in its last round is told before the call returns.
         self.drain();
-        let ended = self.watch.ended();
-        let is_free = {
-            let mut shared = self.watch.state.lock();
-            if shared.machine.state(ended) == State::Paused {
-                shared.outstanding.forget_recent();
-            }
-            shared.machine.resume()
-        };
+        let is_free = self.watch.state.lock().machine.resume();
         if is_free {
             self.start_for_what_runs();
         }

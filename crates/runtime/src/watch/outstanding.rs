@@ -6,7 +6,6 @@ use crate::streams::StreamName;
 use driver::{Mark, SupportStream};
 use host::Stack;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
 /// Launches remembered for each stream; of those before, the number is enough.
 const REMEMBERED: usize = 8;
@@ -20,6 +19,9 @@ pub(crate) struct Run {
     pub function: Option<u64>,
     /// Where it was launched, if that was kept.
     pub stack: Stack,
+    /// The guard's round at that time: those before cannot have seen what it
+    /// wrote.
+    pub round: u64,
 }
 
 /// A stream with launches that were not seen to end.
@@ -45,19 +47,30 @@ impl Busy {
     }
 }
 
-/// How long what has ended is still named: a round of the guard over many
-/// buffers, and the keeper's next look.
-const RECENT: Duration = Duration::from_millis(20);
-/// Streams of which that is remembered.
-const RECENT_STREAMS: usize = 16;
+/// Streams that are remembered after their end.
+const MOST_OVER: usize = 64;
+
+/// How far the guard has come, when all that it had found was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// The context that it looks at.
+    pub context: u64,
+    /// The round that is under way; those before are through
+    /// (`model::layout::guard::EPOCH`).
+    pub round: u64,
+    /// No slice is on the device: the number is one more than the last round's.
+    pub is_away: bool,
+    /// It has found more than it had room for, and will find it again.
+    pub is_full: bool,
+}
 
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Outstanding {
     streams: Vec<Busy>,
-    /// What was waited for, oldest first, and when: the guard may have seen
-    /// what it did, and not told yet.
-    recent: VecDeque<(Instant, Busy)>,
+    /// What was waited for, oldest first, and the guard's round then: it may not
+    /// have seen yet what this did, or have seen it and not told.
+    over: VecDeque<(u64, Busy)>,
 }
 
 impl Outstanding {
@@ -140,47 +153,58 @@ impl Outstanding {
     }
 
     /// What was launched into a stream up to this ordinal is over, as far as the
-    /// stream has it. Returns its mark if it leaves the list.
-    pub fn is_over(&mut self, name: StreamName, last: u64) -> Option<Mark> {
-        self.remove(|busy| busy.name == name && busy.last() <= last && busy.coming == 0)
-            .pop()
+    /// stream has it; the guard is in this round. Returns its mark if it leaves
+    /// the list.
+    pub fn is_over(&mut self, name: StreamName, last: u64, round: u64) -> Option<Mark> {
+        let is_it = |busy: &Busy| busy.name == name && busy.last() <= last && busy.coming == 0;
+        self.remove(is_it, round).pop()
     }
 
-    /// Takes streams off the list. Returns their marks.
-    pub fn remove(&mut self, which: impl Fn(&Busy) -> bool) -> Vec<Mark> {
-        let now = Instant::now();
+    /// Takes streams off the list; the guard is in this round. Returns their
+    /// marks.
+    pub fn remove(&mut self, which: impl Fn(&Busy) -> bool, round: u64) -> Vec<Mark> {
         let (gone, left) = std::mem::take(&mut self.streams)
             .into_iter()
             .partition::<Vec<_>, _>(which);
         self.streams = left;
         let marks = gone.iter().filter_map(|busy| busy.mark).collect();
         for busy in gone {
-            if self.recent.len() == RECENT_STREAMS {
-                self.recent.pop_front();
+            if self.over.len() == MOST_OVER {
+                self.over.pop_front();
             }
-            self.recent.push_back((now, busy));
+            self.over.push_back((round, busy));
         }
         marks
     }
 
-    /// What was waited for just now.
-    pub fn recent(&self) -> Vec<Busy> {
-        let recent = self.recent.iter();
-        recent
-            .filter(|(when, _)| when.elapsed() < RECENT)
-            .map(|(_, busy)| busy.clone())
-            .collect()
+    /// What was waited for, and the guard may still tell of.
+    pub fn over(&self) -> Vec<Busy> {
+        self.over.iter().map(|(_, busy)| busy.clone()).collect()
     }
 
-    /// The guard has seen, and told, all that these did.
-    pub fn forget_recent(&mut self) {
-        self.recent.clear();
+    /// What the guard had found by then was told; `None`: it finds nothing any
+    /// more.
+    ///
+    /// The round in which something ended may have looked too early, and the
+    /// number after it may be that of a slice's end: only the next one has
+    /// certainly seen what was done.
+    pub fn told(&mut self, progress: Option<Progress>) {
+        let Some(progress) = progress else {
+            return self.over.clear();
+        };
+        let now = progress.round;
+        self.over.retain_mut(|(round, busy)| {
+            if progress.is_full || busy.context != progress.context {
+                *round = now;
+            }
+            *round + if progress.is_away { 1 } else { 2 } >= now
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Outstanding, Run};
+    use super::{Outstanding, Progress, Run};
     use crate::streams::StreamName;
     use driver::{Mark, SupportStream};
 
@@ -195,6 +219,7 @@ mod tests {
             ordinal,
             function: Some(0x20),
             stack: None,
+            round: 0,
         }
     }
 
@@ -205,20 +230,69 @@ mod tests {
         outstanding.launched(STREAM);
         outstanding.add(STREAM, PLACE, 1, run(2));
         assert_eq!(outstanding.set_mark(STREAM, Mark { handle: 5 }), None);
-        assert_eq!(outstanding.is_over(STREAM, 1), None);
+        assert_eq!(outstanding.is_over(STREAM, 1, 9), None);
         assert!(!outstanding.is_empty());
-        assert!(outstanding.recent().is_empty());
+        assert!(outstanding.over().is_empty());
         // An idle stream says nothing of a launch that it does not have yet.
-        assert_eq!(outstanding.is_over(STREAM, 2), None);
+        assert_eq!(outstanding.is_over(STREAM, 2, 9), None);
         assert!(!outstanding.is_empty());
         outstanding.launched(STREAM);
-        assert_eq!(outstanding.is_over(STREAM, 2), Some(Mark { handle: 5 }));
-        assert_eq!(outstanding.recent()[0].last(), 2);
-        outstanding.forget_recent();
-        assert!(outstanding.recent().is_empty());
+        assert_eq!(outstanding.is_over(STREAM, 2, 9), Some(Mark { handle: 5 }));
+        assert_eq!(outstanding.over()[0].last(), 2);
         assert!(outstanding.is_empty());
         let late = Mark { handle: 6 };
         assert_eq!(outstanding.set_mark(STREAM, late), Some(late));
+    }
+
+    /// Whether a kernel that was over in round 10 is remembered after that.
+    fn is_remembered(after: &[Option<Progress>]) -> bool {
+        let mut outstanding = Outstanding::default();
+        outstanding.add(STREAM, PLACE, 1, run(1));
+        outstanding.launched(STREAM);
+        outstanding.is_over(STREAM, 1, 10);
+        for progress in after {
+            outstanding.told(*progress);
+        }
+        !outstanding.over().is_empty()
+    }
+
+    #[test]
+    fn what_is_over_is_remembered_until_the_guard_has_seen_and_told_it() {
+        let at = |round| {
+            Some(Progress {
+                context: 1,
+                round,
+                is_away: false,
+                is_full: false,
+            })
+        };
+        let away = |round| {
+            at(round).map(|at| Progress {
+                is_away: true,
+                ..at
+            })
+        };
+        let full = |round| {
+            at(round).map(|at| Progress {
+                is_full: true,
+                ..at
+            })
+        };
+        let elsewhere = |round| at(round).map(|at| Progress { context: 2, ..at });
+        // Round 10 was the last of its slice, 11 its end, and 12 is under way.
+        assert!(is_remembered(&[at(10), at(12)]));
+        assert!(!is_remembered(&[at(13)]));
+        // It ended in the last round, which may have looked before; or before
+        // the last round, which has seen it.
+        assert!(is_remembered(&[away(11)]));
+        assert!(!is_remembered(&[away(12)]));
+        // What there was no room for is found again.
+        assert!(is_remembered(&[full(500), at(502)]));
+        assert!(!is_remembered(&[full(500), at(503)]));
+        // The guard did not look where the kernel was.
+        assert!(is_remembered(&[elsewhere(500), at(502)]));
+        assert!(!is_remembered(&[elsewhere(500), at(503)]));
+        assert!(!is_remembered(&[None]));
     }
 
     #[test]

@@ -43,7 +43,10 @@ impl Watching<'_> {
 
     /// What was launched into a stream up to this ordinal is over.
     fn is_over(&self, name: StreamName, last: u64) {
-        let old = self.watch.state.lock().outstanding.is_over(name, last);
+        let round = self.watch.round();
+        let mut shared = self.watch.state.lock();
+        let old = shared.outstanding.is_over(name, last, round);
+        drop(shared);
         self.forget(old);
     }
 
@@ -91,7 +94,8 @@ impl Watching<'_> {
 
     pub(super) fn forget_streams(&self, which: impl Fn(&Busy) -> bool) {
         let _naming = self.watch.naming.lock();
-        let marks = self.watch.state.lock().outstanding.remove(which);
+        let round = self.watch.round();
+        let marks = self.watch.state.lock().outstanding.remove(which, round);
         self.forget(marks);
     }
 

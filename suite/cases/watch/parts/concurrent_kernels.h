@@ -2,9 +2,10 @@
 // writes before the start of it.
 #include "watch.h"
 
-extern "C" __global__ void victim(int *out, int count, Times *times, unsigned long long nanoseconds) {
+extern "C" __global__ void victim(int *out, int count, Times *times, const Times *attack, unsigned long long nanoseconds) {
     times->began = now();
     for (int i = 0; i < count; i++) out[i] = 2 * i;
+    wait_for(&attack->wrote);
     stay(times, nanoseconds);
 }
 
@@ -22,7 +23,8 @@ int main(int argc, char **argv) {
     cudaStream_t one, other;
     CHECK(cudaStreamCreateWithFlags(&one, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
-    victim<<<1, 1, 0, one>>>(out, 256, work, duration(argc, argv));  // BUG
+    load((const void *)attacker);
+    victim<<<1, 1, 0, one>>>(out, 256, work, attack, duration(argc, argv));  // BUG
     attacker<<<1, 1, 0, other>>>(out, -2 * bad, attack);  // BUG
     FINISH();
     print_times(argc, argv, "attacker", attack);

@@ -4,6 +4,7 @@
 
 extern "C" __global__ void attacker(int *out, int count, Times *times) {
     times->began = now();
+    wait_for(&times->may_write);
     for (int i = 0; i < count; i++) out[i] = i;
     __threadfence();
     times->wrote = times->ended = now();
@@ -19,8 +20,11 @@ int main(int argc, char **argv) {
     const int bad = is_bad(argc, argv);
     int *first = make(500), *second = make(500);
     Times *attack = host_times(), *work = host_times();
+    load((const void *)victim);
     attacker<<<1, 1>>>(first, 500 + 2 * bad, attack);  // BUG
     victim<<<1, 1>>>(second, 500, work, duration(argc, argv));  // BUG
+    // However late the host is, the victim is next.
+    *(volatile unsigned long long *)&attack->may_write = 1;
     FINISH();
     print_times(argc, argv, "attacker", attack);
     print_times(argc, argv, "victim", work);
