@@ -18,6 +18,23 @@ pub struct DriverError {
     pub message: String,
 }
 
+impl DriverError {
+    /// Whether nothing works in the context any more: a kernel of the program
+    /// has failed, and `cuda.h` says that the context, or the process, must end
+    /// before CUDA is of use again; or it has ended. The program's own calls say
+    /// so as well.
+    pub fn is_sticky(&self) -> bool {
+        /// `CUDA_ERROR_DEINITIALIZED`, `INVALID_CONTEXT`, `ECC_UNCORRECTABLE`,
+        /// `NVLINK_UNCORRECTABLE`, `CONTAINED`, `ILLEGAL_ADDRESS`,
+        /// `LAUNCH_TIMEOUT`, `CONTEXT_IS_DESTROYED`, `ASSERT`, and those from
+        /// `HARDWARE_STACK_ERROR` to `LAUNCH_FAILED`.
+        const CODES: [u32; 15] = [
+            4, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719,
+        ];
+        CODES.contains(&self.code)
+    }
+}
+
 impl std::fmt::Display for DriverError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(

@@ -579,7 +579,7 @@ impl Runtime {
         // A kernel of the program that faulted ends everything in its context,
         // and says so itself.
         let message = format!("canaries could not be verified after a kernel: {error}");
-        if !is_sticky(error.code) {
+        if !error.is_sticky() {
             self.output.error(&message, false);
         }
     }
@@ -649,11 +649,6 @@ impl Runtime {
         }
         self.read_records();
     }
-}
-
-/// Errors that stay until their context is gone: everything fails with them.
-fn is_sticky(code: u32) -> bool {
-    matches!(code, 4 | 201 | 214 | 700..=720)
 }
 
 #[cfg(test)]

@@ -108,4 +108,32 @@ fn a_context_that_failed_is_the_programs_affair() {
     launch(watch);
     assert!(!watch.is_off());
     assert_eq!(bench.log(), "");
+    // The program resets the device, and goes on.
+    bench.device.refusal.store(0, Ordering::Relaxed);
+    launch(watch);
+    assert_eq!(slices(&bench), [0; 0], "nothing works in that context");
+    watch.context_gone(CONTEXT);
+    launch(watch);
+    assert_eq!(slices(&bench), [2]);
+}
+
+#[test]
+fn another_context_than_the_one_that_failed_is_watched() {
+    let bench = bench();
+    let watch = bench.runtime.watch();
+    watch.table_slots(1);
+    assert_eq!(slices(&bench), [1]);
+    bench.device.refusal.store(719, Ordering::Relaxed);
+    drop(watch.pause(Waits::Perhaps));
+    launch(watch);
+    bench.device.refusal.store(0, Ordering::Relaxed);
+    let elsewhere = WatchedLaunch {
+        context: CONTEXT + 1,
+        ..LAUNCH
+    };
+    watch.launching(&elsewhere);
+    watch.launched(&elsewhere);
+    assert_eq!(slices(&bench), [1, 3]);
+    assert!(!watch.is_off());
+    assert_eq!(bench.log(), "");
 }

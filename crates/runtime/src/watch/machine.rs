@@ -25,7 +25,9 @@
 //! * **Paused**: no slice is on the device. It stays so while somebody pauses;
 //!   then the next launch of the program, or kernels that are still running,
 //!   restart the guard.
-//! * **GivenUp**: the guard cannot run; for the rest of the process.
+//! * **GivenUp**: the guard cannot run: for the rest of the process, or, where a
+//!   kernel of the program failed, until that context is gone or the program
+//!   launches in another.
 //!
 //! What holds at any time: slice numbers only grow, and so does what is
 //! stopped; at most one slice is not stopped; while somebody pauses, every
@@ -56,11 +58,13 @@ pub(crate) struct Machine {
     /// The context of slice `launched`.
     context: u64,
     given_up: bool,
+    /// Everything fails in this context, and no slice is there any more.
+    failed: Option<u64>,
 }
 
 impl Machine {
     pub fn state(&self, ended: u64) -> State {
-        if self.given_up {
+        if self.given_up || self.failed.is_some() {
             State::GivenUp
         } else if self.launching {
             State::Restarting
@@ -127,25 +131,46 @@ impl Machine {
         Some(self.launched)
     }
 
-    /// The driver has taken the slice, or has refused it.
-    pub fn slice_launched(&mut self, taken: bool) {
+    /// The driver has taken the slice.
+    pub fn slice_launched(&mut self) {
         self.launching = false;
-        self.given_up |= !taken;
     }
 
     /// The guard cannot run any more.
     pub fn give_up(&mut self) {
+        self.launching = false;
         self.given_up = true;
+    }
+
+    /// A kernel of the program failed, and the guard cannot run in this context.
+    pub fn context_failed(&mut self, context: u64) {
+        self.launching = false;
+        self.failed = Some(context);
+    }
+
+    /// The program launches in a context. Whether it has left the one that
+    /// failed: the newest slice, which never says that it ended, did.
+    pub fn leaves_failed(&mut self, context: u64) -> bool {
+        let leaves = self.failed.is_some_and(|failed| failed != context);
+        if leaves {
+            self.failed = None;
+            self.stopped = self.launched;
+        }
+        leaves
     }
 
     /// The context is gone, and the guard with it: a slice that was in it never
     /// says that it ended.
     pub fn context_gone(&mut self, context: u64) -> bool {
+        let failed = self.failed == Some(context);
+        if failed {
+            self.failed = None;
+        }
         let ours = self.launched != 0 && self.context == context && !self.launching;
         if ours {
             self.stopped = self.launched;
         }
-        ours
+        ours || failed
     }
 }
 
@@ -160,7 +185,7 @@ mod tests {
         assert_eq!(machine.begin_slice(7, 0), Some(1));
         assert_eq!(machine.state(0), State::Restarting);
         assert_eq!(machine.begin_slice(7, 0), None, "one at a time");
-        machine.slice_launched(true);
+        machine.slice_launched();
         assert_eq!(machine.state(0), State::Running);
         assert_eq!(machine.begin_slice(7, 0), None);
         assert_eq!(machine.pause(), 1);
@@ -169,12 +194,32 @@ mod tests {
         assert_eq!(machine.state(1), State::Paused);
         assert!(machine.resume());
         assert_eq!(machine.begin_slice(7, 1), Some(2));
-        machine.slice_launched(true);
+        machine.slice_launched();
         assert_eq!(machine.state(2), State::Paused, "its time was over");
         assert_eq!(machine.begin_slice(7, 2), Some(3));
-        machine.slice_launched(false);
+        machine.give_up();
         assert_eq!(machine.state(2), State::GivenUp);
         assert_eq!(machine.begin_slice(7, 3), None);
+    }
+
+    #[test]
+    fn a_context_that_failed_keeps_it_out_until_it_is_gone_or_left() {
+        let mut machine = Machine::default();
+        assert_eq!(machine.begin_slice(7, 0), Some(1));
+        machine.context_failed(7);
+        assert_eq!(machine.state(0), State::GivenUp);
+        assert_eq!(machine.begin_slice(7, 0), None);
+        assert!(!machine.leaves_failed(7));
+        assert!(machine.context_gone(7));
+        // Whoever was told so says in its place that it ended.
+        assert_eq!(machine.begin_slice(7, 1), Some(2));
+        machine.slice_launched();
+        machine.context_failed(7);
+        assert!(machine.leaves_failed(8));
+        assert_eq!(machine.begin_slice(8, 2), Some(3));
+        machine.give_up();
+        assert!(!machine.leaves_failed(9));
+        assert_eq!(machine.state(3), State::GivenUp);
     }
 
     #[test]
@@ -182,7 +227,7 @@ mod tests {
         let mut machine = Machine::default();
         assert_eq!(machine.begin_slice(7, 0), Some(1));
         assert_eq!(machine.pause(), 1);
-        machine.slice_launched(true);
+        machine.slice_launched();
         assert_eq!(machine.state(0), State::Pausing);
         assert_eq!(machine.pause(), 1);
         assert!(!machine.resume());
@@ -194,11 +239,11 @@ mod tests {
     fn in_another_context_it_starts_only_when_it_has_ended() {
         let mut machine = Machine::default();
         assert_eq!(machine.begin_slice(7, 0), Some(1));
-        machine.slice_launched(true);
+        machine.slice_launched();
         machine.stop();
         assert_eq!(machine.begin_slice(8, 0), None);
         assert_eq!(machine.begin_slice(7, 0), Some(2));
-        machine.slice_launched(true);
+        machine.slice_launched();
         machine.stop();
         assert_eq!(machine.begin_slice(8, 2), Some(3));
         assert_eq!(machine.context(), 8);

@@ -128,6 +128,13 @@ impl Watch {
         self.words.get().map_or(0, |words| words.load(ENDED))
     }
 
+    /// Says in the guard's place that a slice has ended, which was killed.
+    fn has_ended(&self, slice: u64) {
+        if let Some(words) = self.words.get() {
+            words.store(ENDED, slice);
+        }
+    }
+
     /// The guard's round.
     fn round(&self) -> u64 {
         self.words.get().map_or(0, |words| words.load(EPOCH))
@@ -385,9 +392,9 @@ impl<'a> Watching<'a> {
             (ours, shared.machine.launched())
         };
         self.watch.doubtful.store(true, Ordering::Release);
-        if ours && let Some(words) = self.watch.words.get() {
+        if ours {
             // Where a kernel of the program failed, the guard was killed, too.
-            words.store(ENDED, slice);
+            self.watch.has_ended(slice);
         }
     }
 

@@ -112,7 +112,7 @@ impl World {
 
     fn taken(&self) {
         let mut machine = self.machine.lock().expect("no thread panics");
-        machine.slice_launched(true);
+        machine.slice_launched();
     }
 
     /// `retire` of `device/canary.cu`, and then the free.

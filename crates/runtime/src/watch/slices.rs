@@ -26,16 +26,6 @@ const SPINS: u32 = 2_000;
 /// How long it sleeps.
 const NAP: Duration = Duration::from_micros(50);
 
-/// Results that say that a kernel of the program has failed, or that the
-/// program has ended CUDA, and not that the guard cannot be.
-fn is_the_programs(error: &DriverError) -> bool {
-    /// `CUDA_ERROR_DEINITIALIZED`, `CUDA_ERROR_ILLEGAL_ADDRESS`,
-    /// `CUDA_ERROR_LAUNCH_TIMEOUT`, `CUDA_ERROR_ASSERT`, and those between
-    /// `CUDA_ERROR_HARDWARE_STACK_ERROR` and `CUDA_ERROR_LAUNCH_FAILED`.
-    const CODES: [u32; 10] = [4, 700, 702, 710, 714, 715, 716, 717, 718, 719];
-    CODES.contains(&error.code)
-}
-
 impl Watching<'_> {
     /// Launches a slice in a context, if one is due.
     pub(super) fn start(&self, context: u64) {
@@ -44,6 +34,9 @@ impl Watching<'_> {
         }
         let state = {
             let mut shared = self.watch.state.lock();
+            if shared.machine.leaves_failed(context) {
+                self.watch.has_ended(shared.machine.launched());
+            }
             let state = shared.machine.state(self.watch.ended());
             if state == State::Running && shared.machine.context() != context {
                 let slice = shared.machine.stop();
@@ -61,7 +54,7 @@ impl Watching<'_> {
         let kernel = match self.kernel(context) {
             Ok(Some(kernel)) => kernel,
             Ok(None) => return,
-            Err(error) => return self.give_up(&error),
+            Err(error) => return self.give_up(context, &error),
         };
         let Some(slice) = self.begin_slice(context) else {
             return;
@@ -76,13 +69,12 @@ impl Watching<'_> {
         };
         let driver = &self.runtime.driver;
         let launched = driver.with_context(context, &mut || driver.launch_support(kernel, &launch));
-        {
-            let mut shared = self.watch.state.lock();
-            shared.machine.slice_launched(launched.is_ok());
-        }
         match launched {
-            Ok(()) => self.watch.keeper.wake(&self.runtime.me()),
-            Err(error) => self.give_up(&error),
+            Ok(()) => {
+                self.watch.state.lock().machine.slice_launched();
+                self.watch.keeper.wake(&self.runtime.me());
+            }
+            Err(error) => self.give_up(context, &error),
         }
     }
 
@@ -165,11 +157,11 @@ impl Watching<'_> {
 
     /// The guard cannot run. What a kernel of the program broke the program is
     /// told by its own calls.
-    pub(super) fn give_up(&self, error: &DriverError) {
-        self.watch.state.lock().machine.give_up();
-        if is_the_programs(error) {
-            return;
+    pub(super) fn give_up(&self, context: u64, error: &DriverError) {
+        if error.is_sticky() {
+            return self.watch.state.lock().machine.context_failed(context);
         }
+        self.watch.state.lock().machine.give_up();
         let message = format!(
             "the guard kernel cannot stay on the device: {error}. Kernels are not watched while they run; canaries \
              are looked at after launches instead"
@@ -242,7 +234,7 @@ impl Watching<'_> {
             Ok(()) => !idle,
             Err(error) => {
                 // Its context has failed, and no kernel runs there any more.
-                self.give_up(&error);
+                self.give_up(context, &error);
                 false
             }
         }
