@@ -388,6 +388,7 @@ impl<'a> Watching<'a> {
         let (ours, slice) = {
             let mut shared = self.watch.state.lock();
             shared.kernels.remove(&context);
+            shared.outstanding.context_gone(context);
             let ours = shared.machine.context_gone(context);
             (ours, shared.machine.launched())
         };

@@ -177,6 +177,11 @@ impl Outstanding {
         marks
     }
 
+    /// The context is gone, and its memory: nothing is found there any more.
+    pub fn context_gone(&mut self, context: u64) {
+        self.over.retain(|(_, busy)| busy.context != context);
+    }
+
     /// What was waited for, and the guard may still tell of.
     pub fn over(&self) -> Vec<Busy> {
         self.over.iter().map(|(_, busy)| busy.clone()).collect()
@@ -293,6 +298,18 @@ mod tests {
         assert!(is_remembered(&[elsewhere(500), at(502)]));
         assert!(!is_remembered(&[elsewhere(500), at(503)]));
         assert!(!is_remembered(&[None]));
+    }
+
+    #[test]
+    fn what_ran_in_a_context_that_is_gone_has_done_nothing_to_the_next() {
+        let mut outstanding = Outstanding::default();
+        outstanding.add(STREAM, PLACE, 1, run(1));
+        outstanding.launched(STREAM);
+        outstanding.is_over(STREAM, 1, 10);
+        outstanding.context_gone(2);
+        assert_eq!(outstanding.over().len(), 1);
+        outstanding.context_gone(1);
+        assert!(outstanding.over().is_empty());
     }
 
     #[test]
