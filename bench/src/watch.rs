@@ -6,56 +6,8 @@ use crate::turns::{Rounds, Variant, in_turn, kernel_lines, numbers};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use suite::attacks::{ATTACKS, Attack};
 use suite::results::{geometric_mean, median, round};
-
-/// The attacks: program, its name in the table, the kernel that writes, the
-/// kernel that is attacked, and how long that one runs, in microseconds, about
-/// as in the paper. Fine: buffers from malloc in a kernel; coarse: from
-/// cudaMalloc.
-const ATTACKS: [(&str, &str, &str, &str, &str); 6] = [
-    (
-        "watch_single_fine",
-        "single kernel (fine)",
-        "overrun",
-        "overrun",
-        "950",
-    ),
-    (
-        "watch_sequential_fine",
-        "sequential kernels (fine)",
-        "attacker",
-        "victim",
-        "1250",
-    ),
-    (
-        "watch_concurrent_fine",
-        "concurrent kernels (fine)",
-        "attacker",
-        "victim",
-        "10800",
-    ),
-    (
-        "watch_single",
-        "single kernel (coarse)",
-        "overrun",
-        "overrun",
-        "950",
-    ),
-    (
-        "watch_sequential",
-        "sequential kernels (coarse)",
-        "attacker",
-        "victim",
-        "1250",
-    ),
-    (
-        "watch_concurrent",
-        "concurrent kernels (coarse)",
-        "attacker",
-        "victim",
-        "10800",
-    ),
-];
 
 /// Flat numbers of `gpu-watch.json`.
 #[derive(Debug, Serialize)]
@@ -82,7 +34,7 @@ struct Summary {
 
 /// One attack; times in milliseconds, medians over runs.
 #[derive(Debug, Serialize)]
-struct Attack {
+struct Seen {
     attack: String,
     /// How long the attacked kernel ran.
     kernel_ms: f64,
@@ -103,7 +55,7 @@ struct Attack {
 #[serde(untagged)]
 enum Row {
     Kernel(Kernel),
-    Attack(Attack),
+    Attack(Seen),
 }
 
 /// One kernel; times in milliseconds.
@@ -131,7 +83,7 @@ pub fn measure(options: &Options) -> Result<()> {
     let attacks = ATTACKS
         .iter()
         .map(|attack| {
-            let measured = measure_attack(options, attack).with_context(|| attack.1.to_owned())?;
+            let measured = measure_attack(options, attack).with_context(|| attack.name)?;
             println!(
                 "{:<28} kernel {:>8.3} ms  found after {:.4} ms (at most {:.4}), in time {}/{}",
                 measured.attack,
@@ -258,10 +210,7 @@ fn found_at(path: &Path) -> Result<Option<u64>> {
     Ok(watched.map(|watched| watched.device_time))
 }
 
-fn measure_attack(
-    options: &Options,
-    (program, name, attacker, victim, duration): &(&str, &str, &str, &str, &str),
-) -> Result<Attack> {
+fn measure_attack(options: &Options, attack: &Attack) -> Result<Seen> {
     let runs = options.rounds(10);
     let scratch = tempfile::tempdir().context("there is no place for reports")?;
     let report = scratch.path().join("report.json");
@@ -274,15 +223,17 @@ fn measure_attack(
         "--json",
         &text,
     ];
+    let duration = attack.microseconds.to_string();
     let (mut latencies, mut lengths) = (Vec::new(), Vec::new());
     let (mut found, mut in_time) = (0, 0);
     for _ in 0..runs {
-        let arguments = ["bad", "times", duration];
-        let outcome = options
-            .runner()
-            .run(program, &arguments, Variant::Ringfence(&variant))?;
-        let attack = times(&outcome.stdout, attacker).context("it printed no times")?;
-        let attacked = times(&outcome.stdout, victim).context("it printed no times")?;
+        let arguments = ["bad", "times", &duration];
+        let outcome =
+            options
+                .runner()
+                .run(attack.case, &arguments, Variant::Ringfence(&variant))?;
+        let attacking = times(&outcome.stdout, attack.writer).context("it printed no times")?;
+        let attacked = times(&outcome.stdout, attack.victim).context("it printed no times")?;
         lengths.push((attacked.ended - attacked.began) as f64 / 1e6);
         let Some(at) = found_at(&report)? else {
             continue;
@@ -290,12 +241,12 @@ fn measure_attack(
         found += 1;
         in_time += usize::from(at < attacked.ended);
         // The write lies before the moment that the kernel takes down.
-        latencies.push(at.saturating_sub(attack.wrote) as f64 / 1e6);
+        latencies.push(at.saturating_sub(attacking.wrote) as f64 / 1e6);
     }
     ensure!(found > 0, "it was never found");
     let worst = latencies.iter().copied().fold(0.0, f64::max);
-    Ok(Attack {
-        attack: (*name).to_owned(),
+    Ok(Seen {
+        attack: attack.name.to_owned(),
         kernel_ms: round(median(&mut lengths).context("nothing was measured")?),
         latency_ms: median(&mut latencies).context("nothing was measured")?,
         latency_worst_ms: worst,

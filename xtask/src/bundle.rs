@@ -6,21 +6,12 @@ use crate::workspace::{root, target};
 use crate::{build, setup};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
+use suite::attacks::ATTACKS;
 use suite::case::{Cudart, Manifest};
 use suite::compile::{Job, Linkage, compile_all, flags};
 
 /// The folder may not be larger than this, so that it travels easily.
 const LIMIT: u64 = 60 << 20;
-
-/// Cases of the guard and the programs that they become beside the benches.
-const ATTACKS: [(&str, &str); 6] = [
-    ("single_kernel_fine.cu", "watch_single_fine"),
-    ("sequential_kernels_fine.cu", "watch_sequential_fine"),
-    ("concurrent_kernels_fine.cu", "watch_concurrent_fine"),
-    ("single_kernel.cu", "watch_single"),
-    ("sequential_kernels.cu", "watch_sequential"),
-    ("concurrent_kernels.cu", "watch_concurrent"),
-];
 
 /// Writes target/gpu-bundle.
 ///
@@ -91,10 +82,10 @@ pub fn write() -> Result<()> {
         bench("heap.cu", programs.join("heap"), &[]),
     ];
     // The attacks that the bench of the guard times are cases of the suite.
-    jobs.extend(ATTACKS.iter().map(|(source, program)| Job {
-        sources: vec![sources.join("watch").join(source)],
+    jobs.extend(ATTACKS.iter().map(|attack| Job {
+        sources: vec![sources.join("watch").join(attack.case).with_extension("cu")],
         flags: flags(Cudart::Static, Some(90)),
-        output: programs.join(program),
+        output: programs.join(attack.case),
     }));
     let linked = jobs.len();
     jobs.push(bench("bench.cu", programs.join("bench.ptx"), &["-ptx"]));
