@@ -6,11 +6,14 @@
 use crate::cursor::{Cursor, Failed, Step};
 use crate::{
     Block, CallPrototype, Error, File, Guard, Instruction, Item, Label, Linkage, Loc, Module,
-    Opcode, Operand, Span, Statement, Targets, TokenKind, VariableSpace,
+    Opcode, Operand, Position, Span, Statement, Targets, TokenKind, VariableSpace,
 };
+
+use std::collections::HashMap;
 
 const LINE_HELP: &str = "Write `.loc file line column` with three numbers on one line.";
 const FILE_HELP: &str = "Write `.file index \"name\"` on one line.";
+const TWICE_HELP: &str = "Leave out one of the two bodies, or rename one of the functions.";
 const STATEMENT_HELP: &str =
     "A body holds labels, instructions, declarations, directives and `{ }` scopes.";
 const ITEM_HELP: &str =
@@ -37,6 +40,7 @@ pub fn parse(source: &str) -> Result<Module<'_>, Vec<Error>> {
             address_size: 32,
             items: Vec::new(),
         },
+        defined: HashMap::default(),
         operands: Vec::new(),
     };
     parser.file();
@@ -50,6 +54,8 @@ pub fn parse(source: &str) -> Result<Module<'_>, Vec<Error>> {
 pub(crate) struct Parser<'a> {
     pub cursor: Cursor<'a>,
     module: Module<'a>,
+    /// Functions with a body, and where their names stand.
+    defined: HashMap<&'a str, Span>,
     /// Reused, so that every operand list is allocated once, at its size.
     operands: Vec<Operand<'a>>,
 }
@@ -64,7 +70,10 @@ impl<'a> Parser<'a> {
         while !self.cursor.token.at_end {
             let start = self.cursor.token.start;
             match self.item() {
-                Ok(Some(item)) => self.module.items.push(item),
+                Ok(Some(item)) => {
+                    self.defined_once(&item);
+                    self.module.items.push(item);
+                }
                 Ok(None) => {}
                 Err(Failed) => self.cursor.recover(start, false),
             }
@@ -72,6 +81,26 @@ impl<'a> Parser<'a> {
         if self.module.target.is_empty() && !self.cursor.has_errors() {
             let help = "Name the architecture after `.version`: `.target sm_90`.";
             self.cursor.unexpected("`.target`", "in a PTX file", help);
+        }
+    }
+
+    /// Only declarations may be repeated; of two bodies ptxas says "Duplicate
+    /// definition of function".
+    fn defined_once(&mut self, item: &Item<'a>) {
+        let Item::Function(function) = item else {
+            return;
+        };
+        if function.body.is_none() {
+            return;
+        }
+        let place = function.name_span;
+        if let Some(first) = self.defined.insert(function.name, place) {
+            let line = Position::of(self.module.source, first.start).line;
+            let message = format!(
+                "second definition of `{}`, which line {line} defines",
+                function.name
+            );
+            self.cursor.fail(message, place, TWICE_HELP);
         }
     }
 
