@@ -152,6 +152,12 @@ const fn tensor(operand: usize) -> AccessRow {
     access
 }
 
+/// `cp.async`, which copies from global to shared memory only.
+const COPY: &[AccessRow] = &[
+    later(0, Write, Is(Space::Shared), Operand(2)),
+    later(1, Read, Is(Space::Global), CopySource),
+];
+
 const TENSOR: SpaceRule = Is(Space::Tensor);
 
 /// All instructions; per base the special forms come before the general.
@@ -197,7 +203,8 @@ pub(super) static ROWS: &[Row] = &[
         later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]),
     row("cp", &["async", "bulk"], "").accesses(&[
         later(0, Write, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]),
-    row("cp", &["async"], "").accesses(&[later(0, Write, Nth(0), Operand(2)), later(1, Read, Nth(1), CopySource)]),
+    row("cp", &["async", "shared", "global"], "").accesses(COPY),
+    row("cp", &["async", "shared::cta", "global"], "").accesses(COPY),
     row("tensormap", &["replace"], "").accesses(&[now(0, Write, Nth(0), Bytes(128))]),
     row("tensormap", &["cp_fenceproxy"], "").accesses(&[now(0, Write, Nth(0), Bytes(128)), now(1, Read, Nth(1), Bytes(128))]),
 
