@@ -8,7 +8,6 @@ use crate::{
     Block, CallPrototype, Error, File, Guard, Instruction, Item, Label, Linkage, Loc, Module,
     Opcode, Operand, Position, Span, Statement, Targets, TokenKind, VariableSpace,
 };
-
 use std::collections::HashMap;
 
 const LINE_HELP: &str = "Write `.loc file line column` with three numbers on one line.";
@@ -40,7 +39,6 @@ pub fn parse(source: &str) -> Result<Module<'_>, Vec<Error>> {
             address_size: 32,
             items: Vec::new(),
         },
-        defined: HashMap::default(),
         operands: Vec::new(),
     };
     parser.file();
@@ -54,8 +52,6 @@ pub fn parse(source: &str) -> Result<Module<'_>, Vec<Error>> {
 pub(crate) struct Parser<'a> {
     pub cursor: Cursor<'a>,
     module: Module<'a>,
-    /// Functions with a body, and where their names stand.
-    defined: HashMap<&'a str, Span>,
     /// Reused, so that every operand list is allocated once, at its size.
     operands: Vec<Operand<'a>>,
 }
@@ -70,10 +66,7 @@ impl<'a> Parser<'a> {
         while !self.cursor.token.at_end {
             let start = self.cursor.token.start;
             match self.item() {
-                Ok(Some(item)) => {
-                    self.defined_once(&item);
-                    self.module.items.push(item);
-                }
+                Ok(Some(item)) => self.module.items.push(item),
                 Ok(None) => {}
                 Err(Failed) => self.cursor.recover(start, false),
             }
@@ -82,25 +75,21 @@ impl<'a> Parser<'a> {
             let help = "Name the architecture after `.version`: `.target sm_90`.";
             self.cursor.unexpected("`.target`", "in a PTX file", help);
         }
+        self.defined_once();
     }
 
     /// Only declarations may be repeated; of two bodies ptxas says "Duplicate
     /// definition of function".
-    fn defined_once(&mut self, item: &Item<'a>) {
-        let Item::Function(function) = item else {
-            return;
-        };
-        if function.body.is_none() {
-            return;
-        }
-        let place = function.name_span;
-        if let Some(first) = self.defined.insert(function.name, place) {
-            let line = Position::of(self.module.source, first.start).line;
-            let message = format!(
-                "second definition of `{}`, which line {line} defines",
-                function.name
-            );
-            self.cursor.fail(message, place, TWICE_HELP);
+    fn defined_once(&mut self) {
+        let mut places: HashMap<&str, Span> = HashMap::new();
+        let functions = self.module.functions();
+        for function in functions.filter(|function| function.body.is_some()) {
+            let (name, place) = (function.name, function.name_span);
+            if let Some(first) = places.insert(name, place) {
+                let line = Position::of(self.module.source, first.start).line;
+                let message = format!("second definition of `{name}`, which line {line} defines");
+                self.cursor.fail(message, place, TWICE_HELP);
+            }
         }
     }
 

@@ -48,18 +48,13 @@ impl Watching<'_> {
             return;
         };
         let mut number = self.watch.drained.load(Ordering::Relaxed);
-        let is_full = words.load(FOUND).saturating_sub(number) >= GUARD_FINDINGS;
         while let Some(found) = ring::read(words, number + 1) {
             number += 1;
             self.found(&found);
             self.watch.drained.store(number, Ordering::Relaxed);
             ring::consumed(words, number);
         }
-        let told = progress.map(|progress| Progress {
-            is_full,
-            ..progress
-        });
-        self.watch.state.lock().outstanding.told(told);
+        self.watch.state.lock().outstanding.told(progress);
     }
 
     /// How far the guard has come; `None` if it has been given up.
@@ -67,11 +62,15 @@ impl Watching<'_> {
         // Under the lock no other slice begins.
         let shared = self.watch.state.lock();
         let state = shared.machine.state(self.watch.ended());
+        // What rounds before this one had no room for shows in what is read now.
+        let round = self.watch.round();
+        let found = self.watch.words.get().map_or(0, |words| words.load(FOUND));
+        let waiting = found.saturating_sub(self.watch.drained.load(Ordering::Relaxed));
         (state != State::GivenUp).then(|| Progress {
             context: shared.machine.context(),
-            round: self.watch.round(),
+            round,
             is_away: state == State::Paused,
-            is_full: false,
+            is_full: waiting >= GUARD_FINDINGS,
         })
     }
 

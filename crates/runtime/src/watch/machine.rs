@@ -148,29 +148,26 @@ impl Machine {
         self.failed = Some(context);
     }
 
-    /// The program launches in a context. Whether it has left the one that
-    /// failed: the newest slice, which never says that it ended, did.
+    /// The program launches in a context: one that failed before is as good as
+    /// gone. As [`Machine::context_gone`].
     pub fn leaves_failed(&mut self, context: u64) -> bool {
-        let leaves = self.failed.is_some_and(|failed| failed != context);
-        if leaves {
-            self.failed = None;
-            self.stopped = self.launched;
+        match self.failed {
+            Some(failed) if failed != context => self.context_gone(failed),
+            _ => false,
         }
-        leaves
     }
 
-    /// The context is gone, and the guard with it: a slice that was in it never
-    /// says that it ended.
+    /// The context is gone, and the guard with it. Whether the newest slice was
+    /// in it, which then never says that it ended.
     pub fn context_gone(&mut self, context: u64) -> bool {
-        let failed = self.failed == Some(context);
-        if failed {
+        if self.failed == Some(context) {
             self.failed = None;
         }
         let ours = self.launched != 0 && self.context == context && !self.launching;
         if ours {
             self.stopped = self.launched;
         }
-        ours || failed
+        ours
     }
 }
 
