@@ -34,7 +34,7 @@ pub use names::{ModuleSymbols, Symbol, SymbolId, SymbolSpace, WideReg};
 pub use objects::{ObjectTable, Place, StackObject};
 pub use origin::{Origin, Root, RootId};
 pub use provenance::Provenance;
-pub use ranges::{Bounds, Input, LaunchShape, Program, Query, Unprovable};
+pub use ranges::{BoundedPointer, Bounds, Input, LaunchShape, Program, Query, Unprovable, Values};
 pub use ssa::{Definition, Ssa, Value, ValueId};
 
 use debuginfo::DebugInfo;

@@ -18,7 +18,7 @@ mod sites;
 mod support;
 mod verify;
 
-pub use analysis::{Input, LaunchShape, Program};
+pub use analysis::{BoundedPointer, Input, LaunchShape, Program, Values};
 pub use bounds::{Obstacle, Reason};
 pub use error::Error;
 pub use parameters::ParameterSlot;

@@ -1,15 +1,41 @@
-//! Whether a launch is proved in bounds. The answer is worked out from the
-//! launch's shape, scalars and buffers, and the last ones are kept: programs
-//! launch the same kernels with the same arguments again and again.
+//! Whether a launch is proved in bounds. The answer follows from the launch's
+//! shape, scalars and buffers. Evaluating it takes about as long as a launch
+//! itself where the arithmetic is long, so that three things keep it rare:
+//!
+//! * The last answers are kept: programs launch the same kernels with the
+//!   same arguments again and again.
+//! * A proof is made for all values between those seen of a scalar, and some
+//!   beyond: programs launch a kernel for each step of a loop.
+//! * What depends only on where a pointer lies in its buffer is asked that
+//!   way: programs allocate buffers anew for each launch.
+//!
+//! Where launches differ in other ways, evaluation stops when it has taken
+//! [`SHARE`] of the time since the kernel's first launch; the kernel's other
+//! launches are then checked.
 
 use crate::launches::Roots;
-use instrument::{LaunchShape, Program};
+use instrument::{BoundedPointer, LaunchShape, Program, Values};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use std::time::{Duration, Instant};
 
 /// Answers kept for each kernel: programs that swap two buffers, at several
 /// sizes.
 const KEPT: usize = 8;
+
+/// Evaluation may take one part in so many of the time since the first.
+const SHARE: u32 = 50;
+
+/// Evaluation that is always paid for: thousands of launches.
+const CREDIT: Duration = Duration::from_millis(5);
+
+/// What one operation of a proof takes at most; more is a thread that was
+/// not running.
+const OPERATION: Duration = Duration::from_nanos(500);
+
+/// A proof that holds is tried for a range of values so many times as wide,
+/// the first time as a power of two.
+const WIDER: u32 = 6;
 
 /// All that an answer depends on.
 type Question = SmallVec<[u64; 24]>;
@@ -22,9 +48,30 @@ pub(crate) struct Answers {
 
 #[derive(Debug, Default)]
 struct Kept {
-    answers: Vec<(Question, bool)>,
+    answers: Vec<Answer>,
     /// The one to forget next.
     oldest: usize,
+    /// Time that evaluation has taken.
+    spent: Duration,
+    /// When the first evaluation began.
+    since: Option<Instant>,
+}
+
+/// The answer to all questions between two.
+#[derive(Clone, Debug)]
+struct Answer {
+    low: Question,
+    high: Question,
+    is_proved: bool,
+    /// The next value below or above for which no proof was found, of the
+    /// scalar that was last widened.
+    limit: Option<Limit>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    scalar: usize,
+    value: u64,
 }
 
 impl Answers {
@@ -37,14 +84,47 @@ impl Answers {
         roots: &Roots,
         read: &dyn Fn(u32, u8) -> Option<u64>,
     ) -> bool {
+        let Some(launch) = Asked::of(program, shape, roots, read) else {
+            return false;
+        };
+        let mut kept = self.kept.lock();
+        if let Some(answer) = kept.find(&launch.question) {
+            return answer;
+        }
+        if !kept.affords() {
+            return false;
+        }
+        let start = Instant::now();
+        let (answer, evaluations) = kept.answer(&launch);
+        let most = OPERATION * (program.operations() as u32 + 10) * evaluations;
+        kept.spent += start.elapsed().min(most);
+        answer
+    }
+}
+
+/// A launch and what is asked of it.
+struct Asked<'a> {
+    program: &'a Program,
+    shape: &'a LaunchShape,
+    roots: &'a Roots,
+    question: Question,
+    /// What each input is counted from: the buffer of a pointer that is asked
+    /// for relative to it.
+    origins: SmallVec<[u64; 24]>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(
+        program: &'a Program,
+        shape: &'a LaunchShape,
+        roots: &'a Roots,
+        read: &dyn Fn(u32, u8) -> Option<u64>,
+    ) -> Option<Asked<'a>> {
         let mut question = Question::new();
         for input in program.inputs() {
-            let Some(bits) = read(input.offset, input.bytes) else {
-                return false;
-            };
-            question.push(bits);
+            question.push(read(input.offset, input.bytes)?);
         }
-        let inputs = question.len();
+        let mut origins: SmallVec<[u64; 24]> = SmallVec::from_elem(0, question.len());
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let [grid, block] = [shape.grid, shape.block];
         question.extend([
@@ -53,34 +133,170 @@ impl Answers {
             pair(block[1], block[2]),
             u64::from(shape.shared),
         ]);
-        for root in roots {
-            question.extend([root.bounds.base.0, root.bounds.size]);
+        for pointer in program.pointers() {
+            let bounds = roots
+                .iter()
+                .find(|root| root.offset == pointer.offset)?
+                .bounds;
+            let mut base = bounds.base.0;
+            if let Some(input) = pointer.relative {
+                // What addresses are aligned to stays part of the question.
+                base %= BoundedPointer::STEP;
+                origins[input] = bounds.base.0 - base;
+                question[input] = question[input].wrapping_sub(origins[input]);
+            }
+            question.extend([base, bounds.size]);
         }
-        if let Some(answer) = self.kept.lock().find(&question) {
-            return answer;
-        }
+        Some(Asked {
+            program,
+            shape,
+            roots,
+            question,
+            origins,
+        })
+    }
+
+    /// Whether all launches between two questions are proved, which differ in
+    /// scalars only.
+    fn proves(&self, low: &Question, high: &Question) -> bool {
+        let values: SmallVec<[Values; 24]> = (self.origins.iter().enumerate())
+            .map(|(index, origin)| Values {
+                low: low[index].wrapping_add(*origin),
+                high: high[index].wrapping_add(*origin),
+            })
+            .collect();
         let bounds = |offset: u32| {
-            let root = roots.iter().find(|root| root.offset == offset)?;
+            let root = self.roots.iter().find(|root| root.offset == offset)?;
             Some((root.bounds.base.0, root.bounds.size))
         };
-        let answer = program.proves(shape, &question[..inputs], &bounds);
-        self.kept.lock().keep(question, answer);
-        answer
+        self.program.proves_all(self.shape, &values, &bounds)
+    }
+
+    /// Whether a word of the question is an input that is no pointer into a
+    /// buffer, and the largest value of its sign that it can have.
+    fn scalar(&self, index: usize, value: u64) -> Option<u64> {
+        let input = self.program.inputs().get(index)?;
+        let pointers = self.program.pointers();
+        if pointers
+            .iter()
+            .any(|pointer| pointer.offset == input.offset)
+        {
+            return None;
+        }
+        let most = u64::MAX >> (64 - 8 * u32::from(input.bytes));
+        Some(if value <= most / 2 { most / 2 } else { most })
     }
 }
 
 impl Kept {
     fn find(&self, question: &Question) -> Option<bool> {
-        let found = self.answers.iter().find(|(kept, _)| kept == question)?;
-        Some(found.1)
+        let found = self.answers.iter().find(|answer| answer.covers(question))?;
+        Some(found.is_proved)
     }
 
-    fn keep(&mut self, question: Question, answer: bool) {
+    /// Whether evaluation has not yet taken more than its share of the time.
+    fn affords(&mut self) -> bool {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        self.spent < CREDIT || self.spent < CREDIT + since.elapsed() / SHARE
+    }
+
+    /// Evaluates the answer and keeps it; how often the program ran, too.
+    fn answer(&mut self, launch: &Asked<'_>) -> (bool, u32) {
+        let mut evaluations = 0;
+        let mut proves = |low: &Question, high: &Question| {
+            evaluations += 1;
+            launch.proves(low, high)
+        };
+        let question = &launch.question;
+        for answer in &mut self.answers {
+            if answer.is_proved && answer.widen(launch, &mut proves) {
+                return (true, evaluations);
+            }
+        }
+        let is_proved = proves(question, question);
+        self.keep(Answer {
+            low: question.clone(),
+            high: question.clone(),
+            is_proved,
+            limit: None,
+        });
+        (is_proved, evaluations)
+    }
+
+    fn keep(&mut self, answer: Answer) {
         if self.answers.len() < KEPT {
-            self.answers.push((question, answer));
+            self.answers.push(answer);
             return;
         }
-        self.answers[self.oldest] = (question, answer);
+        self.answers[self.oldest] = answer;
         self.oldest = (self.oldest + 1) % KEPT;
     }
 }
+
+impl Answer {
+    fn covers(&self, question: &Question) -> bool {
+        self.low.len() == question.len()
+            && (self.low.iter().zip(&self.high).zip(question))
+                .all(|((low, high), asked)| low <= asked && asked <= high)
+    }
+
+    /// Extends the answer to a launch that differs in one scalar, and to
+    /// further values of that scalar, if a proof for all of them is found.
+    fn widen(
+        &mut self,
+        launch: &Asked<'_>,
+        proves: &mut impl FnMut(&Question, &Question) -> bool,
+    ) -> bool {
+        let question = &launch.question;
+        let outside =
+            |&index: &usize| !(self.low[index]..=self.high[index]).contains(&question[index]);
+        let mut different = (0..question.len()).filter(outside);
+        let (Some(scalar), None) = (different.next(), different.next()) else {
+            return false;
+        };
+        let asked = question[scalar];
+        let Some(most) = launch.scalar(scalar, asked) else {
+            return false;
+        };
+        let (low, high) = (self.low[scalar], self.high[scalar]);
+        let is_above = asked > high;
+        let known = self.limit.filter(|limit| {
+            limit.scalar == scalar
+                && match is_above {
+                    true => limit.value > asked,
+                    false => limit.value < asked,
+                }
+        });
+        let span = asked.abs_diff(if is_above { low } else { high });
+        let further = match known {
+            // Half the way to where it is known to end.
+            Some(limit) => limit.value.abs_diff(asked) / 2,
+            None => span.saturating_mul(1 << WIDER),
+        };
+        let end = match is_above {
+            true => asked.saturating_add(further).min(most.max(asked)),
+            false => asked.saturating_sub(further),
+        };
+        let mut attempt = |end: u64, this: &mut Answer| {
+            let (mut wide_low, mut wide_high) = (this.low.clone(), this.high.clone());
+            if is_above {
+                wide_high[scalar] = end;
+            } else {
+                wide_low[scalar] = end;
+            }
+            let is_proved = proves(&wide_low, &wide_high);
+            if is_proved {
+                (this.low, this.high) = (wide_low, wide_high);
+            }
+            is_proved
+        };
+        if attempt(end, self) {
+            return true;
+        }
+        self.limit = Some(Limit { scalar, value: end });
+        end != asked && attempt(asked, self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -16,6 +16,7 @@ mod form;
 mod interval;
 mod program;
 mod registers;
+mod relative;
 mod rounds;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,8 @@ mod tests;
 use crate::{Analysis, SymbolId};
 use compile::Compile;
 pub use compile::Unprovable;
-pub use program::{Bounds, Input, LaunchShape, Program};
+pub use program::{Bounds, Input, LaunchShape, Program, Values};
+pub use relative::BoundedPointer;
 
 /// One check that a kernel makes.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,7 @@
 
 use super::form::Special;
 use super::interval::{Interval, Relation, View, Width, range};
+use super::relative::{self, BoundedPointer};
 use smallvec::SmallVec;
 
 /// Index of a node.
@@ -109,6 +110,31 @@ pub struct Input {
     pub bytes: u8,
 }
 
+/// The values that an input may have, both ends included, as unsigned numbers
+/// of the input's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Values {
+    /// The smallest.
+    pub low: u64,
+    /// The largest; not less than `low`.
+    pub high: u64,
+}
+
+impl Values {
+    /// One value.
+    pub fn only(bits: u64) -> Values {
+        Values {
+            low: bits,
+            high: bits,
+        }
+    }
+
+    /// Whether a value is one of these.
+    pub fn contains(self, bits: u64) -> bool {
+        self.low <= bits && bits <= self.high
+    }
+}
+
 /// When all accesses of a kernel are in bounds.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
@@ -117,6 +143,7 @@ pub struct Program {
     pub(crate) inputs: Vec<Input>,
     /// In order of address nodes.
     pub(crate) checks: Vec<Check>,
+    pointers: Vec<BoundedPointer>,
 }
 
 /// What is known of a launch.
@@ -132,7 +159,7 @@ pub struct LaunchShape {
 
 impl Node {
     /// The same with other operands; those of a sum are not in the node.
-    fn with_operands(self, mut to: impl FnMut(NodeId) -> NodeId) -> Node {
+    pub(crate) fn with_operands(self, mut to: impl FnMut(NodeId) -> NodeId) -> Node {
         match self {
             Node::Full(_)
             | Node::Between(..)
@@ -233,7 +260,13 @@ impl Program {
         }
         out.checks
             .sort_by_key(|check| check.address.max(check.reached));
+        out.pointers = relative::pointers(&out);
         out
+    }
+
+    /// The pointer parameters whose buffers the answer depends on.
+    pub fn pointers(&self) -> &[BoundedPointer] {
+        &self.pointers
     }
 
     /// The parameters to pass to [`Program::proves`].
@@ -253,6 +286,19 @@ impl Program {
         &self,
         shape: &LaunchShape,
         inputs: &[u64],
+        bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
+    ) -> bool {
+        let inputs: SmallVec<[Values; 24]> =
+            inputs.iter().map(|bits| Values::only(*bits)).collect();
+        self.proves_all(shape, &inputs, bounds)
+    }
+
+    /// As [`Program::proves`], for all launches whose inputs are among
+    /// `inputs`. `false` says nothing about any one of them.
+    pub fn proves_all(
+        &self,
+        shape: &LaunchShape,
+        inputs: &[Values],
         bounds: &dyn Fn(u32) -> Option<(u64, u64)>,
     ) -> bool {
         let mut values: SmallVec<[Interval; 64]> = SmallVec::new();
@@ -288,7 +334,7 @@ impl Program {
         node: Node,
         values: &[Interval],
         shape: &LaunchShape,
-        inputs: &[u64],
+        inputs: &[Values],
     ) -> Interval {
         let value = |id: NodeId| values[id as usize];
         match node {
@@ -300,7 +346,9 @@ impl Program {
             },
             Node::Special(special) => special_range(special, shape),
             Node::Parameter(input, width) => match inputs.get(input as usize) {
-                Some(bits) => Interval::point(i128::from(*bits), width),
+                Some(values) => {
+                    Interval::of(i128::from(values.low), i128::from(values.high), width)
+                }
                 None => Interval::full(width),
             },
             Node::Sum {
