@@ -1,13 +1,14 @@
 //! Blocks: memory of the platform's that holds a buffer between two canaries.
 
-use crate::events::status;
+use crate::chain::Chain;
 use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
 use crate::waits::{List, wait_list};
+use crate::written::Written;
 use heap::canary::{Key, Layout, Side};
-use parking_lot::Mutex;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// Flags that say who may do what; a sub-buffer may have them, too.
 const ACCESS: u64 = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY | HOST_ACCESS;
@@ -29,15 +30,7 @@ pub struct Block {
     pub key: Key,
     /// Both canaries as they must be, one after the other.
     intact: Box<[u8]>,
-    written: Mutex<Written>,
-}
-
-/// Whether the canaries are there.
-enum Written {
-    No,
-    /// When this event is complete, which is ours to release.
-    Soon(usize),
-    Yes,
+    pub written: Written,
 }
 
 /// A block, and the part of it that lies between its canaries.
@@ -96,12 +89,6 @@ enum Way {
     Write(*const u8),
 }
 
-impl Drop for Block {
-    fn drop(&mut self) {
-        self.settle();
-    }
-}
-
 impl Block {
     /// A block without content, and without canaries so far.
     pub fn new(memory: Memory, layout: Layout, key: Key) -> Block {
@@ -115,7 +102,7 @@ impl Block {
             layout,
             key,
             intact,
-            written: Mutex::new(Written::No),
+            written: Written::default(),
         }
     }
 
@@ -125,11 +112,11 @@ impl Block {
         let Memory::Buffer(block) = self.memory else {
             return None;
         };
-        let mut ready = std::ptr::null_mut();
+        let mut ready = Chain::default();
         if self.restore(queue, &[], &mut ready) != CL_SUCCESS {
             return None;
         }
-        let behind = [ready];
+        let behind = [ready.last()?];
         let (count, list) = wait_list(&behind);
         let (start, size) = (self.layout.start() as usize, self.layout.size() as usize);
         let code = call!(clEnqueueWriteBuffer(
@@ -145,94 +132,40 @@ impl Block {
         ));
         // The canaries' source must outlive their write.
         call!(clWaitForEvents(count, list));
-        call!(clReleaseEvent(ready));
-        *self.written.lock() = Written::Yes;
+        self.written.settle();
         (code == CL_SUCCESS).then_some(())
     }
 
     /// Sees to it that the canaries are written before what is enqueued next,
-    /// which must wait for the returned event, if there is one; it must be
-    /// released.
-    ///
-    /// One thread at a time: another one that launches a kernel with this
-    /// block must find the event.
+    /// which must wait for the last of the returned events, if there are any.
     ///
     /// # Errors
     ///
     /// The platform's code.
-    pub fn prepare(&self, queue: cl_command_queue) -> Result<Option<cl_event>, cl_int> {
-        let mut written = self.written.lock();
-        match *written {
-            Written::Yes => return Ok(None),
-            Written::Soon(event) => {
-                let event = event as cl_event;
-                if status(event) != Some(CL_COMPLETE.cast_signed()) {
-                    call!(clRetainEvent(event));
-                    return Ok(Some(event));
-                }
-                call!(clReleaseEvent(event));
-                *written = Written::Yes;
-                return Ok(None);
-            }
-            Written::No => {}
-        }
-        let mut event = std::ptr::null_mut();
-        match self.restore(queue, &[], &mut event) {
-            CL_SUCCESS => {
-                *written = Written::Soon(event as usize);
-                call!(clRetainEvent(event));
-                Ok(Some(event))
-            }
-            code => Err(code),
-        }
+    pub fn prepare(&self, queue: cl_command_queue) -> Result<Option<Arc<Chain>>, cl_int> {
+        self.written
+            .prepare(|events| self.restore(queue, &[], events))
     }
 
     /// Writes the canaries again, behind another command.
     pub fn rewrite(&self, queue: cl_command_queue, after: cl_event) {
-        let mut written = self.written.lock();
-        let mut event = std::ptr::null_mut();
-        if self.restore(queue, &[after], &mut event) != CL_SUCCESS {
-            return;
-        }
-        if let Written::Soon(before) =
-            std::mem::replace(&mut *written, Written::Soon(event as usize))
-        {
-            call!(clReleaseEvent(before as cl_event));
-        }
-    }
-
-    /// A kernel that waited for the canaries has ended: they are there. The
-    /// platform may call this while a thread that holds the lock calls the
-    /// platform: then that thread sees for itself, now or the next time.
-    pub fn settle(&self) {
-        let Some(mut written) = self.written.try_lock() else {
-            return;
-        };
-        let before = std::mem::replace(&mut *written, Written::Yes);
-        drop(written);
-        if let Written::Soon(event) = before {
-            call!(clReleaseEvent(event as cl_event));
-        }
-    }
-
-    /// Whether the canaries are there, or will be before what is enqueued now.
-    pub fn is_written(&self) -> bool {
-        !matches!(*self.written.lock(), Written::No)
+        self.written
+            .rewrite(|events| self.restore(queue, &[after], events));
     }
 
     /// Enqueues a read of both canaries into `bytes`, which must stay where
-    /// they are until `event` is complete.
+    /// they are until the last of `events` is complete.
     pub fn read(
         &self,
         queue: cl_command_queue,
         bytes: &mut [u8],
         after: &[cl_event],
-        event: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
         if bytes.len() < self.intact.len() {
             return CL_INVALID_VALUE;
         }
-        self.both(queue, Way::Read(bytes.as_mut_ptr()), after, event)
+        self.both(queue, Way::Read(bytes.as_mut_ptr()), after, events)
     }
 
     /// Enqueues a write of both canaries as they must be.
@@ -240,14 +173,14 @@ impl Block {
         &self,
         queue: cl_command_queue,
         after: &[cl_event],
-        event: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
         // The source lives as long as this block does; who enqueues this holds
-        // on to it until the event is complete.
-        self.both(queue, Way::Write(self.intact.as_ptr()), after, event)
+        // on to it until the last event is complete.
+        self.both(queue, Way::Write(self.intact.as_ptr()), after, events)
     }
 
-    /// One command a canary; `event` is that of the second.
+    /// One command a canary; `events` get those of both.
     ///
     /// (Both as two rows of one rectangle would be one command, but NVIDIA's
     /// platform, driver 580, refuses a rectangle whose last row is not followed
@@ -257,21 +190,21 @@ impl Block {
         queue: cl_command_queue,
         way: Way,
         after: &[cl_event],
-        event: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
-        let mut first = std::ptr::null_mut();
-        let code = self.one(queue, way, Side::Before, wait_list(after), &raw mut first);
-        if code != CL_SUCCESS {
+        let before = wait_list(after);
+        let code = events.add(|event| self.one(queue, way, Side::Before, before, event));
+        let (CL_SUCCESS, Some(first)) = (code, events.last()) else {
             return code;
-        }
+        };
         let behind = [first];
-        let code = self.one(queue, way, Side::After, wait_list(&behind), event);
+        let before = wait_list(&behind);
+        let code = events.add(|event| self.one(queue, way, Side::After, before, event));
         if code != CL_SUCCESS {
             // The caller takes its memory back. What the wait answers changes
             // nothing: the command has ended either way.
             call!(clWaitForEvents(1, behind.as_ptr()));
         }
-        call!(clReleaseEvent(first));
         code
     }
 

@@ -10,6 +10,7 @@
 use crate::arguments::Kernel;
 use crate::blocks::Block;
 use crate::buffers::{Buffer, Place};
+use crate::chain::Chain;
 use crate::images::Larger;
 use crate::shadows::{self, Copied, Shadow};
 use crate::sys::*;
@@ -97,8 +98,8 @@ impl Look {
         self.shadow.clone()
     }
 
-    /// Makes it ready for a kernel that waits for the events `after`. What
-    /// the kernel must also wait for is returned, to be released.
+    /// Makes it ready for a kernel that waits for the events `after`. The
+    /// kernel must also wait for the last of the returned events.
     ///
     /// # Errors
     ///
@@ -108,7 +109,7 @@ impl Look {
         queue: cl_command_queue,
         kernel: &Kernel,
         after: &[cl_event],
-    ) -> Result<Option<cl_event>, cl_int> {
+    ) -> Result<Option<Arc<Chain>>, cl_int> {
         match (&self.shadow, &self.buffer.place) {
             (Some(shadow), _) => shadow
                 .enter(queue, &self.buffer, (kernel, &self.indices), after)
@@ -130,7 +131,7 @@ impl Look {
         match (&self.shadow, &self.buffer.place) {
             (Some(shadow), _) => Some(match &shadow.copy {
                 Copied::Buffer { block, .. } => Held::Block(block),
-                Copied::Image(larger, _) => Held::Image(larger),
+                Copied::Image(larger) => Held::Image(larger),
             }),
             (None, Place::Block(block)) => Some(Held::Block(block)),
             (None, _) => None,
@@ -156,12 +157,12 @@ impl Look {
         &mut self,
         queue: cl_command_queue,
         after: &[cl_event],
-        event: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
         let mut bytes = std::mem::take(&mut self.bytes);
         let code = match self.held() {
-            Some(Held::Block(block)) => block.read(queue, &mut bytes, after, event),
-            Some(Held::Image(larger)) => larger.read(queue, &mut bytes, after, event),
+            Some(Held::Block(block)) => block.read(queue, &mut bytes, after, events),
+            Some(Held::Image(larger)) => larger.read(queue, &mut bytes, after, events),
             None => CL_INVALID_MEM_OBJECT,
         };
         // Where they lie on the heap, they stay.
@@ -174,11 +175,11 @@ impl Look {
         &self,
         queue: cl_command_queue,
         after: &[cl_event],
-        event: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
         match self.held() {
-            Some(Held::Block(block)) => block.restore(queue, after, event),
-            Some(Held::Image(larger)) => larger.restore(queue, after, event),
+            Some(Held::Block(block)) => block.restore(queue, after, events),
+            Some(Held::Image(larger)) => larger.restore(queue, after, events),
             None => CL_INVALID_MEM_OBJECT,
         }
     }

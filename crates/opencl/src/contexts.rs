@@ -227,7 +227,7 @@ impl Context {
             if let Some(shadow) = &*known.shadow.lock() {
                 ours += match &shadow.copy {
                     Copied::Buffer { .. } => both,
-                    Copied::Image(larger, _) => buffer * larger.objects(),
+                    Copied::Image(larger) => buffer * larger.objects(),
                 };
             }
         }

@@ -252,7 +252,7 @@ impl Checker {
         memories: &[Memory],
         (plan, answers): (&Plan, &Answers),
         after: &[cl_event],
-        event: &mut cl_event,
+        event: *mut cl_event,
     ) -> cl_int {
         let Some(which) = SIZES.iter().position(|size| memories.len() <= *size) else {
             return CL_INVALID_VALUE;
@@ -283,7 +283,7 @@ impl Checker {
         (memories, first): (&[Memory], Memory),
         (plan, answers): (&Plan, &Answers),
         after: &[cl_event],
-        event: &mut cl_event,
+        event: *mut cl_event,
     ) -> cl_int {
         let fixed = [Memory::Buffer(plan.memory), Memory::Buffer(answers.memory)];
         let unused = std::iter::repeat_n(&first, SIZES[which] - memories.len());
@@ -328,7 +328,7 @@ impl Answers {
         queue: cl_command_queue,
         plan: &Plan,
         after: &[cl_event],
-        event: &mut cl_event,
+        event: *mut cl_event,
     ) -> cl_int {
         let (count, list) = wait_list(after);
         call!(clEnqueueReadBuffer(

@@ -3,6 +3,7 @@
 //! waits for the look behind the kernel, so that canaries are seen as this
 //! kernel left them.
 
+use crate::chain::{Chain, let_go};
 use crate::jobs::PATIENCE;
 use crate::layer::{self, Layer};
 use crate::queries::ask;
@@ -33,22 +34,23 @@ impl Layer {
         self.events.lock().insert(event as usize, watched);
     }
 
-    /// The events of the looks behind those of a wait list.
-    pub fn looks_behind(&self, list: &[cl_event]) -> Vec<cl_event> {
+    /// The events of the looks behind those of a wait list. They are held,
+    /// because another thread may release the kernel's event, and so its
+    /// look's.
+    pub fn looks_behind(&self, list: &[cl_event]) -> Chain {
+        let mut looks = Chain::default();
         let events = self.events.lock();
         if events.is_empty() {
-            return Vec::new();
+            return looks;
         }
-        let watched = list
+        for watched in list
             .iter()
-            .filter_map(|event| events.get(&(*event as usize)));
-        watched.map(|watched| watched.check as cl_event).collect()
-    }
-
-    fn look_behind(&self, event: cl_event) -> Option<cl_event> {
-        let events = self.events.lock();
-        let watched = events.get(&(event as usize))?;
-        Some(watched.check as cl_event)
+            .filter_map(|event| events.get(&(*event as usize)))
+        {
+            call!(clRetainEvent(watched.check as cl_event));
+            looks.push(watched.check as cl_event);
+        }
+        looks
     }
 }
 
@@ -74,7 +76,8 @@ pub unsafe extern "C" fn info(
     if code == CL_SUCCESS
         && name == CL_EVENT_COMMAND_EXECUTION_STATUS
         && !value.is_null()
-        && let Some(look) = layer::get().and_then(|layer| layer.look_behind(event))
+        && let Some(looks) = layer::get().map(|layer| layer.looks_behind(&[event]))
+        && let Some(look) = looks.last()
     {
         let told = value.cast::<cl_int>();
         // SAFETY: the platform has just written a status there.
@@ -103,7 +106,8 @@ pub unsafe extern "C" fn set_callback(
     function: Option<Function>,
     data: *mut c_void,
 ) -> cl_int {
-    let look = layer::get().and_then(|layer| layer.look_behind(event));
+    let looks = layer::get().map(|layer| layer.looks_behind(&[event]));
+    let look = looks.as_ref().and_then(Chain::last);
     let (Some(look), Some(given)) = (look, function) else {
         return call!(clSetEventCallback(event, kind, function, data));
     };
@@ -115,11 +119,14 @@ pub unsafe extern "C" fn set_callback(
         data,
         event,
     });
+    // The program may release its own reference before the look is made.
+    call!(clRetainEvent(event));
     let data = Box::into_raw(called);
     let code = call!(clSetEventCallback(look, kind, Some(complete), data.cast()));
     if code != CL_SUCCESS {
         // SAFETY: the platform did not take it.
         drop(unsafe { Box::from_raw(data) });
+        let_go(event);
     }
     code
 }
@@ -130,6 +137,7 @@ unsafe extern "C" fn complete(_look: cl_event, status_of_look: cl_int, data: *mu
     let status = status(called.event).unwrap_or(status_of_look);
     // SAFETY: as the program asked for it, with its own event.
     unsafe { (called.function)(called.event, status, called.data) };
+    let_go(called.event);
 }
 
 pub unsafe extern "C" fn retain(event: cl_event) -> cl_int {
@@ -160,7 +168,7 @@ pub unsafe extern "C" fn release(event: cl_event) -> cl_int {
         }
     };
     if let Some(watched) = check {
-        call!(clReleaseEvent(watched.check as cl_event));
+        let_go(watched.check as cl_event);
     }
     call!(clReleaseEvent(event))
 }
@@ -172,27 +180,19 @@ pub unsafe extern "C" fn wait(count: cl_uint, list: *const cl_event) -> cl_int {
     let code = call!(clWaitForEvents(count, list));
     // SAFETY: the program's list.
     let given = unsafe { std::slice::from_raw_parts(list, count as usize) };
-    let (jobs, looks): (Vec<u64>, Vec<cl_event>) = {
+    let looks = layer.looks_behind(given);
+    let jobs: Vec<u64> = {
         let events = layer.events.lock();
         let watched = given
             .iter()
             .filter_map(|event| events.get(&(*event as usize)));
-        let both = watched.map(|watched| {
-            // Another thread may release the kernel's event, and so its look's.
-            call!(clRetainEvent(watched.check as cl_event));
-            (watched.job, watched.check as cl_event)
-        });
-        both.unzip()
+        watched.map(|watched| watched.job).collect()
     };
     if code == CL_SUCCESS && !jobs.is_empty() {
+        let looks: Vec<cl_event> = looks.events().collect();
         let (count, list) = wait_list(&looks);
         // What it answers is seen by the jobs.
         call!(clWaitForEvents(count, list));
-    }
-    for look in looks {
-        call!(clReleaseEvent(look));
-    }
-    if code == CL_SUCCESS && !jobs.is_empty() {
         layer
             .jobs
             .wait(PATIENCE, |number, _| jobs.contains(&number));

@@ -5,11 +5,13 @@
 //! level is grown.
 
 use crate::buffers::{Buffer, Place};
+use crate::chain::Chain;
 use crate::layer::{self, Layer};
 use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
 use crate::waits::wait_list;
+use crate::written::Written;
 use heap::canary::Key;
 use heap::mipmaps::{Dimensions, Levels};
 use model::AllocationKind;
@@ -127,6 +129,7 @@ pub struct Larger {
     /// All strips as they must be.
     intact: Box<[u8]>,
     context: usize,
+    pub written: Written,
     /// A buffer for the strips, once the device's checker needed one.
     strips: OnceLock<Option<usize>>,
 }
@@ -173,6 +176,7 @@ impl Larger {
             key,
             intact: intact.into_boxed_slice(),
             context: context as usize,
+            written: Written::default(),
             strips: OnceLock::new(),
         })
     }
@@ -186,40 +190,27 @@ impl Larger {
         &self,
         queue: cl_command_queue,
         (from, to): (cl_mem, cl_mem),
-        (count, list): (cl_uint, *const cl_event),
-        event: &mut cl_event,
+        after: &[cl_event],
+        events: &mut Chain,
     ) -> cl_int {
         let mut behind: Option<[cl_event; 1]> = None;
         for (number, level) in self.levels.levels().iter().enumerate() {
             let region = level.grown.size().map(|side| side as usize);
             let origin = self.origin([0; 3], number);
-            let (count, list) = behind.as_ref().map_or((count, list), |own| wait_list(own));
-            let mut done = std::ptr::null_mut();
-            let (from_origin, to_origin) = (origin.as_ptr(), origin.as_ptr());
-            let code = call!(clEnqueueCopyImage(
-                queue,
-                from,
-                to,
-                from_origin,
-                to_origin,
-                region.as_ptr(),
-                count,
-                list,
-                &raw mut done
-            ));
-            if let Some([before]) = behind {
-                call!(clReleaseEvent(before));
-            }
+            let (count, list) = wait_list(behind.as_ref().map_or(after, |own| own));
+            let (origin, region) = (origin.as_ptr(), region.as_ptr());
+            let code = events.add(|event| {
+                call!(clEnqueueCopyImage(
+                    queue, from, to, origin, origin, region, count, list, event
+                ))
+            });
             if code != CL_SUCCESS {
                 return code;
             }
-            behind = Some([done]);
+            behind = events.last().map(|event| [event]);
         }
         match behind {
-            Some([last]) => {
-                *event = last;
-                CL_SUCCESS
-            }
+            Some(_) => CL_SUCCESS,
             None => CL_INVALID_VALUE,
         }
     }
@@ -240,9 +231,9 @@ impl Larger {
         queue: cl_command_queue,
         bytes: &mut [u8],
         after: &[cl_event],
-        event: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
-        self.each(queue, Way::Read(bytes.as_mut_ptr()), after, event)
+        self.each(queue, Way::Read(bytes.as_mut_ptr()), after, events)
     }
 
     /// Writes all strips as they must be.
@@ -250,9 +241,9 @@ impl Larger {
         &self,
         queue: cl_command_queue,
         after: &[cl_event],
-        event: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
-        self.each(queue, Way::Write(self.intact.as_ptr()), after, event)
+        self.each(queue, Way::Write(self.intact.as_ptr()), after, events)
     }
 
     /// Memory objects that it has.
@@ -282,9 +273,9 @@ impl Larger {
         queue: cl_command_queue,
         strips: cl_mem,
         after: &[cl_event],
-        event: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
-        self.each(queue, Way::Gather(strips), after, event)
+        self.each(queue, Way::Gather(strips), after, events)
     }
 
     /// Brings the strips from a buffer back.
@@ -293,19 +284,18 @@ impl Larger {
         queue: cl_command_queue,
         strips: cl_mem,
         after: &[cl_event],
-        event: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
-        self.each(queue, Way::Scatter(strips), after, event)
+        self.each(queue, Way::Scatter(strips), after, events)
     }
 
-    /// One command a strip, each behind the one before; `last` gets the event
-    /// of the last.
+    /// One command a strip, each behind the one before.
     fn each(
         &self,
         queue: cl_command_queue,
         way: Way,
         after: &[cl_event],
-        last: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
         let mut behind: Option<cl_event> = None;
         let levels = self.levels.levels().iter().enumerate();
@@ -320,10 +310,8 @@ impl Larger {
             let (origin, region) = (origin.as_ptr(), region.as_ptr());
             let own = behind.map(|event| [event]);
             let (count, list) = wait_list(own.as_ref().map_or(after, |own| own));
-            let mut event = std::ptr::null_mut();
-            let done = &raw mut event;
             let at = (start + strip.offset) as usize;
-            let code = match way {
+            let code = events.add(|done| match way {
                 Way::Read(to) => {
                     let to = to.wrapping_add(at).cast();
                     call!(clEnqueueReadImage(
@@ -342,20 +330,14 @@ impl Larger {
                 Way::Scatter(strips) => call!(clEnqueueCopyBufferToImage(
                     queue, strips, image, at, origin, region, count, list, done
                 )),
-            };
-            if let Some(before) = behind {
-                call!(clReleaseEvent(before));
-            }
+            });
             if code != CL_SUCCESS {
                 return code;
             }
-            behind = Some(event);
+            behind = events.last();
         }
         match behind {
-            Some(event) => {
-                *last = event;
-                CL_SUCCESS
-            }
+            Some(_) => CL_SUCCESS,
             None => CL_INVALID_VALUE,
         }
     }

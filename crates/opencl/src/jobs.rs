@@ -2,6 +2,7 @@
 //! they show.
 
 use crate::buffers::Place;
+use crate::chain::{Chain, let_go};
 use crate::check::{Damaged, Doer, Held, Look};
 use crate::contexts::Context;
 use crate::events::status;
@@ -28,14 +29,17 @@ pub struct Job {
     /// Looks of the device's checker; empty: the host looks.
     rounds: Vec<Round>,
     timing: Option<Timing>,
+    /// What the kernel waits for, and all commands behind it.
+    held: Vec<Arc<Chain>>,
 }
 
 /// A job between the last of its commands and its conclusion, for whoever
 /// comes first: the platform, which calls back, or a thread of the program's
 /// that waits and sees that all is done. Platforms take their time to call.
 struct Slot {
-    /// Of the last command; ours to release.
-    last: usize,
+    /// Of the last command, until the job is concluded: the platform need not
+    /// call back for a command that failed (PoCL 3.1 does not).
+    last: Mutex<Option<Arc<Chain>>>,
     job: Mutex<Option<Box<Job>>>,
 }
 
@@ -48,17 +52,12 @@ enum By {
     Waiter,
 }
 
-impl Drop for Slot {
-    fn drop(&mut self) {
-        call!(clReleaseEvent(self.last as cl_event));
-    }
-}
-
 impl Slot {
     fn conclude(&self, status: cl_int, by: By) {
+        let last = self.last.lock().take();
         let job = self.job.lock().take();
         if let Some(job) = job {
-            job.conclude(status, by);
+            job.conclude(status, by, last);
         }
     }
 }
@@ -81,8 +80,8 @@ pub struct Commands {
     loose: bool,
     /// Of the kernel.
     done: cl_event,
-    /// Of all commands so far, to be released.
-    events: Vec<cl_event>,
+    /// Of all commands so far.
+    events: Chain,
     /// Of those among them that nothing waits for.
     ends: Vec<cl_event>,
 }
@@ -98,7 +97,7 @@ impl Commands {
         &mut self,
         before: &[cl_event],
         last: bool,
-        enqueue: impl FnOnce(&[cl_event], &mut cl_event) -> cl_int,
+        enqueue: impl FnOnce(&[cl_event], &mut Chain) -> cl_int,
     ) -> Result<cl_event, cl_int> {
         let done = [self.done];
         let after: &[cl_event] = match (self.loose, before) {
@@ -106,16 +105,16 @@ impl Commands {
             (true, []) => &done,
             (true, before) => before,
         };
-        let mut event = std::ptr::null_mut();
-        match enqueue(after, &mut event) {
-            CL_SUCCESS => {
-                self.events.push(event);
+        let code = enqueue(after, &mut self.events);
+        match (code, self.events.last()) {
+            (CL_SUCCESS, Some(event)) => {
                 if last {
                     self.ends.push(event);
                 }
                 Ok(event)
             }
-            code => Err(code),
+            (CL_SUCCESS, None) => Err(CL_INVALID_EVENT),
+            (code, _) => Err(code),
         }
     }
 
@@ -141,16 +140,8 @@ impl Commands {
     }
 }
 
-impl Drop for Commands {
-    fn drop(&mut self) {
-        for event in &self.events {
-            call!(clReleaseEvent(*event));
-        }
-    }
-}
-
 impl Job {
-    /// Enqueues the looks behind `done`. Returns the event that is complete
+    /// Enqueues the looks behind `done`, whose command waits for `before`. Returns the event that is complete
     /// when all were made, which must be released, and the job's number.
     pub fn start(
         layer: &Layer,
@@ -158,6 +149,7 @@ impl Job {
         done: cl_event,
         doer: Doer,
         looks: Vec<Look>,
+        before: Vec<Arc<Chain>>,
     ) -> Result<(cl_event, u64), cl_int> {
         let context: Option<cl_context> = ask!(one, clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT));
         let context = layer.context(context.ok_or(CL_INVALID_COMMAND_QUEUE)?);
@@ -169,12 +161,17 @@ impl Job {
             looks,
             rounds: Vec::new(),
             timing: None,
+            held: before,
         });
+        let mut own = Chain::default();
+        call!(clRetainEvent(done));
+        own.push(done);
+        job.held.push(Arc::new(own));
         let commands = || Commands {
             queue,
             loose,
             done,
-            events: Vec::new(),
+            events: Chain::default(),
             ends: Vec::new(),
         };
         let (last, begun) = match job.enqueue(layer, queue, done, &commands) {
@@ -191,8 +188,10 @@ impl Job {
         debug_assert!(begun);
         let number = job.number;
         call!(clRetainEvent(last));
+        let mut own = Chain::default();
+        own.push(last);
         let slot = Arc::new(Slot {
-            last: last as usize,
+            last: Mutex::new(Some(Arc::new(own))),
             job: Mutex::new(Some(job)),
         });
         layer.jobs.offer(number, slot.clone());
@@ -204,7 +203,7 @@ impl Job {
                 // It is never called: the bytes stay where they are, because
                 // reads are on their way into them.
                 layer.jobs.end(number);
-                call!(clReleaseEvent(last));
+                let_go(last);
                 Err(code)
             }
         }
@@ -243,6 +242,7 @@ impl Job {
             let enqueued =
                 Round::enqueue_all(checker, &self.looks, &mut commands, &mut self.rounds)
                     .and_then(|()| commands.end());
+            self.held.push(Arc::new(commands.events));
             match enqueued {
                 Ok(event) => last = Some(event),
                 Err(_) => {
@@ -260,7 +260,9 @@ impl Job {
                 layer.jobs.hold(self.number, bytes);
                 let mut commands = commands();
                 let enqueued = host(&mut self.looks, &mut commands).and_then(|()| commands.end());
-                enqueued.map_err(|code| (code, !commands.events.is_empty()))?
+                let begun = commands.events.last().is_some();
+                self.held.push(Arc::new(commands.events));
+                enqueued.map_err(|code| (code, begun))?
             }
         };
         let enqueuing = begun.elapsed();
@@ -282,7 +284,7 @@ impl Job {
         Ok((last, true))
     }
 
-    fn conclude(mut self, status: cl_int, by: By) {
+    fn conclude(mut self, status: cl_int, by: By, last: Option<Arc<Chain>>) {
         let now = Instant::now();
         let Some(layer) = layer::get() else { return };
         let kernel = self.doer.kernel();
@@ -317,14 +319,18 @@ impl Job {
                 timing.tell(&self.context, now, by);
             }
         }
-        for look in &self.looks {
+        // What failed with the kernel has written no canaries.
+        for look in self.looks.iter().filter(|_| status >= 0) {
             if let Place::Block(block) = &look.buffer.place {
-                block.settle();
+                block.written.settle();
             }
         }
         for round in self.rounds.drain(..) {
             round.end();
         }
+        // Before whoever waits for the job asks for references.
+        self.held.clear();
+        drop(last);
         layer.jobs.end(self.number);
     }
 }
@@ -337,10 +343,10 @@ fn host(looks: &mut [Look], commands: &mut Commands) -> Result<(), cl_int> {
             continue;
         }
         look.make_room();
-        let read = commands.add(&[], false, |after, event| look.read(queue, after, event))?;
+        let read = commands.add(&[], false, |after, events| look.read(queue, after, events))?;
         bring_back(look, commands)?;
-        commands.add(&[read], true, |after, event| {
-            look.restore(queue, after, event)
+        commands.add(&[read], true, |after, events| {
+            look.restore(queue, after, events)
         })?;
     }
     Ok(())
@@ -350,8 +356,8 @@ fn host(looks: &mut [Look], commands: &mut Commands) -> Result<(), cl_int> {
 pub fn bring_back(look: &Look, commands: &mut Commands) -> Result<(), cl_int> {
     let queue = commands.queue;
     if let Some(shadow) = look.shadow() {
-        commands.add(&[], true, |after, event| {
-            shadow.bring_back(queue, &look.buffer, after, event)
+        commands.add(&[], true, |after, events| {
+            shadow.bring_back(queue, &look.buffer, after, events)
         })?;
     }
     Ok(())
@@ -484,7 +490,8 @@ impl Jobs {
                 .collect()
         };
         for slot in slots {
-            let status = status(slot.last as cl_event);
+            let last = slot.last.lock().clone();
+            let status = last.as_ref().and_then(|last| status(last.last()?));
             if let Some(status) = status.filter(|status| *status <= CL_COMPLETE.cast_signed()) {
                 slot.conclude(status, By::Waiter);
             }

@@ -2,6 +2,7 @@
 //! looked at after it.
 
 use crate::arguments::Kernel;
+use crate::chain::{Chain, let_go};
 use crate::check::{Doer, Launch, Look};
 use crate::jobs::Job;
 use crate::layer::{self, Layer};
@@ -128,10 +129,10 @@ impl Layer {
         }
         let given = before.len();
         let looks_behind = self.looks_behind(&before);
-        before.extend(looks_behind);
+        before.extend(looks_behind.events());
         let mut own = Vec::new();
         let entered = enter(queue, &launch.kernel, &mut looks, &before, &mut own);
-        before.extend(&own);
+        before.extend(own.iter().filter_map(|events| events.last()));
         // An empty list of the program's, or one that it got wrong, is passed
         // on as it is.
         let list = if before.len() == given {
@@ -144,16 +145,13 @@ impl Layer {
         for look in &looks {
             look.leave(&launch.kernel);
         }
-        for event in own {
-            call!(clReleaseEvent(event));
-        }
         if code != CL_SUCCESS {
             return code;
         }
         let name = launch.kernel.name.clone();
         let shadows: Vec<Arc<Shadow>> = looks.iter().filter_map(Look::shadow).collect();
         let started = match entered {
-            Ok(()) => Job::start(self, queue, done, Doer::Kernel(launch), looks),
+            Ok(()) => Job::start(self, queue, done, Doer::Kernel(launch), looks, own),
             Err(code) => Err(code),
         };
         match started {
@@ -166,7 +164,7 @@ impl Layer {
                     call!(clFlush(queue));
                 }
                 if event.is_null() {
-                    call!(clReleaseEvent(check));
+                    let_go(check);
                 } else {
                     self.watch(done, check, job);
                 }
@@ -174,7 +172,7 @@ impl Layer {
             Err(code) => self.failed(&name, code),
         }
         if event.is_null() {
-            call!(clReleaseEvent(done));
+            let_go(done);
         } else {
             // SAFETY: the program's place for the event.
             unsafe { *event = done };
@@ -198,7 +196,7 @@ impl Layer {
 }
 
 /// Makes ready what a kernel can reach. `own` gets the events that the kernel
-/// must wait for, which must be released.
+/// must wait for.
 ///
 /// # Errors
 ///
@@ -209,7 +207,7 @@ fn enter(
     kernel: &Kernel,
     looks: &mut Vec<Look>,
     before: &[cl_event],
-    own: &mut Vec<cl_event>,
+    own: &mut Vec<Arc<Chain>>,
 ) -> Result<(), cl_int> {
     for at in 0..looks.len() {
         match looks[at].enter(queue, kernel, before) {

@@ -13,6 +13,7 @@
 mod arguments;
 mod blocks;
 mod buffers;
+mod chain;
 mod check;
 mod contexts;
 mod copies;
@@ -47,3 +48,4 @@ mod svm;
 mod sys;
 pub mod table;
 mod waits;
+mod written;

@@ -8,6 +8,7 @@
 
 use crate::blocks::{Block, HOST_ACCESS, Memory};
 use crate::buffers::{Buffer, Place};
+use crate::chain::{Chain, let_go};
 use crate::check::{Damaged, Doer, Look};
 use crate::copies::{Touch, refused};
 use crate::events::status;
@@ -128,7 +129,7 @@ impl Asked {
         let ready = block.prepare(self.queue).ok()?;
         let mut own = std::ptr::null_mut();
         let mut code = CL_SUCCESS;
-        let base = with_ready(self.list, ready, |(count, list)| {
+        let base = with_ready(self.list, ready.as_deref(), |(count, list)| {
             call!(clEnqueueMapBuffer(
                 self.queue, whole as cl_mem, self.blocking, self.flags, from, to - from, count,
                 list, &raw mut own, &raw mut code
@@ -155,9 +156,9 @@ impl Asked {
 }
 
 /// Calls `enqueue` with the program's list, one more event, and those of looks.
-fn with_ready<T>(list: List, ready: Option<cl_event>, enqueue: impl FnOnce(List) -> T) -> T {
+fn with_ready<T>(list: List, ready: Option<&Chain>, enqueue: impl FnOnce(List) -> T) -> T {
     with_looks(list, |(count, list)| {
-        let Some(ready) = ready else {
+        let Some(ready) = ready.and_then(Chain::last) else {
             return enqueue((count, list));
         };
         let mut all = vec![ready];
@@ -165,9 +166,7 @@ fn with_ready<T>(list: List, ready: Option<cl_event>, enqueue: impl FnOnce(List)
             // SAFETY: a list of so many events.
             all.extend(unsafe { std::slice::from_raw_parts(list, count as usize) });
         }
-        let result = enqueue(wait_list(&all));
-        call!(clReleaseEvent(ready));
-        result
+        enqueue(wait_list(&all))
     })
 }
 
@@ -270,7 +269,7 @@ impl Layer {
             .filter_map(|key| maps.remove(&key))
             .flatten()
         {
-            call!(clReleaseEvent(mapped.event as cl_event));
+            let_go(mapped.event as cl_event);
         }
     }
 }
@@ -309,12 +308,12 @@ impl Mapped {
             layer.keep_map(buffer.handle, pointer as usize, self);
             return code;
         }
-        call!(clReleaseEvent(self.event as cl_event));
+        let_go(self.event as cl_event);
         if overwritten {
             block.rewrite(queue, done);
         }
         if event.is_null() {
-            call!(clReleaseEvent(done));
+            let_go(done);
         } else {
             // SAFETY: the program's place for the event.
             unsafe { *event = done };
@@ -353,7 +352,7 @@ fn end_of_map(
     enqueue: impl FnOnce(List, *mut cl_event) -> cl_int,
 ) -> cl_int {
     let canaries = buffer.filter(|buffer| match &buffer.place {
-        Place::Block(block) => block.is_written(),
+        Place::Block(block) => block.written.is_written(),
         _ => false,
     });
     let watching = layer::get().filter(|layer| layer.settings.check);
@@ -366,7 +365,7 @@ fn end_of_map(
         _ => None,
     };
     let mut done = std::ptr::null_mut();
-    let code = with_ready(list, ready, |list| enqueue(list, &raw mut done));
+    let code = with_ready(list, ready.as_deref(), |list| enqueue(list, &raw mut done));
     if code != CL_SUCCESS {
         return code;
     }
@@ -375,15 +374,16 @@ fn end_of_map(
         stack: layer.stack(),
     };
     let looks = vec![Look::new(buffer, None)];
-    match Job::start(layer, queue, done, doer, looks) {
+    let before = ready.into_iter().collect();
+    match Job::start(layer, queue, done, doer, looks, before) {
         Ok((look, job)) if !event.is_null() => layer.watch(done, look, job),
-        Ok((look, _)) => drop(call!(clReleaseEvent(look))),
+        Ok((look, _)) => let_go(look),
         Err(code) => layer.reporter.error(&format!(
             "canaries could not be read after {function} (code {code})"
         )),
     }
     if event.is_null() {
-        call!(clReleaseEvent(done));
+        let_go(done);
     } else {
         // SAFETY: the program's place for the event.
         unsafe { *event = done };

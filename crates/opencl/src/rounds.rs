@@ -62,8 +62,8 @@ impl Round {
                 Some(Held::Block(block)) => block.memory,
                 Some(Held::Image(larger)) => {
                     let strips = larger.strips().ok_or(CL_OUT_OF_RESOURCES)?;
-                    gathered.push(commands.add(&[], false, |after, event| {
-                        larger.gather(queue, strips, after, event)
+                    gathered.push(commands.add(&[], false, |after, events| {
+                        larger.gather(queue, strips, after, events)
                     })?);
                     Memory::Buffer(strips as usize)
                 }
@@ -72,21 +72,22 @@ impl Round {
             bring_back(look, commands)?;
         }
         let (checker, plan) = (&self.checker, &self.plan);
-        let verified = commands.add(&gathered, false, |after, event| {
-            checker.verify(queue, &memories, (plan, &self.answers), after, event)
+        let verified = commands.add(&gathered, false, |after, events| {
+            events
+                .add(|event| checker.verify(queue, &memories, (plan, &self.answers), after, event))
         })?;
         for look in looks {
             if let Some(Held::Image(larger)) = look.held()
                 && let Some(strips) = larger.strips()
             {
-                commands.add(&[verified], true, |after, event| {
-                    larger.scatter(queue, strips, after, event)
+                commands.add(&[verified], true, |after, events| {
+                    larger.scatter(queue, strips, after, events)
                 })?;
             }
         }
         let answers = &mut self.answers;
-        commands.add(&[verified], true, |after, event| {
-            answers.read(queue, plan, after, event)
+        commands.add(&[verified], true, |after, events| {
+            events.add(|event| answers.read(queue, plan, after, event))
         })?;
         Ok(())
     }

@@ -9,6 +9,8 @@
 use crate::arguments::Kernel;
 use crate::blocks::{Block, Memory, enclosed};
 use crate::buffers::{Buffer, Place, with_canaries};
+use crate::chain::{Chain, let_go};
+use crate::events::status;
 use crate::images::Larger;
 use crate::layer::Layer;
 use crate::queries::ask;
@@ -35,14 +37,14 @@ pub enum Copied {
         part: usize,
         bytes: usize,
     },
-    /// A larger image for an image, and whether its canaries are there.
-    Image(Larger, Mutex<bool>),
+    /// A larger image for an image.
+    Image(Larger),
 }
 
 impl Drop for Shadow {
     fn drop(&mut self) {
         if let Some(last) = self.last.lock().take() {
-            call!(clReleaseEvent(last as cl_event));
+            let_go(last as cl_event);
         }
         call!(clReleaseMemObject(self.handle() as cl_mem));
     }
@@ -63,7 +65,7 @@ impl Layer {
         let copy = match &buffer.place {
             Place::Image(shape) => {
                 let larger = Larger::of(buffer.handle as cl_mem, context, shape, key)?;
-                Copied::Image(larger, Mutex::new(false))
+                Copied::Image(larger)
             }
             _ => {
                 let alignment = self.context(context).alignment;
@@ -93,29 +95,18 @@ impl Shadow {
     fn handle(&self) -> usize {
         match &self.copy {
             Copied::Buffer { part, .. } => *part,
-            Copied::Image(larger, _) => larger.handle,
+            Copied::Image(larger) => larger.handle,
         }
     }
 
     /// Writes the canaries before the first use. Later ones wait for this one
     /// anyway.
-    fn prepare(&self, queue: cl_command_queue) -> Result<Option<cl_event>, cl_int> {
+    fn prepare(&self, queue: cl_command_queue) -> Result<Option<Arc<Chain>>, cl_int> {
         match &self.copy {
             Copied::Buffer { block, .. } => block.prepare(queue),
-            Copied::Image(larger, written) => {
-                let mut written = written.lock();
-                if *written {
-                    return Ok(None);
-                }
-                let mut event = std::ptr::null_mut();
-                match larger.restore(queue, &[], &mut event) {
-                    CL_SUCCESS => {
-                        *written = true;
-                        Ok(Some(event))
-                    }
-                    code => Err(code),
-                }
-            }
+            Copied::Image(larger) => larger
+                .written
+                .prepare(|events| larger.restore(queue, &[], events)),
         }
     }
 
@@ -124,23 +115,22 @@ impl Shadow {
         queue: cl_command_queue,
         (from, to): (usize, usize),
         after: &[cl_event],
-        event: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
         let (from, to) = (from as cl_mem, to as cl_mem);
         let (count, list) = wait_list(after);
         match &self.copy {
-            Copied::Buffer { bytes, .. } => {
+            Copied::Buffer { bytes, .. } => events.add(|event| {
                 call!(clEnqueueCopyBuffer(
                     queue, from, to, 0, 0, *bytes, count, list, event
                 ))
-            }
-            Copied::Image(larger, _) => larger.copy(queue, (from, to), (count, list), event),
+            }),
+            Copied::Image(larger) => larger.copy(queue, (from, to), after, events),
         }
     }
 
     /// Brings the content here and puts the copy into the kernel's arguments.
-    /// Returns the event that the kernel must wait for, which must be
-    /// released.
+    /// The kernel must wait for the last of the returned events.
     ///
     /// # Errors
     ///
@@ -151,18 +141,21 @@ impl Shadow {
         buffer: &Buffer,
         (kernel, indices): (&Kernel, &[u32]),
         after: &[cl_event],
-    ) -> Result<cl_event, cl_int> {
+    ) -> Result<Arc<Chain>, cl_int> {
         let mut after = after.to_vec();
-        let last = self.last.lock().take();
-        after.extend(last.map(|last| last as cl_event));
-        let ready = self.prepare(queue)?;
-        after.extend(ready);
-        let mut event = std::ptr::null_mut();
-        let ends = (buffer.handle, self.handle());
-        let code = self.copy(queue, ends, &after, &mut event);
-        for event in last.map(|last| last as cl_event).into_iter().chain(ready) {
-            call!(clReleaseEvent(event));
+        let mut last = Chain::default();
+        if let Some(event) = self.last.lock().take() {
+            last.push(event as cl_event);
         }
+        // What has failed is no reason to fail, too.
+        let pending = |event: &cl_event| status(*event) > Some(CL_COMPLETE.cast_signed());
+        after.extend(last.last().filter(pending));
+        let ready = self.prepare(queue)?;
+        after.extend(ready.as_ref().and_then(|ready| ready.last()));
+        let mut events = Chain::default();
+        let ends = (buffer.handle, self.handle());
+        let code = self.copy(queue, ends, &after, &mut events);
+        events.behind(ready);
         if code != CL_SUCCESS {
             return Err(code);
         }
@@ -170,11 +163,10 @@ impl Shadow {
             let code = set(kernel, *index, self.handle());
             if code != CL_SUCCESS {
                 leave(buffer, kernel, indices);
-                call!(clReleaseEvent(event));
                 return Err(code);
             }
         }
-        Ok(event)
+        Ok(Arc::new(events))
     }
 
     /// Enqueues the way back.
@@ -183,9 +175,9 @@ impl Shadow {
         queue: cl_command_queue,
         buffer: &Buffer,
         after: &[cl_event],
-        event: &mut cl_event,
+        events: &mut Chain,
     ) -> cl_int {
-        self.copy(queue, (self.handle(), buffer.handle), after, event)
+        self.copy(queue, (self.handle(), buffer.handle), after, events)
     }
 
     /// Says when the copy may be used again; the event is retained.
@@ -193,7 +185,7 @@ impl Shadow {
         call!(clRetainEvent(event));
         let before = self.last.lock().replace(event as usize);
         if let Some(before) = before {
-            call!(clReleaseEvent(before as cl_event));
+            let_go(before as cl_event);
         }
     }
 }

@@ -5,8 +5,8 @@
 
 use crate::sys::*;
 use crate::{
-    arguments, buffers, contexts, copies, events, images, launches, layer, maps, parts, programs,
-    queries, svm, waits,
+    arguments, buffers, chain, contexts, copies, events, images, launches, layer, maps, parts,
+    programs, queries, svm, waits,
 };
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, size_of};
@@ -106,6 +106,7 @@ fn hooked(mut table: Dispatch) -> Dispatch {
         clReleaseEvent => events::release,
         clGetEventInfo => events::info,
         clSetEventCallback => events::set_callback,
+        clSetUserEventStatus => chain::set_user_event_status,
         clEnqueueReadBuffer => copies::read,
         clEnqueueWriteBuffer => copies::write,
         clEnqueueCopyBuffer => copies::copy,

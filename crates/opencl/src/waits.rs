@@ -1,6 +1,7 @@
 //! Commands that wait for events: what waits for a kernel also waits for the
 //! look behind it.
 
+use crate::chain::Chain;
 use crate::layer;
 use crate::sys::*;
 use crate::table::call;
@@ -27,12 +28,12 @@ pub fn with_looks<T>((count, list): List, enqueue: impl FnOnce(List) -> T) -> T 
     };
     let looks = match layer::get() {
         Some(layer) if !given.is_empty() => layer.looks_behind(given),
-        _ => Vec::new(),
+        _ => Chain::default(),
     };
-    if looks.is_empty() {
+    if looks.last().is_none() {
         return enqueue((count, list));
     }
-    let all: Vec<cl_event> = given.iter().copied().chain(looks).collect();
+    let all: Vec<cl_event> = given.iter().copied().chain(looks.events()).collect();
     enqueue(wait_list(&all))
 }
 

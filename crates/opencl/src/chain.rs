@@ -1,0 +1,133 @@
+//! References to events of commands, and when it is safe to release them.
+//!
+//! A platform may run through all commands that wait for a failed event while
+//! the program is in `clSetUserEventStatus`. PoCL (3.1) then uses the event of
+//! each of them after it has released its own reference, so that a command
+//! whose event nobody holds ends the process. So Ringfence holds the events of
+//! its own commands until they are complete, and releases none while any
+//! thread is in that call.
+
+use crate::sys::*;
+use crate::table::call;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Threads in `clSetUserEventStatus`, and what is to be released when the last
+/// of them is back.
+#[derive(Default)]
+struct Setting {
+    threads: usize,
+    late: Vec<usize>,
+}
+
+impl Setting {
+    /// Whether an event may be released now; otherwise it is kept for later.
+    fn may_release(&mut self, event: usize) -> bool {
+        if self.threads > 0 {
+            self.late.push(event);
+        }
+        self.threads == 0
+    }
+
+    /// A thread is back: what may be released now.
+    fn back(&mut self) -> Vec<usize> {
+        self.threads = self.threads.saturating_sub(1);
+        if self.threads == 0 {
+            std::mem::take(&mut self.late)
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+static SETTING: Mutex<Setting> = Mutex::new(Setting {
+    threads: 0,
+    late: Vec::new(),
+});
+
+/// Releases a reference of ours, now or when that is safe.
+pub fn let_go(event: cl_event) {
+    if !event.is_null() && SETTING.lock().may_release(event as usize) {
+        call!(clReleaseEvent(event));
+    }
+}
+
+pub unsafe extern "C" fn set_user_event_status(event: cl_event, status: cl_int) -> cl_int {
+    SETTING.lock().threads += 1;
+    let code = call!(clSetUserEventStatus(event, status));
+    let late = SETTING.lock().back();
+    for event in late {
+        call!(clReleaseEvent(event as cl_event));
+    }
+    code
+}
+
+/// Events that are held, in the order in which their commands were enqueued.
+/// The references are released with it.
+#[derive(Default)]
+pub struct Chain {
+    events: Vec<usize>,
+    /// What they wait for, held as long.
+    before: Option<Arc<Chain>>,
+}
+
+impl Chain {
+    /// Takes over a reference.
+    pub fn push(&mut self, event: cl_event) {
+        if !event.is_null() {
+            self.events.push(event as usize);
+        }
+    }
+
+    /// Enqueues one more command, whose event it takes.
+    pub fn add(&mut self, enqueue: impl FnOnce(*mut cl_event) -> cl_int) -> cl_int {
+        let mut event = std::ptr::null_mut();
+        let code = enqueue(&raw mut event);
+        if code == CL_SUCCESS {
+            self.push(event);
+        }
+        code
+    }
+
+    /// Holds what its commands wait for, too.
+    pub fn behind(&mut self, before: Option<Arc<Chain>>) {
+        self.before = before;
+    }
+
+    /// All events.
+    pub fn events(&self) -> impl Iterator<Item = cl_event> {
+        self.events.iter().map(|event| *event as cl_event)
+    }
+
+    /// The last event.
+    pub fn last(&self) -> Option<cl_event> {
+        self.events.last().map(|event| *event as cl_event)
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        for event in self.events.drain(..) {
+            let_go(event as cl_event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_released_before_the_last_thread_is_back() {
+        let mut setting = Setting::default();
+        assert!(setting.may_release(1));
+        setting.threads += 1;
+        setting.threads += 1;
+        assert!(!setting.may_release(2));
+        assert!(setting.back().is_empty());
+        assert!(!setting.may_release(3));
+        assert_eq!(setting.back(), [2, 3]);
+        assert!(setting.may_release(4));
+        assert!(setting.back().is_empty());
+    }
+}

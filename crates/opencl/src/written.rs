@@ -1,0 +1,97 @@
+//! Whether canaries are in memory: they are written when the first kernel
+//! needs them.
+
+use crate::chain::Chain;
+use crate::events::status;
+use crate::sys::*;
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// See the module's header.
+#[derive(Default)]
+pub struct Written(Mutex<State>);
+
+#[derive(Default)]
+enum State {
+    #[default]
+    No,
+    /// When the last of these events is complete.
+    Soon(Arc<Chain>),
+    Yes,
+}
+
+impl State {
+    /// Sees whether the writes have ended. Writes that failed with what they
+    /// waited for have written nothing.
+    fn look(&mut self) {
+        let State::Soon(events) = self else { return };
+        match events.last().and_then(status) {
+            Some(code) if code == CL_COMPLETE.cast_signed() => *self = State::Yes,
+            Some(code) if code < 0 => *self = State::No,
+            _ => {}
+        }
+    }
+}
+
+impl Written {
+    /// Sees to it that the canaries are written, by `write`, before what is
+    /// enqueued next, which must wait for the last of the returned events, if
+    /// there are any.
+    ///
+    /// One thread at a time: another one that launches a kernel with the same
+    /// memory must find the events.
+    ///
+    /// # Errors
+    ///
+    /// The platform's code.
+    pub fn prepare(
+        &self,
+        write: impl FnOnce(&mut Chain) -> cl_int,
+    ) -> Result<Option<Arc<Chain>>, cl_int> {
+        let mut state = self.0.lock();
+        state.look();
+        match &*state {
+            State::Yes => return Ok(None),
+            State::Soon(events) => return Ok(Some(events.clone())),
+            State::No => {}
+        }
+        let mut events = Chain::default();
+        match write(&mut events) {
+            CL_SUCCESS => {
+                let events = Arc::new(events);
+                *state = State::Soon(events.clone());
+                Ok(Some(events))
+            }
+            code => Err(code),
+        }
+    }
+
+    /// Writes them again.
+    pub fn rewrite(&self, write: impl FnOnce(&mut Chain) -> cl_int) {
+        let mut state = self.0.lock();
+        let mut events = Chain::default();
+        if write(&mut events) == CL_SUCCESS {
+            *state = State::Soon(Arc::new(events));
+        }
+    }
+
+    /// They are there: a kernel that waited for them has ended. The platform
+    /// may call this while a thread that holds the lock calls the platform:
+    /// then that thread sees for itself, now or the next time.
+    pub fn settle(&self) {
+        let Some(mut state) = self.0.try_lock() else {
+            return;
+        };
+        let before = std::mem::replace(&mut *state, State::Yes);
+        drop(state);
+        // Its events are released without the lock.
+        drop(before);
+    }
+
+    /// Whether they are there, or will be before what is enqueued now.
+    pub fn is_written(&self) -> bool {
+        let mut state = self.0.lock();
+        state.look();
+        !matches!(*state, State::No)
+    }
+}
