@@ -1,7 +1,6 @@
 //! Blocks: memory of the platform's that holds a buffer between two canaries.
 
 use crate::chain::Chain;
-use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
 use crate::waits::{List, wait_list};
@@ -38,8 +37,6 @@ pub struct Enclosed {
     /// Its `cl_mem`, which lives as long as the part.
     pub block: usize,
     pub part: cl_mem,
-    /// Flags that the platform adds to those that it is given.
-    pub added: u64,
 }
 
 /// Makes a block and the part between its canaries.
@@ -63,14 +60,11 @@ pub fn enclosed(context: cl_context, flags: u64, layout: &Layout) -> Option<Encl
         (&raw const region).cast(),
         &raw mut code,
     ) else std::ptr::null_mut());
-    let told: Option<u64> = ask!(one, clGetMemObjectInfo(block, CL_MEM_FLAGS));
     // The part holds it from here on.
     call!(clReleaseMemObject(block));
-    let added = told.map_or(0, |told| told & !block_flags(flags));
     (code == CL_SUCCESS && !part.is_null()).then_some(Enclosed {
         block: block as usize,
         part,
-        added,
     })
 }
 

@@ -8,9 +8,12 @@
 //! buffer that it asked for, and the report says so.
 
 use crate::blocks::{Block, Memory, enclosed};
+use crate::flags::Given;
 use crate::images::Shape;
 use crate::layer::{self, Layer};
+use crate::queries::ask;
 use crate::shadows::Shadow;
+use crate::staged::Staged;
 use crate::sys::*;
 use crate::table::call;
 use heap::canary::Layout;
@@ -46,11 +49,19 @@ pub struct Buffer {
     pub size: u64,
     /// As the program knows it.
     pub handle: usize,
+    /// Its context's handle.
+    pub context: usize,
+    /// What the program gave.
+    pub given: Given,
     /// As the program would be told.
     pub flags: u64,
+    /// Whether it was made with a list of properties, which was empty.
+    pub properties: bool,
     pub place: Place,
     /// Its copy with canaries, once one was needed.
     pub shadow: Mutex<Option<Arc<Shadow>>>,
+    /// What stands for it in images that are made of it.
+    pub staged: Mutex<Option<Arc<Staged>>>,
     pub allocated_at: Stack,
 }
 
@@ -75,7 +86,12 @@ pub enum Place {
     /// An image; a larger copy stands for it.
     Image(Shape),
     /// An image made of a buffer.
-    Made(Arc<Buffer>),
+    Made {
+        parent: Arc<Buffer>,
+        shape: Option<Shape>,
+        /// What it is made of in truth, if that is not the buffer.
+        staged: Option<Arc<Staged>>,
+    },
     /// Without canaries, for this reason.
     Bare(&'static str),
 }
@@ -86,7 +102,7 @@ impl Buffer {
         let (root, origin) = match &self.place {
             Place::Part { parent, origin } => (parent.handle, *origin as u64),
             Place::Plain { root, origin } => (*root, *origin as u64),
-            Place::Made(parent) => return parent.extent(),
+            Place::Made { parent, .. } => return parent.extent(),
             Place::Block(_) | Place::Image(_) | Place::Bare(_) => (self.handle, 0),
         };
         (root, origin..origin + self.size)
@@ -117,16 +133,21 @@ impl Layer {
         context: cl_context,
         flags: u64,
         size: usize,
-        host: *mut c_void,
+        (host, properties): (*mut c_void, bool),
         allocated_at: &Stack,
     ) -> Option<cl_mem> {
         let copies = flags & CL_MEM_COPY_HOST_PTR != 0;
-        if size == 0 || context.is_null() || copies == host.is_null() {
+        if size == 0 || context.is_null() || copies && host.is_null() {
             return None;
         }
+        let known = self.context(context);
+        let given = Given {
+            flags,
+            host: !host.is_null(),
+        };
+        let told = known.flags(given).ok()?;
         let serial = self.next_serial();
         let key = self.keys.key(serial);
-        let known = self.context(context);
         let (made, block) = with_canaries(self, |canary| {
             let layout = Layout::around(size as u64, canary, known.alignment)?;
             let made = enclosed(context, flags, &layout)?;
@@ -145,9 +166,13 @@ impl Layer {
             kind: AllocationKind::ClBuffer,
             size: size as u64,
             handle: made.part as usize,
-            flags: flags | made.added,
+            context: context as usize,
+            given,
+            flags: told,
+            properties,
             place: Place::Block(block),
             shadow: Mutex::default(),
+            staged: Mutex::default(),
             allocated_at: allocated_at.clone(),
         });
         Some(made.part)
@@ -158,6 +183,7 @@ impl Layer {
         if handle.is_null() {
             return;
         }
+        let given = Given { flags, host: false };
         self.register(Buffer {
             serial: self.next_serial(),
             kind: match place {
@@ -166,9 +192,13 @@ impl Layer {
             },
             size,
             handle: handle as usize,
+            context: context_of(handle),
+            given,
             flags,
+            properties: false,
             place,
             shadow: Mutex::default(),
+            staged: Mutex::default(),
             allocated_at: at,
         });
     }
@@ -179,6 +209,12 @@ impl Layer {
     }
 }
 
+/// The handle of an object's context; 0: the platform does not tell.
+pub fn context_of(object: cl_mem) -> usize {
+    let context: Option<usize> = ask!(one, clGetMemObjectInfo(object, CL_MEM_CONTEXT));
+    context.unwrap_or(0)
+}
+
 /// The platform is about to free an object.
 unsafe extern "C" fn gone(object: cl_mem, _data: *mut c_void) {
     let Some(layer) = layer::get() else { return };
@@ -187,7 +223,12 @@ unsafe extern "C" fn gone(object: cl_mem, _data: *mut c_void) {
     layer.forget_maps(object as usize);
     let shadow = buffer.shadow.lock().take();
     drop(shadow);
-    if let Place::Part { parent, .. } = &buffer.place {
+    // What held the program's other object for it.
+    let parent = match &buffer.place {
+        Place::Part { parent, .. } => Some(parent),
+        _ => buffer.staged().map(|(parent, _)| parent),
+    };
+    if let Some(parent) = parent {
         call!(clReleaseMemObject(parent.handle as cl_mem));
     }
 }
@@ -201,7 +242,7 @@ pub unsafe extern "C" fn create(
 ) -> cl_mem {
     let plain =
         || call!(clCreateBuffer(context, flags, size, host, code) else std::ptr::null_mut());
-    create_by(context, flags, size, host, code, plain)
+    create_by(context, flags, size, (host, false), code, plain)
 }
 
 pub unsafe extern "C" fn create_with_properties(
@@ -218,7 +259,8 @@ pub unsafe extern "C" fn create_with_properties(
     };
     // SAFETY: a list that ends with 0, if there is one.
     if properties.is_null() || unsafe { *properties } == 0 {
-        return create_by(context, flags, size, host, code, plain);
+        let properties = !properties.is_null();
+        return create_by(context, flags, size, (host, properties), code, plain);
     }
     let handle = plain();
     if let Some(layer) = layer::get() {
@@ -232,7 +274,7 @@ fn create_by(
     context: cl_context,
     flags: u64,
     size: usize,
-    host: *mut c_void,
+    (host, properties): (*mut c_void, bool),
     code: *mut cl_int,
     plain: impl Fn() -> cl_mem,
 ) -> cl_mem {
@@ -241,7 +283,7 @@ fn create_by(
     };
     let stack = layer.stack();
     if flags & CL_MEM_USE_HOST_PTR == 0
-        && let Some(handle) = layer.guarded(context, flags, size, host, &stack)
+        && let Some(handle) = layer.guarded(context, flags, size, (host, properties), &stack)
     {
         if !code.is_null() {
             // SAFETY: the program's place for the code.

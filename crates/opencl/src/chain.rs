@@ -68,7 +68,7 @@ pub unsafe extern "C" fn set_user_event_status(event: cl_event, status: cl_int) 
 pub struct Chain {
     events: Vec<usize>,
     /// What they wait for, held as long.
-    before: Option<Arc<Chain>>,
+    before: Vec<Arc<Chain>>,
 }
 
 impl Chain {
@@ -90,7 +90,7 @@ impl Chain {
     }
 
     /// Holds what its commands wait for, too.
-    pub fn behind(&mut self, before: Option<Arc<Chain>>) {
+    pub fn behind(&mut self, before: Vec<Arc<Chain>>) {
         self.before = before;
     }
 

@@ -31,11 +31,17 @@ pub struct Launch {
 pub enum Doer {
     /// A kernel's.
     Kernel(Launch),
-    /// The host's, through memory that was mapped until this call.
-    Host {
-        function: &'static str,
-        stack: Stack,
-    },
+    /// The host's.
+    Host { culprit: Culprit, stack: Stack },
+}
+
+/// What the host did.
+#[derive(Clone, Copy)]
+pub struct Culprit {
+    /// The function of OpenCL.
+    pub function: &'static str,
+    /// What it was.
+    pub what: &'static str,
 }
 
 impl Doer {

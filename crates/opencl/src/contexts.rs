@@ -7,6 +7,7 @@
 use crate::blocks::enclosed;
 use crate::buffers::{Buffer, Place};
 use crate::device::Checker;
+use crate::flags;
 use crate::layer::{self, Layer};
 use crate::queries::{self, ask};
 use crate::report::Reporter;
@@ -34,6 +35,7 @@ pub struct Context {
     own: Mutex<Own>,
     choice: Mutex<Choice>,
     rent: Mutex<Rent>,
+    pub known_flags: flags::Known,
 }
 
 /// What is ours in a context.
@@ -121,6 +123,7 @@ fn look_at(context: cl_context, devices: &[cl_device_id]) -> Context {
         own: Mutex::default(),
         choice: Mutex::default(),
         rent: Mutex::new(Rent::of(PRICE)),
+        known_flags: flags::Known::default(),
         // Powers of two: the largest is a multiple of all.
         alignment: alignments.max().unwrap_or(128).next_power_of_two(),
     }
@@ -180,6 +183,10 @@ fn known(context: cl_context) -> Option<Arc<Context>> {
 }
 
 impl Context {
+    pub fn context(&self) -> cl_context {
+        self.handle as cl_context
+    }
+
     fn is_open(&self) -> bool {
         self.users.load(Ordering::Relaxed) > 0
     }
@@ -213,16 +220,15 @@ impl Context {
         let mut ours = 0;
         let all: Vec<Arc<Buffer>> = layer.buffers.lock().values().cloned().collect();
         for known in all {
-            let of: Option<usize> = ask!(
-                one,
-                clGetMemObjectInfo(known.handle as cl_mem, CL_MEM_CONTEXT)
-            );
-            if of != Some(self.handle) {
+            if known.context != self.handle {
                 continue;
             }
             if let Place::Block(_) = known.place {
                 // Without Ringfence it were a buffer.
                 ours += both - buffer;
+            }
+            if known.staged.lock().is_some() {
+                ours += buffer;
             }
             if let Some(shadow) = &*known.shadow.lock() {
                 ours += match &shadow.copy {

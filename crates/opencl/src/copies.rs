@@ -6,13 +6,14 @@
 
 use crate::blocks::Memory;
 use crate::buffers::{Buffer, Place};
-use crate::layer;
+use crate::layer::{self, Layer};
 use crate::queries::ask;
 use crate::report::CallError;
+use crate::staged::Command;
 use crate::sys::*;
 use crate::table::call;
 use crate::waits::with_looks;
-use model::Rule;
+use model::{ApiErrors, Rule};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -72,9 +73,20 @@ impl Touch {
     }
 }
 
-/// Whether a call leaves its objects, which is reported.
+/// The layer, if host calls are judged, and whether a bad one is refused.
+fn judging() -> Option<(&'static Layer, bool)> {
+    let layer = layer::get()?;
+    match layer.settings.api_errors {
+        ApiErrors::Off => None,
+        ApiErrors::Pass => Some((layer, false)),
+        ApiErrors::Refuse => Some((layer, true)),
+    }
+}
+
+/// Whether a call is to be refused, because it leaves its objects, which is
+/// reported.
 pub fn refused(function: &'static str, touches: &[Option<Touch>]) -> bool {
-    let Some(layer) = layer::get() else {
+    let Some((layer, refuses)) = judging() else {
         return false;
     };
     let mut refused = false;
@@ -83,7 +95,7 @@ pub fn refused(function: &'static str, touches: &[Option<Touch>]) -> bool {
             continue;
         };
         if touch.to > u128::from(buffer.size) {
-            refused = true;
+            refused = refuses;
             layer
                 .reporter
                 .call(layer, describe(function, touch, buffer));
@@ -100,9 +112,10 @@ pub struct Pixels {
     pub writes: bool,
 }
 
-/// Whether a call leaves its images, which is reported.
+/// Whether a call is to be refused, because it leaves its images, which is
+/// reported.
 pub fn refused_pixels(function: &'static str, boxes: &[Pixels]) -> bool {
-    let Some(layer) = layer::get() else {
+    let Some((layer, refuses)) = judging() else {
         return false;
     };
     let mut refused = false;
@@ -110,7 +123,11 @@ pub fn refused_pixels(function: &'static str, boxes: &[Pixels]) -> bool {
         let Some(buffer) = layer.buffer(touch.image as usize) else {
             continue;
         };
-        let Place::Image(shape) = &buffer.place else {
+        let (Place::Image(shape)
+        | Place::Made {
+            shape: Some(shape), ..
+        }) = &buffer.place
+        else {
             continue;
         };
         if touch.origin.is_null() || touch.region.is_null() {
@@ -134,7 +151,7 @@ pub fn refused_pixels(function: &'static str, boxes: &[Pixels]) -> bool {
         if region.contains(&0) || (0..3).all(inside) {
             continue;
         }
-        refused = true;
+        refused = refuses;
         let what = if touch.writes { "write" } else { "read" };
         let rows = (origin[2] as u64)
             .saturating_mul(size[1])
@@ -148,9 +165,7 @@ pub fn refused_pixels(function: &'static str, boxes: &[Pixels]) -> bool {
         let error = CallError {
             function,
             rule: rule(touch.writes),
-            detail: format!(
-                "{what} of {region:?} pixels at {origin:?} of an image of {size:?}, refused"
-            ),
+            detail: format!("{what} of {region:?} pixels at {origin:?} of an image of {size:?}"),
             width: count.saturating_mul(pixel),
             offset: first.saturating_mul(pixel),
             buffer,
@@ -176,7 +191,7 @@ fn describe(function: &'static str, touch: &Touch, buffer: Arc<Buffer>) -> CallE
         function,
         rule: rule(touch.writes),
         detail: format!(
-            "{what} of {} at offset {} of {}, refused",
+            "{what} of {} at offset {} of {}",
             report::count(width, "byte"),
             touch.from,
             report::count(buffer.size, "byte")
@@ -222,15 +237,14 @@ judged! {
         touches Touch::rect(buffer, origin, region, (row, slice), false);
     write_rect = clEnqueueWriteBufferRect(queue: cl_command_queue, buffer: cl_mem, blocking: cl_bool, origin: *const usize, host_origin: *const usize, region: *const usize, row: usize, slice: usize, host_row: usize, host_slice: usize, from: *const c_void)
         touches Touch::rect(buffer, origin, region, (row, slice), true);
-    copy_rect = clEnqueueCopyBufferRect(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: *const usize, goal: *const usize, region: *const usize, from_row: usize, from_slice: usize, to_row: usize, to_slice: usize)
-        touches Touch::rect(from, at, region, (from_row, from_slice), false), Touch::rect(to, goal, region, (to_row, to_slice), true);
 }
 
 /// The same for images: what it is to touch are boxes of pixels.
 macro_rules! judged_images {
-    ($($hook:ident = $name:ident($($parameter:ident: $type:ty),* $(,)?)
+    ($($hook:ident blocking: $blocking:ident = $name:ident(queue: cl_command_queue, $($parameter:ident: $type:ty),* $(,)?)
         touches $(($image:ident, $origin:ident, $region:ident, $writes:literal)),+;)*) => {
         $(pub unsafe extern "C" fn $hook(
+            queue: cl_command_queue,
             $($parameter: $type,)*
             count: cl_uint,
             list: *const cl_event,
@@ -245,21 +259,29 @@ macro_rules! judged_images {
             if refused_pixels(stringify!($name), &boxes) {
                 return CL_INVALID_VALUE;
             }
-            with_looks((count, list), |(count, list)| {
-                call!($name($($parameter,)* count, list, event))
+            let command = Command {
+                queue,
+                function: stringify!($name),
+                images: &[$(($image, $writes)),+],
+                blocking: $blocking != FALSE,
+                list: (count, list),
+                event,
+            };
+            command.enqueue(|(count, list), event| {
+                call!($name(queue, $($parameter,)* count, list, event))
             })
         })*
     };
 }
 
 judged_images! {
-    read_image = clEnqueueReadImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, to: *mut c_void)
+    read_image blocking: FALSE = clEnqueueReadImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, to: *mut c_void)
         touches (image, origin, region, false);
-    write_image = clEnqueueWriteImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, from: *const c_void)
+    write_image blocking: blocking = clEnqueueWriteImage(queue: cl_command_queue, image: cl_mem, blocking: cl_bool, origin: *const usize, region: *const usize, row: usize, slice: usize, from: *const c_void)
         touches (image, origin, region, true);
-    copy_image = clEnqueueCopyImage(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: *const usize, goal: *const usize, region: *const usize)
+    copy_image blocking: FALSE = clEnqueueCopyImage(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: *const usize, goal: *const usize, region: *const usize)
         touches (from, at, region, false), (to, goal, region, true);
-    fill_image = clEnqueueFillImage(queue: cl_command_queue, image: cl_mem, color: *const c_void, origin: *mut usize, region: *mut usize)
+    fill_image blocking: FALSE = clEnqueueFillImage(queue: cl_command_queue, image: cl_mem, color: *const c_void, origin: *mut usize, region: *mut usize)
         touches (image, origin, region, true);
 }
 
@@ -276,20 +298,74 @@ fn pixels(image: cl_mem, region: *const usize) -> Option<usize> {
         .try_fold(pixel, |all, side| all.checked_mul(*side))
 }
 
-/// The block of a buffer, and where in it the bytes lie: not all platforms
-/// copy between images and parts of buffers (PoCL 3.1 does not).
-fn in_block(buffer: cl_mem, offset: usize, bytes: usize) -> (cl_mem, usize) {
+/// The block of a buffer, and how many bytes from its start the buffer's own
+/// start: not all platforms copy between images and parts of buffers, or boxes
+/// of parts (PoCL 3.1 does not). What leaves the buffer is left to the
+/// platform's own judgement of the buffer.
+fn in_block(buffer: cl_mem, touch: Option<&Touch>) -> (cl_mem, usize) {
     let known = layer::get().and_then(|layer| layer.buffer(buffer as usize));
-    if let Some(known) = known
-        && offset
-            .checked_add(bytes)
-            .is_some_and(|end| end as u64 <= known.size)
-        && let Place::Block(block) = &known.place
+    let Some(known) = known else {
+        return (buffer, 0);
+    };
+    let (root, origin) = match &known.place {
+        Place::Part { parent, origin } => (parent, *origin),
+        _ => (&known, 0),
+    };
+    if touch.is_some_and(|touch| touch.to <= u128::from(known.size))
+        && let Place::Block(block) = &root.place
         && let Memory::Buffer(whole) = block.memory
     {
-        return (whole as cl_mem, offset + block.layout.start() as usize);
+        return (whole as cl_mem, origin + block.layout.start() as usize);
     }
-    (buffer, offset)
+    (buffer, 0)
+}
+
+/// An origin so many bytes further on.
+fn further(origin: *const usize, bytes: usize) -> [usize; 3] {
+    // SAFETY: three numbers, as the caller has seen.
+    let [x, y, z] = unsafe { *origin.cast::<[usize; 3]>() };
+    [x + bytes, y, z]
+}
+
+pub unsafe extern "C" fn copy_rect(
+    queue: cl_command_queue,
+    from: cl_mem,
+    to: cl_mem,
+    at: *const usize,
+    goal: *const usize,
+    region: *const usize,
+    from_row: usize,
+    from_slice: usize,
+    to_row: usize,
+    to_slice: usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    let touches = || {
+        [
+            Touch::rect(from, at, region, (from_row, from_slice), false),
+            Touch::rect(to, goal, region, (to_row, to_slice), true),
+        ]
+    };
+    let [read, write] = touches();
+    if refused("clEnqueueCopyBufferRect", &touches()) {
+        return CL_INVALID_VALUE;
+    }
+    let (from_block, from_start) = in_block(from, read.as_ref());
+    let (to_block, to_start) = in_block(to, write.as_ref());
+    let moved = (read.is_some() && write.is_some())
+        .then(|| (further(at, from_start), further(goal, to_start)));
+    let (at, goal) = match &moved {
+        Some((at, goal)) => (at.as_ptr(), goal.as_ptr()),
+        None => (at, goal),
+    };
+    with_looks((count, list), |(count, list)| {
+        call!(clEnqueueCopyBufferRect(
+            queue, from_block, to_block, at, goal, region, from_row, from_slice, to_row, to_slice,
+            count, list, event
+        ))
+    })
 }
 
 pub unsafe extern "C" fn copy_image_to_buffer(
@@ -316,8 +392,17 @@ pub unsafe extern "C" fn copy_image_to_buffer(
     {
         return CL_INVALID_VALUE;
     }
-    let (block, place) = in_block(to, goal, bytes);
-    with_looks((count, list), |(count, list)| {
+    let (block, start) = in_block(to, Touch::range(to, goal, bytes, true).as_ref());
+    let place = goal.wrapping_add(start);
+    let command = Command {
+        queue,
+        function: "clEnqueueCopyImageToBuffer",
+        images: &[(from, false)],
+        blocking: false,
+        list: (count, list),
+        event,
+    };
+    command.enqueue(|(count, list), event| {
         call!(clEnqueueCopyImageToBuffer(
             queue, from, block, at, region, place, count, list, event
         ))
@@ -348,8 +433,17 @@ pub unsafe extern "C" fn copy_buffer_to_image(
     {
         return CL_INVALID_VALUE;
     }
-    let (block, place) = in_block(from, at, bytes);
-    with_looks((count, list), |(count, list)| {
+    let (block, start) = in_block(from, Touch::range(from, at, bytes, false).as_ref());
+    let place = at.wrapping_add(start);
+    let command = Command {
+        queue,
+        function: "clEnqueueCopyBufferToImage",
+        images: &[(to, true)],
+        blocking: false,
+        list: (count, list),
+        event,
+    };
+    command.enqueue(|(count, list), event| {
         call!(clEnqueueCopyBufferToImage(
             queue, block, to, place, goal, region, count, list, event
         ))
@@ -407,14 +501,10 @@ pub unsafe extern "C" fn fill_memory(
 
 /// Whether a call that starts in an SVM allocation goes over its end; if so it
 /// is reported, and must be refused if the settings want it.
-fn leaves(function: &'static str, pointer: *const c_void, size: usize, writes: bool) -> bool {
-    use model::ApiErrors;
-    let Some(layer) = layer::get() else {
+pub fn leaves(function: &'static str, pointer: *const c_void, size: usize, writes: bool) -> bool {
+    let Some((layer, refuses)) = judging() else {
         return false;
     };
-    if layer.settings.api_errors == ApiErrors::Off {
-        return false;
-    }
     let Some(buffer) = layer.svm_at(pointer as usize) else {
         return false;
     };
@@ -422,16 +512,14 @@ fn leaves(function: &'static str, pointer: *const c_void, size: usize, writes: b
     if u128::from(offset) + size as u128 <= u128::from(buffer.size) {
         return false;
     }
-    let refuses = layer.settings.api_errors == ApiErrors::Refuse;
     let what = if writes { "write" } else { "read" };
     let error = CallError {
         function,
         rule: rule(writes),
         detail: format!(
-            "{what} of {} at offset {offset} of {}{}",
+            "{what} of {} at offset {offset} of {}",
             report::count(size as u64, "byte"),
-            report::count(buffer.size, "byte"),
-            if refuses { ", refused" } else { "" }
+            report::count(buffer.size, "byte")
         ),
         width: size as u64,
         offset,

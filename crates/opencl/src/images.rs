@@ -4,10 +4,12 @@
 //! notice, and gets the image itself; the summary says so. Of a mipmap each
 //! level is grown.
 
-use crate::buffers::{Buffer, Place};
+use crate::buffers::{Buffer, Place, context_of};
 use crate::chain::Chain;
+use crate::flags::Given;
 use crate::layer::{self, Layer};
 use crate::queries::ask;
+use crate::staged::Staged;
 use crate::sys::*;
 use crate::table::call;
 use crate::waits::wait_list;
@@ -45,7 +47,7 @@ impl Shape {
         let height = || number(CL_IMAGE_HEIGHT);
         let layers = || number(CL_IMAGE_ARRAY_SIZE);
         let (count, size) = match kind {
-            CL_MEM_OBJECT_IMAGE1D => (1, [width, 1, 1]),
+            CL_MEM_OBJECT_IMAGE1D | CL_MEM_OBJECT_IMAGE1D_BUFFER => (1, [width, 1, 1]),
             CL_MEM_OBJECT_IMAGE1D_ARRAY => (2, [width, layers()?, 1]),
             CL_MEM_OBJECT_IMAGE2D => (2, [width, height()?, 1]),
             CL_MEM_OBJECT_IMAGE2D_ARRAY => (3, [width, height()?, layers()?]),
@@ -345,7 +347,7 @@ impl Larger {
 
 impl Layer {
     /// An image that the program has just made; `of`: what it is made of.
-    fn image(&self, image: cl_mem, flags: u64, of: cl_mem) {
+    fn image(&self, image: cl_mem, flags: u64, of: cl_mem, staged: Option<Arc<Staged>>) {
         if image.is_null() {
             return;
         }
@@ -353,7 +355,11 @@ impl Layer {
         let place = match (self.buffer(of as usize), shape) {
             // Its pixels are the buffer's bytes, and past their end are the
             // buffer's canaries.
-            (Some(parent), _) => Place::Made(parent),
+            (Some(parent), shape) => Place::Made {
+                parent,
+                shape,
+                staged,
+            },
             (None, Some(shape)) if of.is_null() => Place::Image(shape),
             (None, Some(_)) => Place::Bare("made of another object"),
             (None, None) => Place::Bare("an image of a kind that cannot be grown"),
@@ -363,36 +369,62 @@ impl Layer {
             kind: AllocationKind::ClImage,
             size: shape.map_or(0, |shape| shape.bytes()),
             handle: image as usize,
+            context: context_of(image),
+            given: Given { flags, host: false },
             flags,
+            properties: false,
             place,
             shadow: Mutex::default(),
+            staged: Mutex::default(),
             allocated_at: self.stack(),
         });
     }
 }
 
-fn made_of(description: *const cl_image_desc) -> cl_mem {
-    if description.is_null() {
-        return std::ptr::null_mut();
+/// Makes an image by `make`, which is given a description and a place for the
+/// code.
+fn create_by(
+    flags: u64,
+    description: *const cl_image_desc,
+    code: *mut cl_int,
+    make: impl Fn(*const cl_image_desc, *mut cl_int) -> cl_mem,
+) -> cl_mem {
+    let Some(layer) = layer::get() else {
+        return make(description, code);
+    };
+    let mut answer = CL_SUCCESS;
+    let mut image = make(description, &raw mut answer);
+    let mut of = std::ptr::null_mut();
+    let mut staged = None;
+    if !description.is_null() {
+        // SAFETY: the program's description.
+        let mut described = unsafe { *description };
+        of = described.mem_object;
+        // A platform that makes no images of parts of buffers.
+        let buffer = layer
+            .buffer(of as usize)
+            .filter(|buffer| image.is_null() && matches!(buffer.place, Place::Block(_)));
+        if let Some(stage) = buffer.and_then(|buffer| buffer.stage().ok()) {
+            described.mem_object = stage.memory();
+            image = make(&raw const described, &raw mut answer);
+            if !image.is_null() {
+                staged = Some(stage);
+                // The image holds what it is made of.
+                call!(clRetainMemObject(of));
+            }
+        }
     }
-    // SAFETY: the program's description.
-    unsafe { (*description).mem_object }
+    if !code.is_null() {
+        // SAFETY: the program's place for the code.
+        unsafe { *code = answer };
+    }
+    layer.image(image, flags, of, staged);
+    image
 }
 
-fn made(image: cl_mem, flags: u64, of: cl_mem) -> cl_mem {
-    let Some(layer) = layer::get() else {
-        return image;
-    };
-    layer.image(image, flags, of);
-    let guarded = || {
-        let buffer = layer.buffer(of as usize);
-        buffer.is_some_and(|buffer| matches!(buffer.place, Place::Block(_)))
-    };
-    if image.is_null() && guarded() {
-        layer.reporter.error(
-            "the platform made no image of a buffer that has canaries; if the program makes one \
-             without Ringfence, the platform takes no parts of buffers for it: use --protect bounds",
-        );
+fn made(image: cl_mem, flags: u64) -> cl_mem {
+    if let Some(layer) = layer::get() {
+        layer.image(image, flags, std::ptr::null_mut(), None);
     }
     image
 }
@@ -405,9 +437,10 @@ pub unsafe extern "C" fn create(
     host: *mut c_void,
     code: *mut cl_int,
 ) -> cl_mem {
-    let image = call!(clCreateImage(context, flags, format, description, host, code)
-        else std::ptr::null_mut());
-    made(image, flags, made_of(description))
+    create_by(flags, description, code, |description, code| {
+        call!(clCreateImage(context, flags, format, description, host, code)
+            else std::ptr::null_mut())
+    })
 }
 
 pub unsafe extern "C" fn create_with_properties(
@@ -419,10 +452,11 @@ pub unsafe extern "C" fn create_with_properties(
     host: *mut c_void,
     code: *mut cl_int,
 ) -> cl_mem {
-    let image = call!(clCreateImageWithProperties(
-        context, properties, flags, format, description, host, code
-    ) else std::ptr::null_mut());
-    made(image, flags, made_of(description))
+    create_by(flags, description, code, |description, code| {
+        call!(clCreateImageWithProperties(
+            context, properties, flags, format, description, host, code
+        ) else std::ptr::null_mut())
+    })
 }
 
 pub unsafe extern "C" fn create_2d(
@@ -437,7 +471,7 @@ pub unsafe extern "C" fn create_2d(
 ) -> cl_mem {
     let image = call!(clCreateImage2D(context, flags, format, width, height, row, host, code)
         else std::ptr::null_mut());
-    made(image, flags, std::ptr::null_mut())
+    made(image, flags)
 }
 
 pub unsafe extern "C" fn create_3d(
@@ -455,13 +489,13 @@ pub unsafe extern "C" fn create_3d(
     let image = call!(clCreateImage3D(
         context, flags, format, width, height, depth, row, slice, host, code
     ) else std::ptr::null_mut());
-    made(image, flags, std::ptr::null_mut())
+    made(image, flags)
 }
 
 /// Where a block that an image is made of lies, if the buffer has one.
 pub fn root_of(buffer: &Arc<Buffer>) -> &Arc<Buffer> {
     match &buffer.place {
-        Place::Made(parent) | Place::Part { parent, .. } => root_of(parent),
+        Place::Made { parent, .. } | Place::Part { parent, .. } => root_of(parent),
         _ => buffer,
     }
 }

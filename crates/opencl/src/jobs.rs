@@ -9,6 +9,7 @@ use crate::events::status;
 use crate::layer::{self, Layer};
 use crate::queries::ask;
 use crate::rounds::Round;
+use crate::staged::Use;
 use crate::sys::*;
 use crate::table::call;
 use crate::waits::wait_list;
@@ -26,6 +27,8 @@ pub struct Job {
     context: Arc<Context>,
     doer: Doer,
     looks: Vec<Look>,
+    /// What images were used that stand for buffers.
+    uses: Vec<Use>,
     /// Looks of the device's checker; empty: the host looks.
     rounds: Vec<Round>,
     timing: Option<Timing>,
@@ -148,7 +151,7 @@ impl Job {
         queue: cl_command_queue,
         done: cl_event,
         doer: Doer,
-        looks: Vec<Look>,
+        (looks, uses): (Vec<Look>, Vec<Use>),
         before: Vec<Arc<Chain>>,
     ) -> Result<(cl_event, u64), cl_int> {
         let context: Option<cl_context> = ask!(one, clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT));
@@ -159,6 +162,7 @@ impl Job {
             context,
             doer,
             looks,
+            uses,
             rounds: Vec::new(),
             timing: None,
             held: before,
@@ -231,7 +235,10 @@ impl Job {
             .any(|look| matches!(look.held(), Some(Held::Image(_))));
         let class = Class::of(images, self.looks.len() as u64, bytes);
         let full = layer.jobs.is_full(bytes);
-        let (checker, timed) = self.context.choose(layer, class, full);
+        let (checker, timed) = match self.looks.is_empty() {
+            true => (None, false),
+            false => self.context.choose(layer, class, full),
+        };
         if full && checker.is_none() {
             call!(clFlush(queue));
             layer.jobs.make_room();
@@ -241,6 +248,7 @@ impl Job {
             let mut commands = commands();
             let enqueued =
                 Round::enqueue_all(checker, &self.looks, &mut commands, &mut self.rounds)
+                    .and_then(|()| staged(&self.uses, &mut commands))
                     .and_then(|()| commands.end());
             self.held.push(Arc::new(commands.events));
             match enqueued {
@@ -259,7 +267,9 @@ impl Job {
             None => {
                 layer.jobs.hold(self.number, bytes);
                 let mut commands = commands();
-                let enqueued = host(&mut self.looks, &mut commands).and_then(|()| commands.end());
+                let enqueued = host(&mut self.looks, &mut commands)
+                    .and_then(|()| staged(&self.uses, &mut commands))
+                    .and_then(|()| commands.end());
                 let begun = commands.events.last().is_some();
                 self.held.push(Arc::new(commands.events));
                 enqueued.map_err(|code| (code, begun))?
@@ -296,11 +306,13 @@ impl Job {
         } else {
             if let Some(kernel) = kernel {
                 layer.reporter.checked(kernel);
-                layer.reporter.note(if self.rounds.is_empty() {
-                    Note::CanariesByHost
-                } else {
-                    Note::CanariesByDevice
-                });
+                if !self.looks.is_empty() {
+                    layer.reporter.note(if self.rounds.is_empty() {
+                        Note::CanariesByHost
+                    } else {
+                        Note::CanariesByDevice
+                    });
+                }
             }
             let found = |look: &Look, damages: Vec<Damaged>| {
                 for damage in damages {
@@ -347,6 +359,17 @@ fn host(looks: &mut [Look], commands: &mut Commands) -> Result<(), cl_int> {
         bring_back(look, commands)?;
         commands.add(&[read], true, |after, events| {
             look.restore(queue, after, events)
+        })?;
+    }
+    Ok(())
+}
+
+/// What was written into images that stand for buffers goes where it belongs.
+fn staged(uses: &[Use], commands: &mut Commands) -> Result<(), cl_int> {
+    let queue = commands.queue;
+    for one in uses.iter().filter(|one| one.writes) {
+        commands.add(&[], true, |after, events| {
+            one.bring_back(queue, after, events)
         })?;
     }
     Ok(())

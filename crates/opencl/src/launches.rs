@@ -2,12 +2,12 @@
 //! looked at after it.
 
 use crate::arguments::Kernel;
-use crate::chain::{Chain, let_go};
+use crate::chain::Chain;
 use crate::check::{Doer, Launch, Look};
-use crate::jobs::Job;
 use crate::layer::{self, Layer};
 use crate::queries::ask;
 use crate::shadows::Shadow;
+use crate::staged::{self, Use};
 use crate::sys::*;
 use crate::table::call;
 use crate::waits::{List, wait_list, with_looks};
@@ -85,7 +85,7 @@ fn launch(
         None
     };
     layer.reporter.bare(&known.name, &reach.bare);
-    if reach.looks.is_empty() {
+    if reach.looks.is_empty() && reach.uses.is_empty() {
         let code = with_looks(list, |list| enqueue(list, event));
         if code == CL_SUCCESS {
             layer.reporter.checked(&known.name);
@@ -97,7 +97,14 @@ fn launch(
         number,
         stack,
     };
-    layer.watched(queue, list, event, launch, reach.looks, enqueue)
+    layer.watched(
+        queue,
+        list,
+        event,
+        launch,
+        (reach.looks, reach.uses),
+        enqueue,
+    )
 }
 
 impl Layer {
@@ -117,7 +124,7 @@ impl Layer {
         (count, list): List,
         event: *mut cl_event,
         launch: Launch,
-        mut looks: Vec<Look>,
+        (mut looks, uses): (Vec<Look>, Vec<Use>),
         enqueue: &dyn Fn(List, *mut cl_event) -> cl_int,
     ) -> cl_int {
         // For the finding: later the kernel may be gone.
@@ -132,6 +139,13 @@ impl Layer {
         before.extend(looks_behind.events());
         let mut own = Vec::new();
         let entered = enter(queue, &launch.kernel, &mut looks, &before, &mut own);
+        if let Err(code) = staged::enter(queue, &uses, Some(&launch.kernel), &before, &mut own) {
+            // Without the content of the image the kernel must not run.
+            for look in &looks {
+                look.leave(&launch.kernel);
+            }
+            return code;
+        }
         before.extend(own.iter().filter_map(|events| events.last()));
         // An empty list of the program's, or one that it got wrong, is passed
         // on as it is.
@@ -145,37 +159,30 @@ impl Layer {
         for look in &looks {
             look.leave(&launch.kernel);
         }
+        for one in &uses {
+            one.take_back(&launch.kernel);
+        }
         if code != CL_SUCCESS {
             return code;
         }
         let name = launch.kernel.name.clone();
         let shadows: Vec<Arc<Shadow>> = looks.iter().filter_map(Look::shadow).collect();
-        let started = match entered {
-            Ok(()) => Job::start(self, queue, done, Doer::Kernel(launch), looks, own),
-            Err(code) => Err(code),
-        };
-        match started {
-            Ok((check, job)) => {
-                for shadow in &shadows {
-                    shadow.used_until(check);
+        if let Err(code) = entered {
+            self.failed(&name, code);
+        }
+        let doer = Doer::Kernel(launch);
+        match self.behind(queue, (done, event), doer, (looks, uses), own) {
+            Ok(Some(check)) => {
+                for (shadow, last) in shadows.iter().zip(std::iter::repeat(check.last())) {
+                    last.map(|last| shadow.used_until(last));
                 }
                 if !shadows.is_empty() {
                     // A launch in another queue may have to wait for it.
                     call!(clFlush(queue));
                 }
-                if event.is_null() {
-                    let_go(check);
-                } else {
-                    self.watch(done, check, job);
-                }
             }
+            Ok(None) => {}
             Err(code) => self.failed(&name, code),
-        }
-        if event.is_null() {
-            let_go(done);
-        } else {
-            // SAFETY: the program's place for the event.
-            unsafe { *event = done };
         }
         CL_SUCCESS
     }

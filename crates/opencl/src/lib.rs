@@ -19,6 +19,7 @@ mod contexts;
 mod copies;
 mod device;
 mod events;
+mod flags;
 #[rustfmt::skip]
 #[allow(
     missing_docs,
@@ -35,6 +36,7 @@ mod jobs;
 mod launches;
 mod layer;
 mod maps;
+mod native;
 mod parts;
 mod preload;
 mod programs;
@@ -43,6 +45,7 @@ mod reach;
 mod report;
 mod rounds;
 mod shadows;
+mod staged;
 mod svm;
 #[allow(non_camel_case_types, reason = "OpenCL's names")]
 mod sys;

@@ -9,17 +9,26 @@
 use crate::blocks::{Block, HOST_ACCESS, Memory};
 use crate::buffers::{Buffer, Place};
 use crate::chain::{Chain, let_go};
+pub use crate::check::Culprit;
 use crate::check::{Damaged, Doer, Look};
-use crate::copies::{Touch, refused};
+use crate::copies::{Pixels, Touch, leaves, refused, refused_pixels};
 use crate::events::status;
 use crate::jobs::Job;
 use crate::layer::{self, Layer};
+use crate::queries::ask;
+use crate::staged::Command;
 use crate::sys::*;
 use crate::table::call;
 use crate::waits::{List, wait_list, with_looks};
 use heap::canary::Side;
 use std::ffi::c_void;
 use std::sync::Arc;
+
+/// What a host does that writes beside what is mapped.
+fn mapped(function: &'static str) -> Culprit {
+    let what = "while the buffer was mapped, the host wrote outside it";
+    Culprit { function, what }
+}
 
 /// A map that holds canaries.
 pub struct Mapped {
@@ -48,10 +57,9 @@ pub unsafe extern "C" fn map_buffer(
     event: *mut cl_event,
     code: *mut cl_int,
 ) -> *mut c_void {
-    let writes = flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION) != 0;
     if refused(
         "clEnqueueMapBuffer",
-        &[Touch::range(buffer, offset, size, writes)],
+        &[Touch::range(buffer, offset, size, writes(flags))],
     ) {
         if !code.is_null() {
             // SAFETY: the program's place for the code.
@@ -84,6 +92,86 @@ pub unsafe extern "C" fn map_buffer(
     })
 }
 
+/// Whether a map with these flags may be written.
+fn writes(flags: cl_map_flags) -> bool {
+    flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION) != 0
+}
+
+pub unsafe extern "C" fn map_image(
+    queue: cl_command_queue,
+    image: cl_mem,
+    blocking: cl_bool,
+    flags: cl_map_flags,
+    origin: *const usize,
+    region: *const usize,
+    row: *mut usize,
+    slice: *mut usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+    code: *mut cl_int,
+) -> *mut c_void {
+    let writes = writes(flags);
+    let pixels = Pixels {
+        image,
+        origin,
+        region,
+        writes,
+    };
+    let mut answer = CL_INVALID_VALUE;
+    let mut pointer = std::ptr::null_mut();
+    if !refused_pixels("clEnqueueMapImage", &[pixels]) {
+        let command = Command {
+            queue,
+            function: "clEnqueueMapImage",
+            // What the host writes comes back when the map ends.
+            images: &[(image, false)],
+            blocking: blocking != FALSE,
+            list: (count, list),
+            event,
+        };
+        answer = command.enqueue(|(count, list), event| {
+            let mut code = CL_SUCCESS;
+            pointer = call!(clEnqueueMapImage(
+                queue, image, blocking, flags, origin, region, row, slice, count, list, event,
+                &raw mut code
+            ) else std::ptr::null_mut());
+            code
+        });
+    }
+    if let Some(buffer) = layer::get().and_then(|layer| layer.buffer(image as usize))
+        && let Some((_, staged)) = buffer.staged()
+        && answer == CL_SUCCESS
+    {
+        staged.keep_map(pointer as usize, writes);
+    }
+    if !code.is_null() {
+        // SAFETY: the program's place for the code.
+        unsafe { *code = answer };
+    }
+    pointer
+}
+
+pub unsafe extern "C" fn map_svm(
+    queue: cl_command_queue,
+    blocking: cl_bool,
+    flags: cl_map_flags,
+    pointer: *mut c_void,
+    size: usize,
+    count: cl_uint,
+    list: *const cl_event,
+    event: *mut cl_event,
+) -> cl_int {
+    if leaves("clEnqueueSVMMap", pointer, size, writes(flags)) {
+        return CL_INVALID_VALUE;
+    }
+    with_looks((count, list), |(count, list)| {
+        call!(clEnqueueSVMMap(
+            queue, blocking, flags, pointer, size, count, list, event
+        ))
+    })
+}
+
 /// A map as the program wants it, of bytes that the buffer has.
 struct Asked {
     queue: cl_command_queue,
@@ -112,6 +200,7 @@ impl Asked {
         // anything for canaries. Who may map what, the block does not know.
         if !layer.settings.check
             || self.size == 0
+            || (self.offset as u128 + self.size as u128) > u128::from(buffer.size)
             || self.flags & CL_MAP_WRITE_INVALIDATE_REGION != 0
             || buffer.flags & HOST_ACCESS != 0
         {
@@ -126,10 +215,10 @@ impl Asked {
         if (self.offset + self.size) as u64 == buffer.size {
             to += block.layout.length() as usize;
         }
-        let ready = block.prepare(self.queue).ok()?;
+        let ready: Vec<Arc<Chain>> = block.prepare(self.queue).ok()?.into_iter().collect();
         let mut own = std::ptr::null_mut();
         let mut code = CL_SUCCESS;
-        let base = with_ready(self.list, ready.as_deref(), |(count, list)| {
+        let base = with_ready(self.list, ready.as_slice(), |(count, list)| {
             call!(clEnqueueMapBuffer(
                 self.queue, whole as cl_mem, self.blocking, self.flags, from, to - from, count,
                 list, &raw mut own, &raw mut code
@@ -155,13 +244,13 @@ impl Asked {
     }
 }
 
-/// Calls `enqueue` with the program's list, one more event, and those of looks.
-fn with_ready<T>(list: List, ready: Option<&Chain>, enqueue: impl FnOnce(List) -> T) -> T {
+/// Calls `enqueue` with the program's list, further events, and those of looks.
+fn with_ready<T>(list: List, ready: &[Arc<Chain>], enqueue: impl FnOnce(List) -> T) -> T {
     with_looks(list, |(count, list)| {
-        let Some(ready) = ready.and_then(Chain::last) else {
+        let mut all: Vec<cl_event> = ready.iter().filter_map(|events| events.last()).collect();
+        if all.is_empty() {
             return enqueue((count, list));
-        };
-        let mut all = vec![ready];
+        }
         if !list.is_null() {
             // SAFETY: a list of so many events.
             all.extend(unsafe { std::slice::from_raw_parts(list, count as usize) });
@@ -200,7 +289,10 @@ impl Mapped {
             overwritten = true;
             let stack = layer.stack();
             let (doer, look) = (
-                Doer::Host { function, stack },
+                Doer::Host {
+                    culprit: mapped(function),
+                    stack,
+                },
                 Look::new(buffer.clone(), None),
             );
             layer
@@ -214,7 +306,7 @@ impl Mapped {
 pub unsafe extern "C" fn unmap(
     queue: cl_command_queue,
     object: cl_mem,
-    mapped: *mut c_void,
+    pointer: *mut c_void,
     count: cl_uint,
     list: *const cl_event,
     event: *mut cl_event,
@@ -222,19 +314,37 @@ pub unsafe extern "C" fn unmap(
     let function = "clEnqueueUnmapMemObject";
     let buffer = layer::get().and_then(|layer| layer.buffer(object as usize));
     if let Some((layer, buffer)) = layer::get().zip(buffer.as_ref())
-        && let Some(known) = layer.take_map(object, mapped)
+        && let Some(known) = layer.take_map(object, pointer)
     {
-        return known.end(layer, queue, (buffer, mapped), (count, list), event);
+        return known.end(layer, queue, (buffer, pointer), (count, list), event);
     }
-    end_of_map(
+    if buffer
+        .as_ref()
+        .is_some_and(|buffer| buffer.staged().is_some())
+    {
+        let command = Command {
+            queue,
+            function,
+            images: &[(object, true)],
+            blocking: false,
+            list: (count, list),
+            event,
+        };
+        return command.unmap(pointer as usize, |(count, list), event| {
+            call!(clEnqueueUnmapMemObject(
+                queue, object, pointer, count, list, event
+            ))
+        });
+    }
+    behind_host(
         queue,
-        function,
-        buffer,
+        mapped(function),
+        buffer.into_iter().collect(),
         (count, list),
         event,
         |(count, list), event| {
             call!(clEnqueueUnmapMemObject(
-                queue, object, mapped, count, list, event
+                queue, object, pointer, count, list, event
             ))
         },
     )
@@ -330,56 +440,60 @@ pub unsafe extern "C" fn unmap_svm(
     event: *mut cl_event,
 ) -> cl_int {
     let buffer = layer::get().and_then(|layer| layer.svm_at(pointer as usize));
-    let function = "clEnqueueSVMUnmap";
-    end_of_map(
+    behind_host(
         queue,
-        function,
-        buffer,
+        mapped("clEnqueueSVMUnmap"),
+        buffer.into_iter().collect(),
         (count, list),
         event,
         |(count, list), event| call!(clEnqueueSVMUnmap(queue, pointer, count, list, event)),
     )
 }
 
-/// While memory is mapped the host may write beside it. Looked at here, so
-/// that no kernel is blamed for it.
-fn end_of_map(
+/// Enqueues what the host may write beside buffers by, such as the end of a
+/// map. Looked at here, so that no kernel is blamed for it.
+pub fn behind_host(
     queue: cl_command_queue,
-    function: &'static str,
-    buffer: Option<Arc<Buffer>>,
+    culprit: Culprit,
+    mut buffers: Vec<Arc<Buffer>>,
     list: List,
     event: *mut cl_event,
-    enqueue: impl FnOnce(List, *mut cl_event) -> cl_int,
+    mut enqueue: impl FnMut(List, *mut cl_event) -> cl_int,
 ) -> cl_int {
-    let canaries = buffer.filter(|buffer| match &buffer.place {
-        Place::Block(block) => block.written.is_written(),
+    let context: Option<usize> = ask!(one, clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT));
+    buffers.retain(|buffer| match &buffer.place {
+        Place::Block(block) => block.written.is_written() && context == Some(buffer.context),
         _ => false,
     });
-    let watching = layer::get().filter(|layer| layer.settings.check);
-    let Some((layer, buffer)) = watching.zip(canaries) else {
+    let watching = layer::get().filter(|layer| layer.settings.check && !buffers.is_empty());
+    let Some(layer) = watching else {
         return with_looks(list, |list| enqueue(list, event));
     };
     // Another queue may still be writing them.
-    let ready = match &buffer.place {
-        Place::Block(block) => block.prepare(queue).ok().flatten(),
-        _ => None,
-    };
+    let ready: Vec<Arc<Chain>> = buffers
+        .iter()
+        .filter_map(|buffer| match &buffer.place {
+            Place::Block(block) => block.prepare(queue).ok().flatten(),
+            _ => None,
+        })
+        .collect();
     let mut done = std::ptr::null_mut();
-    let code = with_ready(list, ready.as_deref(), |list| enqueue(list, &raw mut done));
+    let code = with_ready(list, &ready, |list| enqueue(list, &raw mut done));
     if code != CL_SUCCESS {
         return code;
     }
     let doer = Doer::Host {
-        function,
+        culprit,
         stack: layer.stack(),
     };
-    let looks = vec![Look::new(buffer, None)];
-    let before = ready.into_iter().collect();
-    match Job::start(layer, queue, done, doer, looks, before) {
+    let look = |buffer| Look::new(buffer, None);
+    let looks = buffers.into_iter().map(look).collect();
+    match Job::start(layer, queue, done, doer, (looks, Vec::new()), ready) {
         Ok((look, job)) if !event.is_null() => layer.watch(done, look, job),
         Ok((look, _)) => let_go(look),
         Err(code) => layer.reporter.error(&format!(
-            "canaries could not be read after {function} (code {code})"
+            "canaries could not be read after {} (code {code})",
+            culprit.function
         )),
     }
     if event.is_null() {

@@ -3,8 +3,8 @@
 
 use crate::blocks::{HOST_ACCESS, Memory};
 use crate::buffers::{Buffer, Place};
+use crate::flags::Given;
 use crate::layer;
-use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
 use model::AllocationKind;
@@ -64,11 +64,14 @@ pub unsafe extern "C" fn create(
             CL_INVALID_VALUE
         });
     }
-    // The block has none of the flags that say what the host may do.
-    let theirs = parent.flags & HOST_ACCESS;
+    // The block has not all flags of the program's buffer.
+    let context = layer.context(parent.context as cl_context);
+    let told = match context.flags_of_part(parent.given, flags) {
+        Ok(told) => told,
+        Err(code) => return fail(code),
+    };
     let host_access = match flags & HOST_ACCESS {
-        0 => theirs,
-        _ if theirs != 0 && flags & HOST_ACCESS != theirs => return fail(CL_INVALID_VALUE),
+        0 => parent.flags & HOST_ACCESS,
         access => access,
     };
     let inside = cl_buffer_region {
@@ -89,7 +92,6 @@ pub unsafe extern "C" fn create(
     if handle.is_null() {
         return handle;
     }
-    let told: Option<u64> = ask!(one, clGetMemObjectInfo(handle, CL_MEM_FLAGS));
     // A sub-buffer keeps its parent, which here only the block would know.
     call!(clRetainMemObject(buffer));
     layer.register(Buffer {
@@ -97,12 +99,16 @@ pub unsafe extern "C" fn create(
         kind: AllocationKind::ClSubBuffer,
         size: region.size as u64,
         handle: handle as usize,
-        flags: told.unwrap_or(asked),
+        context: parent.context,
+        given: Given { flags, host: false },
+        flags: told,
+        properties: false,
         place: Place::Part {
             parent: parent.clone(),
             origin: region.origin,
         },
         shadow: Mutex::default(),
+        staged: Mutex::default(),
         allocated_at: layer.stack(),
     });
     handle

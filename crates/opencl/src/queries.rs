@@ -120,11 +120,19 @@ pub unsafe extern "C" fn mem_object_info(
         // SAFETY: what a program passes to clGetMemObjectInfo.
         return unsafe { answer(&maps.to_ne_bytes(), size, value, size_ret) };
     }
+    if name == CL_MEM_PROPERTIES && known.as_ref().is_some_and(|buffer| buffer.properties) {
+        // SAFETY: what a program passes to clGetMemObjectInfo.
+        return unsafe { answer(&0u64.to_ne_bytes(), size, value, size_ret) };
+    }
     let shown = known.and_then(|buffer| {
         let (associated, origin) = match &buffer.place {
             Place::Block(_) => (0, 0),
             Place::Part { parent, origin } => (parent.handle, *origin),
-            _ => return None,
+            _ => {
+                let (parent, _) = buffer.staged()?;
+                let associated = name == CL_MEM_ASSOCIATED_MEMOBJECT;
+                return associated.then(|| parent.handle.to_ne_bytes());
+            }
         };
         match name {
             CL_MEM_FLAGS => Some(buffer.flags.to_ne_bytes()),
@@ -138,4 +146,22 @@ pub unsafe extern "C" fn mem_object_info(
         Some(bytes) => unsafe { answer(&bytes, size, value, size_ret) },
         None => call!(clGetMemObjectInfo(object, name, size, value, size_ret)),
     }
+}
+
+/// An image that stands for a buffer is made of the program's in its eyes.
+pub unsafe extern "C" fn image_info(
+    image: cl_mem,
+    name: cl_image_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    if name == CL_IMAGE_BUFFER
+        && let Some(buffer) = layer::get().and_then(|layer| layer.buffer(image as usize))
+        && let Some((parent, _)) = buffer.staged()
+    {
+        // SAFETY: what a program passes to clGetImageInfo.
+        return unsafe { answer(&parent.handle.to_ne_bytes(), size, value, size_ret) };
+    }
+    call!(clGetImageInfo(image, name, size, value, size_ret))
 }

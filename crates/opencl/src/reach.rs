@@ -5,6 +5,7 @@ use crate::buffers::{Buffer, Place};
 use crate::check::Look;
 use crate::images::root_of;
 use crate::layer::Layer;
+use crate::staged::{self, Lent, Use};
 use std::sync::Arc;
 
 /// What a launch can reach.
@@ -12,6 +13,8 @@ use std::sync::Arc;
 pub struct Reach {
     /// Memory to look at afterwards, each once.
     pub looks: Vec<Look>,
+    /// Images among them that stand for buffers.
+    pub uses: Vec<Use>,
     /// Arguments whose memory has no canaries, each with the reason.
     pub bare: Vec<String>,
 }
@@ -35,6 +38,21 @@ impl Layer {
             given.extend(buffer.map(|buffer| (index, buffer)));
         }
         for (index, buffer) in &given {
+            if let Some(one) = Use::of(buffer, kernel.image(*index) != ImageUse::Reads) {
+                staged::add(&mut reach.uses, Some(one));
+                reach.bare(kernel, *index, "an image that stands for a buffer");
+            }
+        }
+        for (index, buffer) in &given {
+            if buffer.context != kernel.context {
+                // Some platforms take it; commands of ours they do not.
+                reach.bare(kernel, *index, "memory of another context");
+                continue;
+            }
+            if reach.lend(buffer, *index) {
+                reach.bare(kernel, *index, "shares memory with an image");
+                continue;
+            }
             match &buffer.place {
                 Place::Block(_) => reach.add(buffer, *index),
                 Place::Image(_) => match kernel.image(*index) {
@@ -45,7 +63,10 @@ impl Layer {
                         reach.bare(kernel, *index, "the platform does not tell its use");
                     }
                 },
-                Place::Made(_) => {
+                Place::Made {
+                    staged: Some(_), ..
+                } => {}
+                Place::Made { .. } => {
                     let root = root_of(buffer);
                     match &root.place {
                         Place::Block(_) => reach.add(root, *index),
@@ -114,6 +135,26 @@ impl Layer {
 impl Reach {
     fn has(&self, buffer: &Arc<Buffer>) -> bool {
         self.looks.iter().any(|look| look.is_of(buffer))
+    }
+
+    /// Whether an argument is a buffer that an image stands for, or a part of it.
+    fn lend(&mut self, buffer: &Arc<Buffer>, index: u32) -> bool {
+        let (root, part) = match &buffer.place {
+            Place::Block(_) => (buffer, None),
+            Place::Part { parent, origin } => (parent, Some((*origin, buffer.size as usize))),
+            _ => return false,
+        };
+        let same = |one: &&mut Use| Arc::ptr_eq(&one.buffer, root);
+        let Some(one) = self.uses.iter_mut().find(same) else {
+            return false;
+        };
+        one.writes = true;
+        one.arguments.push(Lent {
+            index,
+            handle: buffer.handle,
+            part,
+        });
+        true
     }
 
     /// Each block once, through the first argument that leads there.

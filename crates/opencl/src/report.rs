@@ -58,7 +58,7 @@ enum Same {
 pub struct CallError {
     pub function: &'static str,
     pub rule: Rule,
-    /// What it was to do.
+    /// What it was to do, without what becomes of it.
     pub detail: String,
     /// Bytes that it was to touch.
     pub width: u64,
@@ -155,16 +155,18 @@ impl Reporter {
         };
         let same = match doer {
             Doer::Kernel(launch) => Same::Kernel(launch.kernel.name.clone(), look.argument, side),
-            Doer::Host { function, stack } => Same::Call(function, stack.clone()),
+            Doer::Host { culprit, stack } => Same::Call(culprit.function, stack.clone()),
         };
         self.found(same, || finding(layer, doer, look, damage));
     }
 
     /// A bad call of the host's.
     pub fn call(&self, layer: &Layer, error: CallError) {
-        if self.settings.api_errors == ApiErrors::Off {
-            return;
-        }
+        let detail = match self.settings.api_errors {
+            ApiErrors::Off => return,
+            ApiErrors::Pass => error.detail,
+            ApiErrors::Refuse => error.detail + ", refused",
+        };
         let stack = layer.stack();
         let callers = self.settings.num_callers_host;
         self.found(Same::Call(error.function, stack.clone()), || Finding {
@@ -172,7 +174,7 @@ impl Reporter {
             address: DeviceAddress((error.buffer.handle as u64).wrapping_add(error.offset)),
             subject: Subject::Call(HostCall {
                 function: error.function.into(),
-                detail: error.detail,
+                detail,
                 width: Some(error.width),
                 called_at: stacks::resolve(&stack, callers, None),
             }),
@@ -330,11 +332,12 @@ fn finding(layer: &Layer, doer: &Doer, look: &Look, damage: &Damaged) -> Finding
 fn subject(doer: &Doer, look: &Look, overwritten: Overwritten, callers: u32) -> Subject {
     let launch = match doer {
         Doer::Kernel(launch) => launch,
-        Doer::Host { function, stack } => {
+        Doer::Host { culprit, stack } => {
             return Subject::Call(HostCall {
-                function: (*function).into(),
+                function: culprit.function.into(),
                 detail: format!(
-                    "while the buffer was mapped, the host wrote outside it: {} changed",
+                    "{}: {} changed",
+                    culprit.what,
                     report::count(overwritten.bytes, "byte")
                 ),
                 width: Some(overwritten.bytes),

@@ -13,7 +13,6 @@ use crate::chain::{Chain, let_go};
 use crate::events::status;
 use crate::images::Larger;
 use crate::layer::Layer;
-use crate::queries::ask;
 use crate::sys::*;
 use crate::table::call;
 use crate::waits::wait_list;
@@ -56,11 +55,7 @@ impl Layer {
         if let Some(known) = &*buffer.shadow.lock() {
             return Some(known.clone());
         }
-        let context: Option<cl_context> = ask!(
-            one,
-            clGetMemObjectInfo(buffer.handle as cl_mem, CL_MEM_CONTEXT)
-        );
-        let context = context?;
+        let context = buffer.context as cl_context;
         let key = self.keys.key(buffer.serial);
         let copy = match &buffer.place {
             Place::Image(shape) => {
@@ -155,7 +150,7 @@ impl Shadow {
         let mut events = Chain::default();
         let ends = (buffer.handle, self.handle());
         let code = self.copy(queue, ends, &after, &mut events);
-        events.behind(ready);
+        events.behind(ready.into_iter().collect());
         if code != CL_SUCCESS {
             return Err(code);
         }

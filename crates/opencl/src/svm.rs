@@ -4,6 +4,7 @@
 
 use crate::blocks::{Block, Memory};
 use crate::buffers::{Buffer, Place, with_canaries};
+use crate::flags::Given;
 use crate::jobs::PATIENCE;
 use crate::layer::{self, Layer};
 use crate::sys::*;
@@ -59,9 +60,13 @@ impl Layer {
             kind: AllocationKind::ClSvm,
             size: size as u64,
             handle: start,
+            context: context as usize,
+            given: Given { flags, host: false },
             flags,
+            properties: false,
             place: Place::Block(Block::new(Memory::Svm(block as usize), layout, key)),
             shadow: Mutex::default(),
+            staged: Mutex::default(),
             allocated_at: self.stack(),
         });
         self.svm.lock().insert(start, (context as usize, buffer));

@@ -5,8 +5,8 @@
 
 use crate::sys::*;
 use crate::{
-    arguments, buffers, chain, contexts, copies, events, images, launches, layer, maps, parts,
-    programs, queries, svm, waits,
+    arguments, buffers, chain, contexts, copies, events, images, launches, layer, maps, native,
+    parts, programs, queries, svm, waits,
 };
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, size_of};
@@ -91,6 +91,7 @@ fn hooked(mut table: Dispatch) -> Dispatch {
         clCreateImage2D => images::create_2d,
         clCreateImage3D => images::create_3d,
         clGetMemObjectInfo => queries::mem_object_info,
+        clGetImageInfo => queries::image_info,
         clBuildProgram => programs::build_program,
         clCompileProgram => programs::compile_program,
         clGetProgramBuildInfo => programs::build_info,
@@ -123,9 +124,9 @@ fn hooked(mut table: Dispatch) -> Dispatch {
         clEnqueueCopyBufferToImage => copies::copy_buffer_to_image,
         clEnqueueFillImage => copies::fill_image,
         clEnqueueMapBuffer => maps::map_buffer,
-        clEnqueueMapImage => waits::map_image,
+        clEnqueueMapImage => maps::map_image,
         clEnqueueUnmapMemObject => maps::unmap,
-        clEnqueueNativeKernel => waits::native,
+        clEnqueueNativeKernel => native::enqueue,
         clEnqueueMigrateMemObjects => waits::migrate,
         clEnqueueMarkerWithWaitList => waits::marker,
         clEnqueueBarrierWithWaitList => waits::barrier,
@@ -135,7 +136,7 @@ fn hooked(mut table: Dispatch) -> Dispatch {
         clSVMAlloc => svm::allocate,
         clSVMFree => svm::free,
         clEnqueueSVMFree => svm::enqueue_free,
-        clEnqueueSVMMap => waits::map_svm,
+        clEnqueueSVMMap => maps::map_svm,
         clEnqueueSVMUnmap => maps::unmap_svm,
         clEnqueueSVMMigrateMem => waits::migrate_svm,
         clSetKernelArgSVMPointer => arguments::set_shared,

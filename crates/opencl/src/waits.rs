@@ -55,13 +55,11 @@ macro_rules! waiting {
 }
 
 waiting! {
-    native = clEnqueueNativeKernel(queue: cl_command_queue, function: Option<unsafe extern "C" fn(*mut c_void)>, arguments: *mut c_void, bytes: usize, objects: cl_uint, list_of_objects: *const cl_mem, places: *mut *const c_void);
     migrate = clEnqueueMigrateMemObjects(queue: cl_command_queue, objects: cl_uint, list_of_objects: *const cl_mem, flags: cl_mem_migration_flags);
     marker = clEnqueueMarkerWithWaitList(queue: cl_command_queue);
     barrier = clEnqueueBarrierWithWaitList(queue: cl_command_queue);
     acquire_gl = clEnqueueAcquireGLObjects(queue: cl_command_queue, objects: cl_uint, list_of_objects: *const cl_mem);
     release_gl = clEnqueueReleaseGLObjects(queue: cl_command_queue, objects: cl_uint, list_of_objects: *const cl_mem);
-    map_svm = clEnqueueSVMMap(queue: cl_command_queue, blocking: cl_bool, flags: cl_map_flags, pointer: *mut c_void, size: usize);
     migrate_svm = clEnqueueSVMMigrateMem(queue: cl_command_queue, count_of_pointers: cl_uint, pointers: *mut *const c_void, sizes: *const usize, flags: cl_mem_migration_flags);
 }
 
@@ -72,26 +70,5 @@ pub unsafe extern "C" fn wait_for_events(
 ) -> cl_int {
     with_looks((count, list), |(count, list)| {
         call!(clEnqueueWaitForEvents(queue, count, list))
-    })
-}
-
-pub unsafe extern "C" fn map_image(
-    queue: cl_command_queue,
-    image: cl_mem,
-    blocking: cl_bool,
-    flags: cl_map_flags,
-    origin: *const usize,
-    region: *const usize,
-    row: *mut usize,
-    slice: *mut usize,
-    count: cl_uint,
-    list: *const cl_event,
-    event: *mut cl_event,
-    code: *mut cl_int,
-) -> *mut c_void {
-    with_looks((count, list), |(count, list)| {
-        call!(clEnqueueMapImage(
-            queue, image, blocking, flags, origin, region, row, slice, count, list, event, code
-        ) else std::ptr::null_mut())
     })
 }
