@@ -2,10 +2,12 @@
 
 use crate::layer::{self, Layer};
 use crate::queries::ask;
+use crate::source;
 use crate::sys::*;
 use crate::table::call;
 use parking_lot::Mutex;
 use std::ffi::{c_char, c_void};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -75,17 +77,36 @@ impl Kernel {
         }
     }
 
-    /// Whether its program may hold a call of `get_image_width` or the like:
-    /// only from a text that is whole can it be told that it does not.
+    /// Whether its program may hold a call of `get_image_width` or the like.
+    /// A program without source, because it was linked or loaded, may.
     fn may_ask(&self) -> bool {
         let kernel = self.handle as cl_kernel;
         let program: Option<cl_program> = ask!(one, clGetKernelInfo(kernel, CL_KERNEL_PROGRAM));
-        let source =
-            program.and_then(|program| ask!(text, clGetProgramInfo(program, CL_PROGRAM_SOURCE)));
-        let words = ["get_image_", "include", "##"];
-        source.is_none_or(|source| {
-            source.is_empty() || words.iter().any(|word| source.contains(word))
-        })
+        let Some(program) = program else { return true };
+        let source = ask!(text, clGetProgramInfo(program, CL_PROGRAM_SOURCE));
+        let devices: Vec<cl_device_id> = ask!(list, clGetProgramInfo(program, CL_PROGRAM_DEVICES));
+        let options = devices.into_iter().map(|device| {
+            ask!(
+                text,
+                clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_OPTIONS)
+            )
+        });
+        let options: Option<Vec<String>> = options.collect();
+        let (Some(source), Some(options)) = (source.filter(|text| !text.is_empty()), options)
+        else {
+            return true;
+        };
+        let options = options.join(" ");
+        let mut folders = source::folders(&options);
+        folders.push(".");
+        let read = |name: &str| {
+            let paths = folders.iter().map(|folder| Path::new(folder).join(name));
+            let texts = paths.filter_map(|path| std::fs::read(path).ok());
+            texts
+                .map(|text| String::from_utf8_lossy(&text).into_owned())
+                .collect()
+        };
+        source::may_ask(&source, &options, &read)
     }
 
     /// Names of its arguments, where the platform knows them. Asked before a

@@ -45,6 +45,7 @@ mod reach;
 mod report;
 mod rounds;
 mod shadows;
+mod source;
 mod staged;
 mod svm;
 #[allow(non_camel_case_types, reason = "OpenCL's names")]

@@ -126,6 +126,7 @@ pub unsafe extern "C" fn enqueue_free(
     // A function of the program's own gets the program's own pointers, and
     // frees them by the call above.
     let mut blocks: Vec<*mut c_void> = Vec::new();
+    let mut taken: Vec<(usize, Arc<Buffer>)> = Vec::new();
     let mut given = pointers;
     if function.is_none()
         && !pointers.is_null()
@@ -133,16 +134,31 @@ pub unsafe extern "C" fn enqueue_free(
     {
         // SAFETY: the program's list.
         let theirs = unsafe { std::slice::from_raw_parts(pointers, count as usize) };
-        blocks.extend(theirs.iter().map(|pointer| {
-            layer
-                .take_svm(*pointer)
-                .map_or(*pointer, |(block, _)| block)
-        }));
+        for pointer in theirs {
+            let Some((block, buffer)) = layer.take_svm(*pointer) else {
+                blocks.push(*pointer);
+                continue;
+            };
+            blocks.push(block);
+            taken.push((*pointer as usize, buffer));
+        }
         given = blocks.as_mut_ptr();
     }
-    with_looks((waits, list), |(waits, list)| {
+    let code = with_looks((waits, list), |(waits, list)| {
         call!(clEnqueueSVMFree(
             queue, count, given, function, data, waits, list, event
         ))
-    })
+    });
+    if code != CL_SUCCESS
+        && let Some(layer) = layer::get()
+    {
+        // They are not freed.
+        let mut known = layer.svm.lock();
+        known.extend(
+            taken
+                .into_iter()
+                .map(|(pointer, buffer)| (pointer, (buffer.context, buffer))),
+        );
+    }
+    code
 }
