@@ -61,6 +61,10 @@ pub struct RunOptions {
     /// File for the report as JUnit XML, for continuous integration.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
+    /// File for the time that each kernel takes on the device, as JSON (`docs/time-kernels.md`); with --no-check,
+    /// the program's own times.
+    #[arg(long, value_name = "FILE")]
+    pub time_kernels: Option<PathBuf>,
     /// File of known findings, which are counted only; `ringfence explain suppressions` shows its form.
     #[arg(long, value_name = "FILE")]
     pub suppressions: Option<PathBuf>,
@@ -222,6 +226,7 @@ impl RunOptions {
         settings.sarif = self.sarif.clone().or(settings.sarif);
         settings.junit = self.junit.clone().or(settings.junit);
         settings.suppressions = self.suppressions.clone().or(settings.suppressions);
+        settings.time_kernels = self.time_kernels.clone().or(settings.time_kernels);
         settings.gen_suppressions |= self.gen_suppressions;
         settings.halt_on_error |= self.halt_on_error;
         settings.kernel_name = self.kernel_name.clone().or(settings.kernel_name);

@@ -11,6 +11,7 @@ mod finding;
 pub mod layout;
 mod memory;
 mod settings;
+mod times;
 
 pub use access::{
     AccessKind, AccessSite, Neighbour, Provenance, SiteId, SourceLocation, Space, StaticObject,
@@ -25,4 +26,7 @@ pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
 pub use settings::{
     ApiErrors, CanaryChecker, CanaryPattern, DeviceKind, LeakCheck, Protections, Prove,
     SETTING_NAMES, Settings, SettingsError,
+};
+pub use times::{
+    Durations, KernelTimes, LaunchTimes, ProcessTimes, Ran, TIMES_SUFFIX, TIMES_VERSION, TimesFile,
 };

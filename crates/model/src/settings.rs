@@ -153,6 +153,9 @@ pub struct Settings {
     pub junit: Option<PathBuf>,
     /// File of findings that are known (`docs/suppressions.md`).
     pub suppressions: Option<PathBuf>,
+    /// File for the time of each kernel (`docs/time-kernels.md`), written by
+    /// `ringfence run`.
+    pub time_kernels: Option<PathBuf>,
     /// Print an entry for such a file after each finding.
     pub gen_suppressions: bool,
     /// Seed of the CPU device's warp schedule and of canaries; without one,
@@ -202,6 +205,7 @@ impl Default for Settings {
             sarif: None,
             junit: None,
             suppressions: None,
+            time_kernels: None,
             gen_suppressions: false,
             seed: 0,
             cpu_threads: 0,
@@ -245,6 +249,7 @@ pub const SETTING_NAMES: &[&str] = &[
     "sarif",
     "seed",
     "suppressions",
+    "time-kernels",
     "watch-slice",
 ];
 
@@ -293,12 +298,13 @@ impl Settings {
             "log-file" => {
                 self.log_file = Some(non_empty(value).ok_or_else(|| fail("expected a file name"))?)
             }
-            "json" | "sarif" | "junit" | "suppressions" => {
+            "json" | "sarif" | "junit" | "suppressions" | "time-kernels" => {
                 let path = non_empty(value).ok_or_else(|| fail("expected a file name"))?;
                 *match key {
                     "json" => &mut self.json,
                     "sarif" => &mut self.sarif,
                     "junit" => &mut self.junit,
+                    "time-kernels" => &mut self.time_kernels,
                     _ => &mut self.suppressions,
                 } = Some(path.into());
             }

@@ -17,6 +17,11 @@ pub type LaunchParameter = SmallVec<[u8; 136]>;
 pub enum LaunchDecision {
     /// The program's kernel as it is.
     Original,
+    /// The program's kernel as it is: it was shown to be in bounds, or has no
+    /// access that can be out of them.
+    Proved,
+    /// The program's kernel as it is: the functions that it calls have checks.
+    InPlace,
     /// The instrumented copy.
     Checked {
         /// Handle of the copy.

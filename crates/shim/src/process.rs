@@ -7,7 +7,7 @@
 
 use crate::exports::COUNT;
 use crate::failure::{refuse, say, set_refusal};
-use crate::{resolver, session, table};
+use crate::{hooks, resolver, session, table};
 use driver::sys::CUresult;
 use model::DeviceKind;
 use std::cell::UnsafeCell;
@@ -88,6 +88,7 @@ fn finish(last: bool) {
     if OWNER.load(Ordering::Relaxed) == std::process::id()
         && let Some(runtime) = session::runtime()
     {
+        hooks::timing::finish();
         if last {
             runtime.end();
         } else {

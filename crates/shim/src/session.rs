@@ -122,6 +122,9 @@ fn begin() {
         },
         Err((code, message)) => return fail(&settings, kind, code, &message),
     };
+    if session.settings.time_kernels.is_some() {
+        hooks::timing::want();
+    }
     let mut addresses = exports::missing();
     for (address, found) in addresses.iter_mut().zip(session.next.addresses()) {
         if *found != 0 {
@@ -250,10 +253,13 @@ pub fn leave_error(settings: &Settings, device: DeviceKind, message: &str) {
 }
 
 impl Session {
-    /// Whether there is anything for a runtime to do: to check, or, on the CPU
-    /// device, to find the PTX in what the program loads.
+    /// Whether there is anything for a runtime to do: to check, to know the
+    /// kernels that are timed, or, on the CPU device, to find the PTX in what
+    /// the program loads.
     fn is_watched(&self) -> bool {
-        self.settings.check || self.kind == DeviceKind::Cpu
+        self.settings.check
+            || self.kind == DeviceKind::Cpu
+            || self.settings.time_kernels.is_some()
     }
 
     /// Whether the program has initialised CUDA.

@@ -105,6 +105,7 @@ fn check_outputs(settings: &Settings) -> Result<()> {
         ("json", &settings.json),
         ("sarif", &settings.sarif),
         ("junit", &settings.junit),
+        ("time-kernels", &settings.time_kernels),
     ];
     for (option, path) in files {
         if let Some(path) = path {

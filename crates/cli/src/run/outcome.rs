@@ -3,7 +3,7 @@
 use super::child::Ended;
 use crate::exit;
 use anyhow::{Context, Result};
-use model::Settings;
+use model::{ProcessTimes, Settings, TIMES_VERSION, TimesFile};
 use report::json::{ProgramEnd, Report, Run, Verdict};
 use report::session::{Process, merge_coverage, read_processes};
 use report::{Suppressions, Totals, junit::junit, sarif::sarif};
@@ -13,6 +13,7 @@ use std::path::Path;
 /// A finished run.
 #[derive(Debug)]
 pub struct Outcome {
+    times: Vec<ProcessTimes>,
     processes: Vec<Process>,
     totals: Totals,
     ended: Ended,
@@ -38,13 +39,22 @@ impl Outcome {
             })
             .with_context(|| format!("the results in {} cannot be read", session.display()))?;
         files.sort();
+        let (times, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|path| {
+            path.to_str()
+                .is_some_and(|name| name.ends_with(model::TIMES_SUFFIX))
+        });
+        let times = times.iter().map(|file| read_times(file));
+        let times = times.collect::<Result<Vec<_>>>()?;
         let mut processes = Vec::new();
         for file in files {
             let text =
                 std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
             processes.extend(read_processes(&String::from_utf8_lossy(&text)));
         }
-        Ok(Outcome::new(processes, ended, suppressions))
+        Ok(Outcome {
+            times,
+            ..Outcome::new(processes, ended, suppressions)
+        })
     }
 
     fn new(processes: Vec<Process>, ended: Ended, suppressions: Option<&Suppressions>) -> Outcome {
@@ -81,6 +91,7 @@ impl Outcome {
             Verdict::Clean
         };
         Outcome {
+            times: Vec::new(),
             processes,
             totals,
             ended,
@@ -162,6 +173,15 @@ impl Outcome {
                     .with_context(|| format!("cannot write {}", path.display()))?;
             }
         }
+        if let Some(path) = &settings.time_kernels {
+            let times = TimesFile {
+                version: TIMES_VERSION,
+                processes: self.times.clone(),
+            };
+            let text = serde_json::to_string_pretty(&times).context("the times cannot be written")?;
+            std::fs::write(path, text + "\n")
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
         Ok(exit_code)
     }
 
@@ -181,4 +201,11 @@ impl Outcome {
             totals: &self.totals,
         })
     }
+}
+
+/// What a process left of the times of its kernels.
+fn read_times(path: &Path) -> Result<ProcessTimes> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))
 }

@@ -10,7 +10,7 @@ use crate::plan::ModulePlan;
 use crate::streams::{self, StreamUse, UseOrder, User};
 use host::stacks;
 use instrument::{EntryPlan, LaunchShape};
-use model::{DeviceAddress, Extent, Prove, Rule, UncheckedReason};
+use model::{DeviceAddress, Extent, Prove, Ran, Rule, UncheckedReason};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -84,6 +84,16 @@ impl Runtime {
         }
     }
 
+    /// What runs after a decision.
+    pub fn ran(&self, decision: &LaunchDecision) -> Ran {
+        match decision {
+            _ if !self.settings.check => Ran::Native,
+            LaunchDecision::Original => Ran::Unchecked,
+            LaunchDecision::Proved => Ran::Proved,
+            LaunchDecision::InPlace | LaunchDecision::Checked { .. } => Ran::Checked,
+        }
+    }
+
     /// Of a launch that may write to any buffer, if canaries are verified.
     fn trace(&self, function: Option<&Arc<Function>>) -> Option<LaunchTrace> {
         self.checks_canaries().then(|| LaunchTrace {
@@ -150,11 +160,11 @@ impl Runtime {
             {
                 function.counts.checked();
                 self.watcher.launched(&self.me);
-            } else {
-                // Nothing in it can go wrong.
-                function.counts.proved();
+                return Ok(LaunchDecision::InPlace);
             }
-            return Ok(LaunchDecision::Original);
+            // Nothing in it can go wrong.
+            function.counts.proved();
+            return Ok(LaunchDecision::Proved);
         }
         let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
         let roots = self
@@ -170,7 +180,7 @@ impl Runtime {
         };
         if proved && self.settings.prove == Prove::On {
             function.counts.proved();
-            return Ok(LaunchDecision::Original);
+            return Ok(LaunchDecision::Proved);
         }
         self.make_ready(plan)?;
         let decision = self.copy_of(function, shape, checked, roots, proved)?;

@@ -26,7 +26,7 @@ fn words(decision: &LaunchDecision) -> Vec<u64> {
 }
 
 fn is_original(decision: &LaunchDecision) -> bool {
-    matches!(decision, LaunchDecision::Original)
+    !matches!(decision, LaunchDecision::Checked { .. })
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub fn launch(
     };
     let mut bytes = parameters.to_vec();
     let function = match runtime.plan_launch(function, &shown, &read) {
-        LaunchDecision::Original => function,
+        LaunchDecision::Original | LaunchDecision::Proved | LaunchDecision::InPlace => function,
         LaunchDecision::Checked {
             function,
             launch_parameter,

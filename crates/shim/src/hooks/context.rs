@@ -1,7 +1,7 @@
 //! Start of CUDA, and the ends of contexts: kernels are awaited and their
 //! records read while that is still possible.
 
-use super::{hook, hooks, next};
+use super::{hook, hooks, next, timing};
 use crate::session;
 use driver::sys::{CUcontext, CUdevice, CUlimit, CUresult};
 
@@ -60,6 +60,7 @@ fn drain(context: CUcontext) {
         }
     }
     runtime.synchronized();
+    timing::context_ending(context);
 }
 
 /// The primary context of a device, if it is active.

@@ -16,6 +16,7 @@
 use super::copy::checked;
 use super::graph::Kernel;
 use super::launch::{Arguments, launch};
+use super::timing::{self, Timed};
 use super::watch::{self, What};
 use super::{capture, copy_shapes, hook, hooks, loaded, next, set, streams};
 use crate::{process, session};
@@ -500,8 +501,10 @@ hook!([cuGraphLaunch, cuGraphLaunch_ptsz](exec: CUgraphExec, stream: CUstream) |
         return refused;
     }
     let result = watch::around(What::Graph, Some((stream, PER_THREAD)), || {
-        // SAFETY: the program's arguments.
-        unsafe { launch(exec, stream) }
+        timing::around(Timed::Graph(exec.0), Some((stream, PER_THREAD)), || {
+            // SAFETY: the program's arguments.
+            unsafe { launch(exec, stream) }
+        })
     });
     if result == CUresult::CUDA_SUCCESS && let Some(runtime) = session::runtime() {
         let place = streams::place(runtime, stream, PER_THREAD);
@@ -539,6 +542,7 @@ fn launching(exec: CUgraphExec, stream: (CUstream, bool)) -> Option<CUresult> {
 }
 
 hook!(cuGraphExecDestroy(exec: CUgraphExec) |destroy| {
+    timing::forget_graph(exec.0);
     let known = EXECUTABLES.lock().remove(&exec.0).flatten();
     // SAFETY: the program's arguments.
     let result = unsafe { destroy(exec) };

@@ -2,6 +2,7 @@
 //! than the program passes.
 
 use super::loaded::{self, Function};
+use super::timing::{self, Timed};
 use super::watch::{self, What};
 use super::{hook, hooks, next, streams};
 use crate::{process, session};
@@ -10,8 +11,9 @@ use driver::sys::{
     CUDA_LAUNCH_PARAMS, CUfunction, CUfunction_attribute, CUkernel, CUlaunchAttributeID,
     CUlaunchConfig, CUresult, CUstream,
 };
-use model::UncheckedReason;
+use model::{Ran, UncheckedReason};
 use runtime::{EntryPlan, LaunchDecision, LaunchShape, LaunchTrace, Runtime, Where};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
@@ -182,9 +184,16 @@ pub(super) unsafe fn launch(
     stream: Option<(CUstream, bool)>,
     make: impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
 ) -> CUresult {
+    let program = function;
+    let ran = Cell::new(Ran::Unchecked);
     let launch = |function, pointers, extra| {
         watch::around(What::Kernel(function, shape), stream, || {
-            make(function, pointers, extra)
+            let timed = Timed::Kernel {
+                function: program,
+                launched: function,
+                ran: ran.get(),
+            };
+            timing::around(timed, stream, || make(function, pointers, extra))
         })
     };
     let original = || launch(function, arguments.pointers, arguments.extra);
@@ -215,6 +224,7 @@ pub(super) unsafe fn launch(
     let stream =
         stream.and_then(|(stream, per_thread)| streams::of_launch(runtime, stream, per_thread));
     let (decision, trace) = runtime.plan_launch_traced(stream, function, &shape, &read);
+    ran.set(runtime.ran(&decision));
     let LaunchDecision::Checked {
         function: copy,
         launch_parameter,
@@ -231,6 +241,7 @@ pub(super) unsafe fn launch(
     match result {
         CUresult::CUDA_SUCCESS => result,
         _ => {
+            ran.set(Ran::Unchecked);
             let again = original();
             let trace = instead(runtime, function, result, again);
             launched(runtime, again, trace, put, &read);

@@ -28,6 +28,7 @@ mod set;
 mod shifted;
 mod streams;
 mod sync;
+pub mod timing;
 pub mod watch;
 pub mod whole_device;
 

@@ -4,7 +4,7 @@
 use super::loaded::{self, Function, Loaded};
 use super::memory::with_room;
 use super::replace::{Decision, Options, decide, diagnose};
-use super::{hook, hooks, image, next};
+use super::{hook, hooks, image, next, timing};
 use crate::session;
 use driver::sys::{
     CUdeviceptr, CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUmodule, CUresult,
@@ -336,6 +336,7 @@ fn unloading(handle: u64) {
     }
     runtime.module_unloading(handle);
     loaded::remove_module(handle);
+    timing::forget_kernels();
 }
 
 hook!(cuModuleUnload(module: CUmodule) |unload| {

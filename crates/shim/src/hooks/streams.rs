@@ -107,7 +107,8 @@ pub(super) fn place(runtime: &Runtime, stream: CUstream, per_thread: bool) -> Wh
     }
 }
 
-fn is_captured(stream: CUstream, per_thread: bool) -> bool {
+/// Whether what is put into a stream now becomes part of a graph.
+pub(super) fn is_captured(stream: CUstream, per_thread: bool) -> bool {
     let Some(api) = next() else { return false };
     let ask = if per_thread {
         api.cuStreamIsCapturing_ptsz

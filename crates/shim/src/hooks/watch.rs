@@ -1,11 +1,12 @@
 //! What launches mean to the guard: it is there before the kernel is, except
 //! where the kernel's first launch waits for the device, or needs all of it.
 
+use super::function::attribute_of;
 use super::{capture, loaded, next, streams};
 use crate::session;
 use driver::SupportStream;
 use driver::sys::{
-    CUdevice_attribute, CUfunction, CUfunction_attribute, CUkernel, CUmoduleLoadingMode, CUresult,
+    CUdevice_attribute, CUfunction, CUfunction_attribute, CUmoduleLoadingMode, CUresult,
     CUstream, CUstreamCaptureStatus,
 };
 use model::DeviceKind;
@@ -249,24 +250,10 @@ fn loads_lazily() -> bool {
 
 /// Bytes of local memory of each thread of a kernel.
 fn local_bytes(function: u64) -> Option<i32> {
-    let api = next()?;
     let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
     let original = loaded::original(function).unwrap_or(function);
     let is_kernel = loaded::function(original).is_some_and(|function| function.is_kernel);
-    let mut bytes = 0;
-    // SAFETY: places for the answers; the handle came from the device.
-    let asked = unsafe {
-        if is_kernel {
-            let mut device = 0;
-            if api.cuCtxGetDevice?(&mut device) != CUresult::CUDA_SUCCESS {
-                return None;
-            }
-            api.cuKernelGetAttribute?(&mut bytes, attribute, CUkernel(function), device)
-        } else {
-            api.cuFuncGetAttribute?(&mut bytes, attribute, CUfunction(function))
-        }
-    };
-    (asked == CUresult::CUDA_SUCCESS).then_some(bytes)
+    attribute_of(next()?, function, is_kernel, attribute)
 }
 
 fn is_captured(stream: CUstream, per_thread: bool) -> bool {
