@@ -10,6 +10,7 @@ pub mod attacks;
 pub mod case;
 pub mod compare;
 pub mod compile;
+pub mod foreign;
 pub mod judge;
 pub mod missing;
 pub mod opencl;

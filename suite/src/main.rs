@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use suite::compile::{Linkage, Toolchain};
-use suite::{case, compare, compile, opencl, results, run};
+use suite::{case, compare, compile, foreign, opencl, results, run};
 
 #[derive(Parser)]
 #[command(about = "Detection cases for Ringfence, each with a twin that must stay silent.")]
@@ -92,6 +92,9 @@ enum Command {
         #[arg(long, default_value_t = 60)]
         timeout: u64,
     },
+    /// Builds and runs a checked-out collection of CUDA programs, and compares
+    /// each with itself without Ringfence.
+    Foreign(ForeignArguments),
     /// Lists the cases.
     List {
         /// Folder with the groups of cases.
@@ -100,10 +103,132 @@ enum Command {
     },
 }
 
+#[derive(clap::Args)]
+struct ForeignArguments {
+    /// The collection: HeCBench, CUDA samples, Rodinia or PolyBench for GPUs.
+    folder: PathBuf,
+    /// Where programs are built, and foreign.jsonl with the results goes.
+    #[arg(long)]
+    out: PathBuf,
+    /// Python environment or folder with the CUDA compiler; the system's nvcc
+    /// where there is none.
+    #[arg(long, default_value = "target/toolchain/cuda")]
+    toolchain: PathBuf,
+    /// The `ringfence` command.
+    #[arg(long)]
+    ringfence: PathBuf,
+    /// Device to run on.
+    #[arg(long)]
+    device: Device,
+    /// Only programs whose name contains one of these, with commas between.
+    #[arg(long, value_delimiter = ',')]
+    filter: Vec<String>,
+    /// This part of the programs, such as 1/4.
+    #[arg(long, default_value = "1/1", value_parser = foreign::parse_shard)]
+    shard: (usize, usize),
+    /// Programs at a time.
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// Seconds that one run of one program may take.
+    #[arg(long, default_value_t = 60)]
+    limit: u64,
+    /// Seconds for everything; what was not begun by then is left for the next
+    /// call.
+    #[arg(long)]
+    budget: Option<u64>,
+    /// Only build the programs, and find the size at which each runs.
+    #[arg(long)]
+    build_only: bool,
+    /// Only copy the sources of programs that need nothing else to this
+    /// folder, to be carried to another machine.
+    #[arg(long, value_name = "FOLDER")]
+    pack: Option<PathBuf>,
+    /// Measure kernels in place of comparing, and write what they cost to this
+    /// file.
+    #[arg(long, value_name = "FILE")]
+    times: Option<PathBuf>,
+    /// Rounds of measuring.
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
+    /// Measure with canaries and with the guard, too.
+    #[arg(long)]
+    also: bool,
+    /// Commit that is measured.
+    #[arg(long, default_value = "")]
+    commit: String,
+    /// Only these variants, with commas between: no-check, default, verify,
+    /// prove-off, watch.
+    #[arg(long, value_delimiter = ',')]
+    variants: Vec<String>,
+    /// How often programs repeat their work at most, where they can be told.
+    #[arg(long, default_value_t = 2)]
+    repeats: u64,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Device {
     Cpu,
     Gpu,
+}
+
+impl Device {
+    fn kind(self) -> model::DeviceKind {
+        match self {
+            Device::Cpu => model::DeviceKind::Cpu,
+            Device::Gpu => model::DeviceKind::Gpu,
+        }
+    }
+}
+
+impl ForeignArguments {
+    fn options(self) -> foreign::Options {
+        foreign::Options {
+            folder: self.folder,
+            out: self.out,
+            toolchain: self.toolchain,
+            ringfence: self.ringfence,
+            device: self.device.kind(),
+            filter: self.filter,
+            shard: self.shard,
+            jobs: self.jobs,
+            limit: Duration::from_secs(self.limit),
+            budget: self.budget.map(Duration::from_secs),
+            variants: self.variants,
+            repeats: self.repeats,
+        }
+    }
+}
+
+fn run_foreign(arguments: ForeignArguments) -> Result<()> {
+    let tell = |line: &str| println!("{line}");
+    let (pack, build_only, json) = (
+        arguments.pack.clone(),
+        arguments.build_only,
+        arguments.times.clone(),
+    );
+    let (rounds, also) = (arguments.rounds, arguments.also);
+    let commit = arguments.commit.clone();
+    let options = arguments.options();
+    if let Some(pack) = pack {
+        let packed = foreign::pack::pack(&options, &pack)?;
+        println!(
+            "{}: {} programs, {:.1} MiB",
+            pack.display(),
+            packed.programs,
+            packed.bytes as f64 / f64::from(1 << 20)
+        );
+    } else if build_only {
+        let ready = foreign::build_all(&options, &tell)?;
+        println!("{ready} programs run");
+    } else if let Some(json) = json {
+        let results = foreign::time(&options, rounds, also, commit, &tell)?;
+        println!("{:#?}", results.summary);
+        results.write(&json)?;
+    } else {
+        let rows = foreign::run(&options, &tell)?;
+        println!("{}", foreign::summary(&rows));
+    }
+    Ok(())
 }
 
 fn main() -> ExitCode {
@@ -151,10 +276,7 @@ fn act(command: Command) -> Result<bool> {
         } => {
             let options = run::Options {
                 settings,
-                device: match device {
-                    Device::Cpu => model::DeviceKind::Cpu,
-                    Device::Gpu => model::DeviceKind::Gpu,
-                },
+                device: device.kind(),
                 cases,
                 ringfence,
                 filter,
@@ -205,6 +327,10 @@ fn act(command: Command) -> Result<bool> {
             if let Some(json) = json {
                 results.write(&json)?;
             }
+            Ok(true)
+        }
+        Command::Foreign(arguments) => {
+            run_foreign(arguments)?;
             Ok(true)
         }
         Command::List { sources } => {

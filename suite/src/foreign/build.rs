@@ -1,0 +1,265 @@
+//! Copies a program of a collection to a folder of its own and compiles it
+//! there: the collection itself is left as it is, and programs that write
+//! files beside themselves do not meet.
+
+use super::collection::Program;
+use crate::process;
+use anyhow::{Context, Result};
+use model::DeviceKind;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// Files larger than this are left behind.
+const LARGEST: u64 = 32 << 20;
+
+/// Where a program is built and run.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The folder in which it runs.
+    pub folder: PathBuf,
+    /// The program.
+    pub program: PathBuf,
+}
+
+/// The CUDA compiler.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    /// nvcc.
+    pub nvcc: PathBuf,
+    /// Folder of the CUDA libraries.
+    pub libraries: PathBuf,
+}
+
+impl Compiler {
+    /// The compiler in a toolchain's folder, else that of the system.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn find(toolchain: &Path) -> Result<Compiler> {
+        if let Ok(toolchain) = crate::compile::Toolchain::find(toolchain) {
+            return Ok(Compiler {
+                nvcc: toolchain.nvcc(),
+                libraries: toolchain.libraries(),
+            });
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&path).chain(["/usr/local/cuda/bin".into()]);
+        let nvcc = folders
+            .map(|folder| folder.join("nvcc"))
+            .find(|nvcc| nvcc.is_file())
+            .with_context(|| {
+                format!(
+                    "no nvcc in {}, on PATH or in /usr/local/cuda/bin",
+                    toolchain.display()
+                )
+            })?;
+        let libraries = nvcc.with_file_name("../lib64");
+        Ok(Compiler { nvcc, libraries })
+    }
+}
+
+/// Copies and compiles; `Err` inside is the compiler's message.
+///
+/// # Errors
+///
+/// The folder cannot be copied.
+pub fn build(
+    root: &Path,
+    program: &Program,
+    compiler: &Compiler,
+    device: DeviceKind,
+    out: &Path,
+    limit: Duration,
+) -> Result<Result<Built, String>> {
+    let folder = out.join(&program.name).join(&program.folder);
+    let binary = out.join(&program.name).join("ringfence-foreign");
+    let built = Built {
+        folder: folder.clone(),
+        program: binary.clone(),
+    };
+    let failure = out.join(&program.name).join("failure");
+    if let Ok(message) = std::fs::read_to_string(&failure) {
+        return Ok(Err(message));
+    }
+    if binary.is_file() {
+        return Ok(Ok(built));
+    }
+    copy_program(root, program, &out.join(&program.name))?;
+    let scratch = out.join(&program.name).join("tmp");
+    std::fs::create_dir_all(&scratch)?;
+    let mut command = Command::new(&compiler.nvcc);
+    command
+        .args(match device {
+            // PTX alone: all that the CPU device executes, and no time spent
+            // in ptxas.
+            DeviceKind::Cpu => ["-gencode=arch=compute_90,code=compute_90"],
+            DeviceKind::Gpu => ["-arch=sm_90"],
+        })
+        .args(["-O2", "-w", "-lineinfo", "-Wno-deprecated-gpu-targets"])
+        .args(&program.flags)
+        .args(&program.sources)
+        .arg("-L")
+        .arg(&compiler.libraries)
+        .arg("-o")
+        .arg(&binary)
+        .env("TMPDIR", &scratch)
+        .current_dir(&folder);
+    let outcome = process::run(&mut command, limit)?;
+    // Intermediate files only.
+    let _ = std::fs::remove_dir_all(&scratch);
+    if outcome.code() == Some(0) && binary.is_file() {
+        return Ok(Ok(built));
+    }
+    let message = match outcome.status {
+        None => "the compiler ran out of time".to_owned(),
+        Some(_) => outcome
+            .stderr
+            .lines()
+            .chain(outcome.stdout.lines())
+            .find(|line| line.contains("error") || line.contains("undefined"))
+            .or(outcome.stderr.lines().next())
+            .unwrap_or("the compiler failed without a message")
+            .to_owned(),
+    };
+    std::fs::write(&failure, &message)
+        .with_context(|| format!("failed to write {}", failure.display()))?;
+    Ok(Err(message))
+}
+
+/// Copies the folder of a program, and what it refers to beside itself, to a
+/// folder that takes the collection's place.
+///
+/// # Errors
+///
+/// A file cannot be read or written.
+pub fn copy_program(root: &Path, program: &Program, to: &Path) -> Result<()> {
+    copy_folder(&root.join(&program.folder), &to.join(&program.folder))?;
+    for folder in referred(root, program)? {
+        let target = to.join(&folder);
+        if !target.exists() {
+            copy_folder(&root.join(&folder), &target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Folders of the collection that sources, flags and arguments name by `../`.
+fn referred(root: &Path, program: &Program) -> Result<BTreeSet<PathBuf>> {
+    let mut texts: Vec<String> = program.arguments.clone();
+    texts.extend(program.flags.iter().map(|flag| match flag.strip_prefix("-I") {
+        // A folder of headers is needed as a whole.
+        Some(folder) => format!("{folder}/any"),
+        None => flag.clone(),
+    }));
+    let folder = root.join(&program.folder);
+    let mut sources = Vec::new();
+    files(&folder, &mut sources)?;
+    for path in sources {
+        let name = path.to_string_lossy();
+        if [".cu", ".cuh", ".h", ".hpp", ".cpp", ".c", ".cc"]
+            .iter()
+            .any(|end| name.ends_with(end))
+            && let Ok(bytes) = std::fs::read(&path)
+        {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let quoted = text.split('"').filter(|part| part.starts_with("../"));
+            texts.extend(quoted.map(str::to_owned));
+        }
+    }
+    let mut found = BTreeSet::new();
+    for text in texts.iter().filter(|text| text.starts_with("../")) {
+        let Some(parent) = Path::new(text).parent() else {
+            continue;
+        };
+        let mut place = program.folder.clone();
+        let mut outside = false;
+        for part in parent.components() {
+            match part {
+                std::path::Component::ParentDir => outside |= !place.pop(),
+                std::path::Component::Normal(name) => place.push(name),
+                _ => {}
+            }
+        }
+        // Never the collection as a whole.
+        if !outside && place.iter().count() >= 1 && place != Path::new("src") {
+            let inside = program.folder.starts_with(&place) || !root.join(&place).is_dir();
+            if !inside {
+                found.insert(place);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    for entry in
+        std::fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?
+    {
+        let path = entry?.path();
+        // What a link leads to may be the folder itself.
+        if path.is_dir() && !path.is_symlink() {
+            files(&path, found)?;
+        } else if path.is_file() {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    let mut all = Vec::new();
+    files(from, &mut all)?;
+    for path in all {
+        let Ok(rest) = path.strip_prefix(from) else {
+            continue;
+        };
+        if path.metadata()?.len() > LARGEST {
+            continue;
+        }
+        let target = to.join(rest);
+        if let Some(parent) = target.parent() {
+            std::fs::create_dir_all(parent)
+                .with_context(|| format!("failed to make {}", parent.display()))?;
+        }
+        std::fs::copy(&path, &target)
+            .with_context(|| format!("failed to copy {}", path.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_refers_to_comes_with_it() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("src/a-cuda/main.cu", "#include \"../b-cuda/part.h\"\n");
+        write("src/b-cuda/part.h", "");
+        write("src/c-cuda/not.h", "");
+        write("src/data/in.txt", "1");
+        let program = Program {
+            name: "a-cuda".into(),
+            folder: "src/a-cuda".into(),
+            sources: vec!["main.cu".into()],
+            flags: vec![],
+            arguments: vec!["../data/in.txt".into(), "../../../secret".into()],
+            repeats: None,
+            small: false,
+        };
+        let to = tempfile::tempdir().unwrap();
+        copy_program(root.path(), &program, to.path()).unwrap();
+        assert!(to.path().join("src/a-cuda/main.cu").is_file());
+        assert!(to.path().join("src/b-cuda/part.h").is_file());
+        assert!(to.path().join("src/data/in.txt").is_file());
+        assert!(!to.path().join("src/c-cuda").exists());
+    }
+}
