@@ -21,6 +21,5 @@ pub fn explain(rule: Option<&str>) -> Result<()> {
             writeln!(text, "{}: {}\n\n{}", help.rule.id(), help.title, help.text)?;
         }
     }
-    print!("{text}");
-    Ok(())
+    crate::terminal::print(&text)
 }

@@ -11,6 +11,7 @@ mod inspect;
 mod instrument;
 mod options;
 mod run;
+mod terminal;
 
 use clap::Parser;
 use options::{Cli, Command};
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("ringfence: error: {error:#}");
+            terminal::say(&format!("error: {error:#}"));
             ExitCode::from(exit::FAILED)
         }
     }

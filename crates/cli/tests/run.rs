@@ -262,3 +262,33 @@ fn signals_are_passed_on() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(7));
 }
+
+#[test]
+fn an_output_that_takes_no_text_changes_no_exit_code() {
+    let scratch = Scratch::new();
+    let events = [start(), finding(), coverage(2, 0, true)];
+    let program = scratch.program(&events, "exit 3");
+    let command = || scratch.command(["run", "--device", "cpu", "--", program.to_str().unwrap()]);
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let outputs = [Stdio::from(full), Stdio::from(writer), Stdio::null()];
+    for output in outputs {
+        let status = command().stderr(output).status().unwrap();
+        assert_eq!(status.code(), Some(98));
+    }
+    // What was asked for itself, to a reader that needs no more of it.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let status = scratch.command(["explain"]).stdout(writer).status();
+    assert_eq!(status.unwrap().code(), Some(0));
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let status = scratch.command(["explain"]).stdout(full).status();
+    assert_eq!(status.unwrap().code(), Some(96));
+}

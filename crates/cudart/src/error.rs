@@ -31,6 +31,12 @@ pub(crate) fn finish(result: Result<(), cudaError_t>) -> cudaError_t {
     }
 }
 
+/// Prints a message to stderr; what that does not take is lost.
+pub(crate) fn say(message: &str) {
+    use std::io::Write as _;
+    let _ = std::io::stderr().write_all(format!("ringfence: {message}\n").as_bytes());
+}
+
 /// Makes `error` the thread's last error.
 pub(crate) fn record(error: cudaError_t) -> cudaError_t {
     LAST.set(error.0);

@@ -13,6 +13,7 @@
 //! Must run before the program's constructors, while there is one thread.
 //! Libraries that the program opens later (dlopen) are not looked at.
 
+use crate::error::say;
 use crate::table::{Version, lookup_version};
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, SymbolKind};
@@ -128,7 +129,7 @@ pub fn redirect_static() -> Result<Redirected, RedirectError> {
             (Ok(done), _) => done,
             // A library may be there and not be used; its calls fail by themselves.
             (Err(error @ RedirectError::Stripped), Some(library)) => {
-                eprintln!("ringfence: CUDA calls of {library} will fail: {error}");
+                say(&format!("CUDA calls of {library} will fail: {error}"));
                 Redirected::NotCuda
             }
             (Err(source), Some(library)) => {

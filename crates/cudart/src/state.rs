@@ -3,7 +3,7 @@
 //!
 //! No lock of this module is held across a driver call: callbacks re-enter.
 
-use crate::error::check;
+use crate::error::{check, say};
 use crate::generated::types::cudaError_t;
 use driver::Api;
 use driver::sys::{CUcontext, CUdevice, CUstream};
@@ -47,7 +47,7 @@ pub(crate) fn api() -> Result<&'static Api, cudaError_t> {
     match found {
         Ok(api) => Ok(API.get_or_init(|| api)),
         Err(message) => {
-            eprintln!("ringfence: {message}");
+            say(&message);
             Err(cudaError_t::cudaErrorInitializationError)
         }
     }
@@ -56,7 +56,7 @@ pub(crate) fn api() -> Result<&'static Api, cudaError_t> {
 /// A driver function that must be there.
 pub(crate) fn present<T>(function: Option<T>, name: &str) -> Result<T, cudaError_t> {
     function.ok_or_else(|| {
-        eprintln!("ringfence: {name} is not available on the cpu device");
+        say(&format!("{name} is not available on the cpu device"));
         cudaError_t::cudaErrorNotSupported
     })
 }

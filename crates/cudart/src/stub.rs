@@ -1,15 +1,15 @@
 //! What a runtime function does that is not implemented: it fails with its name.
 
-use crate::error::record;
+use crate::error::{record, say};
 use crate::generated::names::NAMES;
 use crate::generated::types::cudaError_t;
 
 /// The function at position `INDEX` of [`NAMES`]. It may be called with any
 /// arguments of the C calling convention, since it looks at none.
 pub(crate) extern "C" fn stub<const INDEX: usize>() -> cudaError_t {
-    eprintln!(
-        "ringfence: {} is not available on the cpu device",
+    say(&format!(
+        "{} is not available on the cpu device",
         NAMES[INDEX]
-    );
+    ));
     record(cudaError_t::cudaErrorNotSupported)
 }

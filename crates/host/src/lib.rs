@@ -5,7 +5,9 @@
 mod output;
 mod settings;
 pub mod stacks;
+mod stderr;
 
 pub use output::Output;
 pub use settings::settings_from_environment;
 pub use stacks::Stack;
+pub use stderr::write_stderr;

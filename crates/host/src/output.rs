@@ -2,6 +2,7 @@
 //! the command. A forked child shares neither file with its parent: it is
 //! silent until it executes another program.
 
+use crate::stderr::{without_sigpipe, write_stderr};
 use model::{Coverage, Finding, Settings};
 use parking_lot::Mutex;
 use report::{Event, Suppressions};
@@ -33,10 +34,11 @@ impl Text {
     /// What cannot be written to the terminal is lost, as the program's own
     /// output would be.
     fn write(&mut self, text: &str) {
-        let _ = match self {
-            Text::Stderr => std::io::stderr().write_all(text.as_bytes()),
-            Text::File(file) => file.write_all(text.as_bytes()),
-        };
+        match self {
+            Text::Stderr => write_stderr(text),
+            // It may be a pipe, too.
+            Text::File(file) => without_sigpipe(|| drop(file.write_all(text.as_bytes()))),
+        }
     }
 }
 

@@ -49,7 +49,9 @@ pub fn start() -> bool {
     let settings = match host::settings_from_environment(|name| std::env::var(name).ok()) {
         Ok(settings) => settings,
         Err(error) => {
-            eprintln!("ringfence: error: {error}; OpenCL runs without checks");
+            host::write_stderr(&format!(
+                "ringfence: error: {error}; OpenCL runs without checks\n"
+            ));
             return false;
         }
     };

@@ -84,7 +84,7 @@ impl Reporter {
         self.output.get_or_init(|| {
             let output = Output::open(&self.settings, PART);
             let output = output
-                .inspect_err(|error| eprintln!("ringfence: error: {error}"))
+                .inspect_err(|error| host::write_stderr(&format!("ringfence: error: {error}\n")))
                 .ok()?;
             output.event(&start_event(devices));
             // SAFETY: a plain function of a library that is never unloaded.

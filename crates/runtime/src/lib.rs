@@ -37,7 +37,7 @@ pub use copies::{Position, Shape, Touched};
 pub use findings::HostError;
 pub use frees::{FreeCall, FreeRequest};
 pub use heap::{Around, Layer, Owner, PartError};
-pub use host::settings_from_environment;
+pub use host::{settings_from_environment, write_stderr};
 pub use host_calls::{CallDecision, Doubt, Effect, Place, Side, When};
 pub use instrument::{EntryPlan, LaunchShape, ParameterSlot};
 pub use launches::{LaunchDecision, LaunchParameter};

@@ -36,5 +36,5 @@ pub extern "C" fn refuse() -> CUresult {
 
 /// Prints one line to stderr.
 pub fn say(message: &str) {
-    eprintln!("ringfence: {message}");
+    runtime::write_stderr(&format!("ringfence: {message}\n"));
 }

@@ -3,6 +3,7 @@
 mod text;
 
 use crate::options::InspectOptions;
+use crate::terminal;
 use anyhow::{Context, Result, bail};
 use fatbin::{Compression, Kind};
 use model::{AccessKind, AccessSite, Provenance};
@@ -87,11 +88,10 @@ pub fn inspect(options: &InspectOptions) -> Result<()> {
     let bytes = std::fs::read(&options.file).with_context(|| format!("cannot read {shown}"))?;
     let inspection = look(&options.file, &bytes)?;
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&inspection)?);
+        terminal::print(&(serde_json::to_string_pretty(&inspection)? + "\n"))
     } else {
-        print!("{}", text::text(&inspection));
+        terminal::print(&text::text(&inspection))
     }
-    Ok(())
 }
 
 fn look(path: &Path, bytes: &[u8]) -> Result<Inspection> {

@@ -1,7 +1,7 @@
 //! From what the processes left to one line, one file, one exit code.
 
 use super::child::Ended;
-use crate::exit;
+use crate::{exit, terminal};
 use anyhow::{Context, Result};
 use model::{ProcessTimes, Settings, TIMES_VERSION, TimesFile};
 use report::json::{ProgramEnd, Report, Run, Verdict};
@@ -131,7 +131,7 @@ impl Outcome {
         } else {
             "nothing was checked: the program launched no kernel"
         };
-        Some(format!("ringfence: {why}"))
+        Some(why.to_owned())
     }
 
     /// Prints the summary, writes the reports; the exit code.
@@ -141,13 +141,13 @@ impl Outcome {
     /// A report cannot be written.
     pub fn conclude(&self, command: &[OsString], settings: &Settings) -> Result<u8> {
         if let Ended::Signal(signal) = self.ended {
-            eprintln!("ringfence: the program was killed by signal {signal}");
+            terminal::say(&format!("the program was killed by signal {signal}"));
         }
         if let Some(line) = self.nothing_checked(settings) {
-            eprintln!("{line}");
+            terminal::say(&line);
         }
         if settings.check && !self.processes.is_empty() {
-            eprintln!("{}", report::summary(&self.totals));
+            terminal::line(&report::summary(&self.totals));
         }
         let exit_code = self.exit_code(settings);
         let files = [&settings.json, &settings.sarif, &settings.junit];

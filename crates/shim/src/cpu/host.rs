@@ -38,9 +38,7 @@ impl Host for Process {
     }
 
     fn print_error(&self, bytes: &[u8]) {
-        use std::io::Write;
-        // Nothing can be done about a stderr that is closed.
-        let _ = std::io::stderr().write_all(bytes);
+        runtime::write_stderr(&String::from_utf8_lossy(bytes));
     }
 
     fn report(&self, message: &str) {
