@@ -138,9 +138,13 @@ pub struct RunOptions {
     /// [default: auto].
     #[arg(long, value_name = "WHO")]
     pub canary_checker: Option<String>,
-    /// End the program at the first overwritten canary.
+    /// End the program at the first finding.
     #[arg(long)]
     pub halt_on_error: bool,
+    /// Stop a kernel where a thread first fails a check, before the access: a debugger shows the line, and without
+    /// one the launch fails.
+    #[arg(long)]
+    pub trap: bool,
     /// Hold only some accesses to their bounds: a list of global, shared, local, constant, parameter and fields
     /// [default: all].
     #[arg(long, value_name = "LIST")]
@@ -229,6 +233,7 @@ impl RunOptions {
         settings.time_kernels = self.time_kernels.clone().or(settings.time_kernels);
         settings.gen_suppressions |= self.gen_suppressions;
         settings.halt_on_error |= self.halt_on_error;
+        settings.trap |= self.trap;
         settings.kernel_name = self.kernel_name.clone().or(settings.kernel_name);
         settings.kernel_name_exclude = self
             .kernel_name_exclude

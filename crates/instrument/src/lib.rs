@@ -29,6 +29,9 @@ pub use verify::{VerifyError, verify, verify_heap_calls};
 pub struct Options {
     /// Which accesses are held to their bounds; the others stay as they are.
     pub checked: model::Checked,
+    /// A thread that fails a check leaves its record and traps there, before
+    /// the access.
+    pub trap: bool,
 }
 
 /// An instrumented module.
@@ -128,10 +131,37 @@ ret;
 ";
 
     #[test]
+    fn threads_that_fail_a_check_trap_there_if_that_is_asked_for() {
+        let made = |trap| {
+            let checked = Checked::default();
+            instrument(ALL, &Options { checked, trap }).unwrap()
+        };
+        let (plain, trapping) = (made(false), made(true));
+        verify(ALL, &trapping.text).unwrap();
+        assert!(!plain.text.contains("trap;"));
+        // One for each access, and all else is as it was.
+        assert_eq!(trapping.text.matches("trap;").count(), plain.sites.len());
+        assert_eq!(trapping.sites, plain.sites);
+        let broken = trapping.text.replacen(
+            "setp.eq.s32 %__rf_unharmed",
+            "trap;\n\tsetp.eq.s32 %__rf_unharmed",
+            1,
+        );
+        assert!(verify(ALL, &broken).is_err());
+    }
+
+    #[test]
     fn only_what_is_asked_for_is_checked() {
         let spaces = |list: &str| {
             let checked: Checked = list.parse().unwrap();
-            let made = instrument(ALL, &Options { checked }).unwrap();
+            let made = instrument(
+                ALL,
+                &Options {
+                    checked,
+                    trap: false,
+                },
+            )
+            .unwrap();
             // (The verifier wants all of them.)
             if checked == Checked::default() {
                 verify(ALL, &made.text).unwrap();

@@ -31,6 +31,7 @@ __global__ void other(float *out) { out[threadIdx.x] *= 2; }
 fn made(source: &str) -> Instrumented {
     let options = Options {
         checked: Checked::NONE,
+        trap: false,
     };
     instrument(source, &options).expect("an instrumented module")
 }

@@ -141,8 +141,10 @@ pub struct Settings {
     pub canary_budget: u32,
     /// How long the guard stays on the device at a time.
     pub watch_slice: Duration,
-    /// End the program at the first overwritten canary.
+    /// End the program at the first finding.
     pub halt_on_error: bool,
+    /// A thread that fails a check stops its kernel there, for a debugger.
+    pub trap: bool,
     /// Exit code of `ringfence run` when there are findings; `None`: 98.
     pub error_exitcode: Option<u8>,
     /// File for the JSON report, written by `ringfence run`.
@@ -200,6 +202,7 @@ impl Default for Settings {
             canary_budget: 1,
             watch_slice: Duration::from_millis(250),
             halt_on_error: false,
+            trap: false,
             error_exitcode: None,
             json: None,
             sarif: None,
@@ -250,6 +253,7 @@ pub const SETTING_NAMES: &[&str] = &[
     "seed",
     "suppressions",
     "time-kernels",
+    "trap",
     "watch-slice",
 ];
 
@@ -401,6 +405,7 @@ impl Settings {
                     .map(Duration::from_millis)
                     .ok_or_else(|| fail("expected milliseconds from 1 to 60000"))?
             }
+            "trap" => self.trap = parse_bool(value).ok_or_else(|| fail("expected on or off"))?,
             "halt-on-error" => {
                 self.halt_on_error = parse_bool(value).ok_or_else(|| fail("expected on or off"))?;
             }

@@ -19,7 +19,12 @@ pub(crate) enum Wanted {
     /// They are only looked at, to know which memory their kernels reach.
     Look,
     /// These accesses are held to their bounds.
-    Bounds(Checked),
+    Bounds {
+        /// Which.
+        checked: Checked,
+        /// Threads that fail a check trap.
+        trap: bool,
+    },
     /// Calls of device-side `malloc` and `free` go to the heap that is watched;
     /// modules without such calls are only looked at.
     DeviceHeap,
@@ -29,7 +34,10 @@ impl Wanted {
     pub(crate) fn by(settings: &Settings) -> Wanted {
         match settings.protect {
             _ if !settings.check => Wanted::Nothing,
-            protect if protect.bounds => Wanted::Bounds(settings.check_only),
+            protect if protect.bounds => Wanted::Bounds {
+                checked: settings.check_only,
+                trap: settings.trap,
+            },
             protect if protect.watch => Wanted::DeviceHeap,
             _ => Wanted::Look,
         }
@@ -39,7 +47,7 @@ impl Wanted {
     fn changes(self, parts: &[Instrumented]) -> bool {
         match self {
             Wanted::Nothing | Wanted::Look => false,
-            Wanted::Bounds(_) => true,
+            Wanted::Bounds { .. } => true,
             Wanted::DeviceHeap => parts.iter().any(|part| part.uses_device_heap),
         }
     }
@@ -67,15 +75,16 @@ pub(crate) fn prepare(
         Err(refusal) => return original(refusal, None),
     };
     let checked = match wanted {
-        Wanted::Bounds(checked) => checked,
+        Wanted::Bounds { checked, .. } => checked,
         Wanted::Look | Wanted::DeviceHeap => Checked::default(),
         Wanted::Nothing => {
             let message = "checking is switched off".to_string();
             return original((UncheckedReason::Excluded, message), Some(texts));
         }
     };
+    let trap = matches!(wanted, Wanted::Bounds { trap: true, .. });
     let instrumented = |checked| -> Result<Vec<_>, _> {
-        let options = Options { checked };
+        let options = Options { checked, trap };
         texts
             .iter()
             .map(|text| instrument::instrument(text, &options))

@@ -28,12 +28,13 @@ use std::fmt::Write;
 pub(super) fn emit(
     about: About<'_, '_, '_>,
     plan: &Plan,
+    traps: bool,
     heap: Heap<'_>,
     slots: &[ParameterSlot],
     head: &mut String,
     patch: &mut Patch,
 ) {
-    let mut emit = Emit::of(about, plan);
+    let mut emit = Emit::of(about, plan, traps);
     emit.body(heap, patch);
     emit.head(slots, head);
 }
@@ -51,6 +52,8 @@ pub(super) struct Emit<'x, 'm, 'a> {
     pub(super) analysis: &'x Analysis<'m, 'a>,
     pub(super) nameable: &'x Nameable<'x, 'a>,
     pub(super) plan: &'x Plan,
+    /// A thread that fails a check traps there.
+    pub(super) traps: bool,
     /// Number of the limit register of each root and extent (bytes - 1).
     limits: FxHashMap<(RootId, u64), u32>,
     /// The same, in order of number.
@@ -74,11 +77,12 @@ pub(super) struct Made {
 }
 
 impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
-    fn of(About { analysis, nameable }: About<'x, 'm, 'a>, plan: &'x Plan) -> Self {
+    fn of(About { analysis, nameable }: About<'x, 'm, 'a>, plan: &'x Plan, traps: bool) -> Self {
         let mut emit = Emit {
             analysis,
             nameable,
             plan,
+            traps,
             limits: FxHashMap::default(),
             limit_list: Vec::new(),
             shadows: FxHashMap::default(),
@@ -226,6 +230,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 std::iter::from_fn(|| accesses.next_if(|p| p.instruction as usize == index))
                     .collect();
             let absence = self.absence(&of_this, inst, patch);
+            if self.traps && of_this.iter().any(|access| access.leads) {
+                patch.insert(inst.attached_from, |out| self.trap(out));
+            }
             if let Some(absence) = absence {
                 guard(absence, instruction, patch);
             }

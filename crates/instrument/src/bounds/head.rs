@@ -22,8 +22,6 @@ impl Emit<'_, '_, '_> {
         if self.plan.is_empty() {
             return;
         }
-        let number = self.labels;
-        self.labels += 1;
         match guard {
             None => line!(out, "setp.eq.s32 {OUTSIDE}, {SITE}, 0;"),
             Some(Guard {
@@ -33,7 +31,20 @@ impl Emit<'_, '_, '_> {
                 line!(out, "setp.eq.or.s32 {OUTSIDE}, {SITE}, 0, {not}{register};");
             }
         }
-        line!(out, "@{OUTSIDE} bra $__rf_done{number};");
+        self.append_unless(OUTSIDE, "", out);
+    }
+
+    /// Stops a thread that has failed a check, after its record.
+    pub(super) fn trap(&mut self, out: &mut String) {
+        line!(out, "setp.eq.s32 {UNHARMED}, {SITE}, 0;");
+        self.append_unless(UNHARMED, "trap;\n\t", out);
+    }
+
+    /// Appends the record, and does what is to be done `then`.
+    fn append_unless(&mut self, unless: Op<'_>, then: &str, out: &mut String) {
+        let number = self.labels;
+        self.labels += 1;
+        line!(out, "@{unless} bra $__rf_done{number};");
         if self.plan.launch {
             line!(out, "ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];");
         } else {
@@ -60,6 +71,7 @@ impl Emit<'_, '_, '_> {
             "call {APPEND}, (__ringfence_0, __ringfence_1, __ringfence_2, __ringfence_3, __ringfence_4);"
         );
         line!(out, "}}");
+        out.push_str(then);
         line!(out, "$__rf_done{number}:");
     }
 
@@ -68,6 +80,9 @@ impl Emit<'_, '_, '_> {
         let roots = self.analysis.provenance.roots.len();
         out.push_str("\n\t");
         line!(out, ".reg .pred {OUTSIDE}, {OTHER};");
+        if self.traps {
+            line!(out, ".reg .pred {UNHARMED};");
+        }
         if self.plan.kept_verdicts > 0 {
             line!(out, ".reg .pred %__rf_{KEPT}<{}>;", self.plan.kept_verdicts);
         }

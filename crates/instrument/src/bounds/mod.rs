@@ -71,6 +71,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         module: &module,
         symbols: &symbols,
         checked: options.checked,
+        trap: options.trap,
         sites: Sites::of(&module),
         out: String::with_capacity(source.len() * 3),
         entries: Vec::new(),
@@ -144,6 +145,8 @@ struct Pass<'x, 'a> {
     module: &'x Module<'a>,
     symbols: &'x ModuleSymbols<'a>,
     checked: Checked,
+    /// Threads that fail a check trap.
+    trap: bool,
     sites: Sites<'a>,
     out: String,
     entries: Vec<EntryPlan>,
@@ -295,6 +298,7 @@ impl<'x, 'a> Pass<'x, 'a> {
         emit::emit(
             About { analysis, nameable },
             plan,
+            self.trap,
             emit::Heap {
                 calls: &party.heap_calls,
                 tag: self.tag,

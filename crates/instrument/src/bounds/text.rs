@@ -67,6 +67,9 @@ pub(super) const GO: &str = "g";
 pub(super) const STOP: Op<'static> = Op::Single("stop");
 pub(super) const GO_ON: Op<'static> = Op::Single("go");
 
+/// The thread has failed no check, where those that have one trap.
+pub(super) const UNHARMED: Op<'static> = Op::Single("unharmed");
+
 /// Scratch of 32 bits.
 pub(super) const POINTER32: Op<'static> = Op::Single("p");
 pub(super) const OFFSET32: Op<'static> = Op::Single("d");

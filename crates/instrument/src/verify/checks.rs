@@ -75,6 +75,8 @@ pub(super) struct Redirect {
 
 #[derive(Default)]
 pub(super) struct State {
+    /// The instruction before was the call that leaves a record.
+    after_record: bool,
     pub(super) windows: Windows,
     pub(super) absences: Absences,
     pub(super) calls: Calls,
@@ -325,6 +327,12 @@ impl State {
         if self.absences.sets(instruction, first) || self.absence_code(instruction, first) {
             return;
         }
+        // A thread may be stopped where it has just left its record, which it
+        // does only after a check that failed.
+        let after_record = std::mem::take(&mut self.after_record);
+        if opcode == "trap" && after_record && instruction.guard.is_none() {
+            return;
+        }
         if writes_memory || control || (takes_register && !first.starts_with(REGISTER_PREFIX)) {
             errors.at(
                 instruction.span,
@@ -338,6 +346,7 @@ impl State {
                     OperandKind::Name(name) => Some(name),
                     _ => None,
                 });
+                self.after_record = callee == Some(APPEND);
                 if !matches!(callee, Some(LOOKUP | APPEND | STILL)) {
                     errors.at(
                         instruction.span,
