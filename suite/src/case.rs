@@ -9,7 +9,7 @@
 //! // run: leak-check=full              (optional: settings of Ringfence)
 //! // notes: canaries-by-device         (optional: what the summary must say)
 //! // annotated                         (optional)
-//! // expect: rule=ID function=PART [size=BYTES]
+//! // expect: rule=ID function=PART [size=BYTES] [live]
 //! // expect: rule=ID call=PART [size=BYTES]
 //! // expect: rule=ID kernel=NAME [argument=NAME] [at=BYTES] [size=BYTES] [while=NAME]
 //! // expect: rule=ID leak [size=BYTES]
@@ -22,7 +22,8 @@
 //! name of the device function that holds the access, `call` part of the name
 //! of the host function, `kernel` and `argument` name a kernel that was seen
 //! only after it had ended (an argument of CUDA by its number, from 0), and
-//! `leak` wants the allocation itself. `while` names a kernel that must have
+//! `leak` wants the allocation itself. `live` says that the allocation must be
+//! named as one that had not been freed. `while` names a kernel that must have
 //! been running when it was seen; of those that had been launched then,
 //! `kernel` may be any.
 //!
@@ -113,6 +114,9 @@ pub struct Expectation {
     /// A kernel that must not have ended when it was found.
     #[serde(default)]
     pub running: Option<String>,
+    /// The allocation had not been freed.
+    #[serde(default)]
+    pub live: bool,
     /// Places that a finding may name: file name and line.
     pub places: Vec<(String, u32)>,
 }
@@ -445,13 +449,14 @@ pub(crate) fn read_build(text: &str) -> Result<Build> {
 
 fn read_expectation(text: &str) -> Result<Expectation> {
     let (mut rule, mut doer, mut size, mut at, mut running) = (None, None, None, None, None);
-    let mut named = None;
+    let (mut named, mut live) = (None, false);
     for word in text.split_whitespace() {
         match word.split_once('=') {
             Some(("rule", id)) => rule = Some(id.to_owned()),
             Some(("function", part)) => doer = Some(Doer::Function(part.to_owned())),
             Some(("call", part)) => doer = Some(Doer::Call(part.to_owned())),
             None if word == "leak" => doer = Some(Doer::Leak),
+            None if word == "live" => live = true,
             Some(("kernel", name)) => {
                 doer = Some(Doer::Kernel {
                     name: name.to_owned(),
@@ -476,6 +481,7 @@ fn read_expectation(text: &str) -> Result<Expectation> {
         size,
         at,
         running,
+        live,
         places: Vec::new(),
     })
 }

@@ -357,6 +357,10 @@ fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
     if let Some(difference) = wrong_lifetime(finding) {
         return Some(difference);
     }
+    let is_freed = |near: &NearestAllocation| near.freed || !near.freed_at.is_empty();
+    if expect.live && finding.intended.as_ref().is_none_or(is_freed) {
+        return Some("expected an allocation that was not freed".into());
+    }
     if let Some(running) = &expect.running
         && !was_running(finding, running)
     {

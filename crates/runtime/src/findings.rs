@@ -334,25 +334,33 @@ pub(crate) fn context(
                     .filter(|entry| entry.allocation.extent == bounds)
             })
             .map(Near::live);
-        same.or_else(|| registry.freed_extent(bounds).map(Near::freed))
-            .or_else(|| {
-                let kind = match violation.site.provenance {
-                    Provenance::Variable => AllocationKind::Variable,
-                    _ => AllocationKind::Foreign,
-                };
-                let allocation = Allocation {
-                    extent: bounds,
-                    kind,
-                    serial: 0,
-                    name: None,
-                };
-                Some(Near {
-                    around: Around::default(),
-                    allocation,
-                    stack: None,
-                    freed: None,
-                })
+        // Its bounds are those that it had when it was accessed: if it was freed
+        // since, that has nothing to do with this.
+        let freed_since = || {
+            let freed = Near::freed(registry.freed_extent(bounds)?);
+            Some(Near {
+                freed: None,
+                ..freed
             })
+        };
+        same.or_else(freed_since).or_else(|| {
+            let kind = match violation.site.provenance {
+                Provenance::Variable => AllocationKind::Variable,
+                _ => AllocationKind::Foreign,
+            };
+            let allocation = Allocation {
+                extent: bounds,
+                kind,
+                serial: 0,
+                name: None,
+            };
+            Some(Near {
+                around: Around::default(),
+                allocation,
+                stack: None,
+                freed: None,
+            })
+        })
     };
     with_nearest(intended, violation.address, registry)
 }
