@@ -31,8 +31,9 @@ pub enum Term {
 pub enum Expr {
     /// The same as.
     Copy(Term),
-    /// The same as, and known to be a pointer (`cvta`).
-    Sure(Term),
+    /// The same as, and known to be a pointer (`cvta`): this root, if it is
+    /// not known which.
+    Sure(Term, RootId),
     /// Sum.
     Add(Term, Term),
     /// Difference.
@@ -41,10 +42,23 @@ pub enum Expr {
     Select(Term, Term),
     /// One of the two.
     Choose(Term, Term),
-    /// `or`, `xor`.
+    /// `or`, `xor` in 32 bits.
     Combine(Term, Term),
-    /// `and`.
+    /// `and` in 32 bits.
     Mask(Term, Term),
+    /// `or`, `xor`, `and` of 64 bits: what they make of anything but a pointer
+    /// and a number may be a pointer that was packed, which is this root.
+    Unpack(Term, Term, RootId, Packed),
+    /// Put together from bits, a pointer or not.
+    Packed(RootId),
+    /// Bits that were cut out of others: all of an address, which is then
+    /// this root, unless they are a number's.
+    Cut(Term, Term, RootId),
+    /// Bits that were moved, or a part of an address.
+    Bits([Term; 3]),
+    /// The same of another lane: an address in the block's shared memory
+    /// survives this.
+    Shuffle(Term),
     /// The same address in another form (`cvta` from or to a window), if the
     /// operand may point into a window; else something in that window.
     Window(Term, RootId),
@@ -52,6 +66,24 @@ pub enum Expr {
     /// this, any other becomes a number.
     Resize(Term),
 }
+
+/// How an instruction takes bits from two operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packed {
+    /// As a sum with a number does (`or`: LLVM writes sums so where no bits
+    /// meet).
+    Summed,
+    /// In another way.
+    Mixed,
+}
+
+/// Bits that a 64-bit word must keep to hold an address: the least that those
+/// of any device's allocations have.
+const ADDRESS_BITS: i64 = 40;
+
+/// Bits by which a number of 32 must be moved to the left to be an address, or
+/// a part of one.
+const SCALE_BITS: u32 = 15;
 
 /// The register that holds the bytes behind a pointer that the program gives
 /// bounds to: `ringfence_bounds` of `ringfence.h`.
@@ -98,11 +130,15 @@ struct Lowering<'c, 'm, 'a> {
 
 impl Lowering<'_, '_, '_> {
     fn root(&mut self, root: Root) -> Term {
+        Term::Root(self.number(root))
+    }
+
+    fn number(&mut self, root: Root) -> RootId {
         let roots = &mut self.roots;
-        Term::Root(*self.known.entry(root).or_insert_with(|| {
+        *self.known.entry(root).or_insert_with(|| {
             roots.push(root);
             RootId(roots.len() as u32 - 1)
-        }))
+        })
     }
 
     /// The root that a symbol's address is derived from.
@@ -148,11 +184,13 @@ impl Lowering<'_, '_, '_> {
             .map(|o| &o.kind)
         {
             Some(OperandKind::Integer(value)) if (-4096..4096).contains(value) => Term::Null,
+            // A base that addresses are relative to may be a constant.
+            Some(OperandKind::Integer(value)) if value.unsigned_abs() >> 32 != 0 => Term::Opaque,
             Some(OperandKind::Integer(_) | OperandKind::F32(_) | OperandKind::F64(_)) => {
                 Term::Integer
             }
-            // A floating-point register, or a special register such as
-            // %clock64.
+            Some(OperandKind::Name(name)) if is_number(name) => Term::Integer,
+            // A floating-point register.
             Some(OperandKind::Name(name)) if name.starts_with('%') => Term::Opaque,
             Some(OperandKind::Name(_)) => Term::Integer,
             Some(OperandKind::Vector(_)) => Term::Opaque,
@@ -190,10 +228,7 @@ impl Lowering<'_, '_, '_> {
             "mov" if self.declares_bounds(at) => {
                 Expr::Copy(self.root(Root::Declared { value: id }))
             }
-            "mov" => match instruction.operands.first().map(|o| &o.kind) {
-                Some(OperandKind::Name(_)) => Expr::Copy(self.term(at, 1)),
-                _ => Expr::Copy(Term::Opaque),
-            },
+            "mov" => self.moved(id, at),
             "cvta" => {
                 let space = opcode.modifiers().find_map(|modifier| match modifier {
                     "global" => Some(None),
@@ -204,7 +239,7 @@ impl Lowering<'_, '_, '_> {
                     _ => None,
                 });
                 match space {
-                    Some(None) => Expr::Sure(self.term(at, 1)),
+                    Some(None) => Expr::Sure(self.term(at, 1), self.fresh(id)),
                     Some(Some(root)) => {
                         let operand = self.term(at, 1);
                         self.window(operand, root)
@@ -212,36 +247,25 @@ impl Lowering<'_, '_, '_> {
                     None => Expr::Copy(Term::Unknown),
                 }
             }
-            "addc" | "subc" | "madc" => Expr::Copy(Term::Unknown),
-            "add" | "sub" | "mad" if opcode.has("cc") => Expr::Copy(Term::Unknown),
+            // The upper half of a sum of 128 bits, and the lower.
+            "addc" | "subc" | "madc" => Expr::Copy(Term::Opaque),
             "add" | "sub" | "mad" | "min" | "max" if is_float() => Expr::Copy(Term::Integer),
             "add" => match self.object(at) {
                 Some(root) => Expr::Copy(self.root(root)),
                 None => Expr::Add(self.term(at, 1), self.term(at, 2)),
             },
             "sub" => Expr::Subtract(self.term(at, 1), self.term(at, 2)),
-            "mad" | "sad" => Expr::Add(Term::Integer, self.term(at, 3)),
+            "mad" => Expr::Add(self.product(at), self.term(at, 3)),
+            "sad" => Expr::Add(Term::Integer, self.term(at, 3)),
             "min" | "max" => Expr::Choose(self.term(at, 1), self.term(at, 2)),
             "slct" => Expr::Choose(self.term(at, 1), self.term(at, 2)),
             "selp" => Expr::Select(self.term(at, 1), self.term(at, 2)),
             "neg" | "not" if !is_float() => Expr::Subtract(Term::Integer, self.term(at, 1)),
-            "or" | "xor" => Expr::Combine(self.term(at, 1), self.term(at, 2)),
-            "and" => match (self.constant(at, 1), self.constant(at, 2)) {
-                (Some(_), Some(_)) => Expr::Copy(Term::Integer),
-                (None, None) => Expr::Mask(self.term(at, 1), self.term(at, 2)),
-                (mask, other) => {
-                    let operand = self.term(at, if mask.is_some() { 2 } else { 1 });
-                    match mask.or(other).unwrap_or(0) {
-                        // Aligns: the bits that say where stay.
-                        ..0 => Expr::Add(operand, Term::Integer),
-                        // The low bits, as a number.
-                        0..0x1_0000_0000 => Expr::Copy(Term::Integer),
-                        // Takes a tag out of the high bits: what was looked
-                        // up with the tag is worth nothing.
-                        _ => Expr::Mask(operand, Term::Opaque),
-                    }
-                }
-            },
+            "or" | "xor" => self.packed(id, at, base == "or"),
+            "and" => self.masked(id, at),
+            "shl" => self.shifted_left(at),
+            "shr" => self.shifted_right(id, at),
+            "mul" => Expr::Copy(self.product(at)),
             "cvt" => {
                 let same = opcode
                     .types()
@@ -252,11 +276,14 @@ impl Lowering<'_, '_, '_> {
                     _ => Expr::Copy(Term::Integer),
                 }
             }
-            "mul" | "shl" | "shr" | "div" | "rem" | "fma" | "abs" | "neg" | "not" | "bfe"
-            | "brev" | "sqrt" | "rcp" | "rsqrt" | "ex2" | "lg2" | "copysign" | "createpolicy"
-            | "mbarrier" | "stacksave" | "szext" | "dp4a" | "dp2a" | "mma" | "wmma" => {
-                Expr::Copy(Term::Integer)
-            }
+            "bfe" => match self.constant(at, 3) {
+                Some(0..ADDRESS_BITS) => Expr::Copy(Term::Integer),
+                _ => Expr::Cut(self.term(at, 1), Term::Null, self.fresh(id)),
+            },
+            "bfi" => Expr::Packed(self.fresh(id)),
+            "div" | "rem" | "fma" | "abs" | "neg" | "not" | "brev" | "sqrt" | "rcp" | "rsqrt"
+            | "ex2" | "lg2" | "copysign" | "createpolicy" | "mbarrier" | "stacksave" | "szext"
+            | "dp4a" | "dp2a" | "mma" | "wmma" => Expr::Copy(Term::Integer),
             "ld" | "ldu" => Expr::Copy(self.load(id, at, reference.element)),
             "atom" | "call" => {
                 let narrow = base == "atom" && opcode.types().any(|ty| ty.bytes() != 8);
@@ -268,7 +295,7 @@ impl Lowering<'_, '_, '_> {
             }
             "mapa" => Expr::Copy(self.root(Root::Mapped { value: id })),
             "alloca" => Expr::Copy(self.root(Root::Alloca { value: id })),
-            "bfi" | "prmt" | "tex" | "tld4" | "suld" | "shfl" => Expr::Copy(Term::Opaque),
+            "tex" | "tld4" | "suld" => Expr::Copy(Term::Root(self.fresh(id))),
             _ => Expr::Copy(Term::Unknown),
         }
     }
@@ -282,9 +309,21 @@ impl Lowering<'_, '_, '_> {
             return Expr::Copy(Term::Integer);
         }
         match opcode.base() {
-            "mov" => match instruction.operands.first().map(|o| &o.kind) {
-                Some(OperandKind::Name(_)) => Expr::Copy(self.term(at, 1)),
-                _ => Expr::Copy(Term::Opaque),
+            "mov" => match instruction
+                .operands
+                .get(..2)
+                .map(|o| (&o[0].kind, &o[1].kind))
+            {
+                // Halves of a wide one.
+                Some((OperandKind::Vector(_) | OperandKind::List(_), _)) => {
+                    Expr::Bits([self.term(at, 1), Term::Null, Term::Null])
+                }
+                Some((_, OperandKind::Vector(_))) => Expr::Copy(Term::Integer),
+                _ => Expr::Copy(match self.term(at, 1) {
+                    // The bits of a float.
+                    Term::Opaque => Term::Integer,
+                    term => term,
+                }),
             },
             "add" => Expr::Add(self.term(at, 1), self.term(at, 2)),
             "sub" => Expr::Subtract(self.term(at, 1), self.term(at, 2)),
@@ -310,16 +349,151 @@ impl Lowering<'_, '_, '_> {
                 _ => Expr::Copy(Term::Integer),
             },
             "mapa" => Expr::Copy(self.root(Root::Mapped { value: id })),
-            "bfi" | "prmt" | "shfl" | "lop3" => Expr::Copy(Term::Opaque),
+            "bfi" | "prmt" | "lop3" => {
+                Expr::Bits([self.term(at, 1), self.term(at, 2), self.term(at, 3)])
+            }
+            "shfl" => Expr::Shuffle(self.term(at, 1)),
             _ => Expr::Copy(Term::Integer),
         }
     }
 
-    fn window(&mut self, operand: Term, window: Root) -> Expr {
-        match self.root(window) {
-            Term::Root(window) => Expr::Window(operand, window),
-            other => Expr::Copy(other),
+    /// The root of a pointer that an instruction makes of bits, if these are
+    /// one: its bounds are looked up here, as those of one that was loaded.
+    fn fresh(&mut self, value: ValueId) -> RootId {
+        self.number(Root::Lookup { value })
+    }
+
+    /// `mov` of 64 bits: of a register, of two halves, of a `double`, of half
+    /// a vector.
+    fn moved(&mut self, id: ValueId, at: usize) -> Expr {
+        let operands = &self.code.instructions[at].instruction.operands;
+        let is_one = |operand: usize| {
+            matches!(
+                operands.get(operand).map(|o| &o.kind),
+                Some(kind) if !matches!(kind, OperandKind::Vector(_) | OperandKind::List(_))
+            )
+        };
+        if let Some(OperandKind::Vector(halves)) = operands.get(1).map(|o| &o.kind)
+            && let Some(OperandKind::Integer(0)) = halves.last().map(|half| &half.kind)
+        {
+            return Expr::Copy(Term::Integer);
         }
+        let is_register = |kind: &OperandKind<'_>| matches!(kind, OperandKind::Name(name) if name.starts_with('%'));
+        match is_one(0) && is_one(1) {
+            true => match self.term(at, 1) {
+                Term::Opaque if operands.get(1).is_some_and(|o| is_register(&o.kind)) => {
+                    Expr::Packed(self.fresh(id))
+                }
+                term => Expr::Copy(term),
+            },
+            false => Expr::Packed(self.fresh(id)),
+        }
+    }
+
+    /// The first two factors of a `mul` or `mad`. Scaled, a number of 32 bits
+    /// may be a packed pointer if the scale is large.
+    fn product(&self, at: usize) -> Term {
+        let is_large = |index| {
+            self.constant(at, index)
+                .is_some_and(|factor| factor.unsigned_abs() >> SCALE_BITS != 0)
+        };
+        match is_large(1) || is_large(2) {
+            true => Term::Opaque,
+            false => Term::Integer,
+        }
+    }
+
+    /// `or`, `xor`.
+    fn packed(&mut self, id: ValueId, at: usize, is_or: bool) -> Expr {
+        let fresh = self.fresh(id);
+        let how = if is_or { Packed::Summed } else { Packed::Mixed };
+        Expr::Unpack(
+            self.packed_term(at, 1, is_or),
+            self.packed_term(at, 2, is_or),
+            fresh,
+            how,
+        )
+    }
+
+    /// An operand of `or` or `xor`. Only few low bits, set, are an offset.
+    fn packed_term(&mut self, at: usize, index: usize, is_or: bool) -> Term {
+        match self.constant(at, index) {
+            Some(0) => Term::Null,
+            Some(1..4096) if is_or => Term::Null,
+            Some(_) if is_or => Term::Opaque,
+            Some(_) => Term::Integer,
+            None => self.term(at, index),
+        }
+    }
+
+    /// `and`.
+    fn masked(&mut self, id: ValueId, at: usize) -> Expr {
+        let (mask, index) = match (self.constant(at, 1), self.constant(at, 2)) {
+            (Some(_), Some(_)) => return Expr::Copy(Term::Integer),
+            (None, None) => {
+                let fresh = self.fresh(id);
+                return Expr::Cut(self.term(at, 1), self.term(at, 2), fresh);
+            }
+            (Some(mask), None) => (mask, 2),
+            (None, Some(mask)) => (mask, 1),
+        };
+        let operand = self.term(at, index);
+        match mask {
+            // Aligns: the bits that say where stay.
+            -16..0 => Expr::Add(operand, Term::Integer),
+            // The same, or takes out what was packed into the low bits.
+            ..-16 => Expr::Unpack(operand, Term::Integer, self.fresh(id), Packed::Mixed),
+            // The low bits, as a number.
+            0..0x1_0000_0000 => Expr::Copy(Term::Integer),
+            // Takes a tag out of the high bits: what was looked up with the
+            // tag is worth nothing.
+            _ => Expr::Cut(operand, Term::Null, self.fresh(id)),
+        }
+    }
+
+    /// `shl`: a part of an address at most, or a scaled index.
+    fn shifted_left(&mut self, at: usize) -> Expr {
+        let operand = self.term(at, 1);
+        let by = self.constant(at, 2);
+        if let (Term::Value(value), Some(by)) = (operand, by)
+            && let Some(whole) = self.shifted_by(value, by)
+        {
+            // There and back: aligns.
+            return Expr::Add(whole, Term::Integer);
+        }
+        match by {
+            Some(by) if by >= i64::from(SCALE_BITS) => Expr::Copy(Term::Opaque),
+            _ => Expr::Bits([operand, Term::Null, Term::Null]),
+        }
+    }
+
+    /// What a value was before it was shifted to the right by so many bits.
+    fn shifted_by(&mut self, value: ValueId, by: i64) -> Option<Term> {
+        let Definition::Instruction {
+            instruction,
+            old: None,
+            ..
+        } = self.ssa.value(value)?.definition
+        else {
+            return None;
+        };
+        let at = instruction as usize;
+        let is_shift = self.code.instructions[at].instruction.opcode.base() == "shr";
+        (is_shift && self.constant(at, 2) == Some(by)).then(|| self.term(at, 1))
+    }
+
+    /// `shr`: the pointer that was in the upper bits of a word, or a number.
+    fn shifted_right(&mut self, id: ValueId, at: usize) -> Expr {
+        let operand = self.term(at, 1);
+        match self.constant(at, 2) {
+            Some(0) => Expr::Copy(operand),
+            Some(by) if by > 64 - ADDRESS_BITS => Expr::Copy(Term::Integer),
+            _ => Expr::Cut(operand, Term::Null, self.fresh(id)),
+        }
+    }
+
+    fn window(&mut self, operand: Term, window: Root) -> Expr {
+        Expr::Window(operand, self.number(window))
     }
 
     /// Whether the `mov` before this one holds the number of bytes that the
@@ -428,6 +602,45 @@ impl Lowering<'_, '_, '_> {
             })
         })
     }
+}
+
+/// Whether a name is that of a special register that holds a number. (The
+/// `%envreg`s of cooperative launches hold halves of an address.)
+fn is_number(name: &str) -> bool {
+    const NUMBERS: [&str; 30] = [
+        "%tid",
+        "%ntid",
+        "%ctaid",
+        "%nctaid",
+        "%laneid",
+        "%warpid",
+        "%nwarpid",
+        "%smid",
+        "%nsmid",
+        "%gridid",
+        "%clusterid",
+        "%nclusterid",
+        "%cluster_ctaid",
+        "%cluster_nctaid",
+        "%cluster_ctarank",
+        "%cluster_nctarank",
+        "%lanemask_eq",
+        "%lanemask_le",
+        "%lanemask_lt",
+        "%lanemask_ge",
+        "%lanemask_gt",
+        "%clock",
+        "%clock64",
+        "%clock_hi",
+        "%globaltimer",
+        "%globaltimer_lo",
+        "%globaltimer_hi",
+        "%total_smem_size",
+        "%dynamic_smem_size",
+        "%aggr_smem_size",
+    ];
+    let name = name.split('.').next().unwrap_or(name);
+    NUMBERS.contains(&name)
 }
 
 fn is_floating(ty: Type) -> bool {

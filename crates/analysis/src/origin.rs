@@ -108,11 +108,26 @@ impl Root {
     }
 }
 
+/// What is known of whether a value is a pointer, and not an integer of the
+/// same width.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Certainty {
+    /// Nothing: a parameter or loaded word of 64 bits.
+    Candidate,
+    /// An access elsewhere in the function uses the root as a pointer. The
+    /// word may still be a number here (a union, a tagged word).
+    Evident,
+    /// This value is one: it went through `cvta`, is the address of a
+    /// variable, or is declared `.ptr`.
+    Certain,
+}
+
 /// Where a value comes from.
 ///
-/// `sure` means: known to be a pointer, not an integer of the same width (it
-/// went through `cvta`, is the address of a variable, is declared `.ptr`, or
-/// an access uses it directly).
+/// `in_doubt` means: something was added to the pointer that may be the
+/// pointer itself, and the root the offset; or the root was put together from
+/// bits, and more may follow. If the root turns out to point into no
+/// allocation, only the address itself tells its bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Nothing yet, or a register read before its definition.
@@ -127,18 +142,65 @@ pub enum Origin {
     Pointer {
         /// The root.
         root: RootId,
-        /// Known to be a pointer.
-        sure: bool,
+        /// Whether it is a pointer.
+        certainty: Certainty,
+        /// See above.
+        in_doubt: bool,
     },
     /// A pointer derived from one of several roots (or from several
     /// instances of one): only the execution tells which.
     Several {
-        /// Known to be a pointer.
-        sure: bool,
+        /// Whether it is a pointer.
+        certainty: Certainty,
+        /// See above.
+        in_doubt: bool,
     },
     /// Anything, also a difference of pointers, which turns one pointer into
     /// another when it is added.
     Unknown,
+}
+
+/// Which term of a sum is the pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leader {
+    /// The first, for sure.
+    First,
+    /// The second, for sure.
+    Second,
+    /// The first, unless its root points to nothing: then the second may be.
+    FirstInDoubt,
+    /// The second, unless its root points to nothing.
+    SecondInDoubt,
+    /// One of the two: the execution tells.
+    Either,
+    /// None, or both.
+    Neither,
+}
+
+impl Leader {
+    /// Of the sum of two origins.
+    pub fn of(first: Origin, second: Origin) -> Leader {
+        use Certainty::{Candidate, Certain};
+        match (first.certainty(), second.certainty()) {
+            (None, None) => Leader::Neither,
+            (Some(_), None) if second.is_number() => Leader::First,
+            (None, Some(_)) if first.is_number() => Leader::Second,
+            (Some(Certain), None) => Leader::First,
+            (None, Some(Certain)) => Leader::Second,
+            (Some(_), None) => Leader::FirstInDoubt,
+            (None, Some(_)) => Leader::SecondInDoubt,
+            // `p + p` is no pointer arithmetic.
+            (Some(Candidate), Some(Candidate)) if first == second && first.is_one() => {
+                Leader::Neither
+            }
+            (Some(Candidate), Some(Candidate)) => Leader::Either,
+            (Some(Certain), Some(Candidate)) => Leader::First,
+            (Some(Candidate), Some(Certain)) => Leader::Second,
+            (Some(_), Some(Candidate)) => Leader::FirstInDoubt,
+            (Some(Candidate), Some(_)) => Leader::SecondInDoubt,
+            (Some(_), Some(_)) => Leader::Neither,
+        }
+    }
 }
 
 impl Origin {
@@ -151,35 +213,93 @@ impl Origin {
             (Unknown, _) | (_, Unknown) => Unknown,
             (Null, x) | (x, Null) => x,
             (Integer, Integer) => Integer,
-            (Pointer { root: a, sure: s }, Pointer { root: b, sure: t }) if a == b => Pointer {
-                root: a,
-                sure: s && t,
-            },
-            (
-                Pointer { sure: s, .. } | Several { sure: s },
-                Pointer { sure: t, .. } | Several { sure: t },
-            ) => Several { sure: s && t },
-            (Pointer { sure: true, .. } | Several { sure: true }, Integer | Opaque)
-            | (Integer | Opaque, Pointer { sure: true, .. } | Several { sure: true }) => Unknown,
+            (Pointer { .. } | Several { .. }, Pointer { .. } | Several { .. }) => {
+                let certainty = self.certainty().min(other.certainty());
+                let certainty = certainty.unwrap_or(Certainty::Candidate);
+                let in_doubt = self.is_in_doubt() || other.is_in_doubt();
+                match (self, other) {
+                    (Pointer { root: a, .. }, Pointer { root: b, .. }) if a == b => Pointer {
+                        root: a,
+                        certainty,
+                        in_doubt,
+                    },
+                    _ => Several {
+                        certainty,
+                        in_doubt,
+                    },
+                }
+            }
+            (sure, _) | (_, sure) if sure.is_sure() => Unknown,
             (Integer | Opaque | Pointer { .. } | Several { .. }, Integer | Opaque)
             | (Integer | Opaque, Pointer { .. } | Several { .. }) => Opaque,
         }
     }
 
-    /// Known to be a pointer.
+    /// Whether it is a pointer, if it may be one that is followed.
+    pub fn certainty(self) -> Option<Certainty> {
+        match self {
+            Origin::Pointer { certainty, .. } | Origin::Several { certainty, .. } => {
+                Some(certainty)
+            }
+            _ => None,
+        }
+    }
+
+    /// Known to be a pointer, here or elsewhere.
     pub fn is_sure(self) -> bool {
+        self.certainty() > Some(Certainty::Candidate)
+    }
+
+    /// Whether a root that points to nothing need not be the pointer.
+    pub fn is_in_doubt(self) -> bool {
         matches!(
             self,
-            Origin::Pointer { sure: true, .. } | Origin::Several { sure: true }
+            Origin::Pointer { in_doubt: true, .. } | Origin::Several { in_doubt: true, .. }
         )
     }
 
-    fn is_pointer(self) -> bool {
-        matches!(self, Origin::Pointer { .. } | Origin::Several { .. })
+    fn is_one(self) -> bool {
+        matches!(self, Origin::Pointer { .. })
     }
 
     fn is_number(self) -> bool {
         matches!(self, Origin::Null | Origin::Integer)
+    }
+
+    /// The same, in doubt.
+    #[must_use]
+    pub fn doubted(self) -> Origin {
+        match self {
+            Origin::Pointer {
+                root, certainty, ..
+            } => Origin::Pointer {
+                root,
+                certainty,
+                in_doubt: true,
+            },
+            Origin::Several { certainty, .. } => Origin::Several {
+                certainty,
+                in_doubt: true,
+            },
+            other => other,
+        }
+    }
+
+    /// The same, known to be a pointer.
+    #[must_use]
+    pub fn certain(self) -> Origin {
+        match self {
+            Origin::Pointer { root, in_doubt, .. } => Origin::Pointer {
+                root,
+                certainty: Certainty::Certain,
+                in_doubt,
+            },
+            Origin::Several { in_doubt, .. } => Origin::Several {
+                certainty: Certainty::Certain,
+                in_doubt,
+            },
+            other => other,
+        }
     }
 
     /// The origin of a sum.
@@ -190,22 +310,20 @@ impl Origin {
             (Undefined, _) | (_, Undefined) => Undefined,
             (Unknown, _) | (_, Unknown) => Unknown,
             (a, b) if a.is_number() && b.is_number() => Integer,
-            (a, b) if b.is_number() => a,
-            (a, b) if a.is_number() => b,
-            (a, b) if a.is_sure() && b.is_sure() => Unknown,
-            (a, _) if a.is_sure() => a,
-            (_, b) if b.is_sure() => b,
-            (a, b) if a.is_pointer() && b.is_pointer() => {
-                // `p + p` is no pointer arithmetic; of two candidates, the
-                // execution takes the one that lies in an allocation.
-                if a == b {
-                    Unknown
-                } else {
-                    Several { sure: false }
-                }
-            }
-            (Opaque, Opaque) => Opaque,
-            _ => Unknown,
+            (a, b) => match Leader::of(a, b) {
+                Leader::First => a,
+                Leader::Second => b,
+                Leader::FirstInDoubt => a.doubted(),
+                Leader::SecondInDoubt => b.doubted(),
+                Leader::Either => Several {
+                    certainty: Certainty::Candidate,
+                    in_doubt: true,
+                },
+                // Two pointers, of which one may be the negative of another
+                // in a sum to come; or a doubled number.
+                Leader::Neither if a.is_sure() || b.is_sure() => Unknown,
+                Leader::Neither => Opaque,
+            },
         }
     }
 
@@ -218,7 +336,18 @@ impl Origin {
             (Unknown, _) | (_, Unknown) => Unknown,
             (a, b) if a.is_number() && b.is_number() => Integer,
             (a, b) if b.is_number() => a,
-            (Pointer { root: a, .. }, Pointer { root: b, .. }) if a == b => Integer,
+            (
+                Pointer {
+                    root: a,
+                    in_doubt: false,
+                    ..
+                },
+                Pointer {
+                    root: b,
+                    in_doubt: false,
+                    ..
+                },
+            ) if a == b => Integer,
             _ => Unknown,
         }
     }
@@ -228,24 +357,62 @@ impl Origin {
     #[must_use]
     pub fn choose(self, other: Origin) -> Origin {
         match self.join(other) {
-            Origin::Several { sure: true } => Origin::Unknown,
-            Origin::Several { sure: false } => Origin::Opaque,
+            several @ Origin::Several { .. } if several.is_sure() => Origin::Unknown,
+            Origin::Several { .. } => Origin::Opaque,
             joined => joined,
         }
     }
 
-    /// The origin of `or` and `xor`: like a sum with a number, but two
-    /// candidates make nothing that is known (`xor` of two pointers is a kind
-    /// of difference).
+    /// The origin of `or` and `xor` in 32 bits: like a sum with a number, but
+    /// two candidates make nothing that is known (`xor` of two pointers is a
+    /// kind of difference).
     #[must_use]
     pub fn combine(self, other: Origin) -> Origin {
-        if self.is_pointer() && other.is_pointer() {
+        if self.certainty().is_some() && other.certainty().is_some() {
             return Origin::Unknown;
         }
         self.plus(other)
     }
 
-    /// The origin of `and` with a mask that is not a constant.
+    /// The origin of a value that takes bits from both: `fresh` if one of
+    /// them may be a pointer or a part of one, unless the other is a number and
+    /// it is certainly a pointer, which the program moves about its buffer.
+    /// `is_sum` tells that the bits of the two add up.
+    #[must_use]
+    pub fn unpack(self, other: Origin, fresh: Origin, is_sum: bool) -> Origin {
+        use Certainty::Certain;
+        use Origin::{Integer, Null, Undefined, Unknown};
+        match (self, other) {
+            (Undefined, _) | (_, Undefined) => Undefined,
+            (Unknown, _) | (_, Unknown) => Unknown,
+            (a, b) if a.is_number() && b.is_number() => Integer,
+            (a, Null) if a.certainty().is_some() => a,
+            (Null, b) if b.certainty().is_some() => b,
+            (a, b) => match (a.certainty(), b.certainty()) {
+                (Some(Certain), Some(Certain)) => Unknown,
+                (Some(Certain), _) if is_sum || b.is_number() => a,
+                (_, Some(Certain)) if is_sum || a.is_number() => b,
+                (Some(_), None) if is_sum && b.is_number() => a,
+                (None, Some(_)) if is_sum && a.is_number() => b,
+                _ => fresh,
+            },
+        }
+    }
+
+    /// The origin of bits that were cut out or moved: a number if all were,
+    /// else `otherwise`.
+    #[must_use]
+    pub fn bits(self, other: Origin, otherwise: Origin) -> Origin {
+        match (self, other) {
+            (Origin::Undefined, _) | (_, Origin::Undefined) => Origin::Undefined,
+            (a, b) if a.is_number() && b.is_number() => Origin::Integer,
+            // The difference of two pointers, scaled, is an index.
+            (Origin::Unknown, _) | (_, Origin::Unknown) => Origin::Opaque,
+            _ => otherwise,
+        }
+    }
+
+    /// The origin of `and` in 32 bits with a mask that is not a constant.
     #[must_use]
     pub fn mask(self, other: Origin) -> Origin {
         match (self, other) {

@@ -10,9 +10,9 @@
 use crate::code::{Code, Referent, Role};
 use crate::dominators::Dominators;
 use crate::fields::{Field, fields};
-use crate::lower::{Expr, Lowered, Term, lower};
-use crate::names::SymbolSpace;
-use crate::origin::{Origin, Root, RootId};
+use crate::lower::{Expr, Lowered, Packed, Term, lower};
+use crate::names::{Symbol, SymbolSpace};
+use crate::origin::{Certainty, Origin, Root, RootId};
 use crate::ssa::{Definition, Ssa, ValueId};
 use debuginfo::DebugInfo;
 use ptx::table::Space;
@@ -117,18 +117,19 @@ impl Provenance {
         ssa: &Ssa,
         Lowered { exprs, roots }: Lowered,
     ) -> Provenance {
-        let sure = pointer_evidence(code, ssa, &exprs, &roots);
+        let known = pointer_evidence(code, ssa, &exprs, &roots);
         let mut origins = vec![Origin::Undefined; ssa.values.len()];
         let joins = Joins {
             dominators,
             ssa,
             roots: &roots,
+            symbols: &code.symbols,
             is_entry: code.function.is_entry,
         };
         for round in 0..=ROUNDS {
             let mut changed = false;
             for id in 0..ssa.values.len() {
-                let new = joins.evaluate(id, &exprs, &origins, &sure);
+                let new = joins.evaluate(id, &exprs, &origins, &known);
                 // Joined with what was there, so that origins only rise.
                 let mut new = origins[id].join(new);
                 if new != origins[id] {
@@ -189,11 +190,18 @@ struct Joins<'x> {
     dominators: &'x Dominators,
     ssa: &'x Ssa,
     roots: &'x [Root],
+    symbols: &'x [Symbol<'x>],
     is_entry: bool,
 }
 
 impl Joins<'_> {
-    fn evaluate(&self, id: usize, exprs: &[Expr], origins: &[Origin], sure: &[bool]) -> Origin {
+    fn evaluate(
+        &self,
+        id: usize,
+        exprs: &[Expr],
+        origins: &[Origin],
+        known: &[Certainty],
+    ) -> Origin {
         let value = &self.ssa.values[id];
         match value.definition {
             Definition::Undefined => Origin::Undefined,
@@ -208,24 +216,27 @@ impl Joins<'_> {
                     );
                 }
                 match joined {
-                    Origin::Pointer { root, sure } if !self.survives(root, value.block) => {
-                        Origin::Several { sure }
-                    }
+                    Origin::Pointer {
+                        root,
+                        certainty,
+                        in_doubt,
+                    } if !self.survives(root, value.block) => Origin::Several {
+                        certainty,
+                        in_doubt,
+                    },
                     joined => joined,
                 }
             }
             Definition::Instruction { old, .. } => {
-                let term = |term| origin_of_term(term, origins, sure);
+                let term = |term| origin_of_term(term, origins, known);
                 let new = match exprs[id] {
                     Expr::Copy(a) => term(a),
-                    Expr::Sure(a) => match term(a) {
-                        Origin::Pointer { root, .. } => Origin::Pointer { root, sure: true },
-                        Origin::Several { .. } => Origin::Several { sure: true },
-                        // A number or something packed that is a pointer
-                        // after all.
-                        Origin::Undefined => Origin::Undefined,
-                        Origin::Null => Origin::Null,
-                        Origin::Integer | Origin::Opaque | Origin::Unknown => Origin::Unknown,
+                    Expr::Sure(a, fresh) => match term(a) {
+                        // Bits that are a pointer after all.
+                        Origin::Integer | Origin::Opaque => {
+                            term(Term::Root(fresh)).certain().doubted()
+                        }
+                        origin => origin.certain(),
                     },
                     Expr::Add(a, b) => term(a).plus(term(b)),
                     Expr::Subtract(a, b) => term(a).minus(term(b)),
@@ -233,25 +244,45 @@ impl Joins<'_> {
                     Expr::Choose(a, b) => term(a).choose(term(b)),
                     Expr::Combine(a, b) => term(a).combine(term(b)),
                     Expr::Mask(a, b) => term(a).mask(term(b)),
+                    Expr::Unpack(a, b, fresh, how) => {
+                        let fresh = term(Term::Root(fresh)).doubted();
+                        term(a).unpack(term(b), fresh, how == Packed::Summed)
+                    }
+                    Expr::Packed(fresh) => term(Term::Root(fresh)).doubted(),
+                    Expr::Cut(a, b, fresh) => {
+                        let fresh = term(Term::Root(fresh)).doubted();
+                        term(a).bits(term(b), fresh)
+                    }
+                    Expr::Bits([a, b, c]) => {
+                        let first = term(a).bits(term(b), Origin::Opaque);
+                        first.bits(term(c), Origin::Opaque)
+                    }
+                    Expr::Shuffle(a) => match term(a) {
+                        origin @ Origin::Pointer { root, .. } if self.is_shared(root) => origin,
+                        origin => origin.bits(Origin::Null, Origin::Opaque),
+                    },
                     Expr::Window(a, window) => match term(a) {
                         Origin::Undefined => Origin::Undefined,
-                        Origin::Pointer { root, .. }
+                        origin @ Origin::Pointer { root, .. }
                             if self.is_in_window(root) || self.is_looked_up(root) =>
                         {
-                            Origin::Pointer { root, sure: true }
+                            origin.certain()
                         }
-                        Origin::Several { sure: true } => Origin::Several { sure: true },
-                        _ => Origin::Pointer {
-                            root: window,
-                            sure: true,
-                        },
+                        origin @ Origin::Several {
+                            certainty: Certainty::Certain,
+                            ..
+                        } => origin,
+                        _ => term(Term::Root(window)).certain(),
                     },
                     Expr::Resize(a) => match term(a) {
                         Origin::Undefined => Origin::Undefined,
-                        Origin::Pointer { root, .. } if self.is_in_window(root) => {
-                            Origin::Pointer { root, sure: true }
+                        origin @ Origin::Pointer { root, .. } if self.is_in_window(root) => {
+                            origin.certain()
                         }
-                        Origin::Several { sure: true } => Origin::Several { sure: true },
+                        origin @ Origin::Several {
+                            certainty: Certainty::Certain,
+                            ..
+                        } => origin,
                         // The narrowed difference of two pointers, too.
                         Origin::Unknown => Origin::Opaque,
                         _ => Origin::Integer,
@@ -269,6 +300,17 @@ impl Joins<'_> {
         self.roots
             .get(root.0 as usize)
             .is_some_and(|root| root.is_in_window())
+    }
+
+    /// Whether a root is a place in the block's shared memory.
+    fn is_shared(&self, root: RootId) -> bool {
+        match self.roots.get(root.0 as usize) {
+            Some(&Root::Whole { symbol }) => self
+                .symbols
+                .get(symbol.0 as usize)
+                .is_some_and(|symbol| symbol.space == SymbolSpace::Shared),
+            _ => false,
+        }
     }
 
     fn is_looked_up(&self, root: RootId) -> bool {
@@ -296,7 +338,7 @@ impl Joins<'_> {
     }
 }
 
-fn origin_of_term(term: Term, origins: &[Origin], sure: &[bool]) -> Origin {
+fn origin_of_term(term: Term, origins: &[Origin], known: &[Certainty]) -> Origin {
     match term {
         Term::Value(value) => origins
             .get(value.0 as usize)
@@ -307,17 +349,29 @@ fn origin_of_term(term: Term, origins: &[Origin], sure: &[bool]) -> Origin {
         Term::Opaque => Origin::Opaque,
         Term::Root(root) => Origin::Pointer {
             root,
-            sure: sure.get(root.0 as usize).copied().unwrap_or(false),
+            certainty: known
+                .get(root.0 as usize)
+                .copied()
+                .unwrap_or(Certainty::Candidate),
+            in_doubt: false,
         },
         Term::Unknown => Origin::Unknown,
     }
 }
 
-/// For each root, whether something shows that it is a pointer.
-fn pointer_evidence(code: &Code<'_, '_>, ssa: &Ssa, exprs: &[Expr], roots: &[Root]) -> Vec<bool> {
-    let mut sure: Vec<bool> = roots
+/// For each root, what shows that it is a pointer.
+fn pointer_evidence(
+    code: &Code<'_, '_>,
+    ssa: &Ssa,
+    exprs: &[Expr],
+    roots: &[Root],
+) -> Vec<Certainty> {
+    let mut known: Vec<Certainty> = roots
         .iter()
-        .map(|root| !matches!(root, Root::KernelParameter { .. } | Root::Lookup { .. }))
+        .map(|root| match root {
+            Root::KernelParameter { .. } | Root::Lookup { .. } => Certainty::Candidate,
+            _ => Certainty::Certain,
+        })
         .collect();
     for symbol in &code.symbols {
         let SymbolSpace::EntryParameter {
@@ -331,7 +385,7 @@ fn pointer_evidence(code: &Code<'_, '_>, ssa: &Ssa, exprs: &[Expr], roots: &[Roo
             .iter()
             .position(|&root| root == Root::KernelParameter { offset })
         {
-            sure[index] = true;
+            known[index] = Certainty::Certain;
         }
     }
     let mut mark = |mut value: ValueId| {
@@ -349,7 +403,7 @@ fn pointer_evidence(code: &Code<'_, '_>, ssa: &Ssa, exprs: &[Expr], roots: &[Roo
                 return;
             }
             let term = match exprs[value.0 as usize] {
-                Expr::Copy(term) | Expr::Sure(term) => term,
+                Expr::Copy(term) | Expr::Sure(term, _) => term,
                 Expr::Add(term, Term::Integer | Term::Null) => term,
                 Expr::Subtract(term, Term::Integer | Term::Null) => term,
                 _ => return,
@@ -357,7 +411,8 @@ fn pointer_evidence(code: &Code<'_, '_>, ssa: &Ssa, exprs: &[Expr], roots: &[Roo
             match term {
                 Term::Value(next) => value = next,
                 Term::Root(root) => {
-                    sure[root.0 as usize] = true;
+                    let known = &mut known[root.0 as usize];
+                    *known = Certainty::Evident.max(*known);
                     return;
                 }
                 _ => return,
@@ -383,9 +438,9 @@ fn pointer_evidence(code: &Code<'_, '_>, ssa: &Ssa, exprs: &[Expr], roots: &[Roo
         }
     }
     for (value, expr) in exprs.iter().enumerate() {
-        if matches!(expr, Expr::Sure(_)) {
+        if matches!(expr, Expr::Sure(..)) {
             mark(ValueId(value as u32));
         }
     }
-    sure
+    known
 }

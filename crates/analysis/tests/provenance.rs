@@ -43,7 +43,8 @@ fn last_access(body: &str) -> String {
             analysis.code.symbols[id.0 as usize].name
         );
     }
-    match analysis.provenance.origin(reference.value) {
+    let origin = analysis.provenance.origin(reference.value);
+    let said = match origin {
         Origin::Pointer { root, .. } => match analysis.provenance.root(root).expect("a root") {
             Root::KernelParameter { offset } => format!("parameter {offset}"),
             Root::Variable { symbol } => {
@@ -62,6 +63,10 @@ fn last_access(body: &str) -> String {
             let text = format!("{other:?}").to_lowercase();
             text.split(' ').next().unwrap_or_default().to_owned()
         }
+    };
+    match origin.is_in_doubt() {
+        true => format!("{said} in doubt"),
+        false => said,
     }
 }
 
@@ -123,13 +128,16 @@ fn pointer_arithmetic_keeps_the_root() {
 fn numbers_are_not_pointers() {
     for step in [
         "mul.wide.s32 %rd5, %r2, 4;",
-        "shl.b64 %rd5, %rd2, 2;",
-        "shr.u64 %rd5, %rd2, 4;",
+        "cvt.u64.u32 %rd6, %r2; shl.b64 %rd5, %rd6, 3;",
+        "cvt.u64.u32 %rd6, %r2; shr.u64 %rd5, %rd6, 3;",
+        "shr.u64 %rd5, %rd1, 32;",
+        "mov.b64 %rd5, {%r1, 0};",
+        "mov.u64 %rd5, %clock64;",
+        "cvt.u64.u32 %rd6, %r2; cvt.u64.u32 %rd7, %r1; xor.b64 %rd5, %rd6, %rd7;",
         "and.b64 %rd5, %rd2, 15;",
         "cvt.u64.u32 %rd5, %r2;",
         "mul.lo.s64 %rd5, %rd2, %rd4;",
         "ld.global.u32 %rd5, [%rd2];",
-        "mov.u64 %rd5, 81985529216486895;",
     ] {
         assert_eq!(
             with_parameters(&format!("{step}\nld.global.u32 %r3, [%rd5];")),
@@ -146,13 +154,14 @@ fn numbers_are_not_pointers() {
 #[test]
 fn what_cannot_be_followed_is_not_guessed() {
     for (step, origin) in [
-        ("mov.b64 %rd5, {%r1, %r2};", "opaque"),
-        ("mov.b64 %rd5, %fd1;", "opaque"),
-        ("add.cc.u64 %rd5, %rd2, %rd4;", "unknown"),
-        ("xor.b64 %rd5, %rd1, %rd2;", "unknown"),
+        ("addc.u64 %rd5, %rd2, %rd4;", "opaque"),
+        // A half that was moved to its place, without the other.
+        ("cvt.u64.u32 %rd6, %r2; shl.b64 %rd5, %rd6, 32;", "opaque"),
+        ("mul.wide.u32 %rd5, %r2, 65536;", "opaque"),
+        ("shl.b64 %rd5, %rd1, 4;", "opaque"),
+        // Absolute: nothing tells of what.
+        ("mov.u64 %rd5, 81985529216486895;", "opaque"),
         ("frobnicate.b64 %rd5, %rd2;", "unknown"),
-        // A mask that takes a tag out of the high bits.
-        ("and.b64 %rd5, %rd2, 281474976710655;", "opaque"),
         ("neg.s64 %rd5, %rd2;", "unknown"),
     ] {
         assert_eq!(
@@ -164,9 +173,77 @@ fn what_cannot_be_followed_is_not_guessed() {
 }
 
 #[test]
+fn a_pointer_that_is_unpacked_comes_into_being_there() {
+    for step in [
+        "mov.b64 %rd5, {%r1, %r2};",
+        "mov.b64 %rd5, %fd1;",
+        // Takes a tag out of the high bits, or of many low ones.
+        "and.b64 %rd5, %rd1, 281474976710655;",
+        "and.b64 %rd5, %rd1, -4096;",
+        "and.b64 %rd5, %rd1, %rd4;",
+        "shr.u64 %rd5, %rd1, 8;",
+        "shr.u64 %rd5, %rd1, 16;",
+        "bfe.u64 %rd5, %rd1, 8, 48;",
+        "xor.b64 %rd5, %rd1, 255;",
+        "xor.b64 %rd5, %rd1, %rd3;",
+        "xor.b64 %rd5, %rd1, %rd2;",
+        "or.b64 %rd5, %rd1, %rd3;",
+        "cvt.u64.u32 %rd6, %r1; shl.b64 %rd6, %rd6, 32; cvt.u64.u32 %rd7, %r2; or.b64 %rd5, %rd6, %rd7;",
+        "cvt.u64.u32 %rd6, %r1; cvt.u64.u32 %rd7, %r2; bfi.b64 %rd5, %rd6, %rd7, 32, 32;",
+        "shl.b64 %rd6, %rd1, 4; cvta.to.global.u64 %rd5, %rd6;",
+    ] {
+        assert_eq!(
+            with_parameters(&format!("{step}\nld.global.u32 %r3, [%rd5];")),
+            "lookup in doubt",
+            "{step}"
+        );
+    }
+    // Indexed by a word: the pointer, if it is one; else the execution tells.
+    let unpacked = |step: &str| {
+        with_parameters(&format!(
+            "{step}\nadd.s64 %rd7, %rd5, %rd4;\nld.u8 %h1, [%rd7];"
+        ))
+    };
+    assert_eq!(unpacked("shr.u64 %rd5, %rd3, 8;"), "several in doubt");
+    assert_eq!(unpacked("shl.b64 %rd5, %rd3, 4;"), "parameter 40 in doubt");
+    assert_eq!(
+        unpacked("mul.wide.u32 %rd5, %r2, 65536;"),
+        "parameter 40 in doubt"
+    );
+    // A number of 32 bits is none, however it is scaled to an element.
+    assert_eq!(unpacked("mul.wide.u32 %rd5, %r2, 48;"), "parameter 40");
+    // A union: a pointer on one path, a number on the other.
+    assert_eq!(
+        with_parameters(
+            "@%p1 bra NUMBER;\nld.u8 %h1, [%rd3];\nret;\nNUMBER:\n\
+             add.s64 %rd5, %rd4, %rd3;\nld.u8 %h1, [%rd5];"
+        ),
+        "parameter 24 in doubt"
+    );
+    // Pointers that are known stay what they are.
+    for step in [
+        "and.b64 %rd5, %rd2, -4096;",
+        "xor.b64 %rd5, %rd2, 64;",
+        "shl.b64 %rd6, %rd1, 3; add.s64 %rd5, %rd2, %rd6;",
+        "shl.b64 %rd6, %rd1, 3; or.b64 %rd5, %rd2, %rd6;",
+        "mov.b64 %rd6, {%r1, %r2}; add.s64 %rd5, %rd2, %rd6;",
+    ] {
+        assert_eq!(
+            with_parameters(&format!("{step}\nld.global.u32 %r3, [%rd5];")),
+            "parameter 8",
+            "{step}"
+        );
+    }
+}
+
+#[test]
 fn a_difference_of_pointers_can_turn_one_into_the_other() {
     // LLVM's strength reduction writes q as p + (q - p).
     let body = "sub.s64 %rd5, %rd1, %rd2;\nadd.s64 %rd6, %rd2, %rd5;\nld.global.u32 %r3, [%rd6];\n";
+    assert_eq!(with_parameters(body), "unknown");
+    // In elements, too, as a compiler writes it that does not fold shifts.
+    let body = "sub.s64 %rd5, %rd1, %rd2;\nshr.s64 %rd5, %rd5, 2;\nshl.b64 %rd5, %rd5, 2;\n\
+                add.s64 %rd6, %rd2, %rd5;\nld.global.u32 %r3, [%rd6];\n";
     assert_eq!(with_parameters(body), "unknown");
     // The difference within one buffer is a number.
     let body = "add.s64 %rd5, %rd2, 64;\nsub.s64 %rd6, %rd5, %rd2;\nadd.s64 %rd7, %rd2, %rd6;\nld.global.u32 %r3, [%rd7];";
@@ -186,7 +263,7 @@ fn of_two_candidates_the_one_known_to_be_a_pointer_wins() {
     );
     // p is used as a pointer elsewhere.
     let body = "ld.u8 %h2, [%rd1+4];\nadd.s64 %rd5, %rd4, %rd1;\nld.u8 %h1, [%rd5];";
-    assert_eq!(with_parameters(body), "parameter 0");
+    assert_eq!(with_parameters(body), "parameter 0 in doubt");
     // Went through cvta.
     let body =
         "cvta.to.global.u64 %rd6, %rd1;\nadd.s64 %rd5, %rd4, %rd6;\nld.global.u8 %h1, [%rd5];";
@@ -194,7 +271,7 @@ fn of_two_candidates_the_one_known_to_be_a_pointer_wins() {
     // Nothing tells them apart: the execution must.
     assert_eq!(
         with_parameters("add.s64 %rd5, %rd3, %rd4;\nld.u8 %h1, [%rd5];"),
-        "several"
+        "several in doubt"
     );
     // Two pointers make none.
     let body =
@@ -259,6 +336,25 @@ fn addresses_in_shared_memory_are_followed_through_32_bits() {
         tile("add.s32 %r2, %r1, 127;\nand.b32 %r2, %r2, -128;\nld.shared.u32 %r3, [%r2];"),
         "whole tile"
     );
+    // Special registers, and what other lanes have of them, are numbers.
+    for step in [
+        "mov.u32 %r2, %tid.x; sub.s32 %r2, %r3, %r2;",
+        "mov.u32 %r2, %laneid; shfl.sync.bfly.b32 %r2, %r2, 1, 31, -1; sub.s32 %r2, %r3, %r2;",
+        "mov.u32 %r2, %ctaid.x; bfi.b32 %r2, %r2, %r3, 4, 4; sub.s32 %r2, %r3, %r2;",
+        "prmt.b32 %r2, %r3, %r3, 30212; sub.s32 %r2, %r3, %r2;",
+        "lop3.b32 %r2, %r3, %r3, %r3, 128; sub.s32 %r2, %r3, %r2;",
+        "mov.b32 %r2, {%h1, %h2}; sub.s32 %r2, %r3, %r2;",
+        "mov.b64 {%r2, %r4}, %rd9; sub.s32 %r2, %r3, %r2;",
+    ] {
+        assert_eq!(
+            tile(&format!(
+                "mov.u32 %r3, %ntid.x; cvt.u64.u32 %rd9, %r3;\n{step}\n\
+                 add.s32 %r2, %r1, %r2;\nld.shared.u8 %h1, [%r2];"
+            )),
+            "whole tile",
+            "{step}"
+        );
+    }
     // As inline assembly has it: generic, to shared, to 32 bits.
     assert_eq!(
         last_access(
@@ -271,13 +367,18 @@ fn addresses_in_shared_memory_are_followed_through_32_bits() {
         tile("cvt.u64.u32 %rd1, %r1;\nld.shared.u32 %r3, [%rd1];"),
         "whole tile"
     );
-    // What memory or a shuffle hands over may be anything.
+    // What memory hands over may be anything.
     assert_eq!(
         tile("ld.shared.u32 %r2, [%r1];\nld.shared.u32 %r3, [%r2];"),
         "integer"
     );
+    // Another lane's address in a place is one in the same place.
     assert_eq!(
         tile("shfl.sync.idx.b32 %r2, %r1, 0, 31, -1;\nld.shared.u32 %r3, [%r2];"),
+        "whole tile"
+    );
+    assert_eq!(
+        tile("lop3.b32 %r2, %r1, %r3, %r4, 128;\nld.shared.u32 %r3, [%r2];"),
         "opaque"
     );
     // The difference of two addresses makes one of the other.

@@ -18,7 +18,7 @@ mod sites;
 mod support;
 mod verify;
 
-pub use analysis::{BoundedPointer, Input, LaunchShape, Program, Values};
+pub use analysis::{BoundedPointer, Input, LaunchShape, Lost, Program, Values};
 pub use bounds::{Obstacle, Reason};
 pub use error::Error;
 pub use parameters::ParameterSlot;
@@ -43,6 +43,9 @@ pub struct Instrumented {
     pub tag: u64,
     /// All access sites; `sites[i].id` is `i + 1`.
     pub sites: Vec<model::AccessSite>,
+    /// The sites that are checked by their address alone, and why their roots
+    /// are not known.
+    pub lost: Vec<(model::SiteId, Lost)>,
     /// One plan for each `.entry` with a body, in text order.
     pub entries: Vec<EntryPlan>,
     /// Variables in global memory that the module defines. The host must find

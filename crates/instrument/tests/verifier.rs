@@ -389,6 +389,69 @@ fn a_verdict_that_is_used_again_must_still_stand() {
     );
 }
 
+/// A packed pointer with an index; an array in constant memory.
+const DOUBT: &str = "\
+.version 7.0
+.target sm_80
+.address_size 64
+.const .align 4 .b8 fixed[64];
+.visible .entry kernel(.param .u64 word, .param .u64 index)
+{
+	.reg .b32 %r<4>;
+	.reg .b64 %rd<8>;
+	ld.param.u64 %rd1, [word];
+	ld.param.u64 %rd2, [index];
+	shr.u64 %rd3, %rd1, 8;
+	add.s64 %rd4, %rd3, %rd2;
+	ld.u32 %r1, [%rd4];
+	mov.u64 %rd5, fixed;
+	add.s64 %rd6, %rd5, %rd2;
+	ld.const.u32 %r2, [%rd6];
+	ret;
+}
+";
+
+#[test]
+fn what_is_in_doubt_is_checked_by_its_address() {
+    break_each(
+        "addresses in doubt and of 64 bits",
+        DOUBT,
+        &[
+            (
+                "sub.s64 %__rf_o, %rd4, %__rf_wb;",
+                "sub.s64 %__rf_o, %rd4, %__rf_hb0;",
+                "may be no pointer",
+            ),
+            (
+                "mov.b64 %__rf_ws, %__rf_hs0;",
+                "mov.b64 %__rf_ws, %__rf_s0;",
+                "not base and size of one thing",
+            ),
+            (
+                "@%__rf_r bra $__rf_known0;",
+                "@%__rf_r bra $__rf_done1;",
+                "branches elsewhere",
+            ),
+            (
+                "$__rf_known0:\n\tsub.s64 %__rf_o, %rd4, %__rf_wb;",
+                "sub.s64 %__rf_o, %rd4, %__rf_wb;\n\t$__rf_known0:",
+                "more than a lookup",
+            ),
+            (
+                "mov.u64 %__rf_e3, fixed;",
+                "mov.u64 %__rf_e3, fixed;\n\tadd.s64 %__rf_e3, %__rf_e3, 8;",
+                "not base and size of one thing|covers other bytes|without a check",
+            ),
+            (
+                "sub.s64 %__rf_o, %rd6, %__rf_e3;",
+                "cvt.u32.u64 %__rf_p, %rd6;\n\tcvt.u32.u64 %__rf_c3, %__rf_e3;\n\t\
+                 sub.s32 %__rf_d, %__rf_p, %__rf_c3;\n\tcvt.u64.u32 %__rf_o, %__rf_d;",
+                "32 bits of an address of 64",
+            ),
+        ],
+    );
+}
+
 /// Instructions that are taken out whole.
 const WHOLE: &str = "\
 .version 8.0

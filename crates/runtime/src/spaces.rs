@@ -65,8 +65,9 @@ fn is_beyond_field(site: &AccessSite, record: &Record) -> bool {
     })
 }
 
-/// An address where the program's arithmetic, of 32 bits in a space with
-/// addresses of its own, meant it to be: near its base, not 4 GiB away.
+/// An address where the program's arithmetic, if it was of 32 bits in a space
+/// with addresses of its own, meant it to be: near its base, not 4 GiB away. An
+/// address that has more bits was computed in 64, and is what it is.
 pub(crate) fn unwrapped(
     named: Space,
     address: DeviceAddress,
@@ -74,6 +75,7 @@ pub(crate) fn unwrapped(
 ) -> DeviceAddress {
     match named {
         Space::Generic | Space::Global => address,
+        _ if (address.0 | base.0) >> 32 != 0 => address,
         _ => {
             let offset = address.0.wrapping_sub(base.0) as u32 as i32;
             DeviceAddress(base.0.wrapping_add_signed(i64::from(offset)))
@@ -143,6 +145,17 @@ pub(crate) fn allocations(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_arithmetic_of_32_bits_wraps() {
+        let at = |space, address| unwrapped(space, DeviceAddress(address), DeviceAddress(64)).0;
+        assert_eq!(at(Space::Shared, 72), 72);
+        assert_eq!(at(Space::Shared, 0xffff_fff8), (-8i64) as u64);
+        // Computed in 64 bits: far behind its base, or before it.
+        assert_eq!(at(Space::Const, (1 << 32) + 72), (1 << 32) + 72);
+        assert_eq!(at(Space::Const, (-8i64) as u64), (-8i64) as u64);
+        assert_eq!(at(Space::Generic, 0xffff_fff8), 0xffff_fff8);
+    }
 
     #[test]
     fn a_generic_access_is_in_the_space_of_what_it_was_meant_for() {

@@ -64,6 +64,8 @@ struct Accesses {
     exact: u32,
     /// With a check of the address alone.
     weak: u32,
+    /// Why those in the kernel itself have no bounds of their own.
+    weak_because: BTreeMap<String, u32>,
     /// Without a check, by opcode.
     unchecked: BTreeMap<String, u32>,
     /// What keeps every launch from being proved in bounds; none if it is for
@@ -284,6 +286,13 @@ impl Inspection {
                     .by_bounds
                     .entry(bounds(site.provenance).into())
                     .or_default() += 1;
+                if let Ok(at) = instrumented
+                    .lost
+                    .binary_search_by_key(&site.id, |lost| lost.0)
+                {
+                    let because = instrumented.lost[at].1.to_string();
+                    *accesses.weak_because.entry(because).or_default() += 1;
+                }
             }
             kernel.accesses = Some(accesses);
         }

@@ -85,6 +85,9 @@ fn describe(accesses: &Accesses) -> String {
     }
     if accesses.weak > 0 {
         let _ = write!(text, "; {} checked by address alone", accesses.weak);
+        if !accesses.weak_because.is_empty() {
+            let _ = write!(text, " ({})", list(&accesses.weak_because));
+        }
     }
     if !accesses.unchecked.is_empty() {
         let _ = write!(text, "; not checked: {}", list(&accesses.unchecked));

@@ -4,7 +4,7 @@
 use super::plan::{Base, Plan, Source};
 use super::source::has_bounds;
 use super::window::{Nameable, mapped_place};
-use analysis::{Analysis, Definition, Expr, Origin, Root, RootId, Term, ValueId};
+use analysis::{Analysis, Definition, Expr, Leader, Origin, Packed, Root, RootId, Term, ValueId};
 
 /// What a plan is about.
 #[derive(Clone, Copy)]
@@ -21,7 +21,10 @@ impl Plan {
             let group = &self.groups[index];
             match (group.source, group.base, group.window.is_some()) {
                 (Source::Root(root), _, true) if about.analysis.place(root).is_some() => {
-                    self.needed_in_space.insert(root);
+                    match group.is_wide {
+                        true => self.needed_in_space_wide.insert(root),
+                        false => self.needed_in_space.insert(root),
+                    };
                 }
                 (Source::Root(root), ..) => self.need_root(about, root),
                 (Source::Shadow(_), Base::Register(value), _) => carried.push(value),
@@ -34,6 +37,8 @@ impl Plan {
     /// Notes that the bounds of a value are needed, if it has any.
     pub(super) fn need_value(&mut self, about: About<'_, '_, '_>, value: ValueId) {
         match about.analysis.provenance.origin(value) {
+            // Looked up where they are passed on.
+            origin if origin.is_in_doubt() => {}
             Origin::Pointer { root, .. } => self.need_root(about, root),
             Origin::Several { .. } => self.need_carried(about, vec![value]),
             _ => {}
@@ -105,23 +110,33 @@ impl Plan {
 /// the execution decides between.
 pub(super) fn carried(analysis: &Analysis<'_, '_>, expr: Expr) -> Vec<Term> {
     let origin = |term| analysis.provenance.origin_of(term);
-    let is_pointer = |term| {
-        matches!(
-            origin(term),
-            Origin::Pointer { .. } | Origin::Several { .. }
-        )
-    };
     match expr {
-        Expr::Copy(a) | Expr::Sure(a) | Expr::Window(a, _) | Expr::Resize(a) => vec![a],
+        Expr::Copy(a) | Expr::Window(a, _) | Expr::Resize(a) | Expr::Shuffle(a) => vec![a],
+        Expr::Sure(a, root) => match origin(a) {
+            Origin::Integer | Origin::Opaque => vec![Term::Root(root)],
+            _ => vec![a],
+        },
         Expr::Select(a, b) | Expr::Choose(a, b) => vec![a, b],
         Expr::Subtract(a, _) => vec![a],
+        // The result is one of several at most where an operand is.
+        Expr::Packed(root) | Expr::Cut(_, _, root) => vec![Term::Root(root)],
+        Expr::Unpack(a, b, root, how) => {
+            let (first, second) = (origin(a), origin(b));
+            let fresh = origin(Term::Root(root)).doubted();
+            match first.unpack(second, fresh, how == Packed::Summed) {
+                made if made == fresh => vec![Term::Root(root)],
+                made if made == first => vec![a],
+                made if made == second => vec![b],
+                _ => Vec::new(),
+            }
+        }
+        Expr::Bits(_) => Vec::new(),
         Expr::Add(a, b) | Expr::Combine(a, b) | Expr::Mask(a, b) => {
-            match (is_pointer(a), is_pointer(b)) {
-                (true, true) if origin(a).is_sure() => vec![a],
-                (true, true) if origin(b).is_sure() => vec![b],
-                (true, true) => vec![a, b],
-                (true, false) => vec![a],
-                (false, _) => vec![b],
+            match Leader::of(origin(a), origin(b)) {
+                Leader::First | Leader::FirstInDoubt => vec![a],
+                Leader::Second | Leader::SecondInDoubt => vec![b],
+                Leader::Either => vec![a, b],
+                Leader::Neither => Vec::new(),
             }
         }
     }

@@ -6,6 +6,7 @@
 //! every alignment and never wraps: what lies before the base becomes a huge
 //! offset, and a size below `n` a limit of zero.
 
+use super::LABEL_PREFIX;
 use super::absence::{guard, zero};
 use super::demand::About;
 use super::extent::Extent;
@@ -98,6 +99,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 Extent::Bytes(bytes @ 2..) | Extent::BytesUnless(bytes @ 2.., _),
             ) = (group.source, group.extent)
                 && group.window.is_none()
+                && !group.in_doubt
                 && emit.constant_size(root).is_none()
             {
                 let next = emit.limit_list.len() as u32;
@@ -431,6 +433,11 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 lookup_in(probe, guard, out);
                 (WEAK_BASE, WEAK_SIZE)
             }
+            source if group.in_doubt => {
+                let bounds = self.generic_bounds(source);
+                self.unless_empty(group, pointer, bounds, guard, out);
+                (WEAK_BASE, WEAK_SIZE)
+            }
             source => self.generic_bounds(source),
         };
         if group.twin.is_none() {
@@ -444,10 +451,12 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                     let limit = match (group.source, size) {
                         (_, Op::Constant(size)) => Op::Constant(size.max(less) - less),
                         (_, size) if less == 0 => size,
-                        (Source::Root(root), size) => match self.limits.get(&(root, less)) {
-                            Some(&number) => Op::Family(LIMIT, number),
-                            None => size,
-                        },
+                        (Source::Root(root), size) if !group.in_doubt => {
+                            match self.limits.get(&(root, less)) {
+                                Some(&number) => Op::Family(LIMIT, number),
+                                None => size,
+                            }
+                        }
                         (_, size) => {
                             limit(SCRATCH, size, less, out);
                             SCRATCH
@@ -476,6 +485,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         let host_knows = match group.source {
             Source::Root(root) => {
                 self.plan.launch
+                    && !group.in_doubt
                     && self.analysis.code.function.is_entry
                     && matches!(
                         self.analysis.provenance.root(root),
@@ -502,6 +512,34 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 sink(group)
             );
         }
+    }
+
+    /// The bounds of the source, or those of the address if the source's are
+    /// empty: then what was taken for the pointer was none. Lanes whose bounds
+    /// are not empty skip the call.
+    fn unless_empty(
+        &mut self,
+        group: &Group,
+        pointer: Op<'a>,
+        (base, size): (Op<'a>, Op<'a>),
+        guard: Option<Guard<'a>>,
+        out: &mut String,
+    ) {
+        let number = self.labels;
+        self.labels += 1;
+        line!(out, "mov.b64 {WEAK_BASE}, {base};");
+        line!(out, "mov.b64 {WEAK_SIZE}, {size};");
+        let probe = match group.low {
+            0 => pointer,
+            low => {
+                line!(out, "add.s64 {OFFSET}, {pointer}, {low};");
+                OFFSET
+            }
+        };
+        line!(out, "setp.ne.s64 {OTHER}, {WEAK_SIZE}, 0;");
+        line!(out, "@{OTHER} bra {LABEL_PREFIX}known{number};");
+        lookup_in(probe, guard, out);
+        line!(out, "{LABEL_PREFIX}known{number}:");
     }
 
     /// Base and size that generic addresses are held to, where they are in

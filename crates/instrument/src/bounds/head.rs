@@ -11,6 +11,7 @@ use crate::support::APPEND;
 use analysis::{Root, RootId};
 use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::Guard;
+use rustc_hash::FxHashSet;
 
 /// Bytes that the system keeps at the start of each block's shared memory
 /// and that `%total_smem_size` does not count (1 KiB from sm_80 on).
@@ -180,9 +181,23 @@ impl Emit<'_, '_, '_> {
             }
             self.limits_of(root, out);
         }
-        let mut in_space: Vec<RootId> = self.plan.needed_in_space.iter().copied().collect();
-        in_space.sort_unstable();
-        for root in in_space {
+        let sorted = |roots: &FxHashSet<RootId>| {
+            let mut roots: Vec<RootId> = roots.iter().copied().collect();
+            roots.sort_unstable();
+            roots
+        };
+        for root in sorted(&self.plan.needed_in_space_wide) {
+            let Some(place) = self.analysis.place(root) else {
+                continue;
+            };
+            let name = self.analysis.code.symbols[place.symbol.0 as usize].name;
+            let base = Op::Family(IN_SPACE_WIDE, root.0);
+            line!(out, "mov.u64 {base}, {name};");
+            if place.start > 0 {
+                line!(out, "add.s64 {base}, {base}, {};", place.start);
+            }
+        }
+        for root in sorted(&self.plan.needed_in_space) {
             let Some(place) = self.analysis.place(root) else {
                 continue;
             };
@@ -232,9 +247,14 @@ impl Emit<'_, '_, '_> {
         line!(out, ".reg .b64 {GENERIC};");
         if roots > 0 {
             line!(out, ".reg .b32 %__rf_{IN_SPACE}<{roots}>;");
+            line!(out, ".reg .b64 %__rf_{IN_SPACE_WIDE}<{roots}>;");
         }
         line!(out, ".reg .pred %__rf_{GO}<{}>;", plan.groups.len());
-        let places = plan.needed.iter().chain(&plan.needed_in_space);
+        let in_space = plan
+            .needed_in_space
+            .iter()
+            .chain(&plan.needed_in_space_wide);
+        let places = plan.needed.iter().chain(in_space);
         let sources = plan.groups.iter().map(|group| group.source);
         let dynamic = |root| self.analysis.place(root).is_some_and(|p| p.size.is_none());
         if places.copied().any(dynamic) || sources.clone().any(|s| s == Source::Dynamic) {

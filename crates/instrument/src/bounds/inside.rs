@@ -1,6 +1,7 @@
 //! Checks of accesses that name a space with addresses of its own. These
-//! have 32 bits, whatever register they are in, and so has the arithmetic:
-//! what the hardware cuts off is cut off here, too.
+//! have 32 bits, whatever register they are in. Where the program computes
+//! them in 32 bits, what that cuts off is cut off here, too: a program may
+//! mean it. Where it computes them in 64 bits, all of these are compared.
 //!
 //! There is no sink in such a space: an access that fails its check is
 //! skipped by its predicate, and what it would have read is zero.
@@ -13,7 +14,7 @@ use super::plan::{Base, Group, Source};
 use super::text::*;
 use super::window::Window;
 use crate::patch::line;
-use analysis::Referent;
+use analysis::{Referent, RootId};
 use ptx::{Guard, Instruction};
 
 impl<'a> Emit<'_, '_, 'a> {
@@ -31,6 +32,11 @@ impl<'a> Emit<'_, '_, 'a> {
         let outside = Op::Family(KEPT, group.keeps.unwrap_or(0));
         let is_narrow = self.is_narrow(index, operand);
         let in_space = match group.source {
+            Source::Root(root) if group.is_wide => {
+                self.compare_wide(group, root, instruction, name, outside, out);
+                self.conclude(number, group, instruction, outside, out);
+                return;
+            }
             Source::Root(root) => self.plan.needed_in_space.contains(&root),
             Source::Shadow(_) => false,
             _ => true,
@@ -58,11 +64,73 @@ impl<'a> Emit<'_, '_, 'a> {
             line!(out, "cvta.{}.u64 {GENERIC}, {GENERIC};", window.modifier());
             self.compare_generic(group, instruction, outside, out);
         }
+        self.conclude(number, group, instruction, outside, out);
+    }
+
+    /// Keeps the site of a check that failed.
+    fn conclude(
+        &self,
+        number: u32,
+        group: &Group,
+        instruction: &Instruction<'a>,
+        outside: Op<'_>,
+        out: &mut String,
+    ) {
         line!(out, "@{outside} mov.u32 {SITE}, {};", group.site.0);
         if let Some(guard) = instruction.guard {
             // The verdict holds only where the guard does.
             goes_on(Op::Family(GO, number), guard, outside, out);
         }
+    }
+
+    /// Against a place, by addresses of its space, in 64 bits: the hardware
+    /// cuts off the upper ones, but the program meant another address.
+    fn compare_wide(
+        &self,
+        group: &Group,
+        root: RootId,
+        instruction: &Instruction<'a>,
+        name: &str,
+        outside: Op<'_>,
+        out: &mut String,
+    ) {
+        let pointer = Op::Program(name);
+        let base = Op::Family(IN_SPACE_WIDE, root.0);
+        let size = self.constant_size(root);
+        line!(out, "sub.s64 {OFFSET}, {pointer}, {base};");
+        if group.low != 0 {
+            line!(out, "add.s64 {OFFSET}, {OFFSET}, {};", group.low);
+        }
+        let whole = match size {
+            Some(size) => Op::Constant(size),
+            None => {
+                line!(out, "cvt.u64.u32 {SCRATCH2}, {DYNAMIC};");
+                SCRATCH2
+            }
+        };
+        match group.extent {
+            Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => {
+                let less = bytes - 1;
+                let limit = match whole {
+                    Op::Constant(size) => Op::Constant(size.max(less) - less),
+                    size if less == 0 => size,
+                    size => {
+                        limit(SCRATCH, size, less, out);
+                        SCRATCH
+                    }
+                };
+                verdict(instruction.guard, "u64", outside, OFFSET, limit, out);
+            }
+            Extent::Operand(_) | Extent::Steps { .. } => {
+                self.counted(group, instruction, whole, outside, out);
+            }
+        }
+        also_unless(group, instruction, outside, out);
+        line!(out, "@{outside} mov.b64 {RECORD_BASE}, {base};");
+        if size.is_none() {
+            line!(out, "@{outside} cvt.u64.u32 {RECORD_SIZE}, {DYNAMIC};");
+        }
+        line!(out, "@{outside} mov.b64 {ADDRESS}, {pointer};");
     }
 
     /// Whether the register that an operand has its address from has 32 bits.

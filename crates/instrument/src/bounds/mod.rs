@@ -36,19 +36,19 @@ use crate::{
 pub(crate) use absence::{Completion, Outcome, result_of};
 use across::Party;
 pub(crate) use across::mentioned;
-use analysis::{Analysis, ModuleSymbols};
+use analysis::{Analysis, Lost, ModuleSymbols};
 pub(crate) use calls::{callee, returns};
 use demand::About;
 pub(crate) use extent::{is_static, only_shared, used_bytes};
 pub(crate) use head::RESERVED_SHARED;
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
-use model::{Checked, KernelCoverage};
+use model::{Checked, KernelCoverage, SiteId};
 pub(crate) use pass::{PASSED, RESULT};
 use plan::Plan;
 pub use prove::{Obstacle, Reason};
 use ptx::{Function, Item, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
-pub(crate) use source::is_found_on_device;
+pub(crate) use source::{is_found_on_device, is_wide};
 pub(crate) use window::{Fate, Nameable, Window, fate_of, is_collective};
 
 /// Prefix of every register that a check uses.
@@ -80,6 +80,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         tag,
         heap: device_heap::applies(&module),
         uses_device_heap: false,
+        lost: Vec::new(),
     };
     let with_bodies = module.items.iter().filter_map(|item| match item {
         Item::Function(function) if function.body.is_some() => Some(function),
@@ -110,6 +111,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         helpers_needed,
         heap,
         uses_device_heap,
+        lost,
         ..
     } = pass;
     if let (true, Some(at)) = (helpers_needed, helpers_at) {
@@ -125,6 +127,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         text: out,
         tag,
         sites: sites.list,
+        lost,
         entries,
         variables: variables(&module),
         uses_device_heap,
@@ -157,6 +160,8 @@ struct Pass<'x, 'a> {
     heap: bool,
     /// Some were.
     uses_device_heap: bool,
+    /// See [`Instrumented::lost`].
+    lost: Vec<(SiteId, Lost)>,
 }
 
 impl<'x, 'a> Pass<'x, 'a> {
@@ -172,7 +177,8 @@ impl<'x, 'a> Pass<'x, 'a> {
             analysis: &analysis,
             nameable: &nameable,
         };
-        let plan = Plan::of(about, self.checked, &mut self.sites)?;
+        let mut plan = Plan::of(about, self.checked, &mut self.sites)?;
+        self.lost.append(&mut plan.lost);
         let heap_calls = if self.heap {
             device_heap::calls(&analysis.code, &mut self.sites)
         } else {

@@ -37,6 +37,7 @@ impl<'a> Emit<'_, '_, 'a> {
             return is_null.then_some((Op::Constant(0), Op::Constant(0)));
         };
         match self.analysis.provenance.origin(value) {
+            origin if origin.is_in_doubt() => None,
             Origin::Pointer { mut root, .. } => {
                 // What a field is part of: nobody could tell there that it is
                 // one.

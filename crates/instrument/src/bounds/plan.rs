@@ -7,7 +7,7 @@ use super::extent::{Extent, is_static, natural_alignment, only_shared, used_byte
 use super::window::{self, Fate, Nameable, Window, fate_of, is_collective};
 use crate::Error;
 use crate::sites::{NewSite, Sites};
-use analysis::{Analysis, Code, Referent, Root, RootId, SymbolId, ValueId, WideReg};
+use analysis::{Analysis, Code, Lost, Referent, Root, RootId, SymbolId, ValueId, WideReg};
 use model::layout::LaunchBounds;
 use model::{AccessKind, Checked, KernelCoverage, Provenance, SiteId, Space};
 use ptx::table::{Access, Effect};
@@ -47,6 +47,12 @@ pub(super) struct Group {
     pub(super) source: Source,
     /// The members name this space; `None` for global and generic ones.
     pub(super) window: Option<Window>,
+    /// The address is in 64 bits, and so is the arithmetic that made it,
+    /// although the space's addresses have 32.
+    pub(super) is_wide: bool,
+    /// Where the source's bounds are empty, those of the address itself count
+    /// (see [`analysis::Origin`]).
+    pub(super) in_doubt: bool,
     /// Lowest constant offset.
     pub(super) low: i64,
     /// Bytes from there.
@@ -150,6 +156,8 @@ pub(super) struct Plan {
     pub(super) needed: FxHashSet<RootId>,
     /// Places whose addresses are needed as their own space has them.
     pub(super) needed_in_space: FxHashSet<RootId>,
+    /// The same, in 64 bits.
+    pub(super) needed_in_space_wide: FxHashSet<RootId>,
     /// Values that must set the shadow of their register.
     pub(super) shadowed: FxHashSet<ValueId>,
     /// Registers that have a shadow.
@@ -165,6 +173,8 @@ pub(super) struct Plan {
     /// What the function itself gives back with bounds, if it is a copy.
     pub(super) gives: Gives,
     pub(super) coverage: KernelCoverage,
+    /// Why the sites have none that are checked by their address alone.
+    pub(super) lost: Vec<(SiteId, Lost)>,
     /// The only local memory that a pointer which appears here can point to
     /// while its function has not returned, where that is certain.
     pub(super) own_frame: Option<window::OwnFrame>,
@@ -244,6 +254,7 @@ impl Plan {
             root.is_some_and(Root::is_in_window)
         };
         !self.needed_in_space.is_empty()
+            || !self.needed_in_space_wide.is_empty()
             || self.groups.iter().any(|group| group.window.is_some())
             || self.needed.iter().any(is_in_window)
     }
@@ -415,7 +426,11 @@ impl<'a> Planner<'_, '_, 'a> {
             Effect::Write => AccessKind::Write,
             Effect::Atomic => AccessKind::Atomic,
         };
-        let provenance = self.provenance(source, base);
+        let in_doubt = window.is_none() && self.is_in_doubt(base, source);
+        let provenance = match in_doubt {
+            true => Provenance::Several,
+            false => self.provenance(source, base),
+        };
         let width = match extent {
             Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => bytes,
             Extent::Steps { last, .. } => last,
@@ -446,7 +461,14 @@ impl<'a> Planner<'_, '_, 'a> {
             span: instruction.span,
         });
         match provenance {
-            Provenance::Unknown => self.plan.coverage.weak_sites += 1,
+            Provenance::Unknown => {
+                self.plan.coverage.weak_sites += 1;
+                let lost = match base {
+                    Base::Register(value) => self.analysis.lost(value),
+                    Base::Symbol(_) => Lost::NoBounds,
+                };
+                self.plan.lost.push((id, lost));
+            }
             _ => self.plan.coverage.exact_sites += 1,
         }
         self.plan.records_bounds |= !matches!(provenance, Provenance::KernelParameter { .. });
@@ -471,7 +493,9 @@ impl<'a> Planner<'_, '_, 'a> {
         let completes = fate == Fate::Stopped && !is_collective(&instruction.opcode);
         let groupable = matches!(extent, Extent::Bytes(bytes) if bytes <= GROUP_SPAN)
             && !completes
+            // By address, each access has its own bounds.
             && source != Source::Weak
+            && !in_doubt
             && base != Base::Register(ValueId::NONE);
         if groupable
             && let Some(&open) = self.open.get(&key)
@@ -511,6 +535,8 @@ impl<'a> Planner<'_, '_, 'a> {
             base,
             source,
             window,
+            is_wide: window.is_some() && self.is_wide(source, base),
+            in_doubt,
             low,
             extent,
             writes,

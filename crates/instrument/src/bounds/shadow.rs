@@ -293,7 +293,7 @@ impl<'a> Emit<'_, '_, 'a> {
             }
             (_, [first, second]) => {
                 // Of two candidates, the one that points into an allocation;
-                // if both do, no bounds are better than wrong ones.
+                // if both do, none: the address itself tells.
                 let size = reg(first.1, SCRATCH, out);
                 line!(out, "setp.eq.s64 {OUTSIDE}, {size}, 0;");
                 let size = reg(second.1, SCRATCH, out);
@@ -311,11 +311,7 @@ impl<'a> Emit<'_, '_, 'a> {
                     first.1
                 );
                 line!(out, "{under}selp.b64 {}, 0, {SCRATCH}, {OTHER};", own.0);
-                line!(
-                    out,
-                    "{under}selp.b64 {}, {UNBOUNDED}, {SCRATCH2}, {OTHER};",
-                    own.1
-                );
+                line!(out, "{under}selp.b64 {}, 0, {SCRATCH2}, {OTHER};", own.1);
             }
             _ => {}
         }

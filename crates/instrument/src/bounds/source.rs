@@ -1,9 +1,12 @@
 //! What an access is held to, by where its address comes from.
 
+use super::demand::carried;
 use super::plan::{Base, Planner, Source};
 use super::window::{Nameable, Window, mapped_place, object_of};
-use analysis::{Analysis, Origin, Reference, Referent, Root, RootId, SymbolSpace};
+use analysis::{Analysis, Definition, Origin, Reference, Referent, Root, RootId, SymbolSpace};
+use analysis::{Term, ValueId};
 use model::{Provenance, Space};
+use rustc_hash::FxHashSet;
 
 impl Planner<'_, '_, '_> {
     /// What an address is checked against; `None` if it lies in a space that
@@ -73,6 +76,8 @@ impl Planner<'_, '_, '_> {
                 let otherwise =
                     (window == Window::Shared && !self.has_clusters).then_some(Source::Block);
                 let source = match provenance.origin(reference.value) {
+                    // No address in a window is empty.
+                    origin if origin.is_in_doubt() => otherwise?,
                     Origin::Pointer { root, .. } if self.has_bounds(root) => {
                         match self.analysis.place(root) {
                             Some(place) if !window.holds(place.space) => {
@@ -92,6 +97,27 @@ impl Planner<'_, '_, '_> {
                 Some((Base::Register(reference.value), source))
             }
         }
+    }
+
+    /// Whether the bounds of an address may be those of another pointer than
+    /// its source's.
+    pub(super) fn is_in_doubt(&self, base: Base, source: Source) -> bool {
+        match (base, source) {
+            (Base::Register(value), Source::Root(_) | Source::Shadow(_)) => {
+                self.analysis.provenance.origin(value).is_in_doubt()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether an address in a place of a window has 64 bits, and every step
+    /// from the place's own address to it: what is cut off of it then is an
+    /// error. An address that was generic on the way has other upper bits.
+    pub(super) fn is_wide(&self, source: Source, base: Base) -> bool {
+        let (Source::Root(root), Base::Register(value)) = (source, base) else {
+            return false;
+        };
+        self.analysis.place(root).is_some() && is_wide(self.analysis, value)
     }
 
     /// What a field is part of; anything else is its own whole.
@@ -177,6 +203,50 @@ pub(super) fn has_bounds(
             .is_some_and(|(place, _)| has_bounds(analysis, nameable, place)),
         _ => false,
     }
+}
+
+/// Whether a value is a 64-bit address as its own space has it, whichever way
+/// it came from the place's.
+pub(crate) fn is_wide(analysis: &Analysis<'_, '_>, value: ValueId) -> bool {
+    let mut seen = FxHashSet::default();
+    let mut stack = vec![value];
+    while let Some(id) = stack.pop() {
+        if !seen.insert(id) {
+            continue;
+        }
+        let Some(value) = analysis.ssa.value(id) else {
+            return false;
+        };
+        if analysis.code.is_narrow(value.register) {
+            return false;
+        }
+        match value.definition {
+            Definition::Undefined => {}
+            Definition::Phi { .. } => stack.extend(analysis.ssa.phi_arguments(id)),
+            Definition::Instruction {
+                instruction, old, ..
+            } => {
+                stack.extend(old);
+                let opcode = analysis.code.instructions[instruction as usize]
+                    .instruction
+                    .opcode;
+                match opcode.base() {
+                    "cvta" if opcode.has("to") => continue,
+                    "cvta" => return false,
+                    _ => {}
+                }
+                let Some(expr) = analysis.provenance.expr(id) else {
+                    return false;
+                };
+                for term in carried(analysis, expr) {
+                    if let Term::Value(value) = term {
+                        stack.push(value);
+                    }
+                }
+            }
+        }
+    }
+    true
 }
 
 /// Whether a root may lie in any space, and its bounds are known when the

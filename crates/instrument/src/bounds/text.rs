@@ -59,6 +59,8 @@ pub(super) const SHADOW_SIZE: &str = "hs";
 
 /// Addresses of places as their own space has them, 32 bits.
 pub(super) const IN_SPACE: &str = "c";
+/// The same, 64 bits.
+pub(super) const IN_SPACE_WIDE: &str = "e";
 /// Where the program's own guard holds and the check did not fail.
 pub(super) const GO: &str = "g";
 

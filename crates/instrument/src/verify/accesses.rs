@@ -93,6 +93,12 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) -> (i64, Option<i64>) {
+        if verdict.distance.base != "%__rf_wb" && is_in_doubt(old, access, input) {
+            errors.at(
+                new.span,
+                "what may be no pointer is all that tells the bounds of the access",
+            );
+        }
         if verdict.lanes != access.lanes {
             errors.at(new.span, "the check is of other lanes");
         }
@@ -265,6 +271,22 @@ impl State {
             },
         }
     }
+}
+
+/// Whether the root of an address may turn out to be no pointer.
+fn is_in_doubt(old: &Instruction<'_>, access: &Access, input: &Input<'_, '_, '_>) -> bool {
+    let Some(&index) = input.index.get(&old.span.start) else {
+        return false;
+    };
+    let reference = input.analysis.code.address_of(index, access.operand);
+    reference.is_some_and(|reference| {
+        matches!(reference.referent, Referent::Wide(_))
+            && input
+                .analysis
+                .provenance
+                .origin(reference.value)
+                .is_in_doubt()
+    })
 }
 
 /// Whether two operands are the base and the size of the same thing.

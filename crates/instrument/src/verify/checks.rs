@@ -2,6 +2,7 @@
 
 use super::Errors;
 use super::absences::Absences;
+use super::accesses::paired;
 use super::calls::{Callees, Calls};
 use super::statements::{Matched, Piece};
 use super::windows::Windows;
@@ -102,6 +103,10 @@ pub(super) struct State {
     pub(super) redirects: FxHashMap<Text, Redirect>,
     /// `%__rf_lane` holds the lane's number.
     knows_lane: bool,
+    /// A branch of check code, which passes over a lookup to this label.
+    skips_to: Option<Text>,
+    /// What `%__rf_wb` was set to.
+    looked_at: Text,
 }
 
 pub(super) fn follow(
@@ -139,7 +144,13 @@ pub(super) fn follow(
                 }
             }
             Matched::Added(Piece::Statement(Statement::Label(label)))
-                if label.name.starts_with(LABEL_PREFIX) => {}
+                if label.name.starts_with(LABEL_PREFIX) =>
+            {
+                if state.skips_to.as_deref().is_some_and(|to| to != label.name) {
+                    errors.at(label.span, "check code branches elsewhere");
+                }
+                state.skips_to = None;
+            }
             Matched::Added(Piece::Open(_) | Piece::Close(_)) => {}
             Matched::Added(piece) => errors.at(piece.span(), "neither the source's nor check code"),
             Matched::Same(Piece::Statement(Statement::Label(_)), _) => {
@@ -290,7 +301,7 @@ impl State {
         let less = integer(instruction, 2).map(|less| less as u64);
         match instruction.opcode.text {
             "max.u64" => {
-                let size = self.text(instruction, 1);
+                let size = self.constant(self.text(instruction, 1));
                 self.limits
                     .insert(first.to_owned(), (size, less.unwrap_or(0)));
             }
@@ -340,6 +351,16 @@ impl State {
             );
             return;
         }
+        // What a branch passes over may do nothing but look an address up.
+        let is_looked_up = matches!(instruction.opcode.base(), "ld" | "st" | "call")
+            || (matches!(opcode, "selp.b64" | "mov.b64") && first == "%__rf_t");
+        if self.skips_to.is_some() && !is_looked_up {
+            errors.at(
+                instruction.span,
+                "check code branches around more than a lookup or a report",
+            );
+            return;
+        }
         match instruction.opcode.base() {
             "call" => {
                 let callee = instruction.operands.iter().find_map(|o| match o.kind {
@@ -356,12 +377,13 @@ impl State {
                 return;
             }
             "bra" => {
-                if !first.starts_with(LABEL_PREFIX) {
+                if !first.starts_with(LABEL_PREFIX) || self.skips_to.is_some() {
                     errors.at(
                         instruction.span,
-                        "check code may only branch around its own report",
+                        "check code may only branch around its own calls",
                     );
                 }
+                self.skips_to = Some(first.to_owned());
                 return;
             }
             "ld" => {
@@ -402,6 +424,22 @@ impl State {
                     distance.low = distance.low.wrapping_add(low);
                 }
             }
+            ("mov.b64", "%__rf_wb") => self.looked_at = self.text(instruction, 1),
+            // What a lookup may replace are bounds of one thing.
+            ("mov.b64", "%__rf_ws") => {
+                let size = self.text(instruction, 1);
+                if !paired(&self.looked_at, &size, None) {
+                    let base = &self.looked_at;
+                    errors.at(
+                        instruction.span,
+                        format!("`{base}` and `{size}` are not base and size of one thing"),
+                    );
+                }
+            }
+            ("cvt.u64.u32", "%__rf_u") => {
+                let size = self.text(instruction, 1);
+                self.constants.insert(first.to_owned(), size);
+            }
             ("mov.b64", "%__rf_t" | "%__rf_u") => {
                 self.constants.remove(first);
                 if integer(instruction, 1).is_some() {
@@ -415,7 +453,10 @@ impl State {
                 if name(instruction, 1) == Some("%__rf_o") =>
             {
                 let bound = self.text(instruction, 2);
-                let (size, less) = self.limits.get(&bound).cloned().unwrap_or((bound, 0));
+                let (size, less) = match self.limits.get(&bound) {
+                    Some(limit) => limit.clone(),
+                    None => (self.constant(bound), 0),
+                };
                 let guards = if opcode == "setp.ge.and.u64" {
                     vec![self.text(instruction, 3)]
                 } else {

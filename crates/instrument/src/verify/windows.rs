@@ -4,7 +4,7 @@
 use super::Errors;
 use super::checks::{Distance, Input, State, Text, integer, name};
 use crate::bounds::{
-    Fate, REGISTER_PREFIX, Window, fate_of, is_found_on_device, is_static, used_bytes,
+    Fate, REGISTER_PREFIX, Window, fate_of, is_found_on_device, is_static, is_wide, used_bytes,
 };
 use analysis::{Origin, Referent, Root, RootId};
 use ptx::table::{Access, Width};
@@ -25,6 +25,7 @@ impl Held {
         let symbols = &input.analysis.code.symbols;
         let number = register
             .strip_prefix("%__rf_c")
+            .or_else(|| register.strip_prefix("%__rf_e"))
             .or_else(|| register.strip_prefix("%__rf_b"));
         if let Some(root) = number.and_then(|number| number.parse().ok())
             && let Some(place) = input.analysis.place(RootId(root))
@@ -265,6 +266,12 @@ impl State {
             .is_some_and(|held| !held.is_in(window, input));
         if elsewhere {
             errors.at(new.span, format!("`{base}` is a place in another space"));
+        }
+        let reference = input.analysis.code.address_of(index, access.operand);
+        if base.starts_with("%__rf_c")
+            && reference.is_some_and(|reference| is_wide(input.analysis, reference.value))
+        {
+            errors.at(new.span, "the check compares 32 bits of an address of 64");
         }
         let paired = match (self.windows.place(base), verdict.size.as_str()) {
             (Some(held), "%__rf_dynamic") => held.size(base, input).is_none(),

@@ -82,6 +82,7 @@ pub fn module(lookups: bool) -> Instrumented {
         text: String::new(),
         tag: TAG,
         sites,
+        lost: Vec::new(),
         entries: vec![entry],
         variables: Vec::new(),
         uses_device_heap: false,
