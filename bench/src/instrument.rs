@@ -110,7 +110,11 @@ pub fn measure(options: &Instrument) -> Result<()> {
 }
 
 /// Texts of all PTX below `path`, by folder.
-fn read(path: &Path, folders: &mut Vec<(String, Vec<String>)>) -> Result<()> {
+///
+/// # Errors
+///
+/// A folder or file cannot be read.
+pub fn read(path: &Path, folders: &mut Vec<(String, Vec<String>)>) -> Result<()> {
     let mut files = Vec::new();
     let entries =
         std::fs::read_dir(path).with_context(|| format!("failed to list {}", path.display()))?;

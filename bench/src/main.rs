@@ -6,6 +6,7 @@ mod heap;
 mod instrument;
 mod opencl;
 mod options;
+mod origins;
 mod plots;
 mod protections;
 mod turns;
@@ -37,6 +38,9 @@ enum Bench {
     Watch(options::Options),
     /// How fast PTX is instrumented.
     Instrument(instrument::Instrument),
+    /// Where the bounds of accesses come from, and why some have none but
+    /// their address's.
+    Origins(origins::Origins),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),
         Bench::Instrument(instrument) => instrument::measure(&instrument),
+        Bench::Origins(origins) => origins::measure(&origins),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

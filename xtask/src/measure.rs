@@ -21,6 +21,11 @@ pub fn run_all() -> Result<()> {
         .arg(&corpora)
         .arg("--json")
         .arg(results.join("instrument.json")))?;
+    run(command(&bench, ["origins", "--commit", &commit])
+        .arg("--ptx")
+        .arg(&corpora)
+        .arg("--json")
+        .arg(results.join("origins.json")))?;
     let cases = target().join("suite-opencl");
     build::opencl_cases(&cases)?;
     let built = build::all()?;

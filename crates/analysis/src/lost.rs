@@ -116,7 +116,11 @@ impl Analysis<'_, '_> {
                         (Lost::Instruction, vec![])
                     }
                     Some(
-                        Expr::Copy(a) | Expr::Sure(a, _) | Expr::Window(a, _) | Expr::Resize(a),
+                        Expr::Copy(a)
+                        | Expr::Sure(a, _)
+                        | Expr::Window(a, _)
+                        | Expr::Resize(a)
+                        | Expr::Narrow(a),
                     ) => (Lost::Bits, vec![a]),
                     Some(Expr::Add(a, b) | Expr::Combine(a, b)) => (Lost::TwoPointers, vec![a, b]),
                     Some(Expr::Subtract(a, b)) => (Lost::Difference, vec![a, b]),

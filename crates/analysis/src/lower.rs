@@ -65,6 +65,9 @@ pub enum Expr {
     /// The same, made wider or narrower: an address in a window survives
     /// this, any other becomes a number.
     Resize(Term),
+    /// The same, of an address as shared memory has it, wherever the pointer
+    /// came from.
+    Narrow(Term),
 }
 
 /// How an instruction takes bits from two operands.
@@ -76,6 +79,10 @@ pub enum Packed {
     /// In another way.
     Mixed,
 }
+
+/// Part of the name of CUDA's function that makes an address in shared memory
+/// of a generic one.
+const TO_SHARED: &str = "__cvta_generic_to_shared";
 
 /// Bits that a 64-bit word must keep to hold an address: the least that those
 /// of any device's allocations have.
@@ -284,7 +291,10 @@ impl Lowering<'_, '_, '_> {
             "div" | "rem" | "fma" | "abs" | "neg" | "not" | "brev" | "sqrt" | "rcp" | "rsqrt"
             | "ex2" | "lg2" | "copysign" | "createpolicy" | "mbarrier" | "stacksave" | "szext"
             | "dp4a" | "dp2a" | "mma" | "wmma" => Expr::Copy(Term::Integer),
-            "ld" | "ldu" => Expr::Copy(self.load(id, at, reference.element)),
+            "ld" | "ldu" => match self.converted(at) {
+                Some(pointer) => self.window(pointer, Root::Shared),
+                None => Expr::Copy(self.load(id, at, reference.element)),
+            },
             "atom" | "call" => {
                 let narrow = base == "atom" && opcode.types().any(|ty| ty.bytes() != 8);
                 Expr::Copy(if narrow {
@@ -345,6 +355,7 @@ impl Lowering<'_, '_, '_> {
                 }
             },
             "cvt" => match self.term(at, 1) {
+                operand @ Term::Value(value) if self.is_in_shared(value) => Expr::Narrow(operand),
                 operand @ Term::Value(_) => Expr::Resize(operand),
                 _ => Expr::Copy(Term::Integer),
             },
@@ -588,19 +599,59 @@ impl Lowering<'_, '_, '_> {
     }
 
     /// Whether a `ld.param` reads what a function of the CUDA device runtime
-    /// returned: the last call before it, in the few statements of its
-    /// sequence.
+    /// returned.
     fn is_device_runtime_result(&self, at: usize) -> bool {
-        let before = &self.code.instructions[at.saturating_sub(16)..at];
-        let call = before
-            .iter()
-            .rev()
-            .find(|inst| inst.instruction.opcode.base() == "call");
-        call.is_some_and(|call| {
-            call.instruction.operands.iter().any(|operand| {
-                matches!(operand.kind, OperandKind::Name(name) if name.starts_with("cudaGetParameterBuffer"))
-            })
+        self.called_before(at)
+            .is_some_and(|(_, name)| name.starts_with("cudaGetParameterBuffer"))
+    }
+
+    /// The last call before an instruction, in the few statements of its
+    /// sequence, and what it calls.
+    fn called_before(&self, at: usize) -> Option<(usize, &str)> {
+        let from = at.saturating_sub(16);
+        let call = (from..at).rev().find(|&index| {
+            let opcode = self.code.instructions[index].instruction.opcode;
+            opcode.base() == "call"
+        })?;
+        let operands = &self.code.instructions[call].instruction.operands;
+        operands.iter().find_map(|operand| match operand.kind {
+            OperandKind::Name(name) => Some((call, name)),
+            _ => None,
         })
+    }
+
+    /// The pointer that a `ld.param` reads as shared memory has it, where a
+    /// function did the conversion: CUDA's own, which is not inlined in builds
+    /// for debuggers.
+    fn converted(&mut self, at: usize) -> Option<Term> {
+        if !self.code.instructions[at].instruction.opcode.has("param") {
+            return None;
+        }
+        let (call, name) = self.called_before(at)?;
+        let store = call.checked_sub(1)?;
+        let opcode = self.code.instructions[store].instruction.opcode;
+        let is_one = name.contains(TO_SHARED) && at == call + 1;
+        (is_one && opcode.base() == "st" && opcode.has("param")).then(|| self.term(store, 1))
+    }
+
+    /// Whether a value is an address as shared memory has it, because that is
+    /// what it was converted to.
+    fn is_in_shared(&mut self, value: ValueId) -> bool {
+        let Some(Definition::Instruction {
+            instruction,
+            old: None,
+            ..
+        }) = self.ssa.value(value).map(|value| value.definition)
+        else {
+            return false;
+        };
+        let at = instruction as usize;
+        let opcode = self.code.instructions[at].instruction.opcode;
+        match opcode.base() {
+            "cvta" => opcode.has("to") && (opcode.has("shared") || opcode.has("shared::cta")),
+            "ld" => self.converted(at).is_some(),
+            _ => false,
+        }
     }
 }
 

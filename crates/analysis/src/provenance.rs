@@ -274,9 +274,13 @@ impl Joins<'_> {
                         } => origin,
                         _ => term(Term::Root(window)).certain(),
                     },
-                    Expr::Resize(a) => match term(a) {
+                    Expr::Narrow(a) | Expr::Resize(a) => match term(a) {
                         Origin::Undefined => Origin::Undefined,
-                        origin @ Origin::Pointer { root, .. } if self.is_in_window(root) => {
+                        origin @ Origin::Pointer { root, .. }
+                            if self.is_in_window(root)
+                                || (self.is_looked_up(root)
+                                    && matches!(exprs[id], Expr::Narrow(_))) =>
+                        {
                             origin.certain()
                         }
                         origin @ Origin::Several {

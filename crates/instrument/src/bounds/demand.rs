@@ -111,7 +111,13 @@ impl Plan {
 pub(super) fn carried(analysis: &Analysis<'_, '_>, expr: Expr) -> Vec<Term> {
     let origin = |term| analysis.provenance.origin_of(term);
     match expr {
-        Expr::Copy(a) | Expr::Window(a, _) | Expr::Resize(a) | Expr::Shuffle(a) => vec![a],
+        Expr::Copy(a)
+        | Expr::Window(a, _)
+        | Expr::Resize(a)
+        | Expr::Narrow(a)
+        | Expr::Shuffle(a) => {
+            vec![a]
+        }
         Expr::Sure(a, root) => match origin(a) {
             Origin::Integer | Origin::Opaque => vec![Term::Root(root)],
             _ => vec![a],
