@@ -93,6 +93,8 @@ pub struct Neighbours<'a, T> {
 #[derive(Clone, Debug)]
 pub struct Registry<T> {
     live: BTreeMap<u64, Entry<T>>,
+    /// Pieces of host memory as they were registered: ends by base.
+    pieces: BTreeMap<u64, u64>,
     parts: Parts<T>,
     /// Changes of the parts that nobody has taken yet.
     edits: Vec<PartEdit>,
@@ -111,6 +113,7 @@ impl<T: Clone> Registry<T> {
     pub fn new(history: usize) -> Registry<T> {
         Registry {
             live: BTreeMap::new(),
+            pieces: BTreeMap::new(),
             parts: Parts::default(),
             edits: Vec::new(),
             freed: VecDeque::new(),
@@ -161,21 +164,7 @@ impl<T: Clone> Registry<T> {
         if extent.size == 0 {
             return None;
         }
-        let stale: Vec<u64> = self
-            .live
-            .range(..end)
-            .rev()
-            .take_while(|(_, entry)| entry.allocation.extent.end() > extent.base)
-            .map(|(base, _)| *base)
-            .collect();
-        let displaced: Vec<Extent> = stale
-            .into_iter()
-            .filter_map(|base| self.live.remove(&base))
-            .map(|entry| entry.allocation.extent)
-            .collect();
-        for old in &displaced {
-            self.clear_parts(*old);
-        }
+        let displaced = self.displace(extent.base, end);
         self.serial += 1;
         let allocation = Allocation {
             extent,
@@ -197,10 +186,90 @@ impl<T: Clone> Registry<T> {
         })
     }
 
+    /// Takes out what has bytes in `base..end`; the driver is believed if it
+    /// gives them out anew.
+    fn displace(&mut self, base: DeviceAddress, end: u64) -> Vec<Extent> {
+        let stale: Vec<u64> = self
+            .live
+            .range(..end)
+            .rev()
+            .take_while(|(_, entry)| entry.allocation.extent.end() > base)
+            .map(|(base, _)| *base)
+            .collect();
+        let displaced: Vec<Extent> = stale
+            .into_iter()
+            .filter_map(|base| self.live.remove(&base))
+            .map(|entry| entry.allocation.extent)
+            .collect();
+        for old in &displaced {
+            self.clear_pieces(*old);
+            self.clear_parts(*old);
+        }
+        displaced
+    }
+
+    fn clear_pieces(&mut self, extent: Extent) {
+        let gone = self.pieces.range(extent.base.0..extent.end().0);
+        let gone: Vec<u64> = gone.map(|(base, _)| *base).collect();
+        for base in gone {
+            self.pieces.remove(&base);
+        }
+    }
+
+    /// Host memory was registered. Pieces without a gap between them are one
+    /// allocation: programs register one block of theirs piece by piece. `None`,
+    /// and nothing changed, if it is empty or does not lie below 2^64.
+    pub fn register(&mut self, extent: Extent, owner: Owner, note: T) -> Option<Reshaped> {
+        let end = extent.base.0.checked_add(extent.size)?;
+        if extent.size == 0 {
+            return None;
+        }
+        let displaced = self.displace(extent.base, end);
+        let mut reshaped = Reshaped::default();
+        reshaped.gone.extend(displaced.iter().map(|old| old.base.0));
+        self.pieces.insert(extent.base.0, end);
+        let is_piece = |entry: &&Entry<T>| {
+            entry.allocation.kind == AllocationKind::HostRegistered && entry.owner == owner
+        };
+        let below = self.live.range(..extent.base.0).next_back();
+        let below = below
+            .map(|(_, entry)| entry)
+            .filter(is_piece)
+            .filter(|entry| entry.allocation.extent.end() == extent.base)
+            .map(|entry| entry.allocation.extent.base.0);
+        let above = self.live.get(&end).filter(is_piece);
+        let above = above.map(|entry| entry.allocation.extent.base.0);
+        let kind = AllocationKind::HostRegistered;
+        self.join(kind, extent, [below, above], owner, note, &mut reshaped);
+        Some(reshaped)
+    }
+
+    /// The piece of registered host memory that starts at `base` is unregistered
+    /// and remembered as freed; those beside it stay. Also returns the piece as
+    /// it was. `None` if none starts there.
+    pub fn unregister(&mut self, base: DeviceAddress, note: T) -> Option<(Entry<T>, Reshaped)> {
+        let extent = self.piece(base).filter(|piece| piece.base == base)?;
+        let mut entry = self.find(base)?.clone();
+        entry.allocation.extent = extent;
+        let reshaped = self.cut_out(AllocationKind::HostRegistered, extent, note);
+        self.pieces.remove(&base.0);
+        Some((entry, reshaped))
+    }
+
+    /// The piece of registered host memory that holds an address.
+    pub fn piece(&self, address: DeviceAddress) -> Option<Extent> {
+        let (base, end) = self.pieces.range(..=address.0).next_back()?;
+        (address.0 < *end).then_some(Extent {
+            base: DeviceAddress(*base),
+            size: end - base,
+        })
+    }
+
     /// Removes the live allocation that starts at `base` and remembers it as
     /// freed. Returns `None` if none starts there.
     pub fn remove(&mut self, base: DeviceAddress, note: T) -> Option<&Freed<T>> {
         let entry = self.live.remove(&base.0)?;
+        self.clear_pieces(entry.allocation.extent);
         self.clear_parts(entry.allocation.extent);
         self.remember(Freed { entry, note });
         self.freed.back()
@@ -236,7 +305,24 @@ impl<T: Clone> Registry<T> {
             .filter(is_run)
             .filter(|_| end < reservation.base.0.saturating_add(reservation.size))
             .map(|entry| entry.allocation.extent.base.0);
-        let joined: Vec<Entry<T>> = [below, above]
+        let kind = AllocationKind::Mapped;
+        self.join(kind, extent, [below, above], owner, note, &mut reshaped);
+        Some(reshaped)
+    }
+
+    /// Makes one live allocation of new bytes and of those that start at
+    /// `beside`, below and above them.
+    fn join(
+        &mut self,
+        kind: AllocationKind,
+        extent: Extent,
+        beside: [Option<u64>; 2],
+        owner: Owner,
+        note: T,
+        reshaped: &mut Reshaped,
+    ) {
+        let end = extent.end().0;
+        let joined: Vec<Entry<T>> = beside
             .into_iter()
             .flatten()
             .filter_map(|base| self.live.remove(&base))
@@ -261,7 +347,7 @@ impl<T: Clone> Registry<T> {
                 self.serial += 1;
                 let allocation = Allocation {
                     extent: whole,
-                    kind: AllocationKind::Mapped,
+                    kind,
                     serial: self.serial,
                     name: None,
                 };
@@ -275,12 +361,17 @@ impl<T: Clone> Registry<T> {
         entry.allocation.extent = whole;
         reshaped.new.push((whole, entry.allocation.serial));
         self.live.insert(base.0, entry);
-        Some(reshaped)
     }
 
     /// Memory was unmapped: remembered as freed, while what is mapped beside
     /// it stays.
     pub fn unmap(&mut self, extent: Extent, note: T) -> Reshaped {
+        self.cut_out(AllocationKind::Mapped, extent, note)
+    }
+
+    /// Takes bytes out of the live allocations of a kind, and remembers them as
+    /// freed.
+    fn cut_out(&mut self, kind: AllocationKind, extent: Extent, note: T) -> Reshaped {
         let mut reshaped = Reshaped::default();
         let end = extent.base.0.saturating_add(extent.size);
         let touched: Vec<u64> = self
@@ -288,7 +379,7 @@ impl<T: Clone> Registry<T> {
             .range(..end)
             .rev()
             .take_while(|(_, entry)| entry.allocation.extent.end() > extent.base)
-            .filter(|(_, entry)| entry.allocation.kind == AllocationKind::Mapped)
+            .filter(|(_, entry)| entry.allocation.kind == kind)
             .map(|(base, _)| *base)
             .collect();
         for base in touched.into_iter().rev() {
@@ -581,6 +672,81 @@ impl<T: Clone> Registry<T> {
         Neighbours { below, above }
     }
 
+    /// The live allocation whose canaries or padding hold the address: bytes
+    /// that the driver gave with it, and that belong to nobody.
+    pub fn beside(&self, address: DeviceAddress) -> Option<&Entry<T>> {
+        let near = self.neighbours(address);
+        let after = |entry: &&Entry<T>| {
+            let distance = address.0.checked_sub(entry.allocation.extent.end().0);
+            distance.is_some_and(|distance| distance < entry.owner.around.after.into())
+        };
+        let before = |entry: &&Entry<T>| {
+            let distance = entry.allocation.extent.base.0 - address.0;
+            distance <= entry.owner.around.before.into()
+        };
+        near.below.filter(after).or(near.above.filter(before))
+    }
+
+    /// Canaries and padding with bytes in `from..to`, by address, each with its
+    /// allocation; at most those of the allocations that start before `to`, the
+    /// one below them and the one above.
+    pub fn redzones(&self, from: u64, to: u64) -> impl Iterator<Item = (Extent, &Entry<T>)> {
+        let first = self.live.range(..from).next_back();
+        let last = self.live.range(to..).next();
+        let within = self.live.range(from..to.max(from));
+        let entries = first.into_iter().chain(within).chain(last);
+        let sides = |entry: &'_ Entry<T>| {
+            let (extent, around) = (entry.allocation.extent, entry.owner.around);
+            let before = Extent {
+                base: DeviceAddress(extent.base.0 - u64::from(around.before)),
+                size: around.before.into(),
+            };
+            let after = Extent {
+                base: extent.end(),
+                size: around.after.into(),
+            };
+            [before, after]
+        };
+        entries
+            .flat_map(move |(_, entry)| sides(entry).map(|extent| (extent, entry)))
+            .filter(move |(extent, _)| {
+                extent.size != 0 && extent.base.0 < to && extent.end().0 > from
+            })
+    }
+
+    /// The live allocation that a pointer most likely was computed from which
+    /// lies in none: the one whose canaries or padding hold it, or that is at
+    /// most `near` bytes away; the nearer one of two. C forbids such pointers
+    /// and programs use them all the same, above all `p - 1` for arrays that
+    /// they index from 1. Memory that was freed there is not it.
+    pub fn just_outside(&self, address: DeviceAddress, near: u64) -> Option<&Entry<T>> {
+        let neighbours = self.neighbours(address);
+        let past = |entry: &Entry<T>| address.0.checked_sub(entry.allocation.extent.end().0);
+        let below = neighbours.below.and_then(|entry| {
+            let distance = past(entry)?;
+            let reach = near.max(entry.owner.around.after.into());
+            (distance <= reach).then_some((distance, entry))
+        });
+        let above = neighbours.above.and_then(|entry| {
+            let distance = entry.allocation.extent.base.0 - address.0;
+            let reach = near.max(entry.owner.around.before.into());
+            (distance <= reach).then_some((distance, entry))
+        });
+        let nearest = match (below, above) {
+            (Some(below), Some(above)) if below.0 < above.0 => below.1,
+            (_, Some((_, above))) => above,
+            (below, None) => below?.1,
+        };
+        // A newer allocation shows that the memory of a freed one is gone.
+        let is_stale = self.beside(address).is_none()
+            && self.freed(address).is_some_and(|freed| {
+                let old = freed.entry.allocation.extent;
+                let new = nearest.allocation.extent;
+                old.end() <= new.base || new.end() <= old.base
+            });
+        (!is_stale).then_some(nearest)
+    }
+
     /// The latest freed allocation that held the address, or that it was one
     /// past the end of.
     pub fn freed(&self, address: DeviceAddress) -> Option<&Freed<T>> {
@@ -639,6 +805,58 @@ mod tests {
         assert_eq!(base(0x211), None);
         assert_eq!(base(0xff), None);
         assert!(registry.holding(DeviceAddress(0x210)).is_none());
+    }
+
+    #[test]
+    fn canaries_and_padding_are_nobodys_and_lead_to_their_allocation() {
+        let mut registry: Registry<()> = Registry::new(4);
+        let mut add = |base, size, before, after| {
+            let around = Around {
+                before,
+                after,
+                slot: None,
+            };
+            let owner = Owner {
+                around,
+                ..Owner::default()
+            };
+            registry.insert_owned(AllocationKind::Device, extent(base, size), None, owner, ());
+        };
+        add(0x1200, 0x100, 0x200, 0x40);
+        add(0x1540, 0x100, 0x200, 1);
+        let base = |entry: Option<&Entry<()>>| entry.map(|entry| entry.allocation.extent.base.0);
+        let beside = |address| base(registry.beside(DeviceAddress(address)));
+        assert_eq!(beside(0xfff), None);
+        assert_eq!(
+            (beside(0x1000), beside(0x11ff)),
+            (Some(0x1200), Some(0x1200))
+        );
+        assert_eq!((beside(0x1200), beside(0x12ff)), (None, None));
+        assert_eq!(
+            (beside(0x1300), beside(0x133f)),
+            (Some(0x1200), Some(0x1200))
+        );
+        assert_eq!(
+            (beside(0x1340), beside(0x153f)),
+            (Some(0x1540), Some(0x1540))
+        );
+        assert_eq!((beside(0x1640), beside(0x1641)), (Some(0x1540), None));
+        let zones = |from, to| -> Vec<(u64, u64)> {
+            let zones = registry.redzones(from, to);
+            zones.map(|(zone, _)| (zone.base.0, zone.size)).collect()
+        };
+        assert_eq!(zones(0xf00, 0x1000), []);
+        assert_eq!(zones(0xf00, 0x1001), [(0x1000, 0x200)]);
+        assert_eq!(zones(0x1210, 0x1300), []);
+        assert_eq!(zones(0x1210, 0x1541), [(0x1300, 0x40), (0x1340, 0x200)]);
+        // The nearer one is meant; far away nobody is.
+        let outside = |address| base(registry.just_outside(DeviceAddress(address), 0x10));
+        assert_eq!(
+            (outside(0x1302), outside(0x153c)),
+            (Some(0x1200), Some(0x1540))
+        );
+        assert_eq!((outside(0xff0), outside(0x1650)), (None, Some(0x1540)));
+        assert_eq!(outside(0x1651), None);
     }
 
     #[test]
@@ -742,6 +960,47 @@ mod tests {
         assert_eq!(
             registry.unmap(extent(0x3000, 0x1000), ()),
             Reshaped::default()
+        );
+    }
+
+    #[test]
+    fn pieces_that_are_registered_side_by_side_are_one_allocation() {
+        let mut registry = registry(&[(0x5000, 0x1000)]);
+        let mine = Owner {
+            context: 7,
+            ..Owner::default()
+        };
+        let mut register =
+            |base, owner| registry.register(extent(base, 0x1000), owner, ()).unwrap();
+        // The last one first, and a gap that is filled later.
+        assert_eq!(register(0x4000, mine).new, [(extent(0x4000, 0x1000), 2)]);
+        assert_eq!(register(0x1000, mine).new, [(extent(0x1000, 0x1000), 3)]);
+        assert_eq!(register(0x2000, mine).new, [(extent(0x1000, 0x2000), 3)]);
+        let joined = register(0x3000, mine);
+        assert_eq!(joined.gone, [0x1000, 0x4000]);
+        assert_eq!(joined.new, [(extent(0x1000, 0x4000), 3)]);
+        // Another context's is another's.
+        assert_eq!(register(0x6000, Owner::default()).gone, []);
+        let piece = |registry: &Registry<()>, address| registry.piece(DeviceAddress(address));
+        assert_eq!(piece(&registry, 0x2fff), Some(extent(0x2000, 0x1000)));
+        assert_eq!(piece(&registry, 0x5000), None);
+        assert!(registry.unregister(DeviceAddress(0x2800), ()).is_none());
+        let (entry, split) = registry.unregister(DeviceAddress(0x2000), ()).unwrap();
+        assert_eq!(entry.allocation.extent, extent(0x2000, 0x1000));
+        assert_eq!(split.gone, [0x1000]);
+        assert_eq!(split.new[0], (extent(0x1000, 0x1000), 3));
+        assert_eq!(split.new[1].0, extent(0x3000, 0x2000));
+        assert_eq!(piece(&registry, 0x2800), None);
+        assert!(registry.holding(DeviceAddress(0x2800)).is_none());
+        assert!(registry.freed(DeviceAddress(0x2800)).is_some());
+        assert!(registry.unregister(DeviceAddress(0x2000), ()).is_none());
+        let (_, last) = registry.unregister(DeviceAddress(0x1000), ()).unwrap();
+        assert_eq!((last.gone, last.new), (vec![0x1000], vec![]));
+        // What is displaced takes its pieces with it.
+        registry.insert(AllocationKind::Device, extent(0x3800, 0x100), None, ());
+        assert_eq!(
+            (piece(&registry, 0x3000), piece(&registry, 0x4000)),
+            (None, None)
         );
     }
 

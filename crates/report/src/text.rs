@@ -227,6 +227,16 @@ fn memory(lines: &mut Lines, finding: &Finding, origin: &str) {
                 history(lines, nearest);
             }
         }
+        // An allocation that the pointer does not belong to.
+        (None, Some(nearest)) if matches!(nearest.relation, Relation::Inside(_)) => {
+            let by = match finding.subject {
+                Subject::Access(_) => "from a pointer that lies outside all allocations",
+                _ => "which belongs to another allocation",
+            };
+            lines.push(1, &format!("address {address} is reached {by}"));
+            lines.push(1, &format!("{} {}", hits(nearest), describe(nearest)));
+            history(lines, nearest);
+        }
         (None, Some(nearest)) => {
             lines.push(1, &format!("address {address} {}", relation(nearest)));
             let nearest_is = "that is the nearest allocation,";

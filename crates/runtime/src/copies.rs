@@ -115,6 +115,55 @@ impl Touched {
         DeviceAddress(self.pointer.wrapping_add(self.offset))
     }
 
+    /// The same bytes, named by the address of the first.
+    pub fn from_first(&self) -> Touched {
+        Touched {
+            pointer: self.first().0,
+            offset: 0,
+            ..*self
+        }
+    }
+
+    /// The first byte touched that lies in `extent`, if the shape is well
+    /// formed.
+    pub fn first_inside(&self, extent: Extent) -> Option<DeviceAddress> {
+        if self.is_empty() || !self.is_well_formed() {
+            return None;
+        }
+        let first = self.first().0;
+        let Some(room) = extent.base.0.checked_sub(first).filter(|room| *room > 0) else {
+            let byte = DeviceAddress(first);
+            return match extent.contains(byte) {
+                true => Some(byte),
+                // It starts behind it.
+                false => None,
+            };
+        };
+        // The extent begins in this slice and row, or between it and the next.
+        let z = match self.depth {
+            1 => 0,
+            depth => (room / self.slice).min(depth - 1),
+        };
+        let in_slice = room - z * self.slice;
+        let y = match self.height {
+            1 => 0,
+            height => (in_slice / self.pitch).min(height - 1),
+        };
+        let in_row = in_slice - y * self.pitch;
+        let row = first + z * self.slice + y * self.pitch;
+        let byte = if in_row < self.width {
+            row + in_row
+        } else if y + 1 < self.height {
+            row.saturating_add(self.pitch)
+        } else if z + 1 < self.depth {
+            first.saturating_add((z + 1).saturating_mul(self.slice))
+        } else {
+            return None;
+        };
+        let byte = DeviceAddress(byte);
+        extent.contains(byte).then_some(byte)
+    }
+
     /// Whether rows and slices come one after the other. If not, the driver
     /// refuses the call, whatever the addresses.
     pub fn is_well_formed(&self) -> bool {
@@ -131,7 +180,7 @@ impl Touched {
 
     /// Bytes from the first touched to the last, this included. `None`: more
     /// than there are addresses.
-    fn span(&self) -> Option<u64> {
+    pub(crate) fn span(&self) -> Option<u64> {
         let slices = self.slice.checked_mul(self.depth - 1)?;
         let rows = self.pitch.checked_mul(self.height - 1)?;
         slices.checked_add(rows)?.checked_add(self.width)
@@ -290,6 +339,9 @@ mod tests {
             let touched = Touched::within(pointer, at, shape).unwrap();
             let extent = extent(base, size);
             let walked = bytes(&touched);
+            let inside = walked.iter().copied().find(|byte| extent.contains(DeviceAddress(*byte)));
+            prop_assert_eq!(touched.first_inside(extent), inside.map(DeviceAddress));
+            prop_assert_eq!(bytes(&touched.from_first()), walked.clone());
             // The pointer itself must belong to what it is held to.
             prop_assume!(pointer >= base);
             prop_assert_eq!(walked.len() as u64, touched.bytes());

@@ -383,6 +383,8 @@ pub(crate) fn call_context(
     };
     let intended = registry
         .find_part(pointer)
+        .or_else(|| registry.beside(pointer))
+        .or_else(|| registry.beside(address))
         .map(live)
         .or_else(|| registry.freed(pointer).map(Near::freed));
     with_nearest(intended, address, registry)

@@ -17,6 +17,7 @@ use driver::{DriverError, Release, ReleaseCall};
 use heap::{Entry, Held};
 use host::stacks::{self, Stack};
 use model::{Allocation, AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
+use report::count;
 
 /// `CUDA_SUCCESS`
 const SUCCESS: u32 = 0;
@@ -32,6 +33,9 @@ const NOT_SUPPORTED: u32 = 801;
 const INVALID_CONTEXT: u32 = 201;
 /// `CUDA_ERROR_CONTEXT_IS_DESTROYED`
 const CONTEXT_IS_DESTROYED: u32 = 709;
+
+/// An address at which no driver has memory.
+const NOWHERE: DeviceAddress = DeviceAddress(1 << 12);
 
 /// The driver takes larger allocations in pieces of this size.
 const DRIVER_PIECE: u64 = 2 << 20;
@@ -75,6 +79,9 @@ enum Wrong {
     Twice,
     /// Not the start of an allocation.
     Inside { offset: u64, size: u64 },
+    /// In the canaries or the padding of a live allocation: so many bytes before
+    /// its start, or past its end.
+    Beside { before: bool, distance: u64 },
     /// Allocated by a call whose counterpart is another one.
     Call(AllocationKind),
     /// Nothing is known of it; the device refused it.
@@ -97,6 +104,11 @@ impl Runtime {
         // Freeing nothing is legal.
         if !self.settings.check || request.address.0 == 0 {
             return forward(request.address);
+        }
+        if request.call == FreeCall::Unregister
+            && let Some(answer) = self.unregister(request.address, forward)
+        {
+            return answer;
         }
         if request.capturing {
             return self.free_in_capture(request, forward);
@@ -137,6 +149,26 @@ impl Runtime {
                 }
             }
         }
+    }
+
+    /// Unregisters the piece of host memory that starts at an address; `None` if
+    /// none does.
+    fn unregister(
+        &self,
+        address: DeviceAddress,
+        forward: &dyn Fn(DeviceAddress) -> u32,
+    ) -> Option<u32> {
+        let stack = stacks::capture(self.settings.num_callers_host);
+        let piece = self.memory.unregister(address, stack)?;
+        let extent = piece.allocation.extent;
+        self.streams.forget(extent);
+        self.streams.tell(Ordering::Everything);
+        let answer = forward(address);
+        if answer != SUCCESS {
+            self.memory.register(extent, piece.owner, piece.note);
+            self.memory_changed();
+        }
+        Some(answer)
     }
 
     /// What the driver calls the allocation that the program knows by this
@@ -203,6 +235,16 @@ impl Runtime {
                 } else {
                     Judgement::Doubt(inside)
                 };
+            }
+            // The driver would free the allocation by the address of its canary.
+            if let Some(entry) = registry.beside(address) {
+                let extent = entry.allocation.extent;
+                let before = address < extent.base;
+                let distance = match before {
+                    true => extent.base.0 - address.0,
+                    false => address.0 - extent.end().0,
+                };
+                return Judgement::Wrong(Wrong::Beside { before, distance });
             }
             if let Some(held) = quarantine.find(address) {
                 let offset = address.0 - held.extent.base.0;
@@ -419,9 +461,16 @@ impl Runtime {
                 _ => INVALID_VALUE,
             };
         }
-        // The device is to see what it would have seen.
-        self.give_up(request.address);
-        forward(self.memory.driver_address(request.address))
+        // The device is to see what it would have seen: without canaries nothing
+        // would start there.
+        let address = match wrong {
+            Wrong::Beside { .. } => NOWHERE,
+            _ => {
+                self.give_up(request.address);
+                self.memory.driver_address(request.address)
+            }
+        };
+        forward(address)
     }
 
     /// Something in another stream uses the memory, and nothing orders it before
@@ -451,6 +500,14 @@ impl Runtime {
                 Rule::InvalidFree,
                 format!(
                     "frees {address}, which is not the start of an allocation but lies {offset} bytes into one of {size} bytes"
+                ),
+            ),
+            Wrong::Beside { before, distance } => (
+                Rule::InvalidFree,
+                format!(
+                    "frees {address}, which is not the start of an allocation but lies {} {} one",
+                    count(*distance, "byte"),
+                    if *before { "before" } else { "past the end of" },
                 ),
             ),
             Wrong::Call(kind) => (

@@ -349,14 +349,23 @@ fn known(registry: &Registry<Stack>, quarantine: &Quarantine<Holding>, side: &Si
     if touched.is_empty() {
         return Known::Good;
     }
-    let pointer = DeviceAddress(touched.pointer);
     // One past the end of pinned memory the program may have other memory of
     // its own.
-    let found = match side.place {
+    let find = |pointer| match side.place {
         Place::Device => registry.find_part(pointer),
         Place::Host | Place::Any => registry.holding_part(pointer),
     };
+    let (mut touched, mut found) = (*touched, find(DeviceAddress(touched.pointer)));
+    if found.is_none() && touched.offset != 0 {
+        // A pointer that lies outside, and bytes that need not.
+        touched = touched.from_first();
+        found = find(DeviceAddress(touched.pointer));
+    }
+    let pointer = DeviceAddress(touched.pointer);
     let Some(entry) = found else {
+        if let Some((wrong, kind)) = nobodys(registry, side) {
+            return Known::Wrong(wrong, kind);
+        }
         let stale = || registry.may_be_freed(pointer) || registry.pool_at(pointer).is_some();
         return match side.place {
             // The addresses of the quarantine are nobody else's, those of a
@@ -375,11 +384,7 @@ fn known(registry: &Registry<Stack>, quarantine: &Quarantine<Holding>, side: &Si
         return Known::Good;
     }
     let kind = entry.allocation.kind;
-    let held_to = match kind {
-        AllocationKind::HostRegistered => registered_together(registry, bounds),
-        _ => bounds,
-    };
-    match touched.first_outside(held_to) {
+    match touched.first_outside(bounds) {
         None => Known::Good,
         Some(address) => {
             let rule = rule(side.effect);
@@ -395,15 +400,21 @@ fn known(registry: &Registry<Stack>, quarantine: &Quarantine<Holding>, side: &Si
     }
 }
 
-/// A program may register one buffer in pieces.
-fn registered_together(registry: &Registry<Stack>, first: Extent) -> Extent {
-    let mut all = first;
-    while let Some(next) = registry.at(all.end())
-        && next.allocation.kind == AllocationKind::HostRegistered
-    {
-        all.size += next.allocation.extent.size;
-    }
-    all
+/// Bytes of canaries and padding, which belong to nobody, that a side touches
+/// whose pointer leads to no allocation.
+fn nobodys(registry: &Registry<Stack>, side: &Side) -> Option<(Wrong, AllocationKind)> {
+    let first = side.touched.first();
+    let end = first.0.saturating_add(side.touched.span().unwrap_or(0));
+    let zones = registry.redzones(first.0, end);
+    let hit = |(zone, entry): (Extent, _)| Some((side.touched.first_inside(zone)?, entry));
+    let (address, entry) = zones.filter_map(hit).min_by_key(|(address, _)| address.0)?;
+    let entry: &Entry<Stack> = entry;
+    let wrong = Wrong {
+        rule: rule(side.effect),
+        address,
+        bounds: entry.allocation.extent,
+    };
+    Some((wrong, entry.allocation.kind))
 }
 
 /// What the call was to do, in one line.
@@ -439,6 +450,15 @@ fn detail(side: &Side, wrong: &Wrong) -> String {
         Rule::StreamOrderRace => {
             format!("{what}, which is freed in another stream that nothing orders after this")
         }
+        // A canary or padding is where it starts.
+        _ if first < wrong.bounds.base => format!(
+            "{what}, which starts {} before the allocation",
+            count(wrong.bounds.base.0 - first.0, "byte")
+        ),
+        _ if first > wrong.bounds.end() => format!(
+            "{what}, which starts {} past the end of the allocation",
+            count(first.0 - wrong.bounds.end().0, "byte")
+        ),
         _ => format!(
             "{what}, where {} are left of the allocation",
             count(left, "byte")

@@ -204,6 +204,26 @@ impl Memory {
         self.touch();
     }
 
+    /// Host memory was registered.
+    pub fn register(&self, extent: Extent, owner: Owner, stack: Stack) {
+        let mut state = self.state.write();
+        if let Some(reshaped) = state.registry.register(extent, owner, stack) {
+            state.quarantine.forget_overlapping(extent);
+            state.reshaped(reshaped);
+            self.touch();
+        }
+    }
+
+    /// The piece of registered host memory that starts at `base` is to be
+    /// unregistered. Returns it, for [`Memory::register`] in case that fails.
+    pub fn unregister(&self, base: DeviceAddress, stack: Stack) -> Option<Entry<Stack>> {
+        let mut state = self.state.write();
+        let (piece, reshaped) = state.registry.unregister(base, stack)?;
+        state.reshaped(reshaped);
+        self.touch();
+        Some(piece)
+    }
+
     pub fn insert(&self, kind: AllocationKind, extent: Extent, name: Option<String>, stack: Stack) {
         self.insert_owned(kind, extent, name, Owner::default(), stack);
     }

@@ -168,7 +168,7 @@ impl ModulePlan {
             .filter_map(|entry| Some((entry.name.as_str(), entry.checked_name.as_deref()?)))
     }
 
-    /// Variables in global memory, by name. Their addresses must be told to
+    /// Variables in global and constant memory, by name. Their addresses must be told to
     /// [`crate::Runtime::variable_resolved`] before kernels of the module run,
     /// or lookups of pointers to them find nothing.
     pub fn variables(&self) -> impl Iterator<Item = &str> {

@@ -12,6 +12,12 @@ fn variable(symbol: *const c_void) -> Result<Variable, cudaError_t> {
     registry::variable(symbol as usize)
 }
 
+/// Where a copy within a variable starts. One that leaves it is the driver's
+/// to make or to refuse, as it is the driver that is watched.
+fn place(symbol: *const c_void, offset: usize) -> Result<*mut c_void, cudaError_t> {
+    within(symbol, 0, offset)
+}
+
 /// Address of a range within a variable.
 pub(crate) fn within(
     symbol: *const c_void,
@@ -45,7 +51,7 @@ runtime! {
     /// Copies into a variable.
     fn cudaMemcpyToSymbol(symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind) {
         into(kind)?;
-        copy_now(within(symbol, count, offset)?, src, count, kind)
+        copy_now(place(symbol, offset)?, src, count, kind)
     }
 
     /// Copies into a variable, in order with the thread's default stream.
@@ -53,13 +59,13 @@ runtime! {
         symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind
     ) {
         into(kind)?;
-        copy_now_per_thread(within(symbol, count, offset)?, src, count, kind)
+        copy_now_per_thread(place(symbol, offset)?, src, count, kind)
     }
 
     /// Copies out of a variable.
     fn cudaMemcpyFromSymbol(dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind) {
         out_of(kind)?;
-        copy_now(dst, within(symbol, count, offset)?, count, kind)
+        copy_now(dst, place(symbol, offset)?, count, kind)
     }
 
     /// Copies out of a variable, in order with the thread's default stream.
@@ -67,7 +73,7 @@ runtime! {
         dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind
     ) {
         out_of(kind)?;
-        copy_now_per_thread(dst, within(symbol, count, offset)?, count, kind)
+        copy_now_per_thread(dst, place(symbol, offset)?, count, kind)
     }
 
     /// Enqueues a copy into a variable.
@@ -75,7 +81,7 @@ runtime! {
         symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind, stream: cudaStream_t
     ) {
         into(kind)?;
-        copy_in_stream(within(symbol, count, offset)?, src, count, kind, stream)
+        copy_in_stream(place(symbol, offset)?, src, count, kind, stream)
     }
 
     /// Enqueues a copy out of a variable.
@@ -83,7 +89,7 @@ runtime! {
         dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: cudaMemcpyKind, stream: cudaStream_t
     ) {
         out_of(kind)?;
-        copy_in_stream(dst, within(symbol, count, offset)?, count, kind, stream)
+        copy_in_stream(dst, place(symbol, offset)?, count, kind, stream)
     }
 
     /// A variable's address.

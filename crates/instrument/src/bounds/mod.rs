@@ -421,7 +421,10 @@ fn reserve_names(source: &str) -> Result<(), Error> {
 fn variables(module: &Module<'_>) -> Vec<DeviceVariable> {
     let defined = module.items.iter().filter_map(|item| match item {
         Item::Variable(v)
-            if v.space == ptx::VariableSpace::Global && v.linkage != ptx::Linkage::Extern =>
+            if matches!(
+                v.space,
+                ptx::VariableSpace::Global | ptx::VariableSpace::Const
+            ) && v.linkage != ptx::Linkage::Extern =>
         {
             Some(v)
         }

@@ -99,6 +99,14 @@ impl Runtime {
         self.memory_changed();
     }
 
+    /// The program has registered host memory.
+    pub fn registered(&self, extent: Extent, owner: Owner) {
+        let stack = stacks::capture(self.settings.num_callers_host);
+        self.streams.forget(extent);
+        self.memory.register(extent, owner, stack);
+        self.memory_changed();
+    }
+
     /// The program has unmapped memory.
     pub fn unmapped(&self, extent: Extent) {
         let stack = stacks::capture(self.settings.num_callers_host);
@@ -106,14 +114,26 @@ impl Runtime {
     }
 
     /// The allocation that holds an address, with the size that the program
-    /// asked for. Of mapped memory the driver has its own idea.
+    /// asked for. Of mapped memory the driver has its own idea; host memory was
+    /// registered in pieces.
     pub fn extent_of(&self, address: DeviceAddress) -> Option<Extent> {
         self.memory.read(|registry| {
+            if let Some(piece) = registry.piece(address) {
+                return Some(piece);
+            }
             registry
                 .holding(address)
                 .map(|entry| &entry.allocation)
                 .filter(|allocation| allocation.kind != AllocationKind::Mapped)
                 .map(|allocation| allocation.extent)
+        })
+    }
+
+    /// Whether an address lies in canaries or padding, which are nobody's
+    /// although the driver has them.
+    pub fn is_nobodys(&self, address: DeviceAddress) -> bool {
+        self.memory.read(|registry| {
+            registry.holding(address).is_none() && registry.beside(address).is_some()
         })
     }
 

@@ -15,6 +15,11 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// How far from an allocation a pointer argument may lie that is still meant
+/// for it, where no canary says so: the distance that the default canaries
+/// give.
+const JUST_OUTSIDE: u64 = 4096;
+
 impl Runtime {
     /// Decides how a kernel is launched. `read_parameter` reads so many bytes,
     /// up to eight, at an offset of its parameter block; `None` if they are
@@ -309,7 +314,8 @@ impl Runtime {
                 let found = if self.is_in_heap(pointer) {
                     self.heap_bounds(pointer)
                 } else {
-                    self.ask_driver(pointer)
+                    let known = self.ask_driver(pointer);
+                    known.or_else(|| self.just_outside(pointer))
                 };
                 root.bounds = found.unwrap_or(nothing);
             }
@@ -329,6 +335,21 @@ impl Runtime {
             }
         }
         Some(roots)
+    }
+
+    /// The allocation that a pointer is meant for which lies outside all: an
+    /// array that the kernel indexes from 1 comes as `p - 1`. Its accesses are
+    /// checked against that allocation. Pointers that are computed from others
+    /// in memory get no such grace.
+    fn just_outside(&self, pointer: DeviceAddress) -> Option<Extent> {
+        let nobodys = self.memory.is_held(pointer)
+            || self.memory.reservation_of(pointer).is_some()
+            || self.pool_of(pointer).is_some();
+        self.memory.read(|registry| {
+            let near = if nobodys { 0 } else { JUST_OUTSIDE };
+            let entry = registry.just_outside(pointer, near)?;
+            Some(entry.allocation.extent)
+        })
     }
 
     /// A kernel was launched by a call that [`Runtime::plan_launch`] is not

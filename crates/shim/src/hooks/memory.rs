@@ -16,7 +16,7 @@ use driver::sys::{
     CUmipmappedArray, CUresult,
 };
 use model::{AllocationKind, BareReason, DeviceAddress, Extent};
-use runtime::{CanaryPlan, Fill, FreeCall, FreeRequest, Owner, Runtime};
+use runtime::{Around, CanaryPlan, Fill, FreeCall, FreeRequest, Owner, Runtime};
 use std::ffi::c_void;
 
 hooks!(
@@ -57,14 +57,26 @@ fn make_room() -> bool {
 }
 
 /// Asks for the padded size, and for the program's own if there is no room.
-pub(super) fn padded(bytes: usize, ask: impl Fn(usize) -> CUresult) -> CUresult {
+/// Also returns how many bytes of padding there are.
+pub(super) fn padded(bytes: usize, ask: impl Fn(usize) -> CUresult) -> (CUresult, u32) {
     let Some(runtime) = session::runtime() else {
-        return ask(bytes);
+        return (ask(bytes), 0);
     };
     let more = usize::try_from(runtime.padded_size(bytes as u64)).unwrap_or(bytes);
     match with_room(|| ask(more)) {
-        CUresult::CUDA_ERROR_OUT_OF_MEMORY if more != bytes => ask(bytes),
-        result => result,
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY if more != bytes => (ask(bytes), 0),
+        result => (result, u32::try_from(more - bytes).unwrap_or(0)),
+    }
+}
+
+/// An owner of memory with so many bytes of padding after it.
+pub(super) fn with_padding(owner: Owner, after: u32) -> Owner {
+    Owner {
+        around: Around {
+            after,
+            ..owner.around
+        },
+        ..owner
     }
 }
 
@@ -109,13 +121,18 @@ pub(super) unsafe fn guarded(
             result => return result,
         }
     }
-    let result = padded(bytes, ask);
+    let (result, padding) = padded(bytes, ask);
     if result == CUresult::CUDA_SUCCESS && !place.is_null() {
         if !plans.is_empty() {
             runtime.bare(BareReason::OutOfMemory);
         }
         // SAFETY: written by a successful call.
-        tell(kind, unsafe { *place }, bytes, owner());
+        tell(
+            kind,
+            unsafe { *place },
+            bytes,
+            with_padding(owner(), padding),
+        );
     }
     result
 }
@@ -140,7 +157,7 @@ pub(super) fn own() -> Owner {
 }
 
 /// Tells of an allocation of the program whose address the device has just
-/// written.
+/// written, with so many bytes of padding after it.
 ///
 /// # Safety
 /// `place` was written by a successful call.
@@ -149,10 +166,11 @@ pub(super) unsafe fn allocated(
     kind: AllocationKind,
     place: *const u64,
     size: usize,
+    padding: u32,
 ) -> CUresult {
     if result == CUresult::CUDA_SUCCESS && !place.is_null() {
         // SAFETY: the caller's word.
-        tell(kind, unsafe { *place }, size, own());
+        tell(kind, unsafe { *place }, size, with_padding(own(), padding));
     }
     result
 }
@@ -293,12 +311,15 @@ hook!(cuMemAllocPitch_v2(
         }) {
             return result;
         }
+        let mut padded = more;
         let mut result = with_room(|| allocate(place, pitch, width, height + usize::from(more), element));
         if more && result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            padded = false;
             result = allocate(place, pitch, width, height, element);
         }
         if result == CUresult::CUDA_SUCCESS && !pitch.is_null() {
-            return allocated(result, AllocationKind::Device, place, (*pitch).saturating_mul(height));
+            let padding = if padded { u32::try_from(*pitch).unwrap_or(0) } else { 0 };
+            return allocated(result, AllocationKind::Device, place, (*pitch).saturating_mul(height), padding);
         }
         result
     }
@@ -314,18 +335,18 @@ hook!(cuMemAllocManaged(place: *mut CUdeviceptr, bytes: usize, flags: u32) |allo
 hook!(cuMemAllocHost_v2(place: *mut *mut c_void, bytes: usize) |allocate| {
     // SAFETY: the program's arguments.
     unsafe {
-        let result = padded(bytes, |bytes| allocate(place, bytes));
+        let (result, padding) = padded(bytes, |bytes| allocate(place, bytes));
         bare_host(result);
-        allocated(result, AllocationKind::Host, place.cast(), bytes)
+        allocated(result, AllocationKind::Host, place.cast(), bytes, padding)
     }
 });
 
 hook!(cuMemHostAlloc(place: *mut *mut c_void, bytes: usize, flags: u32) |allocate| {
     // SAFETY: the program's arguments.
     unsafe {
-        let result = padded(bytes, |bytes| allocate(place, bytes, flags));
+        let (result, padding) = padded(bytes, |bytes| allocate(place, bytes, flags));
         bare_host(result);
-        allocated(result, AllocationKind::Host, place.cast(), bytes)
+        allocated(result, AllocationKind::Host, place.cast(), bytes, padding)
     }
 });
 
@@ -334,7 +355,13 @@ hook!([cuMemHostRegister, cuMemHostRegister_v2](memory: *mut c_void, bytes: usiz
     let result = unsafe { register(memory, bytes, flags) };
     if result == CUresult::CUDA_SUCCESS {
         bare_host(result);
-        tell(AllocationKind::HostRegistered, memory as u64, bytes, own());
+        if let Some(runtime) = session::runtime() {
+            let extent = Extent {
+                base: DeviceAddress(memory as u64),
+                size: bytes as u64,
+            };
+            runtime.registered(extent, own());
+        }
     }
     result
 });

@@ -4,7 +4,7 @@
 //! address for as long as the graph lives, is not the program's to leak, and
 //! is left alone.
 
-use super::memory::{free, guarded, padded, tell};
+use super::memory::{free, guarded, padded, tell, with_padding};
 use super::{capture, hook, hooks, next, shifted, streams};
 use crate::session;
 use driver::SupportStream;
@@ -60,7 +60,7 @@ unsafe fn allocate(
         return ask(bytes);
     };
     let result = if capture::active() {
-        let result = padded(bytes, ask);
+        let (result, padding) = padded(bytes, ask);
         if result == CUresult::CUDA_SUCCESS && !place.is_null() {
             runtime.bare(BareReason::Graph);
             // SAFETY: written by a successful call.
@@ -68,7 +68,7 @@ unsafe fn allocate(
                 AllocationKind::Pool,
                 unsafe { *place },
                 bytes,
-                Owner::default(),
+                with_padding(Owner::default(), padding),
             );
         }
         return result;

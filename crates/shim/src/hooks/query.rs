@@ -22,8 +22,12 @@ fn extent_of(address: u64) -> Option<Extent> {
     session::runtime()?.extent_of(DeviceAddress(address))
 }
 
-fn is_freed(address: u64) -> bool {
-    session::runtime().is_some_and(|runtime| runtime.is_quarantined(DeviceAddress(address)))
+/// Whether only the driver has memory there: what the program has freed, and
+/// canaries and padding.
+fn is_hidden(address: u64) -> bool {
+    let address = DeviceAddress(address);
+    session::runtime()
+        .is_some_and(|runtime| runtime.is_quarantined(address) || runtime.is_nobodys(address))
 }
 
 hook!(cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |get| {
@@ -48,7 +52,7 @@ hook!(cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |get| {
 });
 
 hook!(cuMemGetAddressRange_v2(base: *mut CUdeviceptr, size: *mut usize, address: CUdeviceptr) |get| {
-    if is_freed(address) {
+    if is_hidden(address) {
         return CUresult::CUDA_ERROR_NOT_FOUND;
     }
     // SAFETY: the program's arguments.
@@ -87,7 +91,7 @@ unsafe fn correct(data: *mut c_void, attribute: CUpointer_attribute, address: u6
 }
 
 hook!(cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, address: CUdeviceptr) |get| {
-    if is_freed(address) {
+    if is_hidden(address) {
         return CUresult::CUDA_ERROR_INVALID_VALUE;
     }
     // SAFETY: the program's arguments.
@@ -108,7 +112,7 @@ hook!(cuPointerGetAttributes(
 ) |get| {
     // Of memory that is not there the device answers defaults, as of what it
     // never had.
-    let asked = if is_freed(address) { NOWHERE } else { address };
+    let asked = if is_hidden(address) { NOWHERE } else { address };
     // SAFETY: the program's arguments; both arrays were read by a successful
     // call.
     unsafe {
