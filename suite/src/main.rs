@@ -143,6 +143,10 @@ struct ForeignArguments {
     /// folder, to be carried to another machine.
     #[arg(long, value_name = "FOLDER")]
     pack: Option<PathBuf>,
+    /// Interpreter for a folder that holds a Python package's tests in place of
+    /// programs; it must have pytest and the package.
+    #[arg(long, default_value = "python3")]
+    python: PathBuf,
     /// Measure kernels in place of comparing, and write what they cost to this
     /// file.
     #[arg(long, value_name = "FILE")]
@@ -208,8 +212,22 @@ fn run_foreign(arguments: ForeignArguments) -> Result<()> {
     );
     let (rounds, also) = (arguments.rounds, arguments.also);
     let commit = arguments.commit.clone();
+    let python = arguments.python.clone();
     let options = arguments.options();
-    if let Some(pack) = pack {
+    if !foreign::python_tests::files(&options.folder)?.is_empty() {
+        let compared = foreign::python_tests::run(&options, &python, &tell)?;
+        for row in &compared.differences {
+            println!(
+                "{} [{}] {}: {}, not {}",
+                row.file, row.variant, row.test, row.under, row.alone
+            );
+        }
+        println!(
+            "{} tests, {} differences",
+            compared.tests,
+            compared.differences.len()
+        );
+    } else if let Some(pack) = pack {
         let packed = foreign::pack::pack(&options, &pack)?;
         println!(
             "{}: {} programs, {:.1} MiB",

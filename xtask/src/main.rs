@@ -10,6 +10,7 @@ mod bundle;
 mod check;
 mod command;
 mod demo;
+mod foreign;
 mod generate;
 mod generate_cudart;
 mod generate_device;
@@ -55,6 +56,16 @@ enum Step {
     Ci,
     /// Writes a self-contained folder that runs suite and benches on a GPU.
     GpuBundle,
+    /// Builds a checked-out collection of others' programs and compares each
+    /// with itself without Ringfence: HeCBench, CUDA samples, Rodinia, PolyBench
+    /// for GPUs, or a Python package's tests.
+    Foreign {
+        /// The collection.
+        folder: std::path::PathBuf,
+        /// Options of `ringfence-suite foreign`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<std::ffi::OsString>,
+    },
     /// Measures what can be measured without a GPU.
     Bench,
     /// Writes the README's tables from the committed results.
@@ -83,6 +94,7 @@ fn main() -> Result<()> {
         Step::Test => check::test(),
         Step::Ci => check::ci(),
         Step::GpuBundle => bundle::write(),
+        Step::Foreign { folder, arguments } => foreign::run_collection(&folder, &arguments),
         Step::Bench => measure::run_all(),
         Step::Readme { check } => readme::run(check),
     }

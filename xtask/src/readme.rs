@@ -57,6 +57,10 @@ fn rewrite(text: &str, results: &Path) -> Result<String> {
                     .with_context(|| format!("{} is not JSON", file.display()))?;
                 render(name, &value).with_context(|| format!("in {}", file.display()))?
             }
+            // The headline: a sentence without numbers would be none.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && name == "gpu-foreign" => {
+                String::new()
+            }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 format!("No `{name}` results are committed yet.\n")
             }
@@ -73,6 +77,7 @@ fn rewrite(text: &str, results: &Path) -> Result<String> {
 fn render(name: &str, results: &Value) -> Result<String> {
     let mut out = match name {
         "gpu-bounds" => gpu_bounds(results)?,
+        "gpu-foreign" => gpu_foreign(results)?,
         "gpu-protections" => gpu_protections(results)?,
         "gpu-watch" => gpu_watch(results)?,
         "gpu-canary" => gpu_canary(results)?,
@@ -230,6 +235,42 @@ fn gpu_bounds(results: &Value) -> Result<String> {
                 format!(", which varies by {spread:.2} from round to round")
             }),
         number(summary, "identity_ratio")?
+    );
+    Ok(out)
+}
+
+/// The cost in programs that Ringfence was not made for.
+fn gpu_foreign(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let of = |key| number(summary, key);
+    let mut out = format!(
+        "In {} programs of others, their {} kernels take **{:.2}** of their native time by geometric mean; nine of \
+         ten take at most {:.2}, the worst {:.2}; {:.0} % of them run the program's own code, as all their launches \
+         are proved in bounds. With every launch checked: {:.2}, {:.2} and {:.2}. The time of all kernels of a \
+         program is {:.2} of native by geometric mean over programs ({:.2} with every launch checked).",
+        of("programs")?,
+        of("kernels")?,
+        of("geomean")?,
+        of("p90")?,
+        of("worst")?,
+        of("native_share")? * 100.0,
+        of("checked_geomean")?,
+        of("checked_p90")?,
+        of("checked_worst")?,
+        of("programs_geomean")?,
+        of("checked_programs_geomean")?
+    );
+    let _ = writeln!(
+        out,
+        " Code with checks uses {:.0} registers a thread, natively {:.0}; {} kernels spill that natively do not. \
+         Programs use {:.2} of their native device memory. {} kernels of less than 10 µs and {} without code that \
+         can be checked are left out. (`--time-kernels`; how: `docs/foreign.md`.)",
+        of("checked_registers")?,
+        of("registers")?,
+        of("spilling_kernels")?,
+        of("memory_geomean")?,
+        of("short_kernels")?,
+        of("unchecked_kernels")?
     );
     Ok(out)
 }
@@ -587,6 +628,33 @@ mod tests {
             table.contains("| **geometric mean** | | **1.02** | **1.28** | **–** |"),
             "{table}"
         );
+    }
+
+    #[test]
+    fn the_cost_in_programs_of_others_is_a_headline_once_it_is_measured() {
+        let results = serde_json::json!({
+            "summary": {
+                "programs": 160, "kernels": 400, "short_kernels": 30, "unchecked_kernels": 4,
+                "geomean": 1.25, "p90": 1.7, "worst": 2.96, "native_share": 0.27,
+                "checked_geomean": 1.33, "checked_p90": 1.8, "checked_worst": 3.0,
+                "programs_geomean": 1.2, "checked_programs_geomean": 1.3, "registers": 24.2,
+                "checked_registers": 36.7, "spilling_kernels": 3, "memory_geomean": 1.01,
+            },
+            "device": "a GPU",
+        });
+        let text = render("gpu-foreign", &results).unwrap();
+        assert!(
+            text.contains("take **1.25** of their native time"),
+            "{text}"
+        );
+        assert!(
+            text.contains("27 % of them") && text.contains("a GPU."),
+            "{text}"
+        );
+        // Without a result, nothing is said.
+        let folder = tempfile::tempdir().unwrap();
+        let page = "a\n<!-- bench:gpu-foreign -->\n<!-- /bench:gpu-foreign -->\nb\n";
+        assert_eq!(rewrite(page, folder.path()).unwrap(), page);
     }
 
     #[test]

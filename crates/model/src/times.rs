@@ -152,9 +152,15 @@ mod tests {
             durations.add(time);
         }
         let times = durations.times();
-        assert_eq!((times.median_us, times.min_us, times.max_us), (3.0, 1.0, 4.0));
+        assert_eq!(
+            (times.median_us, times.min_us, times.max_us),
+            (3.0, 1.0, 4.0)
+        );
         durations.add(8.0);
         let times = durations.times();
-        assert_eq!((times.median_us, times.total_us, times.launches), (3.5, 16.0, 4));
+        assert_eq!(
+            (times.median_us, times.total_us, times.launches),
+            (3.5, 16.0, 4)
+        );
     }
 }

@@ -257,9 +257,7 @@ impl Session {
     /// kernels that are timed, or, on the CPU device, to find the PTX in what
     /// the program loads.
     fn is_watched(&self) -> bool {
-        self.settings.check
-            || self.kind == DeviceKind::Cpu
-            || self.settings.time_kernels.is_some()
+        self.settings.check || self.kind == DeviceKind::Cpu || self.settings.time_kernels.is_some()
     }
 
     /// Whether the program has initialised CUDA.

@@ -149,11 +149,16 @@ pub fn copy_program(root: &Path, program: &Program, to: &Path) -> Result<()> {
 /// Folders of the collection that sources, flags and arguments name by `../`.
 fn referred(root: &Path, program: &Program) -> Result<BTreeSet<PathBuf>> {
     let mut texts: Vec<String> = program.arguments.clone();
-    texts.extend(program.flags.iter().map(|flag| match flag.strip_prefix("-I") {
-        // A folder of headers is needed as a whole.
-        Some(folder) => format!("{folder}/any"),
-        None => flag.clone(),
-    }));
+    texts.extend(
+        program
+            .flags
+            .iter()
+            .map(|flag| match flag.strip_prefix("-I") {
+                // A folder of headers is needed as a whole.
+                Some(folder) => format!("{folder}/any"),
+                None => flag.clone(),
+            }),
+    );
     let folder = root.join(&program.folder);
     let mut sources = Vec::new();
     files(&folder, &mut sources)?;

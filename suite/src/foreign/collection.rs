@@ -103,7 +103,9 @@ pub fn read(root: &Path) -> Result<Vec<Program>> {
     let settings = sample_arguments(root);
     for layout in LAYOUTS {
         for folder in matching(root, layout.folders)? {
-            let fits = folder.to_str().is_some_and(|name| name.ends_with(layout.suffix));
+            let fits = folder
+                .to_str()
+                .is_some_and(|name| name.ends_with(layout.suffix));
             if fits && let Some(program) = program(root, &folder, layout, &settings)? {
                 programs.push(program);
             }
@@ -192,7 +194,9 @@ fn program(
     }
     for include in layout.includes {
         let up: PathBuf = folder.iter().map(|_| "..").collect();
-        built.flags.push(format!("-I{}", up.join(include).display()));
+        built
+            .flags
+            .push(format!("-I{}", up.join(include).display()));
     }
     if let Some(bytes) = read("run") {
         // Rodinia has a script with the command.
@@ -260,9 +264,17 @@ fn by_makefile(makefile: &Makefile) -> Built {
             .map(str::to_owned)
             .collect()
     };
-    let sources = words(&["source", "SOURCE", "SOURCES", "SRC", "SRCS", "CUFILES", "CCFILES"]);
+    let sources = words(&[
+        "source", "SOURCE", "SOURCES", "SRC", "SRCS", "CUFILES", "CCFILES",
+    ]);
     let mut flags = kept_flags(&words(&[
-        "CFLAGS", "CXXFLAGS", "NVCCFLAGS", "NVCC_FLAGS", "CUFLAGS", "INCLUDES", "INCLUDE",
+        "CFLAGS",
+        "CXXFLAGS",
+        "NVCCFLAGS",
+        "NVCC_FLAGS",
+        "CUFLAGS",
+        "INCLUDES",
+        "INCLUDE",
     ]));
     for library in words(&["LDFLAGS", "LIBS", "LDLIBS"]) {
         if library.starts_with("-l") && !flags.contains(&library) {

@@ -223,8 +223,12 @@ mod tests {
         );
         assert_eq!(makefile.variable("source"), "a.cu  b.cu");
         assert_eq!(makefile.variable("obj"), "a.o b.o");
-        assert_eq!(makefile.variable("CFLAGS").trim(), "-std=c++17 -arch=sm_60 -O3");
-        assert_eq!(makefile.commands("run"), ["./main 10  20"]);
+        assert_eq!(
+            makefile.variable("CFLAGS").trim(),
+            "-std=c++17 -arch=sm_60 -O3"
+        );
+        // Without a launcher its place is empty.
+        assert_eq!(makefile.commands("run"), [" ./main 10  20"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod collection;
 pub mod makefile;
 pub mod output;
 pub mod pack;
+pub mod python_tests;
 pub mod run;
 pub mod sizes;
 pub mod times;
@@ -83,7 +84,10 @@ pub fn selected(options: &Options) -> Result<Vec<Program>> {
         .into_iter()
         .filter(|program| {
             options.filter.is_empty()
-                || options.filter.iter().any(|text| program.name.contains(text.as_str()))
+                || options
+                    .filter
+                    .iter()
+                    .any(|text| program.name.contains(text.as_str()))
         })
         .enumerate()
         .filter(|(position, _)| position % parts == part - 1)
@@ -322,8 +326,7 @@ fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
             Ok(row) => rows.push(row),
             Err(_) if at + 1 == lines.len() && !text.ends_with('\n') => {}
             Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("{}, line {}", path.display(), at + 1));
+                return Err(error).with_context(|| format!("{}, line {}", path.display(), at + 1));
             }
         }
     }
@@ -374,7 +377,10 @@ pub fn describe(row: &Row) -> String {
     let mut differences: Vec<(String, Vec<&str>)> = Vec::new();
     for variant in &row.variants {
         for difference in variant.differences(reference) {
-            match differences.iter_mut().find(|(known, _)| *known == difference) {
+            match differences
+                .iter_mut()
+                .find(|(known, _)| *known == difference)
+            {
                 Some((_, variants)) => variants.push(&variant.variant),
                 None => differences.push((difference, vec![&variant.variant])),
             }
@@ -399,7 +405,9 @@ pub fn summary(rows: &[Row]) -> String {
         let Some(reference) = row.reference else {
             return false;
         };
-        row.variants.iter().any(|variant| wanted(variant, reference))
+        row.variants
+            .iter()
+            .any(|variant| wanted(variant, reference))
     };
     let lines: [(&str, usize); 9] = [
         ("programs", rows.len()),

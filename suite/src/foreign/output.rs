@@ -33,8 +33,22 @@ pub struct Difference {
 
 /// Parts of words that speak of time or rates.
 const TIMES: &[&str] = &[
-    "time", "second", "elapsed", "duration", "latency", "bandwidth", "throughput", "flop", "/s",
-    "speedup", "performance", "cycles", "fps", "overhead", "per sec", "took",
+    "time",
+    "second",
+    "elapsed",
+    "duration",
+    "latency",
+    "bandwidth",
+    "throughput",
+    "flop",
+    "/s",
+    "speedup",
+    "performance",
+    "cycles",
+    "fps",
+    "overhead",
+    "per sec",
+    "took",
 ];
 
 /// Units that make the number before them, or with them, one of time or rate.

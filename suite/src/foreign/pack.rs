@@ -61,11 +61,13 @@ fn is_self_contained(root: &Path, program: &Program) -> bool {
     let known = ["-lm", "-lpthread", "-lcudart", "-lcuda", "-lgomp", "-ldl"];
     let libraries = program.flags.iter().filter(|flag| flag.starts_with("-l"));
     let folder = root.join(&program.folder);
-    libraries.into_iter().all(|library| known.contains(&library.as_str()))
+    libraries
+        .into_iter()
+        .all(|library| known.contains(&library.as_str()))
         && program.arguments.iter().all(|argument| {
             let value = argument.rsplit('=').next().unwrap_or(argument);
-            let is_path = value.parse::<f64>().is_err()
-                && (value.contains('/') || value.contains('.'));
+            let is_path =
+                value.parse::<f64>().is_err() && (value.contains('/') || value.contains('.'));
             !is_path || folder.join(value).exists()
         })
 }

@@ -254,8 +254,7 @@ impl Runner {
             if *cap > largest {
                 continue;
             }
-            let arguments =
-                sizes::shrink(&program.arguments, *cap, program.repeats, self.repeats);
+            let arguments = sizes::shrink(&program.arguments, *cap, program.repeats, self.repeats);
             if tried.contains(&arguments) {
                 continue;
             }
@@ -434,12 +433,10 @@ impl Runner {
                 continue;
             }
             let mut got = self.variant(variant, built, &arguments, &stdout, &stderr)?;
-            if !got.differences(end).is_empty()
-                && got.findings.is_empty()
-                && end_again != end
-            {
+            if !got.differences(end).is_empty() && got.findings.is_empty() && end_again != end {
                 // The reference itself ends in more than one way.
-                got.errors.push("the reference ends in more than one way".into());
+                got.errors
+                    .push("the reference ends in more than one way".into());
             }
             row.variants.push(got);
         }
@@ -472,7 +469,9 @@ impl Runner {
 
 /// Standard error without what the command itself says there.
 fn the_programs(stderr: &str) -> String {
-    let lines = stderr.lines().filter(|line| !line.starts_with("ringfence: "));
+    let lines = stderr
+        .lines()
+        .filter(|line| !line.starts_with("ringfence: "));
     lines.map(|line| format!("{line}\n")).collect()
 }
 
@@ -504,11 +503,15 @@ fn findings(report: &Value) -> Vec<Found> {
         .map(|finding| {
             let subject = &finding["subject"];
             let source = &subject["source"];
-            let name = [&finding["kernel_demangled"], &subject["kernel"], &subject["call"]]
-                .into_iter()
-                .map(text)
-                .find(|name| !name.is_empty())
-                .unwrap_or_default();
+            let name = [
+                &finding["kernel_demangled"],
+                &subject["kernel"],
+                &subject["call"],
+            ]
+            .into_iter()
+            .map(text)
+            .find(|name| !name.is_empty())
+            .unwrap_or_default();
             let line = match source["line"].as_u64() {
                 Some(line) => format!(" line {line}"),
                 None => String::new(),
@@ -605,7 +608,10 @@ mod tests {
             "errors": ["cuX is not supported"],
         });
         let found = findings(&report);
-        assert_eq!((found[0].at.as_str(), found[0].occurrences), ("k(int*) line 4", 7));
+        assert_eq!(
+            (found[0].at.as_str(), found[0].occurrences),
+            ("k(int*) line 4", 7)
+        );
         let log = "ringfence: cuX is not supported\nringfence: instruction foo is not supported\n";
         assert_eq!(
             errors(&report, log),

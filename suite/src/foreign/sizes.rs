@@ -86,7 +86,12 @@ mod tests {
 
     #[test]
     fn numbers_shrink_and_keep_their_kind() {
-        let small = shrink(&words("8192 100000 in.txt --n=4096 0.5 1000"), 512, Some(5), 2);
+        let small = shrink(
+            &words("8192 100000 in.txt --n=4096 0.5 1000"),
+            512,
+            Some(5),
+            2,
+        );
         assert_eq!(small, words("512 390 in.txt --n=512 0.5 2"));
         assert_eq!(shrink(&words("3 7"), 512, None, 2), words("3 7"));
     }

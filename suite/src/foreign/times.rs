@@ -262,7 +262,10 @@ fn program_row(program: &str, samples: &[&Sample]) -> Option<ProgramRow> {
         .filter_map(|name| kernel_row(name, native, default, checked))
         .collect();
     let memory = MEASURED.iter().chain(&ALSO).filter_map(|(variant, _)| {
-        let most = of(variant).iter().filter_map(|sample| sample.memory).max()?;
+        let most = of(variant)
+            .iter()
+            .filter_map(|sample| sample.memory)
+            .max()?;
         Some(((*variant).to_owned(), most))
     });
     Some(ProgramRow {
@@ -288,10 +291,17 @@ fn kernel_row(
         let all = samples.iter().filter_map(|sample| launch_us(&rows(sample)));
         median(all.collect())
     };
-    let first = |samples: &[&Sample]| samples.first().map(|sample| rows(sample)).unwrap_or_default();
+    let first = |samples: &[&Sample]| {
+        samples
+            .first()
+            .map(|sample| rows(sample))
+            .unwrap_or_default()
+    };
     let (ran_native, ran_default, ran_checked) = (first(native), first(default), first(checked));
     let launches = |rows: &[KernelTimes], ran: Option<Ran>| -> u64 {
-        let these = rows.iter().filter(|row| ran.is_none_or(|ran| row.ran == ran));
+        let these = rows
+            .iter()
+            .filter(|row| ran.is_none_or(|ran| row.ran == ran));
         these.map(|row| row.times.launches).sum()
     };
     let (native_us, default_us, checked_us) = (time(native)?, time(default)?, time(checked)?);
@@ -369,7 +379,9 @@ fn summary(rows: &[ProgramRow]) -> Summary {
     let counted: Vec<&KernelRow> = all().filter(|kernel| kernel.counts).collect();
     let ratios: Vec<f64> = counted.iter().map(|kernel| kernel.ratio).collect();
     let checked: Vec<f64> = counted.iter().map(|kernel| kernel.checked_ratio).collect();
-    let native = counted.iter().filter(|kernel| kernel.proved >= kernel.launches);
+    let native = counted
+        .iter()
+        .filter(|kernel| kernel.proved >= kernel.launches);
     let short = all().filter(|kernel| !kernel.counts && kernel.native_us < SHORTEST_US);
     let programs: Vec<&ProgramRow> = rows
         .iter()
@@ -378,7 +390,9 @@ fn summary(rows: &[ProgramRow]) -> Summary {
     let whole = |of: fn(&KernelRow) -> f64| -> Vec<f64> {
         let total = |row: &ProgramRow, of: &dyn Fn(&KernelRow) -> f64| -> f64 {
             let kernels = row.kernels.iter().filter(|kernel| kernel.counts);
-            kernels.map(|kernel| of(kernel) * kernel.launches as f64).sum()
+            kernels
+                .map(|kernel| of(kernel) * kernel.launches as f64)
+                .sum()
         };
         programs
             .iter()
@@ -389,7 +403,8 @@ fn summary(rows: &[ProgramRow]) -> Summary {
         .iter()
         .filter_map(|kernel| Some([kernel.registers[0]?, kernel.registers[1]?]))
         .collect();
-    let registers = |at: usize| -> Vec<f64> { both.iter().map(|pair| f64::from(pair[at])).collect() };
+    let registers =
+        |at: usize| -> Vec<f64> { both.iter().map(|pair| f64::from(pair[at])).collect() };
     let memory: Vec<f64> = programs
         .iter()
         .filter_map(|row| {
@@ -468,7 +483,11 @@ mod tests {
 
     fn samples() -> Vec<Sample> {
         vec![
-            sample("native", 0, &[("a", Ran::Native, 4, 100.0), ("b", Ran::Native, 1, 2.0)]),
+            sample(
+                "native",
+                0,
+                &[("a", Ran::Native, 4, 100.0), ("b", Ran::Native, 1, 2.0)],
+            ),
             sample(
                 "default",
                 0,
@@ -478,7 +497,11 @@ mod tests {
                     ("b", Ran::Proved, 1, 2.0),
                 ],
             ),
-            sample("checked", 0, &[("a", Ran::Checked, 4, 200.0), ("b", Ran::Checked, 1, 3.0)]),
+            sample(
+                "checked",
+                0,
+                &[("a", Ran::Checked, 4, 200.0), ("b", Ran::Checked, 1, 3.0)],
+            ),
         ]
     }
 
@@ -486,7 +509,10 @@ mod tests {
     fn ratios_weigh_what_ran() {
         let results = summarize(&samples(), "c".into()).unwrap();
         let summary = &results.summary;
-        assert_eq!((summary.programs, summary.kernels, summary.short_kernels), (1, 1, 1));
+        assert_eq!(
+            (summary.programs, summary.kernels, summary.short_kernels),
+            (1, 1, 1)
+        );
         assert_eq!((summary.geomean, summary.checked_geomean), (1.25, 2.0));
         assert_eq!((summary.worst, summary.checked_p90), (1.25, 2.0));
         // One of its launches was not the program's own.

@@ -178,7 +178,8 @@ impl Outcome {
                 version: TIMES_VERSION,
                 processes: self.times.clone(),
             };
-            let text = serde_json::to_string_pretty(&times).context("the times cannot be written")?;
+            let text =
+                serde_json::to_string_pretty(&times).context("the times cannot be written")?;
             std::fs::write(path, text + "\n")
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
@@ -205,7 +206,7 @@ impl Outcome {
 
 /// What a process left of the times of its kernels.
 fn read_times(path: &Path) -> Result<ProcessTimes> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("in {}", path.display()))
 }

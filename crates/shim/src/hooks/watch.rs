@@ -6,8 +6,8 @@ use super::{capture, loaded, next, streams};
 use crate::session;
 use driver::SupportStream;
 use driver::sys::{
-    CUdevice_attribute, CUfunction, CUfunction_attribute, CUmoduleLoadingMode, CUresult,
-    CUstream, CUstreamCaptureStatus,
+    CUdevice_attribute, CUfunction, CUfunction_attribute, CUmoduleLoadingMode, CUresult, CUstream,
+    CUstreamCaptureStatus,
 };
 use model::DeviceKind;
 use parking_lot::RwLock;
