@@ -6,7 +6,6 @@
 //! allocated by one kernel and freed by another, so either all of a module's
 //! calls go to one heap or none.
 
-use crate::parameters::architecture;
 use crate::patch::{Patch, line};
 use crate::sites::{NewSite, Sites};
 use analysis::Code;
@@ -64,7 +63,7 @@ fn call(instruction: &Instruction<'_>) -> Option<(bool, Span, u32)> {
 /// sm_70; and a function whose address is taken may be called from anywhere.
 pub(crate) fn applies(module: &Module<'_>) -> bool {
     declares(module)
-        && architecture(&module.target) >= 70
+        && module.architecture() >= 70
         && module.version >= (6, 2)
         && !is_mentioned_otherwise(module)
 }

@@ -38,17 +38,3 @@ pub(crate) fn limit(version: (u32, u32), architecture: u32) -> u32 {
         4_352
     }
 }
-
-/// The number in the module's `sm_NN` target; 0 if there is none.
-pub(crate) fn architecture(target: &[&str]) -> u32 {
-    target
-        .iter()
-        .find_map(|word| {
-            let digits = word.strip_prefix("sm_")?;
-            let end = digits
-                .find(|c: char| !c.is_ascii_digit())
-                .unwrap_or(digits.len());
-            digits[..end].parse().ok()
-        })
-        .unwrap_or(0)
-}

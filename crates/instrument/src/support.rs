@@ -7,7 +7,6 @@
 //! of its own.
 
 use crate::bounds::RESERVED_SHARED;
-use crate::parameters::architecture;
 use model::layout as l;
 use std::mem::offset_of;
 
@@ -30,11 +29,11 @@ pub(crate) fn functions(module: &ptx::Module<'_>, tag: u64, heap: bool) -> Strin
 
 /// Whether `isspacep.param` is there.
 fn knows_parameter_window(module: &ptx::Module<'_>) -> bool {
-    module.version >= (7, 7) && architecture(&module.target) >= 70
+    module.version >= (7, 7) && module.architecture() >= 70
 }
 
 fn lookup(module: &ptx::Module<'_>) -> String {
-    let sm = architecture(&module.target);
+    let sm = module.architecture();
     let mut windows = vec!["local", "const"];
     if knows_parameter_window(module) {
         windows.push("param");
@@ -153,7 +152,7 @@ $__rf_window:
 
 fn append(module: &ptx::Module<'_>, tag: u64) -> String {
     // The record must be whole before its number can be seen.
-    let publish = if architecture(&module.target) >= 70 {
+    let publish = if module.architecture() >= 70 {
         "st.release.sys.global.u64 [%__rf_s], %__rf_n;"
     } else {
         "membar.sys;\n\tst.volatile.global.u64 [%__rf_s], %__rf_n;"

@@ -6,6 +6,19 @@ use crate::{
 };
 
 impl<'a> Module<'a> {
+    /// The architecture that `.target` names: 90 for `sm_90` and `sm_90a`; 0 if
+    /// it names none.
+    pub fn architecture(&self) -> u32 {
+        let number = |word: &&str| {
+            let digits = word.strip_prefix("sm_")?;
+            let end = digits
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(digits.len());
+            digits[..end].parse().ok()
+        };
+        self.target.iter().find_map(number).unwrap_or(0)
+    }
+
     /// All functions, declared and defined, in order.
     pub fn functions(&self) -> impl Iterator<Item = &Function<'a>> {
         self.items.iter().filter_map(|item| match item {

@@ -318,7 +318,11 @@ impl Device {
                 .registers
                 .clamp(8, 65536 / function.max_threads().max(1))
                 .min(255) as i32,
-            A::CU_FUNC_ATTRIBUTE_PTX_VERSION | A::CU_FUNC_ATTRIBUTE_BINARY_VERSION => {
+            // Code compiles the same condition in (`__CUDA_ARCH__`), and the
+            // host has to agree with it: CUB picks its tuning by this.
+            A::CU_FUNC_ATTRIBUTE_PTX_VERSION => entry.target as i32,
+            // The driver compiles PTX for the device that it is loaded on.
+            A::CU_FUNC_ATTRIBUTE_BINARY_VERSION => {
                 (Self::CAPABILITY.0 * 10 + Self::CAPABILITY.1) as i32
             }
             A::CU_FUNC_ATTRIBUTE_CACHE_MODE_CA => 0,

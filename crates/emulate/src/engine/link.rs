@@ -455,6 +455,7 @@ impl<'a> Linker<'a> {
                 .map(|[x, y, z]| x * y * z),
             required_block,
             required_cluster: triple(".reqnctapercluster"),
+            target: self.modules[definition.part].architecture(),
             function: index,
         }
     }

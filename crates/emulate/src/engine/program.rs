@@ -144,6 +144,8 @@ pub struct Entry {
     pub required_block: Option<[u32; 3]>,
     /// `.reqnctapercluster`, if given.
     pub required_cluster: Option<[u32; 3]>,
+    /// The architecture that its PTX was written for (`.target`): 75 for sm_75.
+    pub target: u32,
     pub(crate) function: u32,
 }
 

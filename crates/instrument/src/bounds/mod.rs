@@ -244,7 +244,7 @@ impl<'x, 'a> Pass<'x, 'a> {
     fn launch_parameter(&mut self, party: &mut Party<'_, '_>) -> Option<ParameterSlot> {
         let offset = party.parameter_bytes.next_multiple_of(8);
         let size = launch_size(&party.plan);
-        let architecture = parameters::architecture(&self.module.target);
+        let architecture = self.module.architecture();
         let limit = parameters::limit(self.module.version, architecture);
         party.plan.launch = offset.saturating_add(size) <= limit;
         if !party.plan.launch && !party.plan.roots.is_empty() {
