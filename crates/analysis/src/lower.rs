@@ -602,7 +602,7 @@ impl Lowering<'_, '_, '_> {
     /// returned.
     fn is_device_runtime_result(&self, at: usize) -> bool {
         self.called_before(at)
-            .is_some_and(|(_, name)| name.starts_with("cudaGetParameterBuffer"))
+            .is_some_and(|(_, name)| name.contains("GetParameterBuffer"))
     }
 
     /// The last call before an instruction, in the few statements of its

@@ -108,21 +108,29 @@ fn format(desc: &cudaChannelFormatDesc) -> Result<(CUarray_format, u32), cudaErr
     }
 }
 
-fn create_array(
+fn descriptor(
     desc: *const cudaChannelFormatDesc,
     extent: cudaExtent,
     flags: u32,
-) -> Result<cudaArray_t, cudaError_t> {
+) -> Result<CUDA_ARRAY3D_DESCRIPTOR, cudaError_t> {
     ready()?;
     let (Format, NumChannels) = format(get!(desc)?)?;
-    let descriptor = CUDA_ARRAY3D_DESCRIPTOR {
+    Ok(CUDA_ARRAY3D_DESCRIPTOR {
         Width: extent.width,
         Height: extent.height,
         Depth: extent.depth,
         Format,
         NumChannels,
         Flags: flags,
-    };
+    })
+}
+
+fn create_array(
+    desc: *const cudaChannelFormatDesc,
+    extent: cudaExtent,
+    flags: u32,
+) -> Result<cudaArray_t, cudaError_t> {
+    let descriptor = descriptor(desc, extent, flags)?;
     let mut array = cudaArray_t::NULL;
     cu!(cuArray3DCreate_v2(&raw mut array, &raw const descriptor))?;
     Ok(array)
@@ -297,6 +305,36 @@ runtime! {
             return Ok(());
         }
         cu!(cuArrayDestroy(array))
+    }
+
+    /// An array with smaller and smaller levels.
+    fn cudaMallocMipmappedArray(
+        mipmappedArray: *mut cudaMipmappedArray_t, desc: *const cudaChannelFormatDesc, extent: cudaExtent,
+        numLevels: u32, flags: u32
+    ) {
+        let descriptor = descriptor(desc, extent, flags)?;
+        let mut mipmap = cudaMipmappedArray_t::NULL;
+        cu!(cuMipmappedArrayCreate(&raw mut mipmap, &raw const descriptor, numLevels))?;
+        put!(mipmappedArray, mipmap)
+    }
+
+    /// One of its levels.
+    fn cudaGetMipmappedArrayLevel(
+        levelArray: *mut cudaArray_t, mipmappedArray: cudaMipmappedArray_const_t, level: u32
+    ) {
+        ready()?;
+        let mut array = cudaArray_t::NULL;
+        cu!(cuMipmappedArrayGetLevel(&raw mut array, mipmappedArray, level))?;
+        put!(levelArray, array)
+    }
+
+    /// Frees a mipmapped array; null is no error.
+    fn cudaFreeMipmappedArray(mipmappedArray: cudaMipmappedArray_t) {
+        ready()?;
+        if mipmappedArray == cudaMipmappedArray_t::NULL {
+            return Ok(());
+        }
+        cu!(cuMipmappedArrayDestroy(mipmappedArray))
     }
 
     /// May one device use another's memory?

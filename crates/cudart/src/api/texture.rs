@@ -1,4 +1,4 @@
-//! Texture objects over linear and pitched memory.
+//! Texture and surface objects.
 
 use crate::generated::types::*;
 use crate::state::ready;
@@ -35,8 +35,18 @@ fn format(channels: &cudaChannelFormatDesc) -> Result<(CUarray_format, u32), cud
 fn resource(from: &cudaResourceDesc) -> Result<CUDA_RESOURCE_DESC, cudaError_t> {
     let mut to = CUDA_RESOURCE_DESC::zeroed();
     match from.resType {
-        cudaResourceType::cudaResourceTypeLinear => {
+        cudaResourceType::cudaResourceTypeArray => {
+            to.resType = CUresourcetype::CU_RESOURCE_TYPE_ARRAY;
             // SAFETY: the type says that this member is in use.
+            to.res.array.hArray = unsafe { from.res.array.array };
+        }
+        cudaResourceType::cudaResourceTypeMipmappedArray => {
+            to.resType = CUresourcetype::CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+            // SAFETY: as above.
+            to.res.mipmap.hMipmappedArray = unsafe { from.res.mipmap.mipmap };
+        }
+        cudaResourceType::cudaResourceTypeLinear => {
+            // SAFETY: as above.
             let linear = unsafe { from.res.linear };
             let (format, channels) = format(&linear.desc)?;
             to.resType = CUresourcetype::CU_RESOURCE_TYPE_LINEAR;
@@ -57,7 +67,7 @@ fn resource(from: &cudaResourceDesc) -> Result<CUDA_RESOURCE_DESC, cudaError_t> 
             to.res.pitch2D.height = pitched.height;
             to.res.pitch2D.pitchInBytes = pitched.pitchInBytes;
         }
-        _ => return Err(cudaError_t::cudaErrorNotSupported),
+        _ => return Err(cudaError_t::cudaErrorInvalidValue),
     }
     Ok(to)
 }
@@ -108,5 +118,20 @@ runtime! {
     fn cudaDestroyTextureObject(texObject: cudaTextureObject_t) {
         ready()?;
         cu!(cuTexObjectDestroy(texObject))
+    }
+
+    /// Makes a surface object.
+    fn cudaCreateSurfaceObject(pSurfObject: *mut cudaSurfaceObject_t, pResDesc: *const cudaResourceDesc) {
+        ready()?;
+        let resource = resource(get!(pResDesc)?)?;
+        let mut object = 0;
+        cu!(cuSurfObjectCreate(&raw mut object, &raw const resource))?;
+        put!(pSurfObject, object)
+    }
+
+    /// Lets go of a surface object.
+    fn cudaDestroySurfaceObject(surfObject: cudaSurfaceObject_t) {
+        ready()?;
+        cu!(cuSurfObjectDestroy(surfObject))
     }
 }

@@ -14,6 +14,7 @@
 //! through [`Host`].
 
 mod arena;
+mod array;
 mod capture;
 mod context;
 mod copy;
@@ -32,6 +33,7 @@ mod texture;
 mod vmm;
 mod work;
 
+pub use array::ArrayShape;
 pub use capture::CaptureInfo;
 pub use copy::{Copy, Fill, Side};
 pub use graph::{GraphNode, NodeKind};
@@ -40,7 +42,7 @@ pub use memory::{HostFlags, PointerInfo};
 pub use module::FunctionInfo;
 pub use properties::{Occupancy, WARP_SIZE};
 pub use stream::GREATEST_PRIORITY;
-pub use texture::Texture;
+pub use texture::{Plane, Sampler, Texture};
 
 use crate::engine::{self, Machine};
 use crate::mapping::{MapError, Memory};
@@ -112,6 +114,8 @@ pub(crate) struct State {
     modules: RwLock<FxHashMap<u64, Arc<module::Module>>>,
     functions: RwLock<FxHashMap<u64, Arc<module::Function>>>,
     allocations: Mutex<memory::Allocations>,
+    arrays: RwLock<FxHashMap<u64, array::Array>>,
+    mipmaps: RwLock<FxHashMap<u64, array::Mipmap>>,
     vmm: Mutex<vmm::Vmm>,
     contexts: Mutex<context::Contexts>,
     initialized: AtomicBool,
@@ -167,6 +171,8 @@ impl Device {
             modules: RwLock::default(),
             functions: RwLock::default(),
             allocations: Mutex::default(),
+            arrays: RwLock::default(),
+            mipmaps: RwLock::default(),
             vmm: Mutex::default(),
             contexts: Mutex::default(),
             initialized: AtomicBool::new(false),

@@ -1,4 +1,4 @@
-//! Texture objects over linear and pitched memory.
+//! Texture and surface objects over linear and pitched memory and over arrays.
 //!
 //! An object is the address of a description in device memory, which the
 //! engine reads when a kernel fetches: a handle that is none faults as a wild
@@ -6,50 +6,90 @@
 
 use super::memory::Allocation;
 use super::{Device, Result};
-use crate::engine::ops::texture::{flags, words};
+use crate::engine::ops::image::{MOST_LEVELS, flags, level, words};
 use driver::sys::{CUaddress_mode, CUarray_format, CUfilter_mode, CUresult};
 use model::AllocationKind;
 
-/// What a texture object shows.
+/// Texels in memory: one level of a texture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Texture {
+pub struct Plane {
     /// First byte.
     pub address: u64,
     /// Texels of a row.
     pub width: u64,
     /// Rows; 0 for linear memory.
     pub height: u64,
+    /// Slices, layers or faces; 0 for memory without them.
+    pub depth: u64,
     /// Bytes from row to row.
     pub pitch: u64,
+    /// Bytes from slice to slice.
+    pub slice: u64,
+}
+
+/// What a texture object shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Texture {
+    /// Levels, finest first; one but for mipmapped arrays.
+    pub levels: Vec<Plane>,
     /// Type of a channel.
     pub format: CUarray_format,
     /// Channels of a texel: 1, 2 or 4.
     pub channels: u32,
-    /// What coordinates outside mean, for x and y.
-    pub modes: [CUaddress_mode; 2],
+    /// How it is sampled.
+    pub sampler: Sampler,
+}
+
+/// How a texture is sampled.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sampler {
+    /// What coordinates outside mean, for x, y and z.
+    pub modes: [CUaddress_mode; 3],
     /// Whether texels are blended.
     pub filter: CUfilter_mode,
+    /// Whether levels are blended.
+    pub levels: CUfilter_mode,
     /// Whether coordinates go from 0 to 1.
     pub normalized: bool,
     /// Whether integers stay integers.
     pub integers: bool,
+    /// Whether colors are stored as sRGB.
+    pub srgb: bool,
+    /// What is beyond the edge.
+    pub border: [f32; 4],
+    /// Smallest and largest level of detail.
+    pub clamp: [f32; 2],
+    /// What is added to the level of detail.
+    pub bias: f32,
+}
+
+impl Sampler {
+    /// The nearest texel, by indices of texels.
+    pub const POINT: Sampler = Sampler {
+        modes: [CUaddress_mode::CU_TR_ADDRESS_MODE_CLAMP; 3],
+        filter: CUfilter_mode::CU_TR_FILTER_MODE_POINT,
+        levels: CUfilter_mode::CU_TR_FILTER_MODE_POINT,
+        normalized: false,
+        integers: true,
+        srgb: false,
+        border: [0.0; 4],
+        clamp: [0.0; 2],
+        bias: 0.0,
+    };
+}
+
+/// Bytes of a channel of a format; `None` for formats that are not supported.
+pub(crate) fn channel_bytes(format: CUarray_format) -> Option<u64> {
+    use CUarray_format as F;
+    Some(match format {
+        F::CU_AD_FORMAT_UNSIGNED_INT8 | F::CU_AD_FORMAT_SIGNED_INT8 => 1,
+        F::CU_AD_FORMAT_UNSIGNED_INT16 | F::CU_AD_FORMAT_SIGNED_INT16 | F::CU_AD_FORMAT_HALF => 2,
+        F::CU_AD_FORMAT_UNSIGNED_INT32 | F::CU_AD_FORMAT_SIGNED_INT32 | F::CU_AD_FORMAT_FLOAT => 4,
+        _ => return None,
+    })
 }
 
 impl Texture {
-    fn element(&self) -> Option<u64> {
-        use CUarray_format as F;
-        Some(match self.format {
-            F::CU_AD_FORMAT_UNSIGNED_INT8 | F::CU_AD_FORMAT_SIGNED_INT8 => 1,
-            F::CU_AD_FORMAT_UNSIGNED_INT16
-            | F::CU_AD_FORMAT_SIGNED_INT16
-            | F::CU_AD_FORMAT_HALF => 2,
-            F::CU_AD_FORMAT_UNSIGNED_INT32
-            | F::CU_AD_FORMAT_SIGNED_INT32
-            | F::CU_AD_FORMAT_FLOAT => 4,
-            _ => return None,
-        })
-    }
-
     fn is_float(&self) -> bool {
         matches!(
             self.format,
@@ -58,30 +98,46 @@ impl Texture {
     }
 
     fn description(&self) -> Vec<u8> {
+        let sampler = &self.sampler;
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
-        let mode =
-            |axis: usize| u64::from(self.modes[axis].0 & 0xf) << (flags::MODE as usize + 4 * axis);
-        let mut list = [0u64; words::COUNT];
+        let linear = |mode| mode == CUfilter_mode::CU_TR_FILTER_MODE_LINEAR;
+        let mode = |axis: usize| {
+            u64::from(sampler.modes[axis].0 & 0xf) << (flags::MODE as usize + 4 * axis)
+        };
+        let pair = |low: f32, high: f32| u64::from(low.to_bits()) | u64::from(high.to_bits()) << 32;
+        let [r, g, b, a] = sampler.border;
+        let mut list = vec![0u64; words::COUNT];
         for (index, value) in [
-            (words::ADDRESS, self.address),
-            (words::WIDTH, self.width),
-            (words::HEIGHT, self.height),
-            (words::PITCH, self.pitch),
             (words::FORMAT, u64::from(self.format.0)),
             (words::CHANNELS, u64::from(self.channels)),
             (
                 words::FLAGS,
-                flag(self.normalized, flags::NORMALIZED)
-                    | flag(self.integers && !self.is_float(), flags::INTEGERS)
-                    | flag(
-                        self.filter == CUfilter_mode::CU_TR_FILTER_MODE_LINEAR,
-                        flags::LINEAR,
-                    )
+                flag(sampler.normalized, flags::NORMALIZED)
+                    | flag(sampler.integers && !self.is_float(), flags::INTEGERS)
+                    | flag(linear(sampler.filter), flags::LINEAR)
+                    | flag(linear(sampler.levels), flags::LINEAR_LEVELS)
+                    | flag(sampler.srgb, flags::SRGB)
                     | mode(0)
-                    | mode(1),
+                    | mode(1)
+                    | mode(2),
             ),
+            (words::LEVELS, self.levels.len() as u64),
+            (words::BORDER, pair(r, g)),
+            (words::BORDER + 1, pair(b, a)),
+            (words::CLAMP, pair(sampler.clamp[0], sampler.clamp[1])),
+            (words::BIAS, pair(sampler.bias, 0.0)),
         ] {
             list[index as usize] = value;
+        }
+        for plane in &self.levels {
+            let mut words = [0; level::COUNT];
+            words[level::ADDRESS] = plane.address;
+            words[level::WIDTH] = plane.width;
+            words[level::HEIGHT] = plane.height;
+            words[level::DEPTH] = plane.depth;
+            words[level::PITCH] = plane.pitch;
+            words[level::SLICE] = plane.slice;
+            list.extend(words);
         }
         list.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
@@ -91,35 +147,38 @@ impl Device {
     /// `cuTexObjectCreate`
     pub fn texture_create(&self, texture: &Texture) -> Result<u64> {
         const INVALID: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
-        let element = texture
-            .element()
-            .ok_or(CUresult::CUDA_ERROR_NOT_SUPPORTED)?;
-        if !matches!(texture.channels, 1 | 2 | 4) || texture.width == 0 {
+        self.enter()?;
+        let element = channel_bytes(texture.format).ok_or(CUresult::CUDA_ERROR_NOT_SUPPORTED)?;
+        let levels = texture.levels.len() as u64;
+        if !matches!(texture.channels, 1 | 2 | 4) || levels == 0 || levels > MOST_LEVELS {
             return Err(INVALID);
         }
-        let row = texture
-            .width
-            .checked_mul(element * u64::from(texture.channels))
-            .ok_or(INVALID)?;
-        let blends_integers = texture.filter == CUfilter_mode::CU_TR_FILTER_MODE_LINEAR
+        let sampler = &texture.sampler;
+        let blends_integers = sampler.filter == CUfilter_mode::CU_TR_FILTER_MODE_LINEAR
             && !texture.is_float()
-            && (texture.integers || element == 4);
-        // Alignments as CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT and
-        // _TEXTURE_PITCH_ALIGNMENT have them.
-        let misaligned = !texture.address.is_multiple_of(super::arena::ALIGNMENT)
-            || texture.height > 0 && (texture.pitch < row || !texture.pitch.is_multiple_of(32));
-        if misaligned || blends_integers {
+            && (sampler.integers || element == 4);
+        if blends_integers {
             return Err(INVALID);
         }
-        let size = match texture.height {
-            0 => row,
-            height => texture
-                .pitch
-                .checked_mul(height - 1)
+        for plane in &texture.levels {
+            let row = plane
+                .width
+                .checked_mul(element * u64::from(texture.channels))
+                .ok_or(INVALID)?;
+            // Alignments as CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT and
+            // _TEXTURE_PITCH_ALIGNMENT have them.
+            let misaligned = !plane.address.is_multiple_of(super::arena::ALIGNMENT)
+                || plane.height > 0 && (plane.pitch < row || !plane.pitch.is_multiple_of(32));
+            if misaligned || plane.width == 0 {
+                return Err(INVALID);
+            }
+            let below = |count: u64, step: u64| step.checked_mul(count.max(1) - 1);
+            let size = below(plane.height, plane.pitch)
+                .and_then(|bytes| bytes.checked_add(below(plane.depth, plane.slice)?))
                 .and_then(|bytes| bytes.checked_add(row))
-                .ok_or(INVALID)?,
-        };
-        self.check_device_range(texture.address, size)?;
+                .ok_or(INVALID)?;
+            self.check_device_range(plane.address, size)?;
+        }
         let description = texture.description();
         let handle = self.allocate(description.len() as u64, AllocationKind::Foreign, 0)?;
         self.state
@@ -129,7 +188,37 @@ impl Device {
         Ok(handle.0)
     }
 
-    /// `cuTexObjectDestroy`
+    /// A texture of an array.
+    pub fn array_texture(&self, array: u64, sampler: Sampler) -> Result<Texture> {
+        let (shape, plane) = self.array_plane(array)?;
+        Ok(Texture {
+            levels: vec![plane],
+            format: shape.format,
+            channels: shape.channels,
+            sampler,
+        })
+    }
+
+    /// A texture of a mipmapped array.
+    pub fn mipmap_texture(&self, mipmap: u64, sampler: Sampler) -> Result<Texture> {
+        let arrays = self.mipmap_levels(mipmap)?;
+        let first = *arrays.first().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let planes = arrays
+            .iter()
+            .map(|array| Ok(self.array_plane(*array)?.1))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Texture {
+            levels: planes,
+            ..self.array_texture(first, sampler)?
+        })
+    }
+
+    /// `cuSurfObjectCreate`: an array as it is.
+    pub fn surface_create(&self, array: u64) -> Result<u64> {
+        self.texture_create(&self.array_texture(array, Sampler::POINT)?)
+    }
+
+    /// `cuTexObjectDestroy`, `cuSurfObjectDestroy`
     pub fn texture_destroy(&self, handle: u64) -> Result<()> {
         self.enter()?;
         self.remove(handle, |a: &Allocation| a.kind == AllocationKind::Foreign)

@@ -350,3 +350,14 @@ pub(crate) fn load_generic<T: Plain>(
 ) -> Result<T, AccessFault> {
     load_one(warp, context, SpaceTag::Generic, lane, address)
 }
+
+/// As [`load_generic`], a store.
+pub(crate) fn store_generic<T: Plain>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    lane: usize,
+    address: u64,
+    value: T,
+) -> Result<(), AccessFault> {
+    store_one(warp, context, SpaceTag::Generic, lane, address, value)
+}

@@ -1,13 +1,16 @@
 //! What the warps of a worker share: program, launch, memory, and the blocks
 //! that are resident on the worker.
 
+use super::children::Children;
 use super::fault::{Fault, FaultKind};
 use super::heap::DeviceHeap;
 use super::inst::Flow;
 use super::program::{Code, ProgramInfo};
 use super::warp::Warp;
+use crate::engine::ops::image::Image;
 use crate::mapping::{AccessFault, Bytes, View, Wide};
 use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// What is the same for every thread of a launch.
 pub(crate) struct Launch<'a> {
@@ -21,6 +24,8 @@ pub(crate) struct Launch<'a> {
     pub heap: &'a DeviceHeap,
     /// Workspace of grid-wide synchronization (`%envreg1`, `%envreg2`).
     pub workspace: u64,
+    /// What the grid's threads launch.
+    pub children: &'a Children,
     /// What `printf` wrote.
     pub output: &'a Mutex<Vec<u8>>,
     /// What failed assertions wrote.
@@ -79,6 +84,8 @@ pub(crate) struct Context<'a> {
     pub worker: u32,
     pub executed: u64,
     pub fault: Option<Fault>,
+    /// The texture or surface that was used last, and its object.
+    pub image: Option<(u64, Arc<Image>)>,
     /// The shortest `nanosleep` of the slice, in nanoseconds.
     pub slept: Option<u32>,
 }

@@ -134,6 +134,23 @@ impl Piece {
         matches!(self, Piece::Conversion { kind: b's', .. })
     }
 
+    /// Most bytes that a string may print; `None` if all of it may.
+    pub fn longest(&self, stars: [Option<i32>; 2]) -> Option<u64> {
+        match self {
+            Piece::Text(_) => None,
+            Piece::Conversion {
+                precision, width, ..
+            } => match precision.as_ref()? {
+                Field::Number(most) => Some(*most as u64),
+                // A width before it takes the first star.
+                Field::Star => {
+                    let star = stars[usize::from(*width == Field::Star)]?;
+                    u64::try_from(star).ok()
+                }
+            },
+        }
+    }
+
     /// Append what it prints.
     pub fn write(&self, stars: [Option<i32>; 2], argument: &Argument, out: &mut Vec<u8>) {
         let (flags, width, precision, long, short, kind) = match self {

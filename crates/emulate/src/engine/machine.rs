@@ -1,12 +1,13 @@
 //! Runs grids: spreads blocks over threads of the host, warps of a block
 //! round robin, and collects what they print.
 
+use super::children::{Child, Children, DEEPEST, Grid};
 use super::context::{BARRIERS, Barrier, Block, ClusterBarrier, Context, Launch};
 use super::fault::{Fault, FaultKind};
 use super::heap::DeviceHeap;
 use super::program::{Entry, Program};
 use super::warp::{SliceEnd, Warp};
-use crate::mapping::{Bytes, GRANULE, LANES, MapError, Memory, Wide};
+use crate::mapping::{AccessFault, Bytes, GRANULE, LANES, MapError, Memory, Wide};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -98,6 +99,13 @@ pub struct Stats {
     pub blocks: u64,
 }
 
+impl Stats {
+    fn add(&mut self, other: Stats) {
+        self.thread_instructions += other.thread_instructions;
+        self.blocks += other.blocks;
+    }
+}
+
 /// Executes launches.
 pub struct Machine {
     heap: RwLock<Arc<DeviceHeap>>,
@@ -129,7 +137,7 @@ impl Machine {
         self.heap.read().clone()
     }
 
-    /// Run an entry over a grid, to its end.
+    /// Run an entry over a grid, and what it launches, to the end.
     pub fn launch(
         &self,
         program: &Program,
@@ -137,19 +145,93 @@ impl Machine {
         config: &LaunchConfig<'_>,
         memory: &Memory,
     ) -> Result<Stats, Fault> {
-        let refuse = |message: String| Fault {
-            kind: FaultKind::InvalidLaunch,
-            kernel: entry.to_string(),
-            ptx_line: 0,
-            opcode: String::new(),
-            block: [0; 3],
-            thread: [0; 3],
-            address: 0,
-            message,
-        };
         let Some(entry) = program.entry(entry) else {
-            return Err(refuse("no such entry".into()));
+            return Err(refused(entry, "no such entry".into()));
         };
+        self.tree(program, entry, config, memory, 0)
+    }
+
+    /// Run a grid and what it launches.
+    fn tree(
+        &self,
+        program: &Program,
+        entry: &Entry,
+        config: &LaunchConfig<'_>,
+        memory: &Memory,
+        depth: u32,
+    ) -> Result<Stats, Fault> {
+        let children = Children::at_depth(depth);
+        let mut stats = self.grid(program, entry, config, memory, &children)?;
+        let (queued, tail) = children.into_lists();
+        for child in queued {
+            stats.add(self.child(program, child, config, memory, depth + 1)?);
+        }
+        // A tail launch takes its parent's place, at the same depth: kernels
+        // repeat themselves that way, any number of times.
+        let mut open: Vec<Child> = tail.into_iter().rev().collect();
+        while let Some(child) = open.pop() {
+            let Child::Grid(grid) = child else {
+                stats.add(self.child(program, child, config, memory, depth + 1)?);
+                continue;
+            };
+            let children = Children::at_depth(depth);
+            let (entry, config) = of_child(program, &grid, config)?;
+            stats.add(self.grid(program, entry, &config, memory, &children)?);
+            let (queued, tail) = children.into_lists();
+            for child in queued {
+                stats.add(self.child(program, child, &config, memory, depth + 1)?);
+            }
+            open.extend(tail.into_iter().rev());
+        }
+        Ok(stats)
+    }
+
+    /// Execute what a kernel asked for.
+    fn child(
+        &self,
+        program: &Program,
+        child: Child,
+        parent: &LaunchConfig<'_>,
+        memory: &Memory,
+        depth: u32,
+    ) -> Result<Stats, Fault> {
+        let failed = |what: &str, error: AccessFault| {
+            let mut fault = refused(what, format!("{what} by a kernel: {error}"));
+            fault.kind = FaultKind::IllegalAddress;
+            fault
+        };
+        match child {
+            Child::Grid(grid) => {
+                let (entry, config) = of_child(program, &grid, parent)?;
+                // Calls at the last depth are refused there.
+                self.tree(program, entry, &config, memory, depth.min(DEEPEST))
+            }
+            Child::Copy { to, from, size } => {
+                let mut view = memory.view();
+                for at in 0..size {
+                    let byte = view.load::<u8>(from + at);
+                    byte.and_then(|byte| view.store(to + at, byte))
+                        .map_err(|error| failed("copy", error))?;
+                }
+                Ok(Stats::default())
+            }
+            Child::Fill { to, value, size } => memory
+                .fill(to, &[value], size)
+                .map(|()| Stats::default())
+                .map_err(|error| failed("memset", error)),
+        }
+    }
+
+    /// Run one grid.
+    fn grid(
+        &self,
+        program: &Program,
+        entry: &Entry,
+        config: &LaunchConfig<'_>,
+        memory: &Memory,
+        children: &Children,
+    ) -> Result<Stats, Fault> {
+        let refuse = |message| refused(&entry.name, message);
         check(entry, config).map_err(refuse)?;
         let heap = self.heap();
         let blocks: u64 = config.grid.iter().map(|n| u64::from(*n)).product();
@@ -186,6 +268,7 @@ impl Machine {
             params,
             heap: &heap,
             workspace,
+            children,
             output: &output,
             errors: &errors,
             started: std::time::Instant::now(),
@@ -235,6 +318,42 @@ impl Machine {
                 blocks,
             }),
         }
+    }
+}
+
+/// The entry of a grid that a kernel launches, and how to run it.
+fn of_child<'a>(
+    program: &'a Program,
+    grid: &'a Grid,
+    parent: &LaunchConfig<'a>,
+) -> Result<(&'a Entry, LaunchConfig<'a>), Fault> {
+    let mut entries = program.entries();
+    let entry = entries
+        .find(|entry| entry.function == grid.function)
+        .ok_or_else(|| refused("", "launch of what is no kernel, by a kernel".into()))?;
+    let config = LaunchConfig {
+        grid: grid.grid,
+        block: grid.block,
+        cluster: entry.required_cluster.unwrap_or([1; 3]),
+        dynamic_shared: grid.dynamic_shared,
+        params: &grid.parameters,
+        cooperative: false,
+        ..*parent
+    };
+    Ok((entry, config))
+}
+
+/// The fault of a launch that is not legal.
+fn refused(kernel: &str, message: String) -> Fault {
+    Fault {
+        kind: FaultKind::InvalidLaunch,
+        kernel: kernel.to_string(),
+        ptx_line: 0,
+        opcode: String::new(),
+        block: [0; 3],
+        thread: [0; 3],
+        address: 0,
+        message,
     }
 }
 
@@ -325,6 +444,7 @@ impl Run<'_> {
             worker: worker as u32,
             executed: 0,
             fault: None,
+            image: None,
             slept: None,
         };
         let mut residents = Vec::new();

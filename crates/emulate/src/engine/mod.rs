@@ -13,8 +13,10 @@
 //! | `context`, `access` | what a worker shares; accesses to memory |
 //! | `ops` | the families of instructions |
 //! | `machine` | grids, blocks, threads of the host |
+//! | `children` | what kernels launch |
 
 mod access;
+mod children;
 mod context;
 mod decode;
 mod fault;

@@ -3,6 +3,7 @@
 
 use super::inst::{Class, Counts, Inst};
 use super::lanes::Rows;
+use super::ops::device_runtime::Call;
 use crate::mapping::Memory;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -37,6 +38,8 @@ pub(crate) struct FunctionCode {
     /// Bytes of static shared memory below dynamic shared memory (entries).
     pub static_shared: u32,
     pub is_entry: bool,
+    /// Bytes of the parameter block (entries).
+    pub parameter_bytes: u32,
 }
 
 /// Where a parameter or argument lives.
@@ -64,6 +67,8 @@ pub(crate) enum Builtin {
     Malloc,
     Free,
     AssertFail,
+    /// Of the device runtime.
+    Runtime(Call),
 }
 
 impl Builtin {
@@ -73,7 +78,7 @@ impl Builtin {
             "malloc" => Builtin::Malloc,
             "free" => Builtin::Free,
             "__assertfail" => Builtin::AssertFail,
-            _ => return None,
+            _ => return Call::by_name(name).map(Builtin::Runtime),
         })
     }
 }

@@ -14,6 +14,17 @@ fn linear(to: (u64, Option<bool>), from: (u64, Option<bool>), size: usize) -> Co
     )
 }
 
+/// Bytes within the first row of an array, from a byte on: the 1-D copies of
+/// arrays.
+fn array_row(gpu: &Device, array: CUarray, at: usize, size: usize) -> Result<Side, CUresult> {
+    gpu.array_side(array.0, [at as u64, 0, 0], [size as u64, 1, 1])
+}
+
+/// A copy between two such sides.
+fn row((to, from): (Side, Side), size: usize) -> Copy {
+    Copy::linear(to, from, size as u64)
+}
+
 fn exposed(pointer: *const c_void) -> u64 {
     pointer.expose_provenance() as u64
 }
@@ -23,6 +34,7 @@ struct End {
     kind: CUmemorytype,
     host: *const c_void,
     device: CUdeviceptr,
+    array: CUarray,
     x: usize,
     y: usize,
     z: usize,
@@ -31,13 +43,18 @@ struct End {
 }
 
 impl End {
-    fn side(&self, copy_width: usize, copy_height: usize) -> Result<Side, CUresult> {
+    /// The side of a copy of so many bytes, rows and slices.
+    fn side(&self, gpu: &Device, size: [usize; 3]) -> Result<Side, CUresult> {
+        let [copy_width, copy_height, _] = size;
         let (base, device) = match self.kind {
+            CUmemorytype::CU_MEMORYTYPE_ARRAY => {
+                let at = [self.x, self.y, self.z].map(|at| at as u64);
+                return gpu.array_side(self.array.0, at, size.map(|size| size as u64));
+            }
             CUmemorytype::CU_MEMORYTYPE_HOST => (exposed(self.host), Some(false)),
             CUmemorytype::CU_MEMORYTYPE_DEVICE => (self.device, Some(true)),
             CUmemorytype::CU_MEMORYTYPE_UNIFIED => (self.device, None),
-            // Arrays are not supported.
-            _ => return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
+            _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         };
         // 0 means packed.
         let pitch = if self.pitch == 0 {
@@ -70,11 +87,12 @@ impl End {
     }
 }
 
-fn shape_2d(c: &CUDA_MEMCPY2D) -> Result<Copy, CUresult> {
+fn shape_2d(gpu: &Device, c: &CUDA_MEMCPY2D) -> Result<Copy, CUresult> {
     let to = End {
         kind: c.dstMemoryType,
         host: c.dstHost,
         device: c.dstDevice,
+        array: c.dstArray,
         x: c.dstXInBytes,
         y: c.dstY,
         z: 0,
@@ -85,15 +103,17 @@ fn shape_2d(c: &CUDA_MEMCPY2D) -> Result<Copy, CUresult> {
         kind: c.srcMemoryType,
         host: c.srcHost,
         device: c.srcDevice,
+        array: c.srcArray,
         x: c.srcXInBytes,
         y: c.srcY,
         z: 0,
         pitch: c.srcPitch,
         height: 0,
     };
+    let size = [c.WidthInBytes, c.Height, 1];
     Ok(Copy {
-        to: to.side(c.WidthInBytes, c.Height)?,
-        from: from.side(c.WidthInBytes, c.Height)?,
+        to: to.side(gpu, size)?,
+        from: from.side(gpu, size)?,
         width: c.WidthInBytes as u64,
         height: c.Height as u64,
         depth: 1,
@@ -101,11 +121,12 @@ fn shape_2d(c: &CUDA_MEMCPY2D) -> Result<Copy, CUresult> {
 }
 
 /// The copy that a 3-D struct describes.
-pub fn shape_3d(c: &CUDA_MEMCPY3D) -> Result<Copy, CUresult> {
+pub fn shape_3d(gpu: &Device, c: &CUDA_MEMCPY3D) -> Result<Copy, CUresult> {
     let to = End {
         kind: c.dstMemoryType,
         host: c.dstHost,
         device: c.dstDevice,
+        array: c.dstArray,
         x: c.dstXInBytes,
         y: c.dstY,
         z: c.dstZ,
@@ -116,15 +137,17 @@ pub fn shape_3d(c: &CUDA_MEMCPY3D) -> Result<Copy, CUresult> {
         kind: c.srcMemoryType,
         host: c.srcHost,
         device: c.srcDevice,
+        array: c.srcArray,
         x: c.srcXInBytes,
         y: c.srcY,
         z: c.srcZ,
         pitch: c.srcPitch,
         height: c.srcHeight,
     };
+    let size = [c.WidthInBytes, c.Height, c.Depth];
     Ok(Copy {
-        to: to.side(c.WidthInBytes, c.Height)?,
-        from: from.side(c.WidthInBytes, c.Height)?,
+        to: to.side(gpu, size)?,
+        from: from.side(gpu, size)?,
         width: c.WidthInBytes as u64,
         height: c.Height as u64,
         depth: c.Depth as u64,
@@ -140,6 +163,7 @@ fn without_peers(p: &CUDA_MEMCPY3D_PEER_v1) -> CUDA_MEMCPY3D {
         srcMemoryType: p.srcMemoryType,
         srcHost: p.srcHost,
         srcDevice: p.srcDevice,
+        srcArray: p.srcArray,
         srcPitch: p.srcPitch,
         srcHeight: p.srcHeight,
         dstXInBytes: p.dstXInBytes,
@@ -148,6 +172,7 @@ fn without_peers(p: &CUDA_MEMCPY3D_PEER_v1) -> CUDA_MEMCPY3D {
         dstMemoryType: p.dstMemoryType,
         dstHost: p.dstHost,
         dstDevice: p.dstDevice,
+        dstArray: p.dstArray,
         dstPitch: p.dstPitch,
         dstHeight: p.dstHeight,
         WidthInBytes: p.WidthInBytes,
@@ -213,26 +238,47 @@ per_thread_functions! { gpu, default, register_copies;
     fn cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz(to: CUdeviceptr, from: CUdeviceptr, size: usize, stream: CUstream) {
         gpu.copy_async(linear((to, DEVICE), (from, DEVICE), size), pick(stream, default))
     }
+    fn cuMemcpyHtoA_v2 | cuMemcpyHtoA_v2_ptds(to: CUarray, at: usize, from: *const c_void, size: usize) {
+        gpu.copy(row((array_row(gpu, to, at, size)?, Side::linear(exposed(from), HOST)), size), default)
+    }
+    fn cuMemcpyAtoH_v2 | cuMemcpyAtoH_v2_ptds(to: *mut c_void, from: CUarray, at: usize, size: usize) {
+        gpu.copy(row((Side::linear(exposed(to), HOST), array_row(gpu, from, at, size)?), size), default)
+    }
+    fn cuMemcpyDtoA_v2 | cuMemcpyDtoA_v2_ptds(to: CUarray, at: usize, from: CUdeviceptr, size: usize) {
+        gpu.copy(row((array_row(gpu, to, at, size)?, Side::linear(from, DEVICE)), size), default)
+    }
+    fn cuMemcpyAtoD_v2 | cuMemcpyAtoD_v2_ptds(to: CUdeviceptr, from: CUarray, at: usize, size: usize) {
+        gpu.copy(row((Side::linear(to, DEVICE), array_row(gpu, from, at, size)?), size), default)
+    }
+    fn cuMemcpyAtoA_v2 | cuMemcpyAtoA_v2_ptds(to: CUarray, at: usize, from: CUarray, source: usize, size: usize) {
+        gpu.copy(row((array_row(gpu, to, at, size)?, array_row(gpu, from, source, size)?), size), default)
+    }
+    fn cuMemcpyHtoAAsync_v2 | cuMemcpyHtoAAsync_v2_ptsz(to: CUarray, at: usize, from: *const c_void, size: usize, stream: CUstream) {
+        gpu.copy_async(row((array_row(gpu, to, at, size)?, Side::linear(exposed(from), HOST)), size), pick(stream, default))
+    }
+    fn cuMemcpyAtoHAsync_v2 | cuMemcpyAtoHAsync_v2_ptsz(to: *mut c_void, from: CUarray, at: usize, size: usize, stream: CUstream) {
+        gpu.copy_async(row((Side::linear(exposed(to), HOST), array_row(gpu, from, at, size)?), size), pick(stream, default))
+    }
     fn cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds(copy: *const CUDA_MEMCPY2D) {
-        gpu.copy(shape_2d(&get(copy)?)?, default)
+        gpu.copy(shape_2d(gpu, &get(copy)?)?, default)
     }
     fn cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds(copy: *const CUDA_MEMCPY2D) {
-        gpu.copy(shape_2d(&get(copy)?)?, default)
+        gpu.copy(shape_2d(gpu, &get(copy)?)?, default)
     }
     fn cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz(copy: *const CUDA_MEMCPY2D, stream: CUstream) {
-        gpu.copy_async(shape_2d(&get(copy)?)?, pick(stream, default))
+        gpu.copy_async(shape_2d(gpu, &get(copy)?)?, pick(stream, default))
     }
     fn cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds(copy: *const CUDA_MEMCPY3D) {
-        gpu.copy(shape_3d(&get(copy)?)?, default)
+        gpu.copy(shape_3d(gpu, &get(copy)?)?, default)
     }
     fn cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz(copy: *const CUDA_MEMCPY3D, stream: CUstream) {
-        gpu.copy_async(shape_3d(&get(copy)?)?, pick(stream, default))
+        gpu.copy_async(shape_3d(gpu, &get(copy)?)?, pick(stream, default))
     }
     fn cuMemcpy3DPeer | cuMemcpy3DPeer_ptds(copy: *const CUDA_MEMCPY3D_PEER) {
-        gpu.copy(shape_3d(&without_peers(&get(copy)?))?, default)
+        gpu.copy(shape_3d(gpu, &without_peers(&get(copy)?))?, default)
     }
     fn cuMemcpy3DPeerAsync | cuMemcpy3DPeerAsync_ptsz(copy: *const CUDA_MEMCPY3D_PEER, stream: CUstream) {
-        gpu.copy_async(shape_3d(&without_peers(&get(copy)?))?, pick(stream, default))
+        gpu.copy_async(shape_3d(gpu, &without_peers(&get(copy)?))?, pick(stream, default))
     }
     fn cuMemcpyBatchAsync_v2 | cuMemcpyBatchAsync_v2_ptsz(
         to: *mut CUdeviceptr, from: *mut CUdeviceptr, sizes: *mut usize, count: usize, _attributes: *mut CUmemcpyAttributes,

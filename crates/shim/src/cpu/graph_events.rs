@@ -126,7 +126,7 @@ unsafe fn generic(gpu: &Device, p: &CUgraphNodeParams) -> Result<GraphNode, CUre
                     },
                 )?
             }
-            T::CU_GRAPH_NODE_TYPE_MEMCPY => memcpy(&p.anonymous2.memcpy.copyParams)?,
+            T::CU_GRAPH_NODE_TYPE_MEMCPY => memcpy(gpu, &p.anonymous2.memcpy.copyParams)?,
             T::CU_GRAPH_NODE_TYPE_MEMSET => {
                 let m = p.anonymous2.memset;
                 memset(&CUDA_MEMSET_NODE_PARAMS {

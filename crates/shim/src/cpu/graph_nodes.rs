@@ -129,9 +129,9 @@ pub unsafe fn host(
 ///
 /// # Safety
 /// `from` is null or points to the struct.
-pub unsafe fn memcpy(from: *const CUDA_MEMCPY3D) -> Result<GraphNode, CUresult> {
+pub unsafe fn memcpy(gpu: &Device, from: *const CUDA_MEMCPY3D) -> Result<GraphNode, CUresult> {
     // SAFETY: this function's promise.
-    Ok(GraphNode::Copy(copy::shape_3d(&unsafe { get(from) }?)?))
+    Ok(GraphNode::Copy(copy::shape_3d(gpu, &unsafe { get(from) }?)?))
 }
 
 /// Adds a node.
@@ -173,7 +173,7 @@ functions! { gpu;
     fn cuGraphAddMemcpyNode(
         to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *const CUDA_MEMCPY3D, _context: CUcontext,
     ) {
-        let node = memcpy(parameters)?;
+        let node = memcpy(gpu, parameters)?;
         add(gpu, to, graph, after, count, &node).map(drop)
     }
     fn cuGraphAddMemsetNode(
@@ -224,7 +224,7 @@ functions! { gpu;
         gpu.node_set(node.0, &kernel(gpu, parameters)?)
     }
     fn cuGraphMemcpyNodeSetParams(node: CUgraphNode, parameters: *const CUDA_MEMCPY3D) {
-        gpu.node_set(node.0, &memcpy(parameters)?)
+        gpu.node_set(node.0, &memcpy(gpu, parameters)?)
     }
     fn cuGraphMemsetNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_MEMSET_NODE_PARAMS) {
         let fill = gpu.node_fill(node.0)?;
@@ -257,7 +257,7 @@ functions! { gpu;
         gpu.executable_set(executable.0, node.0, &kernel(gpu, parameters)?)
     }
     fn cuGraphExecMemcpyNodeSetParams(executable: CUgraphExec, node: CUgraphNode, parameters: *const CUDA_MEMCPY3D, _context: CUcontext) {
-        gpu.executable_set(executable.0, node.0, &memcpy(parameters)?)
+        gpu.executable_set(executable.0, node.0, &memcpy(gpu, parameters)?)
     }
     fn cuGraphExecMemsetNodeSetParams(executable: CUgraphExec, node: CUgraphNode, parameters: *const CUDA_MEMSET_NODE_PARAMS, _context: CUcontext) {
         gpu.executable_set(executable.0, node.0, &memset(parameters)?)

@@ -5,6 +5,7 @@
 //! of the table, and calling it fails with its name. Nothing here decides
 //! anything: rules and error codes are the device's.
 
+mod array;
 mod context;
 mod copy;
 mod device;
@@ -57,6 +58,7 @@ pub fn device(settings: &Settings) -> Result<Arc<dyn Driver>, String> {
 pub fn api() -> Api {
     let mut api = Api::EMPTY;
     for register in [
+        array::register,
         context::register,
         copy::register,
         device::register,

@@ -1,7 +1,7 @@
 //! Texture objects: what a fetch gives by index, by coordinate, at the edge.
 
 use super::Rig;
-use crate::device::Texture;
+use crate::device::{Plane, Sampler, Texture};
 use driver::sys::{
     CUaddress_mode as Mode, CUarray_format as Format, CUfilter_mode as Filter, CUresult,
 };
@@ -56,16 +56,22 @@ fn grid(rig: &Rig, mode: Mode, filter: Filter, normalized: bool) -> Texture {
         );
     }
     Texture {
-        address,
-        width: 3,
-        height: 2,
-        pitch: 32,
+        levels: vec![Plane {
+            address,
+            width: 3,
+            height: 2,
+            depth: 0,
+            pitch: 32,
+            slice: 0,
+        }],
         format: Format::CU_AD_FORMAT_FLOAT,
         channels: 1,
-        modes: [mode; 2],
-        filter,
-        normalized,
-        integers: true,
+        sampler: Sampler {
+            modes: [mode; 3],
+            filter,
+            normalized,
+            ..Sampler::POINT
+        },
     }
 }
 
@@ -117,18 +123,21 @@ fn linear_memory_is_fetched_by_index_and_zero_outside() {
     for (index, word) in [0xffff_0001u32, 0x0004_fffd, 7, 8].into_iter().enumerate() {
         rig.set_word(address + 4 * index as u64, word);
     }
-    let texture = Texture {
+    let plane = Plane {
         address,
         width: 3,
         height: 0,
+        depth: 0,
         pitch: 0,
+        slice: 0,
+    };
+    let of = |plane: Plane| Texture {
+        levels: vec![plane],
         format: Format::CU_AD_FORMAT_SIGNED_INT16,
         channels: 2,
-        modes: [Mode::CU_TR_ADDRESS_MODE_CLAMP; 2],
-        filter: Filter::CU_TR_FILTER_MODE_POINT,
-        normalized: false,
-        integers: true,
+        sampler: Sampler::POINT,
     };
+    let texture = of(plane);
     let places = [0, 1, 2, 3, -1i32 as u32].map(|index| [index, 0]);
     let minus = |value: i32| -value as u32;
     assert_eq!(
@@ -136,19 +145,16 @@ fn linear_memory_is_fetched_by_index_and_zero_outside() {
         [[1, minus(1)], [minus(3), 4], [7, 0], [0, 0], [0, 0]]
     );
     // The whole range must be memory of the device.
-    let long = Texture {
-        width: 5,
-        ..texture
-    };
+    let long = of(Plane { width: 5, ..plane });
     assert_eq!(
         rig.device.texture_create(&long),
         Err(CUresult::CUDA_ERROR_INVALID_VALUE)
     );
-    let odd = Texture {
+    let odd = of(Plane {
         address: address + 4,
         width: 1,
-        ..texture
-    };
+        ..plane
+    });
     assert_eq!(
         rig.device.texture_create(&odd),
         Err(CUresult::CUDA_ERROR_INVALID_VALUE)
@@ -208,11 +214,9 @@ fn blending_uses_weights_of_eight_bits() {
         rig.device.texture_create(&bytes),
         Err(CUresult::CUDA_ERROR_INVALID_VALUE)
     );
-    let fractions = Texture {
-        integers: false,
-        ..bytes
-    };
-    rig.set_word(fractions.address, 0xff33);
+    let mut fractions = bytes;
+    fractions.sampler.integers = false;
+    rig.set_word(fractions.levels[0].address, 0xff33);
     assert_eq!(
         sample(&fractions, &rig, &[[0.5, 0.5], [1.5, 0.5], [1.0, 0.5]]),
         [0.2, 1.0, 0.6]

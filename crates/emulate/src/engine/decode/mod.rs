@@ -171,6 +171,7 @@ impl<'a> Decoder<'a> {
         self.fixups.clear();
         let start = self.out.code.len() as u32;
         let (mut returns, mut parameters) = (Vec::new(), Vec::new());
+        let mut parameter_bytes = 0;
         if function.is_entry {
             let mut offset = 0u32;
             for parameter in &function.parameters {
@@ -180,6 +181,7 @@ impl<'a> Decoder<'a> {
                     .insert(parameter.name, Symbol::EntryParameter(offset));
                 offset += parameter.size().unwrap_or(0) as u32;
             }
+            parameter_bytes = offset;
         } else {
             for (list, places) in [
                 (&function.returns, &mut returns),
@@ -215,6 +217,7 @@ impl<'a> Decoder<'a> {
             returns,
             static_shared: self.shared_end,
             is_entry: function.is_entry,
+            parameter_bytes,
         };
         Ok(FunctionSymbols {
             shared_end: self.shared_end,

@@ -8,8 +8,10 @@ pub(crate) mod bits;
 pub(crate) mod compare;
 pub(crate) mod control;
 pub(crate) mod convert;
+pub(crate) mod device_runtime;
 pub(crate) mod float;
 pub(crate) mod half;
+pub(crate) mod image;
 pub(crate) mod integer;
 pub(crate) mod matrix;
 pub(crate) mod memory;
@@ -17,6 +19,7 @@ pub(crate) mod moves;
 pub(crate) mod runtime;
 pub(crate) mod special;
 pub(crate) mod stack;
+pub(crate) mod surface;
 pub(crate) mod sync;
 pub(crate) mod texture;
 pub(crate) mod video;
@@ -133,7 +136,8 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         "mbarrier" => asynchronous::decode_mbarrier(d, x),
         "alloca" | "stacksave" | "stackrestore" => stack::decode(d, x),
         "wmma" => wmma::decode(d, x),
-        "tex" => texture::decode(d, x),
+        "tex" | "tld4" => texture::decode(d, x),
+        "suld" | "sust" => surface::decode(d, x),
         "ldmatrix" | "stmatrix" | "mma" => matrix::decode(d, x),
         base if base.starts_with('v') && base != "vote" => video::decode(d, x),
         _ => unsupported("instruction"),

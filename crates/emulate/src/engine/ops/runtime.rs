@@ -1,6 +1,7 @@
 //! Functions that the driver provides to device code: `vprintf`, `malloc`,
 //! `free`, `__assertfail`.
 
+use super::device_runtime;
 use crate::engine::access::load_generic;
 use crate::engine::context::Context;
 use crate::engine::fault::FaultKind;
@@ -44,6 +45,7 @@ pub(crate) fn call(
                 Ok(0)
             }
             Builtin::AssertFail => return assertion(warp, context, mask, &site.arguments),
+            Builtin::Runtime(function) => device_runtime::call(warp, context, site, function, lane),
         };
         match outcome {
             Ok(value) => {
@@ -57,15 +59,33 @@ pub(crate) fn call(
     Flow::Next
 }
 
-fn read(warp: &Warp, context: &Context<'_>, place: Place, lane: usize) -> u64 {
+/// The first bytes of an argument.
+pub(super) fn read_bytes<const N: usize>(
+    warp: &Warp,
+    context: &Context<'_>,
+    place: Place,
+    lane: usize,
+) -> [u8; N] {
+    let mut bytes = [0; N];
     match place {
         Place::Frame { offset, size } => {
-            let mut bytes = [0; 8];
             let at = lane as u64 * warp.stride + u64::from(warp.frame.local + offset);
             // The frame is within the stride: calls grow it.
-            let _ = warp.local.read(at, &mut bytes[..size.min(8) as usize]);
-            u64::from_le_bytes(bytes)
+            let _ = warp.local.read(at, &mut bytes[..N.min(size as usize)]);
         }
+        register => {
+            let value = read(warp, context, register, lane).to_le_bytes();
+            for (byte, value) in bytes.iter_mut().zip(value) {
+                *byte = value;
+            }
+        }
+    }
+    bytes
+}
+
+pub(super) fn read(warp: &Warp, context: &Context<'_>, place: Place, lane: usize) -> u64 {
+    match place {
+        Place::Frame { .. } => u64::from_le_bytes(read_bytes(warp, context, place, lane)),
         Place::Register {
             class: Class::B64,
             slot,
@@ -98,15 +118,16 @@ fn write(warp: &mut Warp, place: Place, lane: usize, value: u64) {
     }
 }
 
-/// A NUL-terminated string in device memory.
+/// A string in device memory: up to its NUL, or `most` bytes.
 fn string(
     warp: &mut Warp,
     context: &mut Context<'_>,
     lane: usize,
     address: u64,
+    most: u64,
 ) -> Result<Vec<u8>, AccessFault> {
     let mut out = Vec::new();
-    for at in address..address.saturating_add(LONGEST) {
+    for at in address..address.saturating_add(most) {
         match load_generic::<u8>(warp, context, lane, at)? {
             0 => break,
             byte => out.push(byte),
@@ -124,7 +145,7 @@ fn print(
     text: u64,
     arguments: u64,
 ) -> Result<u64, AccessFault> {
-    let text = string(warp, context, lane, text)?;
+    let text = string(warp, context, lane, text, LONGEST)?;
     let pieces = format::parse(&text);
     let mut out = Vec::new();
     let (mut at, mut count) = (arguments, 0);
@@ -151,7 +172,10 @@ fn print(
                 } else if value == 0 {
                     Argument::Text(b"(null)".to_vec())
                 } else {
-                    Argument::Text(string(warp, context, lane, value)?)
+                    // C11: no more than the precision is read, so that such a
+                    // string needs no NUL.
+                    let most = piece.longest(stars).unwrap_or(LONGEST);
+                    Argument::Text(string(warp, context, lane, value, most)?)
                 }
             }
         };
@@ -173,7 +197,7 @@ fn assertion(warp: &mut Warp, context: &mut Context<'_>, mask: u32, arguments: &
         };
         let [message, file, line, function] = [value(0), value(1), value(2), value(3)];
         let mut text = |address: u64| {
-            string(warp, context, lane, address)
+            string(warp, context, lane, address, LONGEST)
                 .map_or_else(|_| "?".into(), |s| String::from_utf8_lossy(&s).into_owned())
         };
         let (message, file, function) = (text(message), text(file), text(function));

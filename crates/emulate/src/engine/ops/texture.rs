@@ -1,10 +1,10 @@
-//! `tex` on texture objects over linear and pitched memory (PTX ISA 9.7.10).
+//! `tex` and `tld4` on texture objects (PTX ISA 9.7.10).
 //!
-//! A texture object is the address of its description ([`words`]), which the
-//! device writes when the object is made. Filtering follows the CUDA
-//! programming guide, "Texture Fetching": weights of eight fractional bits.
+//! Filtering and address modes follow the CUDA programming guide, "Texture
+//! Fetching": weights of eight fractional bits. Cubemaps are filtered within
+//! a face.
 
-use crate::engine::access::load_one;
+use super::image::{Image, Level, Texel, flags};
 use crate::engine::context::Context;
 use crate::engine::decode::{Decoder, Ins, Problem, SpaceTag, malformed, unsupported};
 use crate::engine::inst::{Class, Flow, Inst, NONE};
@@ -13,94 +13,108 @@ use crate::engine::warp::Warp;
 use crate::mapping::AccessFault;
 use ptx::{OperandKind, Type};
 
-/// Words of 64 bits of a description, by position.
-pub(crate) mod words {
-    /// First byte of the memory.
-    pub const ADDRESS: u64 = 0;
-    /// Texels of a row.
-    pub const WIDTH: u64 = 1;
-    /// Rows; 0 for memory without rows.
-    pub const HEIGHT: u64 = 2;
-    /// Bytes from row to row.
-    pub const PITCH: u64 = 3;
-    /// `CUarray_format`.
-    pub const FORMAT: u64 = 4;
-    /// Channels of a texel.
-    pub const CHANNELS: u64 = 5;
-    /// See [`super::flags`].
-    pub const FLAGS: u64 = 6;
-    /// How many there are.
-    pub const COUNT: usize = 7;
+/// Bits of the `imm` of `tex`: 2 for the number of filtered axes, then these.
+mod form {
+    /// Coordinates are indices.
+    pub const INDEX: u64 = 4;
+    /// The first coordinate is a layer.
+    pub const LAYERED: u64 = 8;
+    /// The coordinates are a direction.
+    pub const CUBE: u64 = 16;
+    /// The level is the last source.
+    pub const LEVEL: u64 = 32;
+    /// The level follows from two gradients.
+    pub const GRADIENT: u64 = 64;
+    /// Channel of `tld4`, and whether it is one.
+    pub const GATHER: u64 = 128;
+    pub const CHANNEL: u32 = 8;
 }
 
-/// Bits of a description's flags.
-pub(crate) mod flags {
-    /// Coordinates from 0 to 1.
-    pub const NORMALIZED: u64 = 1;
-    /// Integers stay integers.
-    pub const INTEGERS: u64 = 2;
-    /// Linear filtering.
-    pub const LINEAR: u64 = 4;
-    /// Address mode of x, and of y four bits further.
-    pub const MODE: u32 = 4;
+/// Where a lane fetches: coordinates of the filtered axes, and the slice of
+/// the others.
+struct Spot {
+    axes: usize,
+    at: [f32; 3],
+    /// Layer, face, or both; clamped to what is there when it is used.
+    slice: i64,
 }
 
-/// What a lane reads a texel from.
-struct Texture {
-    address: u64,
-    width: u64,
-    height: u64,
-    pitch: u64,
-    format: u64,
-    channels: u64,
-    flags: u64,
-}
-
-/// One texel: the bits of four channels.
-type Texel = [u32; 4];
-
-impl Texture {
-    fn read(
-        warp: &mut Warp,
-        context: &mut Context<'_>,
-        lane: usize,
-        handle: u64,
-    ) -> Result<Texture, AccessFault> {
-        let mut list = [0u64; words::COUNT];
-        for (index, word) in list.iter_mut().enumerate() {
-            *word = load_one(
-                warp,
-                context,
-                SpaceTag::Global,
-                lane,
-                handle.wrapping_add(8 * index as u64),
-            )?;
+impl Spot {
+    /// From the coordinates of an instruction.
+    fn of(form: u64, coordinates: &[u32]) -> Spot {
+        let axes = (form & 3) as usize;
+        let (layer, rest) = if form & form::LAYERED != 0 {
+            (i64::from(coordinates[0] as i32), &coordinates[1..])
+        } else {
+            (0, coordinates)
+        };
+        let mut at = [0.0; 3];
+        for (at, bits) in at.iter_mut().zip(rest) {
+            *at = f32::from_bits(*bits);
         }
-        let word = |index: u64| list[index as usize];
-        Ok(Texture {
-            address: word(words::ADDRESS),
-            width: word(words::WIDTH),
-            height: word(words::HEIGHT),
-            pitch: word(words::PITCH),
-            format: word(words::FORMAT),
-            channels: word(words::CHANNELS),
-            flags: word(words::FLAGS),
-        })
+        if form & form::CUBE != 0 {
+            let (face, s, t) = face(at);
+            return Spot {
+                axes: 2,
+                at: [s, t, 0.0],
+                slice: layer.max(0) * 6 + face,
+            };
+        }
+        Spot {
+            axes,
+            at,
+            slice: layer,
+        }
     }
+}
 
-    fn has(&self, flag: u64) -> bool {
-        self.flags & flag != 0
-    }
+/// The face of a cube that a direction meets, and where (CUDA programming
+/// guide, "Cubemap Textures").
+fn face([x, y, z]: [f32; 3]) -> (i64, f32, f32) {
+    let [ax, ay, az] = [x.abs(), y.abs(), z.abs()];
+    let (face, m, s, t) = if ax >= ay && ax >= az {
+        if x >= 0.0 {
+            (0, ax, -z, -y)
+        } else {
+            (1, ax, z, -y)
+        }
+    } else if ay >= az {
+        if y >= 0.0 {
+            (2, ay, x, z)
+        } else {
+            (3, ay, x, -z)
+        }
+    } else if z >= 0.0 {
+        (4, az, x, -y)
+    } else {
+        (5, az, -x, -y)
+    };
+    (face, (s / m + 1.0) / 2.0, (t / m + 1.0) / 2.0)
+}
 
+/// A fetch in progress: whose, and through what.
+struct Fetch<'f, 'c, 'p> {
+    warp: &'f mut Warp,
+    context: &'f mut Context<'c>,
+    lane: usize,
+    image: &'p Image,
+    form: u64,
+}
+
+impl Fetch<'_, '_, '_> {
     /// The texel that an index means after its address mode; `None` for the
-    /// border, which is zero.
-    fn place(&self, axis: u32, index: i64, size: u64) -> Option<u64> {
+    /// border.
+    fn place(&self, axis: usize, index: i64, size: u64) -> Option<u64> {
         let size = i64::try_from(size.max(1)).unwrap_or(i64::MAX);
         if (0..size).contains(&index) {
             return Some(index as u64);
         }
-        let normalized = self.has(flags::NORMALIZED);
-        let index = match self.flags >> (flags::MODE + 4 * axis) & 0xf {
+        let image = self.image;
+        let normalized = image.has(flags::NORMALIZED);
+        let mode = image.flags >> (flags::MODE + 4 * axis as u32) & 0xf;
+        let index = match mode {
+            // A face has nothing beyond its edge.
+            _ if self.form & form::CUBE != 0 => index.clamp(0, size - 1),
             0 if normalized => index.rem_euclid(size),
             2 if normalized => {
                 let folded = index.rem_euclid(2 * size);
@@ -113,166 +127,228 @@ impl Texture {
         Some(index as u64)
     }
 
-    /// The texel's bits as the instruction gives them.
-    fn texel(
-        &self,
-        warp: &mut Warp,
-        context: &mut Context<'_>,
-        lane: usize,
-        x: u64,
-        y: u64,
-    ) -> Result<Texel, AccessFault> {
-        let bytes = match self.format {
-            1 | 8 => 1,
-            2 | 9 | 16 => 2,
-            _ => 4,
-        };
-        let first = self
-            .address
-            .wrapping_add(y.wrapping_mul(self.pitch))
-            .wrapping_add(x.wrapping_mul(bytes * self.channels));
-        let mut texel = [0; 4];
-        for (channel, value) in texel.iter_mut().enumerate().take(self.channels as usize) {
-            let at = first.wrapping_add(bytes * channel as u64);
-            let space = SpaceTag::Global;
-            let raw = match bytes {
-                1 => u32::from(load_one::<u8>(warp, context, space, lane, at)?),
-                2 => u32::from(load_one::<u16>(warp, context, space, lane, at)?),
-                _ => load_one::<u32>(warp, context, space, lane, at)?,
-            };
-            *value = self.convert(raw);
-        }
-        Ok(texel)
-    }
-
-    /// A channel as it is stored, to a register: integers are extended, or
-    /// become fractions of their range; floats become single precision.
-    fn convert(&self, raw: u32) -> u32 {
-        let fraction = !self.has(flags::INTEGERS);
-        let signed = |value: i32, range: f32| {
-            if fraction {
-                (value as f32 / range).max(-1.0).to_bits()
-            } else {
-                value as u32
+    /// The texel at indices of the filtered axes.
+    fn texel(&mut self, level: &Level, spot: &Spot, at: [i64; 3]) -> Result<Texel, AccessFault> {
+        let sizes = level.sizes();
+        let mut place = [0; 3];
+        for axis in 0..spot.axes {
+            match self.place(axis, at[axis], sizes[axis]) {
+                Some(index) => place[axis] = index,
+                None => return Ok(self.image.border()),
             }
-        };
-        let unsigned = |range: f32| {
-            if fraction {
-                (raw as f32 / range).to_bits()
-            } else {
-                raw
-            }
-        };
-        match self.format {
-            1 => unsigned(255.0),
-            2 => unsigned(65535.0),
-            8 => signed(i32::from(raw as u8 as i8), 127.0),
-            9 => signed(i32::from(raw as u16 as i16), 32767.0),
-            16 => half::f16::from_bits(raw as u16).to_f32().to_bits(),
-            // 32-bit integers have no fractions.
-            _ => raw,
         }
+        if spot.axes < 3 {
+            // Layers and faces are slices.
+            let last = i64::try_from(sizes[2] - 1).unwrap_or(i64::MAX);
+            place[2] = spot.slice.clamp(0, last) as u64;
+        }
+        self.image
+            .texel(self.warp, self.context, self.lane, level, place)
     }
 
     /// A fetch by index: what is outside reads zero.
-    fn fetch(
-        &self,
-        warp: &mut Warp,
-        context: &mut Context<'_>,
-        lane: usize,
-        at: [i32; 2],
-    ) -> Result<Texel, AccessFault> {
-        let inside = |index: i32, size: u64| u64::try_from(index).is_ok_and(|index| index < size);
-        if inside(at[0], self.width) && inside(at[1], self.height.max(1)) {
-            self.texel(warp, context, lane, at[0] as u64, at[1] as u64)
+    fn by_index(&mut self, coordinates: &[u32]) -> Result<Texel, AccessFault> {
+        let level = self.image.levels[0];
+        let layered = self.form & form::LAYERED != 0;
+        let axes = (self.form & 3) as usize;
+        let (layer, rest) = if layered {
+            (coordinates[0], &coordinates[1..])
         } else {
-            Ok([0; 4])
+            (0, coordinates)
+        };
+        let sizes = level.sizes();
+        let mut at = [0, 0, u64::from(layer)];
+        for (at, index) in at.iter_mut().zip(rest).take(axes) {
+            *at = i64::from(*index as i32) as u64;
         }
+        if at.iter().zip(sizes).any(|(at, size)| *at >= size) {
+            return Ok([0; 4]);
+        }
+        self.image
+            .texel(self.warp, self.context, self.lane, &level, at)
     }
 
-    fn sample(
-        &self,
-        warp: &mut Warp,
-        context: &mut Context<'_>,
-        lane: usize,
-        at: [f32; 2],
-    ) -> Result<Texel, AccessFault> {
-        let sizes = [self.width, self.height.max(1)];
-        let scaled: [f32; 2] = std::array::from_fn(|axis| {
-            if self.has(flags::NORMALIZED) {
-                at[axis] * sizes[axis] as f32
-            } else {
-                at[axis]
-            }
-        });
-        let mut nearest =
-            |x: i64, y: i64| match (self.place(0, x, sizes[0]), self.place(1, y, sizes[1])) {
-                (Some(x), Some(y)) => self.texel(warp, context, lane, x, y),
-                _ => Ok([0; 4]),
-            };
-        if !self.has(flags::LINEAR) {
-            return nearest(scaled[0].floor() as i64, scaled[1].floor() as i64);
+    /// Lower neighbours and how much of the upper ones, in 1/256, by axis.
+    fn split(&self, level: &Level, spot: &Spot) -> ([i64; 3], [f32; 3]) {
+        let (mut low, mut part) = ([0; 3], [0.0; 3]);
+        let at = self.scaled(level, spot);
+        for axis in 0..spot.axes {
+            let value = at[axis] - 0.5;
+            low[axis] = value.floor() as i64;
+            part[axis] = ((value - value.floor()) * 256.0).round() / 256.0;
         }
-        // The lower neighbour, and how much of the upper one, in 1/256.
-        let split = |value: f32| {
-            let value = value - 0.5;
-            let low = value.floor();
-            (low as i64, ((value - low) * 256.0).round() / 256.0)
-        };
-        let (x, a) = split(scaled[0]);
-        let (y, b) = if self.height == 0 {
-            (0, 0.0)
-        } else {
-            split(scaled[1])
-        };
+        (low, part)
+    }
+
+    /// Coordinates in texels. Those of a cube go from 0 to 1 always.
+    fn scaled(&self, level: &Level, spot: &Spot) -> [f32; 3] {
+        let sizes = level.sizes();
+        let normalized = self.image.has(flags::NORMALIZED) || self.form & form::CUBE != 0;
+        std::array::from_fn(|axis| {
+            if normalized {
+                spot.at[axis] * sizes[axis] as f32
+            } else {
+                spot.at[axis]
+            }
+        })
+    }
+
+    fn sample(&mut self, level: &Level, spot: &Spot) -> Result<Texel, AccessFault> {
+        if !self.image.has(flags::LINEAR) {
+            let at = self.scaled(level, spot).map(|value| value.floor() as i64);
+            return self.texel(level, spot, at);
+        }
+        let (low, part) = self.split(level, spot);
         let mut sum = [0f32; 4];
-        for (dx, dy, weight) in [
-            (0, 0, (1.0 - a) * (1.0 - b)),
-            (1, 0, a * (1.0 - b)),
-            (0, 1, (1.0 - a) * b),
-            (1, 1, a * b),
-        ] {
+        for corner in 0..1usize << spot.axes {
+            let upper = |axis: usize| corner >> axis & 1 != 0;
+            let weight: f32 = (0..spot.axes)
+                .map(|axis| {
+                    if upper(axis) {
+                        part[axis]
+                    } else {
+                        1.0 - part[axis]
+                    }
+                })
+                .product();
             // What counts for nothing is not read: it may lie outside.
             if weight == 0.0 {
                 continue;
             }
-            let texel = nearest(x + dx, y + dy)?;
+            let at = std::array::from_fn(|axis| low[axis] + i64::from(axis < 3 && upper(axis)));
+            let texel = self.texel(level, spot, at)?;
             for (sum, bits) in sum.iter_mut().zip(texel) {
                 *sum += weight * f32::from_bits(bits);
             }
         }
         Ok(sum.map(f32::to_bits))
     }
+
+    /// `tld4`: a channel of the four texels that linear filtering reads, from
+    /// the lower left one against the clock's hands.
+    fn gather(&mut self, spot: &Spot) -> Result<Texel, AccessFault> {
+        let level = self.image.levels[0];
+        let (low, _) = self.split(&level, spot);
+        let channel = (self.form >> form::CHANNEL & 3) as usize;
+        let mut found = [0; 4];
+        for (found, [dx, dy]) in found.iter_mut().zip([[0, 1], [1, 1], [1, 0], [0, 0]]) {
+            *found = self.texel(&level, spot, [low[0] + dx, low[1] + dy, 0])?[channel];
+        }
+        Ok(found)
+    }
+
+    /// At a level of detail.
+    fn at_level(&mut self, spot: &Spot, detail: f32) -> Result<Texel, AccessFault> {
+        let image = self.image;
+        let last = image.levels.len() - 1;
+        let [least, most] = image.clamp;
+        // A range that is empty restricts nothing.
+        let detail = detail + image.bias;
+        let detail = if least <= most {
+            detail.clamp(least, most)
+        } else {
+            detail
+        };
+        let detail = detail.clamp(0.0, last as f32);
+        if !image.has(flags::LINEAR_LEVELS) || !image.gives_floats() {
+            let nearest = (detail + 0.5).floor() as usize;
+            return self.sample(&image.levels[nearest.min(last)], spot);
+        }
+        let low = detail.floor() as usize;
+        let part = ((detail - detail.floor()) * 256.0).round() / 256.0;
+        let near = self.sample(&image.levels[low], spot)?;
+        if part == 0.0 || low == last {
+            return Ok(near);
+        }
+        let far = self.sample(&image.levels[low + 1], spot)?;
+        Ok(std::array::from_fn(|channel| {
+            let (near, far) = (f32::from_bits(near[channel]), f32::from_bits(far[channel]));
+            (near * (1.0 - part) + far * part).to_bits()
+        }))
+    }
+
+    /// The level of detail of gradients: the longer one, in texels of level 0.
+    fn detail(&self, gradients: &[u32]) -> f32 {
+        let sizes = self.image.levels[0].sizes();
+        let normalized = self.image.has(flags::NORMALIZED);
+        let half = gradients.len() / 2;
+        let length = |list: &[u32]| {
+            let squares = list.iter().enumerate().map(|(axis, bits)| {
+                let scale = if normalized {
+                    sizes[axis.min(2)] as f32
+                } else {
+                    1.0
+                };
+                (f32::from_bits(*bits) * scale).powi(2)
+            });
+            squares.sum::<f32>().sqrt()
+        };
+        let longest = length(&gradients[..half]).max(length(&gradients[half..]));
+        // No gradient means the finest level.
+        longest.max(f32::MIN_POSITIVE).log2()
+    }
+
+    fn run(&mut self, coordinates: &[u32], extra: &[u32]) -> Result<Texel, AccessFault> {
+        if self.form & form::INDEX != 0 {
+            return self.by_index(coordinates);
+        }
+        let spot = Spot::of(self.form, coordinates);
+        if self.form & form::GATHER != 0 {
+            return self.gather(&spot);
+        }
+        let image = self.image;
+        match () {
+            () if self.form & form::LEVEL != 0 => self.at_level(&spot, f32::from_bits(extra[0])),
+            () if self.form & form::GRADIENT != 0 => {
+                let detail = self.detail(extra);
+                self.at_level(&spot, detail)
+            }
+            () => self.sample(&image.levels[0], &spot),
+        }
+    }
 }
 
-/// `d` lists destinations, `a` holds the object, `b` and `c` the coordinates;
-/// `imm` is 1 for coordinates that are indices.
+/// `d` lists destinations, `a` holds the object, `b` lists the coordinates and
+/// `c` level or gradients; `imm` is the [`form`].
 fn tex(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
-    let handles = *warp.row::<u64>(context, inst.a);
-    let x = *warp.row::<u32>(context, inst.b);
-    let y = if inst.c == NONE {
-        [0; 32]
-    } else {
-        *warp.row::<u32>(context, inst.c)
+    let program = context.program;
+    let objects = *warp.row::<u64>(context, inst.a);
+    let rows = |warp: &Warp, context: &Context<'_>, list: u32| -> Vec<[u32; 32]> {
+        let slots: &[u32] = match list {
+            NONE => &[],
+            list => &program.lists[list as usize],
+        };
+        slots
+            .iter()
+            .map(|slot| *warp.row::<u32>(context, *slot))
+            .collect()
     };
+    let (coordinates, extra) = (rows(warp, context, inst.b), rows(warp, context, inst.c));
     for lane in lanes(mask) {
-        let texel = Texture::read(warp, context, lane, handles[lane]).and_then(|texture| {
-            if inst.imm == 1 {
-                texture.fetch(warp, context, lane, [x[lane] as i32, y[lane] as i32])
-            } else {
-                texture.sample(
-                    warp,
-                    context,
-                    lane,
-                    [f32::from_bits(x[lane]), f32::from_bits(y[lane])],
-                )
+        let of = |rows: &[[u32; 32]]| -> [u32; 8] {
+            let mut values = [0; 8];
+            for (value, row) in values.iter_mut().zip(rows) {
+                *value = row[lane];
             }
-        });
-        let texel = match texel {
+            values
+        };
+        let (at, more) = (of(&coordinates), of(&extra));
+        let object = objects[lane];
+        let image = match Image::of(warp, context, lane, object) {
+            Ok(image) => image,
+            Err(fault) => return context.fail_access(warp, lane, fault, "texture"),
+        };
+        let mut fetch = Fetch {
+            warp: &mut *warp,
+            context: &mut *context,
+            lane,
+            image: &image,
+            form: inst.imm,
+        };
+        let texel = match fetch.run(&at[..coordinates.len()], &more[..extra.len()]) {
             Ok(texel) => texel,
             Err(fault) => return context.fail_access(warp, lane, fault, "texture"),
         };
-        let program = context.program;
         for (slot, value) in program.lists[inst.d as usize].iter().zip(texel) {
             if *slot != NONE {
                 warp.row_mut::<u32>(*slot)[lane] = value;
@@ -282,44 +358,109 @@ fn tex(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Fl
     Flow::Next
 }
 
+/// Axes that are filtered, coordinates that are needed, and the form's bits.
+fn geometry(x: &Ins<'_>) -> Result<(u64, usize, u64), Problem> {
+    const GEOMETRIES: [(&str, u64, usize, u64); 7] = [
+        ("1d", 1, 1, 0),
+        ("2d", 2, 2, 0),
+        ("3d", 3, 3, 0),
+        ("a1d", 1, 2, form::LAYERED),
+        ("a2d", 2, 3, form::LAYERED),
+        ("cube", 2, 3, form::CUBE),
+        ("acube", 2, 4, form::CUBE | form::LAYERED),
+    ];
+    match GEOMETRIES.iter().find(|(name, ..)| x.has(name)) {
+        Some((_, axes, wanted, bits)) => Ok((*axes, *wanted, *bits)),
+        None => unsupported("texture of this geometry"),
+    }
+}
+
+/// The object and the coordinates of `[object, {…}]`.
+pub(super) fn object<'a>(
+    d: &mut Decoder<'a>,
+    operand: &'a ptx::Operand<'a>,
+    wanted: usize,
+    what: &str,
+) -> Result<(u32, Vec<u32>), Problem> {
+    let OperandKind::Address(address) = &operand.kind else {
+        return malformed(format!("{what} without an address"));
+    };
+    let handle = d.address(operand, None)?;
+    if handle.narrow || handle.offset != 0 || handle.space != SpaceTag::Generic {
+        return unsupported(format!("{what} reference"));
+    }
+    let given = match &address.coordinates[..] {
+        [one] => Decoder::vector(one),
+        _ => return unsupported(format!("{what} with a sampler of its own")),
+    };
+    if given.len() < wanted {
+        return malformed(format!("{what} with too few coordinates"));
+    }
+    let slots = given[..wanted]
+        .iter()
+        .map(|operand| d.src(operand, Class::B32))
+        .collect::<Result<Vec<u32>, Problem>>()?;
+    Ok((handle.slot, slots))
+}
+
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    x.only(&["1d", "2d", "v4"])?;
-    x.count(2, 2)?;
+    x.only(&[
+        "1d", "2d", "3d", "a1d", "a2d", "cube", "acube", "v4", "level", "grad", "base", "r", "g",
+        "b", "a",
+    ])?;
+    x.count(2, 4)?;
     let [result, coordinate] = x.types[..] else {
         return malformed("tex without its two types");
     };
     if result.bytes() != 4 || !matches!(coordinate, Type::S32 | Type::F32) {
         return unsupported(format!("tex of {result:?} by {coordinate:?}"));
     }
-    let OperandKind::Address(address) = &x.op(1)?.kind else {
-        return malformed("tex without an address");
-    };
-    let handle = d.address(x.op(1)?, None)?;
-    if handle.narrow || handle.offset != 0 || handle.space != SpaceTag::Generic {
-        return unsupported("texture reference");
+    let (axes, wanted, mut bits) = geometry(x)?;
+    bits |= axes;
+    if coordinate == Type::S32 {
+        bits |= form::INDEX;
     }
-    let given: &'a [_] = match &address.coordinates[..] {
-        [one] => Decoder::vector(one),
-        _ => return unsupported("texture with a sampler of its own"),
-    };
-    let wanted = if x.has("2d") { 2 } else { 1 };
-    if given.len() < wanted {
-        return malformed("tex with too few coordinates");
+    if x.base == "tld4" {
+        let channel = ["r", "g", "b", "a"].iter().position(|name| x.has(name));
+        bits |= form::GATHER | (channel.unwrap_or(0) as u64) << form::CHANNEL;
     }
-    let first = d.src(&given[0], Class::B32)?;
-    let second = if wanted == 2 {
-        d.src(&given[1], Class::B32)?
+    let (handle, coordinates) = object(d, x.op(1)?, wanted, "texture")?;
+    let extra: Vec<&'a ptx::Operand<'a>> = if x.has("level") {
+        bits |= form::LEVEL;
+        vec![x.op(2)?]
+    } else if x.has("grad") {
+        bits |= form::GRADIENT;
+        let axes = if x.has("cube") || x.has("acube") {
+            3
+        } else {
+            axes as usize
+        };
+        let (dx, dy) = (Decoder::vector(x.op(2)?), Decoder::vector(x.op(3)?));
+        if dx.len() < axes || dy.len() < axes {
+            return malformed("tex.grad with too few gradients");
+        }
+        dx[..axes].iter().chain(&dy[..axes]).collect()
+    } else if x.ops.len() > 2 {
+        return unsupported("tex with offsets or a depth to compare with");
     } else {
-        NONE
+        Vec::new()
     };
+    let extra = extra
+        .into_iter()
+        .map(|operand| d.src(operand, Class::B32))
+        .collect::<Result<Vec<u32>, Problem>>()?;
     let slots = Decoder::vector(x.op(0)?)
         .iter()
         .map(|operand| d.dst(operand, Class::B32))
         .collect::<Result<Vec<u32>, Problem>>()?;
-    let list = d.list(slots);
+    let (list, coordinates) = (d.list(slots), d.list(coordinates));
+    let extra = if extra.is_empty() {
+        NONE
+    } else {
+        d.list(extra)
+    };
     d.emit(tex, |i| {
-        (i.d, i.a, i.b, i.c) = (list, handle.slot, first, second);
-        i.imm = u64::from(coordinate == Type::S32);
+        (i.d, i.a, i.b, i.c, i.imm) = (list, handle, coordinates, extra, bits);
     });
     Ok(())
 }

@@ -28,6 +28,7 @@ fn shape(x: &Ins<'_>) -> Result<(u64, u64, u64), Problem> {
             Some(&"m32n8k16") => (32, 8, 16),
             Some(&"m8n32k16") => (8, 32, 16),
             Some(&"m16n16k8") => (16, 16, 8),
+            Some(&"m8n8k4") => (8, 8, 4),
             _ => return unsupported("wmma of this shape"),
         },
     )
@@ -105,13 +106,14 @@ fn load(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
     let stride = matrix.stride(warp, context, inst.c);
     let start = warp.row::<u64>(context, inst.a)[0];
     let space = value_of_tag(inst.side);
-    let mut values = vec![0u32; matrix.rows * matrix.columns];
+    let mut values = vec![0u64; matrix.rows * matrix.columns];
     for (index, value) in values.iter_mut().enumerate() {
         let address = start.wrapping_add(matrix.offset(index, stride));
         let loaded = match matrix.bits {
-            8 => load_one::<u8>(warp, context, space, 0, address).map(u32::from),
-            16 => load_one::<u16>(warp, context, space, 0, address).map(u32::from),
-            _ => load_one::<u32>(warp, context, space, 0, address),
+            8 => load_one::<u8>(warp, context, space, 0, address).map(u64::from),
+            16 => load_one::<u16>(warp, context, space, 0, address).map(u64::from),
+            64 => load_one::<u64>(warp, context, space, 0, address),
+            _ => load_one::<u32>(warp, context, space, 0, address).map(u64::from),
         };
         match loaded {
             Ok(bits) => *value = bits,
@@ -141,7 +143,8 @@ fn store(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> 
         let address = start.wrapping_add(matrix.offset(index, stride));
         let stored = match matrix.bits {
             16 => store_one(warp, context, space, 0, address, value as u16),
-            _ => store_one(warp, context, space, 0, address, value),
+            64 => store_one(warp, context, space, 0, address, value),
+            _ => store_one(warp, context, space, 0, address, value as u32),
         };
         if let Err(fault) = stored {
             return context.fail_access(warp, 0, fault, "matrix");
@@ -155,16 +158,24 @@ fn write_fragment(
     context: &Context<'_>,
     list: u32,
     bits: usize,
-    values: &[u32],
+    values: &[u64],
     group: u32,
 ) {
-    let spread = 32 / bits;
     let program = context.program;
     let slots = &program.lists[list as usize];
     for (register, &slot) in slots.iter().enumerate() {
+        if bits == 64 {
+            let row: [u64; LANES] = std::array::from_fn(|lane| {
+                values[element(lane, register, 0, slots.len(), 1, values.len())]
+            });
+            warp.set_row::<u64>(slot, group, &row);
+            continue;
+        }
+        let spread = 32 / bits;
         let row: [u32; LANES] = std::array::from_fn(|lane| {
             (0..spread).fold(0, |word, part| {
-                word | values[element(lane, register, part, slots.len(), spread, values.len())]
+                word | (values[element(lane, register, part, slots.len(), spread, values.len())]
+                    as u32)
                     << (part * bits)
             })
         });
@@ -178,11 +189,17 @@ fn read_fragment(
     list: u32,
     bits: usize,
     elements: usize,
-) -> Vec<u32> {
-    let spread = 32 / bits;
+) -> Vec<u64> {
     let slots = &context.program.lists[list as usize];
     let mut values = vec![0; elements];
     for (register, &slot) in slots.iter().enumerate() {
+        if bits == 64 {
+            for (lane, word) in warp.row::<u64>(context, slot).iter().enumerate() {
+                values[element(lane, register, 0, slots.len(), 1, elements)] = *word;
+            }
+            continue;
+        }
+        let spread = 32 / bits;
         for (lane, word) in warp.row::<u32>(context, slot).iter().enumerate() {
             for part in 0..spread {
                 let mask = if bits == 32 {
@@ -191,7 +208,7 @@ fn read_fragment(
                     (1 << bits) - 1
                 };
                 values[element(lane, register, part, slots.len(), spread, elements)] =
-                    word >> (part * bits) & mask;
+                    u64::from(word >> (part * bits) & mask);
             }
         }
     }
@@ -213,15 +230,44 @@ fn multiply(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) 
     let a = read_fragment(warp, context, inst.a, bits_of(a_kind), m * k);
     let b = read_fragment(warp, context, inst.c, bits_of(b_kind), k * n);
     let c = read_fragment(warp, context, inst.e, bits(c_form), m * n);
-    let d: Vec<u32> = (0..m * n)
+    let d: Vec<u64> = (0..m * n)
         .map(|e| {
             let product: f64 = (0..k)
-                .map(|i| number(a_kind, a[e / n * k + i]) * number(b_kind, b[i * n + e % n]))
+                .map(|i| {
+                    let (left, right) = (a[e / n * k + i], b[i * n + e % n]);
+                    number(a_kind, left as u32) * number(b_kind, right as u32)
+                })
                 .sum();
-            rounded(product, c[e], c_form, d_form, inst.imm >> 40 != 0)
+            let sum = rounded(product, c[e] as u32, c_form, d_form, inst.imm >> 40 != 0);
+            u64::from(sum)
         })
         .collect();
     write_fragment(warp, context, inst.d, bits(d_form), &d, group);
+    Flow::Next
+}
+
+/// `.f64`: each product is added by a fused multiply-add, in the order of K.
+/// `imm` as for [`multiply`], sizes only.
+fn multiply_double(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let group = match gather_lanes(warp, context, inst.b, mask) {
+        Ok(group) => group,
+        Err(flow) => return flow,
+    };
+    let byte = |n: u32| (inst.imm >> n & 0xff) as usize;
+    let (m, n, k) = (byte(0), byte(8), byte(16));
+    let a = read_fragment(warp, context, inst.a, 64, m * k);
+    let b = read_fragment(warp, context, inst.c, 64, k * n);
+    let c = read_fragment(warp, context, inst.e, 64, m * n);
+    let d: Vec<u64> = (0..m * n)
+        .map(|e| {
+            let sum = (0..k).fold(f64::from_bits(c[e]), |sum, i| {
+                let (left, right) = (a[e / n * k + i], b[i * n + e % n]);
+                f64::from_bits(left).mul_add(f64::from_bits(right), sum)
+            });
+            sum.to_bits()
+        })
+        .collect();
+    write_fragment(warp, context, inst.d, 64, &d, group);
     Flow::Next
 }
 
@@ -229,14 +275,19 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     let everyone = d.constant32(FULL);
     let (m, n, k) = shape(x)?;
     let action = x.mods.first().copied().unwrap_or_default();
+    let double = x.types.contains(&Type::F64);
+    if double != ((m, n, k) == (8, 8, 4)) {
+        return unsupported("wmma of this type in this shape");
+    }
+    let class = if double { Class::B64 } else { Class::B32 };
     let fragment =
         |d: &mut Decoder<'a>, index: usize, write: bool| -> Result<(u32, usize), Problem> {
             let parts = Decoder::vector(x.op(index)?);
             let slots = parts.iter().map(|p| {
                 if write {
-                    d.dst(p, Class::B32)
+                    d.dst(p, class)
                 } else {
-                    d.src(p, Class::B32)
+                    d.src(p, class)
                 }
             });
             let slots = slots.collect::<Result<Vec<_>, _>>()?;
@@ -254,10 +305,11 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             Type::F16 | Type::BF16 => 16,
             Type::F32 | Type::TF32 | Type::S32 => 32,
             Type::S8 | Type::U8 => 8,
+            Type::F64 => 64,
             _ => return unsupported("wmma of this type"),
         };
         let (list, count) = fragment(d, usize::from(!is_load), is_load)?;
-        if count as u64 * 32 * 32 < rows * columns * bits {
+        if count as u64 * 32 * u64::from(class.bytes()) * 8 < rows * columns * bits {
             return malformed("too few registers for the fragment");
         }
         let address = d.address(x.op(usize::from(is_load))?, space(x))?;
@@ -283,6 +335,17 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
                 tag_of(address.space),
                 matrix.pack(),
             )
+        });
+        return Ok(());
+    }
+    if double {
+        let (target, _) = fragment(d, 0, true)?;
+        let (a, _) = fragment(d, 1, false)?;
+        let (b, _) = fragment(d, 2, false)?;
+        let (c, _) = fragment(d, 3, false)?;
+        d.emit(multiply_double, |i| {
+            (i.d, i.a, i.c, i.e, i.b) = (target, a, b, c, everyone);
+            i.imm = m | n << 8 | k << 16;
         });
         return Ok(());
     }
