@@ -8,6 +8,7 @@ use super::stream::LEGACY;
 use super::work::Work;
 use super::{Device, Result};
 use driver::sys::CUresult;
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,6 +21,8 @@ pub(crate) struct Session {
     origin: u64,
     relaxed: bool,
     invalid: AtomicBool,
+    /// Last nodes of streams that were destroyed while they were captured.
+    left: Mutex<Vec<usize>>,
 }
 
 /// A stream's part in a capture.
@@ -151,10 +154,17 @@ impl Device {
         }
     }
 
-    /// The stream is destroyed while it is captured.
+    /// The stream is destroyed while it is captured. One that was joined to
+    /// the capture may go, as long as what it did is joined back.
     pub(crate) fn abandon_capture(&self, stream: &Stream) {
-        if let Some(capturing) = stream.capturing.lock().take() {
-            capturing.session.invalid.store(true, Ordering::Release);
+        let Some(capturing) = stream.capturing.lock().take() else {
+            return;
+        };
+        let session = &capturing.session;
+        if session.origin == stream.handle {
+            session.invalid.store(true, Ordering::Release);
+        } else {
+            session.left.lock().extend(capturing.frontier);
         }
     }
 
@@ -201,6 +211,7 @@ impl Device {
             origin: stream.handle,
             relaxed: mode == 2,
             invalid: AtomicBool::new(false),
+            left: Mutex::default(),
         };
         *capturing = Some(Capturing {
             session: Arc::new(session),
@@ -223,7 +234,11 @@ impl Device {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
         }
         let joined = session.graph.ancestors(&capturing.frontier);
-        let mut unjoined = false;
+        let mut unjoined = session
+            .left
+            .lock()
+            .iter()
+            .any(|node| !joined.contains(node));
         for other in self.state.streams.read().values() {
             let mut part = other.capturing.lock();
             if part

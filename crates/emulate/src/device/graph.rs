@@ -3,9 +3,10 @@
 
 use super::copy::{Copy, Fill};
 use super::launch::{KernelCall, Launch};
-use super::work::Work;
+use super::work::{Branch, Condition, Conditional, Work};
 use super::{Device, Result};
 use driver::sys::CUresult;
+use model::AllocationKind;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,11 +23,16 @@ struct Node {
 pub(crate) struct Graph {
     pub handle: u64,
     nodes: Mutex<Vec<Node>>,
+    /// Values of conditional nodes, by address, with what each launch of the
+    /// graph sets them to.
+    values: Mutex<Vec<(u64, Option<u32>)>>,
 }
 
 /// A graph made ready to launch.
 pub(crate) struct Executable {
     nodes: Mutex<Vec<Step>>,
+    /// Sets the values of conditional nodes.
+    first: Vec<Work>,
 }
 
 /// A node of an executable graph, in order.
@@ -58,6 +64,12 @@ pub enum NodeKind {
     Wait,
     /// Writes or waits for a value in memory.
     Value,
+    /// Executes one of several graphs, or one again and again.
+    Conditional,
+    /// Allocates memory.
+    Allocate,
+    /// Frees memory.
+    Release,
 }
 
 /// A node to add.
@@ -132,6 +144,33 @@ impl Graph {
     }
 }
 
+/// The work of an executable graph, with all graphs of conditional nodes as
+/// they are now; `None` if one of them has a cycle.
+fn settled(work: Work) -> Option<Work> {
+    let all = |works: &[Work]| {
+        works
+            .iter()
+            .cloned()
+            .map(settled)
+            .collect::<Option<Vec<_>>>()
+    };
+    Some(match work {
+        Work::Sequence(works) => Work::Sequence(Arc::new(all(&works)?)),
+        Work::Conditional(node) => {
+            let bodies = node.graphs.iter().map(|graph| {
+                let works: Vec<Work> = graph.sorted()?.into_iter().map(|(_, work)| work).collect();
+                all(&works)
+            });
+            Work::Branch(Arc::new(Branch {
+                value: node.value,
+                condition: node.condition,
+                bodies: bodies.collect::<Option<Vec<_>>>()?,
+            }))
+        }
+        work => work,
+    })
+}
+
 /// New parameters of a kernel node leave its attributes as they are.
 fn keep_attributes(old: &Work, new: &GraphNode) -> GraphNode {
     match (old, new) {
@@ -154,6 +193,9 @@ fn kind(work: &Work) -> NodeKind {
         Work::Record(_) | Work::Stamp(_) => NodeKind::Record,
         Work::Await(_) => NodeKind::Wait,
         Work::WriteValue { .. } | Work::WaitValue { .. } => NodeKind::Value,
+        Work::Conditional(_) | Work::Branch(_) => NodeKind::Conditional,
+        Work::Allocate(_) => NodeKind::Allocate,
+        Work::Release(..) => NodeKind::Release,
         Work::Nothing => NodeKind::Empty,
     }
 }
@@ -216,6 +258,7 @@ impl Device {
         let graph = Graph {
             handle,
             nodes: Mutex::default(),
+            values: Mutex::default(),
         };
         self.state.graphs.write().insert(handle, Arc::new(graph));
         Ok(handle)
@@ -229,9 +272,18 @@ impl Device {
             .write()
             .remove(&handle)
             .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let mut bodies = Vec::new();
         let mut known = self.state.nodes.write();
         for node in graph.nodes.lock().iter() {
             known.remove(&node.handle);
+            if let Work::Conditional(node) = &node.work {
+                bodies.extend(node.graphs.iter().map(|graph| graph.handle));
+            }
+        }
+        drop(known);
+        for body in bodies {
+            // They belong to the node; a clone of the graph may have it, too.
+            let _ = self.graph_destroy(body);
         }
         Ok(())
     }
@@ -283,6 +335,75 @@ impl Device {
             .first()
             .copied()
             .ok_or(CUresult::CUDA_ERROR_UNKNOWN)
+    }
+
+    /// `cuGraphConditionalHandleCreate`: the handle is the address of the
+    /// value, which kernels set through it. `default` is what each launch of
+    /// the graph sets it to.
+    pub fn condition_create(&self, graph: u64, default: Option<u32>) -> Result<u64> {
+        self.enter()?;
+        let graph = self.graph(graph)?;
+        let value = self.allocate(8, AllocationKind::Foreign, 0)?;
+        self.state
+            .memory
+            .fill(value.0, &[0], 8)
+            .map_err(|_| CUresult::CUDA_ERROR_UNKNOWN)?;
+        graph.values.lock().push((value.0, default));
+        Ok(value.0)
+    }
+
+    /// Adds a conditional node; gives its handle and its empty graphs.
+    pub fn graph_add_conditional(
+        &self,
+        graph: u64,
+        after: &[u64],
+        value: u64,
+        condition: Condition,
+        bodies: u32,
+    ) -> Result<(u64, Vec<u64>)> {
+        self.enter()?;
+        let most = match condition {
+            Condition::While => 1,
+            Condition::If => 2,
+            Condition::Switch => u32::MAX,
+        };
+        if bodies == 0 || bodies > most {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let graph = self.graph(graph)?;
+        let after = self.node_indices(&graph, after)?;
+        let graphs = (0..bodies)
+            .map(|_| self.graph(self.graph_create()?))
+            .collect::<Result<Vec<_>>>()?;
+        let handles = graphs.iter().map(|graph| graph.handle).collect();
+        let node = Conditional {
+            value,
+            condition,
+            graphs,
+        };
+        let index = self.graph_node(&graph, Work::Conditional(Arc::new(node)), &after);
+        let added = graph.handles(&[index]);
+        let node = *added.first().ok_or(CUresult::CUDA_ERROR_UNKNOWN)?;
+        Ok((node, handles))
+    }
+
+    /// Works that set the values of conditional nodes, of a graph and of all
+    /// graphs in it.
+    fn values(&self, graph: &Graph) -> Vec<Work> {
+        let set = |(to, value): &(u64, Option<u32>)| {
+            value.map(|value| Work::WriteValue {
+                to: *to,
+                value: value.into(),
+                wide: false,
+            })
+        };
+        let mut works: Vec<Work> = graph.values.lock().iter().filter_map(set).collect();
+        for node in graph.nodes.lock().iter() {
+            if let Work::Conditional(node) = &node.work {
+                works.extend(node.graphs.iter().flat_map(|body| self.values(body)));
+            }
+        }
+        works
     }
 
     /// `cuGraphAddDependencies`, `cuGraphRemoveDependencies`
@@ -381,6 +502,15 @@ impl Device {
         }
     }
 
+    /// `cuGraphMemFreeNodeGetParams`: what a node frees.
+    pub fn node_release(&self, node: u64) -> Result<u64> {
+        let (graph, index) = self.node(node)?;
+        match &graph.nodes.lock()[index].work {
+            Work::Release(address, _) => Ok(*address),
+            _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+
     /// `cuGraphNodeGetDependencies`, or with `dependents` the nodes that
     /// depend on it.
     pub fn node_neighbours(&self, node: u64, dependents: bool) -> Result<Vec<u64>> {
@@ -425,23 +555,25 @@ impl Device {
     /// `cuGraphInstantiate`
     pub fn graph_instantiate(&self, graph: u64) -> Result<u64> {
         self.enter()?;
-        let nodes = self
-            .graph(graph)?
-            .sorted()
-            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let graph = self.graph(graph)?;
+        let nodes = graph.sorted().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let steps = nodes
             .into_iter()
-            .map(|(node, work)| Step {
-                node,
-                work,
-                enabled: true,
+            .map(|(node, work)| {
+                Some(Step {
+                    node,
+                    work: settled(work)?,
+                    enabled: true,
+                })
             })
-            .collect();
+            .collect::<Option<Vec<_>>>()
+            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let handle = self.handle();
         self.state.executables.write().insert(
             handle,
             Arc::new(Executable {
                 nodes: Mutex::new(steps),
+                first: self.values(&graph),
             }),
         );
         Ok(handle)
@@ -535,7 +667,7 @@ impl Device {
         }
         for (step, (_, work)) in nodes.iter_mut().zip(fresh) {
             // Handles stay: later calls name nodes of the original graph.
-            step.work = work;
+            step.work = settled(work).ok_or(CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)?;
         }
         Ok(())
     }
@@ -545,13 +677,15 @@ impl Device {
         self.enter()?;
         let executable = self.executable(handle)?;
         let stream = self.state.stream(stream)?;
+        let nodes = executable.nodes.lock();
+        let enabled = nodes.iter().filter(|step| step.enabled);
         let works: Vec<Work> = executable
-            .nodes
-            .lock()
+            .first
             .iter()
-            .filter(|step| step.enabled)
-            .map(|step| step.work.clone())
+            .chain(enabled.map(|step| &step.work))
+            .cloned()
             .collect();
+        drop(nodes);
         self.enqueue(&stream, Work::Sequence(Arc::new(works)), false)
     }
 }

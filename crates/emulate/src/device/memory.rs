@@ -7,6 +7,7 @@
 
 use super::arena::Arena;
 use super::queue::Ticket;
+use super::work::Work;
 use super::{Device, Result, State, context};
 use crate::mapping::{GRANULE, MapError};
 use driver::sys::CUresult;
@@ -282,7 +283,12 @@ impl Device {
     /// before the stream gets there.
     pub fn allocate_async(&self, size: u64, stream: u64) -> Result<DeviceAddress> {
         self.enter()?;
-        self.state.stream(stream)?;
+        let stream = self.state.stream(stream)?;
+        if stream.capturing.lock().is_some() {
+            let (address, work) = self.graph_memory(size)?;
+            self.capture(&stream, &work)?;
+            return Ok(DeviceAddress(address));
+        }
         self.allocate(size, AllocationKind::Pool, 0)
     }
 
@@ -290,6 +296,12 @@ impl Device {
     pub fn free(&self, address: DeviceAddress) -> Result<()> {
         self.enter()?;
         if address.0 == 0 {
+            return Ok(());
+        }
+        if let Some(memory) = self.memory_of_graph(address.0) {
+            // The graph's next launch allocates it again at this address.
+            self.wait_as_free()?;
+            memory.set_live(false);
             return Ok(());
         }
         let fits = |a: &Allocation| {
@@ -333,9 +345,14 @@ impl Device {
         if address.0 == 0 {
             return Ok(());
         }
-        // While a capture runs, nothing of the stream is executed: the graph
-        // may use the memory at each of its launches, so it stays.
-        let captured = stream.capturing.lock().is_some();
+        if stream.capturing.lock().is_some() {
+            let work = self.graph_release(address.0)?;
+            return self.capture(&stream, &work).map(drop);
+        }
+        if let Some(memory) = self.memory_of_graph(address.0) {
+            // The graph's next launch allocates it again at this address.
+            return self.enqueue(&stream, Work::Release(address.0, Some(memory)), false);
+        }
         let tickets: Vec<_> = stream.newest().into_iter().collect();
         let mut allocations = self.state.allocations.lock();
         let fits = |a: &Allocation| matches!(a.kind, AllocationKind::Pool | AllocationKind::Device);
@@ -347,16 +364,7 @@ impl Device {
         let allocation = allocations
             .remove(address.0, fits)
             .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        if captured {
-            allocations.insert(
-                (allocation.base, allocation.size),
-                allocation.kind,
-                allocation.flags,
-                allocation.backing,
-            );
-        } else {
-            self.state.let_go(&mut allocations, allocation, tickets);
-        }
+        self.state.let_go(&mut allocations, allocation, tickets);
         Ok(())
     }
 

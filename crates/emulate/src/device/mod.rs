@@ -20,6 +20,7 @@ mod context;
 mod copy;
 mod event;
 mod graph;
+mod graph_memory;
 mod launch;
 mod memory;
 mod module;
@@ -43,6 +44,7 @@ pub use module::FunctionInfo;
 pub use properties::{Occupancy, WARP_SIZE};
 pub use stream::GREATEST_PRIORITY;
 pub use texture::{Plane, Sampler, Texture};
+pub use work::Condition;
 
 use crate::engine::{self, Machine};
 use crate::mapping::{MapError, Memory};
@@ -114,6 +116,7 @@ pub(crate) struct State {
     modules: RwLock<FxHashMap<u64, Arc<module::Module>>>,
     functions: RwLock<FxHashMap<u64, Arc<module::Function>>>,
     allocations: Mutex<memory::Allocations>,
+    graph_memory: Mutex<FxHashMap<u64, std::sync::Weak<graph_memory::GraphMemory>>>,
     arrays: RwLock<FxHashMap<u64, array::Array>>,
     mipmaps: RwLock<FxHashMap<u64, array::Mipmap>>,
     vmm: Mutex<vmm::Vmm>,
@@ -171,6 +174,7 @@ impl Device {
             modules: RwLock::default(),
             functions: RwLock::default(),
             allocations: Mutex::default(),
+            graph_memory: Mutex::default(),
             arrays: RwLock::default(),
             mipmaps: RwLock::default(),
             vmm: Mutex::default(),

@@ -3,6 +3,8 @@
 use super::State;
 use super::copy::{Copy, Fill};
 use super::event::Event;
+use super::graph::Graph;
+use super::graph_memory::GraphMemory;
 use super::launch::KernelCall;
 use driver::sys::CUresult;
 use std::sync::Arc;
@@ -44,6 +46,71 @@ pub(crate) enum Work {
     },
     /// The nodes of a graph, in an order that respects their edges.
     Sequence(Arc<Vec<Work>>),
+    /// An allocation node.
+    Allocate(Arc<GraphMemory>),
+    /// A node that frees an address, of a graph or from outside.
+    Release(u64, Option<Arc<GraphMemory>>),
+    /// A conditional node, whose graphs may still change.
+    Conditional(Arc<Conditional>),
+    /// A conditional node of an executable graph.
+    Branch(Arc<Branch>),
+}
+
+/// Which of its graphs a conditional node executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The first if the value is not 0, else the second.
+    If,
+    /// The first, again and again while the value is not 0.
+    While,
+    /// The one at the value's position.
+    Switch,
+}
+
+/// A conditional node.
+pub(crate) struct Conditional {
+    /// Address of the 32-bit value, which kernels set.
+    pub value: u64,
+    pub condition: Condition,
+    pub graphs: Vec<Arc<Graph>>,
+}
+
+/// A conditional node with its graphs as they were when the whole graph was
+/// instantiated.
+pub(crate) struct Branch {
+    pub value: u64,
+    pub condition: Condition,
+    pub bodies: Vec<Vec<Work>>,
+}
+
+impl Branch {
+    fn run(&self, state: &Arc<State>) {
+        loop {
+            let value = match state.memory.view().load::<u32>(self.value) {
+                Ok(value) => value,
+                Err(error) => {
+                    return state.fail(
+                        CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+                        &format!("conditional node on the CPU device: {error}"),
+                    );
+                }
+            };
+            let position = match self.condition {
+                Condition::If | Condition::While => usize::from(value == 0),
+                Condition::Switch => value as usize,
+            };
+            let repeats = self.condition == Condition::While;
+            if repeats && value == 0 || state.check().is_err() {
+                return;
+            }
+            for work in self.bodies.get(position).into_iter().flatten() {
+                work.run(state);
+            }
+            if !repeats {
+                return;
+            }
+        }
+    }
 }
 
 /// When `cuStreamWaitValue` goes on.
@@ -136,6 +203,12 @@ impl Work {
                 relation,
             } => wait_value(state, *at, *value, *wide, *relation),
             Work::Sequence(nodes) => nodes.iter().for_each(|node| node.run(state)),
+            Work::Branch(branch) => branch.run(state),
+            Work::Allocate(memory) => memory.set_live(true),
+            Work::Release(_, Some(memory)) => memory.set_live(false),
+            Work::Release(_, None) => {}
+            // Instantiating a graph makes branches of them.
+            Work::Conditional(_) => {}
         }
     }
 }

@@ -23,6 +23,9 @@ pub fn node_type(kind: NodeKind) -> CUgraphNodeType {
         NodeKind::Record => CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD,
         NodeKind::Wait => CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT,
         NodeKind::Value => CUgraphNodeType::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+        NodeKind::Conditional => CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL,
+        NodeKind::Allocate => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+        NodeKind::Release => CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE,
     }
 }
 

@@ -1,12 +1,11 @@
 //! Event nodes, child graphs, generic nodes, and what hangs on graphs: user
 //! objects and attributes.
 
-use super::graph_nodes::{add, host, kernel, memcpy, memset};
+use super::graph_nodes::{add, host, kernel, memcpy, memset, numbers};
 use super::launch::UserData;
-use super::{Answer, functions, get, only, put};
+use super::{Answer, functions, get, list, only, put};
 use driver::sys::*;
-use emulate::device::{Device, GraphNode};
-use model::AllocationKind;
+use emulate::device::{Condition, Device, GraphNode};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -15,8 +14,6 @@ use std::ffi::c_void;
 static EVENTS: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 /// Graphs that child nodes hold, by node.
 static CHILDREN: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
-/// Addresses of memory nodes, by node.
-static MEMORY: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 /// A destructor that waits for its last reference.
 struct UserObject {
@@ -147,9 +144,7 @@ unsafe fn generic(gpu: &Device, p: &CUgraphNodeParams) -> Result<GraphNode, CUre
                 .0
             }
             T::CU_GRAPH_NODE_TYPE_GRAPH => GraphNode::Child(p.anonymous2.graph.graph.0),
-            T::CU_GRAPH_NODE_TYPE_EMPTY
-            | T::CU_GRAPH_NODE_TYPE_MEM_ALLOC
-            | T::CU_GRAPH_NODE_TYPE_MEM_FREE => GraphNode::Empty,
+            T::CU_GRAPH_NODE_TYPE_EMPTY => GraphNode::Empty,
             T::CU_GRAPH_NODE_TYPE_WAIT_EVENT => GraphNode::Wait(p.anonymous2.eventWait.event.0),
             T::CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
                 GraphNode::Record(p.anonymous2.eventRecord.event.0)
@@ -157,6 +152,38 @@ unsafe fn generic(gpu: &Device, p: &CUgraphNodeParams) -> Result<GraphNode, CUre
             _ => return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
         })
     }
+}
+
+/// Graphs of conditional nodes, by node: the program gets a pointer to them.
+static BODIES: Mutex<BTreeMap<u64, Box<[u64]>>> = Mutex::new(BTreeMap::new());
+
+/// Adds a conditional node; gives its parameters with its graphs.
+///
+/// # Safety
+/// `to` is null or valid.
+unsafe fn add_conditional(
+    gpu: &Device,
+    to: *mut CUgraphNode,
+    graph: CUgraph,
+    after: &[u64],
+    mut wanted: CUDA_CONDITIONAL_NODE_PARAMS,
+) -> Result<CUDA_CONDITIONAL_NODE_PARAMS, CUresult> {
+    let condition = match wanted.type_ {
+        CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_IF => Condition::If,
+        CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_WHILE => Condition::While,
+        CUgraphConditionalNodeType::CU_GRAPH_COND_TYPE_SWITCH => Condition::Switch,
+        _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    };
+    let (node, bodies) =
+        gpu.graph_add_conditional(graph.0, after, wanted.handle, condition, wanted.size)?;
+    let mut all = BODIES.lock();
+    let kept = all.entry(node).or_insert_with(|| bodies.into());
+    // CUgraph is a number and nothing else.
+    wanted.phGraph_out = kept.as_mut_ptr().cast();
+    drop(all);
+    // SAFETY: this function's promise.
+    unsafe { put(to, CUgraphNode(node)) }?;
+    Ok(wanted)
 }
 
 /// # Safety
@@ -172,16 +199,32 @@ unsafe fn add_generic(
     // SAFETY: this function's promise.
     unsafe {
         let mut wanted = get(parameters.cast_const())?;
+        let before = numbers(list(after, count));
+        match wanted.type_ {
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_CONDITIONAL => {
+                wanted.anonymous2.conditional =
+                    add_conditional(gpu, to, graph, &before, wanted.anonymous2.conditional)?;
+                return put(parameters, wanted);
+            }
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+                let size = wanted.anonymous2.alloc.bytesize as u64;
+                let (node, address) = gpu.graph_add_allocation(graph.0, &before, size)?;
+                wanted.anonymous2.alloc.dptr = address;
+                put(to, CUgraphNode(node))?;
+                return put(parameters, wanted);
+            }
+            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_FREE => {
+                let address = wanted.anonymous2.free.dptr;
+                return put(
+                    to,
+                    CUgraphNode(gpu.graph_add_release(graph.0, &before, address)?),
+                );
+            }
+            _ => {}
+        }
         let node = generic(gpu, &wanted)?;
         let handle = add(gpu, to, graph, after, count, &node)?;
         match wanted.type_ {
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
-                let size = wanted.anonymous2.alloc.bytesize as u64;
-                let base = gpu.allocate(size, AllocationKind::Pool, 0)?;
-                wanted.anonymous2.alloc.dptr = base.0;
-                MEMORY.lock().insert(handle, base.0);
-                put(parameters, wanted)?;
-            }
             CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT => {
                 note(handle, wanted.anonymous2.eventWait.event)
             }
@@ -194,7 +237,16 @@ unsafe fn add_generic(
     }
 }
 
+/// `CU_GRAPH_COND_ASSIGN_DEFAULT`: each launch sets the value.
+const ASSIGN_DEFAULT: u32 = 1;
+
 functions! { gpu;
+    fn cuGraphConditionalHandleCreate(
+        handle: *mut CUgraphConditionalHandle, graph: CUgraph, _context: CUcontext, default: u32, flags: u32,
+    ) {
+        let default = (flags & ASSIGN_DEFAULT != 0).then_some(default);
+        put(handle, gpu.condition_create(graph.0, default)?)
+    }
     fn cuGraphAddNode(
         to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *mut CUgraphNodeParams,
     ) {

@@ -4,7 +4,6 @@ use super::launch::{UserData, host_function, parameters};
 use super::{copy, functions, get, list, put};
 use driver::sys::*;
 use emulate::device::{Device, Fill, GraphNode, Launch};
-use model::{AllocationKind, DeviceAddress};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -131,7 +130,22 @@ pub unsafe fn host(
 /// `from` is null or points to the struct.
 pub unsafe fn memcpy(gpu: &Device, from: *const CUDA_MEMCPY3D) -> Result<GraphNode, CUresult> {
     // SAFETY: this function's promise.
-    Ok(GraphNode::Copy(copy::shape_3d(gpu, &unsafe { get(from) }?)?))
+    Ok(GraphNode::Copy(copy::shape_3d(gpu, &unsafe {
+        get(from)
+    }?)?))
+}
+
+/// Parameters of an allocation node, as they were given.
+struct Wanted(CUDA_MEM_ALLOC_NODE_PARAMS);
+
+// SAFETY: its pointers are the program's; they are given back and not used.
+unsafe impl Send for Wanted {}
+
+static ALLOCATIONS: Mutex<BTreeMap<u64, Wanted>> = Mutex::new(BTreeMap::new());
+
+/// Handles as the device takes them.
+pub fn numbers(nodes: &[CUgraphNode]) -> Vec<u64> {
+    nodes.iter().map(|node| node.0).collect()
 }
 
 /// Adds a node.
@@ -147,10 +161,7 @@ pub unsafe fn add(
     node: &GraphNode,
 ) -> Result<u64, CUresult> {
     // SAFETY: this function's promise.
-    let after: Vec<u64> = unsafe { list(after, count) }
-        .iter()
-        .map(|node| node.0)
-        .collect();
+    let after = numbers(unsafe { list(after, count) });
     let handle = gpu.graph_add(graph.0, node, &after)?;
     // SAFETY: this function's promise.
     unsafe { put(to, CUgraphNode(handle)) }?;
@@ -197,22 +208,24 @@ functions! { gpu;
     fn cuGraphAddMemAllocNode(
         to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
     ) {
-        // The address is fixed when the node is added; here so is the memory.
         let mut wanted = get(parameters.cast_const())?;
-        let base = gpu.allocate(wanted.bytesize as u64, AllocationKind::Pool, 0)?;
-        wanted.dptr = base.0;
-        if let Err(error) = add(gpu, to, graph, after, count, &GraphNode::Empty) {
-            gpu.free(DeviceAddress(base.0))?;
-            return Err(error);
-        }
+        let (node, address) = gpu.graph_add_allocation(graph.0, &numbers(list(after, count)), wanted.bytesize as u64)?;
+        wanted.dptr = address;
+        ALLOCATIONS.lock().insert(node, Wanted(wanted));
+        put(to, CUgraphNode(node))?;
         put(parameters, wanted)
+    }
+    fn cuGraphMemAllocNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_MEM_ALLOC_NODE_PARAMS) {
+        let allocations = ALLOCATIONS.lock();
+        put(parameters, allocations.get(&node.0).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?.0)
     }
     fn cuGraphAddMemFreeNode(
         to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, address: CUdeviceptr,
     ) {
-        // Every launch of the graph uses the memory again: it stays.
-        gpu.pointer_info(address).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        add(gpu, to, graph, after, count, &GraphNode::Empty).map(drop)
+        put(to, CUgraphNode(gpu.graph_add_release(graph.0, &numbers(list(after, count)), address)?))
+    }
+    fn cuGraphMemFreeNodeGetParams(node: CUgraphNode, address: *mut CUdeviceptr) {
+        put(address, gpu.node_release(node.0)?)
     }
     fn cuGraphKernelNodeGetParams_v2(node: CUgraphNode, parameters: *mut CUDA_KERNEL_NODE_PARAMS) {
         put(parameters, kernel_parameters(gpu, node)?)
