@@ -4,7 +4,11 @@
 //! to the device's API table with the program's arguments. This is for what
 //! Ringfence adds: metadata at fixed addresses and questions about memory.
 
-use crate::{HostMapping, Mark, SupportKernel, SupportLaunch, SupportModule, SupportStream};
+use crate::sys::CUresult;
+use crate::{
+    DeviceFailure, HostMapping, Mark, SupportKernel, SupportLaunch, SupportModule, SupportStream,
+    kernel_error,
+};
 use model::{DeviceAddress, DeviceKind, Extent};
 
 /// A driver call that failed.
@@ -25,13 +29,9 @@ impl DriverError {
     /// so as well.
     pub fn is_sticky(&self) -> bool {
         /// `CUDA_ERROR_DEINITIALIZED`, `INVALID_CONTEXT`, `ECC_UNCORRECTABLE`,
-        /// `NVLINK_UNCORRECTABLE`, `CONTAINED`, `ILLEGAL_ADDRESS`,
-        /// `LAUNCH_TIMEOUT`, `CONTEXT_IS_DESTROYED`, `ASSERT`, and those from
-        /// `HARDWARE_STACK_ERROR` to `LAUNCH_FAILED`.
-        const CODES: [u32; 15] = [
-            4, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719,
-        ];
-        CODES.contains(&self.code)
+        /// `NVLINK_UNCORRECTABLE`, `CONTAINED`, `CONTEXT_IS_DESTROYED`.
+        const CODES: [u32; 6] = [4, 201, 214, 220, 226, 709];
+        CODES.contains(&self.code) || kernel_error(CUresult(self.code)).is_some()
     }
 }
 
@@ -174,6 +174,15 @@ pub trait Driver: Send + Sync {
     /// The allocation that holds an address, as the driver knows it; `None`
     /// if it knows of none.
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent>;
+
+    /// Whether a kernel has failed in the current context, and what is known
+    /// of it. Never waits.
+    fn failure(&self) -> Option<DeviceFailure>;
+
+    /// Handles of kernels that were put into streams and have not run to their
+    /// end, each as often as it was, since this was asked last. Empty where the
+    /// device does not tell.
+    fn take_not_run(&self) -> Vec<u64>;
 
     /// The current context of the calling thread, as a handle; 0 if none.
     fn current_context(&self) -> u64;

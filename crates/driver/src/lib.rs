@@ -9,6 +9,7 @@
 mod api;
 mod device;
 mod end;
+mod failure;
 #[allow(
     missing_docs,
     non_camel_case_types,
@@ -32,6 +33,7 @@ pub mod sys {
 
 pub use device::{Driver, DriverError, Release, ReleaseCall};
 pub use end::end_process;
+pub use failure::{DeviceFailure, FailedKernel, kernel_error};
 pub use generated::api::{Api, COUNT, FUNCTIONS, index};
 pub use generated::extra::{EXTRA, extra_index};
 pub use generated::signatures;

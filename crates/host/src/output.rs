@@ -96,7 +96,8 @@ impl Output {
     }
 
     /// A finding that is seen for the first time; `id` counts them from 1.
-    pub fn finding(&self, id: u64, finding: &Finding) {
+    /// Whether nothing suppresses it.
+    pub fn finding(&self, id: u64, finding: &Finding) -> bool {
         let suppressed = self.suppressions.find(finding);
         let shown = suppressed.is_none();
         self.event(&Event::Finding {
@@ -106,7 +107,7 @@ impl Output {
         });
         if !shown {
             self.suppressed.lock().insert(id);
-            return;
+            return false;
         }
         let before = self.found.fetch_add(1, Ordering::Relaxed);
         if before < self.print_limit {
@@ -120,6 +121,7 @@ impl Output {
                 self.print_limit
             ));
         }
+        true
     }
 
     /// Says how many findings the print limit kept back.

@@ -18,6 +18,8 @@ pub enum UncheckedReason {
     LaunchPath,
     /// The block is too large for the registers of the checked build.
     Registers,
+    /// None of its accesses can be checked.
+    NoCheckedSite,
     /// Excluded by an option.
     Excluded,
     /// Ringfence could not set itself up on the device.
@@ -109,6 +111,9 @@ pub enum Note {
     /// Launches of kernels that fill the device, which were looked at when they
     /// had ended, not while they ran.
     NotWatched,
+    /// Allocations that the program could not free any more, because a kernel
+    /// had failed in their context.
+    HeldByFailure,
 }
 
 /// Coverage of one process.

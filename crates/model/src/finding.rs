@@ -63,6 +63,9 @@ pub enum Rule {
     /// Bytes beside a buffer that nothing may write were found overwritten
     /// after a kernel, or after a call by the host.
     CanaryOverwritten,
+    /// The device stopped a kernel: an illegal address, a trap, a failed
+    /// assertion, a stack overflow.
+    KernelFailed,
 }
 
 impl Rule {
@@ -93,6 +96,7 @@ impl Rule {
         Rule::CopyOutOfBoundsRead,
         Rule::CopyOutOfBoundsWrite,
         Rule::CanaryOverwritten,
+        Rule::KernelFailed,
     ];
 
     /// The rule's id in reports, JSON and suppressions.
@@ -123,6 +127,7 @@ impl Rule {
             Rule::CopyOutOfBoundsRead => "copy-out-of-bounds-read",
             Rule::CopyOutOfBoundsWrite => "copy-out-of-bounds-write",
             Rule::CanaryOverwritten => "canary-overwritten",
+            Rule::KernelFailed => "kernel-failed",
         }
     }
 }
@@ -293,6 +298,45 @@ pub struct RunningKernel {
     pub unfinished: Option<bool>,
 }
 
+/// A kernel that the device stopped, as far as is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The driver's name of the error: `CUDA_ERROR_ILLEGAL_ADDRESS`.
+    pub error: String,
+    /// The error's number in `cuda.h`.
+    pub code: u32,
+    /// What the error means, in words.
+    pub meaning: String,
+    /// Kernels that were running, or could have been, oldest first; the
+    /// kernel that failed alone, where the device names it.
+    pub kernels: Vec<RunningKernel>,
+    /// Where the kernel was stopped; `None` if the device does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
+    /// The driver function that returned the error first; empty if none did.
+    pub call: String,
+    /// Host call stack of that call, innermost first; empty if unknown.
+    pub called_at: Vec<HostFrame>,
+    /// Host call stack of the launch, where one kernel alone could have
+    /// failed; empty if unknown.
+    pub launched_at: Vec<HostFrame>,
+}
+
+/// Where a kernel was stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// What happened: the text of a failed assertion, the address.
+    pub detail: String,
+    /// The thread; of a warp, its first.
+    pub thread: ThreadCoordinates,
+    /// Source position, with line information.
+    pub source: Option<SourceLocation>,
+    /// Line in the PTX that ran, from 1; 0 if unknown.
+    pub ptx_line: u32,
+    /// The opcode of the PTX instruction.
+    pub instruction: String,
+}
+
 /// Who broke the rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "by")]
@@ -305,17 +349,19 @@ pub enum Subject {
     Call(HostCall),
     /// The program as a whole: it never freed the intended allocation.
     Leak,
+    /// A kernel, or one of several, that the device stopped.
+    Failure(Failure),
 }
 
-/// One memory error, deduplicated: an access by its site, what a
-/// kernel left by kernel, argument and side of the buffer, a call by its
-/// function and stack, a leak by the stack of its allocation.
+/// One error, deduplicated: an access by its site, what a kernel left by
+/// kernel, argument and side of the buffer, a call by its function and stack,
+/// a leak by the stack of its allocation. A context has one failure at most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// What is wrong.
     pub rule: Rule,
     /// First byte accessed or copied; the pointer that was freed; the first
-    /// byte of what leaked.
+    /// byte of what leaked; 0 for a failure whose address is not known.
     pub address: DeviceAddress,
     /// Who did it.
     pub subject: Subject,
@@ -332,7 +378,7 @@ impl Finding {
     pub fn access(&self) -> Option<&DeviceAccess> {
         match &self.subject {
             Subject::Access(access) => Some(access),
-            Subject::Kernel(_) | Subject::Call(_) | Subject::Leak => None,
+            Subject::Kernel(_) | Subject::Call(_) | Subject::Leak | Subject::Failure(_) => None,
         }
     }
 
@@ -340,7 +386,7 @@ impl Finding {
     pub fn kernel_run(&self) -> Option<&KernelRun> {
         match &self.subject {
             Subject::Kernel(run) => Some(run),
-            Subject::Access(_) | Subject::Call(_) | Subject::Leak => None,
+            Subject::Access(_) | Subject::Call(_) | Subject::Leak | Subject::Failure(_) => None,
         }
     }
 
@@ -348,7 +394,40 @@ impl Finding {
     pub fn call(&self) -> Option<&HostCall> {
         match &self.subject {
             Subject::Call(call) => Some(call),
-            Subject::Access(_) | Subject::Kernel(_) | Subject::Leak => None,
+            Subject::Access(_) | Subject::Kernel(_) | Subject::Leak | Subject::Failure(_) => None,
+        }
+    }
+
+    /// The failure, if the device stopped a kernel.
+    pub fn failure(&self) -> Option<&Failure> {
+        match &self.subject {
+            Subject::Failure(failure) => Some(failure),
+            Subject::Access(_) | Subject::Kernel(_) | Subject::Call(_) | Subject::Leak => None,
+        }
+    }
+}
+
+impl Failure {
+    /// The kernel that failed, where no other could have; empty for a graph.
+    pub fn kernel(&self) -> Option<&str> {
+        match self.kernels.as_slice() {
+            [only] => Some(&only.kernel),
+            _ => None,
+        }
+    }
+
+    /// Where in the program's device code it was stopped, if that is known.
+    pub fn source(&self) -> Option<&SourceLocation> {
+        self.stopped.as_ref()?.source.as_ref()
+    }
+
+    /// The host call stack that says most: that of the launch, else that of
+    /// the call that returned the error.
+    pub fn frames(&self) -> &[HostFrame] {
+        if self.launched_at.is_empty() {
+            &self.called_at
+        } else {
+            &self.launched_at
         }
     }
 }

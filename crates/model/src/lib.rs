@@ -19,8 +19,9 @@ pub use access::{
 pub use checked::Checked;
 pub use coverage::{BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, UncheckedReason};
 pub use finding::{
-    DeviceAccess, Finding, HostCall, HostFrame, KernelArgument, KernelRun, NearestAllocation,
-    Overwritten, Relation, Rule, RunningKernel, Subject, ThreadCoordinates, Watched,
+    DeviceAccess, Failure, Finding, HostCall, HostFrame, KernelArgument, KernelRun,
+    NearestAllocation, Overwritten, Relation, Rule, RunningKernel, Stopped, Subject,
+    ThreadCoordinates, Watched,
 };
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
 pub use settings::{

@@ -205,8 +205,8 @@ impl Reporter {
         let (Some(id), Some(output)) = (id, self.output()) else {
             return;
         };
-        output.finding(id, &make());
-        if self.settings.halt_on_error {
+        let is_shown = output.finding(id, &make());
+        if is_shown && self.settings.halt_on_error {
             output.line("ringfence: the program is ended, as --halt-on-error wants\n");
             self.save(true);
             let code = self.settings.error_exitcode.unwrap_or(98);

@@ -100,8 +100,8 @@ pub struct FindingReport {
     pub suppressed_by: Option<String>,
     /// One line for people.
     pub message: String,
-    /// The kernel's name as the author wrote it, for an access by a kernel, and
-    /// for a kernel that was seen only after it had ended.
+    /// The kernel's name as the author wrote it, for an access by a kernel, for
+    /// a kernel that was seen only after it had ended, and for one that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_demangled: Option<String>,
     /// The function's name as the author wrote it, for an access by a kernel.
@@ -139,6 +139,7 @@ impl Report {
             kernel_demangled: match &finding.subject {
                 Subject::Access(access) => Some(demangle(&access.kernel)),
                 Subject::Kernel(run) => Some(demangle(&run.kernel)),
+                Subject::Failure(failure) => failure.kernel().map(demangle),
                 Subject::Call(_) | Subject::Leak => None,
             },
             function_demangled: finding.access().map(|access| demangle(&access.function)),
@@ -211,7 +212,9 @@ impl Report {
 pub(crate) mod tests {
     use super::*;
     use crate::session::merge_coverage;
-    use crate::text::tests::{sample_call, sample_finding, sample_leak, sample_overwritten};
+    use crate::text::tests::{
+        sample_call, sample_failure, sample_finding, sample_leak, sample_overwritten,
+    };
     use model::{KernelCoverage, Relation, UncheckedReason};
 
     pub(crate) fn sample() -> Report {
@@ -243,6 +246,7 @@ pub(crate) mod tests {
                 sample_call(),
                 sample_leak(),
                 sample_overwritten(),
+                sample_failure(),
             ],
             suppressed: vec![("known (line 2)".into(), sample_finding())],
             coverage: coverage.clone(),
@@ -251,8 +255,8 @@ pub(crate) mod tests {
             failed: false,
         };
         let mut totals = Totals {
-            findings: 5,
-            occurrences: 6,
+            findings: 6,
+            occurrences: 7,
             suppressed: 1,
             suppressed_occurrences: 1,
             unused_suppressions: vec!["old (line 9)".into()],
@@ -314,6 +318,8 @@ pub(crate) mod tests {
                 "/coverage/kernels/_Z5scalePfi/checked",
                 serde_json::json!(-1),
             ),
+            ("/findings/5/subject/stopped/thread", serde_json::json!(0)),
+            ("/findings/5/subject/code", serde_json::json!("700")),
             ("/program", serde_json::json!({"code": 0, "signal": 11})),
         ] {
             let mut bad = good.clone();

@@ -276,6 +276,21 @@ const RULES: &[RuleHelp] = &[
                A read outside a buffer, and a write that goes farther than the canary (`--canary-size`), leaves no\n\
                trace here. The canary was repaired, so that each kernel answers for itself.",
     },
+    RuleHelp {
+        rule: Rule::KernelFailed,
+        title: "a kernel that the device stopped",
+        text: "The device stopped a kernel: it accessed an illegal address, failed an assertion, executed a trap,\n\
+               overflowed its stack or ran into the launch timeout. From then on every call of the driver in that\n\
+               context returns the error, and what the program computes there is lost. Ringfence changes none of\n\
+               these answers. The report names the error, the kernels that could have been running when it was first\n\
+               returned, and, on the CPU device, the thread and the instruction.\n\
+               \n\
+               Usual causes: an access that Ringfence does not check (in code without PTX, in inline assembly, in a\n\
+               launch that was not instrumented), a failed `assert`, `__trap()`, unbounded recursion.\n\
+               \n\
+               On a GPU the driver does not say which kernel failed: with CUDA_LAUNCH_BLOCKING=1 the report names one.\n\
+               Memory that could not be freed after the failure is counted, and not reported as leaks.",
+    },
 ];
 
 /// All rules, in the order of [`Rule`].

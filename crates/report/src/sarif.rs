@@ -145,6 +145,12 @@ fn locations(report: &FindingReport) -> Vec<Value> {
         }
         Subject::Kernel(run) => first_known(&run.launched_at).and_then(frame_place),
         Subject::Call(call) => first_known(&call.called_at).and_then(frame_place),
+        Subject::Failure(failure) => {
+            let place = failure.source().and_then(|source| source.chain().last());
+            place
+                .map(|place| physical(&place.file, place.line, place.column))
+                .or_else(|| first_known(failure.frames()).and_then(frame_place))
+        }
         Subject::Leak => {
             let leaked = report.finding.intended.as_ref();
             leaked.and_then(|leaked| frame_place(first_known(&leaked.allocated_at)?))
@@ -181,6 +187,10 @@ fn history(finding: &Finding) -> Vec<(&'static str, &[HostFrame])> {
         Subject::Access(access) => history.push(("kernel launched here", &access.launched_at)),
         Subject::Kernel(run) => history.push(("kernel launched here", &run.launched_at)),
         Subject::Call(call) => history.push(("called here", &call.called_at)),
+        Subject::Failure(failure) => {
+            history.push(("kernel launched here", &failure.launched_at));
+            history.push(("the error was returned here", &failure.called_at));
+        }
         Subject::Leak => {}
     }
     history
@@ -306,6 +316,12 @@ fn fingerprint(finding: &Finding, seen: &mut BTreeMap<u64, u32>) -> String {
             }
             hash.text(&call.function);
         }
+        Subject::Failure(failure) => {
+            hash.text(&failure.error);
+            for kernel in &failure.kernels {
+                hash.text(&kernel.kernel);
+            }
+        }
         Subject::Leak => {
             let frames = finding
                 .intended
@@ -375,7 +391,7 @@ mod tests {
         let log = log();
         let run = &log["runs"][0];
         let results = run["results"].as_array().unwrap();
-        assert_eq!(results.len(), 6);
+        assert_eq!(results.len(), 7);
         for result in results {
             let index = usize::try_from(result["ruleIndex"].as_u64().unwrap()).unwrap();
             assert_eq!(
@@ -397,7 +413,9 @@ mod tests {
             .collect();
         assert_eq!(lines, [50, 60, 39]);
         assert_eq!(results[3]["level"], "warning");
-        assert_eq!(results[5]["suppressions"][0]["kind"], "external");
+        let stopped = &results[5]["locations"][0]["physicalLocation"]["region"];
+        assert_eq!(stopped["startLine"], 12);
+        assert_eq!(results[6]["suppressions"][0]["kind"], "external");
         insta::assert_snapshot!(serde_json::to_string_pretty(&results[2]).unwrap());
     }
 

@@ -219,6 +219,7 @@ fn describe(reason: UncheckedReason) -> &'static str {
         UncheckedReason::Rejected => "instrumented module refused by the driver",
         UncheckedReason::LaunchPath => "launched by a call that is not hooked",
         UncheckedReason::Registers => "block too large for the checked build",
+        UncheckedReason::NoCheckedSite => "none of its accesses can be checked",
         UncheckedReason::Excluded => "excluded",
         UncheckedReason::Failed => "Ringfence failed",
         UncheckedReason::Unfinished => "not ended when the program did, or failed on the device",
@@ -233,6 +234,10 @@ fn said(note: Note, number: u64) -> String {
         Note::NotWatched => format!(
             "{} filled the device, and were looked at after they had ended",
             launches()
+        ),
+        Note::HeldByFailure => format!(
+            "{} could not be freed after a kernel had failed",
+            count(number, "allocation")
         ),
         Note::NoDeviceChecker => "no kernel that verifies canaries could be built".into(),
         Note::SmallerCanaries => format!(

@@ -237,11 +237,13 @@ impl Entry {
             Subject::Access(access) => Some(access.function.as_str()),
             Subject::Kernel(run) => Some(run.kernel.as_str()),
             Subject::Call(call) => Some(call.function.as_str()),
+            Subject::Failure(failure) => failure.kernel(),
             Subject::Leak => None,
         };
         let kernel = match &finding.subject {
             Subject::Access(access) => Some(access.kernel.as_str()),
             Subject::Kernel(run) => Some(run.kernel.as_str()),
+            Subject::Failure(failure) => failure.kernel(),
             Subject::Call(_) | Subject::Leak => None,
         };
         let object = finding
@@ -286,6 +288,7 @@ fn frames(finding: &Finding) -> impl Iterator<Item = &HostFrame> {
         Subject::Access(access) => &access.launched_at,
         Subject::Kernel(run) => &run.launched_at,
         Subject::Call(call) => &call.called_at,
+        Subject::Failure(failure) => failure.frames(),
         Subject::Leak => &[],
     };
     let history = finding
@@ -323,7 +326,9 @@ impl Source {
 
     fn matches(&self, finding: &Finding) -> bool {
         let access = finding.access().and_then(|access| access.source.as_ref());
+        let stopped = finding.failure().and_then(|failure| failure.source());
         let device = access
+            .or(stopped)
             .into_iter()
             .flat_map(SourceLocation::chain)
             .any(|place| self.is(&place.file, place.line));
@@ -332,6 +337,9 @@ impl Source {
             || finding
                 .kernel_run()
                 .is_some_and(|run| self.any(&run.launched_at))
+            || finding
+                .failure()
+                .is_some_and(|failure| self.any(failure.frames()))
             || (finding.subject == Subject::Leak
                 && finding
                     .intended
@@ -381,6 +389,15 @@ pub fn entry_for(finding: &Finding) -> String {
         Subject::Call(call) => {
             lines.push(("function", call.function.clone()));
             first_place(&call.called_at)
+        }
+        Subject::Failure(failure) => {
+            if let Some(kernel) = failure.kernel().filter(|kernel| !kernel.is_empty()) {
+                lines.push(("kernel", kernel.to_owned()));
+            }
+            let source = failure.source().and_then(|source| source.chain().last());
+            source
+                .map(|place| (place.file.as_str(), place.line))
+                .or_else(|| first_place(failure.frames()))
         }
         Subject::Leak => finding
             .intended

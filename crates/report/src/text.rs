@@ -2,8 +2,9 @@
 
 use crate::demangle;
 use model::{
-    AccessKind, AllocationKind, DeviceAccess, Finding, HostCall, HostFrame, KernelRun,
-    NearestAllocation, Overwritten, Relation, Rule, Space, Subject, Watched,
+    AccessKind, AllocationKind, DeviceAccess, Failure, Finding, HostCall, HostFrame, KernelRun,
+    NearestAllocation, Overwritten, Relation, Rule, RunningKernel, SourceLocation, Space, Subject,
+    Watched,
 };
 use std::fmt::Write;
 
@@ -52,6 +53,7 @@ pub fn finding(finding: &Finding) -> String {
                 frames(&mut lines, &call.called_at);
             }
         }
+        Subject::Failure(failure) => failed(&mut lines, failure),
         Subject::Leak => {
             if let Some(leaked) = &finding.intended {
                 lines.push(1, &format!("{} was never freed", describe(leaked)));
@@ -118,11 +120,67 @@ fn doers(lines: &mut Lines, run: &KernelRun) {
     }
 }
 
+/// A kernel that the device stopped: where, which one, and who was told.
+fn failed(lines: &mut Lines, failure: &Failure) {
+    if let Some(stopped) = &failure.stopped {
+        lines.push(1, &stopped.detail);
+        if let Some(source) = &stopped.source {
+            lines.push(1, chain("", source).trim_start());
+        }
+        let [x, y, z] = stopped.thread.thread;
+        let [bx, by, bz] = stopped.thread.block;
+        let place = match stopped.ptx_line {
+            0 => String::new(),
+            line => format!(
+                ", `{}`, line {line} of the PTX that ran",
+                stopped.instruction
+            ),
+        };
+        lines.push(
+            1,
+            &format!("by thread ({x},{y},{z}) in block ({bx},{by},{bz}){place}"),
+        );
+    }
+    match failure.kernels.as_slice() {
+        [] => lines.push(1, "no kernel is known to have been running"),
+        [only] => {
+            let launch = match only.launch {
+                0 => String::new(),
+                launch => format!(", launch {launch}"),
+            };
+            let name = match only.kernel.as_str() {
+                "" => "a kernel of a graph".into(),
+                name => format!("kernel {}", demangle(name)),
+            };
+            lines.push(1, &format!("in {name}{launch}, in {}", only.stream));
+        }
+        several => {
+            lines.push(1, "in one of the kernels that could have been running");
+            list_running(lines, several);
+        }
+    }
+    if !failure.launched_at.is_empty() {
+        lines.push(1, "kernel launched at");
+        frames(lines, &failure.launched_at);
+    }
+    if !failure.call.is_empty() {
+        lines.push(
+            1,
+            &format!("the error was first returned by {}", failure.call),
+        );
+        frames(lines, &failure.called_at);
+    }
+}
+
 /// What was running when the guard saw it.
 fn running(lines: &mut Lines, watched: &Watched) {
     lines.push(1, "seen by the guard while the program was running");
-    let hidden = watched.running.len().saturating_sub(SHOWN_OTHERS);
-    for kernel in watched.running.iter().skip(hidden) {
+    list_running(lines, &watched.running);
+}
+
+fn list_running(lines: &mut Lines, running: &[RunningKernel]) {
+    let hidden = running.len().saturating_sub(SHOWN_OTHERS);
+    for kernel in running.iter().skip(hidden) {
         let name = match kernel.kernel.as_str() {
             "" => "a graph".into(),
             name => demangle(name),
@@ -132,8 +190,11 @@ fn running(lines: &mut Lines, watched: &Watched) {
             Some(false) => ", which has ended since",
             None => "",
         };
-        let (launch, stream) = (kernel.launch, &kernel.stream);
-        lines.push(2, &format!("{name}, launch {launch} in {stream}{state}"));
+        let launch = match kernel.launch {
+            0 => String::new(),
+            launch => format!(" launch {launch}"),
+        };
+        lines.push(2, &format!("{name},{launch} in {}{state}", kernel.stream));
     }
 }
 
@@ -260,6 +321,24 @@ pub(crate) fn context(finding: &Finding) -> Vec<String> {
     if let Some(call) = finding.call().filter(|call| !call.detail.is_empty()) {
         lines.push(call.detail.clone());
     }
+    if let Some(failure) = finding.failure() {
+        lines.extend(
+            failure
+                .stopped
+                .as_ref()
+                .map(|stopped| stopped.detail.clone()),
+        );
+        let names: Vec<String> = failure
+            .kernels
+            .iter()
+            .map(|kernel| demangle(&kernel.kernel))
+            .collect();
+        lines.push(match names.as_slice() {
+            [] => "no kernel is known to have been running".into(),
+            [only] => format!("in kernel {only}"),
+            several => format!("in one of the kernels {}", several.join(", ")),
+        });
+    }
     if let Some(intended) = &finding.intended {
         let address = match &finding.subject {
             Subject::Leak => describe(intended),
@@ -294,6 +373,10 @@ pub(crate) fn headline(finding: &Finding) -> String {
         }
         Subject::Kernel(_) => "Write outside a buffer, seen after the kernel".into(),
         Subject::Call(call) => call_headline(finding.rule, call),
+        Subject::Failure(failure) => format!(
+            "Kernel failed: {} ({}, error {})",
+            failure.meaning, failure.error, failure.code
+        ),
         Subject::Leak => finding.intended.as_ref().map_or("Leak".into(), |leaked| {
             format!("Leak of {}", count(leaked.allocation.extent.size, "byte"))
         }),
@@ -352,12 +435,16 @@ fn place(access: &DeviceAccess) -> String {
         &access.function
     };
     let mut text = format!("at {}", demangle(function));
-    for (index, source) in access
-        .source
-        .iter()
-        .flat_map(|source| source.chain())
-        .enumerate()
-    {
+    if let Some(source) = &access.source {
+        text = chain(&text, source);
+    }
+    text
+}
+
+/// `… in demo.cu:39 inlined in demo.cu:52`.
+fn chain(before: &str, source: &SourceLocation) -> String {
+    let mut text = before.to_owned();
+    for (index, source) in source.chain().enumerate() {
         let word = if index == 0 { "in" } else { "inlined in" };
         let _ = write!(text, " {word} {}:{}", source.file, source.line);
         if source.column != 0 {

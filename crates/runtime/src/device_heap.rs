@@ -87,7 +87,7 @@ impl Runtime {
                 .map(|block| self.near(&block, address));
             finding.nearest = None;
         }
-        self.output.finding(id, &finding);
+        self.publish(id, &finding);
     }
 
     /// Which rule an access breaks whose pointer leads into the heap.

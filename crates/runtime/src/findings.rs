@@ -38,6 +38,8 @@ pub(crate) enum Key {
     /// A canary of a block of the device heap: the call that allocated it, and
     /// which canary.
     Block((u32, u32), Side),
+    /// A kernel that failed: its number.
+    Failure(u64),
     /// A leak: where the allocation was made, or its serial if that is unknown.
     Leak(Result<Arc<[usize]>, u64>),
 }

@@ -9,15 +9,56 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const REASONS: [UncheckedReason; 7] = [
+const REASONS: [UncheckedReason; 9] = [
     UncheckedReason::NoPtx,
     UncheckedReason::NotInstrumentable,
     UncheckedReason::Rejected,
     UncheckedReason::LaunchPath,
     UncheckedReason::Registers,
+    UncheckedReason::NoCheckedSite,
     UncheckedReason::Excluded,
     UncheckedReason::Failed,
+    UncheckedReason::Unfinished,
 ];
+
+/// How a launch was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// As proved in bounds.
+    Proved,
+    /// As checked.
+    Checked,
+    /// As not checked.
+    Unchecked(UncheckedReason),
+    /// As not checked, but followed by a scan of canaries.
+    Verified(UncheckedReason),
+}
+
+impl Counted {
+    /// A small number for [`Counted::from_code`].
+    pub(crate) fn code(self) -> u64 {
+        let index = |reason| REASONS.iter().position(|known| *known == reason);
+        let all = REASONS.len() as u64;
+        match self {
+            Counted::Proved => 0,
+            Counted::Checked => 1,
+            Counted::Unchecked(reason) => 2 + index(reason).map_or(0, |index| index as u64),
+            Counted::Verified(reason) => 2 + all + index(reason).map_or(0, |index| index as u64),
+        }
+    }
+
+    /// What has this number.
+    pub(crate) fn from_code(code: u64) -> Option<Counted> {
+        let reason = |index: u64| REASONS.get(usize::try_from(index).ok()?).copied();
+        let all = REASONS.len() as u64;
+        match code {
+            0 => Some(Counted::Proved),
+            1 => Some(Counted::Checked),
+            _ if code < 2 + all => reason(code - 2).map(Counted::Unchecked),
+            _ => reason(code - 2 - all).map(Counted::Verified),
+        }
+    }
+}
 
 /// A kernel of a loaded module.
 #[derive(Debug)]
@@ -69,13 +110,26 @@ impl Counts {
         self.verified.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes one checked launch back: it went another way after all.
-    pub fn not_checked_after_all(&self) {
-        let _ = self
-            .checked
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+    /// Takes one launch back: it went another way after all, or never ran.
+    pub fn take_back(&self, counted: Counted) {
+        let less = |count: &AtomicU64| {
+            let _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
                 count.checked_sub(1)
             });
+        };
+        let of = |reason| REASONS.iter().position(|known| *known == reason);
+        match counted {
+            Counted::Proved => less(&self.proved),
+            Counted::Checked => less(&self.checked),
+            Counted::Unchecked(reason) | Counted::Verified(reason) => {
+                if let Some(index) = of(reason) {
+                    less(&self.unchecked[index]);
+                }
+                if let Counted::Verified(_) = counted {
+                    less(&self.verified);
+                }
+            }
+        }
     }
 
     fn add_to(&self, coverage: &mut KernelCoverage) {
@@ -131,6 +185,24 @@ impl Functions {
 
     pub fn count_unknown(&self, reason: UncheckedReason) {
         self.unknown.unchecked(reason);
+    }
+
+    /// Takes a launch of an unknown handle back.
+    pub fn uncount_unknown(&self, counted: Counted) {
+        self.unknown.take_back(counted);
+    }
+
+    /// The program's kernel that a handle means, which may be its own or that
+    /// of its instrumented copy.
+    pub fn original(&self, handle: u64) -> Option<u64> {
+        let functions = self.by_handle.read();
+        if functions.contains_key(&handle) {
+            return Some(handle);
+        }
+        let mut copies = functions.iter();
+        copies
+            .find(|(_, function)| function.checked == Some(handle))
+            .map(|(original, _)| *original)
     }
 
     pub fn unload(&self, module: u64) {

@@ -61,8 +61,7 @@ impl Runtime {
             })
             .unwrap_or(told);
         let finding = self.overwritten_block(record, damage, side, &block);
-        self.output.finding(id, &finding);
-        self.halt_if_wanted();
+        self.publish(id, &finding);
     }
 
     fn overwritten_block(

@@ -48,6 +48,15 @@ impl StreamName {
             StreamName::Made(handle) => Some(handle),
         }
     }
+
+    /// The stream in words, for reports.
+    pub(crate) fn words(self) -> String {
+        match self {
+            StreamName::Legacy { .. } => "the default stream".into(),
+            StreamName::PerThread { .. } => "a thread's default stream".into(),
+            StreamName::Made(handle) => format!("stream {handle:#x}"),
+        }
+    }
 }
 
 /// A stream in which something is put.

@@ -3,6 +3,7 @@
 
 mod canaries;
 mod coverage;
+mod failures;
 mod fake;
 mod findings;
 mod frees;

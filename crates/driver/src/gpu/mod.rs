@@ -26,14 +26,14 @@ mod support;
 pub use load::{OLDEST_DRIVER, OWN_SYMBOL, OpenError};
 
 use crate::sys::{
-    CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE, CUcontext, CUdevice_attribute,
-    CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationProp, CUmemAllocationType, CUmemLocation,
-    CUmemLocationType, CUpointer_attribute, CUresult, CUstream, CUstream_flags,
-    CUstreamCaptureMode,
+    CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE, CU_STREAM_LEGACY, CUcontext,
+    CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationProp,
+    CUmemAllocationType, CUmemLocation, CUmemLocationType, CUpointer_attribute, CUresult, CUstream,
+    CUstream_flags, CUstreamCaptureMode,
 };
 use crate::{
-    Api, Driver, DriverError, HostMapping, Mark, Release, ReleaseCall, SupportKernel,
-    SupportLaunch, SupportModule, SupportStream,
+    Api, DeviceFailure, Driver, DriverError, HostMapping, Mark, Release, ReleaseCall,
+    SupportKernel, SupportLaunch, SupportModule, SupportStream, kernel_error,
 };
 use load::Library;
 use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
@@ -538,6 +538,29 @@ impl Driver for Gpu {
             base: DeviceAddress(base),
             size: size as u64,
         })
+    }
+
+    fn failure(&self) -> Option<DeviceFailure> {
+        if self.current_context() == 0 {
+            return None;
+        }
+        let legacy = SupportStream::Program {
+            handle: CU_STREAM_LEGACY.into(),
+            per_thread: false,
+        };
+        let code = CUresult(self.is_stream_idle(legacy).err()?.code);
+        kernel_error(code)?;
+        // The driver tells no more than that.
+        Some(DeviceFailure {
+            code,
+            kernel: None,
+            detail: String::new(),
+            device_lacks: false,
+        })
+    }
+
+    fn take_not_run(&self) -> Vec<u64> {
+        Vec::new()
     }
 
     fn current_context(&self) -> u64 {

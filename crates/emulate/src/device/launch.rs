@@ -3,8 +3,10 @@
 use super::module::Function;
 use super::work::Work;
 use super::{Device, Occupancy, Result, State, properties};
-use crate::engine::{FaultKind, LaunchConfig};
+use crate::engine::{Fault, FaultKind, LaunchConfig};
 use driver::sys::CUresult;
+use driver::{DeviceFailure, FailedKernel};
+use model::{Stopped, ThreadCoordinates};
 use std::sync::Arc;
 
 /// A launch.
@@ -135,25 +137,54 @@ impl KernelCall {
             &config,
             &state.memory,
         );
-        match outcome {
-            Ok(_) => {}
-            Err(fault) if fault.kind == FaultKind::Cancelled => {}
-            Err(mut fault) => {
-                // People know the kernel by its own name.
-                if let Some(name) = fault.kernel.strip_prefix(model::layout::CHECKED_PREFIX) {
-                    fault.kernel = name.to_owned();
-                }
-                let (code, message) = (
-                    fault_code(fault.kind),
-                    format!("the CPU device stopped: {fault}"),
-                );
-                if fault.kind == FaultKind::Assert {
-                    // The assertion's own words are on stderr.
-                    state.fail_silently(code, &message);
-                } else {
-                    state.fail(code, &message);
-                }
-            }
+        let Err(mut fault) = outcome else { return };
+        self.not_run(state);
+        if fault.kind == FaultKind::Cancelled {
+            return;
+        }
+        // People know the kernel by its own name.
+        if let Some(name) = fault.kernel.strip_prefix(model::layout::CHECKED_PREFIX) {
+            fault.kernel = name.to_owned();
+        }
+        let message = format!("the CPU device stopped: {fault}");
+        let is_assert = fault.kind == FaultKind::Assert;
+        let failure = self.failure(fault, &message);
+        // The assertion's own words are on stderr, and what the device lacks is
+        // an error of the run.
+        let is_said = is_assert || failure.device_lacks;
+        if state.fail_silently(failure) && !is_said {
+            state.host.report(&message);
+        }
+    }
+
+    /// The kernel was put into a stream, and has not run to its end.
+    pub fn not_run(&self, state: &State) {
+        state.not_run.lock().push(self.launch.function);
+    }
+
+    fn failure(&self, fault: Fault, message: &str) -> DeviceFailure {
+        DeviceFailure {
+            code: fault_code(fault.kind),
+            detail: message.to_owned(),
+            device_lacks: matches!(
+                fault.kind,
+                FaultKind::Unsupported | FaultKind::InvalidLaunch
+            ),
+            kernel: Some(FailedKernel {
+                function: self.launch.function,
+                name: fault.kernel,
+                address: fault.address,
+                stopped: Stopped {
+                    detail: fault.message,
+                    thread: ThreadCoordinates {
+                        block: fault.block,
+                        thread: fault.thread,
+                    },
+                    source: fault.source,
+                    ptx_line: fault.ptx_line,
+                    instruction: fault.opcode,
+                },
+            }),
         }
     }
 }

@@ -48,6 +48,7 @@ pub use work::Condition;
 
 use crate::engine::{self, Machine};
 use crate::mapping::{MapError, Memory};
+use driver::DeviceFailure;
 use driver::sys::CUresult;
 use parking_lot::{Mutex, RwLock};
 use queue::Stream;
@@ -97,8 +98,10 @@ pub(crate) struct State {
     pub seed: u64,
     /// The first error of a kernel in the current context; 0 is none.
     fault: AtomicU32,
-    /// What that error was, in words.
-    fault_text: Mutex<Option<String>>,
+    /// What that error was.
+    failure: Mutex<Option<DeviceFailure>>,
+    /// Kernels that were launched and have not run to their end.
+    not_run: Mutex<Vec<u64>>,
     /// Set for running kernels when their context dies; replaced with it.
     cancel: Mutex<Arc<AtomicBool>>,
     /// Device-side `printf` output not yet shown.
@@ -160,7 +163,8 @@ impl Device {
             },
             seed: options.seed,
             fault: AtomicU32::new(0),
-            fault_text: Mutex::new(None),
+            failure: Mutex::new(None),
+            not_run: Mutex::default(),
             cancel: Mutex::new(Arc::new(AtomicBool::new(false))),
             printed,
             next_handle: AtomicU64::new(FIRST_HANDLE),
@@ -212,7 +216,8 @@ impl Device {
 
     /// What the sticky error was, in words; `None` if there is none.
     pub fn fault(&self) -> Option<String> {
-        self.state.fault_text.lock().clone()
+        let failure = self.state.failure.lock();
+        failure.as_ref().map(|failure| failure.detail.clone())
     }
 
     pub(crate) fn handle(&self) -> u64 {
@@ -230,26 +235,32 @@ impl State {
         }
     }
 
-    /// Makes an error sticky, says so, and stops what runs. The first one
-    /// stays.
+    /// Makes the error of something other than a kernel sticky, says so, and
+    /// stops what runs. The first one stays.
     pub fn fail(&self, code: CUresult, message: &str) {
-        if self.fail_silently(code, message) {
+        let failure = DeviceFailure {
+            code,
+            kernel: None,
+            detail: message.to_owned(),
+            device_lacks: false,
+        };
+        if self.fail_silently(failure) {
             self.host.report(message);
         }
     }
 
-    /// As [`State::fail`], for errors that people have been told of already.
-    /// Whether it was the first.
-    pub fn fail_silently(&self, code: CUresult, message: &str) -> bool {
+    /// As [`State::fail`], for every error, and without a word. Whether it was
+    /// the first.
+    pub fn fail_silently(&self, failure: DeviceFailure) -> bool {
         let order = (Ordering::AcqRel, Ordering::Acquire);
         if self
             .fault
-            .compare_exchange(0, code.0, order.0, order.1)
+            .compare_exchange(0, failure.code.0, order.0, order.1)
             .is_err()
         {
             return false;
         }
-        *self.fault_text.lock() = Some(message.to_owned());
+        *self.failure.lock() = Some(failure);
         self.cancel.lock().store(true, Ordering::Release);
         true
     }
@@ -257,7 +268,7 @@ impl State {
     /// The context is gone: its error goes with it.
     fn recover(&self) {
         *self.cancel.lock() = Arc::new(AtomicBool::new(false));
-        *self.fault_text.lock() = None;
+        *self.failure.lock() = None;
         self.fault.store(0, Ordering::Release);
     }
 

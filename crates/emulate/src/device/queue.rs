@@ -10,6 +10,7 @@
 use super::State;
 use super::capture::Capturing;
 use super::work::Work;
+use driver::DeviceFailure;
 use driver::sys::CUresult;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -139,7 +140,14 @@ impl Stream {
                 drop(queue);
                 let message =
                     format!("the CPU device could not start a thread for a stream: {error}");
-                state.fail(CUresult::CUDA_ERROR_OUT_OF_MEMORY, &message);
+                if state.fail_silently(DeviceFailure {
+                    code: CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+                    kernel: None,
+                    detail: message.clone(),
+                    device_lacks: true,
+                }) {
+                    state.host.report(&message);
+                }
                 return ticket;
             }
         }

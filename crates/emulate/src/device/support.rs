@@ -10,8 +10,8 @@ use super::{Device, Result as CudaResult};
 use crate::mapping::{AccessFault, MapError};
 use driver::sys::{CUresult, CUstream_flags};
 use driver::{
-    Driver, DriverError, HostMapping, Mark, Release, ReleaseCall, SupportKernel, SupportLaunch,
-    SupportModule, SupportStream,
+    DeviceFailure, Driver, DriverError, HostMapping, Mark, Release, ReleaseCall, SupportKernel,
+    SupportLaunch, SupportModule, SupportStream,
 };
 use model::{DeviceAddress, DeviceKind, Extent};
 use rustc_hash::FxHashMap;
@@ -259,6 +259,14 @@ impl Driver for Device {
 
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {
         self.pointer_info(address.0).map(|info| info.extent)
+    }
+
+    fn failure(&self) -> Option<DeviceFailure> {
+        self.state.failure.lock().clone()
+    }
+
+    fn take_not_run(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.state.not_run.lock())
     }
 
     fn current_context(&self) -> u64 {

@@ -156,6 +156,8 @@ impl Work {
                 }
             }
             Work::Host(function) if !failed => function(),
+            Work::Kernel(call) if failed => call.not_run(state),
+            Work::Sequence(nodes) => nodes.iter().for_each(|node| node.run(state)),
             _ if failed => {}
             Work::Host(_) => {}
             Work::Kernel(call) => call.run(state),
@@ -202,7 +204,6 @@ impl Work {
                 wide,
                 relation,
             } => wait_value(state, *at, *value, *wide, *relation),
-            Work::Sequence(nodes) => nodes.iter().for_each(|node| node.run(state)),
             Work::Branch(branch) => branch.run(state),
             Work::Allocate(memory) => memory.set_live(true),
             Work::Release(_, Some(memory)) => memory.set_live(false),

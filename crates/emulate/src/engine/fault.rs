@@ -1,6 +1,7 @@
 //! What ends a launch early, and what keeps a module from loading.
 
 use crate::mapping::AccessFault;
+use model::SourceLocation;
 
 /// Kind of a [`Fault`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +41,8 @@ pub struct Fault {
     pub ptx_line: u32,
     /// The opcode token.
     pub opcode: String,
+    /// Source position of the instruction, if the text has line information.
+    pub source: Option<SourceLocation>,
     /// `%ctaid`.
     pub block: [u32; 3],
     /// `%tid`.

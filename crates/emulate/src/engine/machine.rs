@@ -350,6 +350,7 @@ fn refused(kernel: &str, message: String) -> Fault {
         kernel: kernel.to_string(),
         ptx_line: 0,
         opcode: String::new(),
+        source: None,
         block: [0; 3],
         thread: [0; 3],
         address: 0,

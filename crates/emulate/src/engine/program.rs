@@ -5,7 +5,9 @@ use super::inst::{Class, Counts, Inst};
 use super::lanes::Rows;
 use super::ops::device_runtime::Call;
 use crate::mapping::Memory;
+use model::SourceLocation;
 use rustc_hash::FxHashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// Value of the first function's address; the next ones follow 16 bytes
@@ -101,6 +103,36 @@ pub(crate) struct ProgramInfo {
     pub unsupported: Vec<(usize, u32, String)>,
     /// By instruction.
     pub places: Vec<SourcePlace>,
+    /// Files that `.loc` directives name.
+    pub files: Vec<String>,
+    /// The `.loc` directives.
+    pub locations: Vec<Location>,
+}
+
+/// A `.loc`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Location {
+    /// Index into `files`, line, column.
+    pub at: (u32, u32, u32),
+    /// The same of the call through which it was inlined.
+    pub inlined_at: Option<(u32, u32, u32)>,
+}
+
+impl ProgramInfo {
+    /// Where in the source an instruction comes from.
+    pub fn source(&self, place: &SourcePlace) -> Option<SourceLocation> {
+        let location = self.locations.get(place.location?.get() as usize - 1)?;
+        let named = |(file, line, column): (u32, u32, u32), inlined_at| {
+            Some(SourceLocation {
+                file: self.files.get(file as usize)?.clone(),
+                line,
+                column,
+                inlined_at,
+            })
+        };
+        let outer = location.inlined_at.and_then(|at| named(at, None));
+        named(location.at, outer.map(Box::new))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -108,6 +140,8 @@ pub(crate) struct SourcePlace {
     pub line: u32,
     /// Index into `opcodes`.
     pub opcode: u32,
+    /// Number of its `.loc`, from 1.
+    pub location: Option<NonZeroU32>,
 }
 
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use model::{
-    Allocation, DeviceAddress, Extent, KernelArgument, RunningKernel, SourceLocation,
+    Allocation, DeviceAddress, Extent, KernelArgument, RunningKernel, SourceLocation, Stopped,
     ThreadCoordinates, Watched,
 };
 
@@ -101,6 +101,47 @@ pub(crate) fn sample_leak() -> Finding {
         )),
         nearest: None,
         occurrences: 2,
+    }
+}
+
+/// An assertion that failed in one of two kernels.
+pub(crate) fn sample_failure() -> Finding {
+    let kernel = |kernel: &str, launch| RunningKernel {
+        kernel: kernel.into(),
+        launch,
+        stream: "the default stream".into(),
+        unfinished: None,
+    };
+    Finding {
+        rule: Rule::KernelFailed,
+        address: DeviceAddress(0),
+        subject: Subject::Failure(Failure {
+            error: "CUDA_ERROR_ASSERT".into(),
+            code: 710,
+            meaning: "device-side assert triggered".into(),
+            kernels: vec![kernel("_Z5scalePfi", 0), kernel("_Z4gridv", 7)],
+            stopped: Some(Stopped {
+                detail: "assertion `i < n` failed".into(),
+                thread: ThreadCoordinates {
+                    block: [1, 0, 0],
+                    thread: [31, 0, 0],
+                },
+                source: Some(SourceLocation {
+                    file: "scale.cu".into(),
+                    line: 12,
+                    column: 5,
+                    inlined_at: None,
+                }),
+                ptx_line: 54,
+                instruction: "call.uni".into(),
+            }),
+            call: "cuCtxSynchronize".into(),
+            called_at: vec![frame("main", Some(80))],
+            launched_at: vec![],
+        }),
+        intended: None,
+        nearest: None,
+        occurrences: 1,
     }
 }
 
@@ -407,4 +448,9 @@ fn a_pixel_past_the_edge_of_an_image() {
     };
     run.overwritten.pixel = Some([64, 3, 0]);
     insta::assert_snapshot!(finding(&sample));
+}
+
+#[test]
+fn a_kernel_that_the_device_stopped() {
+    insta::assert_snapshot!(finding(&sample_failure()));
 }

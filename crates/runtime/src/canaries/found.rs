@@ -110,7 +110,7 @@ impl Runtime {
         let index = argument.as_ref().map(|argument| argument.index);
         let key = Key::Canary(kernel.clone(), index, damage.is_before);
         let Some(id) = self.findings.count(key) else {
-            return self.halt_if_wanted();
+            return;
         };
         let callers = self.settings.num_callers_host;
         let finding = Finding {
@@ -131,7 +131,6 @@ impl Runtime {
             nearest: None,
             occurrences: 1,
         };
-        self.output.finding(id, &finding);
-        self.halt_if_wanted();
+        self.publish(id, &finding);
     }
 }

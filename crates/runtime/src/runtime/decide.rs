@@ -4,7 +4,7 @@
 use super::Runtime;
 use super::allocations::{is_seen_by_the_host, is_user_address};
 use crate::canaries::{LaunchTrace, Where};
-use crate::functions::Function;
+use crate::functions::{Counted, Function};
 use crate::launches::{Launch, LaunchDecision, LaunchParameter, Root, Roots};
 use crate::plan::ModulePlan;
 use crate::streams::{self, StreamUse, UseOrder, User};
@@ -49,30 +49,32 @@ impl Runtime {
 
     /// As [`Runtime::plan_launch_in`]. What comes with the decision is to be
     /// given to [`Runtime::launched`] when the launch was made: canaries are
-    /// verified after it.
+    /// verified after it; and how it was counted to [`Runtime::launch_made`],
+    /// or to [`Runtime::launch_refused`].
     pub fn plan_launch_traced(
         &self,
         stream: Option<StreamUse>,
         function: u64,
         shape: &LaunchShape,
         read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
-    ) -> (LaunchDecision, Option<LaunchTrace>) {
+    ) -> (LaunchDecision, Option<LaunchTrace>, Counted) {
         if self.exiting.load(Ordering::Relaxed) {
             // It may free what was live before.
             *self.heap_at_exit.lock() = None;
         }
         let Some(function) = self.functions.get(function) else {
+            let counted = Counted::Unchecked(UncheckedReason::LaunchPath);
             self.functions.count_unknown(UncheckedReason::LaunchPath);
             self.streams.tell(streams::Ordering::Everything);
-            return (LaunchDecision::Original, self.trace(None));
+            return (LaunchDecision::Original, self.trace(None), counted);
         };
         if !self.settings.protect.bounds {
-            let trace = self.plan_canaries(&function);
+            let (trace, counted) = self.plan_canaries(&function);
             let decision = self.plan_heap(&function, shape);
-            return (decision.unwrap_or(LaunchDecision::Original), trace);
+            return (decision.unwrap_or(LaunchDecision::Original), trace, counted);
         }
         match self.decide(stream, &function, shape, read_parameter) {
-            Ok(decision) => (decision, None),
+            Ok((decision, counted)) => (decision, None, counted),
             Err(reason) => {
                 function.counts.unchecked(reason);
                 // It may do anything, such as telling the host of its progress.
@@ -81,10 +83,13 @@ impl Runtime {
                     UncheckedReason::Excluded => None,
                     _ => self.trace(Some(&function)),
                 };
-                if trace.is_some() {
+                let counted = if trace.is_some() {
                     function.counts.verified();
-                }
-                (LaunchDecision::Original, trace)
+                    Counted::Verified(reason)
+                } else {
+                    Counted::Unchecked(reason)
+                };
+                (LaunchDecision::Original, trace, counted)
             }
         }
     }
@@ -108,16 +113,17 @@ impl Runtime {
     }
 
     /// Without bounds, canaries are what there is.
-    fn plan_canaries(&self, function: &Arc<Function>) -> Option<LaunchTrace> {
+    fn plan_canaries(&self, function: &Arc<Function>) -> (Option<LaunchTrace>, Counted) {
         if !self.settings.check || function.excluded || !self.window.admits() {
             function.counts.unchecked(UncheckedReason::Excluded);
-            return None;
+            return (None, Counted::Unchecked(UncheckedReason::Excluded));
         }
         function.counts.checked();
-        Some(LaunchTrace {
+        let trace = self.trace(Some(function)).map(|trace| LaunchTrace {
             by_arguments: true,
-            ..self.trace(Some(function))?
-        })
+            ..trace
+        });
+        (trace, Counted::Checked)
     }
 
     /// The number of a launch.
@@ -143,7 +149,7 @@ impl Runtime {
         function: &Arc<Function>,
         shape: &LaunchShape,
         read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
-    ) -> Result<LaunchDecision, UncheckedReason> {
+    ) -> Result<(LaunchDecision, Counted), UncheckedReason> {
         let plan = function.plan.as_ref().ok_or(UncheckedReason::LaunchPath)?;
         if let Some(reason) = plan.unchecked_reason() {
             return Err(reason);
@@ -160,16 +166,18 @@ impl Runtime {
             .ok_or(UncheckedReason::NotInstrumentable)?;
         if entry.checked_name.is_none() {
             self.streams.tell(streams::Ordering::Everything);
-            if plan.instruments_functions()
-                && entry.coverage.exact_sites + entry.coverage.weak_sites > 0
-            {
+            let sites = &entry.coverage;
+            if plan.instruments_functions() && sites.exact_sites + sites.weak_sites > 0 {
                 function.counts.checked();
                 self.watcher.launched(&self.me);
-                return Ok(LaunchDecision::InPlace);
+                return Ok((LaunchDecision::InPlace, Counted::Checked));
+            }
+            if !sites.unchecked_sites.is_empty() {
+                return Err(UncheckedReason::NoCheckedSite);
             }
             // Nothing in it can go wrong.
             function.counts.proved();
-            return Ok(LaunchDecision::Proved);
+            return Ok((LaunchDecision::Proved, Counted::Proved));
         }
         let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
         let roots = self
@@ -185,12 +193,12 @@ impl Runtime {
         };
         if proved && self.settings.prove == Prove::On {
             function.counts.proved();
-            return Ok(LaunchDecision::Proved);
+            return Ok((LaunchDecision::Proved, Counted::Proved));
         }
         self.make_ready(plan)?;
         let decision = self.copy_of(function, shape, checked, roots, proved)?;
         function.counts.checked();
-        Ok(decision)
+        Ok((decision, Counted::Checked))
     }
 
     /// Launches the copy of a kernel, as a launch of its own number.
@@ -386,13 +394,17 @@ impl Runtime {
         &self,
         function: u64,
         reason: UncheckedReason,
-    ) -> Option<LaunchTrace> {
-        let function = self.functions.get(function)?;
-        function.counts.not_checked_after_all();
+    ) -> (Option<LaunchTrace>, Counted) {
+        let Some(function) = self.functions.get(function) else {
+            return (None, Counted::Unchecked(reason));
+        };
+        function.counts.take_back(Counted::Checked);
         function.counts.unchecked(reason);
-        let trace = self.trace(Some(&function))?;
+        let Some(trace) = self.trace(Some(&function)) else {
+            return (None, Counted::Unchecked(reason));
+        };
         function.counts.verified();
-        Some(trace)
+        (Some(trace), Counted::Verified(reason))
     }
 
     /// The program is about to launch a graph, whose kernels may look pointers

@@ -17,6 +17,7 @@ impl Runtime {
     pub fn exit_begins(&self) {
         if self.output.is_ours() {
             self.last_checks();
+            self.look_for_failure();
         }
         if self.settings.leak_check == LeakCheck::Full && self.output.is_ours() {
             let mut blocks = self.heap_at_exit.lock();
@@ -42,7 +43,10 @@ impl Runtime {
             self.report_leaks(&live);
             let at_exit = || self.heap_at_exit.lock().take();
             let blocks = self.live_heap_blocks().or_else(at_exit);
-            self.report_device_heap_leaks(blocks.unwrap_or_default());
+            // What kernels did not come to free is no leak.
+            if !self.failures.any_stands() {
+                self.report_device_heap_leaks(blocks.unwrap_or_default());
+            }
         }
         self.finish();
     }
@@ -56,6 +60,27 @@ impl Runtime {
         self.watch().end();
         self.run_drain(Mode::Last);
         self.finished.store(true, Ordering::Release);
+        let (coverage, occurrences) = self.leave_totals();
+        // Leaks are known at the very end, and are to be counted.
+        let is_last =
+            self.settings.leak_check == LeakCheck::No || self.ended.load(Ordering::Acquire);
+        if !is_last || self.summarized.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.output.count_hidden();
+        if !self.output.has_session() {
+            let mut totals = report::Totals {
+                coverage,
+                ..report::Totals::default()
+            };
+            self.output.count(&occurrences, &mut totals);
+            self.output.line(&(report::summary(&totals) + "\n"));
+        }
+    }
+
+    /// Leaves for the command how often each finding was seen, and what was
+    /// checked, if that is new.
+    pub(super) fn leave_totals(&self) -> (Coverage, Vec<(u64, u64)>) {
         let coverage = self.coverage();
         let occurrences = self.findings.occurrences();
         let now = Some((coverage.clone(), occurrences.clone()));
@@ -74,31 +99,25 @@ impl Runtime {
             }
             self.output.coverage(&coverage, true);
         }
-        // Leaks are known at the very end, and are to be counted.
-        let is_last =
-            self.settings.leak_check == LeakCheck::No || self.ended.load(Ordering::Acquire);
-        if !is_last || self.summarized.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        self.output.count_hidden();
-        if !self.output.has_session() {
-            let mut totals = report::Totals {
-                coverage,
-                ..report::Totals::default()
-            };
-            self.output.count(&occurrences, &mut totals);
-            self.output.line(&(report::summary(&totals) + "\n"));
-        }
+        (coverage, occurrences)
     }
 
     /// What was checked so far.
     pub fn coverage(&self) -> Coverage {
+        if self.failures.any_stands() {
+            let context = self.driver.current_context();
+            self.count_told(&self.recent.outstanding(context));
+        }
         let mut coverage = self.functions.coverage();
         coverage.dropped_records = self.drain.dropped();
         coverage.canaries = self.canaries.coverage();
         let not_watched = self.watch().not_watched();
         if not_watched != 0 {
             coverage.notes.insert(Note::NotWatched, not_watched);
+        }
+        let held = self.failures.held.load(Ordering::Relaxed);
+        if held != 0 {
+            coverage.notes.insert(Note::HeldByFailure, held);
         }
         coverage
     }
@@ -110,6 +129,11 @@ impl Runtime {
         }
         let callers = self.settings.num_callers_host;
         for entry in live.iter().filter(|entry| is_the_programs(entry)) {
+            // Nothing could be freed there any more.
+            if self.failures.stands(entry.owner.context) {
+                self.failures.held.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
             if let Some(id) = self.findings.count(Key::leak(entry)) {
                 self.output.finding(id, &findings::leak(entry, callers));
             }

@@ -126,7 +126,7 @@ impl Runtime {
             .look(|registry, _, leaving| findings::context(violation, registry, leaving));
         let mut finding = self.put_together(violation, context, record, part, launch);
         self.add_blocks(violation, &mut finding);
-        self.output.finding(id, &finding);
+        self.publish(id, &finding);
     }
 
     pub(crate) fn put_together(
@@ -156,7 +156,6 @@ impl Runtime {
         let context = self.memory.look(|registry, _, leaving| {
             findings::call_context(error.pointer, error.address, registry, leaving)
         });
-        self.output
-            .finding(id, &error.finding(context, &stack, callers));
+        self.publish(id, &error.finding(context, &stack, callers));
     }
 }

@@ -6,11 +6,13 @@
 //! * [`decide`] says how a kernel is launched;
 //! * [`waits`] is what is known once the program has waited;
 //! * [`found`] turns records into findings;
+//! * [`failures`] is what happens when the device stops a kernel;
 //! * [`end`] reports what is left.
 
 mod allocations;
 mod decide;
 mod end;
+mod failures;
 mod found;
 mod modules;
 mod waits;
@@ -26,14 +28,16 @@ use crate::launches::Launches;
 use crate::memory::Memory;
 use crate::metadata::Metadata;
 use crate::plan::ModulePlan;
+use crate::recent::Recent;
 use crate::streams::Streams;
 use crate::watch::Watch;
 use crate::watcher::Watcher;
 use crate::window::LaunchWindow;
 use driver::Driver;
+use failures::Failures;
 use heap::Block;
 use host::Output;
-use model::{Coverage, Settings};
+use model::{Coverage, Finding, Settings};
 use parking_lot::{Mutex, RwLock};
 use report::Event;
 use rustc_hash::FxHashMap;
@@ -66,6 +70,8 @@ pub struct Runtime {
     modules: RwLock<FxHashMap<u64, Arc<ModulePlan>>>,
     functions: Functions,
     pub(crate) launches: Launches,
+    pub(crate) recent: Recent,
+    pub(crate) failures: Failures,
     pub(crate) findings: Findings,
     drain: Drain,
     pub(crate) output: Output,
@@ -130,6 +136,8 @@ impl Runtime {
             modules: RwLock::default(),
             functions: Functions::default(),
             launches: Launches::new(),
+            recent: Recent::default(),
+            failures: Failures::default(),
             findings: Findings::default(),
             drain: Drain::default(),
             output,
@@ -171,10 +179,12 @@ impl Runtime {
         self.me.clone()
     }
 
-    /// Ends the process if the user wants that at the first finding of this
-    /// kind. The device's kernels end with it.
-    pub(crate) fn halt_if_wanted(&self) {
-        if self.settings.halt_on_error && self.output.is_ours() {
+    /// Reports a finding that was made while the program runs, and ends the
+    /// process if the user asks for that. Its kernels end with it.
+    pub(crate) fn publish(&self, id: u64, finding: &Finding) {
+        let is_shown = self.output.finding(id, finding);
+        if is_shown && self.settings.halt_on_error && self.output.is_ours() {
+            self.leave_totals();
             self.output
                 .line("ringfence: the program is ended, as --halt-on-error wants\n");
             driver::end_process(self.settings.error_exitcode.unwrap_or(HALTED).into());

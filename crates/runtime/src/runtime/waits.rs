@@ -25,14 +25,24 @@ impl Runtime {
     /// The program has waited for a stream.
     pub fn waited_for(&self, stream: StreamName) {
         self.memory.left(|leaving| leaving.stream == stream);
+        self.recent.over(|launch| launch.stream == stream);
         self.streams.tell(streams::Ordering::HostWaited(stream));
         self.after_wait(Some(stream));
+    }
+
+    /// The program has waited for the legacy default stream of the current
+    /// context.
+    pub fn legacy_waited_for(&self) {
+        let context = self.driver.current_context();
+        let legacy = StreamName::Legacy { context };
+        self.recent.over(|launch| launch.stream == legacy);
     }
 
     /// The program has waited for all that was put into the streams of a
     /// context; kernels of other contexts may still run.
     pub fn waited_for_context(&self, context: u64) {
         self.memory.left(|leaving| leaving.context == context);
+        self.recent.over(|launch| launch.context == context);
         self.streams.tell(streams::Ordering::Everything);
         self.memory.settle_parts(context);
         self.after_wait(None);
@@ -65,6 +75,11 @@ impl Runtime {
         let slots = theirs.iter().filter_map(|entry| entry.owner.around.slot);
         self.canaries_gone(context, slots);
         self.report_leaks(&theirs);
+        if self.failures.stands(context) {
+            self.count_told(&self.recent.outstanding(context));
+        }
+        self.failures.context_gone(context);
+        self.recent.over(|launch| launch.context == context);
         self.metadata.forget_heap_of(context);
         self.watch().context_gone(context);
     }

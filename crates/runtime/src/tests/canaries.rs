@@ -53,7 +53,7 @@ fn plan(bench: &Bench, read: &dyn Fn(u32, u8) -> Option<u64>) -> LaunchTrace {
         block: [256, 1, 1],
         shared: 0,
     };
-    let (_, trace) = bench
+    let (_, trace, _) = bench
         .runtime
         .plan_launch_traced(None, FUNCTION, &shape, read);
     trace.expect("it is to be verified")

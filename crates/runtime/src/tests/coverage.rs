@@ -144,3 +144,23 @@ fn files_that_cannot_be_written_stop_the_start() {
         .to_string();
     assert!(error.contains("/no/such/directory/log"), "{error}");
 }
+
+#[test]
+fn a_kernel_none_of_whose_accesses_can_be_checked_is_unchecked() {
+    let launched = |unchecked: &[&str]| {
+        let mut module = module(false);
+        let entry = &mut module.entries[0];
+        entry.checked_name = None;
+        entry.coverage.exact_sites = 0;
+        let opcodes = unchecked.iter().map(|opcode| ((*opcode).to_string(), 1));
+        entry.coverage.unchecked_sites = opcodes.collect();
+        let bench = Bench::with(Settings::default(), Fake::default(), module);
+        bench.launch(0, 0);
+        bench.runtime.coverage().kernels[NAME].clone()
+    };
+    let none = launched(&["tex.2d"]);
+    assert_eq!((none.proved, none.checked), (0, 0));
+    assert_eq!(none.unchecked[&UncheckedReason::NoCheckedSite], 1);
+    let idle = launched(&[]);
+    assert_eq!((idle.proved, idle.unchecked.len()), (1, 0));
+}

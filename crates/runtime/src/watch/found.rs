@@ -2,11 +2,10 @@
 
 use super::Watching;
 use super::machine::State;
-use super::outstanding::{Busy, Progress, Run};
+use super::outstanding::{Progress, Run};
 use super::ring;
 use super::words::Words;
 use crate::findings::{self, Key};
-use crate::streams::StreamName;
 use ::model::layout::guard::{FOUND, GUARD_FINDINGS, GuardFinding, SIDE_BEFORE};
 use ::model::{
     DeviceAddress, Finding, KernelRun, Overwritten, Relation, Rule, RunningKernel, Subject, Watched,
@@ -85,8 +84,7 @@ impl Watching<'_> {
             return;
         };
         let finding = self.put_together(found, side);
-        self.runtime.output.finding(id, &finding);
-        self.runtime.halt_if_wanted();
+        self.runtime.publish(id, &finding);
     }
 
     /// The kernels that may have done what this round of the guard found; any
@@ -112,7 +110,7 @@ impl Watching<'_> {
                 running.push(RunningKernel {
                     kernel: kernel.clone(),
                     launch: run.ordinal,
-                    stream: stream_name(busy),
+                    stream: busy.name.words(),
                     // Of those before the newest nothing more is known.
                     unfinished: unfinished.filter(|busy| !busy || run.ordinal == newest),
                 });
@@ -193,13 +191,5 @@ impl Watching<'_> {
             nearest: None,
             occurrences: 1,
         }
-    }
-}
-
-fn stream_name(busy: &Busy) -> String {
-    match busy.name {
-        StreamName::Legacy { .. } => "the default stream".into(),
-        StreamName::PerThread { .. } => "a thread's default stream".into(),
-        StreamName::Made(handle) => format!("stream {handle:#x}"),
     }
 }

@@ -27,6 +27,9 @@ pub fn lasting(text: &str) -> *const c_char {
 /// The driver's words for the errors that this device gives.
 fn describe(error: CUresult) -> Option<&'static str> {
     use CUresult as E;
+    if let Some(meaning) = driver::kernel_error(error) {
+        return Some(meaning);
+    }
     Some(match error {
         E::CUDA_SUCCESS => "no error",
         E::CUDA_ERROR_INVALID_VALUE => "invalid argument",
@@ -45,17 +48,6 @@ fn describe(error: CUresult) -> Option<&'static str> {
         E::CUDA_ERROR_INVALID_HANDLE => "invalid resource handle",
         E::CUDA_ERROR_NOT_FOUND => "named symbol not found",
         E::CUDA_ERROR_NOT_READY => "device not ready",
-        E::CUDA_ERROR_ILLEGAL_ADDRESS => "an illegal memory access was encountered",
-        E::CUDA_ERROR_MISALIGNED_ADDRESS => "misaligned address",
-        E::CUDA_ERROR_INVALID_ADDRESS_SPACE => {
-            "operation not supported on global/shared address space"
-        }
-        E::CUDA_ERROR_INVALID_PC => "invalid program counter",
-        E::CUDA_ERROR_ILLEGAL_INSTRUCTION => "an illegal instruction was encountered",
-        E::CUDA_ERROR_ASSERT => "device-side assert triggered",
-        E::CUDA_ERROR_HARDWARE_STACK_ERROR => "hardware stack error",
-        E::CUDA_ERROR_LAUNCH_FAILED => "unspecified launch failure",
-        E::CUDA_ERROR_LAUNCH_TIMEOUT => "the launch timed out and was terminated",
         E::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES => "too many resources requested for launch",
         E::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE => "too many blocks in cooperative launch",
         E::CUDA_ERROR_NOT_SUPPORTED => "operation not supported",

@@ -52,8 +52,11 @@ fn drain(context: CUcontext) {
         // SAFETY: a context that the program is about to destroy; null or a
         // dead one is refused by the device, and nothing is popped then.
         if unsafe { push(context) } == CUresult::CUDA_SUCCESS {
-            // SAFETY: no arguments; a failure leaves nothing to wait for.
-            let _ = unsafe { wait() };
+            // SAFETY: no arguments.
+            let result = unsafe { wait() };
+            if result != CUresult::CUDA_SUCCESS {
+                super::failed(result, "");
+            }
             let mut popped = CUcontext::NULL;
             // SAFETY: pushed above.
             let _ = unsafe { pop(&mut popped) };

@@ -173,7 +173,7 @@ hook!([cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz](
 hook!([cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds](to: *mut c_void, from: CUdeviceptr, bytes: usize) |copy| {
     checked(FUNCTION, streams::last(), &device_to_host(to, from, bytes), || {
         // SAFETY: the program's arguments.
-        waited(unsafe { copy(to, from, bytes) }, Waited::Something)
+        waited(unsafe { copy(to, from, bytes) }, if PER_THREAD { Waited::Something } else { Waited::Legacy })
     })
 });
 

@@ -507,6 +507,9 @@ hook!([cuGraphLaunch, cuGraphLaunch_ptsz](exec: CUgraphExec, stream: CUstream) |
         })
     });
     if result == CUresult::CUDA_SUCCESS && let Some(runtime) = session::runtime() {
+        if !capture::active() {
+            runtime.graph_made(streams::name(runtime, stream, PER_THREAD));
+        }
         let place = streams::place(runtime, stream, PER_THREAD);
         runtime.graph_launched(place);
     }

@@ -4,7 +4,7 @@
 use super::loaded::{self, Function};
 use super::timing::{self, Timed};
 use super::watch::{self, What};
-use super::{hook, hooks, next, streams};
+use super::{capture, hook, hooks, next, streams};
 use crate::{process, session};
 use driver::sys::{
     CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END,
@@ -12,7 +12,7 @@ use driver::sys::{
     CUlaunchConfig, CUresult, CUstream,
 };
 use model::{Ran, UncheckedReason};
-use runtime::{EntryPlan, LaunchDecision, LaunchShape, LaunchTrace, Runtime, Where};
+use runtime::{Counted, EntryPlan, LaunchDecision, LaunchShape, LaunchTrace, Runtime, Where};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
@@ -223,7 +223,7 @@ pub(super) unsafe fn launch(
     let put = stream;
     let stream =
         stream.and_then(|(stream, per_thread)| streams::of_launch(runtime, stream, per_thread));
-    let (decision, trace) = runtime.plan_launch_traced(stream, function, &shape, &read);
+    let (decision, trace, counted) = runtime.plan_launch_traced(stream, function, &shape, &read);
     ran.set(runtime.ran(&decision));
     let LaunchDecision::Checked {
         function: copy,
@@ -232,21 +232,50 @@ pub(super) unsafe fn launch(
     } = decision
     else {
         let result = original();
+        account(runtime, result, function, (counted, 0), put);
         launched(runtime, result, trace, put, &read);
         return result;
     };
     // SAFETY: the program's arguments, for a kernel with this plan.
     let result =
         unsafe { launch_checked(copy, &launch_parameter, &plan, arguments, block, &launch) };
-    match result {
-        CUresult::CUDA_SUCCESS => result,
-        _ => {
-            ran.set(Ran::Unchecked);
-            let again = original();
-            let trace = instead(runtime, function, result, again);
-            launched(runtime, again, trace, put, &read);
-            again
+    if result == CUresult::CUDA_SUCCESS {
+        let launch = launch_parameter.first_chunk::<8>();
+        let launch = launch.map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        account(runtime, result, function, (counted, launch), put);
+        return result;
+    }
+    ran.set(Ran::Unchecked);
+    let again = original();
+    let mut trace = None;
+    let mut counted = counted;
+    if again == CUresult::CUDA_SUCCESS {
+        (trace, counted) = instead(runtime, function, result);
+    }
+    account(runtime, again, function, (counted, 0), put);
+    launched(runtime, again, trace, put, &read);
+    again
+}
+
+/// Remembers a launch that was made, with its ordinal, or takes one back that
+/// was not.
+fn account(
+    runtime: &Runtime,
+    result: CUresult,
+    function: u64,
+    (counted, launch): (Counted, u64),
+    stream: Option<(CUstream, bool)>,
+) {
+    if result != CUresult::CUDA_SUCCESS {
+        runtime.launch_refused(function, counted);
+        return;
+    }
+    match stream.filter(|_| !capture::active()) {
+        Some((stream, per_thread)) => {
+            let name = streams::name(runtime, stream, per_thread);
+            runtime.launch_made(function, counted, name, launch);
         }
+        None => runtime.graph_kernel(function),
     }
 }
 
@@ -311,17 +340,9 @@ fn find_limit(runtime: &Runtime, function: u64, known: &Function) {
     }
 }
 
-/// The copy could not be launched. If the original could, its launch was not
-/// checked; if not, the program's launch was wrong by itself.
-fn instead(
-    runtime: &Runtime,
-    function: u64,
-    copy: CUresult,
-    original: CUresult,
-) -> Option<LaunchTrace> {
-    if original != CUresult::CUDA_SUCCESS {
-        return None;
-    }
+/// The copy could not be launched, but the original could: its launch was not
+/// checked.
+fn instead(runtime: &Runtime, function: u64, copy: CUresult) -> (Option<LaunchTrace>, Counted) {
     let reason = match copy {
         CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
         | CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE => UncheckedReason::Registers,

@@ -33,6 +33,7 @@ pub mod watch;
 pub mod whole_device;
 
 use driver::Api;
+use driver::sys::CUresult;
 
 /// Whether null stands for the calling thread's own stream in the function of
 /// this name (cuda.h, "per-thread default stream").
@@ -61,7 +62,11 @@ macro_rules! hook {
                 return $crate::failure::missing(::driver::index::$symbol as u32);
             };
             let _entered = $crate::hooks::watch::enter();
-            $body
+            let result = (move || $body)();
+            if result != ::driver::sys::CUresult::CUDA_SUCCESS {
+                $crate::hooks::failed(result, FUNCTION);
+            }
+            result
         }
     };
 }
@@ -103,6 +108,18 @@ pub fn register(add: &mut dyn FnMut(usize, *const ())) {
     shifted::register(add);
     streams::register(add);
     sync::register(add);
+}
+
+/// A hooked call has failed: perhaps because a kernel did, which is a finding.
+/// Errors of kernels stick, so that one of the calls after it comes here,
+/// whichever it is.
+#[cold]
+fn failed(result: CUresult, function: &str) {
+    if driver::kernel_error(result).is_some()
+        && let Some(runtime) = crate::session::runtime()
+    {
+        runtime.kernel_failed(result, function);
+    }
 }
 
 /// The device's own functions.

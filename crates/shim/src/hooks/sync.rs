@@ -27,6 +27,9 @@ pub(super) enum Waited {
     Event(CUevent),
     /// For something else, which says nothing about streams as a whole.
     Something,
+    /// For the legacy default stream, as copies to the host do, and perhaps for
+    /// more.
+    Legacy,
 }
 
 /// Reads records, also after a failure: a kernel that faulted may have left
@@ -51,6 +54,10 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
                     runtime.ordered(Ordering::HostWaitedForEvent(event.0));
                 }
                 Waited::Something => runtime.ordered(Ordering::Everything),
+                Waited::Legacy => {
+                    runtime.ordered(Ordering::Everything);
+                    runtime.legacy_waited_for();
+                }
             }
         }
         runtime.synchronized();

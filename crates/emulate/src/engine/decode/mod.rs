@@ -15,9 +15,10 @@ use super::fault::LoadError;
 use super::inst::{Class, Counts, Handler, Inst, NONE};
 use super::link::{Definition, Names};
 use super::ops;
-use super::program::{CallSite, Code, FunctionCode, Place, ProgramInfo, SourcePlace};
+use super::program::{CallSite, Code, FunctionCode, Location, Place, ProgramInfo, SourcePlace};
 use ptx::{Block, Function, Module, Statement, Type, Variable, VariableSpace};
 use rustc_hash::FxHashMap;
+use std::num::NonZeroU32;
 
 /// Why an instruction cannot be decoded.
 #[derive(Clone, Debug)]
@@ -71,6 +72,8 @@ pub(crate) struct Decoder<'a> {
     info: ProgramInfo,
     opcode_ids: FxHashMap<&'a str, u32>,
     line_starts: Vec<Vec<u32>>,
+    /// By part and the number in its `.file`: index into the program's files.
+    files: Vec<FxHashMap<u32, u32>>,
     constants: Constants,
     // Of the function being decoded:
     pub part: usize,
@@ -102,15 +105,27 @@ impl<'a> Decoder<'a> {
                     .collect()
             })
             .collect();
+        let mut info = ProgramInfo::default();
+        let files = modules
+            .iter()
+            .map(|module| {
+                let add = |file: &ptx::File<'_>| {
+                    info.files.push(file.name.to_owned());
+                    (file.index, info.files.len() as u32 - 1)
+                };
+                module.files().map(add).collect()
+            })
+            .collect();
         Decoder {
             names,
             out: Code {
                 functions: vec![FunctionCode::default(); functions],
                 ..Code::default()
             },
-            info: ProgramInfo::default(),
+            info,
             opcode_ids: FxHashMap::default(),
             line_starts,
+            files,
             constants: Constants::default(),
             part: 0,
             in_entry: false,
@@ -150,7 +165,22 @@ impl<'a> Decoder<'a> {
         self.place = SourcePlace {
             line: self.line(offset),
             opcode: id,
+            location: self.place.location,
         };
+    }
+
+    /// What follows comes from there.
+    fn set_location(&mut self, loc: &ptx::Loc<'_>) {
+        let files = &self.files[self.part];
+        let named = |(file, line, column)| Some((*files.get(&file)?, line, column));
+        let at = Some((loc.file, loc.line, loc.column)).filter(|_| loc.line != 0);
+        self.place.location = at.and_then(named).and_then(|at| {
+            self.info.locations.push(Location {
+                at,
+                inlined_at: loc.inlined_at.and_then(named),
+            });
+            NonZeroU32::new(self.info.locations.len() as u32)
+        });
     }
 
     /// Decode a function whose own shared variables begin at `shared_start`.
@@ -169,6 +199,7 @@ impl<'a> Decoder<'a> {
         self.shared_end = shared_start;
         self.labels.clear();
         self.fixups.clear();
+        self.place.location = None;
         let start = self.out.code.len() as u32;
         let (mut returns, mut parameters) = (Vec::new(), Vec::new());
         let mut parameter_bytes = 0;
@@ -341,8 +372,11 @@ impl<'a> Decoder<'a> {
                 .variable(variable)
                 .map_err(|m| self.error(variable.span.start, m)),
             Statement::Block(block) => self.block(block),
-            Statement::Loc(_)
-            | Statement::Pragma(_)
+            Statement::Loc(loc) => {
+                self.set_location(loc);
+                Ok(())
+            }
+            Statement::Pragma(_)
             | Statement::Targets(_)
             | Statement::CallPrototype(_)
             | Statement::Other(_) => Ok(()),

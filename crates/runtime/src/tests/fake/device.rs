@@ -1,8 +1,8 @@
 //! A device in a few lines: memory is a map of words, kernels are the test.
 
 use driver::{
-    Driver, DriverError, HostMapping, Mark, Release, SupportKernel, SupportLaunch, SupportModule,
-    SupportStream,
+    DeviceFailure, Driver, DriverError, HostMapping, Mark, Release, SupportKernel, SupportLaunch,
+    SupportModule, SupportStream,
 };
 use model::layout::canary::{CHECK_STAMPS, CHECK_STAMPS_SIZE};
 use model::layout::guard::{GUARD_CONTROL, GUARD_CONTROL_SIZE};
@@ -35,6 +35,10 @@ pub struct Fake {
     pub restored: AtomicU64,
     /// What waiting for the device answers.
     pub failure: AtomicU32,
+    /// What it tells of a kernel that failed.
+    pub failed: Mutex<Option<DeviceFailure>>,
+    /// Handles of kernels that did not run to their end.
+    pub not_run: Mutex<Vec<u64>>,
     /// What was given back, in order.
     pub released: Mutex<Vec<Release>>,
     /// Parameters of launches of Ringfence's own kernels.
@@ -249,6 +253,14 @@ impl Driver for Fake {
             .iter()
             .find(|extent| extent.contains(address))
             .copied()
+    }
+
+    fn failure(&self) -> Option<DeviceFailure> {
+        self.failed.lock().clone()
+    }
+
+    fn take_not_run(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.not_run.lock())
     }
 
     fn current_context(&self) -> u64 {

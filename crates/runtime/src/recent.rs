@@ -1,0 +1,210 @@
+//! The newest launches: the kernels that could have been running when the
+//! device reports that one has failed.
+//!
+//! Every launch writes here, so a launch costs a few stores and no lock. A slot
+//! that is written while it is read may name a newer launch than it should:
+//! that one could have been running just as well.
+
+use crate::functions::Counted;
+use crate::streams::StreamName;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Launches that are remembered.
+const SLOTS: u64 = 256;
+/// Set in a slot's number when its launch is known to have ended.
+const OVER: u64 = 1 << 63;
+
+/// A launch that may still be running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecentLaunch {
+    /// Handle of the program's kernel; 0 for a graph.
+    pub function: u64,
+    /// The context that was current.
+    pub context: u64,
+    /// Where it went.
+    pub stream: StreamName,
+    /// Its ordinal, if it has one; else 0.
+    pub launch: u64,
+    /// How it was counted; `None` for a graph.
+    pub counted: Option<Counted>,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// Number of the launch plus one, and whether it is over; 0: being written.
+    number: AtomicU64,
+    function: AtomicU64,
+    context: AtomicU64,
+    /// Kind and handle of the stream, see [`packed`].
+    stream: [AtomicU64; 2],
+    launch: AtomicU64,
+    counted: AtomicU64,
+}
+
+/// See the module's header.
+pub(crate) struct Recent {
+    next: AtomicU64,
+    /// All launches before this one are over.
+    first: AtomicU64,
+    slots: Box<[Slot]>,
+}
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent {
+            next: AtomicU64::new(0),
+            first: AtomicU64::new(0),
+            slots: (0..SLOTS).map(|_| Slot::default()).collect(),
+        }
+    }
+}
+
+impl Recent {
+    fn slot(&self, number: u64) -> &Slot {
+        &self.slots[(number % SLOTS) as usize]
+    }
+
+    /// A launch was made.
+    pub fn add(&self, launch: RecentLaunch) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let slot = self.slot(number);
+        slot.number.store(0, Ordering::Relaxed);
+        slot.function.store(launch.function, Ordering::Relaxed);
+        slot.context.store(launch.context, Ordering::Relaxed);
+        let [kind, handle] = packed(launch.stream);
+        slot.stream[0].store(kind, Ordering::Relaxed);
+        slot.stream[1].store(handle, Ordering::Relaxed);
+        slot.launch.store(launch.launch, Ordering::Relaxed);
+        let counted = launch.counted.map_or(0, |counted| 1 + counted.code());
+        slot.counted.store(counted, Ordering::Relaxed);
+        slot.number.store(number + 1, Ordering::Release);
+    }
+
+    /// The numbers that may belong to launches which are not over.
+    fn open(&self) -> std::ops::Range<u64> {
+        let next = self.next.load(Ordering::Acquire);
+        let oldest = next.saturating_sub(SLOTS);
+        self.first.load(Ordering::Relaxed).max(oldest)..next
+    }
+
+    fn read(&self, number: u64) -> Option<RecentLaunch> {
+        let slot = self.slot(number);
+        if slot.number.load(Ordering::Acquire) != number + 1 {
+            return None;
+        }
+        let load = |word: &AtomicU64| word.load(Ordering::Relaxed);
+        Some(RecentLaunch {
+            function: load(&slot.function),
+            context: load(&slot.context),
+            stream: unpacked(
+                [load(&slot.stream[0]), load(&slot.stream[1])],
+                load(&slot.context),
+            ),
+            launch: load(&slot.launch),
+            counted: load(&slot.counted)
+                .checked_sub(1)
+                .and_then(Counted::from_code),
+        })
+    }
+
+    /// Launches that have ended, because the host has waited for them.
+    pub fn over(&self, which: impl Fn(&RecentLaunch) -> bool) {
+        let open = self.open();
+        let mut first = open.start;
+        for number in open {
+            let slot = self.slot(number);
+            if self.read(number).is_some_and(|launch| which(&launch)) {
+                // A newer launch may have taken the slot meanwhile.
+                let _ = slot.number.compare_exchange(
+                    number + 1,
+                    (number + 1) | OVER,
+                    Ordering::Relaxed,
+                    Ordering::Relaxed,
+                );
+            }
+            if first == number && slot.number.load(Ordering::Relaxed) == (number + 1) | OVER {
+                first = number + 1;
+            }
+        }
+        self.first.fetch_max(first, Ordering::Relaxed);
+    }
+
+    /// Launches of a context that may not have ended, oldest first.
+    pub fn outstanding(&self, context: u64) -> Vec<RecentLaunch> {
+        self.open()
+            .filter_map(|number| self.read(number))
+            .filter(|launch| launch.context == context)
+            .collect()
+    }
+}
+
+/// A stream as two words.
+fn packed(stream: StreamName) -> [u64; 2] {
+    match stream {
+        StreamName::Legacy { .. } => [0, 0],
+        StreamName::PerThread { thread, .. } => [1, thread],
+        StreamName::Made(handle) => [2, handle],
+    }
+}
+
+fn unpacked([kind, handle]: [u64; 2], context: u64) -> StreamName {
+    match kind {
+        0 => StreamName::Legacy { context },
+        1 => StreamName::PerThread {
+            context,
+            thread: handle,
+        },
+        _ => StreamName::Made(handle),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::UncheckedReason;
+
+    fn launch(function: u64, stream: StreamName) -> RecentLaunch {
+        RecentLaunch {
+            function,
+            context: 7,
+            stream,
+            launch: function + 1,
+            counted: Some(Counted::Unchecked(UncheckedReason::Registers)),
+        }
+    }
+
+    #[test]
+    fn launches_of_streams_that_were_waited_for_are_over() {
+        let recent = Recent::default();
+        let streams = [
+            StreamName::Made(5),
+            StreamName::Legacy { context: 7 },
+            StreamName::PerThread {
+                context: 7,
+                thread: 3,
+            },
+        ];
+        let all: Vec<RecentLaunch> = (1..).zip(streams).map(|(n, s)| launch(n, s)).collect();
+        for launch in &all {
+            recent.add(*launch);
+        }
+        assert_eq!(recent.outstanding(7), all);
+        assert_eq!(recent.outstanding(8), []);
+        recent.over(|launch| launch.stream == StreamName::Legacy { context: 7 });
+        assert_eq!(recent.outstanding(7), [all[0], all[2]]);
+        recent.over(|launch| launch.context == 7);
+        assert_eq!(recent.outstanding(7), []);
+        assert!(recent.open().is_empty());
+    }
+
+    #[test]
+    fn the_newest_are_kept() {
+        let recent = Recent::default();
+        for function in 0..3 * SLOTS {
+            recent.add(launch(function, StreamName::Made(1)));
+        }
+        let kept = recent.outstanding(7);
+        assert_eq!(kept.len() as u64, SLOTS);
+        assert_eq!(kept[0].function, 2 * SLOTS);
+    }
+}
