@@ -263,7 +263,7 @@ fn usable<'a>(
             tail(&outcome.stderr)
         )));
     }
-    let mut launches = 0;
+    let mut launches = report.coverage.calls;
     for (kernel, coverage) in &report.coverage.kernels {
         launches += coverage.checked + coverage.proved + coverage.verified;
         let unchecked: u64 = coverage.unchecked.values().sum();
@@ -276,7 +276,7 @@ fn usable<'a>(
         }
     }
     if launches == 0 {
-        return Err(wrong("no launch was checked".into()));
+        return Err(wrong("nothing was checked".into()));
     }
     Ok(report)
 }

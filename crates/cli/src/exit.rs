@@ -2,7 +2,8 @@
 
 /// There are findings (`--error-exitcode` overrides it).
 pub const FINDINGS: u8 = 98;
-/// The program ran, and not one kernel launch was checked.
+/// The program ran, and nothing was checked: no kernel launch, and of a program
+/// without launches no call either.
 pub const NOTHING_CHECKED: u8 = 97;
 /// Ringfence could not do what was asked.
 pub const FAILED: u8 = 96;

@@ -292,3 +292,35 @@ fn an_output_that_takes_no_text_changes_no_exit_code() {
     let status = scratch.command(["explain"]).stdout(full).status();
     assert_eq!(status.unwrap().code(), Some(96));
 }
+
+#[test]
+fn a_program_without_kernels_is_checked_by_its_calls() {
+    let with_calls = |calls, kernels: u64| {
+        let Event::Coverage {
+            mut coverage,
+            complete,
+        } = coverage(0, kernels, true)
+        else {
+            unreachable!("it is one")
+        };
+        if kernels == 0 {
+            coverage.kernels.clear();
+        }
+        coverage.calls = calls;
+        run(
+            &[],
+            &[start(), Event::Coverage { coverage, complete }],
+            "exit 3",
+        )
+    };
+    let checked = with_calls(4, 0);
+    assert_eq!(checked.code, Some(3));
+    assert!(
+        checked.stderr.ends_with("; host calls: 4 checked\n"),
+        "{}",
+        checked.stderr
+    );
+    assert_eq!(with_calls(0, 0).code, Some(97));
+    // Kernels were launched, and none was checked.
+    assert_eq!(with_calls(4, 1).code, Some(97));
+}

@@ -123,6 +123,9 @@ pub struct Coverage {
     pub kernels: BTreeMap<String, KernelCoverage>,
     /// Records that the ring could not hold.
     pub dropped_records: u64,
+    /// Copies, memsets and frees by the host that were checked.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls: u64,
     /// What else is to be said.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<Note, u64>,

@@ -17,7 +17,7 @@ pub enum Verdict {
     Clean,
     /// There are findings.
     Findings,
-    /// No launch was checked at all.
+    /// No launch was checked, and no call by the host in a program without launches.
     NothingChecked,
     /// Ringfence itself failed.
     Failed,

@@ -177,6 +177,7 @@ pub fn read_processes(text: &str) -> Vec<Process> {
 /// Adds the coverage of another process.
 pub fn merge_coverage(into: &mut Coverage, from: &Coverage) {
     into.dropped_records += from.dropped_records;
+    into.calls += from.calls;
     for (note, number) in &from.notes {
         *into.notes.entry(*note).or_default() += number;
     }

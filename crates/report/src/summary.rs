@@ -95,6 +95,10 @@ pub fn summary(totals: &Totals) -> String {
             list(&partly)
         ));
     }
+    if totals.coverage.calls > 0 {
+        let calls = thousands(totals.coverage.calls);
+        line.push_str(&format!("; host calls: {calls} checked"));
+    }
     if !totals.unused_suppressions.is_empty() {
         let unused = &totals.unused_suppressions;
         line.push_str(&format!(
@@ -309,12 +313,14 @@ mod tests {
         let coverage = Coverage {
             kernels,
             dropped_records: 12_345,
+            calls: 1_234,
             notes: BTreeMap::from([
                 (Note::CanariesByHost, 7),
                 (Note::CanariesByDevice, 900),
                 (Note::NoDeviceChecker, 1),
                 (Note::SmallerCanaries, 2),
                 (Note::NotWatched, 4),
+                (Note::HeldByFailure, 3),
             ]),
             canaries: None,
         };

@@ -18,6 +18,7 @@ use heap::{Entry, Held};
 use host::stacks::{self, Stack};
 use model::{Allocation, AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
 use report::count;
+use std::sync::atomic;
 
 /// `CUDA_SUCCESS`
 const SUCCESS: u32 = 0;
@@ -113,6 +114,7 @@ impl Runtime {
         if request.capturing {
             return self.free_in_capture(request, forward);
         }
+        self.calls.fetch_add(1, atomic::Ordering::Relaxed);
         loop {
             match self.judge_free(&request) {
                 Judgement::Right(entry) => {

@@ -19,6 +19,7 @@ use host::Stack;
 use model::{AllocationKind, ApiErrors, DeviceAddress, Extent, Rule};
 use report::count;
 use smallvec::SmallVec;
+use std::sync::atomic;
 
 /// What the call says about a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +112,7 @@ impl Runtime {
         if self.settings.api_errors == ApiErrors::Off {
             return CallDecision::Make;
         }
+        self.calls.fetch_add(1, atomic::Ordering::Relaxed);
         let in_order = orders.iter().all(|order| *order == UseOrder::Right);
         let good = in_order
             && self.memory.look(|registry, quarantine, _| {

@@ -85,7 +85,9 @@ impl Outcome {
             Verdict::Findings
         } else if processes.iter().any(|process| process.failed) {
             Verdict::Failed
-        } else if totals.covered_launches() == 0 {
+        } else if totals.covered_launches() == 0
+            && (totals.coverage.calls == 0 || !totals.coverage.kernels.is_empty())
+        {
             Verdict::NothingChecked
         } else {
             Verdict::Clean
@@ -129,7 +131,7 @@ impl Outcome {
         } else if launched {
             "nothing was checked: every kernel launch ran without checks"
         } else {
-            "nothing was checked: the program launched no kernel"
+            "nothing was checked: the program launched no kernel, and made no call that could be"
         };
         Some(why.to_owned())
     }

@@ -109,6 +109,7 @@ impl Runtime {
             self.count_told(&self.recent.outstanding(context));
         }
         let mut coverage = self.functions.coverage();
+        coverage.calls = self.calls.load(Ordering::Relaxed);
         coverage.dropped_records = self.drain.dropped();
         coverage.canaries = self.canaries.coverage();
         let not_watched = self.watch().not_watched();

@@ -79,6 +79,8 @@ pub struct Runtime {
     watcher: Watcher,
     pub(crate) watch: Watch,
     next_launch: AtomicU64,
+    /// Copies, memsets and frees that were checked.
+    pub(crate) calls: AtomicU64,
     /// Kernels that look pointers up may be running.
     lookups_outstanding: AtomicBool,
     /// Some kernel looks pointers up.
@@ -145,6 +147,7 @@ impl Runtime {
             watcher: Watcher::default(),
             watch,
             next_launch: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
             lookups_outstanding: AtomicBool::new(false),
             looks_up: AtomicBool::new(false),
             finished: AtomicBool::new(false),
