@@ -13,6 +13,9 @@
 //! // expect: rule=ID call=PART [size=BYTES]
 //! // expect: rule=ID kernel=NAME [argument=NAME] [at=BYTES] [size=BYTES] [while=NAME]
 //! // expect: rule=ID leak [size=BYTES]
+//! // expect: rule=kernel-failed kernel=NAME [error=NUMBER]
+//! // also: …                           (optional: as `expect`, in both twins)
+//! // premise: one line for people      (optional)
 //! ```
 //!
 //! and whose faulty lines end in `// BUG`: its own, or those of a part that it
@@ -30,6 +33,14 @@
 //! In the folder `global` one source makes two programs, with and without
 //! `-DBAD`. Everywhere else it makes one, whose bad twin is started with the
 //! argument `bad`: half to compile, and nothing the compiler can know.
+//!
+//! `kernel` names one of the kernels that could have failed when the device
+//! stopped one, and `error` the number of the error. What stands under `also`
+//! belongs to both twins: kernels whose failure is part of what is tested.
+//!
+//! A case with a `premise` needs something of the device that it finds out
+//! itself: it is run without Ringfence first, and where it then ends with 77
+//! and the line `not runnable: REASON` on stderr, neither twin is judged.
 //!
 //! An `annotated` case has a bug inside what is one allocation to anyone but
 //! the program: it must be missed as it is, and found when the program says
@@ -117,6 +128,9 @@ pub struct Expectation {
     /// The allocation had not been freed.
     #[serde(default)]
     pub live: bool,
+    /// Number of the error of a kernel that failed, where fixed.
+    #[serde(default)]
+    pub error: Option<u32>,
     /// Places that a finding may name: file name and line.
     pub places: Vec<(String, u32)>,
 }
@@ -144,6 +158,10 @@ pub struct Source {
     pub annotated: bool,
     /// What its bad twin must be judged as.
     pub expect: Vec<Expectation>,
+    /// What both twins must give.
+    pub also: Vec<Expectation>,
+    /// Whether it finds out itself if it can run here.
+    pub premise: bool,
 }
 
 /// Canaries are random, and a write of the byte that one holds is no damage:
@@ -209,6 +227,12 @@ pub struct Case {
     pub good: Program,
     /// The twin with it; none for programs that are only ever right.
     pub bad: Option<Bad>,
+    /// Findings that the good twin must give, and no other.
+    #[serde(default)]
+    pub also: Vec<Expectation>,
+    /// Whether it is run without Ringfence first, to find out if it can run.
+    #[serde(default)]
+    pub premise: bool,
 }
 
 /// What the programs of a folder are written against.
@@ -378,6 +402,10 @@ fn read_source(path: &Path) -> Result<Source> {
         .map(read_expectation)
         .collect::<Result<Vec<_>>>()?;
     ensure!(!expect.is_empty(), "its head has no `// expect: ` line");
+    let mut also = head_lines(&text, "also")
+        .into_iter()
+        .map(read_expectation)
+        .collect::<Result<Vec<_>>>()?;
     let mut places = Vec::new();
     let others = build.sources.iter().map(|other| folder.join(other));
     let others = others.chain(parts(&text).map(|part| folder.join(part)));
@@ -388,9 +416,10 @@ fn read_source(path: &Path) -> Result<Source> {
         !places.is_empty(),
         "no line is marked `{MARK}`, so no finding could be right"
     );
-    for one in &mut expect {
+    for one in expect.iter_mut().chain(&mut also) {
         one.places.clone_from(&places);
     }
+    expect.extend(also.iter().cloned());
     let name = if group == COMPILED_TWINS {
         name.to_owned()
     } else {
@@ -411,6 +440,8 @@ fn read_source(path: &Path) -> Result<Source> {
         notes: read_notes(one("notes")?.unwrap_or(""))?,
         annotated: head(&text).any(|line| line == "annotated"),
         expect,
+        also,
+        premise: one("premise")?.is_some(),
     })
 }
 
@@ -449,7 +480,7 @@ pub(crate) fn read_build(text: &str) -> Result<Build> {
 
 fn read_expectation(text: &str) -> Result<Expectation> {
     let (mut rule, mut doer, mut size, mut at, mut running) = (None, None, None, None, None);
-    let (mut named, mut live) = (None, false);
+    let (mut named, mut error, mut live) = (None, None, false);
     for word in text.split_whitespace() {
         match word.split_once('=') {
             Some(("rule", id)) => rule = Some(id.to_owned()),
@@ -465,6 +496,7 @@ fn read_expectation(text: &str) -> Result<Expectation> {
             }
             Some(("while", name)) => running = Some(name.to_owned()),
             Some(("argument", name)) => named = Some(name.to_owned()),
+            Some(("error", number)) => error = Some(number.parse().context("error is a number")?),
             Some(("at", bytes)) => at = Some(bytes.parse().context("at is in bytes")?),
             Some(("size", bytes)) => size = Some(bytes.parse().context("size is in bytes")?),
             _ => bail!("`{word}` is nothing to expect"),
@@ -482,6 +514,7 @@ fn read_expectation(text: &str) -> Result<Expectation> {
         at,
         running,
         live,
+        error,
         places: Vec::new(),
     })
 }
@@ -541,6 +574,8 @@ mod tests {
             size,
             at: None,
             running: None,
+            live: false,
+            error: None,
             places: vec![("sample.cu".into(), 10)],
         };
         assert_eq!(

@@ -253,6 +253,8 @@ pub fn build(
                     arguments: vec!["--small".into(), "--kernel".into(), (*kernel).into()],
                 },
                 bad: None,
+                also: Vec::new(),
+                premise: false,
             });
         }
     }
@@ -347,6 +349,8 @@ fn add_case(source: &Source, cudart: Cudart, out: &Path, jobs: &mut Vec<Job>) ->
             expect: source.expect.clone(),
             annotated,
         }),
+        also: source.also.clone(),
+        premise: source.premise,
     })
 }
 

@@ -8,7 +8,7 @@ use crate::case::{Doer, Expectation};
 use crate::process::Outcome;
 use model::{
     AllocationKind, Coverage, Finding, KernelRun, NearestAllocation, Note, Relation, Rule,
-    SourceLocation, Subject,
+    SourceLocation, Subject, UncheckedReason,
 };
 use serde::Deserialize;
 
@@ -100,6 +100,18 @@ pub fn describe(finding: &Finding) -> String {
         }
         Subject::Call(call) => format!("{rule} by {} at {place}{size}", call.function),
         Subject::Leak => format!("{rule}, allocated at {place}{size}"),
+        Subject::Failure(failure) => {
+            let names: Vec<&str> = failure
+                .kernels
+                .iter()
+                .map(|kernel| kernel.kernel.as_str())
+                .collect();
+            format!(
+                "{rule} ({}) in {} at {place}",
+                failure.error,
+                names.join(" or ")
+            )
+        }
     }
 }
 
@@ -117,6 +129,15 @@ fn places(finding: &Finding) -> Vec<(&str, u32)> {
         }
         Subject::Kernel(run) => run.launched_at.iter(),
         Subject::Call(call) => call.called_at.iter(),
+        Subject::Failure(failure) => {
+            if let Some(source) = failure.source() {
+                return source
+                    .chain()
+                    .map(|place| (file_name(&place.file), place.line))
+                    .collect();
+            }
+            failure.frames().iter()
+        }
         Subject::Leak => finding
             .intended
             .as_ref()
@@ -203,7 +224,13 @@ pub fn judge_listed(reason: &str, verdict: &Verdict) -> Verdict {
 }
 
 /// Judges the run of a good program; `plain` is its output without checks.
-pub fn judge_good(outcome: &Outcome, report: Option<&Report>, plain: &Outcome) -> Verdict {
+/// `also`: findings that it must give all the same, and no other.
+pub fn judge_good(
+    also: &[Expectation],
+    outcome: &Outcome,
+    report: Option<&Report>,
+    plain: &Outcome,
+) -> Verdict {
     if plain.code() != Some(0) {
         return wrong(format!(
             "without checks it {}: {}",
@@ -211,12 +238,21 @@ pub fn judge_good(outcome: &Outcome, report: Option<&Report>, plain: &Outcome) -
             tail(&plain.stderr)
         ));
     }
-    let report = match usable(outcome, report, 0) {
-        Ok(report) => report,
-        Err(verdict) => return verdict,
-    };
-    if let Some(finding) = report.findings.first() {
-        return wrong(format!("false alarm: {}", describe(finding)));
+    let mut text = "clean".into();
+    if also.is_empty() {
+        let report = match usable(outcome, report, 0) {
+            Ok(report) => report,
+            Err(verdict) => return verdict,
+        };
+        if let Some(finding) = report.findings.first() {
+            return wrong(format!("false alarm: {}", describe(finding)));
+        }
+    } else {
+        let given = judge_bad(also, outcome, report);
+        if !given.pass {
+            return given;
+        }
+        text = given.text;
     }
     if outcome.stdout != plain.stdout {
         return wrong(format!(
@@ -225,10 +261,7 @@ pub fn judge_good(outcome: &Outcome, report: Option<&Report>, plain: &Outcome) -
             plain.stdout.trim()
         ));
     }
-    Verdict {
-        pass: true,
-        text: "clean".into(),
-    }
+    Verdict { pass: true, text }
 }
 
 /// The report, if the run ended as it must and everything was checked.
@@ -263,12 +296,22 @@ fn usable<'a>(
             tail(&outcome.stderr)
         )));
     }
+    // What a kernel that failed kept from running, or what failed itself.
+    let has_failed = report.findings.iter().any(|one| one.failure().is_some());
+    let is_excused =
+        |reason: &UncheckedReason| has_failed && *reason == UncheckedReason::Unfinished;
     let mut launches = report.coverage.calls;
     for (kernel, coverage) in &report.coverage.kernels {
         launches += coverage.checked + coverage.proved + coverage.verified;
-        let unchecked: u64 = coverage.unchecked.values().sum();
+        let unfinished = coverage.unchecked.get(&UncheckedReason::Unfinished);
+        launches += unfinished.filter(|_| has_failed).unwrap_or(&0);
+        let mut others = coverage
+            .unchecked
+            .iter()
+            .filter(|(reason, _)| !is_excused(reason));
+        let unchecked: u64 = others.clone().map(|(_, count)| count).sum();
         if unchecked > coverage.verified
-            && let Some((reason, count)) = coverage.unchecked.iter().next()
+            && let Some((reason, count)) = others.next()
         {
             return Err(wrong(format!(
                 "{count} launches of {kernel} ran unchecked: {reason:?}{seen}"
@@ -310,6 +353,13 @@ fn wrong_doer(doer: &Doer, finding: &Finding) -> Option<String> {
             });
             (found != *argument).then(|| format!("expected the argument {argument:?}"))
         }
+        (
+            Doer::Kernel {
+                name,
+                argument: None,
+            },
+            Subject::Failure(failure),
+        ) if failure.kernels.iter().any(|kernel| kernel.kernel == *name) => None,
         (Doer::Leak, Subject::Leak) => None,
         (Doer::Kernel { name, .. }, _) => Some(format!("expected the kernel {name}")),
         (Doer::Function(part), _) => Some(format!("expected an access in {part}")),
@@ -347,6 +397,13 @@ fn wrong_lifetime(finding: &Finding) -> Option<String> {
     None
 }
 
+/// Whether a finding is one of those that are expected.
+pub fn is_expected(expect: &[Expectation], finding: &Finding) -> bool {
+    expect
+        .iter()
+        .any(|expect| difference(expect, finding).is_none())
+}
+
 fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
     if finding.rule.id() != expect.rule {
         return Some(format!("expected {}", expect.rule));
@@ -360,6 +417,13 @@ fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
     let is_freed = |near: &NearestAllocation| near.freed || !near.freed_at.is_empty();
     if expect.live && finding.intended.as_ref().is_none_or(is_freed) {
         return Some("expected an allocation that was not freed".into());
+    }
+    if let Some(error) = expect.error
+        && finding
+            .failure()
+            .is_none_or(|failure| failure.code != error)
+    {
+        return Some(format!("expected the error {error}"));
     }
     if let Some(running) = &expect.running
         && !was_running(finding, running)
@@ -507,6 +571,8 @@ mod tests {
             size: Some(1024),
             at: None,
             running: None,
+            live: false,
+            error: None,
             places: vec![("walk.cu".into(), 9)],
         }]
     }
@@ -594,6 +660,8 @@ mod tests {
                 size: Some(1024),
                 at: None,
                 running: None,
+                live: false,
+                error: None,
                 places: vec![("copy.cu".into(), 7)],
             };
             let judge = |expected: &Expectation| {
@@ -679,8 +747,8 @@ mod tests {
     #[test]
     fn a_good_program_must_be_clean_checked_and_unchanged() {
         let plain = outcome(0, "sum 3\n");
-        assert!(judge_good(&outcome(0, "sum 3\n"), Some(&report(vec![])), &plain).pass);
-        assert!(!judge_good(&outcome(0, "sum 4\n"), Some(&report(vec![])), &plain).pass);
+        assert!(judge_good(&[], &outcome(0, "sum 3\n"), Some(&report(vec![])), &plain).pass);
+        assert!(!judge_good(&[], &outcome(0, "sum 4\n"), Some(&report(vec![])), &plain).pass);
         assert!(
             !judge_good(
                 &outcome(0, "sum 3\n"),
@@ -689,7 +757,7 @@ mod tests {
             )
             .pass
         );
-        assert!(!judge_good(&outcome(0, "sum 3\n"), None, &plain).pass);
+        assert!(!judge_good(&[], &outcome(0, "sum 3\n"), None, &plain).pass);
         assert!(
             !judge_good(
                 &outcome(0, "sum 3\n"),
@@ -700,13 +768,13 @@ mod tests {
         );
         let mut unchecked = report(vec![]);
         unchecked.coverage.kernels.clear();
-        assert!(!judge_good(&outcome(0, "sum 3\n"), Some(&unchecked), &plain).pass);
+        assert!(!judge_good(&[], &outcome(0, "sum 3\n"), Some(&unchecked), &plain).pass);
         let mut partly = report(vec![]);
         let kernel = partly.coverage.kernels.get_mut("_Z4walkPi").unwrap();
         kernel.unchecked.insert(UncheckedReason::LaunchPath, 1);
-        assert!(!judge_good(&outcome(0, "sum 3\n"), Some(&partly), &plain).pass);
+        assert!(!judge_good(&[], &outcome(0, "sum 3\n"), Some(&partly), &plain).pass);
         let mut failed = report(vec![]);
         failed.errors.push("no ring".into());
-        assert!(!judge_good(&outcome(0, "sum 3\n"), Some(&failed), &plain).pass);
+        assert!(!judge_good(&[], &outcome(0, "sum 3\n"), Some(&failed), &plain).pass);
     }
 }

@@ -93,6 +93,8 @@ fn case(source: &Source) -> Case {
             expect: source.expect.clone(),
             annotated: None,
         }),
+        also: source.also.clone(),
+        premise: source.premise,
     }
 }
 

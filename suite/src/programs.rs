@@ -50,6 +50,8 @@ impl Source {
                 arguments: Vec::new(),
             },
             bad: None,
+            also: Vec::new(),
+            premise: false,
         };
         (job, case)
     }

@@ -243,8 +243,13 @@ fn judge_task(
     let start = |mode: &Mode<'_>, settings: &str| start(options, manifest, program, settings, mode);
     // Asked without Ringfence, so that no fault of its own looks like one of
     // the platform.
-    if manifest.api == Api::OpenCl
-        && let Some(lacks) = judge::lacking(&start(&Mode::Native, "")?)
+    let plain = match (manifest.api, options.device) {
+        (Api::OpenCl, _) | (Api::Cuda, DeviceKind::Gpu) => Mode::Native,
+        // Natively there is no device: the original code on the CPU device.
+        (Api::Cuda, DeviceKind::Cpu) => Mode::Unchecked,
+    };
+    if (manifest.api == Api::OpenCl || task.case.premise)
+        && let Some(lacks) = judge::lacking(&start(&plain, "")?)
     {
         return Ok(not_runnable(task, name, lacks));
     }
@@ -258,9 +263,12 @@ fn judge_task(
         Twin::Good => None,
         _ => Some(judge::judge_bad(expect, &outcome, report.as_ref())),
     };
-    let alarm = report
-        .as_ref()
-        .is_some_and(|report| !report.findings.is_empty());
+    // What a good twin must give all the same is no false alarm.
+    let also = task.case.also.as_slice();
+    let alarm = report.as_ref().is_some_and(|report| {
+        let mut findings = report.findings.iter();
+        findings.any(|finding| !judge::is_expected(also, finding))
+    });
     // The bug of an annotated case must be missed until it is annotated.
     let needs_annotation = task
         .case
@@ -273,15 +281,9 @@ fn judge_task(
         }
         (Some(found), _) => (found.clone(), None),
         (None, _) => {
-            // Without checks: natively where that can be, else the original
-            // code on the CPU device.
-            let mode = match (manifest.api, options.device) {
-                (Api::OpenCl, _) | (Api::Cuda, DeviceKind::Gpu) => Mode::Native,
-                (Api::Cuda, DeviceKind::Cpu) => Mode::Unchecked,
-            };
-            let plain = start(&mode, "")?;
+            let plain = start(&plain, "")?;
             (
-                judge::judge_good(&outcome, report.as_ref(), &plain),
+                judge::judge_good(&task.case.also, &outcome, report.as_ref(), &plain),
                 Some(outcome.stdout.clone()),
             )
         }

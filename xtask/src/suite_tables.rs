@@ -49,6 +49,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("graphs", "graphs"),
     ("canary", "canaries, verified after kernels"),
     ("watch", "canaries, watched while kernels run"),
+    ("failures", "kernels that fail on the device"),
     ("execution", "threads, contexts, cooperative launches"),
 ];
 
