@@ -11,6 +11,7 @@
 //! The analysis never guesses: what it cannot follow is
 //! [`Origin::Unknown`]. It has no opinion on what is done with the answer.
 
+mod alignment;
 mod cfg;
 mod code;
 mod dominators;
@@ -25,6 +26,7 @@ mod provenance;
 mod ranges;
 mod ssa;
 
+pub use alignment::LowBits;
 pub use cfg::{BasicBlock, BlockId, Cfg};
 pub use code::{Code, Inst, Reference, Referent, Role};
 pub use dominators::Dominators;
@@ -39,7 +41,9 @@ pub use provenance::Provenance;
 pub use ranges::{BoundedPointer, Bounds, Input, LaunchShape, Program, Query, Unprovable, Values};
 pub use ssa::{Definition, Ssa, Value, ValueId};
 
+use alignment::Alignments;
 use debuginfo::DebugInfo;
+use std::sync::OnceLock;
 
 /// Everything the crate finds out about one function.
 #[derive(Debug)]
@@ -56,6 +60,8 @@ pub struct Analysis<'m, 'a> {
     pub provenance: Provenance,
     /// What the frames in local memory hold.
     pub frames: Vec<ObjectTable>,
+    /// The low bits of its registers, once someone asks.
+    alignments: OnceLock<Alignments<'a>>,
 }
 
 impl<'m, 'a> Analysis<'m, 'a> {
@@ -82,6 +88,15 @@ impl<'m, 'a> Analysis<'m, 'a> {
             dominators,
             ssa,
             provenance,
+            alignments: OnceLock::new(),
         })
+    }
+
+    /// The low bits of what the address in an operand is based on, without
+    /// the operand's own constant.
+    pub fn low_bits(&self, instruction: u32, operand: usize) -> LowBits {
+        self.alignments
+            .get_or_init(|| Alignments::of(self))
+            .of_address(&self.code, instruction, operand)
     }
 }

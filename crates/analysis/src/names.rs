@@ -57,6 +57,8 @@ pub struct Symbol<'a> {
     /// Size in bytes, where the declaration fixes it: not for arrays without
     /// a length, and not for `.common`, where another file may say more.
     pub size: Option<u64>,
+    /// Bytes that its address is a multiple of, by its declaration.
+    pub alignment: u32,
 }
 
 /// Symbols at file scope.
@@ -81,6 +83,7 @@ impl<'a> ModuleSymbols<'a> {
                     name: function.name,
                     space: SymbolSpace::Other,
                     size: None,
+                    alignment: 1,
                 },
                 _ => continue,
             };
@@ -123,6 +126,7 @@ fn symbol_of<'a>(variable: &ptx::Variable<'a>) -> Symbol<'a> {
         name: variable.name,
         space,
         size: size.filter(|&size| size > 0),
+        alignment: variable.alignment().max(1),
     }
 }
 

@@ -15,7 +15,7 @@ mod expand;
 mod form;
 mod interval;
 mod program;
-mod registers;
+pub(crate) mod registers;
 mod relative;
 mod rounds;
 #[cfg(test)]

@@ -47,6 +47,7 @@ pub(crate) enum Reaching {
 }
 
 /// The registers of a function.
+#[derive(Debug)]
 pub(crate) struct Registers<'a> {
     names: FxHashMap<(u32, &'a str), Register>,
     classes: Vec<Class>,
@@ -92,6 +93,17 @@ impl<'a> Registers<'a> {
     /// The register that `name` means in a scope.
     pub(crate) fn named(&self, scope: u32, name: &str) -> Option<Register> {
         self.names.get(&(scope, name)).copied()
+    }
+
+    /// How many registers there are.
+    pub(crate) fn len(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// Every place where a register is written.
+    pub(crate) fn all_writes(&self) -> impl Iterator<Item = (Register, Write)> {
+        let registers = (0..).map(Register).zip(&self.writes);
+        registers.flat_map(|(register, writes)| writes.iter().map(move |write| (register, *write)))
     }
 
     pub(crate) fn class(&self, register: Register) -> Class {

@@ -8,6 +8,7 @@
 //! taken, so put the special before the general. Nothing else is needed:
 //! [`classify`] applies rows, it knows no opcode but `call`.
 
+mod alignment;
 mod rows;
 mod rules;
 
