@@ -502,6 +502,7 @@ mod tests {
                 space: Space::Global,
                 width: 4,
                 width_at_run_time: false,
+                alignment: None,
                 kernel: "_Z4walkPi".into(),
                 function: "_Z4walkPi".into(),
                 source: Some(SourceLocation {

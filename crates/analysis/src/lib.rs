@@ -38,7 +38,9 @@ pub use names::{ModuleSymbols, Symbol, SymbolId, SymbolSpace, WideReg};
 pub use objects::{ObjectTable, Place, StackObject};
 pub use origin::{Certainty, Leader, Origin, Root, RootId};
 pub use provenance::Provenance;
-pub use ranges::{BoundedPointer, Bounds, Input, LaunchShape, Program, Query, Unprovable, Values};
+pub use ranges::{
+    Alignment, BoundedPointer, Bounds, Input, LaunchShape, Program, Query, Unprovable, Values,
+};
 pub use ssa::{Definition, Ssa, Value, ValueId};
 
 use alignment::Alignments;

@@ -146,6 +146,8 @@ pub(crate) fn calls(code: &Code<'_, '_>, sites: &mut Sites<'_>) -> Vec<HeapCall>
             width: 0,
             width_at_run_time: false,
             offset: 0,
+            alignment: 1,
+            skipped: 0,
             provenance: Provenance::Lookup,
             object: None,
             loc: inst.loc,

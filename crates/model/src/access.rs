@@ -136,6 +136,14 @@ pub struct AccessSite {
     /// Sites checked together share one check; each has its own offset from
     /// the address that a record carries.
     pub offset: i64,
+    /// Bytes that the address the instruction names must be a multiple of: a
+    /// power of two, 1 if it need not be aligned.
+    #[serde(default = "any_address", skip_serializing_if = "is_any_address")]
+    pub alignment: u32,
+    /// Bytes from that address to the first one that the program uses, which
+    /// is where `offset` leads.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped: u32,
     /// The first site of the group that shares this site's check; its own id
     /// when it is checked alone.
     pub group: SiteId,
@@ -153,7 +161,25 @@ pub struct AccessSite {
     pub instruction: String,
 }
 
+fn any_address() -> u32 {
+    1
+}
+
+fn is_any_address(alignment: &u32) -> bool {
+    *alignment == 1
+}
+
+fn is_zero(bytes: &u32) -> bool {
+    *bytes == 0
+}
+
 impl AccessSite {
+    /// Whether an access is misaligned whose first used byte is at `address`.
+    pub fn is_misaligned_at(&self, address: u64) -> bool {
+        let named = address.wrapping_sub(self.skipped.into());
+        !named.is_multiple_of(self.alignment.max(1).into())
+    }
+
     /// Whether it is a call of device-side `free`.
     pub fn is_free(&self) -> bool {
         self.width == 0 && self.kind == AccessKind::Write

@@ -38,6 +38,8 @@ pub enum Rule {
     /// An atomic outside the field, row or declared region that the address came
     /// from, but inside its allocation.
     IntraAllocationOutOfBoundsAtomic,
+    /// An access whose address is no multiple of what the instruction needs.
+    MisalignedAccess,
     /// An access through a pointer that points into no allocation at all
     /// (null, wild, or a host address that the device cannot reach).
     InvalidPointer,
@@ -85,6 +87,7 @@ impl Rule {
         Rule::IntraAllocationOutOfBoundsRead,
         Rule::IntraAllocationOutOfBoundsWrite,
         Rule::IntraAllocationOutOfBoundsAtomic,
+        Rule::MisalignedAccess,
         Rule::InvalidPointer,
         Rule::UseAfterFree,
         Rule::UseAfterScope,
@@ -116,6 +119,7 @@ impl Rule {
             Rule::IntraAllocationOutOfBoundsRead => "intra-allocation-out-of-bounds-read",
             Rule::IntraAllocationOutOfBoundsWrite => "intra-allocation-out-of-bounds-write",
             Rule::IntraAllocationOutOfBoundsAtomic => "intra-allocation-out-of-bounds-atomic",
+            Rule::MisalignedAccess => "misaligned-access",
             Rule::InvalidPointer => "invalid-pointer",
             Rule::UseAfterFree => "use-after-free",
             Rule::UseAfterScope => "use-after-scope",
@@ -196,6 +200,9 @@ pub struct DeviceAccess {
     /// then the least that it can be.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub width_at_run_time: bool,
+    /// Bytes that the address must be a multiple of, where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alignment: Option<u32>,
     /// Mangled name of the kernel that was launched; empty if unknown.
     pub kernel: String,
     /// Mangled name of the function that holds the access.

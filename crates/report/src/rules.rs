@@ -164,6 +164,20 @@ const RULES: &[RuleHelp] = &[
                In this run the operation changed no memory of the program; the value that it returned is meaningless.",
     },
     RuleHelp {
+        rule: Rule::MisalignedAccess,
+        title: "an access at an address that is not aligned for it",
+        text: "A kernel accessed bytes of the right allocation at an address that is no multiple of what the\n\
+               instruction needs: the number of bytes accessed, for a vector (`float4`) all of them together, 16 for\n\
+               bulk copies and rows of `ldmatrix`, 8 for barriers. Natively the kernel ends with error 716\n\
+               (cudaErrorMisalignedAddress), and the context with it.\n\
+               \n\
+               Usual causes: a `char` buffer, or a packed struct in one, read as a larger type; a pointer to `float4`\n\
+               into the middle of an array of `float`; offsets in bytes where elements were meant.\n\
+               \n\
+               In this run a read was given zero and a write changed no memory of the program. An access that is\n\
+               also out of bounds is reported as that.",
+    },
+    RuleHelp {
         rule: Rule::InvalidPointer,
         title: "an access through a pointer that points into no allocation",
         text: "A kernel used a pointer that belongs to no live allocation: null, uninitialised, cut to 32 bits,\n\

@@ -273,12 +273,15 @@ fn memory(lines: &mut Lines, finding: &Finding, origin: &str) {
             let starts = relation(intended);
             // Where it ends, if its size does not tell.
             let goes_on = match (&finding.subject, intended.relation) {
+                (Subject::Access(DeviceAccess { alignment: Some(bytes), .. }), _) => {
+                    format!(", and is not a multiple of {bytes}")
+                }
                 (Subject::Access(access), Relation::Inside(_))
                     if access.width_at_run_time && !intended.freed =>
                 {
-                    ", and the access goes on past the end"
+                    ", and the access goes on past the end".into()
                 }
-                _ => "",
+                _ => String::new(),
             };
             lines.push(1, &format!("address {address} {starts}{goes_on}"));
             lines.push(1, &format!("{origin} {}", describe(intended)));
@@ -402,11 +405,15 @@ fn device_headline(rule: Rule, access: &DeviceAccess) -> String {
         Space::Const => "__constant__",
         Space::Param => "parameter",
     };
+    let wrong = match rule {
+        Rule::MisalignedAccess => "Misaligned",
+        _ => "Invalid",
+    };
     if access.width_at_run_time {
-        return format!("Invalid {space} {kind} of run-time size");
+        return format!("{wrong} {space} {kind} of run-time size");
     }
     let size = count(access.width.into(), "byte");
-    format!("Invalid {space} {kind} of size {size}")
+    format!("{wrong} {space} {kind} of size {size}")
 }
 
 fn call_headline(rule: Rule, call: &HostCall) -> String {

@@ -160,13 +160,19 @@ fn violation<'a>(
     let inside = !site.width_at_run_time
         && offset < bounds.size
         && bounds.size - offset >= u64::from(site.width);
+    // Of a size that only the device knew, what starts inside and misaligned
+    // is taken for misaligned.
+    let starts_inside = offset < bounds.size;
+    let misaligned = site.is_misaligned_at(address.0)
+        && (inside || (site.width_at_run_time && starts_inside));
     // A launch that is forgotten leaves no bounds to hold the access to: the
     // device found it wrong, and that stands.
-    if inside {
+    if inside && !misaligned {
         return None;
     }
     let known = root.is_some() || record.base != 0 || launch.is_some() || record.launch == 0;
     let rule = match (window, site.kind) {
+        _ if misaligned => Rule::MisalignedAccess,
         (Some(window), kind) => spaces::rule(window, kind, bounds.size),
         _ if bounds.size == 0 && known => root
             .and_then(|root| root.wrong)
@@ -183,7 +189,11 @@ fn violation<'a>(
     Some(Violation {
         site,
         rule,
-        address,
+        // What must be aligned is the address that the instruction names.
+        address: match misaligned {
+            true => DeviceAddress(address.0.wrapping_sub(site.skipped.into())),
+            false => address,
+        },
         bounds,
         pointer,
         window,
@@ -196,6 +206,9 @@ fn violation<'a>(
 /// that was taken back.
 pub(crate) fn narrow(violation: &mut Violation<'_>, registry: &Registry<Stack>) {
     let bounds = violation.bounds;
+    if violation.rule == Rule::MisalignedAccess {
+        return;
+    }
     if bounds.size == 0 {
         let pointer = violation.pointer.unwrap_or(violation.address);
         if registry.freed_block(pointer).is_some() {
@@ -457,6 +470,7 @@ pub(crate) fn finding(
             space: spaces::of_access(site.space, violation.window, record),
             width: site.width,
             width_at_run_time: site.width_at_run_time,
+            alignment: (violation.rule == Rule::MisalignedAccess).then_some(site.alignment),
             kernel: launch
                 .map(|launch| launch.function.name.clone())
                 .or(kernel)

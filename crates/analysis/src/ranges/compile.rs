@@ -7,7 +7,7 @@
 //! since the branch dominates the place, these are the ones that any value
 //! at the place is made of.
 
-use super::Query;
+use super::{Alignment, Query};
 use super::expand::Expand;
 use super::form::{Atom, AtomId, Condition, ConditionId, Form, FormId, Special, Support, share};
 use super::interval::{Relation, Width};
@@ -105,7 +105,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             .expand
             .address(at, query.operand)
             .ok_or(Unprovable::Address)?;
-        let address = match query.symbol {
+        let form = match query.symbol {
             None => address,
             Some(symbol) => self
                 .relative(address, self.expand.address_atom(symbol, query.generic))
@@ -117,10 +117,11 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             let condition = self.expand.guard(at, guard.register, guard.negated);
             context = self.assume(context, condition, true, 0);
         }
-        let address = self.value(address, context);
+        let address = self.value(form, context);
         if self.is_open(address) {
             return Err(Unprovable::Address);
         }
+        let aligned = self.aligned(query, form, (address, context))?;
         let reached = self.reached(context);
         if self.program.nodes.len() > MOST_NODES || self.expand.forms.size() > MOST_FORMS {
             return Err(Unprovable::Size);
@@ -131,8 +132,49 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             low: query.low,
             bytes: query.bytes,
             bounds: query.bounds,
+            aligned,
         });
         Ok(())
+    }
+
+    /// What must have so many low bits that are zero, so that an access is
+    /// aligned.
+    fn aligned(
+        &mut self,
+        query: &Query,
+        form: FormId,
+        (address, context): (NodeId, Context),
+    ) -> Result<(NodeId, u8), Unprovable> {
+        let zeros = |bytes: u64| bytes.trailing_zeros() as u8;
+        match query.alignment {
+            Alignment::Known => Ok((address, 0)),
+            Alignment::Address { at, bytes } => {
+                let symbols = &self.analysis().code.symbols;
+                let declared = query.symbol.map(|symbol| symbols[symbol.0 as usize].alignment);
+                if declared.is_some_and(|declared| u64::from(declared) < bytes) {
+                    return Err(Unprovable::Address);
+                }
+                if at as u64 & (bytes - 1) == 0 {
+                    return Ok((address, zeros(bytes)));
+                }
+                let mut moved = self.expand.forms.form(form).clone();
+                moved = moved.plus(&Form::constant(at.into(), moved.width), 1);
+                let moved = self.expand.forms.keep(moved);
+                Ok((self.value(moved, context), zeros(bytes)))
+            }
+            Alignment::Parameter {
+                offset,
+                residue,
+                bytes,
+            } => {
+                let parameter = Atom::Parameter { offset, bytes: 8 };
+                let pointer = self.expand.forms.atom_form(parameter, 64);
+                let moved = self.expand.forms.form(pointer).clone();
+                let moved = moved.plus(&Form::constant(residue.into(), 64), 1);
+                let moved = self.expand.forms.keep(moved);
+                Ok((self.value(moved, None), zeros(bytes)))
+            }
+        }
     }
 
     /// An address less that of the variable it was derived from, 64 bits.

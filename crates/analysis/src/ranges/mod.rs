@@ -45,6 +45,31 @@ pub struct Query {
     pub bytes: u64,
     /// What the bytes must lie in.
     pub bounds: Bounds,
+    /// What makes the access aligned.
+    pub alignment: Alignment,
+}
+
+/// What must hold so that an access is aligned. `bytes` is a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alignment {
+    /// Nothing.
+    Known,
+    /// `at` bytes from the address is a multiple of so many.
+    Address {
+        /// From the address, without the operand's own constant.
+        at: i64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// `residue` bytes from a pointer of the parameters is.
+    Parameter {
+        /// Where the pointer is among the parameters.
+        offset: u32,
+        /// From the pointer.
+        residue: u64,
+        /// Bytes.
+        bytes: u64,
+    },
 }
 
 impl Program {

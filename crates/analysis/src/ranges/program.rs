@@ -99,6 +99,15 @@ pub(crate) struct Check {
     pub(crate) low: i64,
     pub(crate) bytes: u64,
     pub(crate) bounds: Bounds,
+    /// So many low bits of this must be zero.
+    pub(crate) aligned: (NodeId, u8),
+}
+
+impl Check {
+    /// The last node that it needs.
+    fn last(&self) -> NodeId {
+        self.address.max(self.reached).max(self.aligned.0)
+    }
 }
 
 /// A scalar that a program reads: offset in the parameter block, and bytes.
@@ -135,7 +144,7 @@ impl Values {
     }
 }
 
-/// When all accesses of a kernel are in bounds.
+/// When all accesses of a kernel are in bounds, and aligned.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     pub(crate) nodes: Vec<Node>,
@@ -203,6 +212,7 @@ impl Program {
         for check in &self.checks {
             used[check.address as usize] = true;
             used[check.reached as usize] = true;
+            used[check.aligned.0 as usize] = true;
         }
         for id in (0..self.nodes.len()).rev() {
             if !used[id] {
@@ -257,9 +267,9 @@ impl Program {
         for check in &mut out.checks {
             check.address = renamed[check.address as usize];
             check.reached = renamed[check.reached as usize];
+            check.aligned.0 = renamed[check.aligned.0 as usize];
         }
-        out.checks
-            .sort_by_key(|check| check.address.max(check.reached));
+        out.checks.sort_by_key(Check::last);
         out.pointers = relative::pointers(&out);
         out
     }
@@ -279,7 +289,8 @@ impl Program {
         self.nodes.len()
     }
 
-    /// Whether no thread of a launch can access anything outside its bounds.
+    /// Whether no thread of a launch can access anything outside its bounds,
+    /// or misaligned.
     /// `inputs` are the parameters' bits; `bounds` gives base and size of the
     /// buffer that the pointer at an offset of the parameters belongs to.
     pub fn proves(
@@ -303,7 +314,7 @@ impl Program {
     ) -> bool {
         let mut values: SmallVec<[Interval; 64]> = SmallVec::new();
         self.checks.iter().all(|check| {
-            let needed = check.address.max(check.reached) as usize;
+            let needed = check.last() as usize;
             while values.len() <= needed {
                 let value = self.evaluate(self.nodes[values.len()], &values, shape, inputs);
                 values.push(value);
@@ -314,6 +325,10 @@ impl Program {
             let address = values[check.address as usize];
             if address.is_empty() {
                 return true;
+            }
+            let (aligned, zeros) = check.aligned;
+            if values[aligned as usize].zeros < zeros && !values[aligned as usize].is_empty() {
+                return false;
             }
             match check.bounds {
                 Bounds::Parameter(offset) => {

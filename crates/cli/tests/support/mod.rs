@@ -178,6 +178,7 @@ pub fn finding() -> Event {
             space: Space::Global,
             width: 4,
             width_at_run_time: false,
+            alignment: None,
             kernel: "_Z5scalePfi".into(),
             function: "_Z5scalePfi".into(),
             source: None,

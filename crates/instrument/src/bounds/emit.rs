@@ -4,10 +4,12 @@
 //! bytes, against `base` and `size`: outside exactly if
 //! `a + low - base >= max(size, n - 1) - (n - 1)`, unsigned. That holds for
 //! every alignment and never wraps: what lies before the base becomes a huge
-//! offset, and a size below `n` a limit of zero.
+//! offset, and a size below `n` a limit of zero. (`aligned` says how the same
+//! check sees to alignment.)
 
 use super::LABEL_PREFIX;
 use super::absence::{guard, zero};
+use super::aligned::{Address, Aligned, Limit, or_misaligned};
 use super::demand::About;
 use super::extent::Extent;
 use super::pass::RESULT;
@@ -55,10 +57,10 @@ pub(super) struct Emit<'x, 'm, 'a> {
     pub(super) plan: &'x Plan,
     /// A thread that fails a check traps there.
     pub(super) traps: bool,
-    /// Number of the limit register of each root and extent (bytes - 1).
-    limits: FxHashMap<(RootId, u64), u32>,
+    /// Number of each limit register.
+    limits: FxHashMap<Limit, u32>,
     /// The same, in order of number.
-    pub(super) limit_list: Vec<(RootId, u64)>,
+    pub(super) limit_list: Vec<Limit>,
     pub(super) shadows: FxHashMap<WideReg, u32>,
     /// Roots and shadowed values, by the instruction that makes them.
     pub(super) made: FxHashMap<u32, Made>,
@@ -96,16 +98,17 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         for group in &plan.groups {
             if let (
                 Source::Root(root),
-                Extent::Bytes(bytes @ 2..) | Extent::BytesUnless(bytes @ 2.., _),
+                Extent::Bytes(bytes @ 1..) | Extent::BytesUnless(bytes @ 1.., _),
             ) = (group.source, group.extent)
                 && group.window.is_none()
                 && !group.in_doubt
                 && emit.constant_size(root).is_none()
+                && let Some(limit) = group.limit(root, bytes - 1)
             {
                 let next = emit.limit_list.len() as u32;
                 let list = &mut emit.limit_list;
-                emit.limits.entry((root, bytes - 1)).or_insert_with(|| {
-                    list.push((root, bytes - 1));
+                emit.limits.entry(limit).or_insert_with(|| {
+                    list.push(limit);
                     next
                 });
             }
@@ -143,10 +146,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
 
     /// The size of a root, where the module's text tells it.
     pub(super) fn constant_size(&self, root: RootId) -> Option<u64> {
-        match self.analysis.provenance.root(root)? {
-            Root::Variable { symbol } => self.analysis.code.symbols[symbol.0 as usize].size,
-            _ => self.analysis.place(root)?.size,
-        }
+        constant_size(self.analysis, root)
     }
 
     fn body(&mut self, heap: Heap<'_>, patch: &mut Patch) {
@@ -341,14 +341,13 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
 
     /// The limits that depend on one root's size.
     pub(super) fn limits_of(&self, root: RootId, out: &mut String) {
-        for (number, &(of, less)) in self.limit_list.iter().enumerate() {
-            if of == root {
-                limit(
-                    Op::Family(LIMIT, number as u32),
-                    Op::Family(ROOT_SIZE, root.0),
-                    less,
-                    out,
-                );
+        for (number, known) in self.limit_list.iter().enumerate() {
+            if known.root == root {
+                let register = Op::Family(LIMIT, number as u32);
+                limit(register, Op::Family(ROOT_SIZE, root.0), known.less, out);
+                if let Some(pointer) = known.pointer {
+                    self.limit_unless_aligned(register, pointer, out);
+                }
             }
         }
     }
@@ -450,19 +449,27 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                     let less = bytes - 1;
                     let limit = match (group.source, size) {
                         (_, Op::Constant(size)) => Op::Constant(size.max(less) - less),
-                        (_, size) if less == 0 => size,
                         (Source::Root(root), size) if !group.in_doubt => {
-                            match self.limits.get(&(root, less)) {
+                            let known = group.limit(root, less);
+                            match known.and_then(|limit| self.limits.get(&limit)) {
                                 Some(&number) => Op::Family(LIMIT, number),
                                 None => size,
                             }
                         }
+                        (_, size) if less == 0 => size,
                         (_, size) => {
                             limit(SCRATCH, size, less, out);
                             SCRATCH
                         }
                     };
                     match guard {
+                        _ if group.aligned == Aligned::Tested => {
+                            line!(out, "setp.ge.u64 {outside}, {OFFSET}, {limit};");
+                            or_misaligned(group, Address::Wide(pointer), outside, out);
+                            if let Some(guard) = guard {
+                                outside_only(outside, guard.register, guard.negated, out);
+                            }
+                        }
                         None => line!(out, "setp.ge.u64 {outside}, {OFFSET}, {limit};"),
                         Some(Guard {
                             negated, register, ..
@@ -476,7 +483,8 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                     }
                 }
                 Extent::Operand(_) | Extent::Steps { .. } => {
-                    self.counted(group, instruction, size, outside, out);
+                    let address = Address::Wide(pointer);
+                    self.counted(group, instruction, (address, size), outside, out);
                 }
             }
             also_unless(group, instruction, outside, out);
@@ -565,7 +573,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         &self,
         group: &Group,
         instruction: &ptx::Instruction<'a>,
-        size: Op<'_>,
+        (address, size): (Address<'_>, Op<'_>),
         outside: Op<'_>,
         out: &mut String,
     ) {
@@ -590,6 +598,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             out,
             "setp.gt.or.u64 {outside}, {SCRATCH}, {OFFSET}, {outside};"
         );
+        or_misaligned(group, address, outside, out);
         line!(out, "setp.ne.and.s64 {outside}, {SCRATCH}, 0, {outside};");
         if let Some(Guard {
             negated, register, ..
@@ -597,6 +606,14 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         {
             outside_only(outside, register, negated, out);
         }
+    }
+}
+
+/// The size of a root, where the module's text tells it.
+pub(super) fn constant_size(analysis: &Analysis<'_, '_>, root: RootId) -> Option<u64> {
+    match analysis.provenance.root(root)? {
+        Root::Variable { symbol } => analysis.code.symbols[symbol.0 as usize].size,
+        _ => analysis.place(root)?.size,
     }
 }
 

@@ -25,6 +25,13 @@ pub(super) enum Extent {
     },
 }
 
+impl Extent {
+    /// Whether the number of bytes is in the text.
+    pub(super) fn is_constant(self) -> bool {
+        matches!(self, Extent::Bytes(_) | Extent::BytesUnless(..))
+    }
+}
+
 /// Bytes that an access covers; `None` if only a descriptor knows.
 pub(super) fn width_of(inst: &analysis::Inst<'_, '_>, access: &Access) -> Option<Extent> {
     let operands = &inst.instruction.operands;
@@ -124,8 +131,9 @@ pub(crate) fn used_bytes(inst: &analysis::Inst<'_, '_>, bytes: u64, source: &str
     if from < to { (from, to) } else { (0, bytes) }
 }
 
-/// The alignment that the hardware asks of an access.
-pub(super) fn natural_alignment(access: &Access) -> u64 {
+/// The alignment of the sink that an access is sent to: no less than what
+/// [`Access::alignment`] asks for.
+pub(super) fn sink_alignment(access: &Access) -> u64 {
     match access.width {
         Width::Bytes(bytes) if !access.asynchronous => u64::from(bytes).next_power_of_two().min(32),
         _ => 32,
@@ -145,8 +153,8 @@ pub(crate) fn only_shared(opcode: &ptx::Opcode<'_>) -> bool {
     }
 }
 
-/// Whether an access has a constant address within a declared variable, or
-/// touches no byte at all.
+/// Whether an access has a constant, aligned address within a declared
+/// variable, or touches no byte at all.
 pub(crate) fn is_static(analysis: &Analysis<'_, '_>, index: usize, access: &Access) -> bool {
     let code = &analysis.code;
     let instruction = code.instructions[index].instruction;
@@ -168,6 +176,11 @@ pub(crate) fn is_static(analysis: &Analysis<'_, '_>, index: usize, access: &Acce
         return false;
     };
     let declared = &code.symbols[symbol.0 as usize];
+    let alignment = access.alignment(instruction);
+    let from_symbol = address.offset.wrapping_add(offset) as u64;
+    if declared.alignment % alignment != 0 || !from_symbol.is_multiple_of(alignment.into()) {
+        return false;
+    }
     // A pointer to an object of a frame is held to that object.
     let place = match reference.map(|reference| (reference.referent, reference.value)) {
         Some((Referent::Wide(_), value)) => match analysis.provenance.origin(value) {

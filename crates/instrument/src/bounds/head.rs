@@ -1,5 +1,6 @@
 //! What stands at the top of a checked body and at each of its exits.
 
+use super::aligned::Aligned;
 use super::emit::Emit;
 use super::pieces::lookup;
 use super::plan::Source;
@@ -99,6 +100,9 @@ impl Emit<'_, '_, '_> {
         self.declare_of_windows(out);
         if self.plan.groups.iter().any(|group| group.stops) {
             line!(out, ".reg .pred {STOP}, {GO_ON};");
+        }
+        if self.plan.groups.iter().any(|g| g.aligned == Aligned::Tested) {
+            line!(out, ".reg .b32 {LOW_BITS};");
         }
         if self.plan.groups.iter().any(|group| group.lanes < 32) {
             line!(out, ".reg .b32 {LANE};");

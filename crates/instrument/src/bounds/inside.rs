@@ -7,9 +7,10 @@
 //! skipped by its predicate, and what it would have read is zero.
 
 use super::absence::goes_on;
+use super::aligned::{Address, Aligned, or_misaligned};
 use super::emit::{Emit, also_unless};
 use super::extent::Extent;
-use super::pieces::limit;
+use super::pieces::{limit, outside_only};
 use super::plan::{Base, Group, Source};
 use super::text::*;
 use super::window::Window;
@@ -178,7 +179,8 @@ impl<'a> Emit<'_, '_, 'a> {
                         LIMIT32
                     }
                 };
-                verdict(instruction.guard, "u32", outside, OFFSET32, limit, out);
+                let offset = ("u32", OFFSET32, Address::Narrow(pointer));
+                verdict(group, instruction.guard, outside, offset, limit, out);
             }
             Extent::Operand(_) | Extent::Steps { .. } => {
                 line!(out, "cvt.u64.u32 {OFFSET}, {OFFSET32};");
@@ -189,7 +191,8 @@ impl<'a> Emit<'_, '_, 'a> {
                         SCRATCH2
                     }
                 };
-                self.counted(group, instruction, size, outside, out);
+                let address = Address::Narrow(pointer);
+                self.counted(group, instruction, (address, size), outside, out);
             }
         }
         also_unless(group, instruction, outside, out);
@@ -228,10 +231,12 @@ impl<'a> Emit<'_, '_, 'a> {
                         SCRATCH
                     }
                 };
-                verdict(instruction.guard, "u64", outside, OFFSET, limit, out);
+                let offset = ("u64", OFFSET, Address::Wide(GENERIC));
+                verdict(group, instruction.guard, outside, offset, limit, out);
             }
             Extent::Operand(_) | Extent::Steps { .. } => {
-                self.counted(group, instruction, size, outside, out);
+                let address = Address::Wide(GENERIC);
+                self.counted(group, instruction, (address, size), outside, out);
             }
         }
         also_unless(group, instruction, outside, out);
@@ -241,16 +246,23 @@ impl<'a> Emit<'_, '_, 'a> {
     }
 }
 
-/// `outside = offset >= limit`, under the program's guard.
+/// `outside = offset >= limit`, or misaligned, under the program's guard.
 fn verdict(
+    group: &Group,
     guard: Option<Guard<'_>>,
-    ty: &str,
     outside: Op<'_>,
-    offset: Op<'_>,
+    (ty, offset, address): (&str, Op<'_>, Address<'_>),
     limit: Op<'_>,
     out: &mut String,
 ) {
     match guard {
+        _ if group.aligned == Aligned::Tested => {
+            line!(out, "setp.ge.{ty} {outside}, {offset}, {limit};");
+            or_misaligned(group, address, outside, out);
+            if let Some(guard) = guard {
+                outside_only(outside, guard.register, guard.negated, out);
+            }
+        }
         None => line!(out, "setp.ge.{ty} {outside}, {offset}, {limit};"),
         Some(Guard {
             negated, register, ..

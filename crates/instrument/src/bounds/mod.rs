@@ -12,6 +12,7 @@
 
 mod absence;
 mod across;
+mod aligned;
 mod calls;
 mod demand;
 mod emit;

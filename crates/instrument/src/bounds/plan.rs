@@ -1,9 +1,10 @@
 //! Decides, for one function, which accesses are checked together, against
 //! what, and which roots and shadow registers that needs. Writes no text.
 
+use super::aligned::Aligned;
 use super::calls::{Return, Stored};
 use super::demand::About;
-use super::extent::{Extent, is_static, natural_alignment, only_shared, used_bytes, width_of};
+use super::extent::{Extent, is_static, only_shared, sink_alignment, used_bytes, width_of};
 use super::window::{self, Fate, Nameable, Window, fate_of, is_collective};
 use crate::Error;
 use crate::sites::{NewSite, Sites};
@@ -61,6 +62,11 @@ pub(super) struct Group {
     pub(super) writes: bool,
     /// Alignment of the widest member, and the offset it holds at.
     pub(super) alignment: (u64, i64),
+    /// What the addresses of all members must be a multiple of, and the offset
+    /// at which that holds.
+    pub(super) needs: (u64, i64),
+    /// What makes sure of it.
+    pub(super) aligned: Aligned,
     pub(super) site: SiteId,
     /// An earlier group, with the other sink, of the same address under the
     /// same guard in the same block, over the same bytes: its verdict is
@@ -204,6 +210,7 @@ impl Plan {
             open: FxHashMap::default(),
         };
         planner.accesses(sites)?;
+        planner.plan.settle_alignment(analysis);
         planner.plan.settle_twins();
         planner.plan.own_frame = window::own_frame(&analysis.code, nameable);
         planner.plan.need_for_groups(about);
@@ -221,6 +228,7 @@ impl Plan {
             let (group, other) = (&self.groups[index], &self.groups[twin as usize]);
             let same = group.low == other.low
                 && group.extent == other.extent
+                && group.needs == other.needs
                 && group.source == other.source;
             // The first of a chain holds the verdict for all.
             let first = other.twin.unwrap_or(twin);
@@ -456,6 +464,8 @@ impl<'a> Planner<'_, '_, 'a> {
             width: u32::try_from(width).unwrap_or(u32::MAX),
             width_at_run_time: matches!(extent, Extent::Operand(_) | Extent::Steps { .. }),
             offset: low,
+            alignment: access.alignment(instruction),
+            skipped: skipped as u32,
             provenance,
             loc: inst.loc,
             span: instruction.span,
@@ -476,8 +486,9 @@ impl<'a> Planner<'_, '_, 'a> {
         // Nothing is redirected in a window: reads and writes share checks.
         let (writes, alignment) = match window {
             Some(_) => (false, (1, 0)),
-            None => (writes, (natural_alignment(access), address.offset)),
+            None => (writes, (sink_alignment(access), address.offset)),
         };
+        let needs = (u64::from(access.alignment(instruction)), address.offset);
         let fate = fate_of(&instruction.opcode, window.is_some());
         let key = Key {
             base,
@@ -500,11 +511,12 @@ impl<'a> Planner<'_, '_, 'a> {
         if groupable
             && let Some(&open) = self.open.get(&key)
             && let Some(group) = self.plan.groups.get_mut(open as usize)
-            && let Some((new_low, new_bytes, new_alignment)) = merged(group, low, width, alignment)
+            && let Some(grown) = merged(group, low, width, (alignment, needs))
         {
-            group.low = new_low;
-            group.extent = Extent::Bytes(new_bytes);
-            group.alignment = new_alignment;
+            group.low = grown.low;
+            group.extent = Extent::Bytes(grown.bytes);
+            group.alignment = grown.alignment;
+            group.needs = grown.needs;
             group.redirects |= fate == Fate::Redirected;
             group.stops |= fate == Fate::Stopped;
             if let Some(site) = sites.list.last_mut() {
@@ -541,6 +553,8 @@ impl<'a> Planner<'_, '_, 'a> {
             extent,
             writes,
             alignment,
+            needs,
+            aligned: Aligned::Known,
             site: id,
             lanes: access.lanes,
             redirects: fate == Fate::Redirected,
@@ -560,14 +574,22 @@ impl<'a> Planner<'_, '_, 'a> {
     }
 }
 
-/// The group with one more member: new lowest offset, bytes, alignment.
-/// `None` if the two cannot share a sink.
+/// A group with one more member.
+struct Grown {
+    low: i64,
+    bytes: u64,
+    alignment: (u64, i64),
+    needs: (u64, i64),
+}
+
+/// The group with one more member. `None` if the two cannot share a sink, or
+/// cannot both be aligned.
 fn merged(
     group: &Group,
     low: i64,
     width: u64,
-    (alignment, at): (u64, i64),
-) -> Option<(i64, u64, (u64, i64))> {
+    (alignment, needs): ((u64, i64), (u64, i64)),
+) -> Option<Grown> {
     let Extent::Bytes(bytes) = group.extent else {
         return None;
     };
@@ -577,23 +599,27 @@ fn merged(
         .max(low.checked_add_unsigned(width)?);
     let new_low = group.low.min(low);
     let span = u64::try_from(end.checked_sub(new_low)?).ok()?;
-    let (own, own_at) = group.alignment;
-    let smaller = own.min(alignment) as i64;
-    // One sink address must be aligned for both: their offsets must agree
-    // modulo the smaller alignment, as they do for any address that is
-    // aligned for both.
-    if span > GROUP_SPAN || at.wrapping_sub(own_at) % smaller != 0 {
+    if span > GROUP_SPAN {
         return None;
     }
-    Some((
-        new_low,
-        span,
-        if alignment > own {
-            (alignment, at)
-        } else {
-            (own, own_at)
-        },
-    ))
+    Some(Grown {
+        low: new_low,
+        bytes: span,
+        alignment: stricter(group.alignment, alignment)?,
+        needs: stricter(group.needs, needs)?,
+    })
+}
+
+/// The greater of two alignments, with the offset that it holds at. One address
+/// must be aligned for both: their offsets must agree modulo the smaller one,
+/// as they do for any address that is aligned for both.
+fn stricter(own: (u64, i64), other: (u64, i64)) -> Option<(u64, i64)> {
+    let smaller = own.0.min(other.0) as i64;
+    (other.1.wrapping_sub(own.1) % smaller == 0).then_some(if other.0 > own.0 {
+        other
+    } else {
+        own
+    })
 }
 
 /// Names of the functions that are called; whether others may be.

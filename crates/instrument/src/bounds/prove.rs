@@ -2,9 +2,10 @@
 //! runs: turns a plan's groups into questions for [`analysis::Program`].
 
 use super::Done;
+use super::aligned::Aligned;
 use super::extent::Extent;
 use super::plan::{Base, Group, Plan, Source};
-use analysis::{Analysis, Bounds, Program, Query, Root, SymbolId, Unprovable};
+use analysis::{Alignment, Analysis, Bounds, Program, Query, Root, SymbolId, Unprovable};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 
@@ -108,6 +109,7 @@ pub(super) fn proof(
             low: group.low.saturating_sub(held.start.into()),
             bytes,
             bounds: held.bounds,
+            alignment: alignment(group),
         });
     }
     Program::of(analysis, &queries).or_else(|(index, unprovable)| {
@@ -161,6 +163,19 @@ fn held(analysis: &Analysis<'_, '_>, group: &Group) -> Option<Held> {
         // (A constant address within a variable needs no check; this one is
         // outside.)
         Source::Declared(_) | Source::Block | Source::Shadow(_) | Source::Weak => None,
+    }
+}
+
+fn alignment(group: &Group) -> Alignment {
+    let (bytes, at) = group.needs;
+    match group.aligned {
+        Aligned::Known => Alignment::Known,
+        Aligned::ByLimit(pointer) => Alignment::Parameter {
+            offset: pointer.parameter,
+            residue: pointer.residue,
+            bytes: pointer.bytes,
+        },
+        Aligned::Tested => Alignment::Address { at, bytes },
     }
 }
 

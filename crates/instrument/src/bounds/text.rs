@@ -79,6 +79,8 @@ pub(super) const LIMIT32: Op<'static> = Op::Single("l");
 /// Bytes of the launch's dynamic shared memory, and of the block's whole.
 pub(super) const DYNAMIC: Op<'static> = Op::Single("dynamic");
 pub(super) const BLOCK: Op<'static> = Op::Single("block");
+/// Low bits of an address.
+pub(super) const LOW_BITS: Op<'static> = Op::Single("x");
 /// Number of the lane.
 pub(super) const LANE: Op<'static> = Op::Single("lane");
 /// A generic address.

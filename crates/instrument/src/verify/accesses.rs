@@ -125,6 +125,10 @@ impl State {
                 "the check is under a guard that the access does not have",
             );
         }
+        let is_aligned = |&index| self.is_aligned(verdict, (offset, index), access, old, input);
+        if !input.index.get(&old.span.start).is_some_and(is_aligned) {
+            errors.at(new.span, "the check lets misaligned addresses pass");
+        }
         let (offset, bytes) = match (access.width, input.index.get(&old.span.start)) {
             (Width::Bytes(bytes), Some(&index)) => {
                 let inst = &input.analysis.code.instructions[index];

@@ -3,6 +3,7 @@
 use super::Errors;
 use super::absences::Absences;
 use super::accesses::paired;
+use super::alignment::{self, Alignments, Tested};
 use super::calls::{Callees, Calls};
 use super::statements::{Matched, Piece};
 use super::windows::Windows;
@@ -57,6 +58,10 @@ pub(super) struct Verdict {
     /// from: a size, less so many bytes.
     pub(super) size: Text,
     pub(super) less: u64,
+    /// The register that bounds the distance, if a root's limit does.
+    pub(super) limit: Option<Text>,
+    /// The address is also tested for being aligned.
+    pub(super) tested: Option<Tested>,
     /// The extent is in a register: bytes are counted at run time.
     pub(super) dynamic: bool,
     /// Guards that the verdict holds under: text with `!`.
@@ -79,6 +84,7 @@ pub(super) struct State {
     /// The instruction before was the call that leaves a record.
     after_record: bool,
     pub(super) windows: Windows,
+    pub(super) alignments: Alignments,
     pub(super) absences: Absences,
     pub(super) calls: Calls,
     /// `limit register -> (size register, less)`
@@ -114,7 +120,10 @@ pub(super) fn follow(
     matched: &[Matched<'_, '_>],
     errors: &mut Errors<'_>,
 ) {
-    let mut state = State::default();
+    let mut state = State {
+        alignments: alignment::limits(matched),
+        ..State::default()
+    };
     // A root's limits are computed where the root appears, which may stand
     // further down in the text than what it dominates.
     for piece in matched {
@@ -186,7 +195,7 @@ pub(super) fn follow(
 
 /// Whether a register is a limit that belongs to a root: each has one
 /// definition.
-fn is_shared_limit(register: &str) -> bool {
+pub(super) fn is_shared_limit(register: &str) -> bool {
     register
         .strip_prefix("%__rf_m")
         .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
@@ -284,6 +293,7 @@ impl State {
         errors: &mut Errors<'_>,
     ) {
         self.access(old, new, input, errors);
+        self.forget_low_bits();
         self.program_parameter(old, new, input, errors);
         self.program_call(old, new, input, errors);
         self.forget(old);
@@ -403,7 +413,7 @@ impl State {
             "st" => return self.store(instruction, input, errors),
             _ => {}
         }
-        if self.window_code(instruction, first) {
+        if self.alignment_code(instruction, first) || self.window_code(instruction, first) {
             return;
         }
         match (opcode, first) {
@@ -455,7 +465,7 @@ impl State {
                 let bound = self.text(instruction, 2);
                 let (size, less) = match self.limits.get(&bound) {
                     Some(limit) => limit.clone(),
-                    None => (self.constant(bound), 0),
+                    None => (self.constant(bound.clone()), 0),
                 };
                 let guards = if opcode == "setp.ge.and.u64" {
                     vec![self.text(instruction, 3)]
@@ -463,6 +473,11 @@ impl State {
                     Vec::new()
                 };
                 self.begin(predicate, size, less, false, guards);
+                if let Some(verdict) = self.verdicts.get_mut(predicate)
+                    && is_shared_limit(&bound)
+                {
+                    verdict.limit = Some(bound);
+                }
             }
             ("setp.gt.u64", predicate) if name(instruction, 1) == Some("%__rf_o") => {
                 let size = self.text(instruction, 2);
@@ -553,6 +568,8 @@ impl State {
             distance,
             size,
             less,
+            limit: None,
+            tested: None,
             dynamic,
             guards,
             kept: false,

@@ -2,12 +2,13 @@
 //!
 //! The verifier does not know how the pass plans: it reads both texts again,
 //! matches them statement by statement, and follows the check code through
-//! its registers. Of the analysis it uses two answers: whether an access that
-//! carries no check may go without one, and what the objects of a frame are. It collects all
-//! errors. It must never accept what it does not understand.
+//! its registers. Of the analysis it uses three answers: whether an access that
+//! carries no check may go without one, what the objects of a frame are, and
+//! which low bits of an address are known. It collects all errors. It must never accept what it does not understand.
 
 mod absences;
 mod accesses;
+mod alignment;
 mod calls;
 mod checks;
 mod statements;
@@ -35,7 +36,7 @@ pub struct VerifyError {
 /// carry bounds; every
 /// global or generic access goes through a register that a check selected in
 /// the same block, under the access's own guard, over bytes that include the
-/// access's, with sinks and addresses as `model::layout` has them.
+/// access's, and aligned as the access needs, with sinks and addresses as `model::layout` has them.
 ///
 /// # Errors
 /// All that is wrong, in text order.

@@ -180,7 +180,7 @@ impl State {
     }
 
     /// The program's register whose value another holds.
-    fn copied(&self, register: Text) -> Text {
+    pub(super) fn copied(&self, register: Text) -> Text {
         match self.windows.copies.get(&register) {
             Some(original) => original.clone(),
             None => register,
@@ -348,7 +348,9 @@ impl State {
             }
             _ => true,
         };
-        guards_agree && in_range
+        guards_agree
+            && in_range
+            && self.is_aligned(verdict, (address.offset, index), access, old, input)
     }
 
     /// Size of what a verdict holds its address to, where it is constant.

@@ -37,6 +37,7 @@ pub(crate) fn sample_finding() -> Finding {
             space: Space::Global,
             width: 4,
             width_at_run_time: false,
+            alignment: None,
             kernel: "_Z5scalePfi".into(),
             function: "_Z5scalePfi".into(),
             source: Some(SourceLocation {

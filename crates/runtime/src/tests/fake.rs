@@ -28,6 +28,8 @@ pub fn site(id: u32, group: u32, offset: i64, provenance: Provenance) -> AccessS
         kind: AccessKind::Write,
         space: Space::Global,
         width: 4,
+        alignment: 4,
+        skipped: 0,
         offset,
         group: SiteId(group),
         provenance,

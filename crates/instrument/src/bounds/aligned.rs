@@ -1,0 +1,157 @@
+//! How a check sees to it that its address is aligned.
+//!
+//! Most addresses are a pointer of the parameters plus a multiple of what is
+//! accessed: they are aligned exactly if that pointer is, which the top of the
+//! body finds out once. The limit that the offset is compared with is zero
+//! where the pointer is not aligned, so that the one comparison decides both.
+//! Where the text tells nothing of an address, its low bits are tested.
+
+use super::emit::Emit;
+use super::plan::{Group, Plan, Source};
+use super::text::*;
+use crate::parameters;
+use crate::patch::line;
+use analysis::{Analysis, RootId};
+
+/// What makes sure that the members of a group are aligned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Aligned {
+    /// The way the address is computed.
+    Known,
+    /// The limit, which depends on a pointer of the parameters.
+    ByLimit(Pointer),
+    /// A test of the address.
+    Tested,
+}
+
+/// The pointer at `parameter`, plus `residue`, is a multiple of `bytes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Pointer {
+    pub(super) parameter: u32,
+    pub(super) residue: u64,
+    pub(super) bytes: u64,
+}
+
+/// A limit that a root's offsets are compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Limit {
+    pub(super) root: RootId,
+    /// Bytes of the access, less one.
+    pub(super) less: u64,
+    /// Zero where this does not hold.
+    pub(super) pointer: Option<Pointer>,
+}
+
+impl Group {
+    /// The limit that a root's registers hold for this group.
+    pub(super) fn limit(&self, root: RootId, less: u64) -> Option<Limit> {
+        let pointer = match self.aligned {
+            Aligned::ByLimit(pointer) => Some(pointer),
+            _ => None,
+        };
+        (less > 0 || pointer.is_some()).then_some(Limit {
+            root,
+            less,
+            pointer,
+        })
+    }
+}
+
+impl Plan {
+    /// Says of each group what makes sure that it is aligned.
+    pub(super) fn settle_alignment(&mut self, analysis: &Analysis<'_, '_>) {
+        for access in self.accesses.iter().filter(|access| access.leads) {
+            let group = &mut self.groups[access.group as usize];
+            let (bytes, at) = group.needs;
+            if bytes == 1 {
+                continue;
+            }
+            let base = analysis.low_bits(access.instruction, access.operand);
+            let residue = base
+                .modulo(bytes)
+                .map(|rest| rest.wrapping_add(at as u64) & (bytes - 1));
+            let has_limit = group.window.is_none()
+                && !group.in_doubt
+                && group.extent.is_constant()
+                && matches!(group.source, Source::Root(root) if !has_constant_size(analysis, root));
+            group.aligned = match (base.parameter, residue) {
+                (None, Some(0)) => Aligned::Known,
+                (Some(parameter), Some(residue)) if has_limit => Aligned::ByLimit(Pointer {
+                    parameter,
+                    residue,
+                    bytes,
+                }),
+                _ => Aligned::Tested,
+            };
+        }
+    }
+}
+
+/// Whether the module's text tells the size of a root.
+fn has_constant_size(analysis: &Analysis<'_, '_>, root: RootId) -> bool {
+    super::emit::constant_size(analysis, root).is_some()
+}
+
+/// An address that is tested.
+#[derive(Clone, Copy)]
+pub(super) enum Address<'a> {
+    /// A register of 64 bits.
+    Wide(Op<'a>),
+    /// A register of 32 bits.
+    Narrow(Op<'a>),
+}
+
+/// `outside` also where the address is not aligned, if that must be tested.
+pub(super) fn or_misaligned(
+    group: &Group,
+    address: Address<'_>,
+    outside: Op<'_>,
+    out: &mut String,
+) {
+    if group.aligned != Aligned::Tested {
+        return;
+    }
+    let (bytes, at) = group.needs;
+    let at = (at as u64) & (bytes - 1);
+    let mut low = match address {
+        Address::Wide(register) => {
+            line!(out, "cvt.u32.u64 {LOW_BITS}, {register};");
+            LOW_BITS
+        }
+        Address::Narrow(register) => register,
+    };
+    if at != 0 {
+        line!(out, "add.s32 {LOW_BITS}, {low}, {at};");
+        low = LOW_BITS;
+    }
+    line!(out, "and.b32 {LOW_BITS}, {low}, {};", bytes - 1);
+    line!(out, "setp.ne.or.u32 {outside}, {LOW_BITS}, 0, {outside};");
+}
+
+impl Emit<'_, '_, '_> {
+    /// Makes a limit zero where a pointer of the parameters is not aligned.
+    pub(super) fn limit_unless_aligned(&self, limit: Op<'_>, pointer: Pointer, out: &mut String) {
+        let Pointer {
+            parameter,
+            residue,
+            bytes,
+        } = pointer;
+        let function = self.analysis.code.function;
+        let (slots, _) = parameters::layout(function);
+        let holds = |slot: &parameters::ParameterSlot| {
+            slot.offset <= parameter && parameter - slot.offset < slot.size
+        };
+        let mut named = function.parameters.iter().zip(&slots);
+        let Some((variable, slot)) = named.find(|(_, slot)| holds(slot)) else {
+            return;
+        };
+        let (name, at) = (variable.name, parameter - slot.offset);
+        line!(out, "ld.param.b64 {SCRATCH2}, [{name}+{at}];");
+        if residue != 0 {
+            line!(out, "add.s64 {SCRATCH2}, {SCRATCH2}, {residue};");
+        }
+        line!(out, "and.b64 {SCRATCH2}, {SCRATCH2}, {};", bytes - 1);
+        line!(out, "setp.ne.s64 {OTHER}, {SCRATCH2}, 0;");
+        line!(out, "selp.b64 {limit}, 0, {limit}, {OTHER};");
+    }
+}
