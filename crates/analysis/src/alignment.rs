@@ -234,7 +234,8 @@ impl<'a> Alignments<'a> {
     /// on, without the operand's own constant.
     pub(crate) fn of_address(&self, code: &Code<'_, 'a>, at: u32, operand: usize) -> LowBits {
         let instruction = code.instructions[at as usize].instruction;
-        let Some(OperandKind::Address(address)) = instruction.operands.get(operand).map(|o| &o.kind)
+        let Some(OperandKind::Address(address)) =
+            instruction.operands.get(operand).map(|o| &o.kind)
         else {
             return LowBits::UNKNOWN;
         };
@@ -247,9 +248,7 @@ impl<'a> Alignments<'a> {
             known: &self.known,
             at,
         };
-        definition
-            .named(name, operand)
-            .unwrap_or(LowBits::UNKNOWN)
+        definition.named(name, operand).unwrap_or(LowBits::UNKNOWN)
     }
 }
 
@@ -276,10 +275,12 @@ impl<'a> Definition<'_, '_, 'a> {
             };
         }
         let references = self.code.references_of(self.at as usize);
-        let symbol = references.iter().find_map(|reference| match reference.referent {
-            Referent::Symbol(id, _) if usize::from(reference.operand) == operand => Some(id),
-            _ => None,
-        });
+        let symbol = references
+            .iter()
+            .find_map(|reference| match reference.referent {
+                Referent::Symbol(id, _) if usize::from(reference.operand) == operand => Some(id),
+                _ => None,
+            });
         Some(symbol.map_or(LowBits::UNKNOWN, |id| {
             let symbol = &self.code.symbols[id.0 as usize];
             LowBits::multiple_of(symbol.alignment)
@@ -430,7 +431,8 @@ mod tests {
 
     #[test]
     fn a_scaled_index_keeps_the_alignment_of_its_pointer() {
-        let scaled = "mul.wide.s32 %rd3, %r2, 4;\nadd.s64 %rd4, %rd2, %rd3;\nadd.s64 %rd9, %rd4, 2;";
+        let scaled =
+            "mul.wide.s32 %rd3, %r2, 4;\nadd.s64 %rd4, %rd2, %rd3;\nadd.s64 %rd9, %rd4, 2;";
         assert_eq!(of(scaled), low(Some(8), 2, 2));
         let twice = "shl.b32 %r3, %r2, 2;\nmul.wide.s32 %rd3, %r3, 4;\nadd.s64 %rd9, %rd1, %rd3;";
         assert_eq!(of(twice), low(Some(0), 4, 0));
@@ -449,8 +451,14 @@ mod tests {
     #[test]
     fn masks_clear_bits() {
         assert_eq!(of("and.b64 %rd9, %rd1, -16;"), low(None, 4, 0));
-        assert_eq!(of("and.b64 %rd3, %rd1, -16;\nor.b64 %rd9, %rd3, 4;"), low(None, 4, 4));
-        assert_eq!(of("and.b64 %rd9, %rd1, 72057594037927935;"), low(Some(0), 8, 0));
+        assert_eq!(
+            of("and.b64 %rd3, %rd1, -16;\nor.b64 %rd9, %rd3, 4;"),
+            low(None, 4, 4)
+        );
+        assert_eq!(
+            of("and.b64 %rd9, %rd1, 72057594037927935;"),
+            low(Some(0), 8, 0)
+        );
     }
 
     #[test]

@@ -40,6 +40,39 @@ const GUARDED: &str =
 const AT: &str = "add.s64 %rd9, %rd1, %rd9; st.global.u32 [%rd9], 0;";
 
 const TRAPS: &[Trap] = &[
+    // ---- alignment
+    trap(
+        "bytes that the host counts",
+        "mov.b64 %rd9, %rd2; AT",
+        &[(0, 0), (0, 4), (0, 60)],
+        &[(0, 1), (0, 2), (0, 61)],
+    ),
+    trap(
+        "some threads' bytes are multiples of four, others' only of two",
+        "and.b32 %r9, %r2, 7; mul.wide.u32 %rd9, %r9, 6; AT",
+        &[],
+        &[(0, 0)],
+    ),
+    trap(
+        "a constant in the operand makes up for one in the address",
+        "and.b32 %r9, %r2, 7; mul.wide.u32 %rd9, %r9, 4; add.s64 %rd9, %rd9, 2; add.s64 %rd9, %rd1, %rd9; \
+         add.s64 %rd9, %rd9, %rd2; st.global.u32 [%rd9+2], 0;",
+        &[(0, 0), (0, 8)],
+        &[(0, 2), (0, 1)],
+    ),
+    trap(
+        "a row of as many bytes as the host says",
+        "and.b32 %r9, %r2, 3; mul.lo.s32 %r9, %r9, %r1; cvt.s64.s32 %rd9, %r9; AT",
+        &[(0, 0), (4, 0), (20, 0)],
+        &[(1, 0), (2, 0), (18, 0), (19, 0)],
+    ),
+    trap(
+        "a step of two in a loop that ends at a multiple of four",
+        "mov.b64 %rd9, %rd1; mov.u32 %r9, 0; again: add.s64 %rd9, %rd9, 2; add.s32 %r9, %r9, 1; \
+         st.global.u32 [%rd9], 0; setp.lt.s32 %p9, %r9, 4; @%p9 bra again;",
+        &[],
+        &[(0, 0)],
+    ),
     // ---- addresses of variables
     trap(
         "a generic address less one in its own space is no zero",

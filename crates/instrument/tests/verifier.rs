@@ -27,7 +27,11 @@ const SOURCE: &str = "\
 
 /// Replaces the first `from` after `after` and answers what the verifier says.
 fn break_it(after: &str, from: &str, to: &str) -> Vec<String> {
-    let good = common::instrument("the good module", SOURCE).text;
+    break_in(SOURCE, after, from, to)
+}
+
+fn break_in(source: &str, after: &str, from: &str, to: &str) -> Vec<String> {
+    let good = common::instrument("the good module", source).text;
     let start = good
         .find(after)
         .unwrap_or_else(|| panic!("no `{after}` in\n{good}"));
@@ -36,7 +40,7 @@ fn break_it(after: &str, from: &str, to: &str) -> Vec<String> {
             .find(from)
             .unwrap_or_else(|| panic!("no `{from}` after `{after}` in\n{good}"));
     let bad = format!("{}{to}{}", &good[..at], &good[at + from.len()..]);
-    match instrument::verify(SOURCE, &bad) {
+    match instrument::verify(source, &bad) {
         Ok(()) => Vec::new(),
         Err(errors) => errors.iter().map(ToString::to_string).collect(),
     }
@@ -586,4 +590,105 @@ fn reserved_names_and_32_bit_modules_are_refused() {
         .expect_err("not PTX")
         .to_string();
     assert!(broken.contains("cannot parse PTX"), "{broken}");
+}
+
+/// One address whose alignment depends on a pointer, one of which nothing is
+/// known, and one in shared memory.
+const ADDRESSES: &str = "\
+.version 7.0
+.target sm_80
+.address_size 64
+.extern .shared .align 4 .b8 scratch[];
+.visible .entry kernel(.param .u64 p, .param .u64 q)
+{
+	.reg .pred %p<3>;
+	.reg .b32 %r<6>;
+	.reg .b64 %rd<8>;
+	ld.param.u64 %rd1, [p];
+	ld.param.u64 %rd2, [q];
+	mov.u32 %r1, %tid.x;
+	mul.wide.u32 %rd3, %r1, 8;
+	add.s64 %rd4, %rd1, %rd3;
+	ld.global.u64 %rd5, [%rd4+12];
+	cvt.u64.u32 %rd7, %r1;
+	add.s64 %rd6, %rd2, %rd7;
+	st.global.u64 [%rd6+12], %rd5;
+	mov.u32 %r2, scratch;
+	add.s32 %r3, %r2, %r1;
+	st.shared.u32 [%r3+2], %r1;
+	ret;
+}
+";
+
+#[test]
+fn alignment_is_recomputed() {
+    assert_eq!(break_in(ADDRESSES, "kernel", "", ""), [""; 0]);
+    let copy = "__ringfence_checked_kernel";
+    for (after, from, to) in [
+        // The limit of the first pointer.
+        (copy, "selp.b64 %__rf_m0, 0, %__rf_m0, %__rf_r;", ""),
+        (
+            copy,
+            "selp.b64 %__rf_m0, 0, %__rf_m0",
+            "selp.b64 %__rf_m0, 1, %__rf_m0",
+        ),
+        (
+            copy,
+            "ld.param.b64 %__rf_u, [p+0]",
+            "ld.param.b64 %__rf_u, [q+0]",
+        ),
+        (copy, "add.s64 %__rf_u, %__rf_u, 4;", ""),
+        (
+            copy,
+            "and.b64 %__rf_u, %__rf_u, 7;",
+            "and.b64 %__rf_u, %__rf_u, 3;",
+        ),
+        (
+            copy,
+            "setp.ne.s64 %__rf_r, %__rf_u, 0",
+            "setp.ne.s64 %__rf_r, %__rf_u, 1",
+        ),
+        // The test of the second address.
+        (
+            "%rd6, %__rf_b",
+            "cvt.u32.u64 %__rf_x, %rd6;",
+            "cvt.u32.u64 %__rf_x, %rd4;",
+        ),
+        ("%rd6, %__rf_b", "add.s32 %__rf_x, %__rf_x, 4;", ""),
+        (
+            "%rd6, %__rf_b",
+            "and.b32 %__rf_x, %__rf_x, 7;",
+            "and.b32 %__rf_x, %__rf_x, 5;",
+        ),
+        (
+            "%rd6, %__rf_b",
+            "and.b32 %__rf_x, %__rf_x, 7;",
+            "and.b32 %__rf_x, %__rf_x, 3;",
+        ),
+        ("%rd6, %__rf_b", "setp.ne.or.u32", "setp.eq.or.u32"),
+        (
+            "%rd6, %__rf_b",
+            "setp.ne.or.u32 %__rf_q, %__rf_x, 0, %__rf_q;",
+            "",
+        ),
+        // That in shared memory.
+        (
+            "cvt.u32.u64 %__rf_c",
+            "and.b32 %__rf_x, %__rf_x, 3;",
+            "and.b32 %__rf_x, %__rf_x, 1;",
+        ),
+        (
+            "sub.s32 %__rf_d",
+            "add.s32 %__rf_x, %r3, 2;",
+            "add.s32 %__rf_x, %r2, 2;",
+        ),
+        (
+            "sub.s32 %__rf_d",
+            "setp.ne.or.u32 %__rf_k0, %__rf_x, 0, %__rf_k0;",
+            "",
+        ),
+    ] {
+        let errors = break_in(ADDRESSES, after, from, to);
+        assert!(!errors.is_empty(), "accepted: `{from}` as `{to}`");
+    }
 }

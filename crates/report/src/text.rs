@@ -273,7 +273,13 @@ fn memory(lines: &mut Lines, finding: &Finding, origin: &str) {
             let starts = relation(intended);
             // Where it ends, if its size does not tell.
             let goes_on = match (&finding.subject, intended.relation) {
-                (Subject::Access(DeviceAccess { alignment: Some(bytes), .. }), _) => {
+                (
+                    Subject::Access(DeviceAccess {
+                        alignment: Some(bytes),
+                        ..
+                    }),
+                    _,
+                ) => {
                     format!(", and is not a multiple of {bytes}")
                 }
                 (Subject::Access(access), Relation::Inside(_))

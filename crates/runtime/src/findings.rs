@@ -163,8 +163,8 @@ fn violation<'a>(
     // Of a size that only the device knew, what starts inside and misaligned
     // is taken for misaligned.
     let starts_inside = offset < bounds.size;
-    let misaligned = site.is_misaligned_at(address.0)
-        && (inside || (site.width_at_run_time && starts_inside));
+    let misaligned =
+        site.is_misaligned_at(address.0) && (inside || (site.width_at_run_time && starts_inside));
     // A launch that is forgotten leaves no bounds to hold the access to: the
     // device found it wrong, and that stands.
     if inside && !misaligned {

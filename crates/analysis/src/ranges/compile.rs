@@ -7,12 +7,12 @@
 //! since the branch dominates the place, these are the ones that any value
 //! at the place is made of.
 
-use super::{Alignment, Query};
 use super::expand::Expand;
 use super::form::{Atom, AtomId, Condition, ConditionId, Form, FormId, Special, Support, share};
 use super::interval::{Relation, Width};
 use super::program::{Binary, Check, Input, Node, NodeId, Program};
 use super::registers::Reaching;
+use super::{Alignment, Query};
 use crate::Analysis;
 use crate::cfg::BlockId;
 use crate::loops::Loops;
@@ -150,7 +150,9 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             Alignment::Known => Ok((address, 0)),
             Alignment::Address { at, bytes } => {
                 let symbols = &self.analysis().code.symbols;
-                let declared = query.symbol.map(|symbol| symbols[symbol.0 as usize].alignment);
+                let declared = query
+                    .symbol
+                    .map(|symbol| symbols[symbol.0 as usize].alignment);
                 if declared.is_some_and(|declared| u64::from(declared) < bytes) {
                     return Err(Unprovable::Address);
                 }

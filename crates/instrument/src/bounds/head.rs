@@ -101,7 +101,12 @@ impl Emit<'_, '_, '_> {
         if self.plan.groups.iter().any(|group| group.stops) {
             line!(out, ".reg .pred {STOP}, {GO_ON};");
         }
-        if self.plan.groups.iter().any(|g| g.aligned == Aligned::Tested) {
+        if self
+            .plan
+            .groups
+            .iter()
+            .any(|g| g.aligned == Aligned::Tested)
+        {
             line!(out, ".reg .b32 {LOW_BITS};");
         }
         if self.plan.groups.iter().any(|group| group.lanes < 32) {

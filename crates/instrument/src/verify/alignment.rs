@@ -83,7 +83,9 @@ pub(super) fn limits(matched: &[Matched<'_, '_>]) -> Alignments {
 
 /// The alignment whose low bits a mask keeps.
 fn mask(instruction: &Instruction<'_>) -> Option<u64> {
-    let bytes = u64::try_from(integer(instruction, 2)?).ok()?.checked_add(1)?;
+    let bytes = u64::try_from(integer(instruction, 2)?)
+        .ok()?
+        .checked_add(1)?;
     bytes.is_power_of_two().then_some(bytes)
 }
 

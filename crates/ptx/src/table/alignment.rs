@@ -41,14 +41,19 @@ mod tests {
         );
         let module = crate::parse(&text).unwrap();
         let function = module.functions().next().unwrap();
-        let found = function.statements().find_map(|(_, statement)| match statement {
-            crate::Statement::Instruction(instruction) => {
-                let info = classify(instruction).unwrap();
-                let alignments = info.accesses.iter().map(|access| access.alignment(instruction));
-                Some(alignments.collect())
-            }
-            _ => None,
-        });
+        let found = function
+            .statements()
+            .find_map(|(_, statement)| match statement {
+                crate::Statement::Instruction(instruction) => {
+                    let info = classify(instruction).unwrap();
+                    let alignments = info
+                        .accesses
+                        .iter()
+                        .map(|access| access.alignment(instruction));
+                    Some(alignments.collect())
+                }
+                _ => None,
+            });
         found.unwrap()
     }
 
@@ -65,19 +70,29 @@ mod tests {
     fn copies_ask_for_what_they_copy() {
         assert_eq!(of("cp.async.ca.shared.global [%r1], [%rd1], 4;"), [4, 4]);
         assert_eq!(of("cp.async.cg.shared.global [%r1], [%rd1], 16;"), [16, 16]);
-        assert_eq!(of("cp.async.ca.shared.global [%r1], [%rd1], 8, %r2;"), [8, 8]);
         assert_eq!(
-            of("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];"),
+            of("cp.async.ca.shared.global [%r1], [%rd1], 8, %r2;"),
+            [8, 8]
+        );
+        assert_eq!(
+            of(
+                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], %r2, [%r3];"
+            ),
             [16, 16, 8]
         );
     }
 
     #[test]
     fn rows_of_matrices_and_barriers() {
-        assert_eq!(of("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [%r5];"), [16]);
+        assert_eq!(
+            of("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [%r5];"),
+            [16]
+        );
         assert_eq!(of("mbarrier.init.shared.b64 [%r1], 1;"), [8]);
         assert_eq!(
-            of("wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1], %r9;"),
+            of(
+                "wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%rd1], %r9;"
+            ),
             [2]
         );
     }

@@ -335,6 +335,19 @@ fn bytes_that_a_register_counts() {
 }
 
 #[test]
+fn an_address_that_is_not_aligned() {
+    let mut sample = sample_finding();
+    sample.rule = Rule::MisalignedAccess;
+    access(&mut sample).alignment = Some(4);
+    sample.address = DeviceAddress(0x7f00_0000_0012);
+    sample.intended.as_mut().unwrap().relation = Relation::Inside(18);
+    let text = finding(&sample);
+    let start = "========= Misaligned __global__ write of size 4 bytes [misaligned-access]\n";
+    assert!(text.starts_with(start), "{text}");
+    assert!(text.contains(", and is not a multiple of 4\n"), "{text}");
+}
+
+#[test]
 fn a_copy_that_is_larger_than_its_destination() {
     insta::assert_snapshot!(finding(&sample_call()));
 }

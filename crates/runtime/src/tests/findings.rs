@@ -72,6 +72,39 @@ fn a_write_past_the_end_is_one_finding_with_everything_known_about_it() {
 }
 
 #[test]
+fn what_is_out_of_bounds_is_not_also_misaligned() {
+    let bench = Bench::new();
+    let pair = [A, B];
+    for base in pair {
+        let extent = extent(base, 64);
+        bench.runtime.allocated(AllocationKind::Device, extent);
+    }
+    bench.launch(A, B);
+    // Both of sites 1 and 2, which share a check; site 3 of the other buffer
+    // ends past it.
+    assert!(bench.device.leave(record(1, A + 6, 1)));
+    assert!(bench.device.leave(record(3, B + 62, 1)));
+    bench.runtime.synchronized();
+    bench.runtime.finish();
+
+    let found: Vec<_> = bench
+        .process()
+        .findings
+        .iter()
+        .map(|finding| {
+            (
+                finding.rule,
+                finding.address,
+                finding.access().unwrap().alignment,
+            )
+        })
+        .collect();
+    let misaligned = |at| (Rule::MisalignedAccess, DeviceAddress(at), Some(4));
+    let outside = (Rule::GlobalOutOfBoundsRead, DeviceAddress(B + 62), None);
+    assert_eq!(found, [misaligned(A + 6), misaligned(A + 10), outside]);
+}
+
+#[test]
 fn the_buffer_that_was_hit_is_named_beside_the_intended_one() {
     let bench = Bench::new();
     bench
