@@ -7,7 +7,7 @@ use crate::cfg::{BlockId, Cfg};
 use crate::code::Code;
 use crate::dominators::Dominators;
 use ptx::table::{Role, classify};
-use ptx::{Block, Instruction, OperandKind, Statement, Type, VariableSpace};
+use ptx::{Block, Instruction, OperandKind, Statement, Type, Variable, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -57,8 +57,8 @@ pub(crate) struct Registers<'a> {
 }
 
 impl<'a> Registers<'a> {
-    /// Resolves the names of a function. `None` for code that declares
-    /// registers among instructions, and for control flow so tangled that
+    /// Resolves the names of a function. `None` for code in which a name means
+    /// two things in one scope, and for control flow so tangled that
     /// the answer would take too long.
     pub(crate) fn of(code: &Code<'_, 'a>, cfg: &Cfg, dominators: &Dominators) -> Option<Self> {
         let body = code.function.body.as_ref()?;
@@ -226,10 +226,10 @@ impl<'a> Walk<'a> {
         for statement in &block.statements {
             match statement {
                 Statement::Variable(variable) if variable.space == VariableSpace::Reg => {
-                    let scope = self.open.last_mut()?;
-                    if scope.has_instructions {
+                    if self.means_two_things(variable)? {
                         return None;
                     }
+                    let scope = self.open.last_mut()?;
                     let class = match variable.ty {
                         _ if variable.vector > 1 => Class::Other,
                         Type::Pred => Class::Predicate,
@@ -264,6 +264,20 @@ impl<'a> Walk<'a> {
         }
         self.open.pop();
         Some(())
+    }
+
+    /// Whether instructions before a declaration in its scope have used a name
+    /// of it, for something else.
+    fn means_two_things(&self, variable: &Variable<'a>) -> Option<bool> {
+        let scope = self.open.last()?;
+        let declared = |name: &str| match variable.range {
+            Some(count) => is_member(variable.name, count, name),
+            None => variable.name == name,
+        };
+        let mut names = self.registers.names.keys();
+        Some(
+            scope.has_instructions && names.any(|(of, name)| *of == scope.number && declared(name)),
+        )
     }
 
     fn instruction(&mut self, instruction: &Instruction<'a>) -> Option<()> {
@@ -348,15 +362,20 @@ impl<'a> Walk<'a> {
 
 impl Family<'_> {
     fn holds(&self, name: &str) -> bool {
-        let Some(digits) = name.strip_prefix(self.prefix) else {
-            return false;
-        };
-        // `%r01` is not a member of `%r<5>`.
-        let is_number = !digits.is_empty()
-            && digits.bytes().all(|byte| byte.is_ascii_digit())
-            && (digits.len() == 1 || !digits.starts_with('0'));
-        is_number && digits.parse::<u32>().is_ok_and(|n| n < self.count)
+        is_member(self.prefix, self.count, name)
     }
+}
+
+/// Whether `prefix<count>` declares a name.
+fn is_member(prefix: &str, count: u32, name: &str) -> bool {
+    let Some(digits) = name.strip_prefix(prefix) else {
+        return false;
+    };
+    // `%r01` is not a member of `%r<5>`.
+    let is_number = !digits.is_empty()
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && (digits.len() == 1 || !digits.starts_with('0'));
+    is_number && digits.parse::<u32>().is_ok_and(|n| n < count)
 }
 
 /// Which operands an instruction writes.
