@@ -6,6 +6,7 @@ mod output;
 mod settings;
 pub mod stacks;
 mod stderr;
+mod unwound;
 
 pub use output::Output;
 pub use settings::settings_from_environment;

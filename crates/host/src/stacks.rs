@@ -4,6 +4,7 @@
 //! CUDA runtime and of OpenCL's loader are cut off when it is resolved, so that the first frame
 //! shown is the program's.
 
+use crate::unwound;
 use model::HostFrame;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -22,12 +23,7 @@ pub fn capture(callers: u32) -> Stack {
         return None;
     }
     let limit = callers as usize + OWN_FRAMES;
-    let mut addresses: smallvec::SmallVec<[usize; 48]> = smallvec::SmallVec::new();
-    backtrace::trace(|frame| {
-        addresses.push(frame.ip() as usize);
-        addresses.len() < limit
-    });
-    Some(addresses.as_slice().into())
+    unwound::capture(limit)
 }
 
 /// The frames of a stack with names and places, at most `callers`. `skip`: the
