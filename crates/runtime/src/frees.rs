@@ -302,7 +302,7 @@ impl Runtime {
         } else {
             // The device waits for kernels before it frees, and programs rely
             // on it.
-            if (holding.is_some() || around.slot.is_some())
+            if (holding.is_some() || self.has_canaries(around, serial))
                 && let Err(error) = self.settle(entry.owner.context)
             {
                 if !matches!(error.code, INVALID_CONTEXT | CONTEXT_IS_DESTROYED) {

@@ -81,6 +81,14 @@ pub(crate) struct Function {
     pub counts: Counts,
 }
 
+impl Function {
+    /// Whether all that a checked launch accesses is checked.
+    pub fn is_covered(&self) -> bool {
+        let entry = self.entry.as_ref();
+        entry.is_some_and(|entry| entry.coverage.unchecked_sites.is_empty())
+    }
+}
+
 /// Launches by outcome.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {

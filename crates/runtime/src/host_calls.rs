@@ -108,6 +108,7 @@ impl Runtime {
         if !self.settings.check {
             return CallDecision::Make;
         }
+        self.before_call();
         let orders = self.call_orders(function, when, sides);
         if self.settings.api_errors == ApiErrors::Off {
             return CallDecision::Make;

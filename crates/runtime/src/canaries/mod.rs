@@ -3,6 +3,7 @@
 //! (`device/canary.cu`), so that kernels without PTX are watched, too.
 //!
 //! * [`place`] decides how much is asked of the driver and makes the canaries;
+//! * [`later`] puts that off until something runs that could write to them;
 //! * [`table`] is the device's table of them, and which slot is whose;
 //! * [`checks`] decides when they are verified, and launches that, after the
 //!   program's kernel is on its way: before, the device waits for the host;
@@ -19,6 +20,7 @@
 mod checks;
 mod found;
 pub(crate) mod history;
+mod later;
 mod place;
 mod retire;
 mod table;
@@ -30,6 +32,7 @@ use crate::turn::Turn;
 use checks::Checks;
 use driver::{HostMapping, SupportKernel};
 use heap::canary::Keys;
+use later::Later;
 use model::{CanaryCoverage, Settings};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -65,6 +68,7 @@ pub(crate) struct Canaries {
     kernels: Mutex<FxHashMap<u64, Kernels>>,
     stamps: OnceLock<HostMapping>,
     table: Mutex<Table>,
+    later: Later,
     pub(crate) checks: Checks,
     counts: Mutex<CanaryCoverage>,
 }
@@ -84,6 +88,7 @@ impl Canaries {
             kernels: Mutex::default(),
             stamps: OnceLock::new(),
             table: Mutex::default(),
+            later: Later::default(),
             checks: Checks::new(settings.canary_budget),
             counts: Mutex::default(),
         }

@@ -2,8 +2,10 @@
 //! are made.
 
 use super::Canaries;
+use super::later::New;
 use crate::runtime::Runtime;
 use driver::{SupportLaunch, SupportStream};
+use heap::canary::Keys;
 use heap::{Around, Owner};
 use host::stacks;
 use model::layout::canary::{CANARY_TABLE, CanaryRecord};
@@ -79,7 +81,7 @@ impl CanaryPlan {
 /// When canaries are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// At once: no kernel can use the buffer yet.
+    /// By the host, before any kernel that is not checked can use the buffer.
     Now,
     /// In the stream in which the buffer was allocated.
     InStream(SupportStream),
@@ -152,10 +154,21 @@ impl Runtime {
             return self.bare(BareReason::Unprotected);
         };
         self.canaries.table.lock().own(slot, serial, extent);
-        let record = self.canary_record(extent, owner.around, context, serial);
+        let around = owner.around;
+        let record = || self.canary_record(extent, around, context, serial);
         let made = match fill {
-            Fill::Now => self.write_canaries(slot, &record),
-            Fill::InStream(stream) => self.fill_in_stream(slot, &record, stream),
+            Fill::Now if self.makes_later(kind) => {
+                let new = New {
+                    extent,
+                    around,
+                    context,
+                    serial,
+                };
+                self.canaries.later.add(slot, new);
+                Ok(())
+            }
+            Fill::Now => self.write_canaries(slot, &record()),
+            Fill::InStream(stream) => self.fill_in_stream(slot, &record(), stream),
         };
         if let Err(error) = made {
             self.output
@@ -187,7 +200,7 @@ impl Runtime {
         }
     }
 
-    fn canary_record(
+    pub(super) fn canary_record(
         &self,
         extent: Extent,
         around: Around,
@@ -214,22 +227,9 @@ impl Runtime {
     }
 
     fn write_canaries(&self, slot: u32, record: &CanaryRecord) -> Result<(), driver::DriverError> {
-        let key = self.canaries.keys.key(record.serial);
-        let first = record.base - u64::from(record.before);
-        let end = record.base + record.size;
-        let mut head = vec![0; record.before as usize];
-        key.fill(first, &mut head);
-        let mut tail = vec![0; record.after as usize];
-        key.fill(end, &mut tail);
-        let bytes = record_bytes(record);
-        let writes: [(DeviceAddress, &[u8]); 3] = [
-            (DeviceAddress(first), &head),
-            (DeviceAddress(end), &tail),
-            // Last: from then on they are verified.
-            (slot_address(slot), &bytes),
-        ];
-        let from = usize::from(head.is_empty());
-        self.driver.write_all(&writes[from..])
+        let written = Written::of(&self.canaries.keys, slot, record);
+        let writes: SmallVec<[_; 3]> = write_list(&written).collect();
+        self.driver.write_all(&writes)
     }
 
     fn fill_in_stream(
@@ -256,6 +256,40 @@ impl Runtime {
         };
         self.driver.launch_support(kernels.fill, &launch)
     }
+}
+
+/// What is written to the device for a buffer's canaries.
+pub(super) struct Written {
+    head: (DeviceAddress, Vec<u8>),
+    tail: (DeviceAddress, Vec<u8>),
+    record: (DeviceAddress, [u8; 64]),
+}
+
+impl Written {
+    pub fn of(keys: &Keys, slot: u32, record: &CanaryRecord) -> Written {
+        let key = keys.key(record.serial);
+        let first = record.base - u64::from(record.before);
+        let end = record.base + record.size;
+        let mut head = vec![0; record.before as usize];
+        key.fill(first, &mut head);
+        let mut tail = vec![0; record.after as usize];
+        key.fill(end, &mut tail);
+        Written {
+            head: (DeviceAddress(first), head),
+            tail: (DeviceAddress(end), tail),
+            record: (slot_address(slot), record_bytes(record)),
+        }
+    }
+}
+
+/// The writes for a buffer, in order.
+pub(super) fn write_list(written: &Written) -> impl Iterator<Item = (DeviceAddress, &[u8])> {
+    let (head, tail) = (&written.head, &written.tail);
+    let canaries = [(head.0, head.1.as_slice()), (tail.0, tail.1.as_slice())];
+    // The record last: from then on they are verified.
+    let record = (written.record.0, written.record.1.as_slice());
+    let filled = canaries.into_iter().filter(|(_, bytes)| !bytes.is_empty());
+    filled.chain([record])
 }
 
 /// Where a slot's record lies.

@@ -14,7 +14,14 @@ impl Runtime {
         self.retire_in(around, serial, None, SupportStream::Own);
     }
 
-    /// The same of a buffer that is freed in a stream.
+    /// Whether there is anything to look at when the buffer goes.
+    pub(crate) fn has_canaries(&self, around: heap::Around, serial: u64) -> bool {
+        around
+            .slot
+            .is_some_and(|slot| !self.canaries.later.is_new(slot, serial))
+    }
+
+    /// As [`Runtime::retire`], of a buffer that is freed in a stream.
     pub(crate) fn retire_in_stream(&self, around: heap::Around, serial: u64, stream: StreamUse) {
         // What has no lasting handle is the calling thread's own stream.
         const PER_THREAD: u64 = 2;
@@ -34,8 +41,13 @@ impl Runtime {
         stream: SupportStream,
     ) {
         let Some(slot) = around.slot else { return };
+        let is_new = self.canaries.later.forget(slot, serial);
         if !self.canaries.table.lock().is_of(slot, serial) {
             return;
+        }
+        // Nothing has run that could have written there.
+        if is_new {
+            return self.canaries.table.lock().left(slot);
         }
         let context = self.driver.current_context();
         let slots = Slots {

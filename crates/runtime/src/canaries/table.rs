@@ -310,9 +310,13 @@ impl Runtime {
         }
         self.canaries.kernels.lock().remove(&context);
         self.canaries.checks.forget(context);
+        let new = self.canaries.later.context_gone(context);
         let mut table = self.canaries.table.lock();
         for slot in slots {
-            table.lost(slot);
+            match new.contains(&slot) {
+                true => table.left(slot),
+                false => table.lost(slot),
+            }
         }
     }
 

@@ -63,19 +63,27 @@ impl Runtime {
             *self.heap_at_exit.lock() = None;
         }
         let Some(function) = self.functions.get(function) else {
+            self.before_unchecked();
             let counted = Counted::Unchecked(UncheckedReason::LaunchPath);
             self.functions.count_unknown(UncheckedReason::LaunchPath);
             self.streams.tell(streams::Ordering::Everything);
             return (LaunchDecision::Original, self.trace(None), counted);
         };
         if !self.settings.protect.bounds {
+            self.before_unchecked();
             let (trace, counted) = self.plan_canaries(&function);
             let decision = self.plan_heap(&function, shape);
             return (decision.unwrap_or(LaunchDecision::Original), trace, counted);
         }
         match self.decide(stream, &function, shape, read_parameter) {
-            Ok((decision, counted)) => (decision, None, counted),
+            Ok((decision, counted)) => {
+                if !function.is_covered() {
+                    self.before_unchecked();
+                }
+                (decision, None, counted)
+            }
             Err(reason) => {
+                self.before_unchecked();
                 function.counts.unchecked(reason);
                 // It may do anything, such as telling the host of its progress.
                 self.streams.tell(streams::Ordering::Everything);
@@ -363,6 +371,7 @@ impl Runtime {
     /// A kernel was launched by a call that [`Runtime::plan_launch`] is not
     /// asked about.
     pub fn unhooked_launch(&self, function: u64, reason: UncheckedReason) {
+        self.before_unchecked();
         let Some(function) = self.functions.get(function) else {
             if let Some(trace) = self.trace(None) {
                 self.launched(trace, Where::Unknown, &|_, _| None);
@@ -410,6 +419,7 @@ impl Runtime {
     /// The program is about to launch a graph, whose kernels may look pointers
     /// up, and find what the program allocates while they run.
     pub fn graph_launching(&self) {
+        self.before_unchecked();
         if self.looks_up.load(Ordering::Relaxed) {
             self.lookups_outstanding.store(true, Ordering::Relaxed);
             self.flush_tables();

@@ -2,8 +2,11 @@
 
 use super::fake::{Bench, CONTEXT, Fake, NAME as KERNEL_NAME, extent, module};
 use crate::canaries::history::Reach;
-use crate::{Fill, LaunchShape, LaunchTrace, ModulePlan, StreamName, StreamUse, Where};
+use crate::{
+    Fill, FreeCall, FreeRequest, LaunchShape, LaunchTrace, ModulePlan, StreamName, StreamUse, Where,
+};
 use heap::{Around, Owner};
+use model::layout::canary::{CANARY_PINS, CANARY_TABLE};
 use model::{AllocationKind, DeviceAddress, Protections, Settings};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -75,6 +78,61 @@ fn buffer(bench: &Bench) -> (Around, u64) {
 /// Whether the checks so far may start early.
 fn early(bench: &Bench) -> Vec<bool> {
     bench.device.early.lock().clone()
+}
+
+/// The canaries' writes so far: those into the table.
+fn records(bench: &Bench) -> usize {
+    let writes = bench.device.writes.lock();
+    let in_table = |address: &&u64| (CANARY_TABLE..CANARY_PINS).contains(*address);
+    writes.iter().filter(in_table).count()
+}
+
+#[test]
+fn canaries_are_made_together_before_something_that_is_not_checked() {
+    let bench = bench(Fake::default());
+    let plan = bench.runtime.canary_plans(64, true)[0];
+    let allocate = |at: u64| {
+        let owner = Owner {
+            context: CONTEXT,
+            ..Owner::default()
+        };
+        let extent = extent(BUFFER + at, 64);
+        let kind = AllocationKind::Device;
+        bench
+            .runtime
+            .allocated_with_canaries(kind, extent, owner, &plan, Fill::Now);
+        extent.base
+    };
+    let free = |address| {
+        let request = FreeRequest {
+            function: "cuMemFree_v2",
+            call: FreeCall::Free,
+            address,
+            capturing: false,
+        };
+        assert_eq!(bench.runtime.free(request, &|_| 0), 0);
+    };
+    // One that is gone before anything runs costs nothing.
+    let (first, second) = (allocate(0x10000), allocate(0x20000));
+    free(first);
+    assert_eq!((records(&bench), bench.device.support.lock().len()), (0, 0));
+    launch(&bench);
+    assert_eq!(records(&bench), 2);
+    launch(&bench);
+    assert_eq!(records(&bench), 2);
+    // Memory that the host writes to itself has them at once.
+    bench.runtime.allocated_with_canaries(
+        AllocationKind::Managed,
+        extent(BUFFER + 0x30000, 64),
+        Owner::default(),
+        &plan,
+        Fill::Now,
+    );
+    assert_eq!(records(&bench), 3);
+    // The last look at one that had them.
+    let checks = bench.device.support.lock().len();
+    free(second);
+    assert_eq!(bench.device.support.lock().len(), checks + 1);
 }
 
 #[test]

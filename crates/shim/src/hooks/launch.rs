@@ -246,6 +246,7 @@ pub(super) unsafe fn launch(
         return result;
     }
     ran.set(Ran::Unchecked);
+    runtime.before_unchecked();
     let again = original();
     let mut trace = None;
     let mut counted = counted;

@@ -143,6 +143,10 @@ macro_rules! orders {
     ($([$($symbol:ident),*]($($argument:ident: $type:ty),*);)*) => {
         $(hook!([$($symbol),*]($($argument: $type),*) |call| {
             streams::order_everything();
+            // Some of these write to memory, wherever they are told to.
+            if let Some(runtime) = session::runtime() {
+                runtime.before_unchecked();
+            }
             // SAFETY: the program's arguments.
             unsafe { call($($argument),*) }
         });)*

@@ -93,6 +93,10 @@ fn published(handle: &CUipcMemHandle) -> Option<(u32, u64)> {
 }
 
 hook!(cuIpcGetMemHandle(handle: *mut CUipcMemHandle, base: CUdeviceptr) |get| {
+    // What other processes write there is not seen.
+    if let Some(runtime) = session::runtime() {
+        runtime.before_unchecked();
+    }
     // SAFETY: the program's arguments; the handle was written by a successful
     // call.
     unsafe {
