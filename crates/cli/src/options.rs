@@ -102,6 +102,10 @@ pub struct RunOptions {
     /// Threads of the CPU device [default: one a core].
     #[arg(long, value_name = "N")]
     pub cpu_threads: Option<u32>,
+    /// Kernels of the CPU device may access all memory of the program, as on GPUs with pageable memory access (ATS,
+    /// HMM): on or off [default: off].
+    #[arg(long, value_name = "ON|OFF")]
+    pub cpu_pageable: Option<String>,
     /// Bytes of freed memory kept from reuse, so that stale pointers are found; k, m and g count in 1024s
     /// [default: 256m]; 0 keeps none.
     #[arg(long, value_name = "BYTES")]
@@ -247,6 +251,7 @@ impl RunOptions {
         settings.device = device.or(settings.device);
         settings.check &= !self.no_check;
         let spelled = [
+            ("cpu-pageable", &self.cpu_pageable),
             ("quarantine-size", &self.quarantine_size),
             ("leak-check", &self.leak_check),
             ("api-errors", &self.api_errors),

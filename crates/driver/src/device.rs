@@ -184,6 +184,13 @@ pub trait Driver: Send + Sync {
     /// device does not tell.
     fn take_not_run(&self) -> Vec<u64>;
 
+    /// Whether kernels of the current device may access memory of the host that
+    /// nobody has registered
+    /// (`CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS`).
+    fn accesses_pageable_memory(&self) -> bool {
+        false
+    }
+
     /// The current context of the calling thread, as a handle; 0 if none.
     fn current_context(&self) -> u64;
 

@@ -160,12 +160,38 @@ struct Regions {
     by_start: BTreeMap<u64, Region>,
     /// Changes so far, so that a [`View`] knows when its cache is stale.
     changes: u64,
+    /// What is not listed is the program's own memory, which device code may
+    /// access where it is mapped.
+    admits_host: bool,
 }
 
 impl Regions {
     fn at(&self, address: u64) -> Option<(u64, Region)> {
         let (&start, &region) = self.by_start.range(..=address).next_back()?;
         (address < region.end).then_some((start, region))
+    }
+
+    /// The memory of the program around an address, where device code may access
+    /// it.
+    fn host_at(&self, address: u64) -> Option<(u64, Region)> {
+        if !self.admits_host {
+            return None;
+        }
+        let (start, end, writable) = host_mapping(address)?;
+        let below = self.by_start.range(..=address).next_back();
+        let above = self.by_start.range(address..).next();
+        let region = Region {
+            end: above.map_or(end, |(start, _)| end.min(*start)),
+            protection: match writable {
+                true => Protection::ReadWrite,
+                false => Protection::Read,
+            },
+            owner: Owner::Registered,
+        };
+        Some((
+            below.map_or(start, |(_, region)| start.max(region.end)),
+            region,
+        ))
     }
 
     fn is_free(&self, start: u64, end: u64) -> bool {
@@ -179,6 +205,20 @@ impl Regions {
         self.by_start.insert(start, region);
         self.changes += 1;
     }
+}
+
+/// The mapping of the process that holds an address and can be read, and whether
+/// it can be written (proc(5)).
+fn host_mapping(address: u64) -> Option<(u64, u64, bool)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().find_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let (start, end) = (number(start)?, number(end)?);
+        let holds = (start..end).contains(&address) && rest.starts_with('r');
+        holds.then(|| (start, end, rest[1..].starts_with('w')))
+    })
 }
 
 /// The ranges that device code may touch.
@@ -390,6 +430,17 @@ impl Memory {
             },
         );
         Ok(())
+    }
+
+    /// Whether device code may access all memory of the program, as it is mapped
+    /// when it does.
+    pub fn admit_host(&self, admits: bool) {
+        self.regions.write().admits_host = admits;
+    }
+
+    /// See [`Memory::admit_host`].
+    pub fn admits_host(&self) -> bool {
+        self.regions.read().admits_host
     }
 
     /// Undo [`Memory::register`]. Waits for running slices.

@@ -762,6 +762,11 @@ impl<T: Clone> Registry<T> {
             .or_else(|| newest_first().find(|freed| offset(freed) == size(freed)))
     }
 
+    /// The freed allocations that are remembered, the latest last.
+    pub fn freed_entries(&self) -> impl Iterator<Item = &Entry<T>> {
+        self.freed.iter().map(|freed| &freed.entry)
+    }
+
     /// The latest freed allocation with exactly this extent.
     pub fn freed_extent(&self, extent: Extent) -> Option<&Freed<T>> {
         self.freed

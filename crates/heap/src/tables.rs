@@ -17,17 +17,22 @@
 //! variables do, a *shared* extent over all of them answers there: lookups in
 //! that granule are then less exact, and never a false alarm.
 //!
+//! Where the device may access the host's memory as it is (*open* tables), an
+//! address of nobody's may be the program's own, from malloc: all of it answers
+//! there, as one extent without bounds. What was freed stays nobody's until it is
+//! given out again.
+//!
 //! Parts that the program declared lie over that. In the granules that a pool
 //! fills, its blocks answer as extents do elsewhere, and nobody where there is
 //! none. A region answers in the granules that it fills; where it shares one
 //! with the rest of its allocation, the allocation does.
 
 use crate::parts::{Layer, PartEdit};
-use model::Extent;
 use model::layout::{
     EXTENT_TABLE, EXTENT_TABLE_RESERVED, ExtentEntry, GRANULE_SHIFT, LEAF_ENTRIES, LEAVES,
-    LEAVES_RESERVED, REGION_COUNT, REGION_IS_EXTENT, REGION_SHIFT, REGION_TABLE,
+    LEAVES_RESERVED, REGION_COUNT, REGION_IS_EXTENT, REGION_SHIFT, REGION_TABLE, UNBOUNDED,
 };
+use model::{DeviceAddress, Extent};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Something to do to device memory. Updates of one list are done in order.
@@ -86,6 +91,8 @@ const ENTRY_SIZE: u64 = size_of::<ExtentEntry>() as u64;
 const LEAF_SIZE: u64 = LEAF_ENTRIES * 4;
 /// Removed extents that are remembered before a number is used again.
 const RETIRED: usize = 4096;
+/// Bytes from address 0 on that no program can map (`vm.mmap_min_addr`).
+const NULL_PAGES: u64 = 1 << 16;
 const GRANULE: u64 = 1 << GRANULE_SHIFT;
 const REGION_GRANULES: u64 = LEAF_ENTRIES;
 
@@ -133,6 +140,10 @@ pub struct Tables {
     limbo: BTreeMap<u64, u64>,
     shared: BTreeMap<u64, Shared>,
     regions: BTreeMap<u64, Region>,
+    /// Number of the extent of the host's memory, in open tables.
+    open: Option<u32>,
+    /// Granules that are nobody's in open tables: last ones by first, apart.
+    dead: BTreeMap<u64, u64>,
     next_index: u32,
     retired: VecDeque<u32>,
     mapped_entries: u64,
@@ -158,12 +169,123 @@ impl Tables {
             limbo: BTreeMap::new(),
             shared: BTreeMap::new(),
             regions: BTreeMap::new(),
+            open: None,
+            dead: BTreeMap::new(),
             // Extent 0 means "none" in a leaf.
             next_index: 1,
             retired: VecDeque::new(),
             mapped_entries: 0,
             next_leaf: 0,
             mapped_leaves: 0,
+        }
+    }
+
+    /// Opens the tables, to which nothing has been added yet; appends the
+    /// writes. Null pointers with an offset are still nobody's.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tables::insert`].
+    pub fn open(&mut self, out: &mut Vec<TableUpdate>) -> Result<(), TablesError> {
+        self.map_leaves(1, out)?;
+        let index = self.new_extent(
+            ExtentEntry {
+                base: 0,
+                size: UNBOUNDED,
+                ..ExtentEntry::default()
+            },
+            out,
+        )?;
+        self.open = Some(index);
+        let value = u64::from(index) | REGION_IS_EXTENT;
+        out.push(write_region(0, &vec![value; REGION_COUNT as usize]));
+        self.dead(
+            Extent {
+                base: DeviceAddress(0),
+                size: NULL_PAGES,
+            },
+            out,
+        )
+    }
+
+    /// An extent was freed, and its addresses are not the host's: nobody answers
+    /// there. Of tables that are not open that is so anyway.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tables::insert`].
+    pub fn dead(&mut self, extent: Extent, out: &mut Vec<TableUpdate>) -> Result<(), TablesError> {
+        if self.open.is_none() {
+            return Ok(());
+        }
+        let end = end_of(extent)?;
+        let (first, last) = (extent.base.0 >> GRANULE_SHIFT, (end - 1) >> GRANULE_SHIFT);
+        self.map_leaves(2, out)?;
+        self.revive(first, last);
+        self.dead.insert(first, last);
+        let mut nobodys = Vec::new();
+        for region in first / REGION_GRANULES..=last / REGION_GRANULES {
+            let (from, to) = granules(region);
+            match self.regions.get(&region).copied() {
+                Some(Region::Leaf(leaf)) => {
+                    self.paint(first.max(from), last.min(to), leaf, true, out)?;
+                }
+                // All of it is somebody's.
+                Some(Region::Only(_)) => {}
+                None if first <= from && to <= last => nobodys.push(region),
+                None => self.take_region(region, out)?,
+            }
+        }
+        write_region_runs(&nobodys, 0, out);
+        Ok(())
+    }
+
+    /// Granules that were nobody's may be somebody's again.
+    fn revive(&mut self, first: u64, last: u64) {
+        let overlapping: Vec<(u64, u64)> = self
+            .dead
+            .range(..=last)
+            .rev()
+            .take_while(|(_, end)| **end >= first)
+            .map(|(start, end)| (*start, *end))
+            .collect();
+        for (start, end) in overlapping {
+            self.dead.remove(&start);
+            if start < first {
+                self.dead.insert(start, first - 1);
+            }
+            if end > last {
+                self.dead.insert(last + 1, end);
+            }
+        }
+    }
+
+    /// Gives a region a leaf that is painted before the region points at it.
+    fn take_region(&mut self, region: u64, out: &mut Vec<TableUpdate>) -> Result<(), TablesError> {
+        let leaf = self.take_leaf();
+        self.regions.insert(region, Region::Leaf(leaf));
+        let (first, last) = granules(region);
+        self.paint(first, last, leaf, false, out)?;
+        out.push(write_region(region, &[leaf]));
+        Ok(())
+    }
+
+    /// Whether an extent can be a region's only one. In open tables it has to
+    /// fill it: beside it lies the host's.
+    fn may_be_alone(&self, claim: &Claim, region: u64) -> bool {
+        let fills =
+            claim.base <= region << REGION_SHIFT && (region + 1) << REGION_SHIFT <= claim.end;
+        self.open.is_none() || fills
+    }
+
+    /// The entry of a region that nobody has touched.
+    fn untouched(&self, region: u64) -> u64 {
+        let Some(index) = self.open else { return 0 };
+        let (first, last) = granules(region);
+        let nobodys = self.dead.range(..=first).next_back();
+        match nobodys.is_some_and(|(_, end)| *end >= last) {
+            true => 0,
+            false => u64::from(index) | REGION_IS_EXTENT,
         }
     }
 
@@ -193,22 +315,18 @@ impl Tables {
             },
             out,
         )?;
-        self.claims.insert(base, Claim { base, end, index });
+        let claim = Claim { base, end, index };
+        self.claims.insert(base, claim);
+        self.revive(base >> GRANULE_SHIFT, (end - 1) >> GRANULE_SHIFT);
 
         let mut only = Vec::new();
         for region in base >> REGION_SHIFT..=end >> REGION_SHIFT {
             match self.regions.get(&region).copied() {
-                None => {
+                None if self.may_be_alone(&claim, region) => {
                     self.regions.insert(region, Region::Only(index));
                     only.push(region);
                 }
-                Some(Region::Only(_)) => {
-                    let leaf = self.take_leaf();
-                    self.regions.insert(region, Region::Leaf(leaf));
-                    let first = region * REGION_GRANULES;
-                    self.paint(first, first + REGION_GRANULES - 1, leaf, false, out)?;
-                    out.push(write_region(region, &[leaf]));
-                }
+                None | Some(Region::Only(_)) => self.take_region(region, out)?,
                 Some(Region::Leaf(leaf)) => self.paint_claim(base, end, region, leaf, out)?,
             }
         }
@@ -232,7 +350,7 @@ impl Tables {
             match self.regions.get(&region).copied() {
                 Some(Region::Only(index)) if index == claim.index => {
                     self.regions.remove(&region);
-                    only.push(region);
+                    only.push((region, self.untouched(region)));
                 }
                 Some(Region::Leaf(leaf)) => {
                     result = result.and(self.paint_claim(claim.base, claim.end, region, leaf, out));
@@ -240,7 +358,7 @@ impl Tables {
                 Some(Region::Only(_)) | None => {}
             }
         }
-        write_region_runs(&only, 0, out);
+        write_regions(&only, out);
         self.retired.push_back(claim.index);
         result
     }
@@ -284,9 +402,18 @@ impl Tables {
             .collect();
         regions.sort_unstable();
         regions.dedup();
+        for claim in &added {
+            self.revive(
+                claim.base >> GRANULE_SHIFT,
+                (claim.end - 1) >> GRANULE_SHIFT,
+            );
+        }
         let crowded = |region: &&u64| {
             let is_leaf = matches!(self.regions.get(*region), Some(Region::Leaf(_)));
-            !is_leaf && self.touching(**region).nth(1).is_some()
+            let mut touching = self.touching(**region);
+            let first = touching.next();
+            let shared = touching.next().is_some();
+            !is_leaf && first.is_some_and(|claim| shared || !self.may_be_alone(claim, **region))
         };
         let needed = regions.iter().filter(crowded).count() as u64;
         if let Err(error) = self.map_leaves(needed, out) {
@@ -314,25 +441,16 @@ impl Tables {
             match (first, second) {
                 (None, _) => {
                     self.regions.remove(&region);
-                    only.push((region, 0));
+                    only.push((region, self.untouched(region)));
                 }
-                (Some(claim), None) => {
+                (Some(claim), None) if self.may_be_alone(&claim, region) => {
                     self.regions.insert(region, Region::Only(claim.index));
                     only.push((region, u64::from(claim.index) | REGION_IS_EXTENT));
                 }
-                (Some(_), Some(_)) => {
-                    let leaf = self.take_leaf();
-                    self.regions.insert(region, Region::Leaf(leaf));
-                    let first = region * REGION_GRANULES;
-                    self.paint(first, first + REGION_GRANULES - 1, leaf, false, out)?;
-                    out.push(write_region(region, &[leaf]));
-                }
+                (Some(_), _) => self.take_region(region, out)?,
             }
         }
-        for same in only.chunk_by(|a, b| a.1 == b.1) {
-            let regions: Vec<u64> = same.iter().map(|(region, _)| *region).collect();
-            write_region_runs(&regions, same[0].1, out);
-        }
+        write_regions(&only, out);
         self.retired.extend(removed.iter().map(|claim| claim.index));
         Ok(())
     }
@@ -426,13 +544,7 @@ impl Tables {
         for region in base >> REGION_SHIFT..=end >> REGION_SHIFT {
             match self.regions.get(&region).copied() {
                 None => {}
-                Some(Region::Only(_)) => {
-                    let leaf = self.take_leaf();
-                    self.regions.insert(region, Region::Leaf(leaf));
-                    let first = region * REGION_GRANULES;
-                    self.paint(first, first + REGION_GRANULES - 1, leaf, false, out)?;
-                    out.push(write_region(region, &[leaf]));
-                }
+                Some(Region::Only(_)) => self.take_region(region, out)?,
                 Some(Region::Leaf(leaf)) => self.paint_claim(base, end, region, leaf, out)?,
             }
         }
@@ -472,10 +584,11 @@ impl Tables {
                 count: last - first + 1,
             });
         };
+        let clear = clear || self.open.is_some();
         let mut next = first;
         for run in self.runs(first, last) {
             if clear && run.first > next {
-                fill(next, run.first - 1, 0, out);
+                self.fill_between(next, run.first - 1, fill, out);
             }
             let index = match run.index {
                 Some(index) => {
@@ -493,9 +606,40 @@ impl Tables {
             next = run.last + 1;
         }
         if clear && next <= last {
-            fill(next, last, 0, out);
+            self.fill_between(next, last, fill, out);
         }
         Ok(())
+    }
+
+    /// Writes who answers where no extent does: nobody, or the host.
+    fn fill_between(
+        &self,
+        first: u64,
+        last: u64,
+        fill: impl Fn(u64, u64, u32, &mut Vec<TableUpdate>),
+        out: &mut Vec<TableUpdate>,
+    ) {
+        let Some(host) = self.open else {
+            return fill(first, last, 0, out);
+        };
+        let dead = self.dead.range(..=last).rev();
+        let mut dead: Vec<(u64, u64)> = dead
+            .take_while(|(_, end)| **end >= first)
+            .map(|(start, end)| (*start, *end))
+            .collect();
+        dead.reverse();
+        let mut next = first;
+        for (start, end) in dead {
+            let (start, end) = (start.max(first), end.min(last));
+            if start > next {
+                fill(next, start - 1, host, out);
+            }
+            fill(start, end, 0, out);
+            next = end + 1;
+        }
+        if next <= last {
+            fill(next, last, host, out);
+        }
     }
 
     /// The extent for a granule that several claims share.
@@ -717,7 +861,9 @@ impl Tables {
             .range(base >> REGION_SHIFT..=end >> REGION_SHIFT)
             .filter(|(_, region)| matches!(region, Region::Only(_)))
             .count() as u64;
-        self.map_leaves(needed, out)
+        // At its ends, where it does not fill a region.
+        let ends = if self.open.is_some() { 2 } else { 0 };
+        self.map_leaves(needed + ends, out)
     }
 
     /// Maps what so many more leaves need.
@@ -740,6 +886,12 @@ impl Tables {
         self.next_leaf += 1;
         LEAVES + (self.next_leaf - 1) * LEAF_SIZE
     }
+}
+
+/// The first and the last granule of a region.
+fn granules(region: u64) -> (u64, u64) {
+    let first = region * REGION_GRANULES;
+    (first, first + REGION_GRANULES - 1)
 }
 
 /// One past the last address of an extent that the tables can hold.
@@ -781,6 +933,14 @@ fn write_region(region: u64, values: &[u64]) -> TableUpdate {
     TableUpdate::Write {
         address: REGION_TABLE + region * 8,
         bytes,
+    }
+}
+
+/// Writes the entries of ascending regions, neighbours of one value at once.
+fn write_regions(entries: &[(u64, u64)], out: &mut Vec<TableUpdate>) {
+    for same in entries.chunk_by(|a, b| a.1 == b.1) {
+        let regions: Vec<u64> = same.iter().map(|(region, _)| *region).collect();
+        write_region_runs(&regions, same[0].1, out);
     }
 }
 

@@ -165,6 +165,9 @@ pub struct Settings {
     pub seed: u64,
     /// Worker threads of the CPU device; 0 is one a core.
     pub cpu_threads: u32,
+    /// The CPU device's kernels may access all memory of the program, as those
+    /// of devices with pageable memory access (ATS, HMM) may.
+    pub cpu_pageable: bool,
     /// Directory where processes of one run leave their results for the
     /// command; set by `ringfence run`.
     pub session: Option<PathBuf>,
@@ -212,6 +215,7 @@ impl Default for Settings {
             gen_suppressions: false,
             seed: 0,
             cpu_threads: 0,
+            cpu_pageable: false,
             session: None,
             driver: None,
         }
@@ -229,6 +233,7 @@ pub const SETTING_NAMES: &[&str] = &[
     "canary-size",
     "check",
     "check-only",
+    "cpu-pageable",
     "cpu-threads",
     "device",
     "driver",
@@ -336,6 +341,9 @@ impl Settings {
             }
             "launch-backtraces" => {
                 self.launch_backtraces = number(value).ok_or_else(|| fail(U32_HELP))?
+            }
+            "cpu-pageable" => {
+                self.cpu_pageable = parse_bool(value).ok_or_else(|| fail("expected on or off"))?;
             }
             "cpu-threads" => self.cpu_threads = number(value).ok_or_else(|| fail(U32_HELP))?,
             "launch-skip" => self.launch_skip = number(value).ok_or_else(|| fail(U64_HELP))?,

@@ -1,5 +1,34 @@
 //! What this process has mapped, as proc(5) tells it.
 
+use driver::Driver;
+use model::DeviceAddress;
+use parking_lot::RwLock;
+
+/// Memory of the host that the device may access as it is. What was found once
+/// is believed: that it is unmapped since the device itself will say.
+#[derive(Default)]
+pub(crate) struct HostMemory {
+    found: RwLock<Vec<std::ops::Range<u64>>>,
+}
+
+impl HostMemory {
+    /// Whether an address is the program's own, and the device may access it.
+    pub fn holds(&self, driver: &dyn Driver, address: DeviceAddress) -> bool {
+        if !driver.accesses_pageable_memory() {
+            return false;
+        }
+        let is_in = |range: &std::ops::Range<u64>| range.contains(&address.0);
+        if self.found.read().iter().any(is_in) {
+            return true;
+        }
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let found: Vec<_> = accessible(&maps).collect();
+        let holds = found.iter().any(is_in);
+        *self.found.write() = found;
+        holds
+    }
+}
+
 /// Whether the program itself can read the byte at an address: then it may be
 /// memory of its own, whatever was there before. Slow; `true` if it cannot be
 /// found out.
@@ -8,18 +37,17 @@ pub(crate) fn is_accessible(address: u64) -> bool {
 }
 
 fn accessible_in(maps: &str, address: u64) -> bool {
-    maps.lines().any(|line| {
-        let Some((range, rest)) = line.split_once(' ') else {
-            return false;
-        };
-        let Some((start, end)) = range.split_once('-') else {
-            return false;
-        };
+    accessible(maps).any(|range| range.contains(&address))
+}
+
+fn accessible(maps: &str) -> impl Iterator<Item = std::ops::Range<u64>> {
+    maps.lines().filter_map(|line| {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
         let number = |text| u64::from_str_radix(text, 16).unwrap_or(0);
         // The driver maps its own device files over what it gives out.
-        rest.starts_with('r')
-            && !rest.contains("/dev/nvidia")
-            && (number(start)..number(end)).contains(&address)
+        let readable = rest.starts_with('r') && !rest.contains("/dev/nvidia");
+        readable.then(|| number(start)..number(end))
     })
 }
 

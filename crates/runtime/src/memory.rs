@@ -59,6 +59,8 @@ pub(crate) enum Change {
         /// First byte.
         base: u64,
     },
+    /// These bytes were freed, and are not the host's.
+    Dead(Extent),
     /// Mapped memory grew, shrank or was split.
     Reshape(Reshaped),
     /// A declared part came or went.
@@ -90,12 +92,14 @@ pub(crate) struct Memory {
 
 impl State {
     fn remove(&mut self, base: DeviceAddress, stack: Stack) -> bool {
-        let removed = self.registry.remove(base, stack).is_some();
+        let removed = self.registry.remove(base, stack);
+        let dead = removed.map(|freed| dead_bytes(&freed.entry));
         self.parts_changed();
-        if removed && let Some(changes) = &mut self.changes {
+        if let (Some(dead), Some(changes)) = (dead, &mut self.changes) {
             changes.push(Change::Remove { base: base.0 });
+            changes.extend(dead.map(Change::Dead));
         }
-        removed
+        dead.is_some()
     }
 
     /// Ends the leaving of what starts at `base`, if it is still that.
@@ -568,10 +572,18 @@ impl Memory {
                     serial: entry.allocation.serial,
                 });
                 let parts = state.registry.part_edits().into_iter().map(Change::Part);
-                live.chain(parts).collect()
+                let freed = state.registry.freed_entries().filter_map(dead_bytes);
+                freed.map(Change::Dead).chain(live).chain(parts).collect()
             }
         }
     }
+}
+
+/// The bytes of a freed allocation that cannot be the host's own.
+fn dead_bytes(entry: &Entry<Stack>) -> Option<Extent> {
+    use AllocationKind::{Device, Managed, Pool};
+    let kind = entry.allocation.kind;
+    matches!(kind, Device | Managed | Pool).then_some(entry.allocation.extent)
 }
 
 /// Pools and mapped memory outlive contexts.
@@ -595,7 +607,7 @@ fn net(changes: Vec<Change>) -> Vec<Change> {
                 inserted.insert(extent.base.0, kept.len());
                 kept.push(Some(change));
             }
-            Change::Part(_) => kept.push(Some(change)),
+            Change::Part(_) | Change::Dead(_) => kept.push(Some(change)),
             Change::Reshape(ref reshaped) => {
                 // What it took in must be there when it does.
                 for base in &reshaped.gone {
@@ -670,6 +682,7 @@ mod tests {
         assert_eq!(
             first,
             [
+                Change::Dead(extent(0x200)),
                 Change::Insert {
                     extent: extent(0x100),
                     serial: 1
@@ -690,7 +703,9 @@ mod tests {
         assert_eq!(
             second,
             [
+                Change::Dead(extent(0x400)),
                 Change::Remove { base: 0x100 },
+                Change::Dead(extent(0x100)),
                 Change::Insert {
                     extent: extent(0x100),
                     serial: 5

@@ -23,6 +23,8 @@ pub(crate) struct Metadata {
     /// Touched only by the thread whose turn it is; the lock is never held
     /// across a driver call.
     tables: Mutex<Tables>,
+    /// Whether the tables are to answer for the host's memory has been decided.
+    opened: AtomicBool,
     miss_unbounded: AtomicBool,
     miss_written: AtomicBool,
     /// Changes were taken from the registry and are not on the device yet.
@@ -254,13 +256,19 @@ impl Metadata {
         let changes = memory.take_changes();
         let mut updates = Vec::new();
         let mut problem = None;
+        let opens = !self.opened.swap(true, Ordering::AcqRel) && driver.accesses_pageable_memory();
         {
             let mut tables = self.tables.lock();
+            if opens {
+                let done = tables.open(&mut updates);
+                problem = done.err().map(|error| error.to_string());
+            }
             for change in changes {
                 let done = match change {
                     Change::Insert { extent, serial } => {
                         tables.insert(extent, serial, &mut updates)
                     }
+                    Change::Dead(extent) => tables.dead(extent, &mut updates),
                     Change::Remove { base } => tables.remove(base, &mut updates),
                     Change::Reshape(reshaped) => {
                         tables.replace(&reshaped.gone, &reshaped.new, &mut updates)

@@ -563,6 +563,15 @@ impl Driver for Gpu {
         Vec::new()
     }
 
+    fn accesses_pageable_memory(&self) -> bool {
+        let attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS;
+        let mut answer = 0;
+        let asked = self
+            .device()
+            .and_then(|device| call!(self, cuDeviceGetAttribute(&mut answer, attribute, device)));
+        asked.is_ok() && answer != 0
+    }
+
     fn current_context(&self) -> u64 {
         let mut context = CUcontext::NULL;
         match call!(self, cuCtxGetCurrent(&mut context)) {

@@ -145,13 +145,18 @@ impl Device {
 
     /// Whether the range is the device's. One that starts in an allocation and
     /// runs over its end is an error.
+    /// Memory of the program is the device's, too, where it may access all.
     fn device_range(&self, address: u64, size: u64) -> Result<bool> {
         let end = address
             .checked_add(size)
             .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         let allocations = self.state.allocations.lock();
         let Some(first) = allocations.at(address) else {
-            return Ok(false);
+            drop(allocations);
+            let memory = &self.state.memory;
+            let is_hosts =
+                memory.admits_host() && memory.view().check_range(address, size, false).is_ok();
+            return Ok(is_hosts);
         };
         let mut covered = first.base + first.size;
         // Mappings of one reservation may be copied as one range.

@@ -82,6 +82,8 @@ pub struct Options {
     pub threads: u32,
     /// Seed of the warp schedule.
     pub seed: u64,
+    /// Kernels may access all memory of the program.
+    pub pageable: bool,
 }
 
 /// The CPU device. Dropping it ends its streams.
@@ -138,6 +140,7 @@ impl Device {
     pub fn new(options: Options, host: Arc<dyn Host>) -> std::result::Result<Device, MapError> {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         let memory = Arc::new(Memory::new()?);
+        memory.admit_host(options.pageable);
         let printed = Arc::new(Mutex::new(Vec::new()));
         let (output, errors) = (printed.clone(), host.clone());
         let print = Box::new(move |stream, bytes: &[u8]| match stream {

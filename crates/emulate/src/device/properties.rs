@@ -144,6 +144,10 @@ impl Device {
             | A::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH
             | A::CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS => 1,
             A::CU_DEVICE_ATTRIBUTE_NUMA_ID | A::CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID => -1,
+            A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS
+            | A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES => {
+                i32::from(self.state.memory.admits_host())
+            }
             texture if is_texture_limit(texture) => 16384,
             // The rest are features that the device has not, and ids that are 0.
             _ => 0,

@@ -257,6 +257,10 @@ impl Driver for Device {
         idle().map_err(|code| call_error("cuStreamQuery", code))
     }
 
+    fn accesses_pageable_memory(&self) -> bool {
+        self.state.memory.admits_host()
+    }
+
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent> {
         self.pointer_info(address.0).map(|info| info.extent)
     }

@@ -72,7 +72,10 @@ impl<'m> View<'m> {
     #[inline(never)]
     fn check_slowly(&mut self, address: u64, size: u64, write: bool) -> Result<(), AccessFault> {
         let unmapped = AccessFault::Unmapped { address, size };
-        let (start, region) = self.regions.at(address).ok_or(unmapped)?;
+        let known = self.regions.at(address);
+        let (start, region) = known
+            .or_else(|| self.regions.host_at(address))
+            .ok_or(unmapped)?;
         if region.protection == Protection::None
             || address.checked_add(size).is_none_or(|end| end > region.end)
         {
@@ -98,7 +101,8 @@ impl<'m> View<'m> {
             .ok_or(AccessFault::Unmapped { address, size })?;
         let mut at = address;
         while at < end {
-            let (_, region) = self.regions.at(at).ok_or(AccessFault::Unmapped {
+            let known = self.regions.at(at).or_else(|| self.regions.host_at(at));
+            let (_, region) = known.ok_or(AccessFault::Unmapped {
                 address: at,
                 size: end - at,
             })?;

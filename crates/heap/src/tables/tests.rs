@@ -571,3 +571,91 @@ fn a_block_that_kernels_may_still_use_is_its_allocations_until_it_settles() {
     out.iter().for_each(|update| memory.apply(update));
     assert_eq!(memory.lookup(block.base.0), Some((block.base.0, 0x300)));
 }
+
+#[test]
+fn open_tables_answer_for_the_host_but_not_where_something_was_freed() {
+    let (mut tables, mut memory) = (Tables::new(), Memory::new());
+    let mut out = Vec::new();
+    let all = Some((0, UNBOUNDED));
+    let mut step = |tables: &mut Tables, change: &dyn Fn(&mut Tables, &mut Vec<TableUpdate>)| {
+        change(tables, &mut out);
+        for update in out.drain(..) {
+            memory.apply(&update);
+        }
+        let words = memory.words.clone();
+        let mapped = memory.mapped.clone();
+        Memory { mapped, words }
+    };
+    let base = 0x7000_0000_0000u64;
+    let region = 1u64 << REGION_SHIFT;
+    let now = step(&mut tables, &|tables, out| tables.open(out).unwrap());
+    assert_eq!((now.lookup(0), now.lookup(0xffff)), (None, None));
+    assert_eq!((now.lookup(0x1_0000), now.lookup(base)), (all, all));
+
+    // An extent in a region, and one that fills the next and more.
+    let small = extent(base + 0x1000, 0x800);
+    let large = extent(base + region, 2 * region + 0x100);
+    let now = step(&mut tables, &|tables, out| {
+        tables.insert(small, 1, out).unwrap();
+        tables.insert(large, 2, out).unwrap();
+    });
+    assert_eq!(
+        now.lookup(small.base.0 + 5),
+        Some((small.base.0, small.size))
+    );
+    assert_eq!((now.lookup(base), now.lookup(base + 0x2000)), (all, all));
+    let inside = Some((large.base.0, large.size));
+    assert_eq!(
+        (now.lookup(base + region), now.lookup(base + 2 * region)),
+        (inside, inside)
+    );
+    assert_eq!(now.lookup(base + 3 * region + 0xff), inside);
+    assert_eq!(now.lookup(base + 3 * region + 0x200), all);
+
+    // What is freed is nobody's, until it is given out again.
+    let now = step(&mut tables, &|tables, out| {
+        for freed in [small, large] {
+            tables.remove(freed.base.0, out).unwrap();
+            tables.dead(freed, out).unwrap();
+        }
+    });
+    for address in [
+        base + 0x1000,
+        base + region,
+        base + 2 * region,
+        base + 3 * region,
+    ] {
+        assert_eq!(now.lookup(address), None, "{address:#x}");
+    }
+    assert_eq!(
+        (now.lookup(base), now.lookup(base + 3 * region + 0x100)),
+        (all, all)
+    );
+    let again = extent(base + 2 * region + 0x400, 0x100);
+    let now = step(&mut tables, &|tables, out| {
+        tables.insert(again, 3, out).unwrap()
+    });
+    assert_eq!(now.lookup(again.base.0), Some((again.base.0, again.size)));
+    assert_eq!(
+        (now.lookup(base + 2 * region), now.lookup(base + region)),
+        (None, None)
+    );
+    // Host memory that is unregistered is the host's.
+    let now = step(&mut tables, &|tables, out| {
+        tables.remove(again.base.0, out).unwrap()
+    });
+    assert_eq!(now.lookup(again.base.0), all);
+    let grown = extent(base + 8 * region + 0x200, 0x300);
+    let now = step(&mut tables, &|tables, out| {
+        tables.replace(&[], &[(grown, 4)], out).unwrap();
+    });
+    assert_eq!(now.lookup(grown.base.0), Some((grown.base.0, grown.size)));
+    assert_eq!(
+        (now.lookup(base + 8 * region), now.lookup(base + 9 * region)),
+        (all, all)
+    );
+    let now = step(&mut tables, &|tables, out| {
+        tables.replace(&[grown.base.0], &[], out).unwrap();
+    });
+    assert_eq!(now.lookup(grown.base.0), all);
+}

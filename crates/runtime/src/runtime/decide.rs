@@ -10,6 +10,7 @@ use crate::plan::ModulePlan;
 use crate::streams::{self, StreamUse, UseOrder, User};
 use host::stacks;
 use instrument::{EntryPlan, LaunchShape};
+use model::layout::UNBOUNDED;
 use model::{DeviceAddress, Extent, Prove, Ran, Rule, UncheckedReason};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -331,7 +332,7 @@ impl Runtime {
                     self.heap_bounds(pointer)
                 } else {
                     let known = self.ask_driver(pointer);
-                    known.or_else(|| self.just_outside(pointer))
+                    known.or_else(|| self.outside(pointer))
                 };
                 root.bounds = found.unwrap_or(nothing);
             }
@@ -353,19 +354,34 @@ impl Runtime {
         Some(roots)
     }
 
-    /// The allocation that a pointer is meant for which lies outside all: an
-    /// array that the kernel indexes from 1 comes as `p - 1`. Its accesses are
-    /// checked against that allocation. Pointers that are computed from others
-    /// in memory get no such grace.
-    fn just_outside(&self, pointer: DeviceAddress) -> Option<Extent> {
+    /// What a pointer is meant for that lies in no allocation. An array that the
+    /// kernel indexes from 1 comes as `p - 1`: its accesses are checked against
+    /// the allocation beside it; pointers that kernels load from memory get no
+    /// such grace. Memory of the host that the device may access as it is has no
+    /// bounds that Ringfence knows.
+    fn outside(&self, pointer: DeviceAddress) -> Option<Extent> {
         let nobodys = self.memory.is_held(pointer)
             || self.memory.reservation_of(pointer).is_some()
             || self.pool_of(pointer).is_some();
-        self.memory.read(|registry| {
-            let near = if nobodys { 0 } else { JUST_OUTSIDE };
-            let entry = registry.just_outside(pointer, near)?;
-            Some(entry.allocation.extent)
-        })
+        let within = |near| {
+            self.memory.read(|registry| {
+                let entry = registry.just_outside(pointer, near)?;
+                Some(entry.allocation.extent)
+            })
+        };
+        if let Some(extent) = within(0) {
+            return Some(extent);
+        }
+        if nobodys {
+            return None;
+        }
+        if self.host_memory.holds(&*self.driver, pointer) {
+            return Some(Extent {
+                base: DeviceAddress(0),
+                size: UNBOUNDED,
+            });
+        }
+        within(JUST_OUTSIDE)
     }
 
     /// A kernel was launched by a call that [`Runtime::plan_launch`] is not

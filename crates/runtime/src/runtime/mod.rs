@@ -25,6 +25,7 @@ use crate::drain::Drain;
 use crate::findings::Findings;
 use crate::functions::Functions;
 use crate::launches::Launches;
+use crate::maps::HostMemory;
 use crate::memory::Memory;
 use crate::metadata::Metadata;
 use crate::plan::ModulePlan;
@@ -64,6 +65,8 @@ pub struct Runtime {
     pub(crate) settings: Settings,
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) memory: Memory,
+    /// What the device may access of the host's memory as it is.
+    pub(crate) host_memory: HostMemory,
     pub(crate) canaries: Canaries,
     pub(crate) streams: Streams,
     pub(crate) metadata: Metadata,
@@ -129,6 +132,7 @@ impl Runtime {
         let canaries = Canaries::new(&settings);
         Ok(Arc::new_cyclic(|me| Runtime {
             me: me.clone(),
+            host_memory: HostMemory::default(),
             canaries,
             settings,
             driver,

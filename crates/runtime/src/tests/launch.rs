@@ -39,10 +39,12 @@ fn bounds_of_interior_and_past_the_end_pointers_travel_with_the_launch() {
         .runtime
         .allocated(AllocationKind::Managed, extent(B, 64));
     assert_eq!(words(&bench.launch(A + 16, B + 64)), [1, A, 1000, B, 64]);
-    // What points into nothing says where to.
-    assert_eq!(words(&bench.launch(0, B + 65)), [2, 0, 0, B + 65, 0]);
+    // What points into nothing says where to; what lies just outside is meant
+    // for what is there.
+    assert_eq!(words(&bench.launch(0, B + 5000)), [2, 0, 0, B + 5000, 0]);
     bench.runtime.freeing(DeviceAddress(B));
     assert_eq!(words(&bench.launch(A, B)), [3, A, 1000, B, 0]);
+    assert_eq!(words(&bench.launch(A - 4, A + 1001)), [4, A, 1000, A, 1000]);
     assert_eq!(
         bench.runtime.extent_of(DeviceAddress(A + 999)),
         Some(extent(A, 1000))

@@ -48,6 +48,7 @@ pub fn device(settings: &Settings) -> Result<Arc<dyn Driver>, String> {
     let options = Options {
         threads: settings.cpu_threads,
         seed: settings.seed,
+        pageable: settings.cpu_pageable,
     };
     let device = Device::new(options, Arc::new(host::Process))
         .map_err(|error| format!("the CPU device could not start: {error}"))?;
