@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Canaries where larger ones do not fit.
 const LEAST: u64 = 64;
@@ -91,6 +92,8 @@ pub enum Place {
         shape: Option<Shape>,
         /// What it is made of in truth, if that is not the buffer.
         staged: Option<Arc<Staged>>,
+        /// References that the program holds.
+        users: AtomicU32,
     },
     /// Without canaries, for this reason.
     Bare(&'static str),
@@ -223,14 +226,54 @@ unsafe extern "C" fn gone(object: cl_mem, _data: *mut c_void) {
     layer.forget_maps(object as usize);
     let shadow = buffer.shadow.lock().take();
     drop(shadow);
-    // What held the program's other object for it.
-    let parent = match &buffer.place {
-        Place::Part { parent, .. } => Some(parent),
-        _ => buffer.staged().map(|(parent, _)| parent),
-    };
-    if let Some(parent) = parent {
+    if let Place::Part { parent, .. } = &buffer.place {
         call!(clReleaseMemObject(parent.handle as cl_mem));
     }
+}
+
+/// The references that the program holds to an image that stands for a buffer,
+/// which holds the buffer. Not every platform says that such an image is freed
+/// (PoCL 3.1 does not).
+fn users(buffer: &Buffer) -> Option<(&Arc<Buffer>, &Arc<Staged>, &AtomicU32)> {
+    match &buffer.place {
+        Place::Made {
+            parent,
+            staged: Some(staged),
+            users,
+            ..
+        } => Some((parent, staged, users)),
+        _ => None,
+    }
+}
+
+pub unsafe extern "C" fn retain(object: cl_mem) -> cl_int {
+    let code = call!(clRetainMemObject(object));
+    if code == CL_SUCCESS
+        && let Some(buffer) = layer::get().and_then(|layer| layer.buffer(object as usize))
+        && let Some((_, _, users)) = users(&buffer)
+    {
+        users.fetch_add(1, Ordering::Relaxed);
+    }
+    code
+}
+
+pub unsafe extern "C" fn release(object: cl_mem) -> cl_int {
+    let known = layer::get().and_then(|layer| Some((layer, layer.buffer(object as usize)?)));
+    let Some((layer, buffer)) = known else {
+        return call!(clReleaseMemObject(object));
+    };
+    let Some((parent, staged, users)) = users(&buffer) else {
+        return call!(clReleaseMemObject(object));
+    };
+    if users.fetch_sub(1, Ordering::Relaxed) > 1 {
+        return call!(clReleaseMemObject(object));
+    }
+    // Before the call: after it the handle may be another object's.
+    layer.buffers.lock().remove(&(object as usize));
+    staged.rest();
+    let code = call!(clReleaseMemObject(object));
+    call!(clReleaseMemObject(parent.handle as cl_mem));
+    code
 }
 
 pub unsafe extern "C" fn create(
@@ -291,10 +334,23 @@ fn create_by(
         }
         return handle;
     }
+    let shared = layer.svm_at(host as usize);
+    if flags & CL_MEM_USE_HOST_PTR != 0
+        && let Some(shared) = &shared
+        && shared.handle == host as usize
+        && size as u64 > shared.size
+    {
+        // The platform sees the canaries behind it, too.
+        if !code.is_null() {
+            // SAFETY: the program's place for the code.
+            unsafe { *code = CL_INVALID_BUFFER_SIZE };
+        }
+        return std::ptr::null_mut();
+    }
     let handle = plain();
     let place = if flags & CL_MEM_USE_HOST_PTR == 0 {
         Place::Bare("no room for canaries")
-    } else if layer.svm_at(host as usize).is_some() {
+    } else if shared.is_some() {
         // Kernels may know it by its address.
         Place::Bare("made of shared virtual memory")
     } else {

@@ -149,6 +149,46 @@ pub unsafe extern "C" fn release(context: cl_context) -> cl_int {
     call!(clReleaseContext(context))
 }
 
+/// Gives back what keeps queues of a context that the program has released.
+fn forget(context: cl_context) {
+    if let Some(known) = known(context) {
+        let own = known.own.lock();
+        if let Verifier::Built(checker) = &own.verifier {
+            let checker = checker.clone();
+            drop(own);
+            checker.forget();
+        }
+    }
+}
+
+fn context_of_queue(queue: cl_command_queue) -> Option<cl_context> {
+    ask!(one, clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT))
+}
+
+pub unsafe extern "C" fn release_queue(queue: cl_command_queue) -> cl_int {
+    let context = layer::get().and_then(|_| context_of_queue(queue));
+    let code = call!(clReleaseCommandQueue(queue));
+    if let Some(context) = context.filter(|_| code == CL_SUCCESS) {
+        forget(context);
+    }
+    code
+}
+
+pub unsafe extern "C" fn queue_info(
+    queue: cl_command_queue,
+    name: cl_command_queue_info,
+    size: usize,
+    value: *mut c_void,
+    size_ret: *mut usize,
+) -> cl_int {
+    if name == CL_QUEUE_REFERENCE_COUNT
+        && let Some(context) = layer::get().and_then(|_| context_of_queue(queue))
+    {
+        forget(context);
+    }
+    call!(clGetCommandQueueInfo(queue, name, size, value, size_ret))
+}
+
 /// References to a context are counted without those of what is ours in it.
 pub unsafe extern "C" fn info(
     context: cl_context,
@@ -157,6 +197,9 @@ pub unsafe extern "C" fn info(
     value: *mut c_void,
     size_ret: *mut usize,
 ) -> cl_int {
+    if name == CL_CONTEXT_REFERENCE_COUNT {
+        forget(context);
+    }
     if name == CL_CONTEXT_REFERENCE_COUNT
         && let Some(layer) = layer::get()
         && let Some(known) = known(context)

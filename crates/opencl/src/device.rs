@@ -182,6 +182,16 @@ impl Checker {
         plans + self.places.load(Ordering::Relaxed)
     }
 
+    /// Gives back the memory that no look uses just now. Platforms remember
+    /// there which command used it last, and so keep that command's queue.
+    pub fn forget(&self) {
+        let plans = std::mem::take(&mut *self.plans.lock());
+        let answers = std::mem::take(&mut *self.answers.lock());
+        let gone = u32::try_from(answers.len()).unwrap_or(u32::MAX);
+        self.places.fetch_sub(gone, Ordering::Relaxed);
+        drop((plans, answers));
+    }
+
     fn kernel(&self, which: usize) -> Option<cl_kernel> {
         if let Some(kernel) = self.idle.lock()[which].pop() {
             return Some(kernel as cl_kernel);

@@ -19,6 +19,7 @@ use heap::mipmaps::{Dimensions, Levels};
 use model::AllocationKind;
 use parking_lot::Mutex;
 use std::ffi::c_void;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 
 /// What is known of an image.
@@ -359,6 +360,7 @@ impl Layer {
                 parent,
                 shape,
                 staged,
+                users: AtomicU32::new(1),
             },
             (None, Some(shape)) if of.is_null() => Place::Image(shape),
             (None, Some(_)) => Place::Bare("made of another object"),

@@ -5,7 +5,7 @@ use crate::buffers::Place;
 use crate::chain::{Chain, let_go};
 use crate::check::{Damaged, Doer, Held, Look};
 use crate::contexts::Context;
-use crate::events::status;
+use crate::events::{self, status};
 use crate::layer::{self, Layer};
 use crate::queries::ask;
 use crate::rounds::Round;
@@ -32,6 +32,8 @@ pub struct Job {
     /// Looks of the device's checker; empty: the host looks.
     rounds: Vec<Round>,
     timing: Option<Timing>,
+    /// The event of the kernel.
+    done: Chain,
     /// What the kernel waits for, and all commands behind it.
     held: Vec<Arc<Chain>>,
 }
@@ -165,12 +167,11 @@ impl Job {
             uses,
             rounds: Vec::new(),
             timing: None,
+            done: Chain::default(),
             held: before,
         });
-        let mut own = Chain::default();
         call!(clRetainEvent(done));
-        own.push(done);
-        job.held.push(Arc::new(own));
+        job.done.push(done);
         let commands = || Commands {
             queue,
             loose,
@@ -299,7 +300,8 @@ impl Job {
         let Some(layer) = layer::get() else { return };
         let kernel = self.doer.kernel();
         if status < 0 {
-            if let Some(kernel) = kernel {
+            let done = self.done.last().and_then(events::status);
+            if let Some(kernel) = kernel.filter(|_| !done.is_some_and(never_ran)) {
                 let reason = UncheckedReason::Unfinished;
                 layer.reporter.unchecked(kernel, reason);
             }
@@ -342,9 +344,17 @@ impl Job {
         }
         // Before whoever waits for the job asks for references.
         self.held.clear();
+        drop(std::mem::take(&mut self.done));
         drop(last);
         layer.jobs.end(self.number);
     }
+}
+
+/// Whether a kernel with this status was never run, because what it waited for
+/// had failed: the code that OpenCL has for it, and PoCL's own.
+fn never_ran(status: cl_int) -> bool {
+    const FAILED_BY_POCL: cl_int = -1;
+    [CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, FAILED_BY_POCL].contains(&status)
 }
 
 /// Looks by the host: reads the canaries, and writes them again.

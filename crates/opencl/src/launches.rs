@@ -173,8 +173,10 @@ impl Layer {
         let doer = Doer::Kernel(launch);
         match self.behind(queue, (done, event), doer, (looks, uses), own) {
             Ok(Some(check)) => {
-                for (shadow, last) in shadows.iter().zip(std::iter::repeat(check.last())) {
-                    last.map(|last| shadow.used_until(last));
+                if let Some(last) = check.last() {
+                    for shadow in &shadows {
+                        shadow.used_until(last);
+                    }
                 }
                 if !shadows.is_empty() {
                     // A launch in another queue may have to wait for it.

@@ -124,6 +124,18 @@ pub unsafe extern "C" fn mem_object_info(
         // SAFETY: what a program passes to clGetMemObjectInfo.
         return unsafe { answer(&0u64.to_ne_bytes(), size, value, size_ret) };
     }
+    if name == CL_MEM_USES_SVM_POINTER && known.is_some() {
+        // The platform's own allocation starts before the program's.
+        let host: Option<usize> = ask!(one, clGetMemObjectInfo(object, CL_MEM_HOST_PTR));
+        let shared = layer::get()
+            .zip(host)
+            .and_then(|(layer, host)| Some((layer.svm_at(host)?, host)));
+        if shared.is_some_and(|(shared, host)| shared.handle == host) {
+            let yes: cl_bool = 1;
+            // SAFETY: what a program passes to clGetMemObjectInfo.
+            return unsafe { answer(&yes.to_ne_bytes(), size, value, size_ret) };
+        }
+    }
     let shown = known.and_then(|buffer| {
         let (associated, origin) = match &buffer.place {
             Place::Block(_) => (0, 0),

@@ -66,13 +66,23 @@ impl Buffer {
             return Ok(staged.clone());
         }
         let bytes = usize::try_from(self.size).map_err(|_| CL_INVALID_BUFFER_SIZE)?;
-        let flags = self.given.flags & !CL_MEM_COPY_HOST_PTR;
+        // Its images are asked for its flags. What it is made with does not
+        // matter: the content comes with the first command.
+        let flags = self.given.flags;
+        let mut host = Vec::<u8>::new();
+        let mut from = std::ptr::null_mut();
+        if flags & CL_MEM_COPY_HOST_PTR != 0 {
+            let room = host.try_reserve_exact(bytes);
+            room.map_err(|_| CL_OUT_OF_HOST_MEMORY)?;
+            host.resize(bytes, 0);
+            from = host.as_mut_ptr();
+        }
         let mut code = CL_SUCCESS;
         let memory = call!(clCreateBuffer(
             self.context as cl_context,
             flags,
             bytes,
-            std::ptr::null_mut(),
+            from.cast(),
             &raw mut code
         ) else std::ptr::null_mut());
         if code != CL_SUCCESS || memory.is_null() {
@@ -102,6 +112,12 @@ impl Buffer {
 }
 
 impl Staged {
+    /// No image is made of it any more: nothing of ours holds a queue.
+    pub fn rest(&self) {
+        let last = self.last.lock().take();
+        drop(last);
+    }
+
     pub fn memory(&self) -> cl_mem {
         self.memory as cl_mem
     }
