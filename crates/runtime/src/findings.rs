@@ -9,7 +9,7 @@ use crate::spaces;
 use heap::canary::Side;
 use heap::{Around, Entry, Registry};
 use host::stacks::{self, Stack};
-use model::layout::{Record, THREAD_Z_MASK};
+use model::layout::{Record, THREAD_Z_MASK, UNBOUNDED};
 use model::{
     AccessKind, AccessSite, Allocation, AllocationKind, DeviceAccess, DeviceAddress, Extent,
     Finding, HostCall, NearestAllocation, Provenance, Relation, Rule, SiteId, Subject,
@@ -340,6 +340,9 @@ pub(crate) fn context(
             (violation.rule == Rule::UseAfterFree).then(|| Near::freed(block))
         };
         taken_back().or_else(in_stream_order).or_else(freed)
+    } else if bounds.size >= UNBOUNDED {
+        // Held to nothing, but misaligned.
+        None
     } else {
         let same = registry
             .part(bounds)

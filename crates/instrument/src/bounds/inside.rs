@@ -120,10 +120,12 @@ impl<'a> Emit<'_, '_, 'a> {
                         SCRATCH
                     }
                 };
-                verdict(instruction.guard, "u64", outside, OFFSET, limit, out);
+                let offset = ("u64", OFFSET, Address::Wide(pointer));
+                verdict(group, instruction.guard, outside, offset, limit, out);
             }
             Extent::Operand(_) | Extent::Steps { .. } => {
-                self.counted(group, instruction, whole, outside, out);
+                let address = Address::Wide(pointer);
+                self.counted(group, instruction, (address, whole), outside, out);
             }
         }
         also_unless(group, instruction, outside, out);
