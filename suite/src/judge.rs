@@ -752,6 +752,7 @@ mod tests {
         assert!(!judge_good(&[], &outcome(0, "sum 4\n"), Some(&report(vec![])), &plain).pass);
         assert!(
             !judge_good(
+                &[],
                 &outcome(0, "sum 3\n"),
                 Some(&report(vec![finding()])),
                 &plain
@@ -761,6 +762,7 @@ mod tests {
         assert!(!judge_good(&[], &outcome(0, "sum 3\n"), None, &plain).pass);
         assert!(
             !judge_good(
+                &[],
                 &outcome(0, "sum 3\n"),
                 Some(&report(vec![])),
                 &outcome(1, "sum 3\n")

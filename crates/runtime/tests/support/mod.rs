@@ -31,7 +31,11 @@ impl Host for Quiet {
 
 /// A device whose primary context is current.
 pub fn device(threads: u32, seed: u64) -> Arc<Device> {
-    let options = Options { threads, seed };
+    let options = Options {
+        threads,
+        seed,
+        pageable: false,
+    };
     let device = Arc::new(Device::new(options, Arc::new(Quiet)).unwrap());
     device.init();
     make_current(&device);
