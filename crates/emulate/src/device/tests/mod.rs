@@ -110,6 +110,7 @@ impl Rig {
         let device = Device::new(
             Options {
                 threads: 2,
+                pageable: false,
                 seed: 0,
             },
             host.clone(),
