@@ -378,7 +378,7 @@ fn addresses_in_shared_memory_are_followed_through_32_bits() {
         "whole tile"
     );
     assert_eq!(
-        tile("lop3.b32 %r2, %r1, %r3, %r4, 128;\nld.shared.u32 %r3, [%r2];"),
+        tile("lop3.b32 %r2, %r1, %r1, %r1, 128;\nld.shared.u32 %r3, [%r2];"),
         "opaque"
     );
     // The difference of two addresses makes one of the other.
