@@ -6,6 +6,7 @@ mod common;
 
 use common::{Bench, P};
 use emulate::engine::{FaultKind, LoadError, Program};
+use emulate::mapping::GRANULE;
 use std::sync::Arc;
 
 const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
@@ -49,6 +50,76 @@ fn parts_share_functions_and_variables() {
         .launch(&program, "start", ONE, ONE, &[P::U64(out)])
         .unwrap();
     assert_eq!(bench.read_u32s(out, 1), [42]);
+}
+
+/// Kernels of one program whose file-scope variables would not fit together:
+/// each has its own and the one that its function uses.
+#[test]
+fn kernels_share_the_space_of_shared_variables_that_others_use() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .shared .align 4 .b8 first[40000];
+         .visible .shared .align 4 .b8 second[44000];
+         .visible .shared .align 4 .b8 common[16];
+         .func (.param .b32 r) get() {
+           .reg .u32 %v; ld.shared.u32 %v, [common]; st.param.b32 [r], %v; ret; }
+         .visible .entry a(.param .u64 out) {
+           .reg .u64 %p; .reg .u32 %v; .param .b32 x;
+           ld.param.u64 %p, [out];
+           st.shared.u32 [first], 5; st.shared.u32 [first+39996], 6; st.shared.u32 [common], 7;
+           call (x), get;
+           ld.param.b32 %v, [x]; st.global.u32 [%p], %v;
+           ld.shared.u32 %v, [first+39996]; st.global.u32 [%p+4], %v;
+           ret; }
+         .visible .entry b(.param .u64 out) {
+           .reg .u64 %p; .reg .u32 %v; .param .b32 x;
+           ld.param.u64 %p, [out];
+           st.shared.u32 [second], 8; st.shared.u32 [second+43996], 9; st.shared.u32 [common], 10;
+           call (x), get;
+           ld.param.b32 %v, [x]; st.global.u32 [%p], %v;
+           ld.shared.u32 %v, [second]; st.global.u32 [%p+4], %v;
+           ret; }
+         .visible .entry neither() { ret; }",
+    )]);
+    let size = |name: &str| program.entry(name).unwrap().static_shared;
+    assert_eq!(size("neither"), 0);
+    assert!(size("a") <= 44016 && size("b") <= 44016);
+    let out = bench.u32s(&[0; 2]);
+    bench
+        .launch(&program, "a", ONE, ONE, &[P::U64(out)])
+        .unwrap();
+    assert_eq!(bench.read_u32s(out, 2), [7, 6]);
+    bench
+        .launch(&program, "b", ONE, ONE, &[P::U64(out)])
+        .unwrap();
+    assert_eq!(bench.read_u32s(out, 2), [10, 8]);
+}
+
+/// C11, 7.21.6.1: a string that is longer than the precision needs no NUL.
+#[test]
+fn printf_reads_no_more_than_the_precision() {
+    let bench = Bench::new();
+    let base = bench.memory.map(GRANULE, GRANULE).unwrap();
+    let text = base + GRANULE - 3;
+    bench.memory.write(text, b"abc").unwrap();
+    let program = bench.link(&[&with_head(
+        ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
+         .global .align 1 .b8 format[11] = {91, 37, 46, 42, 115, 37, 46, 50, 115, 93, 0};
+         .visible .entry k(.param .u64 text) {
+           .local .align 8 .b8 depot[24];
+           .reg .u64 %t, %f, %d; .param .b64 f; .param .b64 a; .param .b32 r;
+           ld.param.u64 %t, [text];
+           st.local.u32 [depot], 3; st.local.u64 [depot+8], %t; st.local.u64 [depot+16], %t;
+           mov.u64 %f, format; cvta.global.u64 %f, %f;
+           mov.u64 %d, depot; cvta.local.u64 %d, %d;
+           st.param.b64 [f], %f; st.param.b64 [a], %d;
+           call (r), vprintf, (f, a);
+           ret; }",
+    )]);
+    bench
+        .launch(&program, "k", ONE, ONE, &[P::U64(text)])
+        .unwrap();
+    assert_eq!(bench.output(), "[abcab]");
 }
 
 #[test]

@@ -56,6 +56,15 @@ struct Placed<'a> {
     size: u64,
 }
 
+/// A file-scope shared variable.
+struct SharedVariable<'a> {
+    part: usize,
+    name: &'a str,
+    is_local: bool,
+    size: u32,
+    alignment: u32,
+}
+
 /// Variables are kept this far apart, so that one that is overrun is not
 /// another one's start.
 const VARIABLE_ALIGNMENT: u64 = 256;
@@ -70,6 +79,7 @@ impl Program {
             names: Names::default(),
             definitions: Vec::new(),
             exported: FxHashMap::default(),
+            shared: Vec::new(),
             segments: Vec::new(),
         }
         .run()
@@ -82,6 +92,8 @@ struct Linker<'a> {
     names: Names<'a>,
     definitions: Vec<Definition<'a>>,
     exported: FxHashMap<String, Variable>,
+    /// Until they are placed, [`Global::Shared`] is a position in this list.
+    shared: Vec<SharedVariable<'a>>,
     segments: Vec<u64>,
 }
 
@@ -123,8 +135,6 @@ impl<'a> Linker<'a> {
         let modules = self.modules;
         let (mut global, mut constant) = (Vec::new(), Vec::new());
         let (mut global_size, mut constant_size) = (0u64, 0u64);
-        let mut shared_size = 0u32;
-        let mut shared_names = FxHashSet::default();
         // Strong definitions first, so that weak ones give way to them.
         for weak in [false, true] {
             for (part, module) in modules.iter().enumerate() {
@@ -151,8 +161,6 @@ impl<'a> Linker<'a> {
                                     (&mut global, &mut global_size),
                                     (&mut constant, &mut constant_size),
                                 ],
-                                &mut shared_size,
-                                &mut shared_names,
                             )?;
                         }
                         _ => {}
@@ -160,6 +168,7 @@ impl<'a> Linker<'a> {
                 }
             }
         }
+        let shared_ends = self.place_shared();
         let global_base = self.segment(global_size)?;
         let constant_base = self.segment(constant_size)?;
         for (list, base, is_const) in [
@@ -188,11 +197,7 @@ impl<'a> Linker<'a> {
                 self.initialize(placed, base)?;
             }
         }
-        self.decode(
-            shared_size,
-            &shared_names,
-            (constant_base, constant_base + constant_size),
-        )
+        self.decode(&shared_ends, (constant_base, constant_base + constant_size))
     }
 
     fn variable(
@@ -200,8 +205,6 @@ impl<'a> Linker<'a> {
         part: usize,
         variable: &'a ptx::Variable<'a>,
         segments: &mut [(&mut Vec<Placed<'a>>, &mut u64); 2],
-        shared_size: &mut u32,
-        shared_names: &mut FxHashSet<&'a str>,
     ) -> Result<(), LoadError> {
         let is_const = match variable.space {
             VariableSpace::Global | VariableSpace::Tex => false,
@@ -219,15 +222,20 @@ impl<'a> Linker<'a> {
                         format!("shared variable {} has no size", variable.name),
                     )
                 })?;
-                let offset = shared_size.next_multiple_of(variable.alignment().max(1));
+                let position = self.shared.len() as u32;
                 if self.define(
                     part,
                     variable.linkage,
                     variable.name,
-                    Global::Shared(offset),
+                    Global::Shared(position),
                 )? {
-                    *shared_size = offset + size;
-                    shared_names.insert(variable.name);
+                    self.shared.push(SharedVariable {
+                        part,
+                        name: variable.name,
+                        is_local: variable.linkage == Linkage::Local,
+                        size,
+                        alignment: variable.alignment().max(1),
+                    });
                 }
                 return Ok(());
             }
@@ -262,6 +270,32 @@ impl<'a> Linker<'a> {
             size,
         });
         Ok(())
+    }
+
+    /// Gives each file-scope shared variable its offset, and each function the
+    /// end of those that it can reach. Kernels that reach none in common share
+    /// the space: in a program of many kernels it would not do for all.
+    fn place_shared(&mut self) -> Vec<u32> {
+        let reached = reach_shared(&self.definitions, &self.names, self.shared.len());
+        let mut ends = vec![0u32; self.definitions.len()];
+        for (position, variable) in self.shared.iter().enumerate() {
+            let users = || {
+                let uses = |index: &usize| reached[*index].contains(&(position as u32));
+                (0..reached.len()).filter(uses)
+            };
+            let start = users().map(|index| ends[index]).max().unwrap_or(0);
+            let offset = start.next_multiple_of(variable.alignment);
+            for index in users() {
+                ends[index] = offset + variable.size;
+            }
+            let table = if variable.is_local {
+                &mut self.names.by_part[variable.part]
+            } else {
+                &mut self.names.shared_by_all
+            };
+            table.insert(variable.name, Global::Shared(offset));
+        }
+        ends
     }
 
     /// Size of an array whose length its initializer gives.
@@ -361,12 +395,11 @@ impl<'a> Linker<'a> {
 
     fn decode(
         mut self,
-        shared_size: u32,
-        shared_names: &FxHashSet<&'a str>,
+        shared_ends: &[u32],
         constant_range: (u64, u64),
     ) -> Result<Program, LoadError> {
         let definitions = std::mem::take(&mut self.definitions);
-        let uses_shared = reach_shared(&definitions, &self.names, shared_names);
+        let shared_size = shared_ends.iter().copied().max().unwrap_or(0);
         let mut decoder = Decoder::new(self.modules, &self.names, definitions.len());
         // Shared variables of device functions come before those of entries,
         // because an entry's own begin where those it can reach end.
@@ -387,10 +420,10 @@ impl<'a> Linker<'a> {
             .enumerate()
             .filter(|(_, d)| d.function.is_entry)
         {
-            let start = if uses_shared[index] || function_shared {
+            let start = if function_shared {
                 shared_of_functions
             } else {
-                0
+                shared_ends[index]
             };
             let symbols = decoder.function(index as u32, definition, start)?;
             let entry = self.entry(index as u32, definition, &symbols);
@@ -474,17 +507,17 @@ fn is_weak(linkage: Linkage) -> bool {
     matches!(linkage, Linkage::Weak | Linkage::Common)
 }
 
-/// For each function, whether it may touch a file-scope shared variable,
-/// itself or through calls.
+/// For each function, the file-scope shared variables that it may touch, itself
+/// or through calls, by position. Names must still mean positions.
 fn reach_shared(
     definitions: &[Definition<'_>],
     names: &Names<'_>,
-    shared: &FxHashSet<&str>,
-) -> Vec<bool> {
-    if shared.is_empty() {
-        return vec![false; definitions.len()];
+    variables: usize,
+) -> Vec<FxHashSet<u32>> {
+    let mut reached = vec![FxHashSet::default(); definitions.len()];
+    if variables == 0 {
+        return reached;
     }
-    let mut uses = vec![false; definitions.len()];
     let mut mentions: Vec<FxHashSet<u32>> = Vec::new();
     for (index, definition) in definitions.iter().enumerate() {
         let mut functions = FxHashSet::default();
@@ -492,7 +525,9 @@ fn reach_shared(
             each_name(
                 &body.statements,
                 &mut |name| match names.find(definition.part, name) {
-                    Some(Global::Shared(_)) => uses[index] = true,
+                    Some(Global::Shared(position)) => {
+                        reached[index].insert(position);
+                    }
                     Some(Global::Function(callee)) => {
                         functions.insert(callee);
                     }
@@ -501,21 +536,29 @@ fn reach_shared(
             );
             // What an indirect call reaches is anyone's guess.
             if has_indirect_call(&body.statements) {
-                uses[index] = true;
+                reached[index].extend(0..variables as u32);
             }
         }
         mentions.push(functions);
     }
     loop {
         let mut changed = false;
-        for index in 0..uses.len() {
-            if !uses[index] && mentions[index].iter().any(|&callee| uses[callee as usize]) {
-                uses[index] = true;
-                changed = true;
+        for index in 0..reached.len() {
+            for &callee in &mentions[index] {
+                // A kernel that is launched has shared memory of its own.
+                if callee as usize == index || definitions[callee as usize].function.is_entry {
+                    continue;
+                }
+                let more: Vec<u32> = reached[callee as usize]
+                    .difference(&reached[index])
+                    .copied()
+                    .collect();
+                changed |= !more.is_empty();
+                reached[index].extend(more);
             }
         }
         if !changed {
-            return uses;
+            return reached;
         }
     }
 }
