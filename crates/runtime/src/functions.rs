@@ -195,11 +195,6 @@ impl Functions {
         self.unknown.unchecked(reason);
     }
 
-    /// Takes a launch of an unknown handle back.
-    pub fn uncount_unknown(&self, counted: Counted) {
-        self.unknown.take_back(counted);
-    }
-
     /// The program's kernel that a handle means, which may be its own or that
     /// of its instrumented copy.
     pub fn original(&self, handle: u64) -> Option<u64> {

@@ -267,11 +267,19 @@ impl Runtime {
         });
     }
 
-    /// The device refused a launch: nothing ran.
+    /// The device refused a launch: nothing ran, so nothing was checked.
     pub fn launch_refused(&self, function: u64, counted: Counted) {
-        match self.functions.get(function) {
-            Some(function) => function.counts.take_back(counted),
-            None => self.functions.uncount_unknown(counted),
+        let Some(function) = self.functions.get(function) else {
+            return;
+        };
+        match counted {
+            Counted::Checked | Counted::Proved => function.counts.take_back(counted),
+            // That it could not have been checked stays to be said.
+            Counted::Unchecked(_) => {}
+            Counted::Verified(reason) => {
+                function.counts.take_back(counted);
+                function.counts.unchecked(reason);
+            }
         }
     }
 }
