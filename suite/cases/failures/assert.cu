@@ -15,7 +15,7 @@ __global__ void twice(int *data, int n, int most) {
 int main(int argc, char **argv) {
     const int bad = is_bad(argc, argv);
     int *data = upload(counting<int>(200));
-    twice<<<1, 256>>>(data, 200, 199 - bad);
+    twice<<<1, 256>>>(data, 200, 199 - bad);  // BUG
     if (bad) {
         EXPECT_FAILURE(cudaErrorAssert);  // BUG
         return 0;

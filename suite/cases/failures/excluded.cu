@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
     link<<<1, 64>>>(nodes, 64, bad);
     CHECK(cudaDeviceSynchronize());
     if (bad) {
-        walk<<<1, 1>>>(nodes, sum);
+        walk<<<1, 1>>>(nodes, sum);  // BUG
         EXPECT_FAILURE(cudaErrorIllegalAddress);  // BUG
         return 0;
     }

@@ -16,7 +16,7 @@ int main(int argc, char **argv) {
     CHECK(cudaStreamCreate(&stream));
     cudaGraph_t graph;
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-    count<<<1, 1, 0, stream>>>(counter, 2 - bad);
+    count<<<1, 1, 0, stream>>>(counter, 2 - bad);  // BUG
     CHECK(cudaStreamEndCapture(stream, &graph));
     cudaGraphExec_t exec;
     CHECK(cudaGraphInstantiate(&exec, graph, 0));

@@ -12,7 +12,7 @@ int main(int argc, char **argv) {
     if (bad) pointers[31] = nullptr;
     const int **from = upload(pointers);
     int *to = zeroed<int>(32);
-    copy<<<1, 32>>>(from, to);
+    copy<<<1, 32>>>(from, to);  // BUG
     if (bad) {
         EXPECT_FAILURE(cudaErrorIllegalAddress);  // BUG
         return 0;

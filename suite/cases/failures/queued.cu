@@ -16,9 +16,9 @@ int main(int argc, char **argv) {
     int *data = upload(counting<int>(64)), *other = zeroed<int>(64);
     cudaStream_t stream;
     CHECK(cudaStreamCreate(&stream));
-    check<<<1, 64, 0, stream>>>(data, 63 - bad);
+    check<<<1, 64, 0, stream>>>(data, 63 - bad);  // BUG
     // The program sees no error, and does not ask: some of these may be refused.
-    for (int i = 0; i < 20; i++) add<<<1, 64, 0, stream>>>(other, 64);
+    for (int i = 0; i < 20; i++) add<<<1, 64, 0, stream>>>(other, 64);  // BUG
     cudaError_t seen;
     while ((seen = cudaStreamQuery(stream)) == cudaErrorNotReady) {  // BUG
     }

@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
     const int bad = is_bad(argc, argv);
     int *keys = upload(counting<int>(64));
     int *at = zeroed<int>(1);
-    find<<<1, 1>>>(keys, 64, 63 + bad, at);
+    find<<<1, 1>>>(keys, 64, 63 + bad, at);  // BUG
     if (bad) {
         EXPECT_FAILURE(cudaErrorLaunchFailure);  // BUG
         return 0;

@@ -17,7 +17,7 @@ int main(int argc, char **argv) {
     if (bad) pointers[17] = reinterpret_cast<const int *>(0x123400000000);
     const int **rows = upload(pointers);
     int *out = zeroed<int>(32);
-    gather<<<1, 32>>>(rows, out);
+    gather<<<1, 32>>>(rows, out);  // BUG
     if (bad) {
         EXPECT_FAILURE(cudaErrorIllegalAddress);  // BUG
         return 0;

@@ -16,7 +16,7 @@ int main(int argc, char **argv) {
     const int bad = is_bad(argc, argv);
     // The guard is there when the kernel fails.
     make(100);
-    fail<<<1, 1>>>();
+    fail<<<1, 1>>>();  // BUG
     if (cudaDeviceSynchronize() != cudaErrorLaunchFailure) return 1;  // BUG
     CHECK(cudaDeviceReset());
     (void)cudaGetLastError();
