@@ -386,6 +386,12 @@ pub fn describe(row: &Row) -> String {
             }
         }
     }
+    for lack in &row.lacks {
+        differences.push((lack.clone(), vec!["reference"]));
+    }
+    if reference != run::End::Code(0) {
+        differences.push((format!("{reference:?}: {}", row.reason), vec!["reference"]));
+    }
     if differences.is_empty() {
         return text + "same";
     }
@@ -441,7 +447,9 @@ pub fn summary(rows: &[Row]) -> String {
         ),
         (
             "not supported or failed",
-            count(&|row| differs(row, &|variant, _| !variant.errors.is_empty())),
+            count(&|row| {
+                !row.lacks.is_empty() || differs(row, &|variant, _| !variant.errors.is_empty())
+            }),
         ),
     ];
     lines
@@ -475,6 +483,7 @@ mod tests {
             reference: None,
             seconds: 1.0,
             unstable: false,
+            lacks: vec![],
             variants: vec![],
         };
         let line = serde_json::to_string(&row).unwrap();

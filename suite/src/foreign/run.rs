@@ -138,7 +138,7 @@ impl VariantRow {
         let nothing_to_check = self.code == Some(97);
         if let (End::Code(own), Some(code)) = (self.end, self.code)
             && code != own
-            && !(code == 98 && !self.findings.is_empty())
+            && (code != 98 || self.findings.is_empty())
             && !nothing_to_check
         {
             all.push(format!("exit code {code}"));
@@ -181,6 +181,9 @@ pub struct Row {
     pub seconds: f64,
     /// The reference differs from itself in more than words.
     pub unstable: bool,
+    /// What the device of the reference cannot do.
+    #[serde(default)]
+    pub lacks: Vec<String>,
     /// The variants.
     pub variants: Vec<VariantRow>,
 }
@@ -196,6 +199,7 @@ impl Row {
             reference: None,
             seconds: 0.0,
             unstable: false,
+            lacks: Vec::new(),
             variants: Vec::new(),
         }
     }
@@ -209,6 +213,8 @@ const GPU_CAPS: &[u64] = &[u64::MAX, 1 << 20, 1 << 14, 512];
 
 /// A run of the reference.
 pub(super) struct Plain {
+    /// What Ringfence says that its device cannot do.
+    pub lacks: Vec<String>,
     /// What it left.
     pub outcome: Outcome,
     /// How the program itself ended.
@@ -302,11 +308,20 @@ impl Runner {
             self.place(command.args(arguments), built)?;
             let outcome = process::run(&mut command, limit)?;
             let end = End::of(&outcome);
-            return Ok(Plain { outcome, end });
+            return Ok(Plain {
+                outcome,
+                end,
+                lacks: Vec::new(),
+            });
         }
         let options = &["--no-check"];
-        let (outcome, _, end, _) = self.reported("reference", options, built, arguments, limit)?;
-        Ok(Plain { outcome, end })
+        let (outcome, report, end, log) =
+            self.reported("reference", options, built, arguments, limit)?;
+        Ok(Plain {
+            outcome,
+            end,
+            lacks: errors(&report, &log),
+        })
     }
 
     /// Runs under Ringfence; with the report, how the program itself ended,
@@ -401,6 +416,7 @@ impl Runner {
             reference: None,
             seconds: 0.0,
             unstable: false,
+            lacks: Vec::new(),
             variants: Vec::new(),
         };
         let Some(first) = self.reference(program, built, self.limit / 4)? else {
@@ -412,13 +428,24 @@ impl Runner {
             return Ok(row);
         };
         let Reference { arguments, run } = first;
-        let Plain { outcome, end } = run;
+        let Plain {
+            outcome,
+            end,
+            lacks,
+        } = run;
+        row.lacks = lacks;
+        if end != End::Code(0) {
+            let lines = outcome.stderr.lines().chain(outcome.stdout.lines());
+            let last = lines.filter(|line| !line.trim().is_empty()).last();
+            row.reason = last.unwrap_or_default().to_owned();
+        }
         row.arguments = arguments.clone();
         row.seconds = seconds(outcome.elapsed);
         row.reference = Some(end);
         let Plain {
             outcome: again,
             end: end_again,
+            ..
         } = self.plain(built, &arguments, self.limit)?;
         row.unstable =
             end_again != end || again.stdout.lines().count() != outcome.stdout.lines().count();
