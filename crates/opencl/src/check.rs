@@ -99,6 +99,16 @@ impl Look {
         Arc::ptr_eq(&self.buffer, buffer)
     }
 
+    /// Names the argument, with the reason why it is not looked at.
+    pub fn describe(&self, kernel: &Kernel, why: &str) -> String {
+        let index = self.argument.unwrap_or(0);
+        let name = kernel.names().get(index as usize).cloned().flatten();
+        format!(
+            "argument {}: {why}",
+            name.unwrap_or_else(|| index.to_string())
+        )
+    }
+
     /// The copy, if there is one.
     pub fn shadow(&self) -> Option<Arc<Shadow>> {
         self.shadow.clone()

@@ -20,18 +20,38 @@ pub struct Watched {
     job: u64,
     /// References that the program holds.
     users: u32,
+    /// Whether the kernel waits for the program itself.
+    gated: bool,
 }
 
 impl Layer {
     /// Remembers the event of a kernel's look for as long as the program
     /// holds the kernel's own. Takes over the reference.
-    pub fn watch(&self, event: cl_event, check: cl_event, job: u64) {
+    pub fn watch(&self, event: cl_event, check: cl_event, (job, gated): (u64, bool)) {
         let watched = Watched {
             check: check as usize,
             job,
             users: 1,
+            gated,
         };
         self.events.lock().insert(event as usize, watched);
+    }
+
+    /// Whether what waits for these events waits for a user event, which the
+    /// program may set only when something else has ended.
+    pub fn is_gated(&self, list: &[cl_event]) -> bool {
+        let pending = |event: cl_event| status(event) > Some(CL_COMPLETE.cast_signed());
+        let known = |event: &cl_event| {
+            let events = self.events.lock();
+            events.get(&(*event as usize)).map(|watched| watched.gated)
+        };
+        list.iter().any(|event| {
+            let gated = known(event).unwrap_or_else(|| {
+                let kind: Option<u32> = ask!(one, clGetEventInfo(*event, CL_EVENT_COMMAND_TYPE));
+                kind == Some(CL_COMMAND_USER)
+            });
+            gated && pending(*event)
+        })
     }
 
     /// The events of the looks behind those of a wait list. They are held,

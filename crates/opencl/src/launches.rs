@@ -137,6 +137,26 @@ impl Layer {
         let given = before.len();
         let looks_behind = self.looks_behind(&before);
         before.extend(looks_behind.events());
+        let gated = self.is_gated(&before[..given]);
+        let in_turn = looks.iter().any(|look| look.shadow().is_some()) || !uses.is_empty();
+        let _turn = in_turn.then(|| self.turn.lock());
+        // A launch in another queue that waits for the program must not be
+        // waited for: the program may wait for this one.
+        let mut bare = Vec::new();
+        let loose = in_turn && self.is_out_of_order(queue);
+        looks.retain(|look| {
+            let blocked = look
+                .shadow()
+                .is_some_and(|shadow| shadow.is_gated(queue, loose));
+            if blocked {
+                bare.push(look.describe(
+                    &launch.kernel,
+                    "a launch that waits for the program has its copy",
+                ));
+            }
+            !blocked
+        });
+        self.reporter.bare(&launch.kernel.name, &bare);
         let mut own = Vec::new();
         let entered = enter(queue, &launch.kernel, &mut looks, &before, &mut own);
         if let Err(code) = staged::enter(queue, &uses, Some(&launch.kernel), &before, &mut own) {
@@ -171,11 +191,11 @@ impl Layer {
             self.failed(&name, code);
         }
         let doer = Doer::Kernel(launch);
-        match self.behind(queue, (done, event), doer, (looks, uses), own) {
+        match self.behind(queue, (done, event), (doer, gated), (looks, uses), own) {
             Ok(Some(check)) => {
                 if let Some(last) = check.last() {
                     for shadow in &shadows {
-                        shadow.used_until(last);
+                        shadow.used_until(last, queue, gated);
                     }
                 }
                 if !shadows.is_empty() {

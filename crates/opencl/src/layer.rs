@@ -12,7 +12,7 @@ use crate::maps::Maps;
 use crate::report::Reporter;
 use heap::canary::Keys;
 use model::Settings;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, ReentrantMutex};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +39,9 @@ pub struct Layer {
     /// Kernels' events that the program holds.
     pub events: ByHandle<Watched>,
     pub jobs: Jobs,
+    /// Held while a command is enqueued that uses what other commands use in
+    /// turn: copies, and what images are made of.
+    pub turn: ReentrantMutex<()>,
     pub reporter: Reporter,
 }
 
@@ -71,6 +74,7 @@ pub fn start() -> bool {
         maps: Mutex::default(),
         events: ByHandle::default(),
         jobs: Jobs::default(),
+        turn: ReentrantMutex::new(()),
     });
     true
 }

@@ -489,7 +489,7 @@ pub fn behind_host(
     let look = |buffer| Look::new(buffer, None);
     let looks = buffers.into_iter().map(look).collect();
     match Job::start(layer, queue, done, doer, (looks, Vec::new()), ready) {
-        Ok((look, job)) if !event.is_null() => layer.watch(done, look, job),
+        Ok((look, job)) if !event.is_null() => layer.watch(done, look, (job, false)),
         Ok((look, _)) => let_go(look),
         Err(code) => layer.reporter.error(&format!(
             "canaries could not be read after {} (code {code})",

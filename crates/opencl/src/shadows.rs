@@ -23,8 +23,16 @@ use std::sync::Arc;
 /// A copy of a memory object.
 pub struct Shadow {
     pub copy: Copied,
-    /// Of the look behind the last kernel that got it; ours to release.
-    last: Mutex<Option<usize>>,
+    last: Mutex<Option<Last>>,
+}
+
+/// The last use of a copy.
+struct Last {
+    /// Of the look behind the kernel; ours to release.
+    event: usize,
+    queue: usize,
+    /// Whether the kernel waits for the program.
+    gated: bool,
 }
 
 /// What stands for what.
@@ -43,7 +51,7 @@ pub enum Copied {
 impl Drop for Shadow {
     fn drop(&mut self) {
         if let Some(last) = self.last.lock().take() {
-            let_go(last as cl_event);
+            let_go(last.event as cl_event);
         }
         call!(clReleaseMemObject(self.handle() as cl_mem));
     }
@@ -139,8 +147,8 @@ impl Shadow {
     ) -> Result<Arc<Chain>, cl_int> {
         let mut after = after.to_vec();
         let mut last = Chain::default();
-        if let Some(event) = self.last.lock().take() {
-            last.push(event as cl_event);
+        if let Some(before) = self.last.lock().take() {
+            last.push(before.event as cl_event);
         }
         // What has failed is no reason to fail, too.
         let pending = |event: &cl_event| status(*event) > Some(CL_COMPLETE.cast_signed());
@@ -175,13 +183,31 @@ impl Shadow {
         self.copy(queue, (self.handle(), buffer.handle), after, events)
     }
 
-    /// Says when the copy may be used again; the event is retained.
-    pub fn used_until(&self, event: cl_event) {
+    /// Says when the copy may be used again; the event is retained. `gated`: it
+    /// waits for the program.
+    pub fn used_until(&self, event: cl_event, queue: cl_command_queue, gated: bool) {
         call!(clRetainEvent(event));
-        let before = self.last.lock().replace(event as usize);
+        let last = Last {
+            event: event as usize,
+            queue: queue as usize,
+            gated,
+        };
+        let before = self.last.lock().replace(last);
         if let Some(before) = before {
-            let_go(before as cl_event);
+            let_go(before.event as cl_event);
         }
+    }
+
+    /// Whether a launch has the copy that waits for the program, and that a
+    /// launch in this queue would not wait for anyway, because it is in another
+    /// queue or the queue keeps no order (`loose`).
+    pub fn is_gated(&self, queue: cl_command_queue, loose: bool) -> bool {
+        let last = self.last.lock();
+        last.as_ref().is_some_and(|last| {
+            last.gated
+                && (loose || last.queue != queue as usize)
+                && status(last.event as cl_event) > Some(CL_COMPLETE.cast_signed())
+        })
     }
 }
 

@@ -277,7 +277,7 @@ impl Layer {
         &self,
         queue: cl_command_queue,
         (done, event): (cl_event, *mut cl_event),
-        doer: Doer,
+        (doer, gated): (Doer, bool),
         (looks, uses): (Vec<Look>, Vec<Use>),
         own: Vec<Arc<Chain>>,
     ) -> Result<Option<Chain>, cl_int> {
@@ -306,7 +306,7 @@ impl Layer {
                     if event.is_null() {
                         let_go(check);
                     } else {
-                        self.watch(done, check, job);
+                        self.watch(done, check, (job, gated));
                     }
                 }
                 Err(code) => result = Err(code),
@@ -384,6 +384,7 @@ impl Command<'_> {
             return with_looks(self.list, |list| enqueue(list, self.event));
         };
         let queue = self.queue;
+        let turn = layer.turn.lock();
         let mut done = std::ptr::null_mut();
         let mut own = Vec::new();
         let code = with_looks(self.list, |(count, list)| {
@@ -411,10 +412,17 @@ impl Command<'_> {
             culprit,
             stack: None,
         };
-        let last = match layer.behind(queue, (done, self.event), doer, (Vec::new(), uses), own) {
+        let last = match layer.behind(
+            queue,
+            (done, self.event),
+            (doer, false),
+            (Vec::new(), uses),
+            own,
+        ) {
             Ok(last) => last,
             Err(code) => return code,
         };
+        drop(turn);
         if self.blocking
             && let Some(last) = last.as_ref().and_then(Chain::last)
         {
