@@ -4,7 +4,7 @@
 use crate::names::{Meaning, ModuleSymbols, Scopes, Symbol, SymbolId, WideReg, is_narrow};
 use crate::ssa::ValueId;
 use ptx::table::{Info, classify};
-use ptx::{Block, Function, Instruction, Loc, OperandKind, Span, Statement};
+use ptx::{Block, CallPrototype, Function, Instruction, Loc, OperandKind, Span, Statement};
 use rustc_hash::FxHashMap;
 
 /// What an operand does with a register.
@@ -88,6 +88,7 @@ pub struct Code<'m, 'a> {
     infos: Vec<Option<Info>>,
     labels: FxHashMap<(u32, &'a str), u32>,
     targets: FxHashMap<(u32, &'a str), &'m [&'a str]>,
+    prototypes: FxHashMap<(u32, &'a str), &'m CallPrototype<'a>>,
     parents: Vec<u32>,
 }
 
@@ -109,6 +110,7 @@ impl<'m, 'a> Code<'m, 'a> {
                 infos: Vec::new(),
                 labels: FxHashMap::default(),
                 targets: FxHashMap::default(),
+                prototypes: FxHashMap::default(),
                 parents: vec![0],
             },
             scopes: Scopes::of(module, function),
@@ -165,7 +167,12 @@ impl<'m, 'a> Code<'m, 'a> {
         self.find(&self.labels, from, name)
     }
 
-    /// The names that `.branchtargets` lists under `name`.
+    /// What a `.callprototype` says under `name`.
+    pub fn call_prototype(&self, from: usize, name: &str) -> Option<&'m CallPrototype<'a>> {
+        self.find(&self.prototypes, from, name)
+    }
+
+    /// The names that `.branchtargets` or `.calltargets` lists under `name`.
     pub fn branch_targets(&self, from: usize, name: &str) -> Option<&'m [&'a str]> {
         self.find(&self.targets, from, name)
     }
@@ -227,7 +234,11 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
                         .targets
                         .insert((scope, targets.label), &targets.names);
                 }
-                Statement::CallPrototype(_) | Statement::Other(_) => {}
+                Statement::CallPrototype(prototype) => {
+                    let key = (scope, prototype.label);
+                    self.code.prototypes.insert(key, prototype);
+                }
+                Statement::Other(_) => {}
             }
             pragma = None;
         }

@@ -54,6 +54,10 @@ fn describe_entry(entry: &EntryPlan) -> String {
     if !entry.coverage.unchecked_sites.is_empty() {
         let _ = write!(text, " missing {:?}", entry.coverage.unchecked_sites);
     }
+    if entry.coverage.calls_without_bounds > 0 {
+        let calls = entry.coverage.calls_without_bounds;
+        let _ = write!(text, " calls without bounds {calls}");
+    }
     if entry.uses_device_malloc {
         text.push_str(" malloc");
     }

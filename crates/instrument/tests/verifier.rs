@@ -692,3 +692,168 @@ fn alignment_is_recomputed() {
         assert!(!errors.is_empty(), "accepted: `{from}` as `{to}`");
     }
 }
+
+const THROUGH: &str = "\
+.version 7.0
+.target sm_80
+.address_size 64
+.func (.param .b64 r) near(.param .b64 p)
+{
+	.reg .b64 %rd<2>;
+	ld.param.u64 %rd1, [p];
+	st.u32 [%rd1], 0;
+	st.param.b64 [r], %rd1;
+	ret;
+}
+.func (.param .b64 r) far(.param .b64 p)
+{
+	.reg .b64 %rd<2>;
+	ld.param.u64 %rd1, [p];
+	st.u32 [%rd1+8], 0;
+	st.param.b64 [r], %rd1;
+	ret;
+}
+.func alone(.param .b32 n)
+{
+	.reg .b64 %rd<2>;
+	mov.u64 %rd1, 64;
+	st.u32 [%rd1], 0;
+	ret;
+}
+.global .align 8 .u64 table[3] = { near, far, alone };
+.visible .entry kernel(.param .u64 p)
+{
+	.reg .b64 %rd<5>;
+	ld.param.u64 %rd1, [p];
+	ld.global.u64 %rd2, [table];
+	ld.global.u64 %rd4, [table+16];
+	{
+	.param .b64 a;
+	.param .b64 b;
+	st.param.b64 [a], %rd1;
+	prototype_0 : .callprototype (.param .b64 _) _ (.param .b64 _);
+	call (b), %rd2, (a), prototype_0;
+	ld.param.b64 %rd3, [b];
+	}
+	st.u32 [%rd3], 1;
+	{
+	.param .b32 a;
+	st.param.b32 [a], 3;
+	prototype_1 : .callprototype () _ (.param .b32 _);
+	call %rd4, (a), prototype_1;
+	}
+	ret;
+}
+";
+
+#[test]
+fn calls_through_pointers_are_held_to_what_they_may_reach() {
+    break_each(
+        "calls through pointers",
+        THROUGH,
+        &[
+            (
+                "call (__ringfence_result0), %__rf_f0,",
+                "call (__ringfence_result0), %rd2,",
+                "a statement differs|neither the source's|own functions",
+            ),
+            (
+                "st.param.b64 [__ringfence_0], %rd2;",
+                "st.param.b64 [__ringfence_0], %rd4;",
+                "not that of a copy or thunk",
+            ),
+            (
+                "call (__ringfence_1), __ringfence_target0,",
+                "call (__ringfence_1), __ringfence_target1,",
+                "take other parameters",
+            ),
+            (
+                "call (__ringfence_1), __ringfence_target0,",
+                "call (__ringfence_1), __ringfence_target7,",
+                "its own functions",
+            ),
+            (
+                "[__ringfence_bounds0+24], %rd2;",
+                "[__ringfence_bounds0+24], %rd1;",
+                "does not learn which",
+            ),
+            (
+                "[__ringfence_bounds0+24], %rd2;",
+                "[__ringfence_bounds0+16], %rd2;",
+                "what is passed|does not learn which",
+            ),
+            (
+                "__ringfence_prototype0 : .callprototype (.param .align 8 .b8 _[24])",
+                "__ringfence_prototype0 : .callprototype (.param .align 8 .b8 _[40])",
+                "prototype is not that of the copies",
+            ),
+            (
+                "(a, __ringfence_bounds0), __ringfence_prototype0;",
+                "(a, __ringfence_bounds0), __ringfence_prototype1;",
+                "prototype is not that of the copies",
+            ),
+            (
+                "mov.u64 %__rf_u, __ringfence_checked_far;",
+                "mov.u64 %__rf_u, __ringfence_checked_near;",
+                "not what calls expect",
+            ),
+            (
+                "mov.u64 %__rf_u, far;",
+                "mov.u64 %__rf_u, alone;",
+                "takes or gives other than its class|not what calls expect",
+            ),
+            (
+                "setp.eq.s64 %__rf_q, %__rf_o, %__rf_u;",
+                "setp.ne.s64 %__rf_q, %__rf_o, %__rf_u;",
+                "not what calls expect",
+            ),
+            (
+                "ld.param.b64 %__rf_o, [__ringfence_called+24];",
+                "ld.param.b64 %__rf_o, [__ringfence_called+16];",
+                "not what calls expect",
+            ),
+            (
+                "st.param.b64 [__ringfence_result+16], %__rf_ws;",
+                "st.param.b64 [__ringfence_result+16], %__rf_wb;",
+                "not what calls expect",
+            ),
+            (
+                "near(.param .b64 p,\n\t.param .align 8 .b8 __ringfence_launch[32])\n{",
+                "near(.param .b64 p,\n\t.param .align 8 .b8 __ringfence_launch[24])\n{",
+                "declared but not so defined|takes or gives other",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn a_function_pointer_that_changes_is_translated_again() {
+    // The register is written between the translation and the call.
+    let good = common::instrument("calls through pointers", THROUGH).text;
+    let changed = THROUGH.replacen(
+        "\tst.param.b64 [a], %rd1;\n\tproto",
+        "\tst.param.b64 [a], %rd1;\n\tadd.s64 %rd2, %rd2, 0;\n\tproto",
+        1,
+    );
+    let instrumented = common::instrument("a pointer that changes", &changed).text;
+    assert!(instrument::verify(&changed, &instrumented).is_ok());
+    let at = "st.param.b64 [a], %rd1;";
+    let copy = good.find("__ringfence_checked_kernel").expect("a copy");
+    let place = copy + good[copy..].find(at).expect("the argument") + at.len();
+    let original = good.find(".visible .entry kernel(").expect("the original");
+    let first = original + good[original..].find(at).expect("the argument") + at.len();
+    let insert = "\n\tadd.s64 %rd2, %rd2, 0;";
+    let broken = format!(
+        "{}{insert}{}{insert}{}",
+        &good[..first],
+        &good[first..place],
+        &good[place..]
+    );
+    let errors = instrument::verify(&changed, &broken).expect_err("a stale address");
+    assert!(
+        errors
+            .iter()
+            .any(|e| e.message.contains("not that of a copy or thunk")),
+        "{errors:?}"
+    );
+}

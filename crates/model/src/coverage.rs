@@ -45,6 +45,10 @@ pub struct KernelCoverage {
     /// Access sites that carry no check, by opcode (spaces and instructions
     /// that no active protection covers).
     pub unchecked_sites: BTreeMap<String, u32>,
+    /// Calls through pointers without the bounds of their arguments: what they
+    /// may reach is not known, so the callee looks its pointers up.
+    #[serde(default, skip_serializing_if = "is_zero_u32")]
+    pub calls_without_bounds: u32,
     /// Launches of the unchecked ones after which canaries were verified.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub verified: u64,
@@ -89,6 +93,10 @@ pub enum BareReason {
     Graph,
     /// Made before canaries were, or after Ringfence failed to make them.
     Unprotected,
+}
+
+fn is_zero_u32(count: &u32) -> bool {
+    *count == 0
 }
 
 fn is_zero(count: &u64) -> bool {

@@ -196,6 +196,7 @@ pub fn merge_coverage(into: &mut Coverage, from: &Coverage) {
         // has them once.
         merged.exact_sites = merged.exact_sites.max(kernel.exact_sites);
         merged.weak_sites = merged.weak_sites.max(kernel.weak_sites);
+        merged.calls_without_bounds = merged.calls_without_bounds.max(kernel.calls_without_bounds);
         for (opcode, sites) in &kernel.unchecked_sites {
             let known = merged.unchecked_sites.entry(opcode.clone()).or_default();
             *known = (*known).max(*sites);

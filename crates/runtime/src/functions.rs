@@ -265,6 +265,7 @@ fn add(coverage: &mut Coverage, function: &Function) {
     if let Some(entry) = &function.entry {
         kernel.exact_sites = entry.coverage.exact_sites;
         kernel.weak_sites = entry.coverage.weak_sites;
+        kernel.calls_without_bounds = entry.coverage.calls_without_bounds;
         kernel
             .unchecked_sites
             .clone_from(&entry.coverage.unchecked_sites);

@@ -68,6 +68,8 @@ struct Accesses {
     weak_because: BTreeMap<String, u32>,
     /// Without a check, by opcode.
     unchecked: BTreeMap<String, u32>,
+    /// Calls through pointers that pass no bounds.
+    calls_without_bounds: u32,
     /// What keeps every launch from being proved in bounds; none if it is for
     /// each launch to say.
     proof_obstacle: Option<ProofObstacle>,
@@ -261,6 +263,7 @@ impl Inspection {
                 exact: entry.coverage.exact_sites,
                 weak: entry.coverage.weak_sites,
                 unchecked: entry.coverage.unchecked_sites,
+                calls_without_bounds: entry.coverage.calls_without_bounds,
                 proof_obstacle: entry.proof.err().map(|obstacle| {
                     let at_line = |site: &&AccessSite| {
                         site.function == entry.name && Some(site.ptx_line) == obstacle.line

@@ -73,6 +73,7 @@ fn describe(accesses: &Accesses) -> String {
     if accesses.by_kind.is_empty()
         && accesses.exact + accesses.weak == 0
         && accesses.unchecked.is_empty()
+        && accesses.calls_without_bounds == 0
     {
         return "no accesses to check".into();
     }
@@ -91,6 +92,13 @@ fn describe(accesses: &Accesses) -> String {
     }
     if !accesses.unchecked.is_empty() {
         let _ = write!(text, "; not checked: {}", list(&accesses.unchecked));
+    }
+    if accesses.calls_without_bounds > 0 {
+        let _ = write!(
+            text,
+            "; {} calls through pointers without bounds",
+            accesses.calls_without_bounds
+        );
     }
     let _ = write!(text, "\n  {}", proofs(accesses.proof_obstacle.as_ref()));
     text

@@ -5,11 +5,15 @@
 //!
 //! A function that can be entered in another way than by a call that is
 //! understood (its address is taken, other files see it) is checked in place,
-//! too: there it looks the pointers in its parameters up.
+//! too: there it looks the pointers in its parameters up. Functions that one
+//! call through a pointer may reach need, take and give the same
+//! (`indirect.rs`).
 
 use super::calls::{self, Return, Sequence, Stored};
 use super::demand::About;
-use super::plan::{Gives, Plan, Received};
+use super::indirect::{Classes, Dispatch};
+use super::launch_size;
+use super::plan::{Call, Gives, Plan, Received};
 use super::window::Nameable;
 use crate::device_heap::HeapCall;
 use crate::parameters::ParameterSlot;
@@ -42,8 +46,9 @@ impl Party<'_, '_> {
     }
 }
 
-/// Connects the functions of a module.
-pub(super) fn connect(module: &Module<'_>, parties: &mut [Party<'_, '_>]) {
+/// Connects the functions of a module. Answers what calls through pointers go
+/// to.
+pub(super) fn connect<'a>(module: &Module<'a>, parties: &mut [Party<'_, 'a>]) -> Vec<Dispatch<'a>> {
     let numbers: FxHashMap<&str, usize> = parties
         .iter()
         .enumerate()
@@ -51,12 +56,13 @@ pub(super) fn connect(module: &Module<'_>, parties: &mut [Party<'_, '_>]) {
         .map(|(number, party)| (party.function.name, number))
         .collect();
     if numbers.is_empty() {
-        return;
+        return Vec::new();
     }
     let mut net = Net::of(module, parties, &numbers);
     net.find_useful();
+    net.align_classes();
     while net.demand() {}
-    net.settle();
+    net.settle()
 }
 
 struct Net<'n, 'x, 'a> {
@@ -71,6 +77,10 @@ struct Net<'n, 'x, 'a> {
     useful: Vec<FxHashSet<u32>>,
     /// Places in the result whose bounds some caller wants.
     gives: Vec<Vec<u32>>,
+    /// What calls through pointers may reach.
+    classes: Classes,
+    /// The class that each is of.
+    class_of: Vec<Option<usize>>,
 }
 
 impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
@@ -80,6 +90,11 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
         numbers: &FxHashMap<&str, usize>,
     ) -> Self {
         let mentioned = mentioned(module);
+        let classes = Self::classes(parties, &mentioned, numbers);
+        let mut class_of = vec![None; parties.len()];
+        for (class, members) in classes.list.iter().map(|c| &c.members).enumerate() {
+            members.iter().for_each(|&m| class_of[m] = Some(class));
+        }
         let mut exposed: Vec<bool> = parties
             .iter()
             .map(|party| {
@@ -87,23 +102,31 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
             })
             .collect();
         let mut sequences = Vec::with_capacity(parties.len());
-        for party in parties.iter() {
+        let mut unknown = classes.unknown.clone();
+        for (number, party) in parties.iter().enumerate() {
             let mut own = Vec::new();
             let mentions = calls::mentions(&party.analysis);
+            let mut through = classes.calls[number].iter().peekable();
             for (index, inst) in party.analysis.code.instructions.iter().enumerate() {
-                let Some((_, name)) = calls::callee(inst.instruction) else {
-                    continue;
+                let class = through.next_if(|(at, _)| *at == index).map(|&(_, c)| c);
+                let callee = match class {
+                    Some(class) => Some(classes.list[class as usize].members[0]),
+                    None => calls::callee(inst.instruction)
+                        .and_then(|(_, name)| numbers.get(name).copied()),
                 };
-                let Some(&callee) = numbers.get(name) else {
-                    continue;
-                };
-                let function = parties[callee].function;
-                match calls::sequence(&party.analysis, &mentions, index, (callee, function)) {
+                let Some(callee) = callee else { continue };
+                let about = (callee, parties[callee].function);
+                let class = class.map(|class| (class, &classes.list[class as usize].signature));
+                match calls::sequence(&party.analysis, &mentions, index, about, class) {
                     Some(sequence) => own.push(sequence),
+                    None if class.is_some() => unknown[number] += 1,
                     None => exposed[callee] = true,
                 }
             }
             sequences.push(own);
+        }
+        for (party, unknown) in parties.iter_mut().zip(unknown) {
+            party.plan.coverage.calls_without_bounds = unknown;
         }
         let returns = parties
             .iter()
@@ -118,7 +141,59 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
             returns,
             useful: vec![FxHashSet::default(); parties.len()],
             gives: vec![Vec::new(); parties.len()],
+            classes,
+            class_of,
             parties,
+        }
+    }
+
+    /// The functions whose address is taken, by what they take and return;
+    /// none if nothing is checked.
+    fn classes(
+        parties: &[Party<'x, 'a>],
+        mentioned: &FxHashSet<&str>,
+        numbers: &FxHashMap<&str, usize>,
+    ) -> Classes {
+        let functions: Vec<_> = parties.iter().map(|p| (p.function, &p.analysis)).collect();
+        let is_checked = parties.iter().any(|party| !party.plan.is_empty());
+        let is_candidate = |number: usize| {
+            let function: &Function<'_> = functions[number].0;
+            is_checked && !function.is_entry && mentioned.contains(function.name)
+        };
+        Classes::of(&functions, is_candidate, |name| numbers.get(name).copied())
+    }
+
+    /// All that calls of this function, and of those of its class, may reach.
+    fn alike(&self, number: usize) -> Vec<usize> {
+        match self.class_of[number] {
+            Some(class) => self.classes.list[class].members.clone(),
+            None => vec![number],
+        }
+    }
+
+    /// Whether a function, and each of its class, has the bounds of what it
+    /// returns at a place.
+    fn can_give(&self, number: usize, offset: u32) -> bool {
+        let returns = |number: usize| self.returns[number].iter().any(|r| r.offset == offset);
+        self.alike(number).into_iter().all(returns)
+    }
+
+    /// The functions of a class take the bounds of the same parameters, in the
+    /// same order, and give those of the same results.
+    fn align_classes(&mut self) {
+        for class in &self.classes.list {
+            let mut roots: Vec<u32> = Vec::new();
+            let mut useful: FxHashSet<u32> = FxHashSet::default();
+            for &member in &class.members {
+                let own = self.parties[member].plan.roots.iter();
+                let new: Vec<u32> = own.copied().filter(|o| !roots.contains(o)).collect();
+                roots.extend(new);
+                useful.extend(&self.useful[member]);
+            }
+            for &member in &class.members {
+                self.parties[member].plan.roots.clone_from(&roots);
+                self.useful[member].clone_from(&useful);
+            }
         }
     }
 
@@ -129,7 +204,10 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
             for number in 0..self.parties.len() {
                 for index in 0..self.returns[number].len() {
                     let Return { offset, stored } = self.returns[number][index];
-                    if !self.useful[number].contains(&offset) && self.is_useful(number, stored) {
+                    if !self.useful[number].contains(&offset)
+                        && self.is_useful(number, stored)
+                        && self.can_give(number, offset)
+                    {
                         self.useful[number].insert(offset);
                         changed = true;
                     }
@@ -153,7 +231,9 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
                 Some(Root::Lookup { value }) => self.sequences[number].iter().any(|sequence| {
                     let mut results = sequence.results.iter();
                     results.any(|&(offset, result)| {
-                        result == value && self.useful[sequence.callee].contains(&offset)
+                        let callees = self.alike(sequence.callee);
+                        let is_useful = |&callee: &usize| self.useful[callee].contains(&offset);
+                        result == value && callees.iter().any(is_useful)
                     })
                 }),
                 Some(
@@ -198,7 +278,9 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
             let argument = sequence.arguments.iter().find(|(at, _)| *at == offset);
             let Some(&(_, stored)) = argument else {
                 // It goes in pieces.
-                self.sequences[caller].remove(index);
+                let through = self.sequences[caller].remove(index).call.through;
+                self.parties[caller].plan.coverage.calls_without_bounds +=
+                    u32::from(through.is_some());
                 self.exposed[callee] = true;
                 return true;
             };
@@ -237,11 +319,14 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
             if self.gives[callee].contains(&offset) {
                 continue;
             }
-            self.gives[callee].push(offset);
-            for at in 0..self.returns[callee].len() {
-                let returned = self.returns[callee][at];
-                if let (true, Some(value)) = (returned.offset == offset, returned.stored.value) {
-                    self.need(callee, value);
+            for callee in self.alike(callee) {
+                self.gives[callee].push(offset);
+                for at in 0..self.returns[callee].len() {
+                    let returned = self.returns[callee][at];
+                    if let (true, Some(value)) = (returned.offset == offset, returned.stored.value)
+                    {
+                        self.need(callee, value);
+                    }
                 }
             }
         }
@@ -255,23 +340,43 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
             plan,
             ..
         } = &mut self.parties[number];
+        let known = plan.roots.len();
         plan.need_value(About { analysis, nameable }, value);
+        // All of its class take the same, and each once: it may have taken
+        // what another one needs before it needed that itself.
+        let new = plan.roots.split_off(known);
+        for offset in new {
+            if !self.parties[number].plan.roots.contains(&offset) {
+                for other in self.alike(number) {
+                    self.parties[other].plan.roots.push(offset);
+                }
+            }
+        }
     }
 
     /// Writes down what was found.
-    fn settle(mut self) {
+    fn settle(mut self) -> Vec<Dispatch<'a>> {
         // A result that is not followed cannot come back in another form.
-        for own in &mut self.sequences {
+        for (number, own) in self.sequences.iter_mut().enumerate() {
             let (gives, exposed) = (&self.gives, &mut self.exposed);
+            let without = &mut self.parties[number].plan.coverage.calls_without_bounds;
             own.retain(|sequence| {
                 let stays = gives[sequence.callee].is_empty() || sequence.is_result_followed;
                 exposed[sequence.callee] |= !stays;
+                *without += u32::from(!stays && sequence.call.through.is_some());
                 stays
             });
         }
         let mut called = vec![false; self.parties.len()];
+        let mut reached = vec![false; self.classes.list.len()];
         for sequence in self.sequences.iter().flatten() {
             called[sequence.callee] = true;
+            if let Some(through) = &sequence.call.through {
+                reached[through.class as usize] = true;
+            }
+        }
+        for (class, _) in self.classes.list.iter().zip(&reached).filter(|(_, r)| **r) {
+            class.members.iter().for_each(|&m| called[m] = true);
         }
         // Copies: of all that carry checks themselves, or call such.
         let mut copies: Vec<bool> = (0..self.parties.len())
@@ -288,11 +393,22 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
                     own.any(|sequence| copies[sequence.callee])
                 })
                 .collect();
-            if more.is_empty() {
+            let before = copies.iter().filter(|&&has| has).count();
+            more.into_iter().for_each(|number| copies[number] = true);
+            for (class, _) in self.classes.list.iter().zip(&reached).filter(|(_, r)| **r) {
+                let has_copies = class.members.iter().any(|&m| copies[m]);
+                class.members.iter().for_each(|&m| copies[m] |= has_copies);
+            }
+            if copies.iter().filter(|&&has| has).count() == before {
                 break;
             }
-            more.into_iter().for_each(|number| copies[number] = true);
         }
+        for (class, _) in self.classes.list.iter().zip(&reached).filter(|(_, r)| **r) {
+            for &member in &class.members {
+                self.parties[member].plan.takes_called = copies[member];
+            }
+        }
+        let takes_called: Vec<bool> = self.parties.iter().map(|p| p.plan.takes_called).collect();
         let gives: Vec<Gives> = (0..self.parties.len())
             .map(|number| self.given(number))
             .collect();
@@ -312,13 +428,39 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
                         party.plan.received.insert(value, Received { call, at });
                     }
                 }
-                party.plan.calls.push(sequence.call);
-                party.plan.calls[call as usize].result_bytes = given.bytes();
+                party.plan.calls.push(Call {
+                    result_bytes: given.bytes(),
+                    takes_called: takes_called[sequence.callee],
+                    ..sequence.call
+                });
             }
         }
         for (party, gives) in self.parties.iter_mut().zip(gives) {
             party.plan.gives = gives;
         }
+        let parties = &*self.parties;
+        let reached = (0..).zip(self.classes.list).zip(reached);
+        reached
+            .filter(|((_, class), reached)| *reached && parties[class.members[0]].has_copy)
+            .map(|((number, class), _)| {
+                let Plan { gives, .. } = &parties[class.members[0]].plan;
+                let places = gives.offsets.iter();
+                Dispatch {
+                    number,
+                    signature: class.signature,
+                    names: class
+                        .members
+                        .iter()
+                        .map(|&m| parties[m].function.name)
+                        .collect(),
+                    takes: launch_size(&parties[class.members[0]].plan),
+                    gives: (
+                        places.filter_map(|&o| Some((o, gives.place(o)?))).collect(),
+                        gives.bytes(),
+                    ),
+                }
+            })
+            .collect()
     }
 
     fn given(&self, number: usize) -> Gives {

@@ -6,6 +6,7 @@
 //! call that stands otherwise is left as it is, and its callee, which may then
 //! be entered without bounds, is checked in place as well.
 
+use super::indirect::{self, Signature, Through};
 use super::plan::Call;
 use crate::parameters::{self, ParameterSlot};
 use analysis::{Analysis, Referent, Role, SymbolId, ValueId};
@@ -64,16 +65,30 @@ pub(super) fn mentions(analysis: &Analysis<'_, '_>) -> Vec<u32> {
     counts
 }
 
-/// The sequence of the call at `index`, of a function with these parameters.
+/// The sequence of the call at `index`, of a function with these parameters;
+/// through a pointer, of any function of the class that this one is of.
 pub(super) fn sequence(
     analysis: &Analysis<'_, '_>,
     mentions: &[u32],
     index: usize,
     (callee, function): (usize, &Function<'_>),
+    class: Option<(u32, &Signature)>,
 ) -> Option<Sequence> {
     let code = &analysis.code;
     let instruction = code.instructions[index].instruction;
-    let (place, _) = self::callee(instruction)?;
+    let (place, behind, through) = match class {
+        None => (self::callee(instruction)?.0, 0, None),
+        Some((class, signature)) => {
+            let (place, _) = indirect::callee(instruction)?;
+            let through = Through {
+                class,
+                signature: signature.clone(),
+                register: instruction.operands[place].span,
+                prototype: instruction.operands.last()?.span,
+            };
+            (place, 1, Some(through))
+        }
+    };
     let by_memory = function.parameters.iter().chain(&function.returns);
     if function.returns.len() > 1
         || by_memory
@@ -82,7 +97,9 @@ pub(super) fn sequence(
     {
         return None;
     }
-    let (given, argument_at) = match instruction.operands.get(place + 1) {
+    let own = instruction.operands.len() - behind;
+    let (given, argument_at) = match instruction.operands[..own].get(place + 1) {
+        None if behind > 0 => (0, (instruction.operands[place].span.end, ", (", ")")),
         None => (0, (instruction.operands[place].span.end, "(", ")")),
         Some(operand) => match &operand.kind {
             OperandKind::List(list) => {
@@ -92,10 +109,7 @@ pub(super) fn sequence(
             _ => return None,
         },
     };
-    if given != function.parameters.len()
-        || given > usize::from(u8::MAX)
-        || instruction.operands.len() > place + 2
-    {
+    if given != function.parameters.len() || given > usize::from(u8::MAX) || own > place + 2 {
         return None;
     }
     let symbol = |operand: usize, element: usize| {
@@ -158,6 +172,8 @@ pub(super) fn sequence(
             instruction: index as u32,
             first: first as u32,
             name_at: instruction.operands[place].span.start,
+            through,
+            takes_called: false,
             argument_at,
             passed: Vec::new(),
             result: result.map(|(_, span, _)| span),

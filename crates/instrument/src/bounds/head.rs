@@ -3,7 +3,7 @@
 use super::aligned::Aligned;
 use super::emit::Emit;
 use super::pieces::lookup;
-use super::plan::Source;
+use super::plan::{Call, Source};
 use super::text::*;
 use super::window::Window;
 use crate::parameters::ParameterSlot;
@@ -113,6 +113,11 @@ impl Emit<'_, '_, '_> {
             line!(out, ".reg .b32 {LANE};");
             line!(out, "mov.u32 {LANE}, %laneid;");
         }
+        let through = |call: &Call| call.through.is_some();
+        let calls_through = match self.plan.calls.iter().rposition(through) {
+            Some(last) => last + 1,
+            None => 0,
+        };
         for (family, count) in [
             (REDIRECTED, self.plan.groups.len()),
             (ROOT_BASE, roots),
@@ -122,6 +127,7 @@ impl Emit<'_, '_, '_> {
             (SHADOW_SIZE, self.shadows.len()),
             (PASSED_BASE, self.passed.len()),
             (PASSED_SIZE, self.passed.len()),
+            (CALLEE, calls_through),
         ] {
             if count > 0 {
                 line!(out, ".reg .b64 %__rf_{family}<{count}>;");

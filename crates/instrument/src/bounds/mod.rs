@@ -18,6 +18,7 @@ mod demand;
 mod emit;
 mod extent;
 mod head;
+mod indirect;
 mod inside;
 mod pass;
 mod pieces;
@@ -42,6 +43,9 @@ pub(crate) use calls::{callee, returns};
 use demand::About;
 pub(crate) use extent::{is_static, only_shared, used_bytes};
 pub(crate) use head::RESERVED_SHARED;
+pub(crate) use indirect::{
+    CALLED, Dispatch, PROTOTYPE, Signature, TARGET, THUNK, callee as callee_through,
+};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use model::{Checked, KernelCoverage, SiteId};
 pub(crate) use pass::{PASSED, RESULT};
@@ -91,7 +95,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
     for function in with_bodies {
         parties.extend(pass.party(function)?);
     }
-    across::connect(&module, &mut parties);
+    let dispatches = across::connect(&module, &mut parties);
     let mut at = 0;
     let mut helpers_at = None;
     let mut declarations = String::new();
@@ -102,6 +106,10 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         helpers_at.get_or_insert(pass.out.len());
         pass.function(party, &mut declarations);
         at = function.span.end;
+    }
+    for dispatch in &dispatches {
+        dispatch.declare(&mut declarations);
+        dispatch.define(&mut pass.out);
     }
     pass.out.push_str(&source[at as usize..]);
     let Pass {
@@ -355,7 +363,8 @@ impl<'x, 'a> Pass<'x, 'a> {
 
 /// Bytes of the parameter that bounds come in.
 fn launch_size(plan: &Plan) -> u32 {
-    (size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * plan.roots.len()) as u32
+    let bounds = size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * plan.roots.len();
+    bounds as u32 + if plan.takes_called { CALLED } else { 0 }
 }
 
 impl<'x, 'a> Pass<'x, 'a> {
@@ -476,6 +485,7 @@ fn finish_entries(entries: &mut [EntryPlan], functions: &FxHashMap<String, Done>
         {
             entry.coverage.exact_sites += callee.coverage.exact_sites;
             entry.coverage.weak_sites += callee.coverage.weak_sites;
+            entry.coverage.calls_without_bounds += callee.coverage.calls_without_bounds;
             for (opcode, count) in &callee.coverage.unchecked_sites {
                 *entry
                     .coverage

@@ -7,6 +7,7 @@
 
 use super::calls::Stored;
 use super::emit::Emit;
+use super::indirect::{CALLED, PROTOTYPE, TARGET, Through};
 use super::pieces::lookup_in;
 use super::plan::Call;
 use super::text::*;
@@ -85,6 +86,22 @@ impl<'a> Emit<'_, '_, 'a> {
     pub(super) fn before_call(&mut self, number: u32, out: &mut String) {
         let plan = self.plan;
         let call = &plan.calls[number as usize];
+        if let Some(through) = &call.through {
+            line!(out, "{{");
+            line!(out, ".param .b64 __ringfence_0, __ringfence_1;");
+            line!(out, "st.param.b64 [__ringfence_0], {};", self.called(call));
+            line!(
+                out,
+                "call (__ringfence_1), {TARGET}{}, (__ringfence_0);",
+                through.class
+            );
+            line!(
+                out,
+                "ld.param.b64 {}, [__ringfence_1];",
+                Op::Family(CALLEE, number)
+            );
+            line!(out, "}}");
+        }
         for (index, &stored) in call.passed.iter().enumerate() {
             if self.bounds_of(stored).is_some() {
                 continue;
@@ -112,11 +129,28 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
+    /// The address that a call goes to in the program.
+    fn called(&self, call: &Call) -> Op<'a> {
+        let inst = &self.analysis.code.instructions[call.instruction as usize];
+        let mut operands = inst.instruction.operands.iter();
+        let name = operands.find_map(|operand| match operand.kind {
+            OperandKind::Name(name) => Some(name),
+            _ => None,
+        });
+        name.map_or(Op::Constant(0), Op::Program)
+    }
+
     /// Sends a call to the checked copy.
     pub(super) fn call(&self, number: u32, call: &Call, attached_from: u32, patch: &mut Patch) {
         let (header, each) = (size_of::<LaunchHeader>(), size_of::<LaunchBounds>());
         let size_at = std::mem::offset_of!(LaunchBounds, size);
-        let bytes = header + each * call.passed.len();
+        let bounds = header + each * call.passed.len();
+        let bytes = bounds
+            + if call.takes_called {
+                CALLED as usize
+            } else {
+                0
+            };
         patch.insert(attached_from, |out| {
             line!(out, ".param .align 8 .b8 {PASSED}{number}[{bytes}];");
             if call.result_bytes > 0 {
@@ -151,17 +185,37 @@ impl<'a> Emit<'_, '_, 'a> {
                     at + size_at
                 );
             }
+            if call.takes_called {
+                let called = match call.through {
+                    Some(_) => self.called(call),
+                    None => Op::Constant(0),
+                };
+                line!(out, "st.param.b64 [{PASSED}{number}+{bounds}], {called};");
+            }
+            if let Some(Through { signature, .. }) = &call.through {
+                signature.prototype(bytes as u32, call.result_bytes, number, out);
+            }
         });
         if let (Some(result), true) = (call.result, call.result_bytes > 0) {
             patch.edit(result.start, result.end, |out| {
                 put(out, format_args!("{RESULT}{number}"));
             });
         }
-        patch.insert(call.name_at, |out| out.push_str(CHECKED_PREFIX));
+        match &call.through {
+            None => patch.insert(call.name_at, |out| out.push_str(CHECKED_PREFIX)),
+            Some(through) => patch.edit(through.register.start, through.register.end, |out| {
+                put(out, format_args!("{}", Op::Family(CALLEE, number)));
+            }),
+        }
         let (at, before, behind) = call.argument_at;
         patch.insert(at, |out| {
             put(out, format_args!("{before}{PASSED}{number}{behind}"));
         });
+        if let Some(Through { prototype, .. }) = &call.through {
+            patch.edit(prototype.start, prototype.end, |out| {
+                put(out, format_args!("{PROTOTYPE}{number}"));
+            });
+        }
     }
 
     /// Reads the bounds that came back with what an instruction loads.

@@ -5,6 +5,7 @@ use super::aligned::Aligned;
 use super::calls::{Return, Stored};
 use super::demand::About;
 use super::extent::{Extent, is_static, only_shared, sink_alignment, used_bytes, width_of};
+use super::indirect::Through;
 use super::window::{self, Fate, Nameable, Window, fate_of, is_collective};
 use crate::Error;
 use crate::sites::{NewSite, Sites};
@@ -100,6 +101,10 @@ pub(super) struct Call {
     pub(super) first: u32,
     /// Where the callee's name begins.
     pub(super) name_at: u32,
+    /// It goes through a pointer.
+    pub(super) through: Option<Through>,
+    /// Behind the bounds stands the address that is called.
+    pub(super) takes_called: bool,
     /// Where one more argument goes, and what stands before and behind it.
     pub(super) argument_at: (u32, &'static str, &'static str),
     /// What the callee wants the bounds of, in its order.
@@ -158,6 +163,9 @@ pub(super) struct Plan {
     /// Parameter offsets whose bounds are needed, in the launch parameter's
     /// order.
     pub(super) roots: Vec<u32>,
+    /// Of a function that calls through pointers may reach: behind the bounds
+    /// stands the address that was called.
+    pub(super) takes_called: bool,
     /// All roots whose bounds are needed, with generic (or global) bases.
     pub(super) needed: FxHashSet<RootId>,
     /// Places whose addresses are needed as their own space has them.

@@ -98,6 +98,8 @@ pub(super) const WEAK_SIZE: Op<'static> = Op::Single("ws");
 /// Bounds of arguments that were looked up for a call.
 pub(super) const PASSED_BASE: &str = "pb";
 pub(super) const PASSED_SIZE: &str = "ps";
+/// Where a call through a pointer goes instead, by number of the call.
+pub(super) const CALLEE: &str = "f";
 /// Bounds that go back with a result.
 pub(super) const GIVEN_BASE: Op<'static> = Op::Single("rb");
 pub(super) const GIVEN_SIZE: Op<'static> = Op::Single("rs");

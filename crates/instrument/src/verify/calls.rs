@@ -5,13 +5,14 @@
 use super::Errors;
 use super::accesses::paired;
 use super::checks::{Input, State, Text, name};
-use crate::bounds::{PASSED, RESULT, callee, returns};
+use super::through::Class;
+use crate::bounds::{PASSED, RESULT, Signature, callee, returns};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::{Function, Instruction, Item, Module, OperandKind, Variable};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
-const HEADER: u64 = size_of::<LaunchHeader>() as u64;
+pub(super) const HEADER: u64 = size_of::<LaunchHeader>() as u64;
 const EACH: u64 = size_of::<LaunchBounds>() as u64;
 
 /// What a checked copy of a function that is no entry takes and gives.
@@ -26,6 +27,9 @@ struct Copy {
 #[derive(Default)]
 pub(super) struct Callees<'a> {
     copies: FxHashMap<&'a str, Copy>,
+    signatures: FxHashMap<&'a str, Signature>,
+    /// What calls through pointers may go to, by number.
+    pub(super) classes: FxHashMap<u32, Class>,
     /// Functions that have accesses without checks.
     pub(super) unchecked: FxHashSet<&'a str>,
 }
@@ -52,10 +56,26 @@ impl<'a> Callees<'a> {
                 },
             );
         }
+        let functions = old.functions().filter(|f| !f.is_entry);
         Callees {
             copies,
+            signatures: functions
+                .filter_map(|f| Some((f.name, Signature::of(f)?)))
+                .collect(),
+            classes: FxHashMap::default(),
             unchecked: FxHashSet::default(),
         }
+    }
+
+    /// Bytes that the copy of a function takes and gives.
+    pub(super) fn copy(&self, name: &str) -> Option<(u64, Option<u64>)> {
+        let copy = self.copies.get(name)?;
+        Some((copy.takes, copy.gives))
+    }
+
+    /// What a function takes and returns.
+    pub(super) fn signature(&self, name: &str) -> Option<Signature> {
+        self.signatures.get(name).cloned()
     }
 }
 
@@ -135,7 +155,7 @@ pub(super) fn is_call_of_copy(old: &Instruction<'_>, new: &Instruction<'_>) -> b
 }
 
 /// The names in a list operand; empty if it is none, or holds anything else.
-fn list<'a>(instruction: &Instruction<'a>, operand: usize) -> Vec<&'a str> {
+pub(super) fn list<'a>(instruction: &Instruction<'a>, operand: usize) -> Vec<&'a str> {
     match instruction.operands.get(operand).map(|o| &o.kind) {
         Some(OperandKind::List(list)) => list
             .iter()
@@ -156,7 +176,7 @@ pub(super) struct Calls {
     /// What it stored, by place.
     stored: FxHashMap<Text, BTreeMap<u64, Text>>,
     /// The program's names of results that stand in another parameter.
-    renamed: FxHashMap<Text, Text>,
+    pub(super) renamed: FxHashMap<Text, Text>,
     /// Bases that came back with results, and from where.
     received: FxHashMap<Text, (Text, u64)>,
     /// For each place of the own result, the places behind it whose bounds
@@ -205,7 +225,8 @@ impl State {
                 );
             }
         } else if base.starts_with("__ringfence_") {
-            return;
+            let value = self.text(instruction, 1);
+            return self.through.store(base, &value);
         } else {
             return errors.at(
                 instruction.span,
@@ -233,7 +254,8 @@ impl State {
         };
         let base = address.base.unwrap_or("");
         if !base.starts_with(RESULT) {
-            return;
+            let first = name(instruction, 0).unwrap_or("");
+            return self.through.load(first, base);
         }
         let at = u64::try_from(address.offset).unwrap_or(u64::MAX);
         let size = self.calls.sizes.get(base);
@@ -266,7 +288,7 @@ impl State {
         errors: &mut Errors<'_>,
     ) {
         let Some((place, function)) = callee(old) else {
-            return;
+            return self.call_through(old, new, input, errors);
         };
         let result = (place == 1)
             .then(|| list(old, 0).first().copied())
@@ -287,26 +309,55 @@ impl State {
             return errors.at(new.span, format!("`{function}` has no checked copy"));
         };
         let passed = list(new, place + 1).last().copied().unwrap_or("");
-        if self.calls.sizes.get(passed) != Some(&copy.takes) || copy.takes < HEADER {
+        // An odd eight bytes at the end are for calls through pointers.
+        let bounds = copy.takes - copy.takes.saturating_sub(HEADER) % EACH;
+        let (takes, gives) = ((copy.takes, bounds), copy.gives);
+        self.passes(passed, takes, new, input, errors);
+        self.results(result, (new, place), gives, errors);
+    }
+
+    /// Whether a call passes so many bytes, with bounds up to where the second
+    /// number says; what stands behind them.
+    pub(super) fn passes(
+        &mut self,
+        passed: &str,
+        (takes, bounds): (u64, u64),
+        new: &Instruction<'_>,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) -> Option<Text> {
+        if self.calls.sizes.get(passed) != Some(&takes) || takes < HEADER {
             errors.at(new.span, "the bounds are not those that the copy takes");
-            return;
+            return None;
         }
         let stored = self.calls.stored.remove(passed).unwrap_or_default();
-        let mut pairs = (HEADER..copy.takes).step_by(EACH as usize);
+        let mut pairs = (HEADER..bounds).step_by(EACH as usize);
         if !stored.contains_key(&0) || !pairs.all(|at| self.are_paired(&stored, at, input)) {
             errors.at(
                 new.span,
                 "what is passed is not the launch, and bases and sizes of one thing each",
             );
         }
+        stored.get(&bounds).cloned()
+    }
+
+    /// Notes where the result of a call of a copy stands, which may give bounds
+    /// in so many bytes.
+    pub(super) fn results(
+        &mut self,
+        result: Option<&str>,
+        (new, place): (&Instruction<'_>, usize),
+        gives: Option<u64>,
+        errors: &mut Errors<'_>,
+    ) {
         match (result, list(new, 0).first().filter(|_| place == 1)) {
             (Some(from), Some(&to)) if from != to => {
-                if copy.gives.is_none() || self.calls.sizes.get(to).copied() != copy.gives {
+                if gives.is_none() || self.calls.sizes.get(to).copied() != gives {
                     errors.at(new.span, "the result is not what the copy gives");
                 }
                 self.calls.renamed.insert(from.to_owned(), to.to_owned());
             }
-            _ if copy.gives.is_some() => {
+            _ if gives.is_some() => {
                 errors.at(new.span, "the result has no place for the bounds");
             }
             _ => {}

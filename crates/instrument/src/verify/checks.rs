@@ -6,8 +6,9 @@ use super::accesses::paired;
 use super::alignment::{self, Alignments, Tested};
 use super::calls::{Callees, Calls};
 use super::statements::{Matched, Piece};
+use super::through::Through;
 use super::windows::Windows;
-use crate::bounds::{LABEL_PREFIX, Nameable, REGISTER_PREFIX};
+use crate::bounds::{LABEL_PREFIX, Nameable, PROTOTYPE, REGISTER_PREFIX};
 use crate::device_heap::STILL;
 use crate::support::{APPEND, LOOKUP};
 use analysis::{Analysis, ModuleSymbols};
@@ -23,6 +24,8 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) symbols: &'x ModuleSymbols<'a>,
     /// Text that `analysis` is of.
     pub(super) source: &'x str,
+    /// Instrumented text.
+    pub(super) new: &'x str,
     /// Symbols that check code can name.
     pub(super) nameable: Nameable<'x, 'a>,
     /// Size of the launch parameter.
@@ -87,6 +90,7 @@ pub(super) struct State {
     pub(super) alignments: Alignments,
     pub(super) absences: Absences,
     pub(super) calls: Calls,
+    pub(super) through: Through,
     /// `limit register -> (size register, less)`
     pub(super) limits: FxHashMap<Text, (Text, u64)>,
     /// `%__rf_aN` or a base that holds the address of this symbol.
@@ -161,10 +165,17 @@ pub(super) fn follow(
                 state.skips_to = None;
             }
             Matched::Added(Piece::Open(_) | Piece::Close(_)) => {}
+            Matched::Added(Piece::Statement(Statement::CallPrototype(prototype)))
+                if prototype.label.starts_with(PROTOTYPE) =>
+            {
+                let text = prototype.span.text(input.new);
+                state.through.prototype(prototype.label, text);
+            }
             Matched::Added(piece) => errors.at(piece.span(), "neither the source's nor check code"),
             Matched::Same(Piece::Statement(Statement::Label(_)), _) => {
                 state.redirects.clear();
                 state.verdicts.clear();
+                state.through.end();
             }
             Matched::Same(
                 Piece::Statement(Statement::Instruction(old)),
@@ -378,7 +389,9 @@ impl State {
                     _ => None,
                 });
                 self.after_record = callee == Some(APPEND);
-                if !matches!(callee, Some(LOOKUP | APPEND | STILL)) {
+                let is_own = matches!(callee, Some(LOOKUP | APPEND | STILL));
+                let through = &mut self.through;
+                if !callee.is_some_and(|name| through.calls(name, input.callees) || is_own) {
                     errors.at(
                         instruction.span,
                         "check code may only call its own functions",
@@ -587,6 +600,7 @@ impl State {
         ) {
             self.verdicts.clear();
             self.redirects.clear();
+            self.through.end();
             return;
         }
         let mut written: Vec<Text> = Vec::new();
@@ -622,6 +636,7 @@ impl State {
                 _ => {}
             }
         }
+        self.through.written(&written);
         let stands = |pointer: &Text, verdict: &Verdict| {
             let mut guards = verdict
                 .guards

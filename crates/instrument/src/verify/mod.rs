@@ -12,6 +12,7 @@ mod alignment;
 mod calls;
 mod checks;
 mod statements;
+mod through;
 mod windows;
 
 use crate::{bounds, support};
@@ -119,7 +120,7 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, wanted: Wanted, errors: &mut 
     );
     let helpers = ptx::parse(&helpers).ok();
     let checks = wanted == Wanted::Checks;
-    let callees = callees(&symbols, old, new);
+    let callees = callees(&symbols, old, new, errors);
     let mentioned = bounds::mentioned(old);
     let mut expected = old.items.iter().peekable();
     for item in &new.items {
@@ -144,6 +145,10 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, wanted: Wanted, errors: &mut 
                         format!("no function `{name}` to be the copy of"),
                     ),
                 }
+                continue;
+            }
+            if checks && through::is_of_class(function) {
+                // `callees` judges them.
                 continue;
             }
             let helper = helpers.as_ref().and_then(|module| {
@@ -211,8 +216,10 @@ fn callees<'a>(
     symbols: &ModuleSymbols<'a>,
     old: &Module<'a>,
     new: &Module<'a>,
+    errors: &mut Errors<'_>,
 ) -> calls::Callees<'a> {
     let mut callees = calls::Callees::of(old, new);
+    callees.classes = through::classes(old, new, &callees, errors);
     let as_they_were: Vec<(&Function<'a>, &Function<'a>)> = old
         .functions()
         .filter(|f| !f.is_entry && f.body.is_some())
@@ -327,7 +334,9 @@ fn signature(
                 size_of::<LaunchBounds>() as u64,
             );
             let size = launch.size().unwrap_or(0);
-            if size < header || !(size - header).is_multiple_of(each) || launch.alignment() != 8 {
+            // Functions also take the address that a call through a pointer had.
+            let part = if original.is_entry { each } else { 8 };
+            if size < header || !(size - header).is_multiple_of(part) || launch.alignment() != 8 {
                 errors.at(
                     launch.span,
                     "the launch parameter is not a header and bounds",
@@ -399,6 +408,7 @@ fn compare<'a>(
             index: &index,
             symbols,
             source: old.source,
+            new: new.source,
             nameable: crate::bounds::Nameable::of(original, symbols),
             launch,
             callees,

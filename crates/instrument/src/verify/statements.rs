@@ -2,6 +2,7 @@
 
 use super::Errors;
 use super::calls::is_call_of_copy;
+use super::through::is_call_through;
 use crate::bounds::{LABEL_PREFIX, REGISTER_PREFIX, RESULT};
 use crate::device_heap::{FREE, MALLOC, allocates};
 use model::layout::LAUNCH_PARAMETER;
@@ -151,7 +152,7 @@ fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
         (_, Some(b)) => b.register.starts_with(REGISTER_PREFIX),
         _ => false,
     };
-    if guards && is_heap_call(old, new) || is_call_of_copy(old, new) {
+    if guards && is_heap_call(old, new) || is_call_of_copy(old, new) || is_call_through(old, new) {
         return true;
     }
     // The result of a call may stand in another parameter: `calls` asks which.

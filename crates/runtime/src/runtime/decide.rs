@@ -176,7 +176,9 @@ impl Runtime {
         if entry.checked_name.is_none() {
             self.streams.tell(streams::Ordering::Everything);
             let sites = &entry.coverage;
-            if plan.instruments_functions() && sites.exact_sites + sites.weak_sites > 0 {
+            let in_functions =
+                sites.exact_sites + sites.weak_sites + sites.calls_without_bounds > 0;
+            if plan.instruments_functions() && in_functions {
                 function.counts.checked();
                 self.watcher.launched(&self.me);
                 return Ok((LaunchDecision::InPlace, Counted::Checked));
