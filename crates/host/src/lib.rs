@@ -3,6 +3,7 @@
 //! coverage go. Nothing here knows CUDA or OpenCL.
 
 mod output;
+mod python;
 mod settings;
 pub mod stacks;
 mod stderr;

@@ -4,17 +4,31 @@
 //! CUDA runtime and of OpenCL's loader are cut off when it is resolved, so that the first frame
 //! shown is the program's.
 
-use crate::unwound;
+use crate::{python, unwound};
 use model::HostFrame;
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Return addresses, innermost first. `None`: not taken.
-pub type Stack = Option<Arc<[usize]>>;
+/// `None`: not captured.
+pub type Stack = Option<Arc<Captured>>;
+
+/// A call stack of one thread.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Captured {
+    /// Return addresses, innermost first.
+    addresses: Arc<[usize]>,
+    /// Python's frames, innermost first; none in a program without Python.
+    python: Box<[python::Frame]>,
+}
 
 /// Frames of Ringfence and the CUDA runtime that may lie between the program
 /// and [`capture`]; taken in addition to what the user asked for.
 const OWN_FRAMES: usize = 24;
+
+/// Frames of the interpreter that may lie between two of Python's; they are
+/// not shown.
+const PER_PYTHON_FRAME: usize = 6;
 
 /// The calling thread's stack, at most `callers` frames of the program.
 #[inline(never)]
@@ -22,39 +36,103 @@ pub fn capture(callers: u32) -> Stack {
     if callers == 0 {
         return None;
     }
-    let limit = callers as usize + OWN_FRAMES;
-    unwound::capture(limit)
+    let python = python::capture(callers as usize);
+    let between = if python.is_empty() {
+        1
+    } else {
+        PER_PYTHON_FRAME
+    };
+    let limit = callers as usize * between + OWN_FRAMES;
+    Some(Arc::new(Captured {
+        addresses: unwound::capture(limit),
+        python: python.into(),
+    }))
 }
 
 /// The frames of a stack with names and places, at most `callers`. `skip`: the
 /// mangled name of a function that is not worth showing first (a kernel's host
 /// stub, at its launch).
 pub fn resolve(stack: &Stack, callers: u32, skip: Option<&str>) -> Vec<HostFrame> {
-    let Some(addresses) = stack else {
+    let Some(captured) = stack else {
         return Vec::new();
     };
     let objects = Objects::of_this_process();
-    let symbols: Vec<Symbol> = addresses
+    let native = captured
+        .addresses
         .iter()
-        .flat_map(|address| resolve_one(*address, &objects))
-        .collect();
+        .map(|address| resolve_one(*address, &objects));
+    let symbols: Vec<Symbol> = if captured.python.is_empty() {
+        native.flatten().collect()
+    } else {
+        with_python(native.collect(), &captured.python)
+    };
     let own = |symbol: &&Symbol| {
         is_own(symbol, objects.own.as_deref()) || skip.is_some_and(|skip| skip == symbol.mangled)
     };
     let leading = symbols.iter().take_while(own).count();
     // A stack of nothing but own frames says more than an empty one.
     let start = if leading == symbols.len() { 0 } else { leading };
-    let mut frames: Vec<HostFrame> = symbols
+    // What called main says nothing about the program. (A function of Python's
+    // of that name is another one.)
+    let called_main = |symbol: &Symbol| symbol.mangled == "main";
+    let end = symbols.iter().skip(start).position(called_main);
+    symbols
         .into_iter()
         .skip(start)
-        .take(callers as usize)
+        .take(end.map_or(callers as usize, |main| (main + 1).min(callers as usize)))
         .map(|symbol| symbol.frame)
-        .collect();
-    // What called main says nothing about the program.
-    if let Some(main) = frames.iter().position(|frame| frame.function == "main") {
-        frames.truncate(main + 1);
+        .collect()
+}
+
+/// Puts Python's frames in the places of the evaluators that ran them, which
+/// each run some, innermost first. The interpreter's other frames are left out.
+fn with_python(native: Vec<Vec<Symbol>>, python: &[python::Frame]) -> Vec<Symbol> {
+    let of_python = |frame: &python::Frame| Symbol {
+        mangled: String::new(),
+        frame: frame.resolve(),
+    };
+    let mut evaluated: VecDeque<&[python::Frame]> =
+        python.split_inclusive(|frame| frame.is_outermost).collect();
+    let mut symbols = Vec::new();
+    for of_address in native {
+        let is_main = of_address.iter().any(|symbol| symbol.mangled == "main");
+        if is_main {
+            // Of evaluators that could not be told by their names.
+            let frames = std::mem::take(&mut evaluated).into_iter().flatten();
+            symbols.extend(frames.map(of_python));
+        }
+        if of_address.iter().any(is_evaluator) {
+            let frames = evaluated.pop_front().unwrap_or_default();
+            symbols.extend(frames.iter().map(of_python));
+        } else if of_address.iter().any(is_of_interpreter) {
+            if is_main {
+                break;
+            }
+        } else {
+            symbols.extend(of_address);
+        }
     }
-    frames
+    symbols.extend(evaluated.into_iter().flatten().map(of_python));
+    symbols
+}
+
+/// Whether a frame is of the function that runs Python's.
+fn is_evaluator(symbol: &Symbol) -> bool {
+    let rest = symbol.mangled.strip_prefix("_PyEval_EvalFrameDefault");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        // One function an instruction, which end in jumps to each other.
+        || symbol.mangled.starts_with("_TAIL_CALL_")
+}
+
+/// Whether a frame is of the interpreter's own code.
+fn is_of_interpreter(symbol: &Symbol) -> bool {
+    let object = symbol.frame.object.as_deref().unwrap_or_default();
+    let file = object.rsplit('/').next().unwrap_or_default();
+    let is_api = ["Py", "_Py"].iter().any(|prefix| {
+        let rest = symbol.mangled.strip_prefix(prefix);
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase() || c == '_'))
+    });
+    is_api || file.starts_with("python") || file.starts_with("libpython")
 }
 
 /// A frame, and its function's name as the linker knows it.
@@ -276,13 +354,63 @@ mod tests {
     }
 
     #[test]
+    fn pythons_frames_stand_where_evaluators_ran_them() {
+        let symbol = |mangled: &str, object: &str| {
+            vec![Symbol {
+                mangled: mangled.into(),
+                frame: HostFrame {
+                    function: mangled.into(),
+                    file: None,
+                    line: None,
+                    object: Some(object.into()),
+                },
+            }]
+        };
+        let native = || {
+            vec![
+                symbol("cuMemAlloc_v2", "/x/libringfence.so"),
+                symbol("ffi_call", "/lib/libffi.so.8"),
+                symbol("_PyEval_EvalFrameDefault", "/lib/libpython3.12.so.1.0"),
+                symbol("method_vectorcall", "/lib/libpython3.12.so.1.0"),
+                symbol("_ZN2at5applyEv", "/lib/libtorch.so"),
+                symbol("PyObject_Call", "/opt/app"),
+                symbol("_PyEval_EvalFrameDefault.cold", "/opt/app"),
+                symbol("embed", "/opt/app"),
+                symbol("main", "/opt/app"),
+            ]
+        };
+        let names = |python: &[(&str, bool)]| {
+            let python: Vec<python::Frame> = python
+                .iter()
+                .map(|&(name, is_outermost)| python::Frame::named(name, is_outermost))
+                .collect();
+            let symbols = with_python(native(), &python);
+            let names: Vec<String> = symbols.into_iter().map(|s| s.frame.function).collect();
+            names.join(" ")
+        };
+        assert_eq!(
+            names(&[("f", false), ("g", true), ("h", true)]),
+            "cuMemAlloc_v2 ffi_call f g _ZN2at5applyEv h embed main"
+        );
+        // More evaluators than can be told, and fewer.
+        assert_eq!(
+            names(&[("f", true), ("g", true), ("h", true)]),
+            "cuMemAlloc_v2 ffi_call f _ZN2at5applyEv g embed h main"
+        );
+        assert_eq!(
+            names(&[("f", false)]),
+            "cuMemAlloc_v2 ffi_call f _ZN2at5applyEv embed main"
+        );
+    }
+
+    #[test]
     fn a_function_that_is_to_be_skipped_is_not_shown_first() {
         let stack = a_program_function();
         let first = |frames: Vec<HostFrame>| frames.into_iter().next().map(|frame| frame.function);
         let objects = Objects::of_this_process();
         let all: Vec<Symbol> = stack
             .iter()
-            .flat_map(|addresses| addresses.iter())
+            .flat_map(|captured| captured.addresses.iter())
             .flat_map(|address| resolve_one(*address, &objects))
             .collect();
         let shown = first(resolve(&stack, 64, None));

@@ -41,7 +41,7 @@ pub(crate) enum Key {
     /// A kernel that failed: its number.
     Failure(u64),
     /// A leak: where the allocation was made, or its serial if that is unknown.
-    Leak(Result<Arc<[usize]>, u64>),
+    Leak(Result<Arc<host::stacks::Captured>, u64>),
 }
 
 #[derive(Clone, Copy, Debug)]
