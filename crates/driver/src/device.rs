@@ -74,6 +74,22 @@ pub enum ReleaseCall {
     },
 }
 
+/// Something to store in mapped device memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Store<'a> {
+    /// Bytes from an address on.
+    Bytes(DeviceAddress, &'a [u8]),
+    /// One word, repeatedly.
+    Fill {
+        /// First byte.
+        address: DeviceAddress,
+        /// The word.
+        value: u32,
+        /// How often.
+        count: u64,
+    },
+}
+
 /// A device as the runtime sees it. Every call must be legal while a stream
 /// is being captured, and must not wait for kernels of the program, unless it
 /// says otherwise.
@@ -113,6 +129,19 @@ pub trait Driver: Send + Sync {
         writes
             .iter()
             .try_for_each(|(address, bytes)| self.write(*address, bytes))
+    }
+
+    /// Several [`Driver::write`]s and [`Driver::fill`]s, in this order as kernels
+    /// see it; done when it returns.
+    fn store_all(&self, stores: &[Store<'_>]) -> Result<(), DriverError> {
+        stores.iter().try_for_each(|store| match *store {
+            Store::Bytes(address, bytes) => self.write(address, bytes),
+            Store::Fill {
+                address,
+                value,
+                count,
+            } => self.fill(address, value, count),
+        })
     }
 
     /// Store `value` `count` times from `address` on; done when it returns.

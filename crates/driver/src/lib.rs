@@ -31,7 +31,7 @@ pub mod sys {
     pub use crate::generated::types::*;
 }
 
-pub use device::{Driver, DriverError, Release, ReleaseCall};
+pub use device::{Driver, DriverError, Release, ReleaseCall, Store};
 pub use end::end_process;
 pub use failure::{DeviceFailure, FailedKernel, kernel_error};
 pub use generated::api::{Api, COUNT, FUNCTIONS, index};

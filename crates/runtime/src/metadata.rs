@@ -4,7 +4,7 @@
 
 use crate::memory::{Change, Memory};
 use crate::turn::Turn;
-use driver::{Driver, DriverError, HostMapping};
+use driver::{Driver, DriverError, HostMapping, Store};
 use heap::{DeviceHeap, TableUpdate, Tables};
 use model::layout::{
     CONTROL_BASE, CONTROL_SIZE, MISS_SIZE, REGION_COUNT, REGION_TABLE, RING_BASE, RING_SIZE,
@@ -278,11 +278,8 @@ impl Metadata {
                 problem = problem.or(done.err().map(|error| error.to_string()));
             }
         }
-        for update in &updates {
-            if let Err(error) = apply(driver, update) {
-                problem = problem.or(Some(error.to_string()));
-                break;
-            }
+        if let Err(error) = apply_all(driver, &updates) {
+            problem = problem.or(Some(error.to_string()));
         }
         match problem {
             None => Ok(()),
@@ -301,6 +298,38 @@ fn map(driver: &dyn Driver) -> Result<HostMapping, DriverError> {
     driver.map_fixed(DeviceAddress(CONTROL_BASE), CONTROL_SIZE)?;
     driver.map_fixed(DeviceAddress(REGION_TABLE), REGION_COUNT * 8)?;
     driver.map_host_fixed(DeviceAddress(RING_BASE), RING_SIZE)
+}
+
+/// Does updates in their order, with one wait for those between two mappings.
+fn apply_all(driver: &dyn Driver, updates: &[TableUpdate]) -> Result<(), DriverError> {
+    let is_map = |update: &TableUpdate| matches!(update, TableUpdate::Map { .. });
+    for same in updates.chunk_by(|a, b| !is_map(a) && !is_map(b)) {
+        if let [update] = same {
+            apply(driver, update)?;
+            continue;
+        }
+        let stores: Vec<Store<'_>> = same
+            .iter()
+            .filter_map(|update| match update {
+                TableUpdate::Write { address, bytes } => {
+                    Some(Store::Bytes(DeviceAddress(*address), bytes))
+                }
+                TableUpdate::Fill {
+                    address,
+                    value,
+                    count,
+                } => Some(Store::Fill {
+                    address: DeviceAddress(*address),
+                    value: *value,
+                    count: *count,
+                }),
+                // One of its own.
+                TableUpdate::Map { .. } => None,
+            })
+            .collect();
+        driver.store_all(&stores)?;
+    }
+    Ok(())
 }
 
 fn apply(driver: &dyn Driver, update: &TableUpdate) -> Result<(), DriverError> {

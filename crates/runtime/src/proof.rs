@@ -9,9 +9,9 @@
 //! * What depends only on where a pointer lies in its buffer is asked that
 //!   way: programs allocate buffers anew for each launch.
 //!
-//! Where launches differ in other ways, evaluation stops when it has taken
-//! [`SHARE`] of the time since the kernel's first launch; the kernel's other
-//! launches are then checked.
+//! Where launches differ in other ways, and their proofs take longer than
+//! [`CHEAP`], evaluation stops when it has taken its [`SHARE`] of the time since
+//! the kernel's first launch; the kernel's other launches are then checked.
 
 use crate::launches::Roots;
 use instrument::{BoundedPointer, LaunchShape, Program, Values};
@@ -28,6 +28,10 @@ const SHARE: u32 = 50;
 
 /// Evaluation that is always paid for: thousands of launches.
 const CREDIT: Duration = Duration::from_millis(5);
+
+/// Evaluations that take no longer on average than this are always paid for,
+/// too: a launch takes longer.
+const CHEAP: Duration = Duration::from_micros(2);
 
 /// What one operation of a proof takes at most; more is a thread that was
 /// not running.
@@ -53,6 +57,8 @@ struct Kept {
     oldest: usize,
     /// Time that evaluation has taken.
     spent: Duration,
+    /// How often the program was evaluated.
+    evaluations: u32,
     /// When the first evaluation began.
     since: Option<Instant>,
 }
@@ -76,13 +82,15 @@ struct Limit {
 
 impl Answers {
     /// Whether no access of the launch can leave its buffer. `read` gives the
-    /// bits of so many bytes at an offset of the parameters.
+    /// bits of so many bytes at an offset of the parameters. `always`: whatever
+    /// it costs.
     pub fn proves(
         &self,
         program: &Program,
         shape: &LaunchShape,
         roots: &Roots,
         read: &dyn Fn(u32, u8) -> Option<u64>,
+        always: bool,
     ) -> bool {
         let Some(launch) = Asked::of(program, shape, roots, read) else {
             return false;
@@ -91,13 +99,14 @@ impl Answers {
         if let Some(answer) = kept.find(&launch.question) {
             return answer;
         }
-        if !kept.affords() {
+        if !always && !kept.affords() {
             return false;
         }
         let start = Instant::now();
         let (answer, evaluations) = kept.answer(&launch);
         let most = OPERATION * (program.operations() as u32 + 10) * evaluations;
         kept.spent += start.elapsed().min(most);
+        kept.evaluations += evaluations;
         answer
     }
 }
@@ -197,7 +206,9 @@ impl Kept {
     /// Whether evaluation has not yet taken more than its share of the time.
     fn affords(&mut self) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
-        self.spent < CREDIT || self.spent < CREDIT + since.elapsed() / SHARE
+        self.spent < CREDIT
+            || self.spent < CHEAP.saturating_mul(self.evaluations)
+            || self.spent < CREDIT + since.elapsed() / SHARE
     }
 
     /// Evaluates the answer and keeps it; how often the program ran, too.

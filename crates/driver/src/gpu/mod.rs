@@ -33,7 +33,7 @@ use crate::sys::{
 };
 use crate::{
     Api, DeviceFailure, Driver, DriverError, HostMapping, Mark, Release, ReleaseCall,
-    SupportKernel, SupportLaunch, SupportModule, SupportStream, kernel_error,
+    Store, SupportKernel, SupportLaunch, SupportModule, SupportStream, kernel_error,
 };
 use load::Library;
 use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
@@ -463,6 +463,25 @@ impl Driver for Gpu {
                     self,
                     cuMemcpyHtoDAsync_v2(address.0, bytes.as_ptr().cast(), bytes.len(), stream)
                 )
+            })
+        })
+    }
+
+    fn store_all(&self, stores: &[Store<'_>]) -> Result<(), DriverError> {
+        self.on_stream(|stream| {
+            stores.iter().try_for_each(|store| match *store {
+                Store::Bytes(address, bytes) => call!(
+                    self,
+                    cuMemcpyHtoDAsync_v2(address.0, bytes.as_ptr().cast(), bytes.len(), stream)
+                ),
+                Store::Fill {
+                    address,
+                    value,
+                    count,
+                } => call!(
+                    self,
+                    cuMemsetD32Async(address.0, value, count as usize, stream)
+                ),
             })
         })
     }

@@ -69,7 +69,7 @@ impl Launch {
     }
 
     fn asked(self, answers: &Answers, program: &Program) -> bool {
-        answers.proves(program, &SHAPE, &self.roots(), &self.read())
+        answers.proves(program, &SHAPE, &self.roots(), &self.read(), false)
     }
 
     /// What is true, worked out here.

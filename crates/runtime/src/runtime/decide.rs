@@ -196,9 +196,11 @@ impl Runtime {
             .ok_or(UncheckedReason::LaunchPath)?;
         let proved = match &entry.proof {
             Ok(program) if self.settings.prove != Prove::Off => {
+                // What verifies proofs needs them all.
+                let always = self.settings.prove == Prove::Verify;
                 function
                     .answers
-                    .proves(program, shape, &roots, read_parameter)
+                    .proves(program, shape, &roots, read_parameter, always)
             }
             _ => false,
         };
