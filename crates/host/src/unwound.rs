@@ -91,7 +91,8 @@ fn unwind(start: usize, limit: usize) -> (Arc<[usize]>, Option<Box<[Frame]>>) {
         // The call that made a frame has pushed its return address below the
         // stack pointer that the caller has after it.
         let above = frame.sp() as usize;
-        if above > start && regular {
+        // The process's first frame returns to nowhere.
+        if above > start && regular && address != 0 {
             let place = above - WORD;
             // What lies below the frame of `capture` is of the unwinder, and
             // changes.
