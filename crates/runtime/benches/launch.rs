@@ -100,7 +100,7 @@ fn canaries(results: &mut Vec<String>, launch_backtraces: u32, name: &str) {
         let mut sums = [0; 4];
         for _ in 0..ROUNDS {
             let mut times = [Instant::now(); 5];
-            let (_, trace) = runtime.plan_launch_traced(None, black_box(2), &SHAPE, &read);
+            let (_, trace, _) = runtime.plan_launch_traced(None, black_box(2), &SHAPE, &read);
             times[1] = Instant::now();
             runtime.launched(trace.expect("it is to be verified"), place, &read);
             times[2] = Instant::now();
@@ -191,7 +191,7 @@ fn allocations(results: &mut Vec<String>) {
         context: device::CONTEXT,
         ..Owner::default()
     };
-    let mut pair = || {
+    let pair = || {
         let extent = Extent {
             base: DeviceAddress(BASE + plan.start()),
             size: 4096,

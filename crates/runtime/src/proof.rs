@@ -106,7 +106,7 @@ impl Answers {
         let (answer, evaluations) = kept.answer(&launch);
         let most = OPERATION * (program.operations() as u32 + 10) * evaluations;
         kept.spent += start.elapsed().min(most);
-        kept.evaluations += evaluations;
+        kept.evaluations = kept.evaluations.saturating_add(evaluations);
         answer
     }
 }

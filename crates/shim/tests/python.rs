@@ -64,7 +64,9 @@ fn stacks(stderr: &str) -> Vec<Vec<(String, usize)>> {
         }
         // What comes before is where the buffer was allocated.
         if text.ends_with(" called at") {
-            stacks.last_mut().map_or((), Vec::clear);
+            if let Some(stack) = stacks.last_mut() {
+                stack.clear();
+            }
         }
         let (Some(stack), Some((before, after))) =
             (stacks.last_mut(), text.split_once("copies.py:"))
