@@ -76,6 +76,14 @@ impl LowBits {
         }
     }
 
+    /// The same for who has no use for a parameter's value.
+    fn number(self) -> LowBits {
+        match self.parameter {
+            None => self,
+            Some(_) => LowBits::UNKNOWN,
+        }
+    }
+
     fn join(self, other: LowBits) -> LowBits {
         if self.parameter != other.parameter {
             return LowBits::UNKNOWN;
@@ -107,22 +115,20 @@ impl LowBits {
     /// `(a + 2^m x)(b + 2^n y)` is `ab` and multiples of `2^m b`, `2^n a`,
     /// `2^(m + n)`.
     fn multiply(self, other: LowBits) -> LowBits {
-        if self.parameter.is_some() || other.parameter.is_some() {
-            return LowBits::UNKNOWN;
-        }
-        let bits = (self.bits + other.zeros()).min(other.bits + self.zeros());
-        let product = u64::from(self.rest) * u64::from(other.rest);
+        let (this, other) = (self.number(), other.number());
+        let bits = (this.bits + other.zeros()).min(other.bits + this.zeros());
+        let product = u64::from(this.rest) * u64::from(other.rest);
         LowBits::new(None, bits, product)
     }
 
     fn shift_left(self, by: Option<i64>) -> LowBits {
-        match (self.parameter, by) {
-            (None, Some(by @ 0..64)) => {
-                LowBits::new(None, self.bits + by as u8, u64::from(self.rest) << by)
+        let this = self.number();
+        match by {
+            Some(by @ 0..64) => {
+                LowBits::new(None, this.bits + by as u8, u64::from(this.rest) << by)
             }
             // What is a multiple stays one.
-            (None, _) => LowBits::new(None, self.zeros(), 0),
-            _ => LowBits::UNKNOWN,
+            _ => LowBits::new(None, this.zeros(), 0),
         }
     }
 
@@ -440,6 +446,14 @@ mod tests {
         assert_eq!(of(by_bytes), LowBits::UNKNOWN);
         let odd = "mad.lo.s32 %r3, %r2, 12, 4;\ncvt.s64.s32 %rd3, %r3;\nadd.s64 %rd9, %rd1, %rd3;";
         assert_eq!(of(odd), low(Some(0), 2, 0));
+    }
+
+    #[test]
+    fn a_scaled_parameter_is_a_multiple() {
+        let text = |scaled: &str| format!("{scaled}\nadd.s64 %rd9, %rd1, %rd3;");
+        assert_eq!(of(&text("shl.b64 %rd3, %rd2, 2;")), low(Some(0), 2, 0));
+        assert_eq!(of(&text("mul.lo.s64 %rd3, %rd2, 24;")), low(Some(0), 3, 0));
+        assert_eq!(of(&text("mov.b64 %rd3, %rd2;")), LowBits::UNKNOWN);
     }
 
     #[test]
