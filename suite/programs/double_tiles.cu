@@ -1,5 +1,6 @@
 // about: a product of matrices of doubles by tensor core tiles of 8 x 8 x 4
 // build: arch=80
+// feature: tensor cores on doubles
 #include "case.h"
 #include <mma.h>
 

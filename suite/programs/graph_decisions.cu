@@ -1,5 +1,6 @@
 // about: graphs that decide on the device, and graphs that allocate: conditional nodes, captured cudaMallocAsync
 // build: arch=80 rdc
+// feature: conditional and allocation nodes of graphs
 #include "case.h"
 
 static int wrong = 0;

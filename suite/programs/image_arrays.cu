@@ -1,5 +1,6 @@
 // about: textures and surfaces over arrays of every shape: filtered, wrapped, layered, cubes, mipmaps
 // build: arch=80
+// feature: arrays, textures, surfaces
 //
 // Every fetch is at a place where the weights of linear filtering are multiples
 // of 1/4 and texels are small integers, so that the answers are the same on

@@ -1,5 +1,6 @@
 // about: launches by kernels: a sort that divides itself, a tail launch that repeats itself, copies by kernels
 // build: arch=80 rdc
+// feature: dynamic parallelism
 #include "case.h"
 #include <algorithm>
 #include <cstdint>

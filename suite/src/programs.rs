@@ -6,8 +6,12 @@
 //!
 //! ```text
 //! // about: one line for people
-//! // build: arch=90                       (optional, as for cases)
+//! // build: arch=90 rdc flags=-G          (optional, as for cases)
+//! // feature: what of CUDA it is for       (optional)
 //! ```
+//!
+//! One with a `feature` line is smaller: it uses one feature in every way that
+//! programs do, where a realistic program would use it once.
 
 use crate::case::{Build, Case, Program, cu_files, head_line, read_build};
 use crate::compile::{Job, Linkage, flags};
@@ -32,9 +36,14 @@ impl Source {
     pub fn case(&self, linkage: Linkage, out: &Path) -> (Job, Case) {
         let cudart = self.build.cudart.unwrap_or(linkage.usual());
         let path = PathBuf::from(format!("program_{}", self.name));
+        let mut flags = flags(cudart, self.build.arch);
+        if self.build.rdc {
+            flags.push("-rdc=true".into());
+        }
+        flags.extend(self.build.flags.iter().cloned());
         let job = Job {
             sources: vec![self.path.clone()],
-            flags: flags(cudart, self.build.arch),
+            flags,
             output: out.join(&path),
         };
         let case = Case {
@@ -95,11 +104,10 @@ mod tests {
         let sources = read_sources(&folder).unwrap();
         assert!(sources.windows(2).all(|pair| pair[0].name < pair[1].name));
         for source in &sources {
-            let lines = std::fs::read_to_string(&source.path)
-                .unwrap()
-                .lines()
-                .count();
-            assert!(lines >= 200, "{}: only {lines} lines", source.name);
+            let text = std::fs::read_to_string(&source.path).unwrap();
+            let lines = text.lines().count();
+            let small = head_line(&text, "feature").is_some();
+            assert!(small || lines >= 200, "{}: only {lines} lines", source.name);
         }
     }
 
@@ -108,14 +116,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(
             folder.path().join("a.cu"),
-            "// about: a\n// build: arch=90\n",
+            "// about: a\n// build: arch=90 rdc\n",
         )
         .unwrap();
         let source = &read_sources(folder.path()).unwrap()[0];
         assert_eq!((source.name.as_str(), source.about.as_str()), ("a", "a"));
         let (job, case) = source.case(Linkage::Static, Path::new("/out"));
         assert_eq!(job.output, Path::new("/out/program_a"));
-        assert_eq!(job.flags, ["-cudart=static", "-arch=sm_90"]);
+        assert_eq!(job.flags, ["-cudart=static", "-arch=sm_90", "-rdc=true"]);
         assert!(case.bad.is_none());
         std::fs::write(folder.path().join("b.cu"), "int main() {}\n").unwrap();
         assert!(read_sources(folder.path()).is_err());
