@@ -284,7 +284,8 @@ fn kernel_row(
     checked: &[&Sample],
 ) -> Option<KernelRow> {
     let rows = |sample: &Sample| -> Vec<KernelTimes> {
-        let these = sample.kernels.iter().filter(|kernel| kernel.name == name);
+        let these = sample.kernels.iter();
+        let these = these.filter(|kernel| kernel.name == name && kernel.times.launches > 0);
         these.cloned().collect()
     };
     let time = |samples: &[&Sample]| {
@@ -538,6 +539,15 @@ mod tests {
         all[2].end = End::Code(1);
         assert!(summarize(&all, String::new()).is_err());
         assert!(summarize(&samples()[..2], String::new()).is_err());
+    }
+
+    #[test]
+    fn a_row_without_launches_says_nothing() {
+        let mut all = samples();
+        let failed = sample("checked", 0, &[("a", Ran::Unchecked, 0, 0.0)]);
+        all[2].kernels.extend(failed.kernels);
+        let summary = summarize(&all, String::new()).unwrap().summary;
+        assert_eq!((summary.kernels, summary.unchecked_kernels), (1, 0));
     }
 
     #[test]

@@ -137,14 +137,21 @@ fn timed(
         Some((record, row, context, events))
     });
     let result = launch();
+    let is_launched = result == CUresult::CUDA_SUCCESS;
     let Some((record, row, context, events)) = begun else {
-        with(|state| state.not_timed += 1);
+        if is_launched {
+            with(|state| state.not_timed += 1);
+        }
         return result;
     };
+    if !is_launched {
+        // It is no launch.
+        give_back(context, events);
+        return result;
+    }
     // SAFETY: as above.
-    let is_over = result != CUresult::CUDA_SUCCESS
-        || unsafe { record(events.1, stream) } != CUresult::CUDA_SUCCESS;
-    if is_over {
+    let recorded = unsafe { record(events.1, stream) };
+    if recorded != CUresult::CUDA_SUCCESS {
         give_back(context, events);
         with(|state| state.not_timed += 1);
         return result;
@@ -404,6 +411,8 @@ impl State {
         let mut kernels: Vec<KernelTimes> = self
             .kernels
             .iter()
+            // A kernel whose launches all failed, or were not timed, took no time.
+            .filter(|kernel| kernel.durations.times().launches > 0)
             .map(|kernel| KernelTimes {
                 name: kernel.name.clone(),
                 demangled: report::demangle(&kernel.name),
