@@ -141,13 +141,13 @@ ret;
         };
         let (plain, trapping) = (made(false), made(true));
         verify(ALL, &trapping.text).unwrap();
-        assert!(!plain.text.contains("trap;"));
+        assert!(!plain.text.contains(" trap;"));
         // One for each access, and all else is as it was.
-        assert_eq!(trapping.text.matches("trap;").count(), plain.sites.len());
+        assert_eq!(trapping.text.matches(" trap;").count(), plain.sites.len());
         assert_eq!(trapping.sites, plain.sites);
         let broken = trapping.text.replacen(
             "setp.eq.s32 %__rf_unharmed",
-            "trap;\n\tsetp.eq.s32 %__rf_unharmed",
+            "@!%__rf_unharmed trap;\n\tsetp.eq.s32 %__rf_unharmed",
             1,
         );
         assert!(verify(ALL, &broken).is_err());

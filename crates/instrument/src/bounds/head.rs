@@ -39,7 +39,9 @@ impl Emit<'_, '_, '_> {
     /// Stops a thread that has failed a check, after its record.
     pub(super) fn trap(&mut self, out: &mut String) {
         line!(out, "setp.eq.s32 {UNHARMED}, {SITE}, 0;");
-        self.append_unless(UNHARMED, "trap;\n\t", out);
+        // Guarded by a register of its own, so that the verifier tells it from the
+        // program's.
+        self.append_unless(UNHARMED, "@!%__rf_unharmed trap;\n\t", out);
     }
 
     /// Appends the record, and does what is to be done `then`.

@@ -362,7 +362,8 @@ impl State {
         // A thread may be stopped where it has just left its record, which it
         // does only after a check that failed.
         let after_record = std::mem::take(&mut self.after_record);
-        if opcode == "trap" && after_record && instruction.guard.is_none() {
+        let is_ours = |guard: ptx::Guard<'_>| guard.negated && guard.register == "%__rf_unharmed";
+        if opcode == "trap" && after_record && instruction.guard.is_some_and(is_ours) {
             return;
         }
         if writes_memory || control || (takes_register && !first.starts_with(REGISTER_PREFIX)) {
