@@ -32,8 +32,8 @@ use crate::sys::{
     CUstream_flags, CUstreamCaptureMode,
 };
 use crate::{
-    Api, DeviceFailure, Driver, DriverError, HostMapping, Mark, Release, ReleaseCall,
-    Store, SupportKernel, SupportLaunch, SupportModule, SupportStream, kernel_error,
+    Api, DeviceFailure, Driver, DriverError, HostMapping, Mark, Release, ReleaseCall, Store,
+    SupportKernel, SupportLaunch, SupportModule, SupportStream, kernel_error,
 };
 use load::Library;
 use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
