@@ -63,10 +63,10 @@ fn stacks(stderr: &str) -> Vec<Vec<(String, usize)>> {
             stacks.push(Vec::new());
         }
         // What comes before is where the buffer was allocated.
-        if text.ends_with(" called at") {
-            if let Some(stack) = stacks.last_mut() {
-                stack.clear();
-            }
+        if text.ends_with(" called at")
+            && let Some(stack) = stacks.last_mut()
+        {
+            stack.clear();
         }
         let (Some(stack), Some((before, after))) =
             (stacks.last_mut(), text.split_once("copies.py:"))

@@ -435,8 +435,8 @@ impl Runner {
         } = run;
         row.lacks = lacks;
         if end != End::Code(0) {
-            let lines = outcome.stderr.lines().chain(outcome.stdout.lines());
-            let last = lines.filter(|line| !line.trim().is_empty()).last();
+            let mut lines = outcome.stderr.lines().chain(outcome.stdout.lines());
+            let last = lines.rfind(|line| !line.trim().is_empty());
             row.reason = last.unwrap_or_default().to_owned();
         }
         row.arguments = arguments.clone();

@@ -180,7 +180,7 @@ impl KernelCall {
                         block: fault.block,
                         thread: fault.thread,
                     },
-                    source: fault.source,
+                    source: fault.source.map(|source| *source),
                     ptx_line: fault.ptx_line,
                     instruction: fault.opcode,
                 },

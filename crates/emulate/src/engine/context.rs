@@ -174,7 +174,7 @@ impl Context<'_> {
                 .clone(),
             ptx_line: place.line,
             opcode: self.info.opcodes[place.opcode as usize].clone(),
-            source: self.info.source(place),
+            source: self.info.source(place).map(Box::new),
             block: self.block().index,
             thread: warp.thread_of(mask),
             address,

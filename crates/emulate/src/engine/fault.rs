@@ -42,7 +42,7 @@ pub struct Fault {
     /// The opcode token.
     pub opcode: String,
     /// Source position of the instruction, if the text has line information.
-    pub source: Option<SourceLocation>,
+    pub source: Option<Box<SourceLocation>>,
     /// `%ctaid`.
     pub block: [u32; 3],
     /// `%tid`.

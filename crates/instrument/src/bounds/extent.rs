@@ -178,7 +178,9 @@ pub(crate) fn is_static(analysis: &Analysis<'_, '_>, index: usize, access: &Acce
     let declared = &code.symbols[symbol.0 as usize];
     let alignment = access.alignment(instruction);
     let from_symbol = address.offset.wrapping_add(offset) as u64;
-    if declared.alignment % alignment != 0 || !from_symbol.is_multiple_of(alignment.into()) {
+    if !declared.alignment.is_multiple_of(alignment)
+        || !from_symbol.is_multiple_of(alignment.into())
+    {
         return false;
     }
     // A pointer to an object of a frame is held to that object.

@@ -44,6 +44,11 @@ const fn is_per_thread(function: &str) -> bool {
     )
 }
 
+/// What a hook's body returns, by a `return` or at its end.
+fn returned(body: impl FnOnce() -> CUresult) -> CUresult {
+    body()
+}
+
 /// Defines one hook for several symbols with the same parameters. `$next` is
 /// the device's function of the same symbol, `FUNCTION` the symbol's name, and
 /// `PER_THREAD` whether null is the thread's own stream there.
@@ -62,7 +67,7 @@ macro_rules! hook {
                 return $crate::failure::missing(::driver::index::$symbol as u32);
             };
             let _entered = $crate::hooks::watch::enter();
-            let result = (move || $body)();
+            let result = $crate::hooks::returned(move || $body);
             if result != ::driver::sys::CUresult::CUDA_SUCCESS {
                 $crate::hooks::failed(result, FUNCTION);
             }
