@@ -19,6 +19,8 @@ what=${1:-all}
 mkdir -p "$out"
 status=0
 
+[ -d "$here/cases" ] || tar --extract --gzip --file "$here/cases.tar.gz" --directory "$here" || exit 1
+
 # The driver's compilation cache would hide what a first load costs, and may
 # not be writable here.
 export CUDA_CACHE_PATH=${CUDA_CACHE_PATH:-$out/.cuda-cache}
