@@ -50,6 +50,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("canary", "canaries, verified after kernels"),
     ("watch", "canaries, watched while kernels run"),
     ("failures", "kernels that fail on the device"),
+    ("alignment", "misaligned accesses"),
     ("execution", "threads, contexts, cooperative launches"),
 ];
 

@@ -220,6 +220,23 @@ pub trait Driver: Send + Sync {
         false
     }
 
+    /// Bytes of stack that each thread has in the current context where a
+    /// kernel's need is not known (`CU_LIMIT_STACK_SIZE`). `None` where stacks
+    /// have no limit.
+    fn stack_limit(&self) -> Option<u64> {
+        None
+    }
+
+    /// Sets that limit.
+    ///
+    /// # Errors
+    ///
+    /// The device has no room for such stacks.
+    fn set_stack_limit(&self, bytes: u64) -> Result<(), DriverError> {
+        let _ = bytes;
+        Ok(())
+    }
+
     /// The current context of the calling thread, as a handle; 0 if none.
     fn current_context(&self) -> u64;
 

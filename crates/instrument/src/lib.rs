@@ -57,6 +57,11 @@ pub struct Instrumented {
     /// Code of the module, original kernels included, allocates on the device
     /// heap, which must be there before any of it runs.
     pub uses_device_heap: bool,
+    /// Code that carries checks calls itself, or through pointers: the driver
+    /// cannot tell how much stack a thread needs, and takes the context's limit
+    /// (`CU_LIMIT_STACK_SIZE`), which the program chose for frames that carry
+    /// none.
+    pub stack_is_unknown: bool,
 }
 
 /// A variable of a module, in global memory.

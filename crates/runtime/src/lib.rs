@@ -9,6 +9,7 @@
 
 mod canaries;
 mod copies;
+mod deep_stacks;
 mod device_heap;
 mod drain;
 mod findings;

@@ -56,6 +56,7 @@ pub struct ModulePlan {
     uses_lookups: bool,
     instruments_functions: bool,
     uses_device_heap: bool,
+    stack_is_unknown: bool,
     /// Offsets of the pointer parameters through which a kernel writes, by its
     /// name; for kernels that reach memory in no other way.
     writes: FxHashMap<String, Vec<u32>>,
@@ -71,9 +72,11 @@ impl ModulePlan {
         let mut uses_lookups = false;
         let mut instruments_functions = false;
         let mut uses_device_heap = false;
+        let mut stack_is_unknown = false;
         for part in parts {
             variables.extend(part.variables.into_iter().map(|variable| variable.name));
             uses_device_heap |= part.uses_device_heap;
+            stack_is_unknown |= part.stack_is_unknown;
             instruments_functions |= part
                 .sites
                 .iter()
@@ -100,6 +103,7 @@ impl ModulePlan {
             uses_lookups,
             instruments_functions,
             uses_device_heap,
+            stack_is_unknown,
             writes: FxHashMap::default(),
             unchecked: RwLock::new(None),
         }
@@ -119,6 +123,7 @@ impl ModulePlan {
         plan.uses_lookups = false;
         plan.instruments_functions = false;
         plan.uses_device_heap = false;
+        plan.stack_is_unknown = false;
         plan.variables = Vec::new();
         plan.entries = plan
             .entries
@@ -150,6 +155,7 @@ impl ModulePlan {
             uses_lookups: false,
             instruments_functions: false,
             uses_device_heap: false,
+            stack_is_unknown: false,
             writes: FxHashMap::default(),
             unchecked: RwLock::new(Some((reason, message))),
         }
@@ -189,6 +195,11 @@ impl ModulePlan {
     /// Whether code of the module allocates on the device heap.
     pub fn uses_device_heap(&self) -> bool {
         self.uses_device_heap
+    }
+
+    /// Whether code with checks may need any amount of stack.
+    pub(crate) fn stack_is_unknown(&self) -> bool {
+        self.stack_is_unknown
     }
 
     /// Whether the metadata is needed however a kernel is launched.

@@ -27,7 +27,7 @@ pub use load::{OLDEST_DRIVER, OWN_SYMBOL, OpenError};
 
 use crate::sys::{
     CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_PORTABLE, CU_STREAM_LEGACY, CUcontext,
-    CUdevice_attribute, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationProp,
+    CUdevice_attribute, CUlimit, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationProp,
     CUmemAllocationType, CUmemLocation, CUmemLocationType, CUpointer_attribute, CUresult, CUstream,
     CUstream_flags, CUstreamCaptureMode,
 };
@@ -589,6 +589,23 @@ impl Driver for Gpu {
             .device()
             .and_then(|device| call!(self, cuDeviceGetAttribute(&mut answer, attribute, device)));
         asked.is_ok() && answer != 0
+    }
+
+    fn stack_limit(&self) -> Option<u64> {
+        let mut bytes = 0;
+        call!(
+            self,
+            cuCtxGetLimit(&mut bytes, CUlimit::CU_LIMIT_STACK_SIZE)
+        )
+        .ok()?;
+        Some(bytes as u64)
+    }
+
+    fn set_stack_limit(&self, bytes: u64) -> Result<(), DriverError> {
+        call!(
+            self,
+            cuCtxSetLimit(CUlimit::CU_LIMIT_STACK_SIZE, bytes as usize)
+        )
     }
 
     fn current_context(&self) -> u64 {

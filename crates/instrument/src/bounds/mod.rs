@@ -140,6 +140,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         entries,
         variables: variables(&module),
         uses_device_heap,
+        stack_is_unknown: stack_is_unknown(&functions),
     })
 }
 
@@ -495,6 +496,41 @@ fn finish_entries(entries: &mut [EntryPlan], functions: &FxHashMap<String, Done>
             }
         }
     }
+}
+
+/// Whether a function with checks calls itself, however indirectly, or calls
+/// through pointers.
+fn stack_is_unknown(functions: &FxHashMap<String, Done>) -> bool {
+    if !functions.values().any(|done| done.has_checks) {
+        return false;
+    }
+    // Functions that are being followed (false), or lead to no cycle (true).
+    let mut followed: FxHashMap<&str, bool> = FxHashMap::default();
+    for name in functions.keys() {
+        let mut path = vec![(name.as_str(), false)];
+        while let Some((name, is_left)) = path.pop() {
+            if is_left {
+                followed.insert(name, true);
+                continue;
+            }
+            match followed.get(name) {
+                Some(true) => continue,
+                Some(false) => return true,
+                None => {}
+            }
+            let Some(done) = functions.get(name) else {
+                continue;
+            };
+            if done.calls_unknown {
+                return true;
+            }
+            followed.insert(name, false);
+            path.push((name, true));
+            let called: FxHashSet<&str> = done.calls.iter().map(String::as_str).collect();
+            path.extend(called.into_iter().map(|name| (name, false)));
+        }
+    }
+    false
 }
 
 /// Finds the entries that may call the driver's own `malloc`.

@@ -277,6 +277,14 @@ impl Runtime {
             self.output.error(&message, true);
             return Err(UncheckedReason::Failed);
         }
+        if plan.stack_is_unknown()
+            && let Err(error) = self.deep_stacks.make_room(&*self.driver)
+        {
+            let message = format!(
+                "there is no room for deeper stacks ({error}): recursive kernels may fail where they would not without checks"
+            );
+            self.output.error(&message, false);
+        }
         if plan.uses_device_heap()
             && let Err(message) = self.metadata.attach_heap(&*self.driver, &self.settings)
         {
@@ -373,8 +381,9 @@ impl Runtime {
                 Some(entry.allocation.extent)
             })
         };
-        if let Some(extent) = within(0) {
-            return Some(extent);
+        // In a canary or padding, of which the neighbour may be the nearer one.
+        if within(0).is_some() {
+            return within(JUST_OUTSIDE);
         }
         if nobodys {
             return None;

@@ -21,6 +21,7 @@ pub use allocations::Belongs;
 pub(crate) use allocations::is_seen_by_the_host;
 
 use crate::canaries::Canaries;
+use crate::deep_stacks::DeepStacks;
 use crate::drain::Drain;
 use crate::findings::Findings;
 use crate::functions::Functions;
@@ -70,6 +71,7 @@ pub struct Runtime {
     pub(crate) canaries: Canaries,
     pub(crate) streams: Streams,
     pub(crate) metadata: Metadata,
+    pub(crate) deep_stacks: DeepStacks,
     modules: RwLock<FxHashMap<u64, Arc<ModulePlan>>>,
     functions: Functions,
     pub(crate) launches: Launches,
@@ -139,6 +141,7 @@ impl Runtime {
             memory,
             streams: Streams::default(),
             metadata: Metadata::default(),
+            deep_stacks: DeepStacks::default(),
             modules: RwLock::default(),
             functions: Functions::default(),
             launches: Launches::new(),

@@ -79,6 +79,7 @@ impl Runtime {
             self.count_told(&self.recent.outstanding(context));
         }
         self.failures.context_gone(context);
+        self.deep_stacks.context_gone(context);
         self.recent.over(|launch| launch.context == context);
         self.metadata.forget_heap_of(context);
         self.watch().context_gone(context);

@@ -88,6 +88,7 @@ pub fn module(lookups: bool) -> Instrumented {
         entries: vec![entry],
         variables: Vec::new(),
         uses_device_heap: false,
+        stack_is_unknown: false,
     }
 }
 

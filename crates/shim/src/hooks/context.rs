@@ -8,6 +8,7 @@ use driver::sys::{CUcontext, CUdevice, CUlimit, CUresult};
 hooks!(
     cuInit,
     cuCtxSetLimit,
+    cuCtxGetLimit,
     cuCtxDestroy,
     cuCtxDestroy_v2,
     cuDevicePrimaryCtxReset,
@@ -28,13 +29,35 @@ hook!(cuInit(flags: u32) |init| {
 });
 
 hook!(cuCtxSetLimit(limit: CUlimit, value: usize) |set| {
-    // SAFETY: the program's arguments.
-    let result = unsafe { set(limit, value) };
+    let runtime = session::runtime();
+    let is_stack = limit == CUlimit::CU_LIMIT_STACK_SIZE;
+    let wanted = match runtime.filter(|_| is_stack) {
+        Some(runtime) => runtime.stack_limit_to_set(value as u64) as usize,
+        None => value,
+    };
+    // SAFETY: the program's arguments, but for a limit that is higher.
+    let result = unsafe { set(limit, wanted) };
     if result == CUresult::CUDA_SUCCESS
-        && limit == CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE
-        && let Some(runtime) = session::runtime()
+        && let Some(runtime) = runtime
     {
-        runtime.heap_limit(value as u64);
+        if is_stack {
+            runtime.stack_limit_chosen(value as u64);
+        } else if limit == CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE {
+            runtime.heap_limit(value as u64);
+        }
+    }
+    result
+});
+
+hook!(cuCtxGetLimit(value: *mut usize, limit: CUlimit) |get| {
+    // SAFETY: the program's arguments.
+    let result = unsafe { get(value, limit) };
+    if result == CUresult::CUDA_SUCCESS
+        && limit == CUlimit::CU_LIMIT_STACK_SIZE
+        && let Some(chosen) = session::runtime().and_then(|runtime| runtime.chosen_stack_limit())
+    {
+        // SAFETY: the device has written the answer there.
+        unsafe { value.write(chosen as usize) };
     }
     result
 });
