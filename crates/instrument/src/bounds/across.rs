@@ -225,7 +225,6 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
             return false;
         };
         match provenance.origin(value) {
-            origin if origin.is_in_doubt() => false,
             Origin::Several { .. } => true,
             Origin::Pointer { root, .. } => match provenance.root(root) {
                 Some(Root::Lookup { value }) => self.sequences[number].iter().any(|sequence| {

@@ -37,8 +37,6 @@ impl Plan {
     /// Notes that the bounds of a value are needed, if it has any.
     pub(super) fn need_value(&mut self, about: About<'_, '_, '_>, value: ValueId) {
         match about.analysis.provenance.origin(value) {
-            // Looked up where they are passed on.
-            origin if origin.is_in_doubt() => {}
             Origin::Pointer { root, .. } => self.need_root(about, root),
             Origin::Several { .. } => self.need_carried(about, vec![value]),
             _ => {}

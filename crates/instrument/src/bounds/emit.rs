@@ -434,7 +434,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             }
             source if group.in_doubt => {
                 let bounds = self.generic_bounds(source);
-                self.unless_empty(group, pointer, bounds, guard, out);
+                self.unless_empty((pointer, group.low), bounds, guard, out);
                 (WEAK_BASE, WEAK_SIZE)
             }
             source => self.generic_bounds(source),
@@ -525,10 +525,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
     /// The bounds of the source, or those of the address if the source's are
     /// empty: then what was taken for the pointer was none. Lanes whose bounds
     /// are not empty skip the call.
-    fn unless_empty(
+    pub(super) fn unless_empty(
         &mut self,
-        group: &Group,
-        pointer: Op<'a>,
+        (pointer, low): (Op<'a>, i64),
         (base, size): (Op<'a>, Op<'a>),
         guard: Option<Guard<'a>>,
         out: &mut String,
@@ -537,7 +536,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         self.labels += 1;
         line!(out, "mov.b64 {WEAK_BASE}, {base};");
         line!(out, "mov.b64 {WEAK_SIZE}, {size};");
-        let probe = match group.low {
+        let probe = match low {
             0 => pointer,
             low => {
                 line!(out, "add.s64 {OFFSET}, {pointer}, {low};");

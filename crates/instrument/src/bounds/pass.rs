@@ -26,8 +26,8 @@ pub(crate) const RESULT: &str = "__ringfence_result";
 const NULL: i64 = 4096;
 
 impl<'a> Emit<'_, '_, 'a> {
-    /// Bounds that a value has where it is stored; `None` if it must be looked
-    /// up.
+    /// Bounds that a value has where it is stored, unless they are empty and it
+    /// is in doubt; `None` if it must be looked up.
     fn bounds_of(&self, stored: Stored) -> Option<(Op<'a>, Op<'a>)> {
         let Some(value) = stored.value else {
             let constant = match self.operand_of(stored) {
@@ -38,7 +38,6 @@ impl<'a> Emit<'_, '_, 'a> {
             return is_null.then_some((Op::Constant(0), Op::Constant(0)));
         };
         match self.analysis.provenance.origin(value) {
-            origin if origin.is_in_doubt() => None,
             Origin::Pointer { mut root, .. } => {
                 // What a field is part of: nobody could tell there that it is
                 // one.
@@ -63,6 +62,13 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
+    /// Whether empty bounds of what is stored may be those of no pointer.
+    fn is_in_doubt(&self, stored: Stored) -> bool {
+        let provenance = &self.analysis.provenance;
+        let origin = stored.value.map(|value| provenance.origin(value));
+        origin.is_some_and(Origin::is_in_doubt)
+    }
+
     fn operand_of(&self, stored: Stored) -> Option<&OperandKind<'a>> {
         let inst = &self.analysis.code.instructions[stored.instruction as usize];
         match &inst.instruction.operands.get(1)?.kind {
@@ -80,9 +86,9 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
-    /// Looks the arguments up whose bounds are not known, before the first
-    /// of them is stored: stores and call must not be torn apart by another
-    /// call.
+    /// Looks the arguments up whose bounds are not known, or are empty and in
+    /// doubt, before the first of them is stored: stores and call must not be
+    /// torn apart by another call.
     pub(super) fn before_call(&mut self, number: u32, out: &mut String) {
         let plan = self.plan;
         let call = &plan.calls[number as usize];
@@ -103,7 +109,8 @@ impl<'a> Emit<'_, '_, 'a> {
             line!(out, "}}");
         }
         for (index, &stored) in call.passed.iter().enumerate() {
-            if self.bounds_of(stored).is_some() {
+            let known = self.bounds_of(stored);
+            if known.is_some() && !self.is_in_doubt(stored) {
                 continue;
             }
             let place = self.passed.len() as u32;
@@ -115,7 +122,10 @@ impl<'a> Emit<'_, '_, 'a> {
                 }
                 register => register,
             };
-            lookup_in(pointer, None, out);
+            match known {
+                Some(bounds) => self.unless_empty((pointer, 0), bounds, None, out),
+                None => lookup_in(pointer, None, out),
+            }
             line!(
                 out,
                 "mov.b64 {}, {WEAK_BASE};",
@@ -169,12 +179,12 @@ impl<'a> Emit<'_, '_, 'a> {
             }
             for (index, &stored) in call.passed.iter().enumerate() {
                 let looked_up = self.passed.get(&(number, index as u32));
-                let (base, size) = match (self.bounds_of(stored), looked_up) {
-                    (Some(bounds), _) => bounds,
-                    (None, Some(&place)) => (
+                let (base, size) = match (looked_up, self.bounds_of(stored)) {
+                    (Some(&place), _) => (
                         Op::Family(PASSED_BASE, place),
                         Op::Family(PASSED_SIZE, place),
                     ),
+                    (None, Some(bounds)) => bounds,
                     (None, None) => (Op::Constant(0), Op::Constant(0)),
                 };
                 let at = header + each * index;
@@ -245,10 +255,11 @@ impl<'a> Emit<'_, '_, 'a> {
 
     /// Gives the bounds of what an instruction returns. A pointer into the
     /// function's own frame has none any more.
-    pub(super) fn give(&self, stored: Stored, offset: u32, out: &mut String) {
+    pub(super) fn give(&mut self, stored: Stored, offset: u32, out: &mut String) {
+        let analysis = self.analysis;
         let (Some(place), Some(result)) = (
             self.plan.gives.place(offset),
-            self.analysis.code.function.returns.first(),
+            analysis.code.function.returns.first(),
         ) else {
             return;
         };
@@ -259,7 +270,13 @@ impl<'a> Emit<'_, '_, 'a> {
                 line!(out, "mov.b64 {GIVEN_SIZE}, 0;");
             }
             (false, Some((base, size))) => {
-                line!(out, "mov.b64 {GIVEN_BASE}, {base};");
+                let (given, size) = if self.is_in_doubt(stored) {
+                    self.unless_empty((pointer, 0), (base, size), None, out);
+                    (WEAK_BASE, WEAK_SIZE)
+                } else {
+                    (base, size)
+                };
+                line!(out, "mov.b64 {GIVEN_BASE}, {given};");
                 line!(out, "mov.b64 {GIVEN_SIZE}, {size};");
                 if let Op::Family(SHADOW_BASE, _) = base {
                     self.take_back_own(pointer, out);
