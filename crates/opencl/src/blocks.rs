@@ -138,7 +138,7 @@ impl Block {
     /// The platform's code.
     pub fn prepare(&self, queue: cl_command_queue) -> Result<Option<Arc<Chain>>, cl_int> {
         self.written
-            .prepare(|events| self.restore(queue, &[], events))
+            .prepare(queue, |events| self.restore(queue, &[], events))
     }
 
     /// Writes the canaries again, behind another command.
@@ -240,6 +240,11 @@ impl Block {
                 ))
             }
         }
+    }
+
+    /// Both canaries as they must be.
+    pub fn intact(&self) -> &[u8] {
+        &self.intact
     }
 
     /// Bytes of both canaries.

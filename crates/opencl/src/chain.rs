@@ -18,6 +18,8 @@ use std::sync::Arc;
 struct Setting {
     threads: usize,
     late: Vec<usize>,
+    /// Codes with which the program let user events fail.
+    failures: Vec<cl_int>,
 }
 
 impl Setting {
@@ -43,6 +45,7 @@ impl Setting {
 static SETTING: Mutex<Setting> = Mutex::new(Setting {
     threads: 0,
     late: Vec::new(),
+    failures: Vec::new(),
 });
 
 /// Releases a reference of ours, now or when that is safe.
@@ -53,13 +56,26 @@ pub fn let_go(event: cl_event) {
 }
 
 pub unsafe extern "C" fn set_user_event_status(event: cl_event, status: cl_int) -> cl_int {
-    SETTING.lock().threads += 1;
+    {
+        let mut setting = SETTING.lock();
+        setting.threads += 1;
+        if status < 0 && !setting.failures.contains(&status) {
+            setting.failures.push(status);
+        }
+    }
     let code = call!(clSetUserEventStatus(event, status));
     let late = SETTING.lock().back();
     for event in late {
         call!(clReleaseEvent(event as cl_event));
     }
     code
+}
+
+/// Whether the program let a user event fail with this code. A platform may
+/// give it to all commands that waited for the event; NVIDIA's (driver 580)
+/// answers `clFinish` with it while such a command is in the queue.
+pub fn is_failure_of_the_program(status: cl_int) -> bool {
+    SETTING.lock().failures.contains(&status)
 }
 
 /// Events that are held, in the order in which their commands were enqueued.
@@ -97,6 +113,14 @@ impl Chain {
     /// All events.
     pub fn events(&self) -> impl Iterator<Item = cl_event> {
         self.events.iter().map(|event| *event as cl_event)
+    }
+
+    /// Takes over what another chain holds, before what it enqueues itself.
+    pub fn hold(&mut self, other: &Chain) {
+        for event in other.events() {
+            call!(clRetainEvent(event));
+            self.push(event);
+        }
     }
 
     /// The last event.

@@ -11,6 +11,7 @@ use crate::sys::*;
 use crate::table::call;
 use crate::waits::wait_list;
 use std::ffi::c_void;
+use std::time::Duration;
 
 /// A kernel's event that the program holds.
 pub struct Watched {
@@ -54,6 +55,14 @@ impl Layer {
         })
     }
 
+    /// Those of some events that are a kernel's, with the number of the job
+    /// behind it.
+    fn jobs_behind(&self, list: &[cl_event]) -> Vec<(u64, cl_event)> {
+        let events = self.events.lock();
+        let job = |event: &cl_event| Some((events.get(&(*event as usize))?.job, *event));
+        list.iter().filter_map(job).collect()
+    }
+
     /// The events of the looks behind those of a wait list. They are held,
     /// because another thread may release the kernel's event, and so its
     /// look's.
@@ -83,8 +92,10 @@ pub fn status(event: cl_event) -> Option<cl_int> {
     status.map(u32::cast_signed)
 }
 
-/// A kernel is not said to be complete before the look behind it is: whoever
-/// hears so may overwrite what is to be looked at.
+/// A kernel is not said to have ended before the look behind it has: whoever
+/// hears so may overwrite what is to be looked at. Behind a kernel that failed
+/// the look fails, too; until it has, the queue still has a command that fails,
+/// and on NVIDIA's platform (driver 580) `clFinish` answers with its code.
 pub unsafe extern "C" fn info(
     event: cl_event,
     name: cl_event_info,
@@ -103,7 +114,7 @@ pub unsafe extern "C" fn info(
         // SAFETY: the platform has just written a status there.
         unsafe {
             let running = status(look).is_some_and(|status| status > CL_COMPLETE.cast_signed());
-            if *told == CL_COMPLETE.cast_signed() && running {
+            if *told <= CL_COMPLETE.cast_signed() && running {
                 *told = CL_RUNNING.cast_signed();
             }
         }
@@ -200,31 +211,45 @@ pub unsafe extern "C" fn wait(count: cl_uint, list: *const cl_event) -> cl_int {
     let code = call!(clWaitForEvents(count, list));
     // SAFETY: the program's list.
     let given = unsafe { std::slice::from_raw_parts(list, count as usize) };
-    let looks = layer.looks_behind(given);
-    let jobs: Vec<u64> = {
-        let events = layer.events.lock();
-        let watched = given
-            .iter()
-            .filter_map(|event| events.get(&(*event as usize)));
-        watched.map(|watched| watched.job).collect()
+    let watched = layer.jobs_behind(given);
+    // Of a list with an event that failed, others may wait for the program's
+    // next step.
+    let ended = |(_, event): &(u64, cl_event)| {
+        code == CL_SUCCESS || status(*event) <= Some(CL_COMPLETE.cast_signed())
     };
-    if code == CL_SUCCESS && !jobs.is_empty() {
-        let looks: Vec<cl_event> = looks.events().collect();
-        let (count, list) = wait_list(&looks);
-        // What it answers is seen by the jobs.
-        call!(clWaitForEvents(count, list));
-        layer
-            .jobs
-            .wait(PATIENCE, |number, _| jobs.contains(&number));
-        layer.reporter.save(false);
+    let (jobs, ended): (Vec<u64>, Vec<cl_event>) = watched.into_iter().filter(ended).unzip();
+    if jobs.is_empty() {
+        return code;
     }
+    let looks = layer.looks_behind(&ended);
+    let looks: Vec<cl_event> = looks.events().collect();
+    // What the waits answer is seen by the jobs.
+    if code == CL_SUCCESS {
+        let (count, list) = wait_list(&looks);
+        call!(clWaitForEvents(count, list));
+    } else {
+        // Where one event failed, the wait for several may be over before the
+        // others have ended.
+        for look in &looks {
+            call!(clWaitForEvents(1, look));
+        }
+    }
+    layer
+        .jobs
+        .wait(PATIENCE, |number, _| jobs.contains(&number));
+    layer.reporter.save(false);
     code
 }
 
 pub unsafe extern "C" fn finish(queue: cl_command_queue) -> cl_int {
     let code = call!(clFinish(queue));
-    if let Some(layer) = layer::get().filter(|_| code == CL_SUCCESS) {
-        layer.jobs.wait(PATIENCE, |_, of| of == queue as usize);
+    if let Some(layer) = layer::get() {
+        // A wait that failed may have left commands that have not ended.
+        let patience = match code {
+            CL_SUCCESS => PATIENCE,
+            _ => Duration::ZERO,
+        };
+        layer.jobs.wait(patience, |_, of| of == queue as usize);
         layer.reporter.save(false);
     }
     code

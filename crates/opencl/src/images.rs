@@ -184,6 +184,11 @@ impl Larger {
         })
     }
 
+    /// All strips as they must be.
+    pub fn intact(&self) -> &[u8] {
+        &self.intact
+    }
+
     pub fn canary_bytes(&self) -> usize {
         self.intact.len()
     }

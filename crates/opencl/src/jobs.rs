@@ -2,7 +2,7 @@
 //! they show.
 
 use crate::buffers::Place;
-use crate::chain::{Chain, let_go};
+use crate::chain::{Chain, is_failure_of_the_program, let_go};
 use crate::check::{Damaged, Doer, Held, Look};
 use crate::contexts::Context;
 use crate::events::{self, status};
@@ -295,11 +295,35 @@ impl Job {
         Ok((last, true))
     }
 
+    /// What became of its commands, of which the last ended with this status.
+    ///
+    /// Each is asked for: where an event fails that the kernel waits for, a
+    /// platform may leave out what comes behind the kernel, and call back as if
+    /// it had been done (NVIDIA's, driver 580).
+    fn outcome(&self, status: cl_int) -> Outcome {
+        let all = self.held.iter().map(Arc::as_ref).chain([&self.done]);
+        let mut failed = status < 0;
+        let mut underway = false;
+        for event in all.flat_map(Chain::events) {
+            match events::status(event) {
+                Some(status) if status > CL_COMPLETE.cast_signed() => underway = true,
+                Some(status) => failed |= status < 0,
+                None => failed = true,
+            }
+        }
+        match (failed, underway) {
+            (true, true) => Outcome::Underway,
+            (true, false) => Outcome::Failed,
+            (false, _) => Outcome::Complete,
+        }
+    }
+
     fn conclude(mut self, status: cl_int, by: By, last: Option<Arc<Chain>>) {
         let now = Instant::now();
         let Some(layer) = layer::get() else { return };
         let kernel = self.doer.kernel();
-        if status < 0 {
+        let outcome = self.outcome(status);
+        if outcome != Outcome::Complete {
             let done = self.done.last().and_then(events::status);
             if let Some(kernel) = kernel.filter(|_| !done.is_some_and(never_ran)) {
                 let reason = UncheckedReason::Unfinished;
@@ -334,10 +358,17 @@ impl Job {
             }
         }
         // What failed with the kernel has written no canaries.
-        for look in self.looks.iter().filter(|_| status >= 0) {
+        let complete = outcome == Outcome::Complete;
+        for look in self.looks.iter().filter(|_| complete) {
             if let Place::Block(block) = &look.buffer.place {
                 block.written.settle();
             }
+        }
+        if outcome == Outcome::Underway {
+            // Reads may be on their way into what it holds.
+            std::mem::forget(std::mem::take(&mut self.looks));
+            std::mem::forget(std::mem::take(&mut self.rounds));
+            std::mem::forget(std::mem::take(&mut self.held));
         }
         for round in self.rounds.drain(..) {
             round.end();
@@ -350,11 +381,24 @@ impl Job {
     }
 }
 
+/// What became of a job's commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All were done.
+    Complete,
+    /// One failed, the kernel or what makes the looks: they show nothing.
+    Failed,
+    /// One failed, and others have not ended.
+    Underway,
+}
+
 /// Whether a kernel with this status was never run, because what it waited for
-/// had failed: the code that OpenCL has for it, and PoCL's own.
+/// had failed: the code that OpenCL has for it, PoCL's own, and those that the
+/// program gave to events.
 fn never_ran(status: cl_int) -> bool {
     const FAILED_BY_POCL: cl_int = -1;
     [CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, FAILED_BY_POCL].contains(&status)
+        || is_failure_of_the_program(status)
 }
 
 /// Looks by the host: reads the canaries, and writes them again.
@@ -430,7 +474,7 @@ unsafe extern "C" fn stamp(_event: cl_event, _status: cl_int, data: *mut c_void)
 }
 
 /// Called by the platform, on a thread of its own: no call of OpenCL here but
-/// releases.
+/// queries and releases.
 unsafe extern "C" fn looked(_event: cl_event, status: cl_int, data: *mut c_void) {
     // SAFETY: what was given with this function, which is called once.
     let slot = unsafe { Arc::from_raw(data.cast::<Slot>()) };

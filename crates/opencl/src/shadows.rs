@@ -109,7 +109,7 @@ impl Shadow {
             Copied::Buffer { block, .. } => block.prepare(queue),
             Copied::Image(larger) => larger
                 .written
-                .prepare(|events| larger.restore(queue, &[], events)),
+                .prepare(queue, |events| larger.restore(queue, &[], events)),
         }
     }
 
@@ -156,6 +156,10 @@ impl Shadow {
         let ready = self.prepare(queue)?;
         after.extend(ready.as_ref().and_then(|ready| ready.last()));
         let mut events = Chain::default();
+        if let Some(ready) = &ready {
+            // Whether they were written is seen by the look.
+            events.hold(ready);
+        }
         let ends = (buffer.handle, self.handle());
         let code = self.copy(queue, ends, &after, &mut events);
         events.behind(ready.into_iter().collect());

@@ -16,7 +16,12 @@ enum State {
     #[default]
     No,
     /// When the last of these events is complete.
-    Soon(Arc<Chain>),
+    Soon {
+        events: Arc<Chain>,
+        /// The queue of writes that wait for nothing but what is before them in
+        /// it; `None`: they must come after another command.
+        queue: Option<usize>,
+    },
     Yes,
 }
 
@@ -24,7 +29,9 @@ impl State {
     /// Sees whether the writes have ended. Writes that failed with what they
     /// waited for have written nothing.
     fn look(&mut self) {
-        let State::Soon(events) = self else { return };
+        let State::Soon { events, .. } = self else {
+            return;
+        };
         match events.last().and_then(status) {
             Some(code) if code == CL_COMPLETE.cast_signed() => *self = State::Yes,
             Some(code) if code < 0 => *self = State::No,
@@ -35,8 +42,12 @@ impl State {
 
 impl Written {
     /// Sees to it that the canaries are written, by `write`, before what is
-    /// enqueued next, which must wait for the last of the returned events, if
-    /// there are any.
+    /// enqueued next in `queue`, which must wait for the last of the returned
+    /// events, if there are any.
+    ///
+    /// Nothing waits for writes in another queue: before them there may be
+    /// commands that wait for the program, or that fail. The canaries are
+    /// written twice instead.
     ///
     /// One thread at a time: another one that launches a kernel with the same
     /// memory must find the events.
@@ -46,20 +57,29 @@ impl Written {
     /// The platform's code.
     pub fn prepare(
         &self,
+        queue: cl_command_queue,
         write: impl FnOnce(&mut Chain) -> cl_int,
     ) -> Result<Option<Arc<Chain>>, cl_int> {
         let mut state = self.0.lock();
         state.look();
+        let mut before = Vec::new();
         match &*state {
             State::Yes => return Ok(None),
-            State::Soon(events) => return Ok(Some(events.clone())),
+            State::Soon { events, queue: of } if of.is_none_or(|of| of == queue as usize) => {
+                return Ok(Some(events.clone()));
+            }
+            State::Soon { events, .. } => before.push(events.clone()),
             State::No => {}
         }
         let mut events = Chain::default();
+        events.behind(before);
         match write(&mut events) {
             CL_SUCCESS => {
                 let events = Arc::new(events);
-                *state = State::Soon(events.clone());
+                *state = State::Soon {
+                    events: events.clone(),
+                    queue: Some(queue as usize),
+                };
                 Ok(Some(events))
             }
             code => Err(code),
@@ -71,7 +91,10 @@ impl Written {
         let mut state = self.0.lock();
         let mut events = Chain::default();
         if write(&mut events) == CL_SUCCESS {
-            *state = State::Soon(Arc::new(events));
+            *state = State::Soon {
+                events: Arc::new(events),
+                queue: None,
+            };
         }
     }
 
@@ -93,5 +116,39 @@ impl Written {
         let mut state = self.0.lock();
         state.look();
         !matches!(*state, State::No)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn writes(written: &Written, queue: usize) -> bool {
+        let mut wrote = false;
+        let prepared = written.prepare(queue as cl_command_queue, |_| {
+            wrote = true;
+            CL_SUCCESS
+        });
+        assert!(matches!(prepared, Ok(Some(_))));
+        wrote
+    }
+
+    #[test]
+    fn no_queue_waits_for_writes_in_another_one() {
+        let written = Written::default();
+        assert!(writes(&written, 1));
+        assert!(!writes(&written, 1));
+        assert!(writes(&written, 2));
+        written.settle();
+        let prepared = written.prepare(1 as cl_command_queue, |_| CL_INVALID_VALUE);
+        assert!(matches!(prepared, Ok(None)));
+    }
+
+    #[test]
+    fn all_queues_wait_for_writes_behind_another_command() {
+        let written = Written::default();
+        written.rewrite(|_| CL_SUCCESS);
+        assert!(!writes(&written, 1));
+        assert!(!writes(&written, 2));
     }
 }
