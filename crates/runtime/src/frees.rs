@@ -179,8 +179,9 @@ impl Runtime {
         self.memory.driver_address(base)
     }
 
-    /// While a stream is captured, a free in that stream becomes a node of a
-    /// graph: the memory lives as long as the graph runs. Other frees happen.
+    /// While a stream is captured, frees in other streams and those that wait
+    /// for no stream happen. (One in that stream becomes a node of a graph,
+    /// whose memory Ringfence leaves alone.)
     fn free_in_capture(&self, request: FreeRequest, forward: &dyn Fn(DeviceAddress) -> u32) -> u32 {
         let known = self
             .memory
@@ -188,14 +189,14 @@ impl Runtime {
         let driver = self.memory.driver_address(request.address);
         if let FreeCall::FreeAsync { stream } = request.call {
             if let Some(entry) = known {
-                self.retire_in_stream(entry.owner.around, entry.allocation.serial, stream);
+                self.retire_in_capture(entry.owner.around, entry.allocation.serial, Some(stream));
             }
             return forward(driver);
         }
         if let Some(entry) = &known {
             // What kernels do until the device frees it is not seen: waiting for
             // them would end the capture.
-            self.retire(entry.owner.around, entry.allocation.serial);
+            self.retire_in_capture(entry.owner.around, entry.allocation.serial, None);
         }
         let stack = stacks::capture(self.settings.num_callers_host);
         self.memory.remove(request.address, stack);

@@ -31,7 +31,7 @@ impl Gpu {
     }
 
     pub(super) fn wait_for_event(&self, mark: Mark) -> Result<(), DriverError> {
-        let waited = call!(self, cuEventSynchronize(CUevent(mark.handle)));
+        let waited = self.within(|_| call!(self, cuEventSynchronize(CUevent(mark.handle))));
         self.destroy_event(mark);
         waited
     }

@@ -132,17 +132,20 @@ impl Gpu {
             }
             call!(self, cuCtxPushCurrent_v2(current))?;
         }
-        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        let exchanged = call!(self, cuThreadExchangeStreamCaptureMode(&mut mode));
-        let result = exchanged.and_then(|()| {
-            let result = work(current);
-            call!(self, cuThreadExchangeStreamCaptureMode(&mut mode)).and(result)
-        });
+        let result = self.relaxed(|| work(current));
         if borrowed {
             let mut popped = CUcontext::NULL;
             return call!(self, cuCtxPopCurrent_v2(&mut popped)).and(result);
         }
         result
+    }
+
+    /// Runs `work` with the calling thread's capture mode relaxed.
+    fn relaxed<T>(&self, work: impl FnOnce() -> Result<T, DriverError>) -> Result<T, DriverError> {
+        let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        call!(self, cuThreadExchangeStreamCaptureMode(&mut mode))?;
+        let result = work();
+        call!(self, cuThreadExchangeStreamCaptureMode(&mut mode)).and(result)
     }
 
     /// Runs `work` with a context of the program as the current one.
@@ -618,18 +621,19 @@ impl Driver for Gpu {
 
     fn settle(&self, context: u64) -> Result<(), DriverError> {
         // cuMemFree waits for everything in the context, whatever the stream.
-        self.in_context(context, || call!(self, cuCtxSynchronize()))
+        self.in_context(context, || self.relaxed(|| call!(self, cuCtxSynchronize())))
     }
 
     fn release(&self, release: &Release) -> Result<(), DriverError> {
         let address = release.address.0;
-        self.in_context(release.context, || match release.call {
+        let give_back = || match release.call {
             ReleaseCall::Free => call!(self, cuMemFree_v2(address)),
             ReleaseCall::FreeHost => call!(self, cuMemFreeHost(address as *mut c_void)),
             ReleaseCall::FreeAsync { stream } => {
                 call!(self, cuMemFreeAsync(address, CUstream(stream)))
             }
-        })
+        };
+        self.in_context(release.context, || self.relaxed(give_back))
     }
 }
 

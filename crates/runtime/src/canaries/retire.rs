@@ -11,7 +11,21 @@ impl Runtime {
     /// The program frees a buffer, for which the host has waited for all
     /// kernels: the last look at its canaries.
     pub(crate) fn retire(&self, around: heap::Around, serial: u64) {
-        self.retire_in(around, serial, None, SupportStream::Own);
+        self.retire_in(around, serial, None, SupportStream::Own, true);
+    }
+
+    /// As [`Runtime::retire`] or, with a stream, [`Runtime::retire_in_stream`],
+    /// while a stream of the program is captured: then nothing waits for the
+    /// whole device, which would end that.
+    pub(crate) fn retire_in_capture(
+        &self,
+        around: heap::Around,
+        serial: u64,
+        stream: Option<StreamUse>,
+    ) {
+        let place = stream.map_or(SupportStream::Own, of_program);
+        let name = stream.map(|stream| stream.name);
+        self.retire_in(around, serial, name, place, false);
     }
 
     /// Whether there is anything to look at when the buffer goes.
@@ -23,14 +37,8 @@ impl Runtime {
 
     /// As [`Runtime::retire`], of a buffer that is freed in a stream.
     pub(crate) fn retire_in_stream(&self, around: heap::Around, serial: u64, stream: StreamUse) {
-        // What has no lasting handle is the calling thread's own stream.
-        const PER_THREAD: u64 = 2;
-        let handle = stream.name.lasting_handle().unwrap_or(PER_THREAD);
-        let place = SupportStream::Program {
-            handle,
-            per_thread: false,
-        };
-        self.retire_in(around, serial, Some(stream.name), place);
+        let place = of_program(stream);
+        self.retire_in(around, serial, Some(stream.name), place, true);
     }
 
     fn retire_in(
@@ -39,6 +47,7 @@ impl Runtime {
         serial: u64,
         name: Option<StreamName>,
         stream: SupportStream,
+        may_wait: bool,
     ) {
         let Some(slot) = around.slot else { return };
         let is_new = self.canaries.later.forget(slot, serial);
@@ -66,23 +75,33 @@ impl Runtime {
                 }
             }
             // Nothing reads its memory any more: the host empties the slot.
-            Ok(_) => self.empty(slot, context),
+            Ok(_) => self.empty(slot, context, may_wait),
             Err(error) => {
                 self.check_failed(&error);
-                self.empty(slot, context);
+                self.empty(slot, context, may_wait);
             }
         }
     }
 
     /// Empties a slot without the kernel, after all that may read it.
-    fn empty(&self, slot: u32, context: u64) {
+    fn empty(&self, slot: u32, context: u64, may_wait: bool) {
         let done = self.empty_slot(slot);
         // Checks under way have ended when the device has.
-        let settled = self.driver.settle(context);
+        let settled = may_wait.then(|| self.driver.settle(context));
         let mut table = self.canaries.table.lock();
-        match done.and(settled) {
-            Ok(()) => table.left(slot),
-            Err(_) => table.lost(slot),
+        match settled.map(|settled| done.and(settled)) {
+            Some(Ok(())) => table.left(slot),
+            Some(Err(_)) | None => table.lost(slot),
         }
+    }
+}
+
+/// A stream as the driver is given it.
+fn of_program(stream: StreamUse) -> SupportStream {
+    // What has no lasting handle is the calling thread's own stream.
+    const PER_THREAD: u64 = 2;
+    SupportStream::Program {
+        handle: stream.name.lasting_handle().unwrap_or(PER_THREAD),
+        per_thread: false,
     }
 }

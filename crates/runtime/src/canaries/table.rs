@@ -99,7 +99,8 @@ impl Table {
         self.free.push(slot);
     }
 
-    /// The context of a slot's buffer is gone.
+    /// The context of a slot's buffer is gone, or a check may still read the
+    /// slot.
     pub fn lost(&mut self, slot: u32) {
         self.disown(slot);
         self.leaving.retain(|(_, leaving)| *leaving != slot);

@@ -41,6 +41,31 @@ fn begun(result: CUresult, stream: CUstream) -> CUresult {
     result
 }
 
+/// Does what is not the program's own while a stream may be captured: in the
+/// mode that lets the calling thread do what could otherwise end a capture.
+pub(super) fn relaxed<T>(work: impl FnOnce() -> T) -> T {
+    let exchange = next().and_then(|api| api.cuThreadExchangeStreamCaptureMode);
+    let Some(exchange) = exchange.filter(|_| active()) else {
+        return work();
+    };
+    let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    // SAFETY: a place that holds a mode.
+    let exchanged = unsafe { exchange(&mut mode) };
+    let done = work();
+    if exchanged == CUresult::CUDA_SUCCESS {
+        // SAFETY: as above; it now holds the program's mode.
+        let _ = unsafe { exchange(&mut mode) };
+    }
+    done
+}
+
+/// A stream may be joined to a capture by what is about to be put into it.
+pub(super) fn joining(stream: CUstream, per_thread: bool) {
+    if active() {
+        beginning(stream, per_thread);
+    }
+}
+
 /// The capture of a stream is about to begin: what the guard knows of it must
 /// not be asked of it any more.
 fn beginning(stream: CUstream, per_thread: bool) {

@@ -317,25 +317,27 @@ fn find_limit(runtime: &Runtime, function: u64, known: &Function) {
     let Some(api) = next() else { return };
     let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
     let mut threads = 0;
-    let asked = if known.is_kernel {
-        let mut device = 0;
-        let current = api.cuCtxGetDevice.map(|get| {
-            // SAFETY: a place for the answer.
-            unsafe { get(&mut device) }
-        });
-        (current == Some(CUresult::CUDA_SUCCESS))
-            .then_some(())
-            .and(api.cuKernelGetAttribute)
-            .map(|get| {
+    let asked = capture::relaxed(|| {
+        if known.is_kernel {
+            let mut device = 0;
+            let current = api.cuCtxGetDevice.map(|get| {
+                // SAFETY: a place for the answer.
+                unsafe { get(&mut device) }
+            });
+            (current == Some(CUresult::CUDA_SUCCESS))
+                .then_some(())
+                .and(api.cuKernelGetAttribute)
+                .map(|get| {
+                    // SAFETY: the copy's handle came from the device.
+                    unsafe { get(&mut threads, attribute, CUkernel(copy), device) }
+                })
+        } else {
+            api.cuFuncGetAttribute.map(|get| {
                 // SAFETY: the copy's handle came from the device.
-                unsafe { get(&mut threads, attribute, CUkernel(copy), device) }
+                unsafe { get(&mut threads, attribute, CUfunction(copy)) }
             })
-    } else {
-        api.cuFuncGetAttribute.map(|get| {
-            // SAFETY: the copy's handle came from the device.
-            unsafe { get(&mut threads, attribute, CUfunction(copy)) }
-        })
-    };
+        }
+    });
     if asked == Some(CUresult::CUDA_SUCCESS) && threads > 0 {
         runtime.checked_limit(function, threads.cast_unsigned());
     }

@@ -4,7 +4,7 @@
 use super::loaded::{self, Function, Loaded};
 use super::memory::with_room;
 use super::replace::{Decision, Options, decide, diagnose};
-use super::{hook, hooks, image, next, timing};
+use super::{capture, hook, hooks, image, next, timing};
 use crate::session;
 use driver::sys::{
     CUdeviceptr, CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUmodule, CUresult,
@@ -192,7 +192,7 @@ unsafe fn compiled(library: CUlibrary) -> CUresult {
     }
     let mut module = CUmodule::NULL;
     // SAFETY: a loaded library, and a valid place for the answer.
-    let result = unsafe { get(&mut module, library) };
+    let result = capture::relaxed(|| unsafe { get(&mut module, library) });
     if result != CUresult::CUDA_SUCCESS {
         // SAFETY: loaded, and its handle goes no further.
         let _ = unsafe { unload(library) };
@@ -384,7 +384,7 @@ fn find_variables(known: &Loaded, get: impl Fn(&CStr, &mut CUdeviceptr, &mut usi
             continue;
         };
         let (mut base, mut size) = (0, 0);
-        match get(&text, &mut base, &mut size) {
+        match capture::relaxed(|| get(&text, &mut base, &mut size)) {
             CUresult::CUDA_SUCCESS => {
                 let extent = Extent {
                     base: DeviceAddress(base),

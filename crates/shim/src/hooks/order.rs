@@ -124,6 +124,7 @@ hook!([cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz](event: CUevent, stre
 });
 
 hook!([cuStreamWaitEvent, cuStreamWaitEvent_ptsz](stream: CUstream, event: CUevent, flags: u32) |wait| {
+    capture::joining(stream, PER_THREAD);
     // SAFETY: the program's arguments.
     waits(unsafe { wait(stream, event, flags) }, stream, event, PER_THREAD)
 });

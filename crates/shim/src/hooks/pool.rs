@@ -10,7 +10,7 @@ use crate::session;
 use driver::SupportStream;
 use driver::sys::{CUdeviceptr, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
 use model::{AllocationKind, BareReason, DeviceAddress, Extent};
-use runtime::{Fill, FreeCall, Owner};
+use runtime::{Fill, FreeCall, Owner, StreamUse};
 use std::ffi::c_void;
 
 hooks!(
@@ -126,8 +126,18 @@ fn free_async(
     let Some(runtime) = session::runtime() else {
         return make(base);
     };
-    let Some(stream) = streams::in_use(runtime, stream, per_thread) else {
-        // The device says so itself.
+    let stream = match capture::active() {
+        false => streams::in_use(runtime, stream, per_thread),
+        // Of memory that a graph allocates there is nothing to look at, and
+        // nothing else about the stream may be asked.
+        true => (streams::ask_captured(stream, per_thread) == Some(false)).then(|| StreamUse {
+            name: streams::name(runtime, stream, per_thread),
+            context: runtime.driver().current_context(),
+            blocking: true,
+        }),
+    };
+    let Some(stream) = stream else {
+        // A node of a graph, or an error that the device answers itself.
         return make(runtime.driver_address(DeviceAddress(base)).0);
     };
     free(function, FreeCall::FreeAsync { stream }, base, make)

@@ -1,7 +1,7 @@
 //! What the device is given in place of the program's code: instrumented PTX,
 //! linked if there are several texts.
 
-use super::next;
+use super::{capture, next};
 use crate::session;
 use driver::Api;
 use driver::sys::{CUjit_option, CUjitInputType, CUlinkState, CUmodule, CUresult};
@@ -221,7 +221,7 @@ pub unsafe fn diagnose(result: CUresult, image: &[u8], options: Options) -> Stri
     let mut module = CUmodule::NULL;
     // SAFETY: a place for the answer; options, log and image outlive the call
     // and the module, which is unloaded at once should it load now.
-    unsafe {
+    capture::relaxed(|| unsafe {
         let again = load(
             &mut module,
             image.as_ptr().cast(),
@@ -232,7 +232,7 @@ pub unsafe fn diagnose(result: CUresult, image: &[u8], options: Options) -> Stri
         if again == CUresult::CUDA_SUCCESS {
             let _ = unload(module);
         }
-    }
+    });
     match logged.text().as_str() {
         "" => format!("{result:?}"),
         text => format!("{result:?}: {text}"),

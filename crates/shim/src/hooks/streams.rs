@@ -29,7 +29,8 @@ pub(super) fn name(runtime: &Runtime, stream: CUstream, per_thread: bool) -> Str
 }
 
 /// The stream, and how it is ordered with others. `None` if the device does
-/// not know it; then it refuses what is put there.
+/// not know it; then it refuses what is put there. Not to be asked while a
+/// stream is captured: the questions about a stream that is could end that.
 pub(super) fn in_use(runtime: &Runtime, stream: CUstream, per_thread: bool) -> Option<StreamUse> {
     let name = name(runtime, stream, per_thread);
     let api = next()?;
@@ -109,7 +110,14 @@ pub(super) fn place(runtime: &Runtime, stream: CUstream, per_thread: bool) -> Wh
 
 /// Whether what is put into a stream now becomes part of a graph.
 pub(super) fn is_captured(stream: CUstream, per_thread: bool) -> bool {
-    let Some(api) = next() else { return false };
+    ask_captured(stream, per_thread) == Some(true)
+}
+
+/// As [`is_captured`]; `None` if the device does not say: it does not know the
+/// stream, or it is the legacy one, which must not wait for one that is
+/// captured. The question itself ends no capture.
+pub(super) fn ask_captured(stream: CUstream, per_thread: bool) -> Option<bool> {
+    let api = next()?;
     let ask = if per_thread {
         api.cuStreamIsCapturing_ptsz
     } else {
@@ -118,8 +126,8 @@ pub(super) fn is_captured(stream: CUstream, per_thread: bool) -> bool {
     let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
     // SAFETY: a place for the answer; the handle is the program's.
     let asked = ask.map(|ask| unsafe { ask(stream, &mut status) });
-    asked == Some(CUresult::CUDA_SUCCESS)
-        && status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
+    (asked == Some(CUresult::CUDA_SUCCESS))
+        .then_some(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
 }
 
 /// Something that orders streams in ways that are not told apart.
