@@ -11,6 +11,7 @@
 
 mod bounds;
 mod device_heap;
+mod device_runtime;
 mod error;
 mod parameters;
 mod patch;
@@ -62,6 +63,10 @@ pub struct Instrumented {
     /// (`CU_LIMIT_STACK_SIZE`), which the program chose for frames that carry
     /// none.
     pub stack_is_unknown: bool,
+    /// A function of the CUDA device runtime that the module calls and does not
+    /// define. The driver compiles such PTX, but does not link it with the
+    /// library (libcudadevrt) that defines the function.
+    pub device_runtime: Option<String>,
 }
 
 /// A variable of a module, in global memory.

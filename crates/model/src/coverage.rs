@@ -18,6 +18,9 @@ pub enum UncheckedReason {
     LaunchPath,
     /// The block is too large for the registers of the checked build.
     Registers,
+    /// It or its module calls the CUDA device runtime, which the driver does
+    /// not link with PTX; the program's own code runs.
+    DeviceRuntime,
     /// None of its accesses can be checked.
     NoCheckedSite,
     /// Excluded by an option.

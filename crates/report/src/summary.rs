@@ -223,6 +223,7 @@ fn describe(reason: UncheckedReason) -> &'static str {
         UncheckedReason::Rejected => "instrumented module refused by the driver",
         UncheckedReason::LaunchPath => "launched by a call that is not hooked",
         UncheckedReason::Registers => "block too large for the checked build",
+        UncheckedReason::DeviceRuntime => "its module launches kernels from the device",
         UncheckedReason::NoCheckedSite => "none of its accesses can be checked",
         UncheckedReason::Excluded => "excluded",
         UncheckedReason::Failed => "Ringfence failed",

@@ -9,12 +9,13 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const REASONS: [UncheckedReason; 9] = [
+const REASONS: [UncheckedReason; 10] = [
     UncheckedReason::NoPtx,
     UncheckedReason::NotInstrumentable,
     UncheckedReason::Rejected,
     UncheckedReason::LaunchPath,
     UncheckedReason::Registers,
+    UncheckedReason::DeviceRuntime,
     UncheckedReason::NoCheckedSite,
     UncheckedReason::Excluded,
     UncheckedReason::Failed,

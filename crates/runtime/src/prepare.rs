@@ -44,11 +44,15 @@ impl Wanted {
     }
 
     /// Whether the driver gets something else than the program's own module.
-    fn changes(self, parts: &[Instrumented]) -> bool {
+    fn changes(self, parts: &[Instrumented], launches_itself: bool) -> bool {
         match self {
             Wanted::Nothing | Wanted::Look => false,
             Wanted::Bounds { .. } => true,
-            Wanted::DeviceHeap => parts.iter().any(|part| part.uses_device_heap),
+            Wanted::DeviceHeap => {
+                let is_linked =
+                    |part: &Instrumented| launches_itself || part.device_runtime.is_none();
+                parts.iter().any(|part| part.uses_device_heap) && parts.iter().all(is_linked)
+            }
         }
     }
 }
@@ -58,9 +62,11 @@ type Refusal = (UncheckedReason, String);
 
 /// Prepares a module of one part or of several that are linked together.
 /// `capability` is the device's; an error text if it is not known.
+/// `launches_itself`: the device provides the CUDA device runtime to PTX.
 pub(crate) fn prepare(
     parts: &[ModulePart<'_>],
     capability: Result<u32, String>,
+    launches_itself: bool,
     wanted: Wanted,
 ) -> Prepared {
     let original = |(reason, message): Refusal, ptx| Prepared::Original {
@@ -91,11 +97,23 @@ pub(crate) fn prepare(
             .collect()
     };
     let mut made = instrumented(checked);
-    if wanted == Wanted::DeviceHeap && made.as_ref().is_ok_and(|parts| wanted.changes(parts)) {
+    if wanted == Wanted::DeviceHeap
+        && made
+            .as_ref()
+            .is_ok_and(|parts| wanted.changes(parts, launches_itself))
+    {
         made = instrumented(Checked::NONE);
     }
+    if let (Ok(parts), Wanted::Bounds { .. }, false) = (&made, wanted, launches_itself)
+        && let Some(function) = parts.iter().find_map(|part| part.device_runtime.as_deref())
+    {
+        let message = format!(
+            "the module calls `{function}` of the CUDA device runtime, which the driver does not link with PTX"
+        );
+        return original((UncheckedReason::DeviceRuntime, message), Some(texts));
+    }
     match made {
-        Ok(parts) if !wanted.changes(&parts) => Prepared::Original {
+        Ok(parts) if !wanted.changes(&parts, launches_itself) => Prepared::Original {
             plan: Arc::new(ModulePlan::analysed(parts)),
             ptx: Some(texts),
         },

@@ -33,7 +33,8 @@ use crate::parameters::ParameterSlot;
 use crate::patch::{Patch, put};
 use crate::sites::Sites;
 use crate::{
-    DeviceVariable, EntryPlan, Error, Instrumented, Options, device_heap, parameters, support,
+    DeviceVariable, EntryPlan, Error, Instrumented, Options, device_heap, device_runtime,
+    parameters, support,
 };
 pub(crate) use absence::{Completion, Outcome, result_of};
 use across::Party;
@@ -141,6 +142,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         variables: variables(&module),
         uses_device_heap,
         stack_is_unknown: stack_is_unknown(&functions),
+        device_runtime: device_runtime::called(&module).map(str::to_owned),
     })
 }
 

@@ -6,7 +6,7 @@ use crate::functions::{Counts, Function};
 use crate::plan::{ModulePart, ModulePlan, Prepared};
 use crate::prepare::{self, Wanted};
 use crate::proof::Answers;
-use model::UncheckedReason;
+use model::{DeviceKind, UncheckedReason};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,7 +18,9 @@ impl Runtime {
             .driver
             .compute_capability()
             .map_err(|error| error.to_string());
-        let prepared = prepare::prepare(parts, capability, Wanted::by(&self.settings));
+        let launches_itself = self.driver.kind() == DeviceKind::Cpu;
+        let wanted = Wanted::by(&self.settings);
+        let prepared = prepare::prepare(parts, capability, launches_itself, wanted);
         if let Some((UncheckedReason::NotInstrumentable | UncheckedReason::Failed, message)) =
             prepared.plan().unchecked()
         {

@@ -1,6 +1,7 @@
 //! Preparing modules, and the honest end.
 
 use super::fake::{Bench, Fake, KERNEL, MODULE, NAME, module};
+use crate::prepare::{Wanted, prepare};
 use crate::{LaunchShape, ModulePart, Prepared, Runtime};
 use model::{Settings, UncheckedReason};
 use std::sync::Arc;
@@ -100,6 +101,32 @@ fn what_cannot_be_checked_has_a_reason() {
         reason(off, ModulePart::Ptx(PTX)),
         (UncheckedReason::Excluded, true)
     );
+}
+
+#[test]
+fn modules_that_need_the_device_runtime_are_left_to_devices_that_link_it() {
+    let launching = PTX.replace(
+        ".visible",
+        ".extern .func (.param .b64 r) __cudaCDP2GetParameterBufferV2(.param .b64 k);\n.visible",
+    );
+    let prepared = |text: &str, launches_itself, protect: &str| {
+        let mut settings = Settings::default();
+        let option = settings.set("protect", protect);
+        assert!(option.is_ok());
+        let wanted = Wanted::by(&settings);
+        prepare(&[ModulePart::Ptx(text)], Ok(90), launches_itself, wanted)
+    };
+    let reason = |prepared: Prepared| match prepared {
+        Prepared::Original { plan, .. } => plan.unchecked().map(|(reason, _)| reason),
+        Prepared::Instrumented { .. } => panic!("instrumented"),
+    };
+    let checked = |prepared| matches!(prepared, Prepared::Instrumented { .. });
+    assert!(checked(prepared(&launching, true, "bounds")));
+    assert!(checked(prepared(PTX, false, "bounds")));
+    let on_gpu = prepared(&launching, false, "bounds");
+    assert_eq!(reason(on_gpu), Some(UncheckedReason::DeviceRuntime));
+    // What is only looked at is loaded as it is anyway.
+    assert_eq!(reason(prepared(&launching, false, "canary")), None);
 }
 
 #[test]

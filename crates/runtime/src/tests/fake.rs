@@ -89,6 +89,7 @@ pub fn module(lookups: bool) -> Instrumented {
         variables: Vec::new(),
         uses_device_heap: false,
         stack_is_unknown: false,
+        device_runtime: None,
     }
 }
 
