@@ -13,7 +13,7 @@ static int wrong = 0;
 static void expect(const char *what, const std::vector<float> &got, const std::vector<float> &wanted) {
     for (size_t i = 0; i < wanted.size(); i++)
         if (got[i] != wanted[i]) {
-            std::printf("%s: %zu is %g, not %g\n", what, i, got[i], wanted[i]);
+            std::fprintf(stderr, "%s: %zu is %g, not %g\n", what, i, got[i], wanted[i]);
             wrong++;
         }
     std::printf("%s: %zu values\n", what, wanted.size());
