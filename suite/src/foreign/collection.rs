@@ -3,7 +3,7 @@
 //!
 //! The layout is found out by what lies in the folder. What is said of a
 //! program stands in the collection's own Makefile, CMakeLists.txt or script;
-//! [`SMALL`] holds what cannot be found there.
+//! `SMALL` holds what cannot be found there.
 
 use super::makefile::Makefile;
 use super::sizes;
@@ -27,7 +27,7 @@ pub struct Program {
     pub arguments: Vec<String>,
     /// Which of them says how often it repeats its work.
     pub repeats: Option<usize>,
-    /// Whether the arguments are those of [`SMALL`], and stay as they are.
+    /// Whether the arguments are those of `SMALL`, and stay as they are.
     pub small: bool,
 }
 

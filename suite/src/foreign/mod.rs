@@ -193,7 +193,7 @@ pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>> 
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// As [`run()`].
 pub fn build_all(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<usize> {
     let work = Work::begin(options)?;
     let programs = selected(options)?;
@@ -229,7 +229,7 @@ pub const SAMPLES: &str = "times.jsonl";
 ///
 /// # Errors
 ///
-/// As [`run`], or nothing could be measured.
+/// As [`run()`], or nothing could be measured.
 pub fn time(
     options: &Options,
     rounds: usize,
@@ -300,7 +300,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 ///
 /// # Errors
 ///
-/// As [`read_lines`].
+/// As `read_lines`.
 pub fn read(path: &Path) -> Result<Vec<Row>> {
     read_lines(path)
 }
