@@ -107,7 +107,11 @@ static void lines_and_planes() {
     expect("line, point", fetched(texture_of(line, sampler(cudaFilterModePoint, cudaAddressModeClamp, false)), Line,
                                   {{0.5f, 0, 0, 0}, {7.9f, 0, 0, 0}, {-3, 0, 0, 0}, {99, 0, 0, 0}}),
            {0, 7, 0, 7});
-    expect("line, linear", fetched(texture_of(line, sampler(cudaFilterModeLinear, cudaAddressModeBorder, false)), Line,
+    // (A GPU applies the mode of the second axis to lines, too: with a border
+    // there, an H200 takes half of each value from it.)
+    cudaTextureDesc along = sampler(cudaFilterModeLinear, cudaAddressModeBorder, false);
+    along.addressMode[1] = along.addressMode[2] = cudaAddressModeClamp;
+    expect("line, linear", fetched(texture_of(line, along), Line,
                                    {{1, 0, 0, 0}, {2.75f, 0, 0, 0}, {0, 0, 0, 0}, {8, 0, 0, 0}}),
            {0.5f, 2.25f, 0, 3.5f});
     CHECK(cudaFreeArray(line));
