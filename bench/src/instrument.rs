@@ -51,14 +51,7 @@ struct Row {
 ///
 /// There is no PTX, or some of it cannot be instrumented.
 pub fn measure(options: &Instrument) -> Result<()> {
-    let mut folders: Vec<(String, Vec<String>)> = Vec::new();
-    read(&options.ptx, &mut folders)?;
-    folders.sort();
-    ensure!(
-        !folders.is_empty(),
-        "no PTX below {}",
-        options.ptx.display()
-    );
+    let folders = folders(&options.ptx)?;
     let mut rows = Vec::new();
     let (mut bytes, mut written, mut seconds) = (0, 0, 0.0);
     for (folder, files) in &folders {
@@ -109,12 +102,21 @@ pub fn measure(options: &Instrument) -> Result<()> {
     .write(&options.json)
 }
 
-/// Texts of all PTX below `path`, by folder.
+/// The PTX below a folder: each folder that holds some, with its files.
 ///
 /// # Errors
 ///
-/// A folder or file cannot be read.
-pub fn read(path: &Path, folders: &mut Vec<(String, Vec<String>)>) -> Result<()> {
+/// There is none, or some cannot be read.
+pub fn folders(path: &Path) -> Result<Vec<(String, Vec<String>)>> {
+    let mut folders = Vec::new();
+    read(path, &mut folders)?;
+    folders.sort();
+    ensure!(!folders.is_empty(), "no PTX below {}", path.display());
+    Ok(folders)
+}
+
+/// Texts of all PTX below `path`, by folder.
+fn read(path: &Path, folders: &mut Vec<(String, Vec<String>)>) -> Result<()> {
     let mut files = Vec::new();
     let entries =
         std::fs::read_dir(path).with_context(|| format!("failed to list {}", path.display()))?;

@@ -1,8 +1,8 @@
 //! Where the bounds of each access come from: of how many sites the address
 //! alone is checked, because its buffer is not known, and why.
 
-use crate::instrument::read;
-use anyhow::{Context, Result, ensure};
+use crate::instrument::folders;
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -53,14 +53,7 @@ struct Row {
 ///
 /// There is no PTX, or some of it cannot be instrumented.
 pub fn measure(options: &Origins) -> Result<()> {
-    let mut folders: Vec<(String, Vec<String>)> = Vec::new();
-    read(&options.ptx, &mut folders)?;
-    folders.sort();
-    ensure!(
-        !folders.is_empty(),
-        "no PTX below {}",
-        options.ptx.display()
-    );
+    let folders = folders(&options.ptx)?;
     let mut rows = Vec::new();
     for (folder, files) in &folders {
         let mut row = Row {

@@ -140,16 +140,7 @@ impl Touched {
             };
         };
         // The extent begins in this slice and row, or between it and the next.
-        let z = match self.depth {
-            1 => 0,
-            depth => (room / self.slice).min(depth - 1),
-        };
-        let in_slice = room - z * self.slice;
-        let y = match self.height {
-            1 => 0,
-            height => (in_slice / self.pitch).min(height - 1),
-        };
-        let in_row = in_slice - y * self.pitch;
+        let (z, y, in_row) = self.place(room);
         let row = first + z * self.slice + y * self.pitch;
         let byte = if in_row < self.width {
             row + in_row
@@ -162,6 +153,21 @@ impl Touched {
         };
         let byte = DeviceAddress(byte);
         extent.contains(byte).then_some(byte)
+    }
+
+    /// Slice, row, and bytes from the row's start, so many bytes behind the
+    /// first byte; in a gap, of the row before it. The shape is well formed.
+    fn place(&self, bytes: u64) -> (u64, u64, u64) {
+        let z = match self.depth {
+            1 => 0,
+            depth => (bytes / self.slice).min(depth - 1),
+        };
+        let in_slice = bytes - z * self.slice;
+        let y = match self.height {
+            1 => 0,
+            height => (in_slice / self.pitch).min(height - 1),
+        };
+        (z, y, in_slice - y * self.pitch)
     }
 
     /// Whether rows and slices come one after the other. If not, the driver
@@ -212,16 +218,7 @@ impl Touched {
         }
         // The extent ends in this slice and row, or between it and the next.
         let room = extent.end().0 - first;
-        let z = match self.depth {
-            1 => 0,
-            depth => (room / self.slice).min(depth - 1),
-        };
-        let in_slice = room - z * self.slice;
-        let y = match self.height {
-            1 => 0,
-            height => (in_slice / self.pitch).min(height - 1),
-        };
-        let in_row = in_slice - y * self.pitch;
+        let (z, y, in_row) = self.place(room);
         let row = first + z * self.slice + y * self.pitch;
         if in_row < self.width {
             return Some(DeviceAddress(row + in_row));

@@ -137,11 +137,6 @@ impl Values {
             high: bits,
         }
     }
-
-    /// Whether a value is one of these.
-    pub fn contains(self, bits: u64) -> bool {
-        self.low <= bits && bits <= self.high
-    }
 }
 
 /// When all accesses of a kernel are in bounds, and aligned.
