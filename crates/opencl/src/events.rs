@@ -92,10 +92,11 @@ pub fn status(event: cl_event) -> Option<cl_int> {
     status.map(u32::cast_signed)
 }
 
-/// A kernel is not said to have ended before the look behind it has: whoever
-/// hears so may overwrite what is to be looked at. Behind a kernel that failed
-/// the look fails, too; until it has, the queue still has a command that fails,
-/// and on NVIDIA's platform (driver 580) `clFinish` answers with its code.
+/// A kernel is reported as ended only after the canary scan behind it has: the
+/// program may overwrite the canaries' copies from then on. Behind a kernel that
+/// failed the scan fails, too. While such a scan was still in the queue,
+/// `clFinish` returned its error under Ringfence on NVIDIA's platform (driver
+/// 580); programs that enqueue the same commands themselves have not shown it.
 pub unsafe extern "C" fn info(
     event: cl_event,
     name: cl_event_info,

@@ -3,7 +3,7 @@
 //!
 //! A buffer with canaries is made by other calls than the program's, and these
 //! have other rules. So the platform is asked, once for each combination of
-//! flags, with a small buffer that is made as the program wants its own.
+//! flags, with a small buffer of the same kind as the program's.
 
 use crate::contexts::Context;
 use crate::queries::ask;

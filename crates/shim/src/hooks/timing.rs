@@ -25,7 +25,7 @@ const BATCH: usize = 256;
 /// How long the end of the process waits for kernels that still run.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether the user wants it.
+/// Whether kernels are timed (`--time-kernels`).
 static WANTED: AtomicBool = AtomicBool::new(false);
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
@@ -78,7 +78,7 @@ struct State {
     memory_used: Option<u64>,
 }
 
-/// The user wants it.
+/// Starts timing kernels (`--time-kernels`).
 pub fn want() {
     *STATE.lock() = Some(State::default());
     WANTED.store(true, Ordering::Release);
