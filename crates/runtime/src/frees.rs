@@ -301,6 +301,10 @@ impl Runtime {
             self.retire_in_stream(around, serial, stream);
             surplus
         } else {
+            let together = self.has_canaries(around, serial) && self.retires_together(&holding);
+            if together {
+                self.before_wait(None);
+            }
             // The device waits for kernels before it frees, and programs rely
             // on it.
             if (holding.is_some() || self.has_canaries(around, serial))
@@ -311,12 +315,23 @@ impl Runtime {
                 }
                 holding = None;
             }
+            if together {
+                self.after_wait(None);
+                self.read_records();
+            }
+            let together = together && holding.is_some();
+            if let Some(holding) = &mut holding {
+                holding.slot = around.slot.filter(|_| together);
+            }
             let surplus = self
                 .memory
                 .retire(extent.base, serial, stack, cost, holding)?;
             self.streams.forget(extent);
             self.streams.tell(Ordering::Everything);
-            self.retire(around, serial);
+            match together {
+                true => self.retire_held(around, serial),
+                false => self.retire(around, serial),
+            }
             surplus
         };
         if holding.is_some() {
@@ -330,6 +345,16 @@ impl Runtime {
             self.restore_canaries(extent, around, serial);
         }
         Some(answer)
+    }
+
+    /// Whether a buffer that is held may leave the table of canaries together
+    /// with others: where every check of kernels looks at all canaries, nothing
+    /// more is to be learnt from a last look at one buffer's.
+    fn retires_together(&self, holding: &Option<Holding>) -> bool {
+        let protect = self.settings.protect;
+        let current = self.driver.current_context();
+        let is_held = holding.is_some_and(|holding| holding.release.context == current);
+        is_held && protect.bounds && !protect.watch
     }
 
     /// How the memory can be held, if it can.
@@ -361,6 +386,7 @@ impl Runtime {
             },
             on_device: kind != AllocationKind::Host,
             pool: entry.owner.pool,
+            slot: None,
         })
     }
 
@@ -376,6 +402,7 @@ impl Runtime {
             return;
         }
         let _paused = self.watch().pause(Waits::Perhaps);
+        self.before_release(list.iter().filter_map(|held| held.note.slot));
         for held in list {
             // What is no longer there went with its context.
             let _ = self.driver.release(&held.note.release);

@@ -29,6 +29,8 @@ pub(crate) struct Holding {
     pub on_device: bool,
     /// The pool that it came from; 0 if none.
     pub pool: u64,
+    /// The slot of its canaries, if their record may still be in the table.
+    pub slot: Option<u32>,
 }
 
 /// A free in stream order that its stream may not have reached.

@@ -35,6 +35,7 @@ use heap::canary::Keys;
 use later::Later;
 use model::{CanaryCoverage, Settings};
 use parking_lot::Mutex;
+use retire::Retiring;
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +70,7 @@ pub(crate) struct Canaries {
     stamps: OnceLock<HostMapping>,
     table: Mutex<Table>,
     later: Later,
+    retiring: Retiring,
     pub(crate) checks: Checks,
     counts: Mutex<CanaryCoverage>,
 }
@@ -89,6 +91,7 @@ impl Canaries {
             stamps: OnceLock::new(),
             table: Mutex::default(),
             later: Later::default(),
+            retiring: Retiring::default(),
             checks: Checks::new(settings.canary_budget),
             counts: Mutex::default(),
         }

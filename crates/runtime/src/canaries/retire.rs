@@ -1,11 +1,75 @@
 //! The last look at a buffer's canaries, before it goes.
+//!
+//! A buffer that stays in the quarantine keeps its memory, so nothing has to
+//! wait for its record to leave the device's table: the records of several go
+//! with one launch ([`Retiring`]), and only what gives the memory back waits for
+//! that.
 
 use super::checks::Slots;
 use crate::runtime::Runtime;
 use crate::streams::{StreamName, StreamUse};
 use driver::SupportStream;
-use model::layout::canary::SLOTS_NAMED;
+use model::layout::canary::{NAMED_SLOTS, SLOTS_NAMED};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+
+/// Slots of buffers that the program has freed.
+type Freed = SmallVec<[u32; NAMED_SLOTS]>;
+
+/// Freed buffers in the quarantine whose records leave the table together.
+#[derive(Default)]
+pub(super) struct Retiring {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Slots whose records are still in the table, by the context that was
+    /// current at the free.
+    freed: FxHashMap<u64, Freed>,
+    /// The check that takes a slot's record out, and the context that it was
+    /// launched in; until the memory is given back.
+    launched: FxHashMap<u32, (u64, u64)>,
+}
+
+impl Retiring {
+    /// Adds a slot. What it returns is to be taken out of the table now.
+    fn add(&self, context: u64, slot: u32) -> Option<Freed> {
+        let mut state = self.state.lock();
+        let freed = state.freed.entry(context).or_default();
+        freed.push(slot);
+        (freed.len() == NAMED_SLOTS).then(|| std::mem::take(freed))
+    }
+
+    /// The list that a slot is in, with its context, if it is in one. The list
+    /// is to be taken out of the table now.
+    fn list_of(&self, slot: u32) -> Option<(u64, Freed)> {
+        let mut state = self.state.lock();
+        let holds = |(_, freed): &(&u64, &mut Freed)| freed.contains(&slot);
+        let (context, freed) = state.freed.iter_mut().find(holds)?;
+        Some((*context, std::mem::take(freed)))
+    }
+
+    fn launched(&self, slots: &[u32], check: u64, context: u64) {
+        let mut state = self.state.lock();
+        let launched = slots.iter().map(|slot| (*slot, (check, context)));
+        state.launched.extend(launched);
+    }
+
+    /// The check that takes a slot out of the table, and its context. The caller
+    /// waits for it, so it is told once.
+    fn check_of(&self, slot: u32) -> Option<(u64, u64)> {
+        self.state.lock().launched.remove(&slot)
+    }
+
+    /// A context is gone: the slots whose records nothing takes out any more.
+    pub fn context_gone(&self, context: u64) -> Freed {
+        let mut state = self.state.lock();
+        state.launched.retain(|_, (_, of)| *of != context);
+        state.freed.remove(&context).unwrap_or_default()
+    }
+}
 
 impl Runtime {
     /// The program frees a buffer, for which the host has waited for all
@@ -81,6 +145,83 @@ impl Runtime {
                 self.empty(slot, context, may_wait);
             }
         }
+    }
+
+    /// As [`Runtime::retire`], of a buffer that stays in the quarantine: its
+    /// canaries were verified after all that the host has waited for.
+    pub(crate) fn retire_held(&self, around: heap::Around, serial: u64) {
+        let Some(slot) = around.slot else { return };
+        let is_new = self.canaries.later.forget(slot, serial);
+        if !self.canaries.table.lock().is_of(slot, serial) {
+            return;
+        }
+        if is_new {
+            return self.canaries.table.lock().left(slot);
+        }
+        let context = self.driver.current_context();
+        if let Some(freed) = self.canaries.retiring.add(context, slot) {
+            self.retire_together(context, freed);
+        }
+    }
+
+    /// Takes the records of freed buffers out of the table, in order with other
+    /// checks of the current context.
+    fn retire_together(&self, context: u64, freed: Freed) {
+        let slots = Slots {
+            all: false,
+            named: freed,
+        };
+        let count = slots.named.len() as u32;
+        let place = SupportStream::Own;
+        let launched = self.launch_check(context, None, place, (SLOTS_NAMED, count), &slots, true);
+        match launched {
+            Ok(check) if check != 0 => {
+                self.canaries
+                    .retiring
+                    .launched(&slots.named, check, context);
+                let mut table = self.canaries.table.lock();
+                for slot in &slots.named {
+                    table.leaves(*slot, check);
+                }
+                drop(table);
+                return self.watch_records();
+            }
+            Ok(_) => {}
+            Err(error) => self.check_failed(&error),
+        }
+        for slot in &slots.named {
+            self.empty(*slot, context, true);
+        }
+    }
+
+    /// The memory of buffers that [`Runtime::retire_held`] was told of is about
+    /// to be given back: from here on nothing reads it.
+    pub(crate) fn before_release(&self, slots: impl Iterator<Item = u32>) {
+        let retiring = &self.canaries.retiring;
+        for slot in slots {
+            if let Some((context, freed)) = retiring.list_of(slot) {
+                self.in_context(context, || self.retire_together(context, freed.clone()));
+            }
+            let Some((check, context)) = retiring.check_of(slot) else {
+                continue;
+            };
+            if !self.canaries.checks.has_ended(&self.canaries, check) {
+                self.in_context(context, || self.wait_for_checks());
+            }
+        }
+    }
+
+    /// Runs `work` in a context. If that is gone, nothing of it is left to read.
+    fn in_context(&self, context: u64, work: impl Fn()) {
+        if self.driver.current_context() == context {
+            return work();
+        }
+        let mut work = || {
+            work();
+            Ok(())
+        };
+        // That the context is gone is no error here.
+        let _ = self.driver.with_context(context, &mut work);
     }
 
     /// Empties a slot without the kernel, after all that may read it.

@@ -312,7 +312,11 @@ impl Runtime {
         self.canaries.kernels.lock().remove(&context);
         self.canaries.checks.forget(context);
         let new = self.canaries.later.context_gone(context);
+        let freed = self.canaries.retiring.context_gone(context);
         let mut table = self.canaries.table.lock();
+        for slot in freed {
+            table.lost(slot);
+        }
         for slot in slots {
             match new.contains(&slot) {
                 true => table.left(slot),

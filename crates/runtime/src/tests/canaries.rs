@@ -10,6 +10,7 @@ use model::layout::canary::{CANARY_PINS, CANARY_TABLE};
 use model::{AllocationKind, DeviceAddress, Protections, Settings};
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const ANALYSED: u64 = 0x11;
 const FUNCTION: u64 = 0x31;
@@ -133,6 +134,82 @@ fn canaries_are_made_together_before_something_that_is_not_checked() {
     let checks = bench.device.support.lock().len();
     free(second);
     assert_eq!(bench.device.support.lock().len(), checks + 1);
+}
+
+/// The slots that the records of checks name which take records out, by check.
+fn taken_out(bench: &Bench) -> Vec<Vec<u32>> {
+    let word = |bytes: &[u8], at: usize| {
+        let bytes: [u8; 4] = bytes[at..at + 4].try_into().unwrap();
+        u32::from_le_bytes(bytes)
+    };
+    // `layout::canary::CheckParameters`.
+    let retires = |bytes: &&Vec<u8>| word(bytes, 24) == 1;
+    let slots = |bytes: &Vec<u8>| {
+        let count = word(bytes, 20) as usize;
+        (0..count).map(|at| word(bytes, 32 + 4 * at)).collect()
+    };
+    let launched = bench.device.support.lock();
+    launched.iter().filter(retires).map(slots).collect()
+}
+
+#[test]
+fn freed_buffers_that_are_held_leave_the_table_together() {
+    let settings = Settings {
+        canary_budget: 100,
+        ..Settings::default()
+    };
+    let bench = Bench::with(settings, Fake::default(), module(false));
+    let runtime = &bench.runtime;
+    let plan = runtime.canary_plans(64, true)[0];
+    let owner = Owner {
+        context: CONTEXT,
+        ..Owner::default()
+    };
+    let buffers: Vec<DeviceAddress> = (0..11)
+        .map(|at| {
+            let extent = extent(BUFFER + at * 0x10000, 64);
+            let kind = AllocationKind::Device;
+            runtime.allocated_with_canaries(kind, extent, owner, &plan, Fill::Now);
+            extent.base
+        })
+        .collect();
+    let free = |address: &DeviceAddress| {
+        let request = FreeRequest {
+            function: "cuMemFree_v2",
+            call: FreeCall::Free,
+            address: *address,
+            capturing: false,
+        };
+        assert_eq!(runtime.free(request, &|_| panic!("it is held")), 0);
+    };
+    let shape = LaunchShape {
+        grid: [1; 3],
+        block: [256, 1, 1],
+        shared: 0,
+    };
+    let read = |_, _| None;
+    // A kernel that nothing is known of may have written to all of them.
+    let (_, trace, _) = runtime.plan_launch_traced(None, 0xdead, &shape, &read);
+    runtime.launched(trace.expect("it is to be verified"), PLACE, &read);
+    let waits = || bench.device.own_waits.load(Ordering::Relaxed);
+    let before = waits();
+    buffers[..10].iter().for_each(free);
+    let taken = taken_out(&bench);
+    assert_eq!((taken.len(), taken[0].len(), waits()), (1, 8, before));
+    // Memory goes back only when nothing reads it any more.
+    assert!(bench.runtime.empty_quarantine());
+    let taken = taken_out(&bench);
+    assert_eq!((taken.len(), taken[1].len()), (2, 2));
+    assert!(waits() > before);
+    assert_eq!(bench.device.released.lock().len(), 10);
+    let mut slots: Vec<u32> = taken.into_iter().flatten().collect();
+    slots.sort_unstable();
+    slots.dedup();
+    assert_eq!(slots.len(), 10);
+    // A slot of a context that is gone is emptied by the host.
+    free(&buffers[10]);
+    runtime.context_gone(CONTEXT);
+    assert_eq!(taken_out(&bench).len(), 2);
 }
 
 #[test]

@@ -47,6 +47,8 @@ pub struct Fake {
     pub early: Mutex<Vec<bool>>,
     /// What they answer.
     pub refusal: AtomicU32,
+    /// How often they were waited for.
+    pub own_waits: AtomicU64,
 }
 
 impl Fake {
@@ -216,6 +218,7 @@ impl Driver for Fake {
     }
 
     fn wait_for_own(&self) -> Result<(), DriverError> {
+        self.own_waits.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
