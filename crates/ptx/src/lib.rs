@@ -37,6 +37,7 @@ mod lexer;
 mod number;
 mod operand;
 mod parser;
+pub mod printf;
 mod query;
 mod recover;
 mod span;

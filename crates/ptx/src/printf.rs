@@ -1,0 +1,215 @@
+//! What device-side `printf` reads: a call of `vprintf(format, arguments)`
+//! finds its arguments in memory, one after the other, each promoted as C's
+//! variable arguments are and aligned to its size (PTX interoperability guide,
+//! "System Calls"; formats: C11, 7.21.6.1, less what CUDA does not have).
+
+/// One `%s` of a format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrintedString {
+    /// Bytes from the start of the arguments to the pointer.
+    pub at: u32,
+    /// How much of the string is read.
+    pub most: Most,
+}
+
+/// How many bytes of a string are read at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Most {
+    /// All up to its terminator.
+    All,
+    /// So many: `%.5s`.
+    Bytes(u64),
+    /// As many as the `int` at this place of the arguments says, all if it is
+    /// negative: `%.*s`.
+    Argument(u32),
+}
+
+/// What a format reads of the arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Printed {
+    /// The strings, in order.
+    pub strings: Vec<PrintedString>,
+    /// Bytes of all arguments that are known.
+    pub bytes: u32,
+    /// There may be more strings: behind a conversion that is not known, or of
+    /// wide characters.
+    pub is_cut_off: bool,
+}
+
+/// Longest field that counts: what follows a longer one is not known.
+const MOST_BYTES: u32 = 1 << 16;
+
+/// Reads a format, without its terminator. Any bytes have an answer.
+pub fn printed(format: &[u8]) -> Printed {
+    let mut printed = Printed::default();
+    let mut rest = format;
+    while let Some(percent) = rest.iter().position(|&byte| byte == b'%') {
+        rest = &rest[percent + 1..];
+        if rest.first() == Some(&b'%') {
+            rest = &rest[1..];
+            continue;
+        }
+        match conversion(rest, &mut printed) {
+            Some(behind) if printed.bytes <= MOST_BYTES => rest = behind,
+            _ => {
+                printed.is_cut_off |= may_have_strings(rest);
+                return printed;
+            }
+        }
+    }
+    printed
+}
+
+/// Whether there may be a string in a conversion that is not known, or behind
+/// it.
+fn may_have_strings(format: &[u8]) -> bool {
+    let mut conversions = format.split(|&byte| byte == b'%');
+    let unknown = conversions.next().unwrap_or_default();
+    let mut word = unknown.split(|byte| byte.is_ascii_whitespace());
+    let is_in = |text: &[u8]| text.contains(&b's');
+    word.next().is_some_and(is_in) || conversions.any(is_in)
+}
+
+/// Reads one conversion, from behind its `%`; answers what follows it.
+fn conversion<'f>(format: &'f [u8], printed: &mut Printed) -> Option<&'f [u8]> {
+    let mut rest = skip(format, |byte| b"-+ #0'".contains(&byte));
+    match rest {
+        [b'*', behind @ ..] => {
+            printed.take(4);
+            rest = behind;
+        }
+        _ => rest = skip(rest, |byte| byte.is_ascii_digit()),
+    }
+    let mut most = Most::All;
+    if let [b'.', behind @ ..] = rest {
+        if let [b'*', behind @ ..] = behind {
+            most = Most::Argument(printed.take(4));
+            rest = behind;
+        } else {
+            rest = skip(behind, |byte| byte.is_ascii_digit());
+            let digits = &behind[..behind.len() - rest.len()];
+            most = Most::Bytes(digits.iter().fold(0u64, |number, digit| {
+                number
+                    .saturating_mul(10)
+                    .saturating_add(u64::from(digit - b'0'))
+            }));
+        }
+    }
+    let behind = skip(rest, |byte| b"hlLjzt".contains(&byte));
+    let length = &rest[..rest.len() - behind.len()];
+    let is_long = length.iter().any(|byte| *byte != b'h');
+    let (kind, behind) = behind.split_first()?;
+    match kind {
+        b'd' | b'i' | b'o' | b'u' | b'x' | b'X' if is_long => drop(printed.take(8)),
+        b'd' | b'i' | b'o' | b'u' | b'x' | b'X' | b'c' => drop(printed.take(4)),
+        b'e' | b'E' | b'f' | b'F' | b'g' | b'G' | b'a' | b'A' | b'p' => drop(printed.take(8)),
+        b's' => {
+            let at = printed.take(8);
+            match is_long {
+                true => printed.is_cut_off = true,
+                false => printed.strings.push(PrintedString { at, most }),
+            }
+        }
+        _ => return None,
+    }
+    Some(behind)
+}
+
+fn skip(bytes: &[u8], is_skipped: impl Fn(u8) -> bool) -> &[u8] {
+    let skipped = bytes.iter().take_while(|&&byte| is_skipped(byte)).count();
+    &bytes[skipped..]
+}
+
+impl Printed {
+    /// The place of the next argument, which has so many bytes.
+    fn take(&mut self, bytes: u32) -> u32 {
+        let at = self.bytes.next_multiple_of(bytes);
+        self.bytes = at + bytes;
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(format: &str) -> Vec<(u32, Most)> {
+        let printed = printed(format.as_bytes());
+        assert!(!printed.is_cut_off, "{format}");
+        let strings = printed.strings.iter();
+        strings.map(|string| (string.at, string.most)).collect()
+    }
+
+    #[test]
+    fn arguments_are_aligned_to_their_size() {
+        assert_eq!(strings("%s"), [(0, Most::All)]);
+        assert_eq!(strings("%d %s"), [(8, Most::All)]);
+        assert_eq!(strings("%d%d%s"), [(8, Most::All)]);
+        assert_eq!(
+            strings("%d %f %c %s|%hhu %lu %s"),
+            [(24, Most::All), (48, Most::All)]
+        );
+        assert_eq!(strings("%p%zx%td%jd%lld%Lf%a%s"), [(56, Most::All)]);
+        assert_eq!(strings("100%% %5d %-+ #08.3f %s"), [(16, Most::All)]);
+    }
+
+    #[test]
+    fn widths_and_precisions_take_arguments() {
+        assert_eq!(strings("%*s"), [(8, Most::All)]);
+        assert_eq!(strings("%.*s"), [(8, Most::Argument(0))]);
+        assert_eq!(strings("%*.*s"), [(8, Most::Argument(4))]);
+        assert_eq!(
+            strings("%s%*.*s"),
+            [(0, Most::All), (16, Most::Argument(12))]
+        );
+        assert_eq!(strings("%*d%-10.*s"), [(16, Most::Argument(8))]);
+        assert_eq!(
+            strings("%.5s%.s%10.3s"),
+            [
+                (0, Most::Bytes(5)),
+                (8, Most::Bytes(0)),
+                (16, Most::Bytes(3))
+            ]
+        );
+        let most = Most::Bytes(u64::MAX);
+        assert_eq!(strings("%.99999999999999999999999s"), [(0, most)]);
+    }
+
+    #[test]
+    fn what_follows_an_unknown_conversion_is_not_known() {
+        for (format, known, is_cut_off) in [
+            ("%s %y %s", 1, true),
+            ("%n%s", 0, true),
+            ("%.-1s", 0, true),
+            ("%s %", 1, false),
+            ("%d%\n seconds", 0, false),
+        ] {
+            let printed = printed(format.as_bytes());
+            assert_eq!(printed.is_cut_off, is_cut_off, "{format}");
+            assert_eq!(printed.strings.len(), known, "{format}");
+        }
+        // A wide string has a known place, and an end that is not known.
+        let wide = printed(b"%ls %s");
+        assert!(wide.is_cut_off);
+        assert_eq!(
+            wide.strings[..],
+            [PrintedString {
+                at: 8,
+                most: Most::All
+            }]
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_have_an_answer(format in "[%sdlh*.0-9-]{0,64}|.{0,64}") {
+            let printed = printed(format.as_bytes());
+            for string in &printed.strings {
+                assert!(string.at % 8 == 0 && string.at + 8 <= printed.bytes);
+                if let Most::Argument(at) = string.most {
+                    assert!(at % 4 == 0 && at < string.at);
+                }
+            }
+        }
+    }
+}
