@@ -122,6 +122,60 @@ fn printf_reads_no_more_than_the_precision() {
     assert_eq!(bench.output(), "[abcab]");
 }
 
+/// A string without a terminator ends where its memory does, as a fault of the
+/// kernel; so do arguments that are nowhere.
+#[test]
+fn printf_reads_nothing_outside_device_memory() {
+    let bench = Bench::new();
+    let base = bench.memory.map(GRANULE, GRANULE).unwrap();
+    let text = base + GRANULE - 3;
+    bench.memory.write(text, b"abc").unwrap();
+    let program = bench.link(&[&with_head(
+        ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
+         .global .align 1 .b8 format[3] = {37, 115};
+         .global .align 1 .b8 numbers[6] = {37, 100, 37, 102};
+         .shared .align 8 .b8 word[8];
+         .visible .entry string(.param .u64 text, .param .u32 which) {
+           .local .align 8 .b8 depot[16];
+           .reg .u64 %t, %f, %d, %s; .reg .u32 %w; .reg .pred %p; .param .b64 f; .param .b64 a; .param .b32 r;
+           ld.param.u64 %t, [text]; ld.param.u32 %w, [which];
+           st.shared.u64 [word], 7016996765293437281; st.local.u64 [depot+8], 7016996765293437281;
+           setp.eq.u32 %p, %w, 1; mov.u64 %s, word; cvta.shared.u64 %s, %s; selp.b64 %t, %s, %t, %p;
+           setp.eq.u32 %p, %w, 2; mov.u64 %d, depot; cvta.local.u64 %d, %d; add.u64 %s, %d, 8;
+           selp.b64 %t, %s, %t, %p;
+           st.local.u64 [depot], %t;
+           mov.u64 %f, format; cvta.global.u64 %f, %f;
+           st.param.b64 [f], %f; st.param.b64 [a], %d;
+           call (r), vprintf, (f, a);
+           ret; }
+         .visible .entry arguments(.param .u64 at) {
+           .reg .u64 %f, %d; .param .b64 f; .param .b64 a; .param .b32 r;
+           ld.param.u64 %d, [at];
+           mov.u64 %f, numbers; cvta.global.u64 %f, %f;
+           st.param.b64 [f], %f; st.param.b64 [a], %d;
+           call (r), vprintf, (f, a);
+           ret; }",
+    )]);
+    let string = |which| bench.launch(&program, "string", ONE, ONE, &[P::U64(text), P::U32(which)]);
+    assert_eq!(string(0).unwrap_err().kind, FaultKind::IllegalAddress);
+    assert_eq!(bench.output(), "");
+    // A block's and a lane's memory are larger than what the kernel declares.
+    for (which, what) in [(1, "shared"), (2, "local")] {
+        match string(which) {
+            Ok(_) => assert_eq!(bench.output(), "aaaaaaaa", "{what}"),
+            Err(fault) => assert_eq!(fault.kind, FaultKind::IllegalAddress, "{what}"),
+        }
+    }
+    for at in [0, 1, 1 << 46, u64::MAX - 7, u64::MAX - 3, u64::MAX] {
+        let list = [P::U64(at)];
+        assert!(
+            bench
+                .launch(&program, "arguments", ONE, ONE, &list)
+                .is_err()
+        );
+    }
+}
+
 #[test]
 fn initializers_hold_addresses() {
     let bench = Bench::new();

@@ -118,6 +118,12 @@ fn write(warp: &mut Warp, place: Place, lane: usize, value: u64) {
     }
 }
 
+/// The next address that is a multiple of `bytes`. The program may pass any
+/// address: behind the last one comes zero, where nothing is mapped.
+fn aligned(at: u64, bytes: u64) -> u64 {
+    at.wrapping_add(bytes - 1) & !(bytes - 1)
+}
+
 /// A string in device memory: up to its NUL, or `most` bytes.
 fn string(
     warp: &mut Warp,
@@ -159,12 +165,12 @@ fn print(
         let argument = match piece.size() {
             None => Argument::None,
             Some(4) => {
-                let value = load_generic::<u32>(warp, context, lane, at.next_multiple_of(4))?;
-                at = at.next_multiple_of(4) + 4;
+                let value = load_generic::<u32>(warp, context, lane, aligned(at, 4))?;
+                at = aligned(at, 4) + 4;
                 Argument::Bits(u64::from(value))
             }
             Some(_) => {
-                at = at.next_multiple_of(8);
+                at = aligned(at, 8);
                 let value = load_generic::<u64>(warp, context, lane, at)?;
                 at += 8;
                 if !piece.is_string() {
@@ -174,7 +180,7 @@ fn print(
                 } else {
                     // C11: no more than the precision is read, so that such a
                     // string needs no NUL.
-                    let most = piece.longest(stars).unwrap_or(LONGEST);
+                    let most = piece.longest(stars).unwrap_or(LONGEST).min(LONGEST);
                     Argument::Text(string(warp, context, lane, value, most)?)
                 }
             }
