@@ -6,12 +6,14 @@
 //! All addresses come from `model::layout`; nothing here may hold a number
 //! of its own.
 
-use crate::bounds::RESERVED_SHARED;
+use crate::bounds::{RESERVED_SHARED, prints};
 use model::layout as l;
 use std::mem::offset_of;
 
 /// Name of the lookup function.
 pub(crate) const LOOKUP: &str = "__ringfence_lookup";
+/// Name of the function that looks for the end of a string.
+pub(crate) const TEXT: &str = "__ringfence_text";
 /// Name of the append function.
 pub(crate) const APPEND: &str = "__ringfence_append";
 
@@ -24,7 +26,12 @@ const HEAP: &str = include_str!("device/heap.ptx");
 pub(crate) fn functions(module: &ptx::Module<'_>, tag: u64, heap: bool) -> String {
     let (lookup, append) = (lookup(module), append(module, tag));
     let heap = if heap { HEAP } else { "" };
-    format!("\n{BLOCK}{lookup}{append}{heap}")
+    let text = if prints(module) {
+        text()
+    } else {
+        String::new()
+    };
+    format!("\n{BLOCK}{lookup}{append}{text}{heap}")
 }
 
 /// Whether `isspacep.param` is there.
@@ -242,5 +249,49 @@ $__rf_full:
         thread = offset_of!(l::Record, thread),
         block_x = offset_of!(l::Record, block_x),
         block_yz = offset_of!(l::Record, block_yz),
+    )
+}
+
+/// Reads a string as printing it does, but within its bounds only.
+fn text() -> String {
+    format!(
+        "
+// The first byte outside its bounds that printing a string reads; 0 if none.
+.func (.param .b64 __ringfence_outside) {TEXT} (.param .b64 __ringfence_pointer, .param .b64 __ringfence_base, .param .b64 __ringfence_size, .param .b64 __ringfence_most)
+{{
+	.reg .pred %__rf_q;
+	.reg .b32 %__rf_w;
+	.reg .b64 %__rf_p, %__rf_s, %__rf_n, %__rf_o;
+	ld.param.b64 %__rf_p, [__ringfence_pointer];
+	setp.eq.s64 %__rf_q, %__rf_p, 0;
+	@%__rf_q bra $__rf_ends;
+	ld.param.b64 %__rf_s, [__ringfence_size];
+	setp.ge.u64 %__rf_q, %__rf_s, {unbounded};
+	@%__rf_q bra $__rf_ends;
+	ld.param.b64 %__rf_o, [__ringfence_base];
+	sub.s64 %__rf_o, %__rf_p, %__rf_o;
+	min.u64 %__rf_o, %__rf_o, %__rf_s;
+	sub.s64 %__rf_s, %__rf_s, %__rf_o;
+	ld.param.b64 %__rf_n, [__ringfence_most];
+$__rf_next:
+	setp.eq.s64 %__rf_q, %__rf_n, 0;
+	@%__rf_q bra $__rf_ends;
+	setp.eq.s64 %__rf_q, %__rf_s, 0;
+	@%__rf_q bra $__rf_leaves;
+	ld.u8 %__rf_w, [%__rf_p];
+	setp.eq.s32 %__rf_q, %__rf_w, 0;
+	@%__rf_q bra $__rf_ends;
+	add.s64 %__rf_p, %__rf_p, 1;
+	sub.s64 %__rf_n, %__rf_n, 1;
+	sub.s64 %__rf_s, %__rf_s, 1;
+	bra $__rf_next;
+$__rf_ends:
+	mov.b64 %__rf_p, 0;
+$__rf_leaves:
+	st.param.b64 [__ringfence_outside], %__rf_p;
+	ret;
+}}
+",
+        unbounded = l::UNBOUNDED,
     )
 }

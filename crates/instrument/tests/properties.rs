@@ -72,6 +72,7 @@ fn statement() -> impl Strategy<Value = String> {
         1 => guard().prop_map(|g| format!("{g}exit;")),
         1 => wide().prop_map(|r| format!("{{ .param .b64 a; .param .b64 v; st.param.b64 [a], {r}; call (v), find, (a); ld.param.b64 {r}, [v]; }}")),
         2 => call(),
+        1 => print(),
         1 => Just("{ .reg .b64 %rd2; mov.u64 %rd2, %rd1; st.u32 [%rd2], 1; }".to_owned()),
         1 => Just(".loc 1 2 3\n".to_owned()),
     ]
@@ -91,6 +92,27 @@ fn call() -> impl Strategy<Value = String> {
              st.param.v2.b64 [s+8], {{{a}, {b}}}; call (v), walk, (a, s); ld.param.b32 %r1, [v]; ld.param.b64 {r}, [v+8]; \
              mov.u64 {t}, {r}; }}"
         )),
+    ]
+}
+
+/// A call of `printf` with two strings, in a scope that hides a register.
+fn print() -> impl Strategy<Value = String> {
+    let format = prop_oneof![3 => Just("$str"), 1 => Just("table"), 1 => Just("$str+3")];
+    let between = prop_oneof![3 => Just(String::new()), 1 => statement_between()];
+    (guard(), wide(), wide(), format, between).prop_map(|(g, a, b, format, between)| format!(
+        "{{ .local .align 8 .b8 depot[24]; .reg .b64 %rd3, %f; mov.u64 %rd3, depot; cvta.local.u64 %rd3, %rd3; \
+         st.u64 [%rd3], {a}; st.local.u32 [depot+8], %r1; {between} st.local.u64 [depot+16], {b}; \
+         mov.u64 %f, {format}; cvta.global.u64 %f, %f; .param .b64 f; .param .b64 a; .param .b32 v; \
+         st.param.b64 [f], %f; st.param.b64 [a], %rd3; {g}call (v), vprintf, (f, a); ld.param.b32 %r1, [v]; }}"
+    ))
+}
+
+/// What may come between the stores of arguments.
+fn statement_between() -> impl Strategy<Value = String> {
+    prop_oneof![
+        (wide(), wide()).prop_map(|(d, a)| format!("add.s64 {d}, {a}, 4;")),
+        wide().prop_map(|d| format!("st.u32 [{d}], %r1;")),
+        Just("st.local.u16 [depot+4], 7;".to_owned()),
     ]
 }
 
@@ -118,6 +140,8 @@ fn module(entry: &str, function: &str) -> String {
     format!(
         ".version 7.8\n.target sm_90\n.address_size 64\n.file 1 \"a.cu\"\n.global .align 8 .b8 table[64];\n\
          .extern .global .align 8 .b8 elsewhere[];\n.extern .func (.param .b64 r) find(.param .b64 a);\n\
+         .extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);\n\
+         .global .align 1 .b8 $str[8] = {{37, 115, 32, 37, 46, 42, 115}};\n\
          .func (.param .align 8 .b8 r[16]) walk(.param .b64 from, .param .align 8 .b8 parts[24]);\n\
          .func leaf(.param .b64 from)\n{{\n{declarations}ld.param.u64 %rd1, [from];\nst.u32 [%rd1+4], 1;\nret;\n}}\n\
          .func (.param .b64 r) helper(.param .b64 from)\n{{\n{declarations}ld.param.u64 %rd1, [from];\n{function}\

@@ -857,3 +857,158 @@ fn a_function_pointer_that_changes_is_translated_again() {
         "{errors:?}"
     );
 }
+
+/// Prints `%s %.*s` under a guard.
+const PRINTS: &str = "\
+.version 7.0
+.target sm_80
+.address_size 64
+.extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
+.global .align 1 .b8 $str[8] = {37, 115, 32, 37, 46, 42, 115};
+.visible .entry kernel(.param .u64 p, .param .u32 n)
+{
+	.reg .pred %p<2>;
+	.reg .b32 %r<4>;
+	.reg .b64 %rd<6>;
+	.local .align 8 .b8 depot[24];
+	ld.param.u64 %rd1, [p];
+	ld.param.u32 %r1, [n];
+	setp.gt.s32 %p1, %r1, 0;
+	mov.u64 %rd2, depot;
+	cvta.local.u64 %rd3, %rd2;
+	st.local.u64 [depot], %rd1;
+	st.local.u32 [depot+8], %r1;
+	st.local.u64 [depot+16], %rd1;
+	mov.u64 %rd4, $str;
+	cvta.global.u64 %rd4, %rd4;
+	{
+	.param .b64 f;
+	st.param.b64 [f], %rd4;
+	.param .b64 a;
+	st.param.b64 [a], %rd3;
+	.param .b32 r;
+	@%p1 call (r), vprintf, (f, a);
+	}
+	ret;
+}
+";
+
+#[test]
+fn strings_that_are_printed_must_be_checked() {
+    let copy = "__ringfence_checked_kernel";
+    let second = "@%p1 ld.b64 %__rf_text1";
+    for (after, from, to) in [
+        // Another pointer, place, guard, or none.
+        (
+            copy,
+            "ld.b64 %__rf_text0, [%rd3+0]",
+            "ld.b64 %__rf_text0, [%rd2+0]",
+        ),
+        (
+            copy,
+            "ld.b64 %__rf_text0, [%rd3+0]",
+            "ld.b64 %__rf_text0, [%rd3+16]",
+        ),
+        (copy, "@%p1 ld.b64 %__rf_text0", "@!%p1 ld.b64 %__rf_text0"),
+        (copy, "mov.b64 %__rf_text0, 0;", ""),
+        (copy, "mov.b64 %__rf_text0, 0;", "mov.b64 %__rf_text0, 8;"),
+        (
+            copy,
+            "[__ringfence_0], %__rf_text0",
+            "[__ringfence_0], %__rf_text1",
+        ),
+        (
+            second,
+            "[__ringfence_0], %__rf_text1",
+            "[__ringfence_0], %__rf_text0",
+        ),
+        // Bounds of different things.
+        (
+            copy,
+            "[__ringfence_1], %__rf_b0",
+            "[__ringfence_1], %__rf_wb",
+        ),
+        (copy, "[__ringfence_2], %__rf_s0", "[__ringfence_2], 4096"),
+        // Less is read than will be.
+        (
+            copy,
+            "mov.b64 %__rf_u, 9223372036854775807",
+            "mov.b64 %__rf_u, 4",
+        ),
+        (
+            second,
+            "ld.s32 %__rf_u, [%rd3+8]",
+            "ld.s32 %__rf_u, [%rd3+12]",
+        ),
+        (second, "@%p1 ld.s32 %__rf_u", "@!%p1 ld.s32 %__rf_u"),
+        (copy, "[__ringfence_3], %__rf_u", "[__ringfence_3], %__rf_o"),
+        // The answer is not used, or its record is not kept.
+        (
+            copy,
+            "setp.ne.s64 %__rf_cut0, %__rf_o, 0",
+            "setp.ne.s64 %__rf_cut0, %__rf_o, 1",
+        ),
+        (
+            copy,
+            "setp.ne.s64 %__rf_cut0, %__rf_o, 0",
+            "setp.eq.s64 %__rf_cut0, %__rf_o, 0",
+        ),
+        (
+            copy,
+            "call (__ringfence_4), __ringfence_text",
+            "call (__ringfence_4), __ringfence_lookup",
+        ),
+        (
+            copy,
+            "@%__rf_cut0 mov.u32 %__rf_site, 1",
+            "@%__rf_cut0 mov.u32 %__rf_site, 0",
+        ),
+        (
+            copy,
+            "@%__rf_cut0 mov.u32 %__rf_site",
+            "@%__rf_cut1 mov.u32 %__rf_site",
+        ),
+        (
+            copy,
+            "@%__rf_cut0 mov.b64 %__rf_address, %__rf_o",
+            "@%__rf_cut0 mov.b64 %__rf_address, %__rf_t",
+        ),
+        // The argument is not replaced, by something else, or not put back.
+        (copy, "@%__rf_cut0 st.b64 [%rd3+0], 35184372154368;", ""),
+        (
+            copy,
+            "@%__rf_cut0 st.b64 [%rd3+0]",
+            "@%__rf_cut1 st.b64 [%rd3+0]",
+        ),
+        (
+            copy,
+            "st.b64 [%rd3+0], 35184372154368",
+            "st.b64 [%rd3+0], 35184372154369",
+        ),
+        (
+            copy,
+            "st.b64 [%rd3+0], 35184372154368",
+            "st.b64 [%rd3+8], 35184372154368",
+        ),
+        (
+            copy,
+            "st.b64 [%rd3+0], 35184372154368",
+            "st.b64 [%rd1], 35184372154368",
+        ),
+        (copy, "@%__rf_cut0 st.b64 [%rd3+0], %__rf_text0;", ""),
+        (
+            copy,
+            "st.b64 [%rd3+0], %__rf_text0",
+            "st.b64 [%rd3+0], %__rf_text1",
+        ),
+        // The function that reads.
+        (
+            "__ringfence_text (",
+            "setp.eq.s64 %__rf_q, %__rf_s, 0",
+            "setp.eq.s64 %__rf_q, %__rf_s, 1",
+        ),
+    ] {
+        let errors = break_in(PRINTS, after, from, to);
+        assert!(!errors.is_empty(), "accepted: `{from}` as `{to}`");
+    }
+}

@@ -188,16 +188,20 @@ pub(super) fn sequence(
 }
 
 /// A part of what one instruction stores.
-struct Piece {
-    offset: i64,
+pub(super) struct Piece {
+    pub(super) offset: i64,
     bytes: u32,
     /// What, if it is eight bytes that may be a pointer.
-    stored: Option<Stored>,
+    pub(super) stored: Option<Stored>,
 }
 
 /// What an unguarded `st.param` in the block of `index` stores, and to which
 /// symbol.
-fn stores(analysis: &Analysis<'_, '_>, at: usize, index: usize) -> Option<(SymbolId, Vec<Piece>)> {
+pub(super) fn stores(
+    analysis: &Analysis<'_, '_>,
+    at: usize,
+    index: usize,
+) -> Option<(SymbolId, Vec<Piece>)> {
     let code = &analysis.code;
     let instruction = code.instructions[at].instruction;
     if analysis.cfg.block_of[at] != analysis.cfg.block_of[index]

@@ -167,6 +167,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             })
             .collect();
         let mut calls = (0..).zip(&self.plan.calls).peekable();
+        let mut prints = self.plan.prints.iter().peekable();
         let gives = if self.plan.launch {
             &self.plan.gives.stores[..]
         } else {
@@ -196,6 +197,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             }
             if let Some(&number) = starts.get(&(index as u32)) {
                 patch.insert(inst.attached_from, |out| self.before_call(number, out));
+            }
+            if let Some(print) = prints.peek().filter(|print| print.first as usize == index) {
+                patch.insert(inst.attached_from, |out| self.before_print(print, out));
             }
             if let Some((number, call)) =
                 calls.next_if(|(_, call)| call.instruction as usize == index)
@@ -277,6 +281,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                     }
                 });
                 waiting.clear();
+            }
+            if let Some(print) = prints.next_if(|print| print.last as usize == index) {
+                patch.insert(instruction.span.end, |out| self.after_print(print, out));
             }
             if stale && !read_first {
                 patch.insert(instruction.span.end, |out| self.refresh(out));

@@ -215,7 +215,10 @@ pub(crate) fn is_static(analysis: &Analysis<'_, '_>, index: usize, access: &Acce
 
 /// The variable and the offset that a value is the address of, where every
 /// step from one to the other is a constant.
-fn constant_address(analysis: &Analysis<'_, '_>, mut value: ValueId) -> Option<(SymbolId, i64)> {
+pub(super) fn constant_address(
+    analysis: &Analysis<'_, '_>,
+    mut value: ValueId,
+) -> Option<(SymbolId, i64)> {
     let mut offset = 0i64;
     for _ in 0..16 {
         let Definition::Instruction {

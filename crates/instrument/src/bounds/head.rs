@@ -90,6 +90,11 @@ impl Emit<'_, '_, '_> {
         if self.plan.kept_verdicts > 0 {
             line!(out, ".reg .pred %__rf_{KEPT}<{}>;", self.plan.kept_verdicts);
         }
+        let strings = self.plan.prints.iter().map(|print| print.strings.len());
+        let strings: usize = strings.sum();
+        if strings > 0 {
+            line!(out, ".reg .pred %__rf_{CUT}<{strings}>;");
+        }
         line!(out, ".reg .b32 {SITE};");
         line!(
             out,
@@ -130,6 +135,7 @@ impl Emit<'_, '_, '_> {
             (PASSED_BASE, self.passed.len()),
             (PASSED_SIZE, self.passed.len()),
             (CALLEE, calls_through),
+            (TEXT, strings),
         ] {
             if count > 0 {
                 line!(out, ".reg .b64 %__rf_{family}<{count}>;");

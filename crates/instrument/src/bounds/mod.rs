@@ -23,9 +23,11 @@ mod inside;
 mod pass;
 mod pieces;
 mod plan;
+mod printed;
 mod prove;
 mod shadow;
 mod source;
+mod strings;
 mod text;
 mod window;
 
@@ -51,6 +53,7 @@ use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader
 use model::{Checked, KernelCoverage, SiteId};
 pub(crate) use pass::{PASSED, RESULT};
 use plan::Plan;
+pub(crate) use printed::{Argument, Texts, printing, prints};
 pub use prove::{Obstacle, Reason};
 use ptx::{Function, Item, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -76,6 +79,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
     let mut pass = Pass {
         module: &module,
         symbols: &symbols,
+        texts: Texts::of(&module),
         checked: options.checked,
         trap: options.trap,
         sites: Sites::of(&module),
@@ -159,6 +163,7 @@ struct Done {
 struct Pass<'x, 'a> {
     module: &'x Module<'a>,
     symbols: &'x ModuleSymbols<'a>,
+    texts: Texts<'a>,
     checked: Checked,
     /// Threads that fail a check trap.
     trap: bool,
@@ -189,7 +194,12 @@ impl<'x, 'a> Pass<'x, 'a> {
             analysis: &analysis,
             nameable: &nameable,
         };
-        let mut plan = Plan::of(about, self.checked, &mut self.sites)?;
+        let mut plan = Plan::of(
+            about,
+            self.checked,
+            (self.symbols, &self.texts),
+            &mut self.sites,
+        )?;
         self.lost.append(&mut plan.lost);
         let heap_calls = if self.heap {
             device_heap::calls(&analysis.code, &mut self.sites)

@@ -6,10 +6,14 @@ use super::calls::{Return, Stored};
 use super::demand::About;
 use super::extent::{Extent, is_static, only_shared, sink_alignment, used_bytes, width_of};
 use super::indirect::Through;
+use super::printed::Texts;
+use super::strings::CheckedPrint;
 use super::window::{self, Fate, Nameable, Window, fate_of, is_collective};
 use crate::Error;
 use crate::sites::{NewSite, Sites};
-use analysis::{Analysis, Code, Lost, Referent, Root, RootId, SymbolId, ValueId, WideReg};
+use analysis::{
+    Analysis, Code, Lost, ModuleSymbols, Referent, Root, RootId, SymbolId, ValueId, WideReg,
+};
 use model::layout::LaunchBounds;
 use model::{AccessKind, Checked, KernelCoverage, Provenance, SiteId, Space};
 use ptx::table::{Access, Effect};
@@ -186,6 +190,8 @@ pub(super) struct Plan {
     pub(super) received: FxHashMap<ValueId, Received>,
     /// What the function itself gives back with bounds, if it is a copy.
     pub(super) gives: Gives,
+    /// Calls of `printf` with strings that are checked, in order.
+    pub(super) prints: Vec<CheckedPrint>,
     pub(super) coverage: KernelCoverage,
     /// Why the sites have none that are checked by their address alone.
     pub(super) lost: Vec<(SiteId, Lost)>,
@@ -200,9 +206,10 @@ pub(super) struct Plan {
 const GROUP_SPAN: u64 = 16 << 10;
 
 impl Plan {
-    pub(super) fn of(
-        about: About<'_, '_, '_>,
+    pub(super) fn of<'a>(
+        about: About<'_, '_, 'a>,
         checked: Checked,
+        (symbols, texts): (&ModuleSymbols<'a>, &Texts<'a>),
         sites: &mut Sites<'_>,
     ) -> Result<Plan, Error> {
         let About { analysis, nameable } = about;
@@ -210,6 +217,8 @@ impl Plan {
             analysis,
             nameable,
             checked,
+            symbols,
+            texts,
             has_clusters: analysis.code.instructions.iter().any(|inst| {
                 let opcode = inst.instruction.opcode;
                 opcode.base() == "mapa" || opcode.has("shared::cluster")
@@ -222,6 +231,7 @@ impl Plan {
         planner.plan.settle_twins();
         planner.plan.own_frame = window::own_frame(&analysis.code, nameable);
         planner.plan.need_for_groups(about);
+        planner.plan.need_for_strings(about);
         Ok(planner.plan)
     }
 
@@ -276,7 +286,7 @@ impl Plan {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.accesses.is_empty()
+        self.accesses.is_empty() && self.prints.is_empty()
     }
 }
 
@@ -296,7 +306,9 @@ pub(super) struct Planner<'x, 'm, 'a> {
     /// Addresses in shared memory may be another block's.
     pub(super) has_clusters: bool,
     pub(super) checked: Checked,
-    plan: Plan,
+    pub(super) symbols: &'x ModuleSymbols<'a>,
+    pub(super) texts: &'x Texts<'a>,
+    pub(super) plan: Plan,
     open: FxHashMap<Key<'a>, u32>,
 }
 
@@ -321,6 +333,7 @@ impl<'a> Planner<'_, '_, 'a> {
             {
                 self.unchecked(index);
             }
+            self.print(index, sites)?;
             self.close(index);
         }
         Ok(())
@@ -368,13 +381,17 @@ impl<'a> Planner<'_, '_, 'a> {
             .instruction
             .opcode
             .text;
-        match self.plan.coverage.unchecked_sites.get_mut(opcode) {
+        self.unchecked_of(opcode);
+    }
+
+    pub(super) fn unchecked_of(&mut self, name: &str) {
+        match self.plan.coverage.unchecked_sites.get_mut(name) {
             Some(count) => *count += 1,
             None => {
                 self.plan
                     .coverage
                     .unchecked_sites
-                    .insert(opcode.to_owned(), 1);
+                    .insert(name.to_owned(), 1);
             }
         }
     }

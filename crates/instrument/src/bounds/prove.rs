@@ -92,6 +92,9 @@ pub(super) fn proof(
     if !plan.launch {
         return obstacle(Reason::Parameters, None);
     }
+    if let Some(print) = plan.prints.first() {
+        return obstacle(Reason::Extent, Some(print.instruction));
+    }
     let mut queries = Vec::with_capacity(plan.groups.len());
     for access in plan.accesses.iter().filter(|access| access.leads) {
         let group = &plan.groups[access.group as usize];

@@ -100,6 +100,10 @@ pub(super) const PASSED_BASE: &str = "pb";
 pub(super) const PASSED_SIZE: &str = "ps";
 /// Where a call through a pointer goes instead, by number of the call.
 pub(super) const CALLEE: &str = "f";
+/// Pointers to strings that are printed, and whether a string leaves its
+/// bounds.
+pub(super) const TEXT: &str = "text";
+pub(super) const CUT: &str = "cut";
 /// Bounds that go back with a result.
 pub(super) const GIVEN_BASE: Op<'static> = Op::Single("rb");
 pub(super) const GIVEN_SIZE: Op<'static> = Op::Single("rs");

@@ -6,9 +6,10 @@ use super::accesses::paired;
 use super::alignment::{self, Alignments, Tested};
 use super::calls::{Callees, Calls};
 use super::statements::{Matched, Piece};
+use super::strings::Strings;
 use super::through::Through;
 use super::windows::Windows;
-use crate::bounds::{LABEL_PREFIX, Nameable, PROTOTYPE, REGISTER_PREFIX};
+use crate::bounds::{LABEL_PREFIX, Nameable, PROTOTYPE, REGISTER_PREFIX, Texts};
 use crate::device_heap::STILL;
 use crate::support::{APPEND, LOOKUP};
 use analysis::{Analysis, ModuleSymbols};
@@ -32,6 +33,8 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) launch: Option<u64>,
     /// What calls may go to.
     pub(super) callees: &'x Callees<'a>,
+    /// The constant strings of the module.
+    pub(super) texts: &'x Texts<'a>,
     /// Of a copy that gives bounds back: its result's name, where the bounds
     /// begin, and where they end.
     pub(super) result: Option<(&'x str, u64, u64)>,
@@ -91,6 +94,7 @@ pub(super) struct State {
     pub(super) absences: Absences,
     pub(super) calls: Calls,
     pub(super) through: Through,
+    pub(super) strings: Strings,
     /// `limit register -> (size register, less)`
     pub(super) limits: FxHashMap<Text, (Text, u64)>,
     /// `%__rf_aN` or a base that holds the address of this symbol.
@@ -304,11 +308,17 @@ impl State {
         errors: &mut Errors<'_>,
     ) {
         self.access(old, new, input, errors);
+        self.program_strings(old, new, input, errors);
         self.forget_low_bits();
         self.program_parameter(old, new, input, errors);
         self.program_call(old, new, input, errors);
         self.forget(old);
         self.taken_out(old, new, errors);
+    }
+
+    /// Notes what a register holds.
+    pub(super) fn hold(&mut self, register: &str, what: Text) {
+        self.constants.insert(register.to_owned(), what);
     }
 
     /// The constant that a register holds, or the register.
@@ -357,6 +367,9 @@ impl State {
         );
         let takes_register = !matches!(instruction.opcode.base(), "st" | "call" | "bra");
         if self.absences.sets(instruction, first) || self.absence_code(instruction, first) {
+            return;
+        }
+        if self.skips_to.is_none() && self.string_code(instruction, first) {
             return;
         }
         // A thread may be stopped where it has just left its record, which it

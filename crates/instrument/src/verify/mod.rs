@@ -2,9 +2,9 @@
 //!
 //! The verifier does not know how the pass plans: it reads both texts again,
 //! matches them statement by statement, and follows the check code through
-//! its registers. Of the analysis it uses three answers: whether an access that
-//! carries no check may go without one, what the objects of a frame are, and
-//! which low bits of an address are known. It collects all errors. It must never accept what it does not understand.
+//! its registers. Of the analysis it uses four answers: whether an access that
+//! carries no check may go without one, what the objects of a frame are,
+//! which low bits of an address are known, and which strings a call prints. It collects all errors. It must never accept what it does not understand.
 
 mod absences;
 mod accesses;
@@ -12,9 +12,11 @@ mod alignment;
 mod calls;
 mod checks;
 mod statements;
+mod strings;
 mod through;
 mod windows;
 
+use crate::bounds::Texts;
 use crate::{bounds, support};
 use analysis::{Analysis, ModuleSymbols};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
@@ -120,7 +122,8 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, wanted: Wanted, errors: &mut 
     );
     let helpers = ptx::parse(&helpers).ok();
     let checks = wanted == Wanted::Checks;
-    let callees = callees(&symbols, old, new, errors);
+    let texts = Texts::of(old);
+    let callees = callees((&symbols, &texts), old, new, errors);
     let mentioned = bounds::mentioned(old);
     let mut expected = old.items.iter().peekable();
     for item in &new.items {
@@ -135,7 +138,14 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, wanted: Wanted, errors: &mut 
                         if function.body.is_some() && !checks {
                             only_redirected(old, new, original, function, errors);
                         } else if function.body.is_some() {
-                            compare((&symbols, &callees), old, new, original, function, errors);
+                            compare(
+                                (&symbols, &callees, &texts),
+                                old,
+                                new,
+                                original,
+                                function,
+                                errors,
+                            );
                         } else if !calls::is_declared_as_defined(new, function) {
                             errors.at(function.span, "a copy is declared but not so defined");
                         }
@@ -193,7 +203,14 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, wanted: Wanted, errors: &mut 
                         );
                     }
                 } else if original.body.is_some() {
-                    compare((&symbols, &callees), old, new, original, function, errors);
+                    compare(
+                        (&symbols, &callees, &texts),
+                        old,
+                        new,
+                        original,
+                        function,
+                        errors,
+                    );
                 }
             }
             (Item::Function(original), Item::Function(function))
@@ -213,7 +230,7 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, wanted: Wanted, errors: &mut 
 /// What calls may go to: the copies, and no functions that are as they were
 /// although they have something to check.
 fn callees<'a>(
-    symbols: &ModuleSymbols<'a>,
+    (symbols, texts): (&ModuleSymbols<'a>, &Texts<'a>),
     old: &Module<'a>,
     new: &Module<'a>,
     errors: &mut Errors<'_>,
@@ -240,7 +257,7 @@ fn callees<'a>(
                 text: new.source,
                 list: Vec::new(),
             };
-            let about = (symbols, &callees);
+            let about = (symbols, &callees, texts);
             if !unchecked.contains(original.name) {
                 compare(about, old, new, original, function, &mut errors);
             }
@@ -369,7 +386,7 @@ fn signature(
 }
 
 fn compare<'a>(
-    (symbols, callees): (&ModuleSymbols<'a>, &calls::Callees<'a>),
+    (symbols, callees, texts): (&ModuleSymbols<'a>, &calls::Callees<'a>, &Texts<'a>),
     old: &Module<'a>,
     new: &Module<'a>,
     original: &Function<'a>,
@@ -412,6 +429,7 @@ fn compare<'a>(
             nameable: crate::bounds::Nameable::of(original, symbols),
             launch,
             callees,
+            texts,
             result,
             span: function.span,
         },
