@@ -51,6 +51,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("watch", "canaries, watched while kernels run"),
     ("failures", "kernels that fail on the device"),
     ("alignment", "misaligned accesses"),
+    ("printed", "strings that kernels print"),
     ("execution", "threads, contexts, cooperative launches"),
 ];
 
