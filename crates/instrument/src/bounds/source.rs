@@ -4,7 +4,7 @@ use super::demand::carried;
 use super::plan::{Base, Planner, Source};
 use super::window::{Nameable, Window, mapped_place, object_of};
 use analysis::{Analysis, Definition, Origin, Reference, Referent, Root, RootId, SymbolSpace};
-use analysis::{Term, ValueId};
+use analysis::{SymbolId, Term, ValueId};
 use model::{Provenance, Space};
 use rustc_hash::FxHashSet;
 
@@ -38,7 +38,8 @@ impl Planner<'_, '_, '_> {
                         Some(root_kind) if root_kind.is_global() => Source::Root(root),
                         Some(_) if self.has_bounds(root) => Source::Root(root),
                         // Parameters are global memory, too.
-                        Some(Root::Whole { .. } | Root::ParameterWindow | Root::System) => {
+                        Some(Root::ParameterWindow | Root::System) => return None,
+                        Some(Root::Whole { symbol }) if self.is_of_parameters(symbol) => {
                             return None;
                         }
                         Some(_) if generic => return None,
@@ -50,6 +51,12 @@ impl Planner<'_, '_, '_> {
                 Some((base, source))
             }
         }
+    }
+
+    /// Whether a symbol is a parameter of the entry.
+    fn is_of_parameters(&self, symbol: SymbolId) -> bool {
+        let symbol = &self.analysis.code.symbols[symbol.0 as usize];
+        Window::of_symbol(symbol.space) == Some(Window::Parameter)
     }
 
     /// What an address in a window is checked against.
