@@ -494,12 +494,14 @@ impl Runner {
     }
 }
 
-/// Standard error without what the command itself says there.
+/// Standard error without what the command itself says there: also behind a line
+/// that the program did not end.
 fn the_programs(stderr: &str) -> String {
     let lines = stderr
         .lines()
         .filter(|line| !line.starts_with("ringfence: "));
-    lines.map(|line| format!("{line}\n")).collect()
+    let own = lines.map(|line| line.split("ringfence: ").next().unwrap_or_default());
+    own.map(|line| format!("{line}\n")).collect()
 }
 
 /// Where the size is kept at which a program runs.
@@ -609,6 +611,13 @@ mod tests {
             launches: [0; 3],
             errors: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_the_command_says_is_not_the_programs() {
+        let stderr = "one\nringfence: no findings\ntwo\n.ringfence: checking was switched off\n";
+        assert_eq!(the_programs(stderr), "one\ntwo\n.\n");
+        assert_eq!(the_programs("."), ".\n");
     }
 
     #[test]
