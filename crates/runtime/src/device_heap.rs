@@ -1,18 +1,15 @@
 //! What kernels did with the device heap: bounds of pointers into it, and
 //! records of wrong frees and of accesses to freed blocks.
 
-use crate::findings::{self, Key, Violation};
-use crate::launches::Launch;
-use crate::plan::PartPlan;
+use crate::findings::{self, Key};
+use crate::judge::Violation;
 use crate::runtime::Runtime;
 use heap::Block;
-use model::layout::Record;
-use model::layout::heap::{FREE_AGAIN, HEAP_CHUNKS, STATE_SHIFT};
+use model::layout::heap::HEAP_CHUNKS;
 use model::{
-    AccessKind, AccessSite, Allocation, AllocationKind, DeviceAddress, Extent, Finding, HostFrame,
-    LeakCheck, NearestAllocation, Rule, SiteId, Subject,
+    Allocation, AllocationKind, DeviceAddress, Extent, Finding, HostFrame, LeakCheck,
+    NearestAllocation, Rule, SiteId, Subject,
 };
-use std::sync::Arc;
 
 impl Runtime {
     /// The program has set the size of CUDA's own device heap
@@ -47,71 +44,17 @@ impl Runtime {
         block.live.then_some(block.extent)
     }
 
-    /// A free that the device found wrong.
-    pub(crate) fn wrong_free(
-        &self,
-        part: &Arc<PartPlan>,
-        site: &AccessSite,
-        record: &Record,
-        launch: Option<&Launch>,
-    ) {
-        let address = DeviceAddress(record.address);
-        let verdict = record.size >> STATE_SHIFT;
-        let rule = if verdict == FREE_AGAIN {
-            Rule::DoubleFree
-        } else {
-            Rule::InvalidFree
-        };
-        let Some(id) = self.findings.count(Key::Access(part.tag, site.id, rule)) else {
-            return;
-        };
-        let violation = Violation {
-            site,
-            rule,
-            address,
-            bounds: Extent {
-                base: DeviceAddress(record.base),
-                size: record.size & ((1 << STATE_SHIFT) - 1),
-            },
-            pointer: Some(address),
-            window: None,
-            looked_up: true,
-        };
-        let context = self.memory.look(|registry, _, leaving| {
-            findings::call_context(address, address, registry, leaving)
-        });
-        let mut finding = self.put_together(&violation, context, record, part, launch);
-        if self.is_in_heap(address) {
-            finding.intended = self
-                .block_at(address)
-                .map(|block| self.near(&block, address));
-            finding.nearest = None;
-        }
-        self.publish(id, &finding);
-    }
-
-    /// Which rule an access breaks whose pointer leads into the heap.
-    pub(crate) fn heap_rule(&self, violation: &Violation<'_>) -> Rule {
-        let pointer = violation.pointer.unwrap_or(violation.address);
-        if violation.bounds.size != 0 || !self.is_in_heap(pointer) {
-            return violation.rule;
-        }
-        match self.block_at(pointer) {
-            // `malloc(0)` gives a block without bytes.
-            Some(block) if block.live && block.extent.size == 0 => match violation.site.kind {
-                AccessKind::Read => Rule::GlobalOutOfBoundsRead,
-                AccessKind::Write => Rule::GlobalOutOfBoundsWrite,
-                AccessKind::Atomic => Rule::GlobalOutOfBoundsAtomic,
-            },
-            // When the device looked there was no live block: what is there
-            // now, if it is live, came later.
-            Some(_) => Rule::UseAfterFree,
-            None => Rule::InvalidPointer,
-        }
-    }
-
     /// Puts blocks of the heap where a finding has to do with them.
     pub(crate) fn add_blocks(&self, violation: &Violation<'_>, finding: &mut Finding) {
+        if violation.site.is_free() {
+            let address = violation.address;
+            if self.is_in_heap(address) {
+                let block = self.block_at(address);
+                finding.intended = block.map(|block| self.near(&block, address));
+                finding.nearest = None;
+            }
+            return;
+        }
         let pointer = if violation.bounds.size == 0 {
             violation.pointer.unwrap_or(violation.address)
         } else {

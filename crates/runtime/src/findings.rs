@@ -1,7 +1,8 @@
-//! From a record that a kernel left, or a call that the host made, to findings:
-//! which access of the group it was, which rule it breaks, and how it lies
-//! relative to allocations.
+//! From a violation, or a call that the host made, to findings: how it lies
+//! relative to allocations, and what was counted before. Which rule an access of
+//! a kernel breaks is decided in [`crate::judge`].
 
+use crate::judge::Violation;
 use crate::launches::Launch;
 use crate::memory::Leaving;
 use crate::plan::PartPlan;
@@ -11,9 +12,8 @@ use heap::{Around, Entry, Registry};
 use host::stacks::{self, Stack};
 use model::layout::{Record, THREAD_Z_MASK, UNBOUNDED};
 use model::{
-    AccessKind, AccessSite, Allocation, AllocationKind, DeviceAccess, DeviceAddress, Extent,
-    Finding, HostCall, NearestAllocation, Provenance, Relation, Rule, SiteId, Subject,
-    ThreadCoordinates,
+    Allocation, AllocationKind, DeviceAccess, DeviceAddress, Extent, Finding, HostCall,
+    NearestAllocation, Provenance, Relation, Rule, SiteId, Subject, ThreadCoordinates,
 };
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
@@ -55,22 +55,6 @@ struct Seen {
 pub(crate) struct Findings {
     parts: RwLock<FxHashMap<u64, Arc<PartPlan>>>,
     seen: Mutex<FxHashMap<Key, Seen>>,
-}
-
-/// One access that a record proves to be wrong.
-pub(crate) struct Violation<'a> {
-    pub site: &'a AccessSite,
-    pub rule: Rule,
-    /// First byte accessed.
-    pub address: DeviceAddress,
-    /// What it was held to; zeros if the pointer points into nothing.
-    pub bounds: Extent,
-    /// The pointer as it was before the kernel computed with it, if known.
-    pub pointer: Option<DeviceAddress>,
-    /// What it was meant for, if that is not in global memory.
-    pub window: Option<AllocationKind>,
-    /// The bounds come from a lookup on the device, not from the host.
-    pub looked_up: bool,
 }
 
 impl Findings {
@@ -115,121 +99,6 @@ impl Findings {
             .collect();
         all.sort_unstable();
         all
-    }
-}
-
-/// The accesses of a record's group that lie outside its bounds. Empty if the
-/// record contradicts itself or names no site of the text.
-pub(crate) fn violations<'a>(
-    part: &'a PartPlan,
-    record: &Record,
-    launch: Option<&Launch>,
-) -> Vec<Violation<'a>> {
-    part.group(SiteId(record.site))
-        .filter_map(|site| violation(site, record, launch))
-        .collect()
-}
-
-fn violation<'a>(
-    site: &'a AccessSite,
-    record: &Record,
-    launch: Option<&Launch>,
-) -> Option<Violation<'a>> {
-    let window = spaces::of(site, record);
-    let carried = Extent {
-        base: DeviceAddress(record.base),
-        size: spaces::size(site, record),
-    };
-    let root = match site.provenance {
-        Provenance::KernelParameter { offset } => {
-            launch.and_then(|launch| launch.roots.iter().find(|root| root.offset == offset))
-        }
-        // A function that the kernel passed a pointer to which the launch had
-        // found to be wrong.
-        _ => launch.and_then(|launch| {
-            launch.roots.iter().find(|root| {
-                root.wrong.is_some() && record.size == 0 && root.pointer == record.base
-            })
-        }),
-    };
-    let bounds = root.map_or(carried, |root| root.bounds);
-    let address = DeviceAddress(record.address.wrapping_add_signed(site.offset));
-    let address = spaces::unwrapped(site.space, address, bounds.base);
-    let offset = address.0.wrapping_sub(bounds.base.0);
-    // How much such an access covers, only the device knew.
-    let inside = !site.width_at_run_time
-        && offset < bounds.size
-        && bounds.size - offset >= u64::from(site.width);
-    // Of a size that only the device knew, what starts inside and misaligned
-    // is taken for misaligned.
-    let starts_inside = offset < bounds.size;
-    let misaligned =
-        site.is_misaligned_at(address.0) && (inside || (site.width_at_run_time && starts_inside));
-    // A launch that is forgotten leaves no bounds to hold the access to: the
-    // device found it wrong, and that stands.
-    if inside && !misaligned {
-        return None;
-    }
-    let known = root.is_some() || record.base != 0 || launch.is_some() || record.launch == 0;
-    let rule = match (window, site.kind) {
-        _ if misaligned => Rule::MisalignedAccess,
-        (Some(window), kind) => spaces::rule(window, kind, bounds.size),
-        _ if bounds.size == 0 && known => root
-            .and_then(|root| root.wrong)
-            .unwrap_or(Rule::InvalidPointer),
-        (None, AccessKind::Read) => Rule::GlobalOutOfBoundsRead,
-        (None, AccessKind::Write) => Rule::GlobalOutOfBoundsWrite,
-        (None, AccessKind::Atomic) => Rule::GlobalOutOfBoundsAtomic,
-    };
-    let pointer = match root {
-        Some(root) => Some(DeviceAddress(root.pointer)),
-        // A lookup that finds nothing answers the pointer itself as the base.
-        None => (bounds.size == 0 && bounds.base.0 != 0).then_some(bounds.base),
-    };
-    Some(Violation {
-        site,
-        rule,
-        // What must be aligned is the address that the instruction names.
-        address: match misaligned {
-            true => DeviceAddress(address.0.wrapping_sub(site.skipped.into())),
-            false => address,
-        },
-        bounds,
-        pointer,
-        window,
-        looked_up: root.is_none() && window.is_none(),
-    })
-}
-
-/// What the registry adds to a rule: an access that leaves a declared part
-/// stays in its allocation, and a pointer into a pool may be one into a block
-/// that was taken back.
-pub(crate) fn narrow(violation: &mut Violation<'_>, registry: &Registry<Stack>) {
-    let bounds = violation.bounds;
-    if violation.rule == Rule::MisalignedAccess {
-        return;
-    }
-    if bounds.size == 0 {
-        let pointer = violation.pointer.unwrap_or(violation.address);
-        if registry.freed_block(pointer).is_some() {
-            violation.rule = Rule::UseAfterFree;
-        }
-        return;
-    }
-    if !registry.was_part(bounds) {
-        return;
-    }
-    let Some(parent) = registry.holding(bounds.base) else {
-        return;
-    };
-    let parent = parent.allocation.extent;
-    let offset = violation.address.0.wrapping_sub(parent.base.0);
-    if offset < parent.size && parent.size - offset >= u64::from(violation.site.width) {
-        violation.rule = match violation.site.kind {
-            AccessKind::Read => Rule::IntraAllocationOutOfBoundsRead,
-            AccessKind::Write => Rule::IntraAllocationOutOfBoundsWrite,
-            AccessKind::Atomic => Rule::IntraAllocationOutOfBoundsAtomic,
-        };
     }
 }
 

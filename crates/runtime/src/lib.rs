@@ -17,6 +17,7 @@ mod frees;
 mod functions;
 mod heap_canaries;
 mod host_calls;
+mod judge;
 mod launches;
 mod maps;
 mod memory;

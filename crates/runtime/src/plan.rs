@@ -264,7 +264,7 @@ pub(crate) struct PartPlan {
 }
 
 impl PartPlan {
-    fn new(tag: u64, sites: Vec<AccessSite>) -> PartPlan {
+    pub(crate) fn new(tag: u64, sites: Vec<AccessSite>) -> PartPlan {
         let mut groups: FxHashMap<SiteId, Vec<u32>> = FxHashMap::default();
         for (index, site) in sites.iter().enumerate() {
             groups.entry(site.group).or_default().push(index as u32);

@@ -2,7 +2,7 @@
 //! memory, and in regions that the program declares. The host knows no
 //! allocations there; site and record tell all.
 
-use crate::findings::Violation;
+use crate::judge::Violation;
 use model::layout::{
     Record, WINDOW_CONSTANT, WINDOW_LOCAL, WINDOW_PARAMETER, WINDOW_SHARED, WINDOW_SHIFT,
 };

@@ -4,7 +4,7 @@
 mod canaries;
 mod coverage;
 mod failures;
-mod fake;
+pub(crate) mod fake;
 mod findings;
 mod frees;
 mod launch;

@@ -3,14 +3,49 @@
 
 use super::Runtime;
 use crate::drain::Mode;
-use crate::findings::{self, HostError, Key, Violation};
+use crate::findings::{self, HostError, Key};
+use crate::judge::{self, InHeap, Memory, Snapshot, Violation};
 use crate::launches::Launch;
 use crate::plan::PartPlan;
-use host::stacks;
+use heap::Registry;
+use host::stacks::{self, Stack};
 use model::layout::Record;
 use model::layout::records::HEAP_RECORD;
-use model::{Finding, Rule, SiteId};
+use model::{DeviceAddress, Extent, Finding};
 use std::sync::Arc;
+
+impl Memory for Runtime {
+    fn in_heap(&self, address: DeviceAddress) -> InHeap {
+        if !self.is_in_heap(address) {
+            return InHeap::Elsewhere;
+        }
+        match self.block_at(address) {
+            None => InHeap::Nothing,
+            Some(block) => InHeap::Block {
+                live: block.live,
+                size: block.extent.size,
+            },
+        }
+    }
+
+    fn was_freed(&self, address: DeviceAddress) -> bool {
+        self.memory.was_freed(address)
+    }
+
+    fn was_taken_back(&self, address: DeviceAddress) -> bool {
+        self.memory
+            .read(|registry| registry.freed_block(address).is_some())
+    }
+
+    fn parent_of(&self, part: Extent) -> Option<Extent> {
+        self.memory.read(|registry| {
+            let parent = registry
+                .was_part(part)
+                .then(|| registry.holding(part.base))?;
+            Some(parent?.allocation.extent)
+        })
+    }
+}
 
 impl Runtime {
     /// What the watcher does at each tick.
@@ -53,15 +88,11 @@ impl Runtime {
         };
         let launch = self.launches.get(record.launch);
         let launch = launch.as_ref();
-        let free = part
-            .group(SiteId(record.site))
-            .next()
-            .filter(|site| site.is_free());
-        if let Some(site) = free {
-            self.wrong_free(&part, site, record, launch);
-            return;
-        }
-        let mut violations = findings::violations(&part, record, launch);
+        let snapshot = Snapshot {
+            roots: launch.map(|launch| launch.roots.as_slice()),
+            memory: self,
+        };
+        let violations = judge::judge(&part, record, snapshot);
         if violations.is_empty() {
             let message = format!(
                 "the check of site {} in module {:#018x} failed at {:#x}, but none of its accesses lies outside the \
@@ -70,9 +101,11 @@ impl Runtime {
             );
             self.output.error(&message, false);
         }
+        // A proof says nothing of frees.
+        let is_access = |violation: &Violation<'_>| !violation.site.is_free();
         if let Some(launch) = launch
             && launch.proved
-            && !violations.is_empty()
+            && violations.iter().any(is_access)
         {
             let message = format!(
                 "a launch of {} was proved to be in bounds, but the check of site {} in module {:#018x} failed at \
@@ -81,14 +114,7 @@ impl Runtime {
             );
             self.output.error(&message, true);
         }
-        for violation in &mut violations {
-            violation.rule = self.heap_rule(violation);
-            let pointer = violation.pointer.unwrap_or(violation.address);
-            if violation.rule == Rule::InvalidPointer && self.memory.was_freed(pointer) {
-                violation.rule = Rule::UseAfterFree;
-            }
-            self.memory
-                .read(|registry| findings::narrow(violation, registry));
+        for violation in &violations {
             self.found(&part, record, launch, violation);
         }
     }
@@ -100,33 +126,51 @@ impl Runtime {
         launch: Option<&Launch>,
         violation: &Violation<'_>,
     ) {
-        let in_heap = self.is_in_heap(violation.address);
-        if violation.bounds.size == 0 && violation.looked_up && !in_heap {
-            // The device knows what the registry knows. If the driver knows
-            // more, the program did nothing wrong and Ringfence missed a call.
-            let registered = self
-                .memory
-                .read(|registry| registry.holding(violation.address).is_some());
-            if !registered && let Some(extent) = self.ask_driver(violation.address) {
-                let message = format!(
-                    "memory at {} ({} bytes) was allocated by a call that Ringfence does not hook; an access to it was \
-                     held back before that was known, so results of this run may be wrong",
-                    extent.base, extent.size
-                );
-                self.output.error(&message, false);
-                return;
-            }
+        if self.is_of_missed_call(violation) {
+            return;
         }
         let key = Key::Access(part.tag, violation.site.id, violation.rule);
         let Some(id) = self.findings.count(key) else {
             return;
         };
+        let address = violation.address;
         let context = self
             .memory
-            .look(|registry, _, leaving| findings::context(violation, registry, leaving));
+            .look(|registry, _, leaving| match violation.site.is_free() {
+                true => findings::call_context(address, address, registry, leaving),
+                false => findings::context(violation, registry, leaving),
+            });
         let mut finding = self.put_together(violation, context, record, part, launch);
         self.add_blocks(violation, &mut finding);
         self.publish(id, &finding);
+    }
+
+    /// Whether an access was found wrong because Ringfence missed the call that
+    /// allocated its memory, which is said: the device knows what the registry
+    /// knows, and the driver knows more.
+    fn is_of_missed_call(&self, violation: &Violation<'_>) -> bool {
+        let address = violation.address;
+        let is_candidate = violation.bounds.size == 0
+            && violation.looked_up
+            && !violation.site.is_free()
+            && !self.is_in_heap(address);
+        let is_registered = || {
+            let holding = |registry: &Registry<Stack>| registry.holding(address).is_some();
+            self.memory.read(holding)
+        };
+        if !is_candidate || is_registered() {
+            return false;
+        }
+        let Some(extent) = self.ask_driver(address) else {
+            return false;
+        };
+        let message = format!(
+            "memory at {} ({} bytes) was allocated by a call that Ringfence does not hook; an access to it was \
+             held back before that was known, so results of this run may be wrong",
+            extent.base, extent.size
+        );
+        self.output.error(&message, false);
+        true
     }
 
     pub(crate) fn put_together(
