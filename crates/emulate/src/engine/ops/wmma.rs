@@ -13,7 +13,7 @@ use crate::engine::decode::{Decoder, Ins, Problem, malformed, space, unsupported
 use crate::engine::inst::{Class, Flow, Inst, NONE};
 use crate::engine::lanes::FULL;
 use crate::engine::warp::Warp;
-use crate::mapping::LANES;
+use crate::mapping::{AccessFault, LANES};
 use ptx::Type;
 
 /// `.mMnNkK`
@@ -41,6 +41,8 @@ struct Matrix {
     /// Bits of an element.
     bits: usize,
     column_major: bool,
+    /// Bytes that the start of each row, or column, is a multiple of.
+    alignment: u64,
 }
 
 impl Matrix {
@@ -49,6 +51,7 @@ impl Matrix {
             | (self.columns as u64) << 8
             | (self.bits as u64) << 16
             | u64::from(self.column_major) << 24
+            | self.alignment << 32
     }
 
     fn unpack(imm: u64) -> Matrix {
@@ -56,7 +59,8 @@ impl Matrix {
             rows: (imm & 0xff) as usize,
             columns: (imm >> 8 & 0xff) as usize,
             bits: (imm >> 16 & 0xff) as usize,
-            column_major: imm >> 24 != 0,
+            column_major: imm >> 24 & 1 != 0,
+            alignment: imm >> 32,
         }
     }
 
@@ -74,6 +78,22 @@ impl Matrix {
         place * self.bits as u64 / 8
     }
 
+    /// The first row, or column, that is not aligned.
+    fn misaligned(&self, start: u64, stride: u64) -> Option<AccessFault> {
+        let count = if self.column_major {
+            self.columns
+        } else {
+            self.rows
+        };
+        let mut starts = (0..count as u64)
+            .map(|index| start.wrapping_add(index * stride * self.bits as u64 / 8));
+        let address = starts.find(|address| address % self.alignment != 0)?;
+        Some(AccessFault::Misaligned {
+            address,
+            size: self.alignment,
+        })
+    }
+
     fn stride(&self, warp: &Warp, context: &Context<'_>, slot: u32) -> u64 {
         if slot != NONE {
             u64::from(warp.row::<u32>(context, slot)[0])
@@ -82,6 +102,34 @@ impl Matrix {
         } else {
             self.columns as u64
         }
+    }
+}
+
+/// What ptxas relies on for the rows of a fragment: the bytes that a lane loads
+/// or stores at once, or `ldmatrix`'s rows of 16, which it uses for factors in
+/// shared memory. (That is less than the ISA asks for: programs pad rows.)
+fn alignment(which: &str, shape: (u64, u64, u64), bits: u64, x: &Ins<'_>) -> u64 {
+    let is_row = x.has("row");
+    let in_shared = x.has("shared") || x.has("shared::cta");
+    match (which, bits) {
+        // A lane has four neighbours along K, contiguous only if rows of A, or
+        // columns of B, are.
+        ("a", 8) if !is_row => 1,
+        ("b", 8) if is_row => 1,
+        ("a" | "b", 8 | 16) => {
+            if in_shared {
+                16
+            } else {
+                4
+            }
+        }
+        ("a" | "b", _) => bits / 8,
+        (_, 16) => 4,
+        // Two neighbours in a row. Of 8 rows the transposed product is made: of
+        // integers only on some devices.
+        _ if shape == (8, 32, 16) && (is_row || x.types.last() != Some(&Type::F32)) => bits / 8,
+        _ if shape == (8, 32, 16) || is_row => bits / 4,
+        _ => bits / 8,
     }
 }
 
@@ -106,6 +154,9 @@ fn load(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
     let stride = matrix.stride(warp, context, inst.c);
     let start = warp.row::<u64>(context, inst.a)[0];
     let space = value_of_tag(inst.side);
+    if let Some(fault) = matrix.misaligned(start, stride) {
+        return context.fail_access(warp, 0, fault, "matrix");
+    }
     let mut values = vec![0u64; matrix.rows * matrix.columns];
     for (index, value) in values.iter_mut().enumerate() {
         let address = start.wrapping_add(matrix.offset(index, stride));
@@ -132,6 +183,9 @@ fn store(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> 
     let stride = matrix.stride(warp, context, inst.c);
     let start = warp.row::<u64>(context, inst.a)[0];
     let space = value_of_tag(inst.side);
+    if let Some(fault) = matrix.misaligned(start, stride) {
+        return context.fail_access(warp, 0, fault, "matrix");
+    }
     let values = read_fragment(
         warp,
         context,
@@ -324,6 +378,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             columns: columns as usize,
             bits: bits as usize,
             column_major: x.has("col"),
+            alignment: alignment(which, (m, n, k), bits, x),
         };
         let run = if is_load { load } else { store };
         d.emit(run, |i| {
