@@ -444,3 +444,60 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     });
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The CPU device and the instruction table, which checks go by, ask for the
+    /// same of every fragment.
+    #[test]
+    fn fragments_are_aligned_as_the_table_says() {
+        let mut fragments = Vec::new();
+        for shape in ["m16n16k16", "m8n32k16", "m32n8k16"] {
+            for factor in ["load.a", "load.b"] {
+                for ty in ["f16", "bf16", "s8", "u8"] {
+                    fragments.push((factor, shape, ty));
+                }
+            }
+            for sum in ["load.c", "store.d"] {
+                for ty in ["f16", "f32", "s32"] {
+                    fragments.push((sum, shape, ty));
+                }
+            }
+        }
+        for (which, ty) in [("load.a", "tf32"), ("load.b", "tf32"), ("load.c", "f32")] {
+            fragments.push((which, "m16n16k8", ty));
+        }
+        for which in ["load.a", "load.b", "load.c", "store.d"] {
+            fragments.push((which, "m8n8k4", "f64"));
+        }
+        for (which, shape, ty) in fragments {
+            for layout in ["row", "col"] {
+                for space in ["", ".global", ".shared", ".shared::cta"] {
+                    let opcode = format!("wmma.{which}.sync.aligned.{layout}.{shape}{space}.{ty}");
+                    let operands = match which {
+                        "store.d" => "[%rd1], {%r1}, %r2",
+                        _ => "{%r1}, [%rd1], %r2",
+                    };
+                    let text = format!(
+                        ".version 8.6\n.target sm_90\n.address_size 64\n.entry k()\n{{\n{opcode} {operands};\n}}\n"
+                    );
+                    let module = ptx::parse(&text).unwrap();
+                    let function = module.functions().next().unwrap();
+                    let instruction = function.instructions().next().unwrap();
+                    let x = Ins::new(instruction);
+                    let bits = u64::from(x.ty().unwrap().bytes()) * 8;
+                    let own = alignment(
+                        &which[which.len() - 1..],
+                        super::shape(&x).unwrap(),
+                        bits,
+                        &x,
+                    );
+                    let access = &ptx::table::classify(instruction).unwrap().accesses[0];
+                    assert_eq!(own, u64::from(access.alignment), "{opcode}");
+                }
+            }
+        }
+    }
+}
