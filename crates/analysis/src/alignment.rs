@@ -2,21 +2,27 @@
 //! power of two, as far as the text of a function tells. Whether an access is
 //! aligned depends on nothing else.
 //!
-//! The answer for a register covers all its definitions, wherever they stand:
-//! compilers give most registers one, and the step of a loop is a multiple of
-//! what the loop accesses. The analysis is optimistic: a register has no value
-//! until one of its definitions has, and loses bits until nothing changes.
+//! The answer for an address covers the definitions that reach it, so that a
+//! register may hold an index here and a pointer there. The analysis is
+//! optimistic: a value has no low bits until one that it is made of has, and
+//! loses bits until nothing changes; the step of a loop is mostly a multiple of
+//! what the loop accesses. Only what addresses depend on is looked at.
 
 use crate::Analysis;
+use crate::cfg::Cfg;
 use crate::code::{Code, Referent};
+use crate::dominators::Dominators;
 use crate::names::SymbolSpace;
-use crate::ranges::registers::{Class, Register, Registers, Write};
-use ptx::{Instruction, OperandKind, Type};
+use crate::ranges::registers::{Class, Reaching, Register, Registers, Write};
+use ptx::{OperandKind, Type};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// Low bits that are followed. No instruction asks for more than 128 bytes.
 const MOST_BITS: u8 = 8;
-/// Rounds over the definitions of a function after which nothing is known.
-const MOST_ROUNDS: usize = 32;
+/// Blocks that may be passed on the way to definitions, an instruction.
+/// Structured code passes two or three.
+const MOST_STEPS: usize = 64;
 
 /// What a value is congruent to, modulo two to the power of `bits`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,6 +149,17 @@ impl LowBits {
         }
     }
 
+    /// Of an unsigned or signed field: the bits above it are not told apart.
+    fn field(self, field: Option<(i64, i64)>) -> LowBits {
+        match field {
+            Some((from @ 0..64, bits @ 0..=64)) => {
+                let shifted = self.shift_right(Some(from));
+                LowBits::new(None, shifted.bits.min(bits as u8), shifted.rest.into())
+            }
+            _ => LowBits::UNKNOWN,
+        }
+    }
+
     /// A bit of `and` is known where both are, or one is known to be zero.
     fn and(self, other: LowBits) -> LowBits {
         let ones = (1u64 << MOST_BITS) - 1;
@@ -188,178 +205,375 @@ impl LowBits {
     }
 }
 
-/// The low bits of all registers of a function.
+/// The low bits of what the addresses of a function are based on.
 #[derive(Debug, Default)]
-pub(crate) struct Alignments<'a> {
-    /// `None`: its registers cannot be told apart.
-    registers: Option<Registers<'a>>,
-    /// By register; `None`: nothing writes it.
-    known: Vec<Option<LowBits>>,
+pub(crate) struct Alignments {
+    /// By instruction and operand. What is missing is not known.
+    known: FxHashMap<(u32, u8), LowBits>,
 }
 
-impl<'a> Alignments<'a> {
-    pub(crate) fn of(analysis: &Analysis<'_, 'a>) -> Self {
-        let code = &analysis.code;
-        let Some(registers) = Registers::of(code, &analysis.cfg, &analysis.dominators) else {
+impl Alignments {
+    pub(crate) fn of(analysis: &Analysis<'_, '_>) -> Self {
+        let Analysis {
+            code,
+            cfg,
+            dominators,
+            ..
+        } = analysis;
+        let Some(registers) = Registers::of(code, cfg, dominators) else {
             return Alignments::default();
         };
-        let mut writes: Vec<(Register, Write)> = registers
-            .all_writes()
-            .filter(|(register, _)| matches!(registers.class(*register), Class::Bits(_)))
-            .collect();
-        writes.sort_by_key(|(_, write)| write.instruction);
-        let mut known: Vec<Option<LowBits>> = vec![None; registers.len()];
-        for _ in 0..MOST_ROUNDS {
-            let mut changed = false;
-            for (register, write) in &writes {
-                let new = Definition {
-                    code,
-                    registers: &registers,
-                    known: &known,
-                    at: write.instruction,
-                };
-                let Some(new) = new.written(write) else {
+        let mut solver = Solver {
+            code,
+            cfg,
+            dominators,
+            registers,
+            values: Vec::new(),
+            numbers: FxHashMap::default(),
+            pending: Vec::new(),
+        };
+        let mut addresses = Vec::new();
+        for (at, inst) in code.instructions.iter().enumerate() {
+            let at = at as u32;
+            if !cfg.is_reachable(cfg.block_of[at as usize]) {
+                continue;
+            }
+            for (operand, kind) in inst.instruction.operands.iter().enumerate().take(256) {
+                let OperandKind::Address(address) = &kind.kind else {
                     continue;
                 };
-                let slot = &mut known[register.0 as usize];
-                let joined = slot.map_or(new, |old| old.join(new));
-                changed |= *slot != Some(joined);
-                *slot = Some(joined);
-            }
-            if !changed {
-                return Alignments {
-                    registers: Some(registers),
-                    known,
-                };
+                if let Some(base) = address.base {
+                    let input = solver.named(at, base, operand);
+                    addresses.push(((at, operand as u8), input));
+                }
             }
         }
-        Alignments::default()
+        if solver.expand().is_none() {
+            return Alignments::default();
+        }
+        let held = solver.solve();
+        let known = addresses
+            .into_iter()
+            .filter_map(|(place, input)| Some((place, input.low_bits(&held)?)))
+            .filter(|(_, low)| *low != LowBits::UNKNOWN)
+            .collect();
+        Alignments { known }
     }
 
     /// Of the register or variable that the address in an operand is based
     /// on, without the operand's own constant.
-    pub(crate) fn of_address(&self, code: &Code<'_, 'a>, at: u32, operand: usize) -> LowBits {
-        let instruction = code.instructions[at as usize].instruction;
-        let Some(OperandKind::Address(address)) =
-            instruction.operands.get(operand).map(|o| &o.kind)
-        else {
-            return LowBits::UNKNOWN;
-        };
-        let (Some(registers), Some(name)) = (&self.registers, address.base) else {
-            return LowBits::UNKNOWN;
-        };
-        let definition = Definition {
-            code,
-            registers,
-            known: &self.known,
-            at,
-        };
-        definition.named(name, operand).unwrap_or(LowBits::UNKNOWN)
+    pub(crate) fn of_address(&self, at: u32, operand: usize) -> LowBits {
+        let place = u8::try_from(operand).map(|operand| (at, operand));
+        place
+            .ok()
+            .and_then(|place| self.known.get(&place))
+            .copied()
+            .unwrap_or(LowBits::UNKNOWN)
     }
 }
 
-/// One instruction that writes registers.
-struct Definition<'x, 'm, 'a> {
+/// What an operand contributes to a value.
+#[derive(Clone, Copy, Debug)]
+enum Input {
+    /// This.
+    Known(LowBits),
+    /// A value, plus a constant.
+    Value(u32, i64),
+    /// A register that nothing has written yet: no run reads it.
+    Nothing,
+}
+
+impl Input {
+    /// `None`: nothing yet.
+    fn low_bits(self, held: &[Option<LowBits>]) -> Option<LowBits> {
+        match self {
+            Input::Known(low) => Some(low),
+            Input::Value(value, 0) => held[value as usize],
+            Input::Value(value, plus) => Some(held[value as usize]?.add(LowBits::constant(plus))),
+            Input::Nothing => None,
+        }
+    }
+}
+
+/// How a value comes from others.
+#[derive(Debug)]
+enum Step {
+    /// It is one of these: a copy, a choice, a phi.
+    OneOf(SmallVec<[Input; 2]>),
+    Add([Input; 2]),
+    Subtract([Input; 2]),
+    Multiply([Input; 2]),
+    MultiplyAdd([Input; 3]),
+    /// By a constant, if it is one.
+    ShiftLeft(Input, Option<i64>),
+    ShiftRight(Input, Option<i64>),
+    /// So many bits from the first given one on.
+    Field(Input, Option<(i64, i64)>),
+    Remainder(Input, Option<i64>),
+    And([Input; 2]),
+    Or([Input; 2]),
+    Xor([Input; 2]),
+}
+
+impl Step {
+    fn inputs(&self) -> &[Input] {
+        match self {
+            Step::OneOf(inputs) => inputs,
+            Step::Add(two)
+            | Step::Subtract(two)
+            | Step::Multiply(two)
+            | Step::And(two)
+            | Step::Or(two)
+            | Step::Xor(two) => two,
+            Step::MultiplyAdd(three) => three,
+            Step::ShiftLeft(one, _)
+            | Step::ShiftRight(one, _)
+            | Step::Field(one, _)
+            | Step::Remainder(one, _) => std::slice::from_ref(one),
+        }
+    }
+
+    /// What it makes of values; `None`: it depends on what holds nothing yet.
+    fn taken(&self, held: &[Option<LowBits>]) -> Option<LowBits> {
+        let of = |input: &Input| input.low_bits(held);
+        let both = |two: &[Input; 2], operation: fn(LowBits, LowBits) -> LowBits| {
+            Some(operation(of(&two[0])?, of(&two[1])?))
+        };
+        match self {
+            // What holds nothing yet adds nothing.
+            Step::OneOf(inputs) => inputs.iter().filter_map(of).reduce(LowBits::join),
+            Step::Add(two) => both(two, LowBits::add),
+            Step::Subtract(two) => both(two, LowBits::subtract),
+            Step::Multiply(two) => both(two, LowBits::multiply),
+            Step::MultiplyAdd([a, b, c]) => Some(of(a)?.multiply(of(b)?).add(of(c)?)),
+            Step::ShiftLeft(value, by) => Some(of(value)?.shift_left(*by)),
+            Step::ShiftRight(value, by) => Some(of(value)?.shift_right(*by)),
+            Step::Field(value, field) => Some(of(value)?.field(*field)),
+            Step::Remainder(value, by) => Some(of(value)?.remainder(*by)),
+            Step::And(two) => both(two, LowBits::and),
+            Step::Or(two) => both(two, |a, b| a.combine(b, |a, b| a | b)),
+            Step::Xor(two) => both(two, |a, b| a.combine(b, |a, b| a ^ b)),
+        }
+    }
+}
+
+/// Finds the values that addresses depend on, and then their low bits.
+struct Solver<'x, 'm, 'a> {
     code: &'x Code<'m, 'a>,
-    registers: &'x Registers<'a>,
-    known: &'x [Option<LowBits>],
-    at: u32,
+    cfg: &'x Cfg,
+    dominators: &'x Dominators,
+    registers: Registers<'a>,
+    values: Vec<Step>,
+    numbers: FxHashMap<Reaching, u32>,
+    /// Values whose steps are still to be found, last first.
+    pending: Vec<(u32, Reaching)>,
 }
 
-impl<'a> Definition<'_, '_, 'a> {
-    fn instruction(&self) -> &Instruction<'a> {
-        self.code.instructions[self.at as usize].instruction
+impl<'a> Solver<'_, '_, 'a> {
+    /// Finds the steps of all values that were asked for. `None`: it takes too
+    /// long.
+    fn expand(&mut self) -> Option<()> {
+        let most = MOST_STEPS * self.code.instructions.len() + (1 << 20);
+        while let Some((value, reaching)) = self.pending.pop() {
+            self.values[value as usize] = match reaching {
+                Reaching::Write(register, index) => {
+                    let write = self.registers.write(register, index);
+                    let mut step = self.written(&write);
+                    let before = self.code.instructions[write.instruction as usize];
+                    if before.instruction.guard.is_some() {
+                        step = self.unless_guarded(step, register, &write);
+                    }
+                    step
+                }
+                Reaching::Phi(register, block) => {
+                    let cfg = self.cfg;
+                    let mut inputs = SmallVec::new();
+                    for &from in &cfg.blocks[block.0 as usize].predecessors {
+                        if cfg.is_reachable(from) {
+                            let held = self.registers.at_end(cfg, self.dominators, register, from);
+                            inputs.push(self.input(held));
+                        }
+                    }
+                    Step::OneOf(inputs)
+                }
+                Reaching::Undefined(_) => Step::OneOf(SmallVec::new()),
+            };
+            if self.registers.steps() > most {
+                return None;
+            }
+        }
+        Some(())
     }
 
-    /// What a register or variable holds; `None`: nothing yet.
-    fn named(&self, name: &str, operand: usize) -> Option<LowBits> {
-        let scope = self.code.instructions[self.at as usize].scope;
+    /// A predicated instruction may leave what was there before.
+    fn unless_guarded(&mut self, step: Step, register: Register, write: &Write) -> Step {
+        let old = self.before(register, write.instruction);
+        match step {
+            Step::OneOf(mut inputs) => {
+                inputs.push(old);
+                Step::OneOf(inputs)
+            }
+            step => {
+                let new = self.values.len() as u32;
+                self.values.push(step);
+                Step::OneOf(SmallVec::from_buf([Input::Value(new, 0), old]))
+            }
+        }
+    }
+
+    /// The low bits of all values. Each has none until one of its inputs has,
+    /// and loses bits until nothing changes.
+    fn solve(&self) -> Vec<Option<LowBits>> {
+        let mut users: Vec<SmallVec<[u32; 2]>> = vec![SmallVec::new(); self.values.len()];
+        for (value, step) in self.values.iter().enumerate() {
+            for input in step.inputs() {
+                if let Input::Value(from, _) = input {
+                    users[*from as usize].push(value as u32);
+                }
+            }
+        }
+        let mut held: Vec<Option<LowBits>> = vec![None; self.values.len()];
+        // Inputs mostly have higher numbers than what uses them.
+        let mut queue: Vec<u32> = (0..self.values.len() as u32).collect();
+        let mut is_queued = vec![true; self.values.len()];
+        while let Some(value) = queue.pop() {
+            let at = value as usize;
+            is_queued[at] = false;
+            let Some(new) = self.values[at].taken(&held) else {
+                continue;
+            };
+            let joined = held[at].map_or(new, |old| old.join(new));
+            if held[at] != Some(joined) {
+                held[at] = Some(joined);
+                for &user in &users[at] {
+                    if !std::mem::replace(&mut is_queued[user as usize], true) {
+                        queue.push(user);
+                    }
+                }
+            }
+        }
+        held
+    }
+
+    fn before(&mut self, register: Register, instruction: u32) -> Input {
+        let reaching = self
+            .registers
+            .before(self.cfg, self.dominators, register, instruction);
+        self.input(reaching)
+    }
+
+    fn input(&mut self, reaching: Reaching) -> Input {
+        if let Reaching::Undefined(_) = reaching {
+            return Input::Nothing;
+        }
+        let number = *self.numbers.entry(reaching).or_insert_with(|| {
+            let number = self.values.len() as u32;
+            self.values.push(Step::OneOf(SmallVec::new()));
+            self.pending.push((number, reaching));
+            number
+        });
+        Input::Value(number, 0)
+    }
+
+    /// What a register or variable holds before an instruction.
+    fn named(&mut self, at: u32, name: &str, operand: usize) -> Input {
+        let scope = self.code.instructions[at as usize].scope;
         if let Some(register) = self.registers.named(scope, name) {
             return match self.registers.class(register) {
-                Class::Bits(_) => self.known[register.0 as usize],
-                _ => Some(LowBits::UNKNOWN),
+                Class::Bits(_) => self.before(register, at),
+                _ => UNKNOWN,
             };
         }
-        let references = self.code.references_of(self.at as usize);
+        let references = self.code.references_of(at as usize);
         let symbol = references
             .iter()
             .find_map(|reference| match reference.referent {
                 Referent::Symbol(id, _) if usize::from(reference.operand) == operand => Some(id),
                 _ => None,
             });
-        Some(symbol.map_or(LowBits::UNKNOWN, |id| {
+        symbol.map_or(UNKNOWN, |id| {
             let symbol = &self.code.symbols[id.0 as usize];
-            LowBits::multiple_of(symbol.alignment)
-        }))
+            Input::Known(LowBits::multiple_of(symbol.alignment))
+        })
     }
 
-    fn operand(&self, index: usize) -> Option<LowBits> {
-        match self.instruction().operands.get(index).map(|o| &o.kind) {
-            Some(OperandKind::Integer(value)) => Some(LowBits::constant(*value)),
-            Some(OperandKind::Name(name)) => self.named(name, index),
-            Some(OperandKind::NameOffset(name, offset)) => {
-                Some(self.named(name, index)?.add(LowBits::constant(*offset)))
-            }
-            _ => Some(LowBits::UNKNOWN),
+    fn operand(&mut self, at: u32, index: usize) -> Input {
+        let code = self.code;
+        let operands = &code.instructions[at as usize].instruction.operands;
+        match operands.get(index).map(|operand| &operand.kind) {
+            Some(OperandKind::Integer(value)) => Input::Known(LowBits::constant(*value)),
+            Some(OperandKind::Name(name)) => self.named(at, name, index),
+            Some(OperandKind::NameOffset(name, offset)) => match self.named(at, name, index) {
+                Input::Known(low) => Input::Known(low.add(LowBits::constant(*offset))),
+                Input::Value(value, 0) => Input::Value(value, *offset),
+                other => other,
+            },
+            // A register from parts: the first is the lowest.
+            Some(OperandKind::Vector(elements)) => match elements.first().map(|e| &e.kind) {
+                Some(OperandKind::Name(name)) => self.named(at, name, index),
+                _ => UNKNOWN,
+            },
+            _ => UNKNOWN,
         }
     }
 
-    fn constant(&self, index: usize) -> Option<i64> {
-        match self.instruction().operands.get(index)?.kind {
+    /// How a write comes from operands.
+    fn written(&mut self, write: &Write) -> Step {
+        let at = write.instruction;
+        let instruction = self.code.instructions[at as usize].instruction;
+        let opcode = &instruction.opcode;
+        let constant = |index: usize| match instruction.operands.get(index)?.kind {
             OperandKind::Integer(value) => Some(value),
             _ => None,
-        }
-    }
-
-    /// What a write leaves; `None`: it depends on what has no value yet.
-    fn written(&self, write: &Write) -> Option<LowBits> {
-        let instruction = self.instruction();
-        let opcode = &instruction.opcode;
-        let unknown = Some(LowBits::UNKNOWN);
+        };
+        let unknown = || Step::OneOf(SmallVec::from_slice(&[UNKNOWN]));
         if write.unknown {
-            return unknown;
+            return unknown();
         }
         if opcode.base() == "ld" {
-            return Some(self.parameter(write).unwrap_or(LowBits::UNKNOWN));
+            let parameter = self.parameter(write).unwrap_or(LowBits::UNKNOWN);
+            return Step::OneOf(SmallVec::from_slice(&[Input::Known(parameter)]));
         }
-        let is_one = matches!(
-            instruction.operands.first().map(|o| &o.kind),
-            Some(OperandKind::Name(_))
-        );
-        if write.operand != 0 || !is_one || !opcode.types().all(is_integer) || opcode.has("sat") {
-            return unknown;
+        let is_lowest = match instruction.operands.first().map(|o| &o.kind) {
+            Some(OperandKind::Name(_)) => true,
+            Some(OperandKind::Vector(_)) => opcode.base() == "mov" && write.element == 0,
+            _ => false,
+        };
+        if write.operand != 0 || !is_lowest || !opcode.types().all(is_integer) || opcode.has("sat")
+        {
+            return unknown();
         }
         let is_whole = !opcode.has("hi");
+        let two = |this: &mut Self| [this.operand(at, 1), this.operand(at, 2)];
         match opcode.base() {
-            "mov" | "cvta" => self.operand(1),
-            "cvt" => self.operand(1),
-            "add" => Some(self.operand(1)?.add(self.operand(2)?)),
-            "sub" => Some(self.operand(1)?.subtract(self.operand(2)?)),
-            "mul" if is_whole => Some(self.operand(1)?.multiply(self.operand(2)?)),
+            "mov" | "cvta" | "cvt" => Step::OneOf(SmallVec::from_slice(&[self.operand(at, 1)])),
+            "add" => Step::Add(two(self)),
+            "sub" => Step::Subtract(two(self)),
+            "mul" if is_whole => Step::Multiply(two(self)),
             "mad" if is_whole => {
-                let product = self.operand(1)?.multiply(self.operand(2)?);
-                Some(product.add(self.operand(3)?))
+                let [a, b] = two(self);
+                Step::MultiplyAdd([a, b, self.operand(at, 3)])
             }
-            "shl" => Some(self.operand(1)?.shift_left(self.constant(2))),
-            "shr" => Some(self.operand(1)?.shift_right(self.constant(2))),
-            "and" => Some(self.operand(1)?.and(self.operand(2)?)),
-            "or" => Some(self.operand(1)?.combine(self.operand(2)?, |a, b| a | b)),
-            "xor" => Some(self.operand(1)?.combine(self.operand(2)?, |a, b| a ^ b)),
-            "neg" => Some(LowBits::constant(0).subtract(self.operand(1)?)),
-            "not" => Some(LowBits::constant(-1).subtract(self.operand(1)?)),
-            "rem" => Some(self.operand(1)?.remainder(self.constant(2))),
-            // One of the two; what has no value yet adds nothing.
-            "selp" | "min" | "max" => match (self.operand(1), self.operand(2)) {
-                (Some(a), Some(b)) => Some(a.join(b)),
-                (one, other) => one.or(other),
-            },
-            _ => unknown,
+            "shl" => Step::ShiftLeft(self.operand(at, 1), constant(2)),
+            "shr" => Step::ShiftRight(self.operand(at, 1), constant(2)),
+            "bfe" => Step::Field(self.operand(at, 1), constant(2).zip(constant(3))),
+            "and" => Step::And(two(self)),
+            "or" => Step::Or(two(self)),
+            "xor" => Step::Xor(two(self)),
+            "neg" | "not" => {
+                let from = if opcode.base() == "neg" { 0 } else { -1 };
+                let from = Input::Known(LowBits::constant(from));
+                Step::Subtract([from, self.operand(at, 1)])
+            }
+            "rem" => Step::Remainder(self.operand(at, 1), constant(2)),
+            "selp" | "min" | "max" => Step::OneOf(SmallVec::from_buf(two(self))),
+            _ => unknown(),
         }
     }
 
     /// Eight bytes of the parameters.
     fn parameter(&self, write: &Write) -> Option<LowBits> {
-        let instruction = self.instruction();
+        let instruction = self.code.instructions[write.instruction as usize].instruction;
         let opcode = &instruction.opcode;
         let is_wide = opcode.types().last().is_some_and(|ty| ty.bytes() == 8);
         let element = match instruction.operands.first()?.kind {
@@ -367,7 +581,7 @@ impl<'a> Definition<'_, '_, 'a> {
             OperandKind::Vector(_) => u32::from(write.element),
             _ => return None,
         };
-        let reference = self.code.address_of(self.at as usize, 1)?;
+        let reference = self.code.address_of(write.instruction as usize, 1)?;
         let Referent::Symbol(id, offset) = reference.referent else {
             return None;
         };
@@ -380,6 +594,8 @@ impl<'a> Definition<'_, '_, 'a> {
         is_wide.then_some(LowBits::new(Some(parameter), MOST_BITS, 0))
     }
 }
+
+const UNKNOWN: Input = Input::Known(LowBits::UNKNOWN);
 
 fn is_integer(ty: Type) -> bool {
     matches!(
@@ -485,6 +701,47 @@ mod tests {
         };
         assert_eq!(of(&with_step("8")), low(Some(0), 3, 0));
         assert_eq!(of(&with_step("1")), LowBits::UNKNOWN);
+    }
+
+    #[test]
+    fn a_register_that_is_used_again_starts_anew() {
+        let reused = "mul.wide.s32 %rd9, %r2, 1;\nst.global.u32 [%rd9], %r1;\n\
+                      mov.b64 %rd9, %rd1;\nadd.s64 %rd9, %rd9, 16;";
+        assert_eq!(of(reused), low(Some(0), 8, 16));
+        let after_a_loop = "mov.b64 %rd9, %rd1;\n$loop:\nadd.s64 %rd9, %rd9, 1;\n\
+                            setp.lt.s64 %p1, %rd9, %rd2;\n@%p1 bra $loop;\n\
+                            add.s64 %rd9, %rd2, 4;";
+        assert_eq!(of(after_a_loop), low(Some(8), 8, 4));
+    }
+
+    #[test]
+    fn a_predicated_instruction_may_leave_what_was_there() {
+        let text =
+            |second: &str| format!("mov.b64 %rd9, %rd1;\n@%p1 add.s64 %rd9, %rd1, {second};");
+        assert_eq!(of(&text("8")), low(Some(0), 3, 0));
+        assert_eq!(of(&text("0")), low(Some(0), 8, 0));
+        assert_eq!(
+            of("mov.b64 %rd9, %rd1;\n@%p1 mov.b64 %rd9, %rd2;"),
+            LowBits::UNKNOWN
+        );
+    }
+
+    #[test]
+    fn where_paths_meet_both_count() {
+        let text = |other: &str| {
+            format!("@%p1 bra $other;\nmov.b64 %rd9, %rd1;\nbra $meet;\n$other:\n{other}\n$meet:")
+        };
+        assert_eq!(of(&text("add.s64 %rd9, %rd1, 32;")), low(Some(0), 5, 0));
+        assert_eq!(of(&text("add.s64 %rd9, %rd2, 32;")), LowBits::UNKNOWN);
+    }
+
+    #[test]
+    fn parts_of_registers() {
+        let packed = "shl.b32 %r3, %r2, 4;\nmov.b64 %rd3, {%r3, %r1};\nadd.s64 %rd9, %rd1, %rd3;";
+        assert_eq!(of(packed), low(Some(0), 4, 0));
+        let field = "shl.b32 %r3, %r2, 6;\nbfe.u32 %r4, %r3, 2, 20;\ncvt.u64.u32 %rd3, %r4;\n\
+                     add.s64 %rd9, %rd1, %rd3;";
+        assert_eq!(of(field), low(Some(0), 4, 0));
     }
 
     #[test]

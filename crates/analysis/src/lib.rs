@@ -62,8 +62,8 @@ pub struct Analysis<'m, 'a> {
     pub provenance: Provenance,
     /// What the frames in local memory hold.
     pub frames: Vec<ObjectTable>,
-    /// The low bits of its registers, once someone asks.
-    alignments: OnceLock<Alignments<'a>>,
+    /// The low bits of its addresses, once someone asks.
+    alignments: OnceLock<Alignments>,
 }
 
 impl<'m, 'a> Analysis<'m, 'a> {
@@ -99,6 +99,6 @@ impl<'m, 'a> Analysis<'m, 'a> {
     pub fn low_bits(&self, instruction: u32, operand: usize) -> LowBits {
         self.alignments
             .get_or_init(|| Alignments::of(self))
-            .of_address(&self.code, instruction, operand)
+            .of_address(instruction, operand)
     }
 }

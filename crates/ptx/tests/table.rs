@@ -63,6 +63,9 @@ fn describe(instruction: &ptx::Instruction<'_>) -> String {
             Width::Descriptor => write!(out, "descriptor"),
         }
         .unwrap();
+        if access.alignment > 1 {
+            write!(out, ", aligned to {}", access.alignment).unwrap();
+        }
         if access.asynchronous {
             out += ", later";
         }

@@ -54,6 +54,7 @@ pub(crate) struct Registers<'a> {
     writes: Vec<Vec<Write>>,
     frontiers: Vec<SmallVec<[BlockId; 2]>>,
     phis: FxHashMap<Register, FxHashSet<BlockId>>,
+    steps: usize,
 }
 
 impl<'a> Registers<'a> {
@@ -69,6 +70,7 @@ impl<'a> Registers<'a> {
                 writes: Vec::new(),
                 frontiers: dominators.frontiers(cfg, 64 * code.instructions.len() + (1 << 16))?,
                 phis: FxHashMap::default(),
+                steps: 0,
             },
             canonical: FxHashMap::default(),
             open: Vec::new(),
@@ -95,15 +97,9 @@ impl<'a> Registers<'a> {
         self.names.get(&(scope, name)).copied()
     }
 
-    /// How many registers there are.
-    pub(crate) fn len(&self) -> usize {
-        self.classes.len()
-    }
-
-    /// Every place where a register is written.
-    pub(crate) fn all_writes(&self) -> impl Iterator<Item = (Register, Write)> {
-        let registers = (0..).map(Register).zip(&self.writes);
-        registers.flat_map(|(register, writes)| writes.iter().map(move |write| (register, *write)))
+    /// Blocks that were passed on the way to definitions so far.
+    pub(crate) fn steps(&self) -> usize {
+        self.steps
     }
 
     pub(crate) fn class(&self, register: Register) -> Class {
@@ -146,10 +142,23 @@ impl<'a> Registers<'a> {
         mut block: BlockId,
         mut before: u32,
     ) -> Reaching {
+        // Most registers are written once, above what reads them. No phi of
+        // theirs can stand between: it would have to be dominated by the write.
+        if let [only] = self.writes[register.0 as usize][..] {
+            let from = cfg.block_of[only.instruction as usize];
+            let is_above = match from == block {
+                true => only.instruction < before,
+                false => dominators.dominates(from, block),
+            };
+            if is_above {
+                return Reaching::Write(register, 0);
+            }
+        }
         self.place_phis(cfg, register);
         let writes = &self.writes[register.0 as usize];
         let phis = &self.phis[&register];
         loop {
+            self.steps += 1;
             let first = cfg.blocks[block.0 as usize].first;
             let after = writes.partition_point(|write| write.instruction < before);
             if let Some(last) = after.checked_sub(1)

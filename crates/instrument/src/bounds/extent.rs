@@ -176,7 +176,7 @@ pub(crate) fn is_static(analysis: &Analysis<'_, '_>, index: usize, access: &Acce
         return false;
     };
     let declared = &code.symbols[symbol.0 as usize];
-    let alignment = access.alignment(instruction);
+    let alignment = access.alignment;
     let from_symbol = address.offset.wrapping_add(offset) as u64;
     if !declared.alignment.is_multiple_of(alignment)
         || !from_symbol.is_multiple_of(alignment.into())

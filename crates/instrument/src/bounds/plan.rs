@@ -489,7 +489,7 @@ impl<'a> Planner<'_, '_, 'a> {
             width: u32::try_from(width).unwrap_or(u32::MAX),
             width_at_run_time: matches!(extent, Extent::Operand(_) | Extent::Steps { .. }),
             offset: low,
-            alignment: access.alignment(instruction),
+            alignment: access.alignment,
             skipped: skipped as u32,
             provenance,
             loc: inst.loc,
@@ -513,7 +513,7 @@ impl<'a> Planner<'_, '_, 'a> {
             Some(_) => (false, (1, 0)),
             None => (writes, (sink_alignment(access), address.offset)),
         };
-        let needs = (u64::from(access.alignment(instruction)), address.offset);
+        let needs = (u64::from(access.alignment), address.offset);
         let fate = fate_of(&instruction.opcode, window.is_some());
         let key = Key {
             base,

@@ -125,7 +125,7 @@ impl State {
                 "the check is under a guard that the access does not have",
             );
         }
-        let is_aligned = |&index| self.is_aligned(verdict, (offset, index), access, old, input);
+        let is_aligned = |&index| self.is_aligned(verdict, (offset, index), access, input);
         if !input.index.get(&old.span.start).is_some_and(is_aligned) {
             errors.at(new.span, "the check lets misaligned addresses pass");
         }

@@ -146,10 +146,9 @@ impl State {
         verdict: &Verdict,
         (at, index): (i64, usize),
         access: &Access,
-        old: &Instruction<'_>,
         input: &Input<'_, '_, '_>,
     ) -> bool {
-        let bytes = u64::from(access.alignment(old));
+        let bytes = u64::from(access.alignment);
         if bytes == 1 {
             return true;
         }

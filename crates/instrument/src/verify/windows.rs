@@ -348,9 +348,7 @@ impl State {
             }
             _ => true,
         };
-        guards_agree
-            && in_range
-            && self.is_aligned(verdict, (address.offset, index), access, old, input)
+        guards_agree && in_range && self.is_aligned(verdict, (address.offset, index), access, input)
     }
 
     /// Size of what a verdict holds its address to, where it is constant.

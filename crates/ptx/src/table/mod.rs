@@ -101,6 +101,9 @@ pub struct Access {
     pub effect: Effect,
     /// Extent.
     pub width: Width,
+    /// Bytes that the address must be a multiple of: a power of two, 1 if it
+    /// need not be aligned.
+    pub alignment: u32,
     /// The access happens after issue (cp.async, bulk copies).
     pub asynchronous: bool,
     /// Only the addresses of this many lanes, from lane 0 on, are used

@@ -28,6 +28,7 @@ pub(super) struct AccessRow {
     pub space: SpaceRule,
     pub effect: Effect,
     pub width: WidthRule,
+    pub alignment: AlignmentRule,
     pub asynchronous: bool,
     /// Left out where its operand is absent. Without the operand of any other
     /// access nothing is known of the instruction.
@@ -71,6 +72,25 @@ pub(super) enum WidthRule {
     Descriptor,
 }
 
+/// What the address must be a multiple of.
+#[derive(Clone, Copy)]
+pub(super) enum AlignmentRule {
+    /// What is accessed: a vector is aligned as a whole (PTX ISA, 6.4.1).
+    Whole,
+    /// So many bytes.
+    Bytes(u32),
+    /// What `cp.async` copies, its third operand.
+    Copied,
+    /// What `wmma` fragments take, see `alignment`.
+    Fragment,
+    /// Of the last type: one field of a tensor map.
+    Field,
+    /// No hardware refuses an address for its low bits, or none is known to.
+    Any,
+    /// Not looked at: only a descriptor tells what is accessed.
+    Described,
+}
+
 use SpaceRule::{Is, Nth};
 use Which::{Bracket, Descriptor as AtDescriptor};
 use WidthRule::{Bytes, CopySource, Descriptor, Fragment, MatrixRow, Operand, Typed};
@@ -103,12 +123,32 @@ impl Row {
     }
 }
 
+/// What most accesses of a width ask for.
+const fn alignment_of(width: WidthRule) -> AlignmentRule {
+    match width {
+        Typed | Bytes(_) | MatrixRow => AlignmentRule::Whole,
+        // Bulk copies: "dstMem and srcMem must be aligned to 16 bytes".
+        Operand(_) => AlignmentRule::Bytes(16),
+        CopySource => AlignmentRule::Copied,
+        Fragment => AlignmentRule::Fragment,
+        Descriptor => AlignmentRule::Described,
+    }
+}
+
+impl AccessRow {
+    const fn aligned(mut self, alignment: AlignmentRule) -> AccessRow {
+        self.alignment = alignment;
+        self
+    }
+}
+
 const fn now(operand: usize, effect: Effect, space: SpaceRule, width: WidthRule) -> AccessRow {
     AccessRow {
         operand: Bracket(operand),
         space,
         effect,
         width,
+        alignment: alignment_of(width),
         asynchronous: false,
         is_optional: false,
     }
@@ -120,6 +160,7 @@ const fn later(operand: usize, effect: Effect, space: SpaceRule, width: WidthRul
         space,
         effect,
         width,
+        alignment: alignment_of(width),
         asynchronous: true,
         is_optional: false,
     }
@@ -132,6 +173,7 @@ const fn described(operand: usize) -> AccessRow {
         space: Is(Space::Shared),
         effect: Read,
         width: Descriptor,
+        alignment: AlignmentRule::Described,
         asynchronous: true,
         is_optional: true,
     }
@@ -154,7 +196,7 @@ const fn tensor(operand: usize) -> AccessRow {
 
 /// `cp.async`, which copies from global to shared memory only.
 const COPY: &[AccessRow] = &[
-    later(0, Write, Is(Space::Shared), Operand(2)),
+    later(0, Write, Is(Space::Shared), Operand(2)).aligned(AlignmentRule::Copied),
     later(1, Read, Is(Space::Global), CopySource),
 ];
 
@@ -167,7 +209,8 @@ pub(super) static ROWS: &[Row] = &[
     row("ld", &[], "d").accesses(&[now(0, Read, Nth(0), Typed)]),
     row("ldu", &[], "d").accesses(&[now(0, Read, Nth(0), Typed)]),
     row("st", &["async"], "").accesses(&[later(0, Write, Nth(0), Typed), completes(1, Nth(0))]),
-    row("st", &["bulk"], "").accesses(&[now(0, Write, Nth(0), Operand(1))]),
+    // (The ISA asks for a size that is a multiple of 8, and for nothing of the address.)
+    row("st", &["bulk"], "").accesses(&[now(0, Write, Nth(0), Operand(1)).aligned(AlignmentRule::Any)]),
     row("st", &[], "").accesses(&[now(0, Write, Nth(0), Typed)]),
     row("atom", &[], "d").accesses(&[now(0, Atomic, Nth(0), Typed)]),
     row("red", &["async"], "").accesses(&[later(0, Atomic, Nth(0), Typed), completes(1, Nth(0))]),
@@ -182,7 +225,8 @@ pub(super) static ROWS: &[Row] = &[
     row("prefetchu", &[], ""),
     row("applypriority", &[], ""),
     row("createpolicy", &[], "d"),
-    row("discard", &[], "").accesses(&[now(0, Write, Nth(0), Bytes(128))]),
+    // (The ISA asks for 128 bytes; it is an operation on a line of the cache.)
+    row("discard", &[], "").accesses(&[now(0, Write, Nth(0), Bytes(128)).aligned(AlignmentRule::Any)]),
 
     // Asynchronous copies (9.7.9.25)
     row("cp", &["async", "commit_group"], ""),
@@ -205,8 +249,11 @@ pub(super) static ROWS: &[Row] = &[
         later(0, Write, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]),
     row("cp", &["async", "shared", "global"], "").accesses(COPY),
     row("cp", &["async", "shared::cta", "global"], "").accesses(COPY),
-    row("tensormap", &["replace"], "").accesses(&[now(0, Write, Nth(0), Bytes(128))]),
-    row("tensormap", &["cp_fenceproxy"], "").accesses(&[now(0, Write, Nth(0), Bytes(128)), now(1, Read, Nth(1), Bytes(128))]),
+    // (Fields are read and written alone, and a map is copied by words of 4 bytes.)
+    row("tensormap", &["replace"], "").accesses(&[now(0, Write, Nth(0), Bytes(128)).aligned(AlignmentRule::Field)]),
+    row("tensormap", &["cp_fenceproxy"], "").accesses(&[
+        now(0, Write, Nth(0), Bytes(128)).aligned(AlignmentRule::Bytes(4)),
+        now(1, Read, Nth(1), Bytes(128)).aligned(AlignmentRule::Bytes(4))]),
 
     // mbarrier objects: 8 bytes (9.7.13.15)
     row("mbarrier", &["init"], "").accesses(&[now(0, Write, Nth(0), Bytes(8))]),

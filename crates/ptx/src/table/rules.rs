@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::rows::{AccessRow, ROWS, Row, SpaceRule, Which, WidthRule};
-use super::{Access, Convergence, Info, Role, Space, Width};
+use super::{Access, Convergence, Info, Role, Space, Width, alignment};
 use crate::{Instruction, Opcode, OperandKind, Type};
 
 static BY_BASE: LazyLock<HashMap<&'static str, Vec<&'static Row>>> = LazyLock::new(|| {
@@ -81,7 +81,7 @@ pub fn vector_length(opcode: &Opcode<'_>) -> u32 {
         .unwrap_or(1)
 }
 
-fn find(opcode: &Opcode<'_>) -> Option<&'static Row> {
+pub(super) fn find(opcode: &Opcode<'_>) -> Option<&'static Row> {
     let rows = BY_BASE.get(opcode.base())?;
     rows.iter()
         .copied()
@@ -137,6 +137,7 @@ fn resolve(row: &AccessRow, operand: usize, instruction: &Instruction<'_>) -> Op
         space,
         effect: row.effect,
         width,
+        alignment: alignment::of(row.alignment, width, space, instruction),
         asynchronous: row.asynchronous,
         lanes,
     })
@@ -230,7 +231,7 @@ fn fragment(instruction: &Instruction<'_>, address: usize) -> Option<Width> {
 }
 
 /// `m16n8k32`
-fn parse_shape(text: &str) -> Option<(u32, u32, u32)> {
+pub(super) fn parse_shape(text: &str) -> Option<(u32, u32, u32)> {
     let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
     let (n, k) = rest.split_once('k')?;
     Some((m.parse().ok()?, n.parse().ok()?, k.parse().ok()?))

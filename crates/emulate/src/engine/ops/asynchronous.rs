@@ -120,6 +120,18 @@ fn change(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) ->
     Flow::Next
 }
 
+/// An mbarrier that is named, and stays as it is: address in `a`.
+fn touch(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let addresses = *warp.row::<u64>(context, inst.a);
+    let space = value_of_tag(inst.side);
+    for lane in lanes(mask) {
+        if let Err(fault) = load_one::<u64>(warp, context, space, lane, addresses[lane]) {
+            return fail(warp, context, lane, fault);
+        }
+    }
+    Flow::Next
+}
+
 /// `test_wait`, `try_wait`: whether the phase of a state (`imm` 0) or of a
 /// parity (1) is over.
 fn test(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
@@ -169,8 +181,9 @@ pub(super) struct Move {
 }
 
 /// Copies of one lane each: to `a`, from `b`, `c` bytes written, `e` bytes
-/// read (absent: all), the rest zero. `imm`: spaces, and the mbarrier's slot
-/// plus one from bit 32 on. `run` moves the bytes.
+/// read (absent: all), the rest zero. `imm`: spaces, from bit 16 on what
+/// addresses are a multiple of (0: of what is written), and from bit 32 on the
+/// mbarrier's slot plus one. `run` moves the bytes.
 pub(super) fn each_move(
     warp: &mut Warp,
     context: &mut Context<'_>,
@@ -197,22 +210,19 @@ pub(super) fn each_move(
             u64::from(sizes[lane]),
             u64::from(reads[lane].min(sizes[lane])),
         );
-        let least = if size % 16 == 0 { 16 } else { size.max(1) };
+        let least = match inst.imm >> 16 & 0xff {
+            0 => size.max(1),
+            bytes => bytes,
+        };
         if to[lane] % least != 0 || from[lane] % least != 0 {
             let address = if to[lane] % least != 0 {
                 to[lane]
             } else {
                 from[lane]
             };
-            return fail(
-                warp,
-                context,
-                lane,
-                AccessFault::Misaligned {
-                    address,
-                    size: least,
-                },
-            );
+            let size = least;
+            let fault = AccessFault::Misaligned { address, size };
+            return context.fail_access(warp, lane, fault, "copied");
         }
         let one = Move {
             to: (to_space, to[lane]),
@@ -295,7 +305,9 @@ pub(crate) fn decode_mbarrier<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<()
         return Ok(());
     }
     if action == "inval" {
-        d.emit(nothing, |_| {});
+        let address = d.address(x.op(0)?, place)?;
+        let a = d.address_value(&address);
+        d.emit(touch, |i| (i.a, i.side) = (a, tag_of(address.space)));
         return Ok(());
     }
     if action == "test_wait" || action == "try_wait" {
@@ -348,13 +360,10 @@ pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Pr
     if x.has("mbarrier") && x.has("arrive") {
         // Earlier copies are complete. Without `.noinc` the arrival is counted
         // by one more expected arrival: no change.
-        if !x.has("noinc") {
-            d.emit(nothing, |_| {});
-            return Ok(());
-        }
+        let run = if x.has("noinc") { change } else { touch };
         let address = d.address(x.op(0)?, space(x))?;
         let a = d.address_value(&address);
-        d.emit(change, |i| {
+        d.emit(run, |i| {
             (i.a, i.side, i.imm) = (a, tag_of(address.space), Action::Arrive as u64)
         });
         return Ok(());
@@ -388,6 +397,7 @@ pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Pr
     let mut imm = u64::from(tag_of(to.space)) | u64::from(tag_of(from.space)) << 8;
     let mut e = NONE;
     if x.has("bulk") {
+        imm |= 16 << 16;
         if x.mods.iter().any(|m| m.starts_with("mbarrier::")) {
             let barrier = d.address(x.op(3)?, Some(SpaceTag::SharedCluster))?;
             let slot = d.address_value(&barrier);

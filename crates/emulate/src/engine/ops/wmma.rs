@@ -13,7 +13,7 @@ use crate::engine::decode::{Decoder, Ins, Problem, malformed, space, unsupported
 use crate::engine::inst::{Class, Flow, Inst, NONE};
 use crate::engine::lanes::FULL;
 use crate::engine::warp::Warp;
-use crate::mapping::LANES;
+use crate::mapping::{AccessFault, LANES};
 use ptx::Type;
 
 /// `.mMnNkK`
@@ -41,6 +41,8 @@ struct Matrix {
     /// Bits of an element.
     bits: usize,
     column_major: bool,
+    /// Bytes that the start of each row, or column, is a multiple of.
+    alignment: u64,
 }
 
 impl Matrix {
@@ -49,6 +51,7 @@ impl Matrix {
             | (self.columns as u64) << 8
             | (self.bits as u64) << 16
             | u64::from(self.column_major) << 24
+            | self.alignment << 32
     }
 
     fn unpack(imm: u64) -> Matrix {
@@ -56,7 +59,8 @@ impl Matrix {
             rows: (imm & 0xff) as usize,
             columns: (imm >> 8 & 0xff) as usize,
             bits: (imm >> 16 & 0xff) as usize,
-            column_major: imm >> 24 != 0,
+            column_major: imm >> 24 & 1 != 0,
+            alignment: imm >> 32,
         }
     }
 
@@ -74,6 +78,22 @@ impl Matrix {
         place * self.bits as u64 / 8
     }
 
+    /// The first row, or column, that is not aligned.
+    fn misaligned(&self, start: u64, stride: u64) -> Option<AccessFault> {
+        let count = if self.column_major {
+            self.columns
+        } else {
+            self.rows
+        };
+        let mut starts = (0..count as u64)
+            .map(|index| start.wrapping_add(index * stride * self.bits as u64 / 8));
+        let address = starts.find(|address| address % self.alignment != 0)?;
+        Some(AccessFault::Misaligned {
+            address,
+            size: self.alignment,
+        })
+    }
+
     fn stride(&self, warp: &Warp, context: &Context<'_>, slot: u32) -> u64 {
         if slot != NONE {
             u64::from(warp.row::<u32>(context, slot)[0])
@@ -82,6 +102,34 @@ impl Matrix {
         } else {
             self.columns as u64
         }
+    }
+}
+
+/// What ptxas relies on for the rows of a fragment: the bytes that a lane loads
+/// or stores at once, or `ldmatrix`'s rows of 16, which it uses for factors in
+/// shared memory. (That is less than the ISA asks for: programs pad rows.)
+fn alignment(which: &str, shape: (u64, u64, u64), bits: u64, x: &Ins<'_>) -> u64 {
+    let is_row = x.has("row");
+    let in_shared = x.has("shared") || x.has("shared::cta");
+    match (which, bits) {
+        // A lane has four neighbours along K, contiguous only if rows of A, or
+        // columns of B, are.
+        ("a", 8) if !is_row => 1,
+        ("b", 8) if is_row => 1,
+        ("a" | "b", 8 | 16) => {
+            if in_shared {
+                16
+            } else {
+                4
+            }
+        }
+        ("a" | "b", _) => bits / 8,
+        (_, 16) => 4,
+        // Two neighbours in a row. Of 8 rows the transposed product is made: of
+        // integers only on some devices.
+        _ if shape == (8, 32, 16) && (is_row || x.types.last() != Some(&Type::F32)) => bits / 8,
+        _ if shape == (8, 32, 16) || is_row => bits / 4,
+        _ => bits / 8,
     }
 }
 
@@ -106,6 +154,9 @@ fn load(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
     let stride = matrix.stride(warp, context, inst.c);
     let start = warp.row::<u64>(context, inst.a)[0];
     let space = value_of_tag(inst.side);
+    if let Some(fault) = matrix.misaligned(start, stride) {
+        return context.fail_access(warp, 0, fault, "matrix");
+    }
     let mut values = vec![0u64; matrix.rows * matrix.columns];
     for (index, value) in values.iter_mut().enumerate() {
         let address = start.wrapping_add(matrix.offset(index, stride));
@@ -132,6 +183,9 @@ fn store(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> 
     let stride = matrix.stride(warp, context, inst.c);
     let start = warp.row::<u64>(context, inst.a)[0];
     let space = value_of_tag(inst.side);
+    if let Some(fault) = matrix.misaligned(start, stride) {
+        return context.fail_access(warp, 0, fault, "matrix");
+    }
     let values = read_fragment(
         warp,
         context,
@@ -324,6 +378,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             columns: columns as usize,
             bits: bits as usize,
             column_major: x.has("col"),
+            alignment: alignment(which, (m, n, k), bits, x),
         };
         let run = if is_load { load } else { store };
         d.emit(run, |i| {
@@ -388,4 +443,61 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         (i.d, i.a, i.c, i.e, i.b, i.imm) = (target, a, b, c, everyone, imm)
     });
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The CPU device and the instruction table, which checks go by, ask for the
+    /// same of every fragment.
+    #[test]
+    fn fragments_are_aligned_as_the_table_says() {
+        let mut fragments = Vec::new();
+        for shape in ["m16n16k16", "m8n32k16", "m32n8k16"] {
+            for factor in ["load.a", "load.b"] {
+                for ty in ["f16", "bf16", "s8", "u8"] {
+                    fragments.push((factor, shape, ty));
+                }
+            }
+            for sum in ["load.c", "store.d"] {
+                for ty in ["f16", "f32", "s32"] {
+                    fragments.push((sum, shape, ty));
+                }
+            }
+        }
+        for (which, ty) in [("load.a", "tf32"), ("load.b", "tf32"), ("load.c", "f32")] {
+            fragments.push((which, "m16n16k8", ty));
+        }
+        for which in ["load.a", "load.b", "load.c", "store.d"] {
+            fragments.push((which, "m8n8k4", "f64"));
+        }
+        for (which, shape, ty) in fragments {
+            for layout in ["row", "col"] {
+                for space in ["", ".global", ".shared", ".shared::cta"] {
+                    let opcode = format!("wmma.{which}.sync.aligned.{layout}.{shape}{space}.{ty}");
+                    let operands = match which {
+                        "store.d" => "[%rd1], {%r1}, %r2",
+                        _ => "{%r1}, [%rd1], %r2",
+                    };
+                    let text = format!(
+                        ".version 8.6\n.target sm_90\n.address_size 64\n.entry k()\n{{\n{opcode} {operands};\n}}\n"
+                    );
+                    let module = ptx::parse(&text).unwrap();
+                    let function = module.functions().next().unwrap();
+                    let instruction = function.instructions().next().unwrap();
+                    let x = Ins::new(instruction);
+                    let bits = u64::from(x.ty().unwrap().bytes()) * 8;
+                    let own = alignment(
+                        &which[which.len() - 1..],
+                        super::shape(&x).unwrap(),
+                        bits,
+                        &x,
+                    );
+                    let access = &ptx::table::classify(instruction).unwrap().accesses[0];
+                    assert_eq!(own, u64::from(access.alignment), "{opcode}");
+                }
+            }
+        }
+    }
 }
