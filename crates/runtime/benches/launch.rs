@@ -10,8 +10,8 @@ use device::Fake;
 use heap::Owner;
 use model::{AllocationKind, DeviceAddress, Extent, Protections, Prove, Settings};
 use runtime::{
-    Fill, FreeCall, FreeRequest, LaunchDecision, LaunchShape, ModulePart, Runtime, StreamName,
-    Where,
+    Fill, FreeCall, FreeRequest, LaunchDecision, LaunchRequest, LaunchShape, ModulePart, Runtime,
+    StreamName, Ticket, Where,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -56,12 +56,27 @@ fn nanoseconds(rounds: u64, mut work: impl FnMut(u64)) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
+/// A launch of the kernel.
+fn begin<'a>(
+    runtime: &'a Runtime,
+    shape: &'a LaunchShape,
+    read: &'a dyn Fn(u32, u8) -> Option<u64>,
+) -> Ticket<'a> {
+    runtime.begin_launch(LaunchRequest {
+        function: black_box(2),
+        shape,
+        stream: None,
+        read,
+    })
+}
+
 fn launch(runtime: &Runtime, round: u64, allocations: u64, proved: bool) {
     let read = |offset: u32, _: u8| {
         Some(BASE + (round * 7 + u64::from(offset) * 13) % allocations * STRIDE + 16)
     };
-    let decision = runtime.plan_launch(black_box(2), &SHAPE, &read);
-    let is_original = !matches!(black_box(decision), LaunchDecision::Checked { .. });
+    let ticket = begin(runtime, &SHAPE, &read);
+    let is_original = !matches!(black_box(ticket.decision()), LaunchDecision::Checked { .. });
+    ticket.submitted(Where::Unknown);
     // A slow machine may have no time for each proof.
     assert!(proved || !is_original);
 }
@@ -100,9 +115,9 @@ fn canaries(results: &mut Vec<String>, launch_backtraces: u32, name: &str) {
         let mut sums = [0; 4];
         for _ in 0..ROUNDS {
             let mut times = [Instant::now(); 5];
-            let (_, trace, _) = runtime.plan_launch_traced(None, black_box(2), &SHAPE, &read);
+            let ticket = begin(&runtime, &SHAPE, &read);
             times[1] = Instant::now();
-            runtime.launched(trace.expect("it is to be verified"), place, &read);
+            ticket.submitted(place);
             times[2] = Instant::now();
             runtime.before_wait(Some(stream));
             times[3] = Instant::now();
@@ -170,8 +185,10 @@ fn planes(results: &mut Vec<String>) {
                         _ => SIDE,
                     })
                 };
-                let decision = runtime.plan_launch(black_box(2), &shape, &read);
-                proved += u32::from(!matches!(decision, LaunchDecision::Checked { .. }));
+                let ticket = begin(&runtime, &shape, &read);
+                let is_checked = matches!(ticket.decision(), LaunchDecision::Checked { .. });
+                proved += u32::from(!is_checked);
+                ticket.submitted(Where::Unknown);
             });
             let order = if is_loop { "in_order" } else { "in_no_order" };
             let share = f64::from(proved) / (5 * ROUNDS) as f64;

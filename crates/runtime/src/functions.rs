@@ -24,7 +24,7 @@ const REASONS: [UncheckedReason; 10] = [
 
 /// How a launch was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
+pub(crate) enum Counted {
     /// As proved in bounds.
     Proved,
     /// As checked.
@@ -37,7 +37,7 @@ pub enum Counted {
 
 impl Counted {
     /// A small number for [`Counted::from_code`].
-    pub(crate) fn code(self) -> u64 {
+    pub fn code(self) -> u64 {
         let index = |reason| REASONS.iter().position(|known| *known == reason);
         let all = REASONS.len() as u64;
         match self {
@@ -49,7 +49,7 @@ impl Counted {
     }
 
     /// What has this number.
-    pub(crate) fn from_code(code: u64) -> Option<Counted> {
+    pub fn from_code(code: u64) -> Option<Counted> {
         let reason = |index: u64| REASONS.get(usize::try_from(index).ok()?).copied();
         let all = REASONS.len() as u64;
         match code {

@@ -134,8 +134,7 @@ fn violation<'a>(
         },
         |root| root.bounds,
     );
-    let address = DeviceAddress(record.address.wrapping_add_signed(site.offset));
-    let address = spaces::unwrapped(site.space, address, bounds.base);
+    let address = spaces::address_of(site.space, record.address, site.offset, bounds.base);
     let offset = address.0.wrapping_sub(bounds.base.0);
     // How much such an access covers, only the device knew.
     let inside = !site.width_at_run_time

@@ -34,6 +34,20 @@ pub enum LaunchDecision {
     },
 }
 
+impl LaunchDecision {
+    /// The launch's ordinal, if it is a checked one with bounds; else 0.
+    pub(crate) fn ordinal(&self) -> u64 {
+        let LaunchDecision::Checked {
+            launch_parameter, ..
+        } = self
+        else {
+            return 0;
+        };
+        let ordinal = launch_parameter.first_chunk::<8>();
+        ordinal.map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+}
+
 /// A pointer parameter at a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Root {

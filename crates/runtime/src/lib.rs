@@ -30,16 +30,16 @@ mod recent;
 mod runtime;
 mod spaces;
 mod streams;
+mod ticket;
 mod turn;
 mod watch;
 mod watcher;
 mod window;
 
-pub use canaries::{CanaryPlan, Fill, LaunchTrace, Where};
+pub use canaries::{CanaryPlan, Fill, Where};
 pub use copies::{Position, Shape, Touched};
 pub use findings::HostError;
 pub use frees::{FreeCall, FreeRequest};
-pub use functions::Counted;
 pub use heap::{Around, Layer, Owner, PartError};
 pub use host::{settings_from_environment, write_stderr};
 pub use host_calls::{CallDecision, Doubt, Effect, Place, Side, When};
@@ -48,6 +48,7 @@ pub use launches::{LaunchDecision, LaunchParameter};
 pub use plan::{ModulePart, ModulePlan, Prepared};
 pub use runtime::{Belongs, Runtime, StartError};
 pub use streams::{Ordering, StreamName, StreamUse};
+pub use ticket::{LaunchRequest, Ticket};
 pub use watch::{Entered, Paused, Waits, WatchedLaunch, Watching};
 
 #[cfg(test)]

@@ -65,20 +65,23 @@ fn is_beyond_field(site: &AccessSite, record: &Record) -> bool {
     })
 }
 
-/// An address where the program's arithmetic, if it was of 32 bits in a space
-/// with addresses of its own, meant it to be: near its base, not 4 GiB away. An
-/// address that has more bits was computed in 64, and is what it is.
-pub(crate) fn unwrapped(
+/// The address that is `offset` bytes past that of a record, as the program's
+/// arithmetic meant it. If that was of 32 bits, in a space with addresses of its
+/// own, it wraps: the address is near its base, not 4 GiB away. A record whose
+/// address has more bits was computed in 64, and is what it is.
+pub(crate) fn address_of(
     named: Space,
-    address: DeviceAddress,
+    recorded: u64,
+    offset: i64,
     base: DeviceAddress,
 ) -> DeviceAddress {
+    let address = recorded.wrapping_add_signed(offset);
     match named {
-        Space::Generic | Space::Global => address,
-        _ if (address.0 | base.0) >> 32 != 0 => address,
+        Space::Generic | Space::Global => DeviceAddress(address),
+        _ if (recorded | base.0) >> 32 != 0 => DeviceAddress(address),
         _ => {
-            let offset = address.0.wrapping_sub(base.0) as u32 as i32;
-            DeviceAddress(base.0.wrapping_add_signed(i64::from(offset)))
+            let distance = address.wrapping_sub(base.0) as u32 as i32;
+            DeviceAddress(base.0.wrapping_add_signed(i64::from(distance)))
         }
     }
 }
@@ -148,13 +151,17 @@ mod tests {
 
     #[test]
     fn only_arithmetic_of_32_bits_wraps() {
-        let at = |space, address| unwrapped(space, DeviceAddress(address), DeviceAddress(64)).0;
+        let past = |space, address, offset| address_of(space, address, offset, DeviceAddress(64)).0;
+        let at = |space, address| past(space, address, 0);
         assert_eq!(at(Space::Shared, 72), 72);
         assert_eq!(at(Space::Shared, 0xffff_fff8), (-8i64) as u64);
         // Computed in 64 bits: far behind its base, or before it.
         assert_eq!(at(Space::Const, (1 << 32) + 72), (1 << 32) + 72);
         assert_eq!(at(Space::Const, (-8i64) as u64), (-8i64) as u64);
         assert_eq!(at(Space::Generic, 0xffff_fff8), 0xffff_fff8);
+        // The immediate offset of an access wraps with its register.
+        assert_eq!(past(Space::Shared, 0xffff_fff8, 80), 72);
+        assert_eq!(past(Space::Shared, 1 << 32, 80), (1 << 32) + 80);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use driver::Driver;
 use emulate::device::Launch;
 use model::{AllocationKind, DeviceAddress, Extent, Prove, Settings};
-use runtime::{LaunchDecision, LaunchShape, ModulePart, Prepared, Runtime};
+use runtime::{LaunchDecision, LaunchRequest, LaunchShape, ModulePart, Prepared, Runtime, Where};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -449,7 +449,14 @@ fn no_check_of_a_proved_launch_fails() {
             let is_proved = program.proves(&shape, &inputs, &|_| Some((base, size)));
             proved += u32::from(is_proved);
             launches += 1;
-            let decision = runtime.plan_launch(original, &shape, &read);
+            let ticket = runtime.begin_launch(LaunchRequest {
+                function: original,
+                shape: &shape,
+                stream: None,
+                read: &read,
+            });
+            let decision = ticket.decision().clone();
+            ticket.submitted(Where::Unknown);
             let LaunchDecision::Checked {
                 function,
                 launch_parameter,

@@ -49,7 +49,7 @@ const GRAPH_KERNELS: usize = 64;
 /// A launch that is to be followed by a check. What findings need to know of
 /// it is gathered when it was made, not while the device waits for it.
 #[derive(Clone, Debug)]
-pub struct LaunchTrace {
+pub(crate) struct LaunchTrace {
     pub(crate) function: Option<Arc<Function>>,
     /// It writes to no buffers but those that its arguments say.
     pub(crate) by_arguments: bool,
@@ -309,7 +309,7 @@ impl Runtime {
 
     /// A launch was made that is to be followed by a check. `read` reads its
     /// parameters.
-    pub fn launched(
+    pub(crate) fn launched(
         &self,
         trace: LaunchTrace,
         place: Where,

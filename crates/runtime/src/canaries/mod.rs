@@ -25,7 +25,8 @@ mod place;
 mod retire;
 mod table;
 
-pub use checks::{LaunchTrace, Where};
+pub(crate) use checks::LaunchTrace;
+pub use checks::Where;
 pub use place::{CanaryPlan, Fill};
 
 use crate::turn::Turn;

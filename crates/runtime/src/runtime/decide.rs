@@ -7,11 +7,12 @@ use crate::canaries::{LaunchTrace, Where};
 use crate::functions::{Counted, Function};
 use crate::launches::{Launch, LaunchDecision, LaunchParameter, Root, Roots};
 use crate::plan::ModulePlan;
-use crate::streams::{self, StreamUse, UseOrder, User};
+use crate::streams::{self, UseOrder, User};
+use crate::ticket::LaunchRequest;
 use host::stacks;
 use instrument::{EntryPlan, LaunchShape};
 use model::layout::UNBOUNDED;
-use model::{DeviceAddress, Extent, Prove, Ran, Rule, UncheckedReason};
+use model::{DeviceAddress, Extent, Prove, Rule, UncheckedReason};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,48 +23,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const JUST_OUTSIDE: u64 = 4096;
 
 impl Runtime {
-    /// Decides how a kernel is launched. `read_parameter` reads so many bytes,
-    /// up to eight, at an offset of its parameter block; `None` if they are
-    /// not there. Call it for every
-    /// launch, and launch what it answers.
-    pub fn plan_launch(
+    /// Decides how a kernel is launched, and counts it. What comes with the
+    /// decision is for [`Runtime::launched`].
+    pub(crate) fn plan_launch(
         &self,
-        function: u64,
-        shape: &LaunchShape,
-        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
-    ) -> LaunchDecision {
-        self.plan_launch_in(None, function, shape, read_parameter)
-    }
-
-    /// As [`Runtime::plan_launch`], in a known stream. That needs to be known
-    /// only while [`Runtime::tracks_streams`].
-    pub fn plan_launch_in(
-        &self,
-        stream: Option<StreamUse>,
-        function: u64,
-        shape: &LaunchShape,
-        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
-    ) -> LaunchDecision {
-        self.plan_launch_traced(stream, function, shape, read_parameter)
-            .0
-    }
-
-    /// As [`Runtime::plan_launch_in`]. What comes with the decision is to be
-    /// given to [`Runtime::launched`] when the launch was made: canaries are
-    /// verified after it; and how it was counted to [`Runtime::launch_made`],
-    /// or to [`Runtime::launch_refused`].
-    pub fn plan_launch_traced(
-        &self,
-        stream: Option<StreamUse>,
-        function: u64,
-        shape: &LaunchShape,
-        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
+        request: LaunchRequest<'_>,
     ) -> (LaunchDecision, Option<LaunchTrace>, Counted) {
         if self.exiting.load(Ordering::Relaxed) {
             // It may free what was live before.
             *self.heap_at_exit.lock() = None;
         }
-        let Some(function) = self.functions.get(function) else {
+        let Some(function) = self.functions.get(request.function) else {
             self.before_unchecked();
             let counted = Counted::Unchecked(UncheckedReason::LaunchPath);
             self.functions.count_unknown(UncheckedReason::LaunchPath);
@@ -73,10 +43,10 @@ impl Runtime {
         if !self.settings.protect.bounds {
             self.before_unchecked();
             let (trace, counted) = self.plan_canaries(&function);
-            let decision = self.plan_heap(&function, shape);
+            let decision = self.plan_heap(&function, request.shape);
             return (decision.unwrap_or(LaunchDecision::Original), trace, counted);
         }
-        match self.decide(stream, &function, shape, read_parameter) {
+        match self.decide(&function, request) {
             Ok((decision, counted)) => {
                 if !function.is_covered() {
                     self.before_unchecked();
@@ -100,16 +70,6 @@ impl Runtime {
                 };
                 (LaunchDecision::Original, trace, counted)
             }
-        }
-    }
-
-    /// What runs after a decision.
-    pub fn ran(&self, decision: &LaunchDecision) -> Ran {
-        match decision {
-            _ if !self.settings.check => Ran::Native,
-            LaunchDecision::Original => Ran::Unchecked,
-            LaunchDecision::Proved => Ran::Proved,
-            LaunchDecision::InPlace | LaunchDecision::Checked { .. } => Ran::Checked,
         }
     }
 
@@ -154,10 +114,8 @@ impl Runtime {
 
     fn decide(
         &self,
-        stream: Option<StreamUse>,
         function: &Arc<Function>,
-        shape: &LaunchShape,
-        read_parameter: &dyn Fn(u32, u8) -> Option<u64>,
+        request: LaunchRequest<'_>,
     ) -> Result<(LaunchDecision, Counted), UncheckedReason> {
         let plan = function.plan.as_ref().ok_or(UncheckedReason::LaunchPath)?;
         if let Some(reason) = plan.unchecked_reason() {
@@ -192,7 +150,7 @@ impl Runtime {
         }
         let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
         let roots = self
-            .roots(stream, function, entry, read_parameter)
+            .roots(function, entry, request)
             .ok_or(UncheckedReason::LaunchPath)?;
         let proved = match &entry.proof {
             Ok(program) if self.settings.prove != Prove::Off => {
@@ -200,7 +158,7 @@ impl Runtime {
                 let always = self.settings.prove == Prove::Verify;
                 function
                     .answers
-                    .proves(program, shape, &roots, read_parameter, always)
+                    .proves(program, request.shape, &roots, request.read, always)
             }
             _ => false,
         };
@@ -209,7 +167,7 @@ impl Runtime {
             return Ok((LaunchDecision::Proved, Counted::Proved));
         }
         self.make_ready(plan)?;
-        let decision = self.copy_of(function, shape, checked, roots, proved)?;
+        let decision = self.copy_of(function, request.shape, checked, roots, proved)?;
         function.counts.checked();
         Ok((decision, Counted::Checked))
     }
@@ -306,10 +264,9 @@ impl Runtime {
     /// be read.
     fn roots(
         &self,
-        stream: Option<StreamUse>,
         function: &Arc<Function>,
         entry: &EntryPlan,
-        read: &dyn Fn(u32, u8) -> Option<u64>,
+        request: LaunchRequest<'_>,
     ) -> Option<Roots> {
         let mut roots: Roots = Roots::with_capacity(entry.roots.len());
         let nothing = Extent {
@@ -319,7 +276,7 @@ impl Runtime {
         for offset in &entry.roots {
             roots.push(Root {
                 offset: *offset,
-                pointer: read(*offset, 8)?,
+                pointer: (request.read)(*offset, 8)?,
                 bounds: nothing,
                 wrong: None,
             });
@@ -349,7 +306,7 @@ impl Runtime {
                 root.bounds = found.unwrap_or(nothing);
             }
         }
-        if let Some(stream) = stream.filter(|_| self.streams.are_tracked()) {
+        if let Some(stream) = request.stream.filter(|_| self.streams.are_tracked()) {
             let addresses: SmallVec<[DeviceAddress; 4]> =
                 roots.iter().map(|root| root.bounds.base).collect();
             let user = User::Kernel(function.clone());
@@ -397,8 +354,7 @@ impl Runtime {
         within(JUST_OUTSIDE)
     }
 
-    /// A kernel was launched by a call that [`Runtime::plan_launch`] is not
-    /// asked about.
+    /// A kernel was launched by a call that no [`Ticket`](crate::Ticket) is for.
     pub fn unhooked_launch(&self, function: u64, reason: UncheckedReason) {
         self.before_unchecked();
         let Some(function) = self.functions.get(function) else {
@@ -425,10 +381,10 @@ impl Runtime {
         }
     }
 
-    /// The driver refused to launch the instrumented copy, and the program's
-    /// kernel was launched instead. What this returns is for
+    /// Counts a launch whose checked copy the driver refused, after the
+    /// program's kernel was launched instead. What this returns is for
     /// [`Runtime::launched`].
-    pub fn launched_original_instead(
+    pub(crate) fn count_fallback(
         &self,
         function: u64,
         reason: UncheckedReason,

@@ -238,7 +238,13 @@ impl Runtime {
     }
 
     /// A kernel was launched in this stream. `launch` is its ordinal, or 0.
-    pub fn launch_made(&self, function: u64, counted: Counted, stream: StreamName, launch: u64) {
+    pub(crate) fn launch_made(
+        &self,
+        function: u64,
+        counted: Counted,
+        stream: StreamName,
+        launch: u64,
+    ) {
         self.recent.add(RecentLaunch {
             function,
             context: self.driver.current_context(),
@@ -249,7 +255,7 @@ impl Runtime {
     }
 
     /// A kernel became a node of a graph.
-    pub fn graph_kernel(&self, function: u64) {
+    pub(crate) fn graph_kernel(&self, function: u64) {
         let mut known = self.failures.in_graphs.lock();
         if known.len() < GRAPH_KERNELS && !known.contains(&function) {
             known.push(function);
@@ -268,7 +274,7 @@ impl Runtime {
     }
 
     /// The device refused a launch: nothing ran, so nothing was checked.
-    pub fn launch_refused(&self, function: u64, counted: Counted) {
+    pub(crate) fn launch_refused(&self, function: u64, counted: Counted) {
         let Some(function) = self.functions.get(function) else {
             return;
         };

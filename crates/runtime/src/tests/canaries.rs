@@ -2,9 +2,7 @@
 
 use super::fake::{Bench, CONTEXT, Fake, NAME as KERNEL_NAME, extent, module};
 use crate::canaries::history::Reach;
-use crate::{
-    Fill, FreeCall, FreeRequest, LaunchShape, LaunchTrace, ModulePlan, StreamName, StreamUse, Where,
-};
+use crate::{Fill, FreeCall, FreeRequest, ModulePlan, StreamName, StreamUse, Where};
 use heap::{Around, Owner};
 use model::layout::canary::{CANARY_PINS, CANARY_TABLE};
 use model::{AllocationKind, DeviceAddress, Protections, Settings};
@@ -51,21 +49,10 @@ fn bench(device: Fake) -> Bench {
     bench
 }
 
-fn plan(bench: &Bench, read: &dyn Fn(u32, u8) -> Option<u64>) -> LaunchTrace {
-    let shape = LaunchShape {
-        grid: [1; 3],
-        block: [256, 1, 1],
-        shared: 0,
-    };
-    let (_, trace, _) = bench
-        .runtime
-        .plan_launch_traced(None, FUNCTION, &shape, read);
-    trace.expect("it is to be verified")
-}
-
 fn launch(bench: &Bench) {
-    let read = |_, _| Some(BUFFER);
-    bench.runtime.launched(plan(bench, &read), PLACE, &read);
+    bench
+        .begin_of(FUNCTION, &|_, _| Some(BUFFER))
+        .submitted(PLACE);
 }
 
 fn buffer(bench: &Bench) -> (Around, u64) {
@@ -182,15 +169,8 @@ fn freed_buffers_that_are_held_leave_the_table_together() {
         };
         assert_eq!(runtime.free(request, &|_| panic!("it is held")), 0);
     };
-    let shape = LaunchShape {
-        grid: [1; 3],
-        block: [256, 1, 1],
-        shared: 0,
-    };
-    let read = |_, _| None;
     // A kernel that nothing is known of may have written to all of them.
-    let (_, trace, _) = runtime.plan_launch_traced(None, 0xdead, &shape, &read);
-    runtime.launched(trace.expect("it is to be verified"), PLACE, &read);
+    bench.begin_of(0xdead, &|_, _| None).submitted(PLACE);
     let waits = || bench.device.own_waits.load(Ordering::Relaxed);
     let before = waits();
     buffers[..10].iter().for_each(free);
@@ -220,9 +200,9 @@ fn what_findings_need_is_gathered_when_the_kernel_is_on_its_way() {
         reads.set(reads.get() + 1);
         Some(BUFFER)
     };
-    let trace = plan(&bench, &read);
+    let ticket = bench.begin_of(FUNCTION, &read);
     assert_eq!(reads.get(), 0);
-    bench.runtime.launched(trace, PLACE, &read);
+    ticket.submitted(PLACE);
     assert!(reads.get() > 0);
     let (_, serial) = buffer(&bench);
     let found = bench.runtime.canaries.checks.candidates(1, Some(0), serial);

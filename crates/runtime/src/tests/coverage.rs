@@ -2,7 +2,7 @@
 
 use super::fake::{Bench, Fake, KERNEL, MODULE, NAME, module};
 use crate::prepare::{Wanted, prepare};
-use crate::{LaunchShape, ModulePart, Prepared, Runtime};
+use crate::{LaunchDecision, ModulePart, Prepared, Runtime, Where};
 use model::{Settings, UncheckedReason};
 use std::sync::Arc;
 
@@ -14,10 +14,11 @@ const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n\
 fn launches_are_counted_by_outcome() {
     let bench = Bench::new();
     bench.launch(0, 0);
-    bench.launch(0, 0);
-    bench
-        .runtime
-        .launched_original_instead(KERNEL, UncheckedReason::Registers);
+    bench.begin(0, 0, |mut ticket| {
+        ticket.fall_back(UncheckedReason::Registers);
+        assert!(matches!(ticket.decision(), LaunchDecision::Original));
+        ticket.submitted(Where::Unknown);
+    });
     bench
         .runtime
         .unhooked_launch(KERNEL, UncheckedReason::LaunchPath);
@@ -56,8 +57,8 @@ fn ptx_is_instrumented_and_rejection_is_remembered() {
     bench.runtime.module_loaded(0x30, plan);
     bench.runtime.function_resolved(0x31, 0x30, "store", None);
     bench
-        .runtime
-        .plan_launch(0x31, &LaunchShape::default(), &|_, _| Some(0));
+        .begin_of(0x31, &|_, _| Some(0))
+        .submitted(Where::Unknown);
     assert_eq!(
         bench.runtime.coverage().kernels["store"].unchecked[&UncheckedReason::Rejected],
         1

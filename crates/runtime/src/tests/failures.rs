@@ -1,7 +1,7 @@
 //! Kernels that the device stops.
 
-use super::fake::{Bench, CONTEXT, COPY, Fake, KERNEL, NAME, module};
-use crate::{Counted, Owner, StreamName};
+use super::fake::{Bench, CONTEXT, COPY, Fake, NAME, module};
+use crate::{Owner, StreamName, Where};
 use driver::sys::CUresult;
 use driver::{DeviceFailure, FailedKernel};
 use model::{
@@ -14,10 +14,12 @@ const ILLEGAL: CUresult = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS;
 
 /// Launches the kernel, as the shim does.
 fn launch(bench: &Bench, stream: StreamName) {
-    bench.launch(0, 0);
-    bench
-        .runtime
-        .launch_made(KERNEL, Counted::Checked, stream, 0);
+    let place = Where::Stream {
+        name: stream,
+        handle: 5,
+        per_thread: false,
+    };
+    bench.begin(0, 0, |ticket| ticket.submitted(place));
 }
 
 fn failures(bench: &Bench) -> Vec<Failure> {
@@ -166,7 +168,10 @@ fn what_a_failure_keeps_from_being_freed_is_no_leak() {
 fn a_launch_that_was_refused_is_not_counted() {
     let bench = Bench::new();
     bench.launch(0, 0);
-    bench.launch(0, 0);
-    bench.runtime.launch_refused(KERNEL, Counted::Checked);
+    bench.begin(0, 0, |ticket| ticket.refused());
+    bench.begin(0, 0, |mut ticket| {
+        ticket.fall_back(UncheckedReason::Registers);
+        ticket.refused();
+    });
     assert_eq!(bench.runtime.coverage().kernels[NAME].checked, 1);
 }

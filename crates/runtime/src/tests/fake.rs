@@ -4,7 +4,7 @@ mod device;
 
 pub use device::{CONTEXT, Fake};
 
-use crate::{LaunchDecision, LaunchShape, ModulePlan, Runtime};
+use crate::{LaunchDecision, LaunchRequest, LaunchShape, ModulePlan, Runtime, Ticket, Where};
 use instrument::{EntryPlan, Instrumented, Obstacle, ParameterSlot, Reason};
 use model::layout::Record;
 use model::{
@@ -19,6 +19,12 @@ pub const MODULE: u64 = 0x10;
 pub const KERNEL: u64 = 0x20;
 pub const COPY: u64 = 0x21;
 pub const NAME: &str = "_Z5scalePfS_";
+/// How kernels are launched here.
+pub const SHAPE: LaunchShape = LaunchShape {
+    grid: [1; 3],
+    block: [256, 1, 1],
+    shared: 0,
+};
 
 pub fn site(id: u32, group: u32, offset: i64, provenance: Provenance) -> AccessSite {
     AccessSite {
@@ -119,18 +125,37 @@ impl Bench {
         }
     }
 
+    /// Launches the kernel where nobody knows.
     pub fn launch(&self, first: u64, second: u64) -> LaunchDecision {
-        let shape = LaunchShape {
-            grid: [1; 3],
-            block: [256, 1, 1],
-            shared: 0,
+        self.begin(first, second, |ticket| {
+            let decision = ticket.decision().clone();
+            ticket.submitted(Where::Unknown);
+            decision
+        })
+    }
+
+    /// A launch of the kernel with these pointers, and what becomes of it.
+    pub fn begin<T>(&self, first: u64, second: u64, end: impl FnOnce(Ticket<'_>) -> T) -> T {
+        let read = |offset, _| match offset {
+            0 => Some(first),
+            8 => Some(second),
+            _ => None,
         };
-        self.runtime
-            .plan_launch(KERNEL, &shape, &|offset, _| match offset {
-                0 => Some(first),
-                8 => Some(second),
-                _ => None,
-            })
+        end(self.begin_of(KERNEL, &read))
+    }
+
+    /// A launch of any kernel.
+    pub fn begin_of<'a>(
+        &'a self,
+        function: u64,
+        read: &'a dyn Fn(u32, u8) -> Option<u64>,
+    ) -> Ticket<'a> {
+        self.runtime.begin_launch(LaunchRequest {
+            function,
+            shape: &SHAPE,
+            stream: None,
+            read,
+        })
     }
 
     pub fn log(&self) -> String {

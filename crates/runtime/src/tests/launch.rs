@@ -1,7 +1,7 @@
 //! Launch decisions and what reaches the device before a launch.
 
 use super::fake::{Bench, COPY, Fake, KERNEL, MODULE, NAME, extent, module};
-use crate::{LaunchDecision, LaunchShape};
+use crate::LaunchDecision;
 use model::layout::{CONTROL_BASE, MISS_SIZE, REGION_SHIFT, REGION_TABLE, UNBOUNDED};
 use model::{AllocationKind, DeviceAddress, Settings};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -143,16 +143,12 @@ fn filters_limits_and_unknown_handles_run_the_original() {
     assert!(is_original(&bench.launch(0, 0)));
     bench.runtime.checked_limit(KERNEL, 256);
     assert!(!is_original(&bench.launch(0, 0)));
-    assert!(is_original(&bench.runtime.plan_launch(
-        0x99,
-        &LaunchShape::default(),
-        &|_, _| Some(0)
-    )));
-    assert!(is_original(&bench.runtime.plan_launch(
-        KERNEL,
-        &LaunchShape::default(),
-        &|_, _| None
-    )));
+    let unknown = bench.begin_of(0x99, &|_, _| Some(0));
+    assert!(is_original(unknown.decision()));
+    unknown.refused();
+    let unreadable = bench.begin_of(KERNEL, &|_, _| None);
+    assert!(is_original(unreadable.decision()));
+    unreadable.refused();
 
     bench.runtime.module_unloading(MODULE);
     assert!(is_original(&bench.launch(0, 0)));

@@ -10,7 +10,7 @@ use emulate::Device;
 use emulate::device::{Host, Launch, Options};
 use model::Finding;
 use report::session::read_processes;
-use runtime::{LaunchDecision, LaunchShape, Runtime};
+use runtime::{LaunchDecision, LaunchRequest, LaunchShape, Runtime, Where};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -75,7 +75,13 @@ pub fn launch(
         shared: shape.dynamic_shared,
     };
     let mut bytes = parameters.to_vec();
-    let function = match runtime.plan_launch(function, &shown, &read) {
+    let ticket = runtime.begin_launch(LaunchRequest {
+        function,
+        shape: &shown,
+        stream: None,
+        read: &read,
+    });
+    let function = match ticket.decision().clone() {
         LaunchDecision::Original | LaunchDecision::Proved | LaunchDecision::InPlace => function,
         LaunchDecision::Checked {
             function,
@@ -96,6 +102,7 @@ pub fn launch(
         ..shape
     };
     device.launch(launch, 0).unwrap();
+    ticket.submitted(Where::Unknown);
     device.synchronize().unwrap();
     runtime.synchronized();
 }

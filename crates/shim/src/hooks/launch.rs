@@ -12,8 +12,7 @@ use driver::sys::{
     CUlaunchConfig, CUresult, CUstream,
 };
 use model::{Ran, UncheckedReason};
-use runtime::{Counted, EntryPlan, LaunchDecision, LaunchShape, LaunchTrace, Runtime, Where};
-use std::cell::Cell;
+use runtime::{EntryPlan, LaunchDecision, LaunchRequest, LaunchShape, Runtime, Where};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
@@ -185,27 +184,26 @@ pub(super) unsafe fn launch(
     make: impl Fn(u64, *mut *mut c_void, *mut *mut c_void) -> CUresult,
 ) -> CUresult {
     let program = function;
-    let ran = Cell::new(Ran::Unchecked);
-    let launch = |function, pointers, extra| {
+    let make = |ran, function, pointers, extra| {
         watch::around(What::Kernel(function, shape), stream, || {
             let timed = Timed::Kernel {
                 function: program,
                 launched: function,
-                ran: ran.get(),
+                ran,
             };
             timing::around(timed, stream, || make(function, pointers, extra))
         })
     };
-    let original = || launch(function, arguments.pointers, arguments.extra);
+    let original = |ran| make(ran, function, arguments.pointers, arguments.extra);
     let Some(runtime) = session::runtime() else {
-        return original();
+        return original(Ran::Unchecked);
     };
     process::device_in_use();
     if let Some(gpu) = session::get().and_then(|session| session.gpu.as_ref())
         && !gpu.reaches_current_device()
     {
         out_of_reach(runtime, function);
-        return original();
+        return original(Ran::Unchecked);
     }
     let known = loaded::function(function);
     let entry = known
@@ -220,81 +218,43 @@ pub(super) unsafe fn launch(
     if let Some(known) = &known {
         find_limit(runtime, function, known);
     }
-    let put = stream;
-    let stream =
-        stream.and_then(|(stream, per_thread)| streams::of_launch(runtime, stream, per_thread));
-    let (decision, trace, counted) = runtime.plan_launch_traced(stream, function, &shape, &read);
-    ran.set(runtime.ran(&decision));
-    let LaunchDecision::Checked {
-        function: copy,
-        launch_parameter,
-        plan,
-    } = decision
-    else {
-        let result = original();
-        account(runtime, result, function, (counted, 0), put);
-        launched(runtime, result, trace, put, &read);
-        return result;
-    };
-    // SAFETY: the program's arguments, for a kernel with this plan.
-    let result =
-        unsafe { launch_checked(copy, &launch_parameter, &plan, arguments, block, &launch) };
-    if result == CUresult::CUDA_SUCCESS {
-        let launch = launch_parameter.first_chunk::<8>();
-        let launch = launch.map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        account(runtime, result, function, (counted, launch), put);
-        return result;
-    }
-    ran.set(Ran::Unchecked);
-    runtime.before_unchecked();
-    let again = original();
-    let mut trace = None;
-    let mut counted = counted;
-    if again == CUresult::CUDA_SUCCESS {
-        (trace, counted) = instead(runtime, function, result);
-    }
-    account(runtime, again, function, (counted, 0), put);
-    launched(runtime, again, trace, put, &read);
-    again
-}
-
-/// Remembers a launch that was made, with its ordinal, or takes one back that
-/// was not.
-fn account(
-    runtime: &Runtime,
-    result: CUresult,
-    function: u64,
-    (counted, launch): (Counted, u64),
-    stream: Option<(CUstream, bool)>,
-) {
-    if result != CUresult::CUDA_SUCCESS {
-        runtime.launch_refused(function, counted);
-        return;
-    }
-    match stream.filter(|_| !capture::active()) {
-        Some((stream, per_thread)) => {
-            let name = streams::name(runtime, stream, per_thread);
-            runtime.launch_made(function, counted, name, launch);
-        }
-        None => runtime.graph_kernel(function),
-    }
-}
-
-/// What is to be verified after a launch, if it was made.
-fn launched(
-    runtime: &Runtime,
-    result: CUresult,
-    trace: Option<LaunchTrace>,
-    stream: Option<(CUstream, bool)>,
-    read: &dyn Fn(u32, u8) -> Option<u64>,
-) {
-    let Some(trace) = trace.filter(|_| result == CUresult::CUDA_SUCCESS) else {
-        return;
-    };
-    let place = stream.map_or(Where::Graph, |(stream, per_thread)| {
-        streams::place(runtime, stream, per_thread)
+    let mut ticket = runtime.begin_launch(LaunchRequest {
+        function,
+        shape: &shape,
+        stream: stream
+            .and_then(|(stream, per_thread)| streams::of_launch(runtime, stream, per_thread)),
+        read: &read,
     });
-    runtime.launched(trace, place, read);
+    let ran = ticket.ran();
+    let mut result = match ticket.decision() {
+        LaunchDecision::Checked {
+            function: copy,
+            launch_parameter,
+            plan,
+        } => {
+            let launch = |function, pointers, extra| make(ran, function, pointers, extra);
+            // SAFETY: the program's arguments, for a kernel with this plan.
+            unsafe { launch_checked(*copy, launch_parameter, plan, arguments, block, &launch) }
+        }
+        _ => original(ran),
+    };
+    let is_checked = matches!(ticket.decision(), LaunchDecision::Checked { .. });
+    if is_checked && result != CUresult::CUDA_SUCCESS {
+        ticket.fall_back(why_refused(result));
+        result = original(ticket.ran());
+    }
+    match result {
+        CUresult::CUDA_SUCCESS => ticket.submitted(place(runtime, stream)),
+        _ => ticket.refused(),
+    }
+    result
+}
+
+/// Where a launch goes.
+fn place(runtime: &Runtime, stream: Option<(CUstream, bool)>) -> Where {
+    stream.map_or(Where::Graph, |(stream, per_thread)| {
+        streams::place(runtime, stream, per_thread)
+    })
 }
 
 /// A kernel on a device that cannot access Ringfence's tables, which lie in
@@ -343,15 +303,13 @@ fn find_limit(runtime: &Runtime, function: u64, known: &Function) {
     }
 }
 
-/// The copy could not be launched, but the original could: its launch was not
-/// checked.
-fn instead(runtime: &Runtime, function: u64, copy: CUresult) -> (Option<LaunchTrace>, Counted) {
-    let reason = match copy {
+/// Why a checked copy could not be launched.
+fn why_refused(answer: CUresult) -> UncheckedReason {
+    match answer {
         CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
         | CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE => UncheckedReason::Registers,
         _ => UncheckedReason::Rejected,
-    };
-    runtime.launched_original_instead(function, reason)
+    }
 }
 
 /// # Safety

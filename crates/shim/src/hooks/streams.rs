@@ -96,7 +96,7 @@ pub(super) fn last() -> When {
     When::Last
 }
 
-/// Where a launch goes, for [`Runtime::launched`].
+/// Where a launch goes.
 pub(super) fn place(runtime: &Runtime, stream: CUstream, per_thread: bool) -> Where {
     if capture::active() && is_captured(stream, per_thread) {
         return Where::Graph;
