@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|opencl|bench|protections|heap|canary|watch|compare|all]
+#   ./run [suite|opencl|bench|protections|heap|host|canary|watch|compare|all]
 #
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
 # `protections` and `canary` are the parts of `bench` that tell what each
 # protection and canaries around CUDA buffers cost.
 # `watch` is the part of `bench` that is about the guard.
+# `host` is the part of `bench` that is about the host's time; with steps of
+# training where `python3` has PyTorch.
 # `compare`, which is not part of `all`, runs the suite's programs alone and
 # under compute-sanitizer, which must be on PATH or in /usr/local/cuda/bin.
 #
@@ -75,6 +77,21 @@ bench bench gpu gpu-bounds.json 540
 bench protections protections gpu-protections.json 240
 bench heap heap gpu-heap.json 120
 bench watch watch gpu-watch.json 240
+
+if [ "$what" = host ] || [ "$what" = bench ] || [ "$what" = all ]; then
+    torch=
+    if python3 -c 'import torch' 2> /dev/null; then
+        torch="--python $(command -v python3) --steps $here/steps.py"
+    else
+        echo "python3 has no PyTorch: no steps of training are measured"
+    fi
+    # shellcheck disable=SC2086 # two options, or none
+    timeout --kill-after=10 420 "$here/ringfence-bench" host --programs "$here" \
+        --ringfence "$here/ringfence" --json "$out/gpu-host.json" --commit "$(cat "$here/commit")" $torch
+    code=$?
+    [ $code = 124 ] && echo "the bench host ran out of time"
+    [ $code = 0 ] || status=1
+fi
 bench canary canary gpu-canary.json 240
 
 if [ "$what" = compare ]; then

@@ -6,6 +6,9 @@
 //   loop      a launch of a loop of short kernels, with the waits between them
 //   tight     the same of kernels that take less than their launches
 //   memory    cudaMalloc of many buffers of a size, and memory that each takes
+//   planes    a launch of a stencil over one plane of a volume, for each plane
+//             with its number as a scalar
+//   around    cudaMalloc and cudaFree of 4 KiB, eight of each around a launch
 // Prints one JSON line with medians over batches. Batches are short enough
 // that the driver's queue never fills; before the first that counts, the same
 // is done for a while, so that clocks have risen and caches are warm.
@@ -131,6 +134,54 @@ static void loop(int batches, bool warm, int n) {
     for (auto *buffer : buffers) CHECK(cudaFree(buffer));
 }
 
+// One plane of a 3-D convolution, as PolyBench has it.
+__global__ void plane(const float *in, float *out, int side, int z) {
+    int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
+    if (x < 1 || y < 1 || x >= side - 1 || y >= side - 1) return;
+    float sum = 0.0f;
+    for (int dz = -1; dz <= 1; dz++)
+        for (int dy = -1; dy <= 1; dy++)
+            for (int dx = -1; dx <= 1; dx++)
+                sum += (dx + 2 * dy + 3 * dz) * in[((z + dz) * side + y + dy) * side + x + dx];
+    out[(z * side + y) * side + x] = sum;
+}
+
+static void planes(int batches, bool warm, int side) {
+    const size_t bytes = size_t(side) * side * side * sizeof(float);
+    float *in = nullptr, *out = nullptr;
+    CHECK(cudaMalloc(&in, bytes));
+    CHECK(cudaMalloc(&out, bytes));
+    CHECK(cudaMemset(in, 0, bytes));
+    dim3 block(32, 8), grid((side + 31) / 32, (side + 7) / 8);
+    double time = median(
+        batches, side - 2, warm,
+        [&] {
+            for (int z = 1; z < side - 1; z++) plane<<<grid, block>>>(in, out, side, z);
+            CHECK(cudaDeviceSynchronize());
+        },
+        [] { CHECK(cudaGetLastError()); });
+    std::printf("{\"planes_us\":%.4f}\n", time);
+    CHECK(cudaFree(in));
+    CHECK(cudaFree(out));
+}
+
+// What a program does that allocates in its main loop.
+static void around(int batches, bool warm) {
+    const int batch = 20, buffers = 8, n = 32;
+    double time = median(
+        batches, batch * buffers, warm,
+        [&] {
+            for (int i = 0; i < batch; i++) {
+                float *all[buffers];
+                for (auto &buffer : all) CHECK(cudaMalloc(&buffer, 4 << 10));
+                three_pointers<<<1, 32>>>(all[0], all[1], all[2], n);
+                for (auto *buffer : all) CHECK(cudaFree(buffer));
+            }
+        },
+        [] { CHECK(cudaGetLastError()); });
+    std::printf("{\"around_us\":%.4f}\n", time);
+}
+
 static void memory(bool quick) {
     // A program without a kernel is none that Ringfence has to do with.
     float *small = nullptr;
@@ -180,6 +231,14 @@ int main(int argc, char **argv) {
         memory(quick);
         return 0;
     }
+    if (what == "planes") {
+        planes(quick ? 1 : 20, !quick, quick ? 16 : 256);
+        return 0;
+    }
+    if (what == "around") {
+        around(quick ? 1 : 50, !quick);
+        return 0;
+    }
     if (what == "allocate") {
         // A program without a kernel is none that Ringfence has to do with.
         float *buffer = nullptr;
@@ -192,6 +251,6 @@ int main(int argc, char **argv) {
         std::printf("{\"small_us\":%.4f,\"large_us\":%.4f}\n", small, large);
         return 0;
     }
-    std::fprintf(stderr, "usage: %s launch|ordered|synchronize|allocate|loop|tight|memory [--quick]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s launch|ordered|synchronize|allocate|loop|tight|memory|planes|around [--quick]\n", argv[0]);
     return 2;
 }

@@ -3,6 +3,7 @@
 mod canary;
 mod gpu;
 mod heap;
+mod host;
 mod instrument;
 mod opencl;
 mod options;
@@ -30,6 +31,8 @@ enum Bench {
     Canary(options::Options),
     /// Device-side malloc and free, against CUDA's own.
     Heap(heap::Heap),
+    /// Launches, allocations and steps of training: what the host's time grows by.
+    Host(host::Host),
     /// What each protection costs.
     Protections(options::Options),
     /// What looks at canaries cost in OpenCL programs.
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Bench::Gpu(gpu) => gpu::measure(&gpu),
         Bench::Canary(options) => canary::measure(&options),
         Bench::Heap(options) => heap::measure(&options),
+        Bench::Host(host) => host::measure(&host),
         Bench::Protections(options) => protections::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),

@@ -50,6 +50,8 @@ pub fn write() -> Result<()> {
         bundle.join("ringfence.h"),
     )
     .context("failed to copy include/ringfence.h")?;
+    std::fs::copy(root().join("bench/torch/steps.py"), bundle.join("steps.py"))
+        .context("failed to copy bench/torch/steps.py")?;
     std::fs::copy(
         toolchain.libraries().join("libcudart.so.13"),
         bundle.join("lib/libcudart.so.13"),
