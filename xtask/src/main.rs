@@ -15,6 +15,7 @@ mod generate;
 mod generate_cudart;
 mod generate_device;
 mod generate_opencl;
+mod install;
 mod layers;
 mod measure;
 mod readme;
@@ -48,6 +49,13 @@ enum Step {
     Layers,
     /// Builds the command, the library and the runtime's forwarding libraries.
     Build,
+    /// Builds them and copies them to where a user runs them.
+    Install {
+        /// The prefix that gets bin, lib and include [default: that of `cargo
+        /// install`].
+        #[arg(long, value_name = "FOLDER")]
+        root: Option<std::path::PathBuf>,
+    },
     /// Runs a CUDA program with a planted bug on the CPU device.
     Demo,
     /// Runs every test that this machine can run.
@@ -90,6 +98,7 @@ fn main() -> Result<()> {
         Step::Generate { check } => check::generated(check),
         Step::Layers => layers::check(),
         Step::Build => build::all().map(drop),
+        Step::Install { root } => install::run(root),
         Step::Demo => demo::run(),
         Step::Test => check::test(),
         Step::Ci => check::ci(),
