@@ -8,7 +8,10 @@
 use crate::build::{self, Built};
 use crate::command::{cargo, run};
 use crate::workspace::{root, target};
-use crate::{generate, generate_cudart, generate_device, generate_opencl, layers, readme, setup};
+use crate::{
+    demo, documented, generate, generate_cudart, generate_device, generate_opencl, layers, readme,
+    setup,
+};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -76,7 +79,7 @@ pub fn ci() -> Result<()> {
     step("format", || run(&mut cargo(&["fmt", "--all", "--check"])))?;
     step("generated files", || generated(true))?;
     step("layers", layers::check)?;
-    step("README", || readme::run(true))?;
+    step("tables of README and docs", || readme::run(true))?;
     step("lints", || {
         run(&mut cargo(&[
             "clippy",
@@ -115,7 +118,7 @@ fn step<T>(name: &str, action: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 fn tests() -> Result<Tally> {
-    step("toolchain", setup::cuda)?;
+    let toolchain = step("toolchain", setup::cuda)?;
     step("corpora", setup::corpora)?;
     step("OpenCL", setup::opencl)?;
     let built = step("build", build::all)?;
@@ -124,6 +127,9 @@ fn tests() -> Result<Tally> {
     let mut tally = Tally::default();
     step("test programs", || {
         test_programs(&built, &cases, &mut tally)
+    })?;
+    tally.passed += step("commands of README and docs", || {
+        documented::check(&built, &demo::program(&toolchain)?)
     })?;
     step("suite on the CPU device", || {
         suite(&built, &cases, DeviceKind::Cpu, &[], &mut tally)

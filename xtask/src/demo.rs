@@ -5,9 +5,10 @@ use crate::command::command;
 use crate::workspace::{root, target};
 use crate::{build, setup};
 use anyhow::{Context, Result, ensure};
+use std::path::PathBuf;
 use std::time::Instant;
 use suite::case::Cudart;
-use suite::compile::{Job, flags};
+use suite::compile::{Job, Toolchain, flags};
 use suite::judge::EXIT_FINDINGS;
 
 /// Builds everything, runs the demo, shows the report.
@@ -19,19 +20,7 @@ pub fn run() -> Result<()> {
     let start = Instant::now();
     let toolchain = setup::cuda()?;
     let built = build::all()?;
-    let folder = target().join("demo");
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("failed to make {}", folder.display()))?;
-    let source = root().join("suite/demo/blur.cu");
-    let program = folder.join("blur");
-    toolchain.compile(
-        &Job {
-            sources: vec![source],
-            flags: demo_flags(),
-            output: program.clone(),
-        },
-        &[root().join("suite/cases/include")],
-    )?;
+    let program = program(&toolchain)?;
     println!("ready after {:.0} s\n", start.elapsed().as_secs_f64());
     println!("$ ringfence run --device cpu -- {}", program.display());
     let status = command(&built.command, ["run", "--device", "cpu", "--"])
@@ -47,6 +36,27 @@ pub fn run() -> Result<()> {
          found."
     );
     Ok(())
+}
+
+/// Compiles the program of the demo.
+///
+/// # Errors
+///
+/// The CUDA compiler refuses it.
+pub fn program(toolchain: &Toolchain) -> Result<PathBuf> {
+    let folder = target().join("demo");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("failed to make {}", folder.display()))?;
+    let program = folder.join("blur");
+    toolchain.compile(
+        &Job {
+            sources: vec![root().join("suite/demo/blur.cu")],
+            flags: demo_flags(),
+            output: program.clone(),
+        },
+        &[root().join("suite/cases/include")],
+    )?;
+    Ok(program)
 }
 
 /// nvcc's flags: as a developer would build it, with line numbers of the host.

@@ -10,16 +10,22 @@ mod bundle;
 mod check;
 mod command;
 mod demo;
+mod documented;
 mod foreign;
 mod generate;
 mod generate_cudart;
 mod generate_device;
 mod generate_opencl;
+mod headline;
 mod install;
 mod layers;
+mod markdown;
 mod measure;
+mod messages;
+mod pages;
 mod readme;
 mod setup;
+mod site;
 mod suite_tables;
 mod workspace;
 
@@ -76,12 +82,14 @@ enum Step {
     },
     /// Measures what can be measured without a GPU.
     Bench,
-    /// Writes the README's tables from the committed results.
+    /// Writes the tables of README.md and docs from the committed results.
     Readme {
         /// Only compare with what is committed.
         #[arg(long)]
         check: bool,
     },
+    /// Builds README.md and docs as a site, with mdBook.
+    Docs,
 }
 
 fn main() -> Result<()> {
@@ -106,5 +114,6 @@ fn main() -> Result<()> {
         Step::Foreign { folder, arguments } => foreign::run_collection(&folder, &arguments),
         Step::Bench => measure::run_all(),
         Step::Readme { check } => readme::run(check),
+        Step::Docs => site::build(),
     }
 }

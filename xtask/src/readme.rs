@@ -1,12 +1,14 @@
-//! Writes the README's tables from the committed results, so that no number
-//! in it can be older or better than the file it comes from.
+//! Writes the tables of README.md and docs from the committed results, so that
+//! no number in them can be older or better than the file it comes from.
 //!
 //! Between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->` stands what
-//! [`render`] makes of `bench/results/NAME.json`, or [`suite_tables`] of
-//! several. A file that is not there gives a sentence that says so.
+//! [`render`] makes of `bench/results/NAME.json`, or what [`suite_tables`] and
+//! [`headline`] make of several. A file that is not there gives a sentence that
+//! says so.
 
-use crate::suite_tables;
+use crate::pages::documentation;
 use crate::workspace::root;
+use crate::{headline, suite_tables};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -16,20 +18,28 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// A marker is broken, a result file is malformed, or with `check` the README
-/// is not what the results give.
+/// A marker is broken, a result file is malformed, or with `check` a page is
+/// not what the results give.
 pub fn run(check: bool) -> Result<()> {
-    let path = root().join("README.md");
-    let old = std::fs::read_to_string(&path).context("failed to read README.md")?;
-    let new = rewrite(&old, &root().join("bench/results"))?;
-    if check {
-        ensure!(
-            old == new,
-            "README.md does not show the committed results; run `cargo xtask readme`"
-        );
-    } else if old != new {
-        std::fs::write(&path, new).context("failed to write README.md")?;
+    let mut old = Vec::new();
+    for page in documentation()? {
+        let name = page.name.display();
+        let new = rewrite(&page.text, &root().join("bench/results"))
+            .with_context(|| format!("in {name}"))?;
+        if new == page.text {
+            continue;
+        }
+        if !check {
+            std::fs::write(root().join(&page.name), new)
+                .with_context(|| format!("failed to write {name}"))?;
+        }
+        old.push(name.to_string());
     }
+    ensure!(
+        !check || old.is_empty(),
+        "not as the committed results have it: {}; run `cargo xtask readme`",
+        old.join(", ")
+    );
     Ok(())
 }
 
@@ -42,16 +52,19 @@ fn rewrite(text: &str, results: &Path) -> Result<String> {
         out += before;
         let (name, _) = marked[OPEN.len()..]
             .split_once(" -->")
-            .context("a bench marker in README.md does not end")?;
+            .context("a bench marker does not end")?;
         let close = format!("<!-- /bench:{name} -->");
         let end = marked
             .find(&close)
-            .with_context(|| format!("README.md has no `{close}`"))?;
+            .with_context(|| format!("there is no `{close}`"))?;
         let file = results.join(format!("{name}.json"));
         let published = results.with_file_name("published");
         let body = match std::fs::read_to_string(&file) {
             _ if name == "suite-paper" => suite_tables::paper(results, &published)?,
             _ if name == "suite-rest" => suite_tables::rest(results)?,
+            _ if name == "tools" => headline::tools(&published)?,
+            _ if name == "found" => headline::found(results)?,
+            _ if name == "cost" => headline::cost(results)?,
             Ok(json) => {
                 let value = serde_json::from_str(&json)
                     .with_context(|| format!("{} is not JSON", file.display()))?;
@@ -83,9 +96,10 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "gpu-canary" => gpu_canary(results)?,
         "gpu-heap" => gpu_heap(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,
-        "opencl-cpu" | "opencl-gpu" => looks(name, results)?,
+        "opencl-cpu" | "opencl-gpu" => scans(name, results)?,
         "suite-opencl-cpu" | "suite-opencl-gpu" => opencl(results)?,
         "instrument" => instrument(results)?,
+        "origins" => origins(results)?,
         "cpu-emulator" => emulator(results)?,
         _ => bail!("nothing is known to render `{name}`"),
     };
@@ -244,7 +258,7 @@ fn gpu_foreign(results: &Value) -> Result<String> {
     let summary = &results["summary"];
     let of = |key| number(summary, key);
     let mut out = format!(
-        "In {} programs of others, their {} kernels take **{:.2}** of their native time by geometric mean; nine of \
+        "In {} third-party programs, {} kernels take **{:.2}** of their native time by geometric mean; nine of \
          ten take at most {:.2}, the worst {:.2}; {:.0} % of them run the program's own code, as all their launches \
          are proved in bounds. With every launch checked: {:.2}, {:.2} and {:.2}. The time of all kernels of a \
          program is {:.2} of native by geometric mean over programs ({:.2} with every launch checked).",
@@ -264,7 +278,7 @@ fn gpu_foreign(results: &Value) -> Result<String> {
         out,
         " Code with checks uses {:.0} registers a thread, natively {:.0}; {} kernels spill that natively do not. \
          Programs use {:.2} of their native device memory. {} kernels of less than 10 µs and {} without code that \
-         can be checked are left out. (`--time-kernels`; how: `docs/foreign.md`.)",
+         can be checked are left out. (Measured with `--time-kernels`.)",
         of("checked_registers")?,
         of("registers")?,
         of("spilling_kernels")?,
@@ -319,7 +333,7 @@ fn gpu_canary(results: &Value) -> Result<String> {
     let _ = writeln!(
         out,
         "\nKernel time over native, and memory that a buffer takes of what the device has free, medians, variants in \
-         turn. A loop of short kernels with a wait after every hundred takes {:.3} of native time ({:.2} µs a launch, \
+         turn. A loop of short kernels with a synchronization after every hundred takes {:.3} of native time ({:.2} µs a launch, \
          which varies by {:.2} from round to round); with a check after every launch {:.2}. Of kernels that take less \
          than their launches it takes {:.2} ({:.2} µs). Canaries add {:.2} µs of host time to a launch (native {:.2} \
          µs).",
@@ -364,7 +378,7 @@ fn gpu_protections(results: &Value) -> Result<String> {
             number(summary, &format!("{name}_geomean"))?
         );
     }
-    out += "\n\n| what the host asks for | native, µs | Ringfence adds |\n| --- | ---: | ---: |\n";
+    out += "\n\n| call of the host | native, µs | Ringfence adds |\n| --- | ---: | ---: |\n";
     for (words, native, adds) in [
         ("a launch, checked", "native_launch_us", "checked_launch_us"),
         (
@@ -383,7 +397,7 @@ fn gpu_protections(results: &Value) -> Result<String> {
             "quarantine_allocate_us",
         ),
         (
-            "the same, leaks looked for",
+            "the same, with `--leak-check full`",
             "native_allocate_us",
             "leak_check_allocate_us",
         ),
@@ -421,14 +435,14 @@ fn suite(results: &Value) -> Result<String> {
     let summary = &results["summary"];
     let annotated = number(summary, "detected_annotated")?;
     let mut out = format!(
-        "{} of {} programs with a bug got exactly the finding they should",
+        "{} of {} programs with a bug got exactly the expected finding",
         number(summary, "detected")?,
         number(summary, "cases")?,
     );
     if annotated > 0.0 {
         let _ = write!(
             out,
-            ", {annotated} more once the program says where its parts are"
+            "; {annotated} more once the program declares the parts of its allocations"
         );
     }
     let _ = writeln!(
@@ -444,7 +458,7 @@ fn suite(results: &Value) -> Result<String> {
 fn opencl(results: &Value) -> Result<String> {
     let summary = &results["summary"];
     let mut out = format!(
-        "{} of {} OpenCL programs with a bug got exactly the finding they should; {} false alarms \
+        "{} of {} OpenCL programs with a bug got exactly the expected finding; {} false alarms \
          in {} programs without one",
         number(summary, "detected")?,
         number(summary, "cases")?,
@@ -466,11 +480,11 @@ fn opencl(results: &Value) -> Result<String> {
     Ok(out)
 }
 
-/// Numbers of objects that the README shows.
+/// Numbers of objects that the table shows.
 const OBJECTS: [u32; 4] = [1, 8, 32, 128];
 
-/// What looks at canaries cost, by the host and by the device.
-fn looks(name: &str, results: &Value) -> Result<String> {
+/// What scans of canaries cost, by the host and by the device.
+fn scans(name: &str, results: &Value) -> Result<String> {
     let summary = &results["summary"];
     let mut out = String::from("| µs added to a launch with |");
     for count in OBJECTS {
@@ -517,7 +531,7 @@ fn looks(name: &str, results: &Value) -> Result<String> {
     }
     let _ = writeln!(
         out,
-        "\n![µs added to a launch](docs/{name}-checks.svg)\n\n![ms added by many launches](docs/{name}-repeated.svg)"
+        "\n![µs added to a launch]({name}-checks.svg)\n\n![ms added by many launches]({name}-repeated.svg)"
     );
     Ok(out)
 }
@@ -530,6 +544,33 @@ fn instrument(results: &Value) -> Result<String> {
         number(summary, "megabytes")?,
         number(summary, "files")?
     ))
+}
+
+/// How many accesses have the bounds of an object, in the PTX of each compiler.
+fn origins(results: &Value) -> Result<String> {
+    let mut out = String::from(
+        "| PTX written by | files | accesses that are checked | of these by their address alone |\n\
+         | --- | ---: | ---: | ---: |\n",
+    );
+    let mut line = |name: &str, row: &Value| -> Result<()> {
+        let of = |key| number(row, key);
+        let _ = writeln!(
+            out,
+            "| {name} | {} | {} | {} |",
+            of("files")?,
+            of("sites")?,
+            of("by_address")?
+        );
+        Ok(())
+    };
+    for row in rows(results)? {
+        line(
+            row["folder"].as_str().context("a row without a folder")?,
+            row,
+        )?;
+    }
+    line("**all**", &results["summary"])?;
+    Ok(out)
 }
 
 fn emulator(results: &Value) -> Result<String> {
@@ -594,17 +635,17 @@ mod tests {
     }
 
     #[test]
-    fn looks_have_a_row_for_each_kind_that_was_measured() {
+    fn scans_have_a_row_for_each_kind_that_was_measured() {
         let results = serde_json::json!({"summary": {
             "buffers_1_host_us": 12.4, "buffers_1_device_us": 9.6, "buffers_pays_after": 5000.0,
         }});
-        let text = looks("opencl-cpu", &results).unwrap();
+        let text = scans("opencl-cpu", &results).unwrap();
         assert!(text.contains("| buffers | 12 | 10 | – |"), "{text}");
         assert!(
             !text.contains("| SVM |") && text.contains("after 5000 launches with 8 buffers."),
             "{text}"
         );
-        assert!(text.contains("docs/opencl-cpu-checks.svg"), "{text}");
+        assert!(text.contains("(opencl-cpu-checks.svg)"), "{text}");
     }
 
     #[test]
@@ -698,7 +739,24 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_readme_shows_the_committed_results() {
+    fn the_committed_pages_show_the_committed_results() {
         run(true).unwrap();
+    }
+
+    /// Results that no marker names, because tables are made of them and others.
+    const COMBINED: [&str; 1] = ["suite-compute-sanitizer"];
+
+    #[test]
+    fn all_committed_results_are_shown() {
+        let pages = documentation().unwrap();
+        for entry in std::fs::read_dir(root().join("bench/results")).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap();
+            let marker = format!("<!-- bench:{name} -->");
+            assert!(
+                COMBINED.contains(&name) || pages.iter().any(|page| page.text.contains(&marker)),
+                "no page shows {name}"
+            );
+        }
     }
 }

@@ -1,13 +1,14 @@
 //! Installs what the tests need and Rust does not bring: the pinned CUDA
 //! compiler and the tools that make the PTX corpora, each in a Python
-//! environment below `target/toolchain`.
+//! environment below `target/toolchain`, and beside them mdBook, which makes
+//! the site.
 //!
 //! A stamp file holds the list of packages, so that a second call does
 //! nothing. Nothing outside `target` is touched, but for OpenCL: its loader
 //! and PoCL are Debian's packages, and where one is missing they are
 //! installed as such.
 
-use crate::command::{command, output, run};
+use crate::command::{cargo, command, output, run};
 use crate::workspace::root;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
@@ -140,6 +141,38 @@ pub fn opencl_headers() -> Result<PathBuf> {
     std::fs::write(&stamp, OPENCL_HEADERS)
         .with_context(|| format!("failed to write {}", stamp.display()))?;
     Ok(include)
+}
+
+/// The version of mdBook that makes the site of README.md and docs.
+const MDBOOK: &str = "0.5.4";
+
+/// Installs mdBook and returns it.
+///
+/// # Errors
+///
+/// It cannot be fetched or built here.
+pub fn mdbook() -> Result<PathBuf> {
+    let folder = root().join("target/toolchain/mdbook");
+    let program = folder.join("bin/mdbook");
+    let stamp = folder.join("ringfence-version");
+    if std::fs::read_to_string(&stamp).is_ok_and(|old| old == MDBOOK) && program.is_file() {
+        return Ok(program);
+    }
+    println!("installing mdBook {MDBOOK}, which takes minutes");
+    // Without its web server, which is most of it.
+    run(cargo(&["install", "mdbook", "--locked", "--force"])
+        .args(["--version", MDBOOK])
+        .args(["--no-default-features", "--features", "search"])
+        .arg("--root")
+        .arg(&folder))
+    .with_context(|| {
+        format!(
+            "mdBook {MDBOOK} could not be installed, which only the site needs: is there a network?"
+        )
+    })?;
+    std::fs::write(&stamp, MDBOOK)
+        .with_context(|| format!("failed to write {}", stamp.display()))?;
+    Ok(program)
 }
 
 /// Makes the PTX corpora and returns their folder.

@@ -1,4 +1,4 @@
-//! The README's tables of what is found: category by tool.
+//! The tables of what is found: category by tool.
 //!
 //! Ringfence's columns and those of compute-sanitizer come from committed
 //! results, the papers' columns from `bench/published`. A column without a
@@ -38,7 +38,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("constants", "constants and kernel parameters"),
     ("calls", "functions that are not inlined"),
     ("device_heap", "malloc and free in kernels"),
-    ("copies", "copies and sets by the host"),
+    ("copies", "copies and memsets by the host"),
     ("lifetimes", "use after free"),
     ("frees", "double and invalid free"),
     ("stream_order", "stream-ordered memory"),
@@ -269,8 +269,8 @@ pub fn paper(results: &Path, published: &Path) -> Result<String> {
     }
     let _ = writeln!(
         out,
-        "\n\nIn brackets: with the bugs that only the program itself can tell from what it means \
-         to do, once it says where its parts are; fields of structs are also found in builds with \
+        "\n\nIn brackets: with the bugs that only the program's declarations distinguish from correct \
+         code, once it declares the parts of its allocations; fields of structs are also found in builds with \
          `-G`. *Columns in italics* are quoted from {}. {}",
         published.source,
         tables.notes.join(" ")
