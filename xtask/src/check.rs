@@ -6,7 +6,7 @@
 //! be on that list.
 
 use crate::build::{self, Built};
-use crate::command::{cargo, run};
+use crate::command::{cargo, command, run};
 use crate::workspace::{root, target};
 use crate::{
     demo, documented, generate, generate_cudart, generate_device, generate_opencl, layers, readme,
@@ -80,6 +80,9 @@ pub fn ci() -> Result<()> {
     step("generated files", || generated(true))?;
     step("layers", layers::check)?;
     step("tables of README and docs", || readme::run(true))?;
+    step("unused dependencies", || {
+        run(command(setup::machete()?, [root()]).env("CARGO_TERM_COLOR", "never"))
+    })?;
     step("lints", || {
         run(&mut cargo(&[
             "clippy",

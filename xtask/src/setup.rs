@@ -143,34 +143,72 @@ pub fn opencl_headers() -> Result<PathBuf> {
     Ok(include)
 }
 
-/// The version of mdBook that makes the site of README.md and docs.
-const MDBOOK: &str = "0.5.4";
+/// A tool that cargo installs, in a version of its own.
+struct Tool {
+    /// Its package, and its program.
+    name: &'static str,
+    version: &'static str,
+    /// What is built.
+    features: &'static [&'static str],
+    /// What cannot be done without it.
+    needed_for: &'static str,
+}
 
-/// Installs mdBook and returns it.
+/// mdBook without its web server, which is most of it.
+const MDBOOK: Tool = Tool {
+    name: "mdbook",
+    version: "0.5.4",
+    features: &["--no-default-features", "--features", "search"],
+    needed_for: "the site of README.md and docs",
+};
+
+const MACHETE: Tool = Tool {
+    name: "cargo-machete",
+    version: "0.9.2",
+    features: &[],
+    needed_for: "the search for unused dependencies",
+};
+
+/// Installs mdBook; returns its program.
 ///
 /// # Errors
 ///
-/// It cannot be fetched or built here.
+/// It cannot be installed.
 pub fn mdbook() -> Result<PathBuf> {
-    let folder = root().join("target/toolchain/mdbook");
-    let program = folder.join("bin/mdbook");
+    installed(&MDBOOK)
+}
+
+/// Installs cargo-machete; returns its program.
+///
+/// # Errors
+///
+/// It cannot be installed.
+pub fn machete() -> Result<PathBuf> {
+    installed(&MACHETE)
+}
+
+fn installed(tool: &Tool) -> Result<PathBuf> {
+    let Tool { name, version, .. } = *tool;
+    let folder = root().join("target/toolchain").join(name);
+    let program = folder.join("bin").join(name);
     let stamp = folder.join("ringfence-version");
-    if std::fs::read_to_string(&stamp).is_ok_and(|old| old == MDBOOK) && program.is_file() {
+    if std::fs::read_to_string(&stamp).is_ok_and(|old| old == version) && program.is_file() {
         return Ok(program);
     }
-    println!("installing mdBook {MDBOOK}, which takes minutes");
-    // Without its web server, which is most of it.
-    run(cargo(&["install", "mdbook", "--locked", "--force"])
-        .args(["--version", MDBOOK])
-        .args(["--no-default-features", "--features", "search"])
-        .arg("--root")
-        .arg(&folder))
+    println!("installing {name} {version}, which takes minutes");
+    run(
+        cargo(&["install", name, "--locked", "--force", "--version", version])
+            .args(tool.features)
+            .arg("--root")
+            .arg(&folder),
+    )
     .with_context(|| {
         format!(
-            "mdBook {MDBOOK} could not be installed, which only the site needs: is there a network?"
+            "{name} {version} could not be installed, which {} needs: is there a network?",
+            tool.needed_for
         )
     })?;
-    std::fs::write(&stamp, MDBOOK)
+    std::fs::write(&stamp, version)
         .with_context(|| format!("failed to write {}", stamp.display()))?;
     Ok(program)
 }
