@@ -50,6 +50,9 @@ pub struct Gpu {
     state: Mutex<State>,
     /// Unset until the metadata is mapped.
     reach: OnceLock<Reach>,
+    /// The first device's name, once the driver has told it: when the process
+    /// ends, it answers nothing any more.
+    name: OnceLock<String>,
 }
 
 /// Which devices' kernels reach the metadata.
@@ -80,6 +83,7 @@ impl Gpu {
             library: Library::open(path)?,
             state: Mutex::default(),
             reach: OnceLock::new(),
+            name: OnceLock::new(),
         })
     }
 
@@ -299,6 +303,9 @@ impl Driver for Gpu {
     }
 
     fn name(&self) -> String {
+        if let Some(known) = self.name.get() {
+            return known.clone();
+        }
         let read = || {
             let mut device = 0;
             let mut name = [0; 256];
@@ -316,7 +323,10 @@ impl Driver for Gpu {
                     .into_owned(),
             )
         };
-        read().unwrap_or_else(|| "NVIDIA GPU".into())
+        match read() {
+            Some(name) => self.name.get_or_init(|| name).clone(),
+            None => "NVIDIA GPU".into(),
+        }
     }
 
     fn version(&self) -> u32 {
