@@ -681,3 +681,44 @@ fn memory_is_shared_by_threads_of_the_host() {
     });
     assert_eq!(bench.read_u64s(x, 2), [3 * 64 * 128, 7]);
 }
+
+/// Registers of 8 bits are packed and unpacked (cuda_bf16.hpp does so), and
+/// packed halves are clamped at zero (`__vimax_s16x2_relu`). PTX ISA 9.7.9.1 mov,
+/// 9.7.1.9 min, 9.7.1.10 max.
+#[test]
+fn parts_of_eight_bits_and_packed_halves_that_are_clamped() {
+    let bench = Bench::new();
+    let program = bench.link(&[&with_head(
+        ".visible .entry parts(.param .u64 out) {
+           .reg .b64 %o; .reg .b32 %r<8>; .reg .b16 %h<4>; .reg .b8 %b<4>;
+           ld.param.u64 %o, [out];
+           mov.b32 %r0, 0x80ff7f01;
+           mov.b32 {%b0, %b1, %b2, %b3}, %r0;
+           mov.b32 %r1, {%b3, %b2, %b1, %b0};
+           st.global.u32 [%o], %r1;
+           mov.b16 %h0, {%b2, 0};
+           mov.b16 {%b0, %b1}, %h0;
+           mov.b16 %h1, {%b1, %b0};
+           mov.b32 %r2, {%h0, %h1};
+           st.global.u32 [%o+4], %r2;
+           mov.b32 %r3, 0xfffe0003;
+           mov.b32 %r4, 0xffff0002;
+           max.s16x2.relu %r5, %r3, %r4;
+           st.global.u32 [%o+8], %r5;
+           min.s16x2.relu %r5, %r3, %r4;
+           st.global.u32 [%o+12], %r5;
+           max.s32.relu %r5, -5, -7;
+           st.global.u32 [%o+16], %r5;
+           min.s32.relu %r5, 5, 7;
+           st.global.u32 [%o+20], %r5;
+           ret; }",
+    )]);
+    let out = bench.u32s(&[9; 6]);
+    bench
+        .launch(&program, "parts", ONE, ONE, &[P::U64(out)])
+        .unwrap();
+    assert_eq!(
+        bench.read_u32s(out, 6),
+        [0x017f_ff80, 0xff00_00ff, 0x0000_0003, 0x0000_0002, 0, 5]
+    );
+}

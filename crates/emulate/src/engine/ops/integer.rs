@@ -142,6 +142,13 @@ crate::engine::lanes::operations! {
         u32::from((a as i16).min(b as i16) as u16) | u32::from(((a >> 16) as i16).min((b >> 16) as i16) as u16) << 16;
     cold MaxS16x2(k; a: u32, b: u32) -> u32 =
         u32::from((a as i16).max(b as i16) as u16) | u32::from(((a >> 16) as i16).max((b >> 16) as i16) as u16) << 16;
+    // With `.relu` what is negative becomes 0.
+    cold MinReluS16x2(k; a: u32, b: u32) -> u32 = u32::from((a as i16).min(b as i16).max(0) as u16)
+        | u32::from(((a >> 16) as i16).min((b >> 16) as i16).max(0) as u16) << 16;
+    cold MaxReluS16x2(k; a: u32, b: u32) -> u32 = u32::from((a as i16).max(b as i16).max(0) as u16)
+        | u32::from(((a >> 16) as i16).max((b >> 16) as i16).max(0) as u16) << 16;
+    cold MinReluS32(k; a: i32, b: i32) -> i32 = a.min(b).max(0);
+    cold MaxReluS32(k; a: i32, b: i32) -> i32 = a.max(b).max(0);
 }
 
 /// Emit an instruction of two sources of one class.
@@ -201,14 +208,21 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             ("add", _) => two::<AddU16x2>,
             ("min", Type::U16x2) => two::<MinU16x2>,
             ("max", Type::U16x2) => two::<MaxU16x2>,
-            ("min", _) if !x.has("relu") => two::<MinS16x2>,
-            ("max", _) if !x.has("relu") => two::<MaxS16x2>,
+            ("min", _) if x.has("relu") => two::<MinReluS16x2>,
+            ("max", _) if x.has("relu") => two::<MaxReluS16x2>,
+            ("min", _) => two::<MinS16x2>,
+            ("max", _) => two::<MaxS16x2>,
             _ => return unsupported("packed 16-bit form"),
         };
         return binary(d, x, Class::B32, run);
     }
     if x.has("relu") {
-        return unsupported("modifier .relu on integers");
+        let run = match (x.base, ty) {
+            ("min", Type::S32) => two::<MinReluS32>,
+            ("max", Type::S32) => two::<MaxReluS32>,
+            _ => return unsupported("modifier .relu on integers"),
+        };
+        return binary(d, x, Class::B32, run);
     }
     let width = class(ty)?;
     let saturates = x.has("sat") && ty == Type::S32;

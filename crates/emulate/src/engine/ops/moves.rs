@@ -95,6 +95,35 @@ fn pack<E: Raw, D: Raw>(
     Flow::Next
 }
 
+/// As [`pack`], of parts of 8 bits: registers of that size have 16 here.
+fn pack_bytes<D: Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
+    let mut row = [0u64; LANES];
+    for (part, &slot) in context.program.lists[inst.side as usize].iter().enumerate() {
+        let source = warp.row::<u16>(context, slot);
+        for lane in 0..LANES {
+            row[lane] |= u64::from(source[lane] & 0xff) << (part * 8);
+        }
+    }
+    warp.set_row(inst.d, mask, &row.map(D::from_u64));
+    Flow::Next
+}
+
+/// As [`unpack`], of parts of 8 bits.
+fn unpack_bytes<S: Raw>(
+    warp: &mut Warp,
+    context: &mut Context<'_>,
+    inst: &Inst,
+    mask: u32,
+) -> Flow {
+    let row = *warp.row::<S>(context, inst.a);
+    let program = context.program;
+    for (part, &slot) in program.lists[inst.side as usize].iter().enumerate() {
+        let values = row.map(|bits| (bits.to_u64() >> (part * 8)) as u16 & 0xff);
+        warp.set_row::<u16>(slot, mask, &values);
+    }
+    Flow::Next
+}
+
 fn unpack<E: Raw, S: Raw>(
     warp: &mut Warp,
     context: &mut Context<'_>,
@@ -282,7 +311,7 @@ fn decode_mov<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     if let OperandKind::Vector(parts) = &x.ops[1].kind
         && parts.len() > 1
     {
-        let part = part_class(width, parts.len())?;
+        let (part, is_byte) = part_class(width, parts.len())?;
         let slots = parts
             .iter()
             .map(|p| d.src(p, part))
@@ -290,6 +319,8 @@ fn decode_mov<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
         let side = d.list(slots);
         let dst = d.dst(&x.ops[0], width)?;
         let run: Handler = match (part, width) {
+            (_, Class::B16) if is_byte => pack_bytes::<u16>,
+            (_, Class::B32) if is_byte => pack_bytes::<u32>,
             (Class::B16, Class::B32) => pack::<u16, u32>,
             (Class::B16, Class::B64) => pack::<u16, u64>,
             (Class::B32, Class::B64) => pack::<u32, u64>,
@@ -303,7 +334,7 @@ fn decode_mov<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     if let OperandKind::Vector(parts) = &x.ops[0].kind
         && parts.len() > 1
     {
-        let part = part_class(width, parts.len())?;
+        let (part, is_byte) = part_class(width, parts.len())?;
         let slots = parts
             .iter()
             .map(|p| d.dst(p, part))
@@ -311,6 +342,8 @@ fn decode_mov<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
         let a = d.src(&x.ops[1], width)?;
         let side = d.list(slots);
         let run: Handler = match (part, width) {
+            (_, Class::B16) if is_byte => unpack_bytes::<u16>,
+            (_, Class::B32) if is_byte => unpack_bytes::<u32>,
             (Class::B16, Class::B32) => unpack::<u16, u32>,
             (Class::B16, Class::B64) => unpack::<u16, u64>,
             (Class::B32, Class::B64) => unpack::<u32, u64>,
@@ -358,11 +391,13 @@ fn widen(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> 
 /// Zero-extends 32 bits to 64.
 pub(crate) const WIDEN: Handler = widen;
 
-fn part_class(width: Class, parts: usize) -> Result<Class, Problem> {
+/// The registers that parts of a value lie in, and whether the parts have 8 bits.
+fn part_class(width: Class, parts: usize) -> Result<(Class, bool), Problem> {
     Ok(match width.bytes() as usize / parts.max(1) {
-        2 => Class::B16,
-        4 => Class::B32,
-        8 => Class::B64,
+        1 => (Class::B16, true),
+        2 => (Class::B16, false),
+        4 => (Class::B32, false),
+        8 => (Class::B64, false),
         _ => return unsupported("mov of parts of this size"),
     })
 }
