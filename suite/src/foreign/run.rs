@@ -557,17 +557,15 @@ fn findings(report: &Value) -> Vec<Found> {
 
 /// Launches by what ran, as the summary of the report counts kernels.
 fn launches(report: &Value) -> [u64; 3] {
-    let coverage = &report["coverage"];
+    // By reason where there are several.
+    let counted = |value: &Value| match value {
+        Value::Object(reasons) => reasons.values().filter_map(Value::as_u64).sum(),
+        number => number.as_u64().unwrap_or(0),
+    };
+    let kernels = report["coverage"]["kernels"].as_object();
     ["proved", "checked", "unchecked"].map(|what| {
-        let counted = |value: &Value| -> u64 {
-            value.as_u64().unwrap_or_else(|| {
-                let kernels = value.as_object().into_iter().flatten();
-                kernels.filter_map(|(_, count)| count.as_u64()).sum()
-            })
-        };
-        let kernels = coverage["kernels"].as_array().into_iter().flatten();
-        let of_kernels: u64 = kernels.map(|kernel| counted(&kernel[what])).sum();
-        of_kernels.max(counted(&coverage[what]))
+        let kernels = kernels.into_iter().flatten();
+        kernels.map(|(_, kernel)| counted(&kernel[what])).sum()
     })
 }
 
@@ -611,6 +609,16 @@ mod tests {
             launches: [0; 3],
             errors: Vec::new(),
         }
+    }
+
+    #[test]
+    fn launches_are_added_up_over_kernels_and_reasons() {
+        let report = serde_json::json!({"coverage": {"kernels": {
+            "one": {"proved": 3, "checked": 1, "unchecked": {"no-ptx": 2, "excluded": 5}},
+            "two": {"proved": 4, "checked": 0, "unchecked": {}},
+        }}});
+        assert_eq!(launches(&report), [7, 1, 7]);
+        assert_eq!(launches(&Value::Null), [0; 3]);
     }
 
     #[test]
