@@ -10,42 +10,16 @@
 //             with its number as a scalar
 //   around    cudaMalloc and cudaFree of 4 KiB, eight of each around a launch
 // Prints one JSON line with medians over batches. Batches are short enough
-// that the driver's queue never fills; before the first that counts, the same
-// is done for a while, so that clocks have risen and caches are warm.
+// that the driver's queue never fills.
+#include "clock.h"
 #include "harness.h"
-#include <chrono>
 
 __global__ void three_pointers(const float *a, const float *b, float *c, int n) {
     int i = threadIdx.x;
     if (i < n) c[i] = a[i] + b[i];
 }
 
-using Clock = std::chrono::steady_clock;
-
-static double microseconds(Clock::time_point from) {
-    return std::chrono::duration<double, std::micro>(Clock::now() - from).count();
-}
-
-// Median time of one of `count` calls that `batch` makes; `after` is not timed.
-template <typename Batch, typename After>
-static double median(int batches, int count, bool warm, Batch batch, After after) {
-    auto start = Clock::now();
-    do {
-        batch();
-        after();
-    } while (warm && microseconds(start) < 200e3);
-    std::vector<double> times;
-    for (int k = 0; k < batches; k++) {
-        auto start = Clock::now();
-        batch();
-        times.push_back(microseconds(start) / count);
-        after();
-    }
-    std::sort(times.begin(), times.end());
-    return times[times.size() / 2];
-}
-
-static void launches(bool ordered, int batches, bool warm) {
+static void launches(bool ordered, int batches, double warm) {
     const int batch = 200, n = 32;
     float *a = nullptr, *b = nullptr, *c = nullptr;
     CHECK(cudaMalloc(&a, n * sizeof(float)));
@@ -75,7 +49,7 @@ static void launches(bool ordered, int batches, bool warm) {
     CHECK(cudaDeviceSynchronize());
 }
 
-static void synchronizations(int batches, bool warm) {
+static void synchronizations(int batches, double warm) {
     const int batch = 50, n = 32;
     float *a = nullptr;
     CHECK(cudaMalloc(&a, n * sizeof(float)));
@@ -93,7 +67,7 @@ static void synchronizations(int batches, bool warm) {
     CHECK(cudaFree(a));
 }
 
-static double pairs(size_t bytes, int batches, bool warm) {
+static double pairs(size_t bytes, int batches, double warm) {
     const int batch = 20;
     return median(
         batches, batch, warm,
@@ -113,7 +87,7 @@ __global__ void step(const float *in, float *out, float by, int n) {
 }
 
 // What a solver does: short kernels from buffer to buffer, a wait now and then.
-static void loop(int batches, bool warm, int n) {
+static void loop(int batches, double warm, int n) {
     const int batch = 2000;
     float *buffers[4];
     for (auto &buffer : buffers) {
@@ -209,22 +183,23 @@ int main(int argc, char **argv) {
     std::string what = argc > 1 ? argv[1] : "";
     bool quick = argc > 2 && !std::strcmp(argv[2], "--quick");
     int batches = quick ? 3 : 200;
+    double warm = quick ? 0 : 200e3;
     if (what == "launch" || what == "ordered") {
-        launches(what == "ordered", batches, !quick);
+        launches(what == "ordered", batches, warm);
         return 0;
     }
     if (what == "synchronize") {
-        synchronizations(batches, !quick);
+        synchronizations(batches, warm);
         return 0;
     }
     if (what == "loop") {
         // Kernels of about 6 µs: the device has always something to do.
-        loop(quick ? 1 : 20, !quick, quick ? 1 << 10 : 1 << 21);
+        loop(quick ? 1 : 20, warm, quick ? 1 << 10 : 1 << 21);
         return 0;
     }
     if (what == "tight") {
         // Shorter than a launch takes the host.
-        loop(quick ? 1 : 20, !quick, 1 << 10);
+        loop(quick ? 1 : 20, warm, 1 << 10);
         return 0;
     }
     if (what == "memory") {
@@ -246,8 +221,8 @@ int main(int argc, char **argv) {
         three_pointers<<<1, 32>>>(buffer, buffer, buffer, 32);
         CHECK(cudaDeviceSynchronize());
         CHECK(cudaFree(buffer));
-        double small = pairs(4 << 10, batches, !quick);
-        double large = pairs(4 << 20, batches, !quick);
+        double small = pairs(4 << 10, batches, warm);
+        double large = pairs(4 << 20, batches, warm);
         std::printf("{\"small_us\":%.4f,\"large_us\":%.4f}\n", small, large);
         return 0;
     }

@@ -2,6 +2,7 @@
 
 mod canary;
 mod gpu;
+mod guard;
 mod heap;
 mod host;
 mod instrument;

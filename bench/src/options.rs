@@ -85,6 +85,11 @@ impl Options {
         self.places.runner(&self.device)
     }
 
+    /// Whether programs run on the machine's GPU.
+    pub fn on_gpu(&self) -> bool {
+        self.device == "gpu"
+    }
+
     /// Rounds that count; of a small problem, one.
     pub fn rounds(&self, wanted: usize) -> usize {
         if self.quick { 1 } else { wanted }

@@ -1,10 +1,12 @@
 //! What the guard costs (`--protect watch`), and how long it takes to see a
 //! canary that a kernel overwrites: the attacks of GMOD's table 3.
 
+use crate::guard::{self, Buffers, Waits};
 use crate::options::Options;
 use crate::turns::{Rounds, Variant, in_turn, kernel_lines, numbers};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::Path;
 use suite::attacks::{ATTACKS, Attack};
 use suite::results::{geometric_mean, median, round};
@@ -30,24 +32,19 @@ struct Summary {
     in_time: usize,
     /// The largest median from the write to the finding, of the attacks.
     latency_ms: f64,
+    /// By how a program waits, and by its number of buffers.
+    #[serde(flatten)]
+    scale: BTreeMap<String, f64>,
 }
 
-/// One attack; times in milliseconds, medians over runs.
+/// One attack of the paper's; times in milliseconds, medians over runs.
 #[derive(Debug, Serialize)]
 struct Seen {
     attack: String,
     /// How long the attacked kernel ran.
     kernel_ms: f64,
-    /// From the write to the guard's finding.
-    latency_ms: f64,
-    /// The largest of these.
-    latency_worst_ms: f64,
-    /// Runs in which it was found.
-    found: usize,
-    /// Those in which it was found before the attacked kernel ended.
-    in_time: usize,
-    /// All.
-    runs: usize,
+    #[serde(flatten)]
+    attacks: Attacks,
 }
 
 /// What was measured one by one.
@@ -55,6 +52,8 @@ struct Seen {
 #[serde(untagged)]
 enum Row {
     Kernel(Kernel),
+    Wait(Waits),
+    Buffers(Buffers),
     Attack(Seen),
 }
 
@@ -67,7 +66,8 @@ struct Kernel {
     ratio: f64,
 }
 
-const WATCH: Variant<'static> = Variant::Ringfence(&["--protect", "watch"]);
+/// With the guard.
+pub const WATCH: Variant<'static> = Variant::Ringfence(&["--protect", "watch"]);
 const VARIANTS: [Variant<'static>; 2] = [Variant::Native, WATCH];
 
 /// Measures everything and writes the results.
@@ -88,14 +88,15 @@ pub fn measure(options: &Options) -> Result<()> {
                 "{:<28} kernel {:>8.3} ms  found after {:.4} ms (at most {:.4}), in time {}/{}",
                 measured.attack,
                 measured.kernel_ms,
-                measured.latency_ms,
-                measured.latency_worst_ms,
-                measured.in_time,
-                measured.runs
+                measured.attacks.latency_ms,
+                measured.attacks.latency_worst_ms,
+                measured.attacks.in_time,
+                measured.attacks.runs
             );
             Ok(measured)
         })
         .collect::<Result<Vec<_>>>()?;
+    let (waits, buffers) = guard::measure(options)?;
     let ratios = kernels.iter().map(|kernel| kernel.ratio);
     let geomean = geometric_mean(ratios.clone()).context("a kernel took no time at all")?;
     let summary = Summary {
@@ -105,19 +106,24 @@ pub fn measure(options: &Options) -> Result<()> {
         launch_us: round(native.added(1, 0, |us| *us)?),
         native_synchronize_us: round(synchronize.median(0, |us| *us)?),
         synchronize_us: round(synchronize.added(1, 0, |us| *us)?),
-        attacks: attacks.iter().map(|attack| attack.runs).sum(),
-        in_time: attacks.iter().map(|attack| attack.in_time).sum(),
+        attacks: attacks.iter().map(|attack| attack.attacks.runs).sum(),
+        in_time: attacks.iter().map(|attack| attack.attacks.in_time).sum(),
         latency_ms: attacks
             .iter()
-            .map(|attack| attack.latency_ms)
+            .map(|attack| attack.attacks.latency_ms)
             .fold(0.0, f64::max),
+        scale: guard::summary(&waits, &buffers),
     };
     println!(
         "kernels {:.4}, a launch {:+.3} us, a launch and a synchronization {:+.3} us",
         summary.geomean, summary.launch_us, summary.synchronize_us
     );
     let rows = kernels.into_iter().map(Row::Kernel);
-    let rows = rows.chain(attacks.into_iter().map(Row::Attack)).collect();
+    let rows = rows
+        .chain(waits.into_iter().map(Row::Wait))
+        .chain(buffers.into_iter().map(Row::Buffers))
+        .chain(attacks.into_iter().map(Row::Attack))
+        .collect();
     options.write(summary, rows)
 }
 
@@ -159,24 +165,27 @@ fn host(options: &Options, rounds: usize, what: &str, name: &str) -> Result<Roun
 /// What a program tells of one of its kernels, in nanoseconds of the device's
 /// clock.
 #[derive(Clone, Copy)]
-struct Times {
-    began: u64,
-    wrote: u64,
-    ended: u64,
+pub struct Times {
+    /// When it began.
+    pub began: u64,
+    /// When it had written where it must not; 0 if it does not.
+    pub wrote: u64,
+    /// When it ended.
+    pub ended: u64,
 }
 
-fn times(output: &str, kernel: &str) -> Option<Times> {
-    let line = output.lines().find(|line| {
-        line.strip_prefix(kernel)
-            .is_some_and(|rest| rest.starts_with(' '))
-    })?;
-    let mut numbers = line.split_whitespace().skip(1).map(str::parse);
-    let mut next = || numbers.next()?.ok();
-    Some(Times {
-        began: next()?,
-        wrote: next()?,
-        ended: next()?,
-    })
+/// Every line of a kernel.
+pub fn times(output: &str, kernel: &str) -> Vec<Times> {
+    let lines = output.lines().filter_map(|line| {
+        let mut numbers = line.strip_prefix(kernel)?.strip_prefix(' ')?.split(' ');
+        let mut next = || numbers.next()?.parse().ok();
+        Some(Times {
+            began: next()?,
+            wrote: next()?,
+            ended: next()?,
+        })
+    });
+    lines.collect()
 }
 
 /// As much of a report as is needed here.
@@ -200,71 +209,138 @@ struct Watched {
     device_time: u64,
 }
 
-fn found_at(path: &Path) -> Result<Option<u64>> {
+/// The options with which attacks are made, and what is seen is written to a
+/// file.
+pub fn seeing(report: &Path) -> Result<[&str; 6]> {
+    let report = report.to_str().context("a folder whose name is no text")?;
+    Ok([
+        "--protect",
+        "watch",
+        "--error-exitcode",
+        "0",
+        "--json",
+        report,
+    ])
+}
+
+/// When the guard saw what is in a report, in nanoseconds of the device's clock.
+pub fn seen_at(path: &Path) -> Result<Vec<u64>> {
     let text = std::fs::read_to_string(path).context("there is no report")?;
     let report: Report = serde_json::from_str(&text).context("in the report")?;
     let watched = report
         .findings
         .into_iter()
-        .find_map(|finding| finding.subject.watched);
-    Ok(watched.map(|watched| watched.device_time))
+        .filter_map(|finding| finding.subject.watched);
+    Ok(watched.map(|watched| watched.device_time).collect())
+}
+
+/// Attacks of one kind; times in milliseconds.
+#[derive(Debug, Serialize)]
+pub struct Attacks {
+    /// From the write to the guard's finding, the median.
+    pub latency_ms: f64,
+    /// The largest of these.
+    pub latency_worst_ms: f64,
+    /// Runs in which it was found.
+    pub found: usize,
+    /// Those in which it was found before the attacked kernel ended.
+    pub in_time: usize,
+    /// All.
+    pub runs: usize,
+}
+
+/// One attack, and when it was seen, if it was.
+pub struct Attacked {
+    /// When it had been made.
+    pub wrote: u64,
+    /// When the attacked kernel ended.
+    pub ended: u64,
+    /// When it was seen.
+    pub seen: Option<u64>,
+}
+
+impl Attacks {
+    /// What came of all attacks of one kind.
+    ///
+    /// # Errors
+    ///
+    /// None was seen.
+    pub fn of(attacks: &[Attacked]) -> Result<Attacks> {
+        let seen = attacks
+            .iter()
+            .filter_map(|one| Some((one, one.seen?)))
+            .collect::<Vec<_>>();
+        // The write lies before the moment that the kernel takes down.
+        let mut latencies: Vec<f64> = seen
+            .iter()
+            .map(|(one, at)| at.saturating_sub(one.wrote) as f64 / 1e6)
+            .collect();
+        Ok(Attacks {
+            latency_ms: median(&mut latencies).context("it was never found")?,
+            latency_worst_ms: latencies.iter().copied().fold(0.0, f64::max),
+            found: seen.len(),
+            in_time: seen.iter().filter(|(one, at)| *at < one.ended).count(),
+            runs: attacks.len(),
+        })
+    }
 }
 
 fn measure_attack(options: &Options, attack: &Attack) -> Result<Seen> {
     let runs = options.rounds(10);
     let scratch = tempfile::tempdir().context("there is no place for reports")?;
     let report = scratch.path().join("report.json");
-    let text = report.display().to_string();
-    let variant = [
-        "--protect",
-        "watch",
-        "--error-exitcode",
-        "0",
-        "--json",
-        &text,
-    ];
+    let variant = seeing(&report)?;
     let duration = attack.microseconds.to_string();
-    let (mut latencies, mut lengths) = (Vec::new(), Vec::new());
-    let (mut found, mut in_time) = (0, 0);
+    let (mut attacks, mut lengths) = (Vec::new(), Vec::new());
     for _ in 0..runs {
         let arguments = ["bad", "times", &duration];
         let outcome =
             options
                 .runner()
                 .run(attack.case, &arguments, Variant::Ringfence(&variant))?;
-        let attacking = times(&outcome.stdout, attack.writer).context("it printed no times")?;
-        let attacked = times(&outcome.stdout, attack.victim).context("it printed no times")?;
-        lengths.push((attacked.ended - attacked.began) as f64 / 1e6);
-        let Some(at) = found_at(&report)? else {
-            continue;
+        let first = |kernel: &str| {
+            let times = times(&outcome.stdout, kernel);
+            times.first().copied().context("it printed no times")
         };
-        found += 1;
-        in_time += usize::from(at < attacked.ended);
-        // The write lies before the moment that the kernel takes down.
-        latencies.push(at.saturating_sub(attacking.wrote) as f64 / 1e6);
+        let (attacking, attacked) = (first(attack.writer)?, first(attack.victim)?);
+        lengths.push((attacked.ended - attacked.began) as f64 / 1e6);
+        attacks.push(Attacked {
+            wrote: attacking.wrote,
+            ended: attacked.ended,
+            seen: seen_at(&report)?.first().copied(),
+        });
     }
-    ensure!(found > 0, "it was never found");
-    let worst = latencies.iter().copied().fold(0.0, f64::max);
     Ok(Seen {
         attack: attack.name.to_owned(),
         kernel_ms: round(median(&mut lengths).context("nothing was measured")?),
-        latency_ms: median(&mut latencies).context("nothing was measured")?,
-        latency_worst_ms: worst,
-        found,
-        in_time,
-        runs,
+        attacks: Attacks::of(&attacks)?,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::times;
+    use super::{Attacked, Attacks, times};
 
     #[test]
-    fn times_of_the_kernel_that_is_asked_for() {
-        let output = "attacker 5 7 8\nvictims 1 1 1\nvictim 4 0 90\n";
-        let victim = times(output, "victim").unwrap();
-        assert_eq!((victim.began, victim.wrote, victim.ended), (4, 0, 90));
-        assert!(times(output, "overrun").is_none());
+    fn all_times_of_the_kernel_that_is_asked_for() {
+        let output = "attacker 5 7 8\nvictims 1 1 1\nvictim 4 0 90\nvictim 95 96 97\n";
+        let victim = times(output, "victim");
+        let numbers = victim.iter().map(|one| (one.began, one.wrote, one.ended));
+        assert_eq!(numbers.collect::<Vec<_>>(), [(4, 0, 90), (95, 96, 97)]);
+        assert!(times(output, "overrun").is_empty());
+    }
+
+    #[test]
+    fn an_attack_that_was_not_seen_has_no_latency() {
+        let attacked = |wrote, ended, seen| Attacked { wrote, ended, seen };
+        let attacks = [
+            attacked(1_000_000, 9_000_000, Some(3_000_000)),
+            attacked(1_000_000, 2_000_000, Some(5_000_000)),
+            attacked(1_000_000, 2_000_000, None),
+        ];
+        let attacks = Attacks::of(&attacks).unwrap();
+        assert_eq!((attacks.latency_ms, attacks.latency_worst_ms), (3.0, 4.0));
+        assert_eq!((attacks.found, attacks.in_time, attacks.runs), (2, 1, 3));
+        assert!(Attacks::of(&[attacked(1, 2, None)]).is_err());
     }
 }

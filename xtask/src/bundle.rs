@@ -82,6 +82,7 @@ pub fn write() -> Result<()> {
         bench("fields.cu", programs.join("fields"), &["-G"]),
         bench("host.cu", programs.join("host"), &[]),
         bench("heap.cu", programs.join("heap"), &[]),
+        bench("guard.cu", programs.join("guard"), &[]),
     ];
     // The attacks that the bench of the guard times are cases of the suite.
     jobs.extend(ATTACKS.iter().map(|attack| Job {

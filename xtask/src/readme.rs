@@ -144,10 +144,11 @@ fn gpu_watch(results: &Value) -> Result<String> {
         "| attack (GMOD, table 3) | attacked kernel, ms | seen after, ms | at the latest, ms | seen while it ran |\n\
          | --- | ---: | ---: | ---: | ---: |\n",
     );
-    let (attacks, kernels): (Vec<&Value>, Vec<&Value>) = rows(results)?
-        .iter()
-        .partition(|row| row["attack"].is_string());
-    for attack in attacks {
+    let of = |key: &str| -> Result<Vec<&Value>> {
+        let rows = rows(results)?.iter();
+        Ok(rows.filter(|row| !row[key].is_null()).collect())
+    };
+    for attack in of("attack")? {
         let _ = writeln!(
             out,
             "| {} | {:.3} | {:.4} | {:.4} | {} of {} |",
@@ -165,13 +166,48 @@ fn gpu_watch(results: &Value) -> Result<String> {
          A launch takes {:.2} µs more (native {:.2}); a launch and a cudaDeviceSynchronize, for which the guard leaves \
          and comes back, {:.2} µs more (native {:.2}).",
         number(summary, "geomean")?,
-        kernels.len(),
+        of("kernel")?.len(),
         number(summary, "worst")?,
         number(summary, "launch_us")?,
         number(summary, "native_launch_us")?,
         number(summary, "synchronize_us")?,
         number(summary, "native_synchronize_us")?
     );
+    let waits = of("wait")?;
+    if !waits.is_empty() {
+        out += "\n| short kernels, then a wait | native, µs | by default | with the guard |\n\
+                | --- | ---: | ---: | ---: |\n";
+    }
+    for row in waits {
+        let launches = number(row, "launches")?;
+        let _ = writeln!(
+            out,
+            "| {launches} {}, {} | {:.1} | {:.1} | {:.1} |",
+            if launches > 1.0 { "launches" } else { "launch" },
+            row["wait"].as_str().unwrap_or_default(),
+            number(row, "native_us")?,
+            number(row, "default_us")?,
+            number(row, "watch_us")?
+        );
+    }
+    let buffers = of("buffers")?;
+    if !buffers.is_empty() {
+        out += "\n| buffers of 4 KiB | a kernel beside the guard, of native | a launch, native, µs | with the guard \
+                | a write is seen after, ms | at the latest, ms |\n\
+                | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+    }
+    for row in buffers {
+        let _ = writeln!(
+            out,
+            "| {} | {:.3} | {:.2} | {:.2} | {:.4} | {:.4} |",
+            number(row, "buffers")?,
+            number(row, "watch_ms")? / number(row, "native_ms")?,
+            number(row, "native_launch_us")?,
+            number(row, "watch_launch_us")?,
+            number(row, "latency_ms")?,
+            number(row, "latency_worst_ms")?
+        );
+    }
     Ok(out)
 }
 
@@ -646,6 +682,40 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("(opencl-cpu-checks.svg)"), "{text}");
+    }
+
+    #[test]
+    fn the_guards_tables_have_a_row_for_each_wait_and_number_of_buffers() {
+        let mut results = serde_json::json!({
+            "summary": {
+                "geomean": 1.0, "worst": 1.1, "launch_us": 0.2, "native_launch_us": 3.0,
+                "synchronize_us": 16.0, "native_synchronize_us": 8.0,
+            },
+            "rows": [{"kernel": "triad", "native_ms": 0.5, "watch_ms": 0.5, "ratio": 1.0}],
+        });
+        let text = gpu_watch(&results).unwrap();
+        assert!(text.contains("over 1 kernels, 1.10"), "{text}");
+        assert!(!text.contains("buffers of 4 KiB"), "{text}");
+        results["rows"].as_array_mut().unwrap().extend([
+            serde_json::json!({
+                "wait": "cudaStreamSynchronize", "launches": 1, "native_us": 8.0,
+                "default_us": 8.5, "watch_us": 9.25,
+            }),
+            serde_json::json!({
+                "buffers": 256, "native_ms": 2.0, "watch_ms": 2.5, "native_launch_us": 3.0,
+                "watch_launch_us": 3.5, "latency_ms": 0.05, "latency_worst_ms": 0.1,
+            }),
+        ]);
+        let text = gpu_watch(&results).unwrap();
+        assert!(text.contains("over 1 kernels"), "{text}");
+        assert!(
+            text.contains("| 1 launch, cudaStreamSynchronize | 8.0 | 8.5 | 9.2 |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("| 256 | 1.250 | 3.00 | 3.50 | 0.0500 | 0.1000 |"),
+            "{text}"
+        );
     }
 
     #[test]
