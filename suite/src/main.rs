@@ -105,8 +105,11 @@ enum Command {
 
 #[derive(clap::Args)]
 struct ForeignArguments {
-    /// The collection: HeCBench, CUDA samples, Rodinia or PolyBench for GPUs.
+    /// The collection; docs/foreign.md says which are known.
     folder: PathBuf,
+    /// Its OpenCL programs, where it has others, too.
+    #[arg(long)]
+    opencl: bool,
     /// Where programs are built, and foreign.jsonl with the results goes.
     #[arg(long)]
     out: PathBuf,
@@ -147,8 +150,8 @@ struct ForeignArguments {
     /// programs; it must have pytest and the package.
     #[arg(long, default_value = "python3")]
     python: PathBuf,
-    /// Measure kernels in place of comparing, and write what they cost to this
-    /// file.
+    /// Measure kernels, of OpenCL programs the whole, in place of comparing, and
+    /// write what they cost to this file.
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
     /// Rounds of measuring.
@@ -161,7 +164,8 @@ struct ForeignArguments {
     #[arg(long, default_value = "")]
     commit: String,
     /// Only these variants, with commas between: no-check, default, verify,
-    /// prove-off, watch.
+    /// prove-off, watch; of OpenCL programs: default, host-checker,
+    /// device-checker.
     #[arg(long, value_delimiter = ',')]
     variants: Vec<String>,
     /// How often programs repeat their work at most, where they can be told.
@@ -187,6 +191,10 @@ impl Device {
 impl ForeignArguments {
     fn options(self) -> foreign::Options {
         foreign::Options {
+            api: match self.opencl {
+                true => case::Api::OpenCl,
+                false => foreign::collection::api_of(&self.folder),
+            },
             folder: self.folder,
             out: self.out,
             toolchain: self.toolchain,
@@ -205,11 +213,8 @@ impl ForeignArguments {
 
 fn run_foreign(arguments: ForeignArguments) -> Result<()> {
     let tell = |line: &str| println!("{line}");
-    let (pack, build_only, json) = (
-        arguments.pack.clone(),
-        arguments.build_only,
-        arguments.times.clone(),
-    );
+    let (pack, build_only) = (arguments.pack.clone(), arguments.build_only);
+    let json = arguments.times.clone();
     let (rounds, also) = (arguments.rounds, arguments.also);
     let commit = arguments.commit.clone();
     let python = arguments.python.clone();
@@ -227,6 +232,9 @@ fn run_foreign(arguments: ForeignArguments) -> Result<()> {
             compared.tests,
             compared.differences.len()
         );
+    } else if !foreign::conformance::programs(&options.folder)?.is_empty() {
+        let rows = foreign::conformance::run(&options, &tell)?;
+        println!("{}", foreign::conformance::summary(&rows));
     } else if let Some(pack) = pack {
         let packed = foreign::pack::pack(&options, &pack)?;
         println!(
@@ -239,9 +247,18 @@ fn run_foreign(arguments: ForeignArguments) -> Result<()> {
         let ready = foreign::build_all(&options, &tell)?;
         println!("{ready} programs run");
     } else if let Some(json) = json {
-        let results = foreign::time(&options, rounds, also, commit, &tell)?;
-        println!("{:#?}", results.summary);
-        results.write(&json)?;
+        match options.api {
+            case::Api::Cuda => {
+                let results = foreign::time(&options, rounds, also, commit, &tell)?;
+                println!("{:#?}", results.summary);
+                results.write(&json)?;
+            }
+            case::Api::OpenCl => {
+                let results = foreign::time_programs(&options, rounds, commit, &tell)?;
+                println!("{:#?}", results.summary);
+                results.write(&json)?;
+            }
+        }
     } else {
         let rows = foreign::run(&options, &tell)?;
         println!("{}", foreign::summary(&rows));

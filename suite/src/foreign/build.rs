@@ -3,10 +3,12 @@
 //! files beside themselves do not meet.
 
 use super::collection::Program;
+use crate::case::Api;
 use crate::process;
 use anyhow::{Context, Result};
 use model::DeviceKind;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -21,7 +23,20 @@ pub struct Built {
     pub folder: PathBuf,
     /// The program.
     pub program: PathBuf,
+    /// Folder for what is kept of its runs.
+    pub scratch: PathBuf,
+    /// Variables that it needs.
+    pub environment: Vec<(String, OsString)>,
 }
+
+/// Included before a program's own text where the machine's OpenCL has no GPU:
+/// programs that ask for one get what there is.
+const ANY_DEVICE: &str = "\
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl.h>
+#undef CL_DEVICE_TYPE_GPU
+#define CL_DEVICE_TYPE_GPU CL_DEVICE_TYPE_ALL
+";
 
 /// The CUDA compiler.
 #[derive(Clone, Debug)]
@@ -61,56 +76,71 @@ impl Compiler {
     }
 }
 
+/// Where programs are built and run, and how.
+#[derive(Clone, Debug)]
+pub struct Place<'x> {
+    /// The collection.
+    pub root: &'x Path,
+    /// Folder for all of its programs.
+    pub out: &'x Path,
+    /// For programs with CUDA kernels.
+    pub compiler: Option<&'x Compiler>,
+    /// The device.
+    pub device: DeviceKind,
+    /// Deadline of the compiler.
+    pub limit: Duration,
+}
+
 /// Copies and compiles; `Err` inside is the compiler's message.
 ///
 /// # Errors
 ///
-/// The folder cannot be copied.
-pub fn build(
-    root: &Path,
-    program: &Program,
-    compiler: &Compiler,
-    device: DeviceKind,
-    out: &Path,
-    limit: Duration,
-) -> Result<Result<Built, String>> {
-    let folder = out.join(&program.name).join(&program.folder);
-    let binary = out.join(&program.name).join("ringfence-foreign");
+/// The folder cannot be copied, or there is no compiler.
+pub fn build(place: &Place<'_>, program: &Program) -> Result<Result<Built, String>> {
+    let own = place.out.join(&program.name);
+    if program.sources.is_empty() {
+        // The collection's own build made it, and knows where it is to run.
+        std::fs::create_dir_all(&own)
+            .with_context(|| format!("failed to make {}", own.display()))?;
+        let path = place.root.join(&program.folder);
+        return Ok(Ok(Built {
+            folder: path.parent().unwrap_or(place.root).to_owned(),
+            program: path,
+            scratch: own,
+            environment: Vec::new(),
+        }));
+    }
+    let folder = own.join(&program.folder);
     let built = Built {
+        // Some find their files beside themselves.
+        program: folder.join("ringfence-foreign"),
         folder: folder.clone(),
-        program: binary.clone(),
+        scratch: own.clone(),
+        environment: Vec::new(),
     };
-    let failure = out.join(&program.name).join("failure");
+    let failure = own.join("failure");
     if let Ok(message) = std::fs::read_to_string(&failure) {
         return Ok(Err(message));
     }
-    if binary.is_file() {
+    if built.program.is_file() {
         return Ok(Ok(built));
     }
-    copy_program(root, program, &out.join(&program.name))?;
-    let scratch = out.join(&program.name).join("tmp");
+    copy_program(place.root, program, &own)?;
+    let scratch = own.join("tmp");
     std::fs::create_dir_all(&scratch)?;
-    let mut command = Command::new(&compiler.nvcc);
+    let mut command = match program.api {
+        Api::Cuda => with_nvcc(place, program)?,
+        Api::OpenCl => with_cc(place, program, &scratch)?,
+    };
     command
-        .args(match device {
-            // PTX alone: all that the CPU device executes, and no time spent
-            // in ptxas.
-            DeviceKind::Cpu => ["-gencode=arch=compute_90,code=compute_90"],
-            DeviceKind::Gpu => ["-arch=sm_90"],
-        })
-        .args(["-O2", "-w", "-lineinfo", "-Wno-deprecated-gpu-targets"])
-        .args(&program.flags)
-        .args(&program.sources)
-        .arg("-L")
-        .arg(&compiler.libraries)
         .arg("-o")
-        .arg(&binary)
+        .arg(&built.program)
         .env("TMPDIR", &scratch)
         .current_dir(&folder);
-    let outcome = process::run(&mut command, limit)?;
+    let outcome = process::run(&mut command, place.limit)?;
     // Intermediate files only.
     let _ = std::fs::remove_dir_all(&scratch);
-    if outcome.code() == Some(0) && binary.is_file() {
+    if outcome.code() == Some(0) && built.program.is_file() {
         return Ok(Ok(built));
     }
     let message = match outcome.status {
@@ -129,6 +159,52 @@ pub fn build(
     Ok(Err(message))
 }
 
+fn with_nvcc(place: &Place<'_>, program: &Program) -> Result<Command> {
+    let compiler = place.compiler.context("no CUDA compiler was found")?;
+    let mut command = Command::new(&compiler.nvcc);
+    command
+        .args(match place.device {
+            // PTX alone: all that the CPU device executes, and no time spent
+            // in ptxas.
+            DeviceKind::Cpu => ["-gencode=arch=compute_90,code=compute_90"],
+            DeviceKind::Gpu => ["-arch=sm_90"],
+        })
+        .args(["-O2", "-w", "-lineinfo", "-Wno-deprecated-gpu-targets"])
+        .args(&program.flags)
+        .args(&program.sources)
+        .arg("-L")
+        .arg(&compiler.libraries);
+    Ok(command)
+}
+
+/// C and C++ each as what it is; libraries come last.
+fn with_cc(place: &Place<'_>, program: &Program, scratch: &Path) -> Result<Command> {
+    let mut command = Command::new("cc");
+    command.args(["-O2", "-g1", "-w", "-pthread", "-fcommon", "-fpermissive"]);
+    let is_cpp = |source: &String| !source.ends_with(".c");
+    let says = |start: &str| program.flags.iter().any(|flag| flag.starts_with(start));
+    if (program.sources.iter().any(is_cpp) || says("-xc++")) && !says("-std=") {
+        // Most are older than C++17, which took something away.
+        command.arg("-std=gnu++14");
+    }
+    if place.device == DeviceKind::Cpu {
+        let header = scratch.with_file_name("any-device.h");
+        std::fs::write(&header, ANY_DEVICE)
+            .with_context(|| format!("failed to write {}", header.display()))?;
+        command.arg("-include").arg(header);
+    }
+    let (libraries, flags): (Vec<_>, Vec<_>) = program
+        .flags
+        .iter()
+        .partition(|flag| flag.starts_with("-l"));
+    command
+        .args(flags)
+        .args(&program.sources)
+        .args(libraries)
+        .args(["-lOpenCL", "-lstdc++", "-lm", "-ldl"]);
+    Ok(command)
+}
+
 /// Copies the folder of a program, and what it refers to beside itself, to a
 /// folder that takes the collection's place.
 ///
@@ -137,7 +213,11 @@ pub fn build(
 /// A file cannot be read or written.
 pub fn copy_program(root: &Path, program: &Program, to: &Path) -> Result<()> {
     copy_folder(&root.join(&program.folder), &to.join(&program.folder))?;
-    for folder in referred(root, program)? {
+    let referred = referred(root, program)?;
+    for file in referred.files {
+        copy_file(root, &file, to)?;
+    }
+    for folder in referred.folders {
         let target = to.join(&folder);
         if !target.exists() {
             copy_folder(&root.join(&folder), &target)?;
@@ -146,9 +226,31 @@ pub fn copy_program(root: &Path, program: &Program, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Folders of the collection that sources, flags and arguments name by `../`.
-fn referred(root: &Path, program: &Program) -> Result<BTreeSet<PathBuf>> {
+/// Copies a file that lies in a folder of which the program's is a part.
+fn copy_file(root: &Path, file: &Path, to: &Path) -> Result<()> {
+    let (from, target) = (root.join(file), to.join(file));
+    let small = from
+        .metadata()
+        .is_ok_and(|about| about.is_file() && about.len() <= LARGEST);
+    if small && !target.exists() {
+        std::fs::copy(&from, &target)
+            .with_context(|| format!("failed to copy {}", from.display()))?;
+    }
+    Ok(())
+}
+
+/// What sources, flags and arguments name by `../`, from the collection.
+#[derive(Default)]
+struct Referred {
+    /// Folders, each as a whole.
+    folders: BTreeSet<PathBuf>,
+    /// Files of folders in which the program's lies, too.
+    files: BTreeSet<PathBuf>,
+}
+
+fn referred(root: &Path, program: &Program) -> Result<Referred> {
     let mut texts: Vec<String> = program.arguments.clone();
+    texts.extend(program.sources.iter().cloned());
     texts.extend(
         program
             .flags
@@ -164,7 +266,7 @@ fn referred(root: &Path, program: &Program) -> Result<BTreeSet<PathBuf>> {
     files(&folder, &mut sources)?;
     for path in sources {
         let name = path.to_string_lossy();
-        if [".cu", ".cuh", ".h", ".hpp", ".cpp", ".c", ".cc"]
+        if [".cu", ".cuh", ".h", ".hpp", ".cpp", ".c", ".cc", ".cl"]
             .iter()
             .any(|end| name.ends_with(end))
             && let Ok(bytes) = std::fs::read(&path)
@@ -174,7 +276,7 @@ fn referred(root: &Path, program: &Program) -> Result<BTreeSet<PathBuf>> {
             texts.extend(quoted.map(str::to_owned));
         }
     }
-    let mut found = BTreeSet::new();
+    let mut found = Referred::default();
     for text in texts.iter().filter(|text| text.starts_with("../")) {
         let Some(parent) = Path::new(text).parent() else {
             continue;
@@ -190,9 +292,11 @@ fn referred(root: &Path, program: &Program) -> Result<BTreeSet<PathBuf>> {
         }
         // Never the collection as a whole.
         if !outside && place.iter().count() >= 1 && place != Path::new("src") {
-            let inside = program.folder.starts_with(&place) || !root.join(&place).is_dir();
-            if !inside {
-                found.insert(place);
+            if program.folder.starts_with(&place) {
+                let name = Path::new(text).file_name();
+                found.files.extend(name.map(|name| place.join(name)));
+            } else if root.join(&place).is_dir() {
+                found.folders.insert(place);
             }
         }
     }
@@ -247,12 +351,16 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        write("src/a-cuda/main.cu", "#include \"../b-cuda/part.h\"\n");
+        write("src/a-cuda/main.cu", "#include \"../b-cuda/part.h\"");
+        write("src/group/x/a.c", "open(\"../kernel.cl\");");
+        write("src/group/kernel.cl", "");
+        write("src/group/y/b.c", "");
         write("src/b-cuda/part.h", "");
         write("src/c-cuda/not.h", "");
         write("src/data/in.txt", "1");
         let program = Program {
             name: "a-cuda".into(),
+            api: Api::Cuda,
             folder: "src/a-cuda".into(),
             sources: vec!["main.cu".into()],
             flags: vec![],
@@ -266,5 +374,14 @@ mod tests {
         assert!(to.path().join("src/b-cuda/part.h").is_file());
         assert!(to.path().join("src/data/in.txt").is_file());
         assert!(!to.path().join("src/c-cuda").exists());
+        let program = Program {
+            folder: "src/group/x".into(),
+            sources: vec!["a.c".into()],
+            arguments: vec![],
+            ..program
+        };
+        copy_program(root.path(), &program, to.path()).unwrap();
+        assert!(to.path().join("src/group/kernel.cl").is_file());
+        assert!(!to.path().join("src/group/y").exists());
     }
 }

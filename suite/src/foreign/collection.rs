@@ -6,22 +6,30 @@
 //! `SMALL` holds what cannot be found there.
 
 use super::makefile::Makefile;
-use super::sizes;
+use super::{commands, sizes};
+use crate::case::Api;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// One program of a collection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// Its name: that of its folder.
+    /// Its name: that of its folder; of an OpenCL program, which often has one
+    /// of the same name in another collection, with the collection's.
     pub name: String,
+    /// What it is written against.
+    #[serde(default)]
+    pub api: Api,
     /// Its folder below the collection's.
     pub folder: PathBuf,
-    /// Sources, from its folder.
+    /// Sources, from its folder; none where the collection's own build has left
+    /// a program, which then has the name of its folder's last part.
     pub sources: Vec<String>,
-    /// Flags for nvcc.
+    /// Flags for the compiler.
     pub flags: Vec<String>,
     /// Arguments as the collection runs it.
     pub arguments: Vec<String>,
@@ -40,7 +48,23 @@ struct Layout {
     suffix: &'static str,
     /// Folders of headers that every program sees, from the collection's.
     includes: &'static [&'static str],
+    /// What its programs are written against.
+    api: Api,
+    /// Macros that make programs without arguments small.
+    macros: &'static [&'static str],
+    /// Arguments where the collection gives none.
+    arguments: &'static [&'static str],
 }
+
+/// A layout without anything special.
+const PLAIN: Layout = Layout {
+    folders: "",
+    suffix: "",
+    includes: &[],
+    api: Api::Cuda,
+    macros: &[],
+    arguments: &[],
+};
 
 /// The layouts that are known, in the order in which they are tried.
 const LAYOUTS: &[Layout] = &[
@@ -48,37 +72,121 @@ const LAYOUTS: &[Layout] = &[
     Layout {
         folders: "src/*",
         suffix: "-cuda",
-        includes: &[],
+        ..PLAIN
     },
     // CUDA samples.
     Layout {
         folders: "Samples/*/*",
-        suffix: "",
         includes: &["Common"],
+        ..PLAIN
     },
     // Rodinia.
     Layout {
         folders: "cuda/*",
-        suffix: "",
         includes: &["common"],
+        ..PLAIN
     },
     // PolyBench for GPUs, in its two depths.
     Layout {
         folders: "CUDA/*",
-        suffix: "",
         includes: &["common", "CUDA/common", "CUDA/utilities"],
+        ..PLAIN
     },
     Layout {
         folders: "CUDA/*/*",
-        suffix: "",
         includes: &["common", "CUDA/common", "CUDA/utilities"],
+        ..PLAIN
     },
     Layout {
         folders: "CUDA/*/*/*",
-        suffix: "",
         includes: &["common", "CUDA/common", "CUDA/utilities"],
+        ..PLAIN
     },
 ];
+
+/// The same for OpenCL. A collection may have several, and all count.
+const OPENCL_LAYOUTS: &[Layout] = &[
+    // Rodinia.
+    Layout {
+        folders: "opencl/*",
+        api: Api::OpenCl,
+        ..PLAIN
+    },
+    // PolyBench for GPUs, in its three depths.
+    Layout {
+        folders: "OpenCL/*",
+        ..POLYBENCH
+    },
+    Layout {
+        folders: "OpenCL/*/*",
+        ..POLYBENCH
+    },
+    Layout {
+        folders: "OpenCL/*/*/*",
+        ..POLYBENCH
+    },
+    // Chai, whose versions are told apart by how memory is shared.
+    Layout {
+        folders: "OpenCL-D/*",
+        api: Api::OpenCl,
+        ..PLAIN
+    },
+    Layout {
+        folders: "OpenCL-U/*",
+        api: Api::OpenCl,
+        ..PLAIN
+    },
+    // Exercises with solutions, each in C and in C++.
+    Layout {
+        folders: "Solutions/*/C",
+        includes: &["Solutions/C_common"],
+        api: Api::OpenCl,
+        ..PLAIN
+    },
+    Layout {
+        folders: "Solutions/*/Cpp",
+        includes: &["Solutions/Cpp_common"],
+        api: Api::OpenCl,
+        ..PLAIN
+    },
+    // The samples of a vendor's kit, which verify their results when told.
+    Layout {
+        folders: "cl/*",
+        ..KIT
+    },
+    Layout {
+        folders: "cpp_cl/*",
+        ..KIT
+    },
+    // A book's, by chapter.
+    Layout {
+        folders: "src/Chapter_*/*",
+        includes: &["khronos"],
+        api: Api::OpenCl,
+        ..PLAIN
+    },
+    // SHOC, as its own build leaves it.
+    Layout {
+        folders: "bin/Serial/OpenCL/*",
+        api: Api::OpenCl,
+        arguments: &["-s", "1", "-n", "3"],
+        ..PLAIN
+    },
+];
+
+const POLYBENCH: Layout = Layout {
+    includes: &["common", "OpenCL/utilities"],
+    api: Api::OpenCl,
+    macros: &["-DMINI_DATASET"],
+    ..PLAIN
+};
+
+const KIT: Layout = Layout {
+    includes: &["include/SDKUtil"],
+    api: Api::OpenCl,
+    arguments: &["-q", "-e"],
+    ..PLAIN
+};
 
 /// Programs whose arguments do not shrink by rule: name and arguments that
 /// are small on every device.
@@ -91,17 +199,53 @@ const SMALL: &[(&str, &str)] = &[
 ];
 
 /// Where the CUDA samples say how they are run.
-pub(super) const SAMPLE_ARGUMENTS: &str = "test_args.json";
+const SAMPLE_ARGUMENTS: &str = "test_args.json";
 
-/// Programs of a collection, by name.
+/// Programs, as a packed collection lists them.
+pub(super) const PROGRAMS: &str = "ringfence-programs.json";
+
+/// Programs of a collection that are written against `api`, by name.
 ///
 /// # Errors
 ///
 /// The folder cannot be read, or no layout fits.
-pub fn read(root: &Path) -> Result<Vec<Program>> {
+pub fn read(root: &Path, api: Api) -> Result<Vec<Program>> {
+    let mut programs = match std::fs::read_to_string(root.join(PROGRAMS)) {
+        Ok(text) => serde_json::from_str::<Vec<Program>>(&text)
+            .with_context(|| format!("in {PROGRAMS} of {}", root.display()))?,
+        Err(_) => in_layouts(root, api)?,
+    };
+    programs.retain(|program| program.api == api);
+    ensure!(
+        !programs.is_empty(),
+        "{} has no layout that is known: {}",
+        root.display(),
+        match api {
+            Api::Cuda => "src/*-cuda, Samples/*/*, cuda/* or CUDA/*",
+            Api::OpenCl => "opencl/*, OpenCL/*, or another that docs/foreign.md names",
+        }
+    );
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(programs)
+}
+
+/// What a collection's programs are written against: CUDA, where it has any
+/// of these.
+pub fn api_of(root: &Path) -> Api {
+    match read(root, Api::Cuda) {
+        Ok(_) => Api::Cuda,
+        Err(_) => Api::OpenCl,
+    }
+}
+
+fn in_layouts(root: &Path, api: Api) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
     let settings = sample_arguments(root);
-    for layout in LAYOUTS {
+    let layouts = match api {
+        Api::Cuda => LAYOUTS,
+        Api::OpenCl => OPENCL_LAYOUTS,
+    };
+    for layout in layouts {
         for folder in matching(root, layout.folders)? {
             let fits = folder
                 .to_str()
@@ -110,38 +254,36 @@ pub fn read(root: &Path) -> Result<Vec<Program>> {
                 programs.push(program);
             }
         }
-        if !programs.is_empty() {
+        if api == Api::Cuda && !programs.is_empty() {
             break;
         }
     }
-    ensure!(
-        !programs.is_empty(),
-        "{} has no layout that is known: src/*-cuda, Samples/*/*, cuda/* or CUDA/*",
-        root.display()
-    );
-    programs.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(programs)
 }
 
-/// Folders below `root` of this form, relative to it.
+/// Folders below `root` of this form, relative to it, and programs where the
+/// form's last part is any.
 fn matching(root: &Path, form: &str) -> Result<Vec<PathBuf>> {
     let mut found = vec![PathBuf::new()];
     for part in form.split('/') {
         let mut next = Vec::new();
         for folder in found {
-            if part != "*" {
+            let Some((before, after)) = part.split_once('*') else {
                 let folder = folder.join(part);
                 if root.join(&folder).is_dir() {
                     next.push(folder);
                 }
                 continue;
-            }
+            };
             let path = root.join(&folder);
             for entry in std::fs::read_dir(&path)
                 .with_context(|| format!("failed to list {}", path.display()))?
             {
                 let entry = entry?;
-                if entry.path().is_dir() {
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                let fits = name.starts_with(before) && name.ends_with(after);
+                if fits && (entry.path().is_dir() || is_program(&entry.path())) {
                     next.push(folder.join(entry.file_name()));
                 }
             }
@@ -150,6 +292,16 @@ fn matching(root: &Path, form: &str) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Whether a file is a program for this machine: ELF, and may be run.
+pub(super) fn is_program(path: &Path) -> bool {
+    let runs = path
+        .metadata()
+        .is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
+    let mut magic = [0; 4];
+    runs && std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok())
+        && magic == *b"\x7fELF"
 }
 
 /// Arguments of the CUDA samples; null where there is none.
@@ -167,29 +319,66 @@ fn program(
     settings: &serde_json::Value,
 ) -> Result<Option<Program>> {
     let path = root.join(folder);
-    let name = folder
+    let own = folder
         .file_name()
         .and_then(|name| name.to_str())
         .context("a folder whose name is no text")?
         .to_owned();
-    if settings[&name]["skip"].as_bool() == Some(true) {
+    if settings[&own]["skip"].as_bool() == Some(true) {
         return Ok(None);
+    }
+    let name = match layout.api {
+        Api::Cuda => own.clone(),
+        Api::OpenCl => {
+            let collection = root.file_name().into_iter();
+            let parts = collection.chain(folder.iter());
+            let parts: Vec<_> = parts.map(|part| part.to_string_lossy()).collect();
+            parts.join("-")
+        }
+    };
+    if path.is_file() {
+        return Ok(Some(Program {
+            name,
+            api: layout.api,
+            folder: folder.to_owned(),
+            sources: Vec::new(),
+            flags: Vec::new(),
+            arguments: owned(layout.arguments),
+            repeats: None,
+            small: false,
+        }));
     }
     let read = |file: &str| std::fs::read(path.join(file)).ok();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     let mut built = if let Some(bytes) = read("Makefile").or_else(|| read("makefile")) {
-        by_makefile(&Makefile::parse(&text(bytes)))
+        let mut built = by_makefile(&Makefile::parse(&text(bytes)));
+        // nvcc is the compiler of the others, whatever their Makefiles say.
+        if layout.api == Api::OpenCl
+            && let Some(recipe) = commands::of_makefile(&path)
+        {
+            built.sources = recipe.sources;
+            built.flags = recipe.flags;
+        }
+        built
     } else if let Some(bytes) = read("CMakeLists.txt") {
         by_cmake(&text(bytes))
     } else {
         Built::default()
     };
+    if layout.api == Api::OpenCl {
+        // Words for nvcc.
+        built.flags.retain(|flag| flag != "-Xcompiler");
+    }
     built.sources.retain(|source| path.join(source).is_file());
     if built.sources.is_empty() {
         built.sources = sources_in(&path)?;
     }
     // Without a kernel there is nothing for Ringfence to do.
-    if !built.sources.iter().any(|source| source.ends_with(".cu")) {
+    let has_kernels = match layout.api {
+        Api::Cuda => built.sources.iter().any(|source| source.ends_with(".cu")),
+        Api::OpenCl => !built.sources.is_empty() && uses_opencl(&path, &built.sources),
+    };
+    if !has_kernels {
         return Ok(None);
     }
     for include in layout.includes {
@@ -198,11 +387,17 @@ fn program(
             .flags
             .push(format!("-I{}", up.join(include).display()));
     }
+    built.flags.extend(owned(layout.macros));
     if let Some(bytes) = read("run") {
         // Rodinia has a script with the command.
         built.arguments = command_arguments(text(bytes).lines());
+        let up: PathBuf = folder.iter().map(|_| "..").collect();
+        in_data(&mut built.arguments, &up.join("data"));
     }
-    let settings = &settings[&name];
+    if built.arguments.is_empty() {
+        built.arguments = owned(layout.arguments);
+    }
+    let settings = &settings[&own];
     let settings = settings["runs"].get(0).unwrap_or(settings);
     if let Some(arguments) = settings["args"].as_array() {
         let words = arguments.iter().filter_map(|word| word.as_str());
@@ -218,6 +413,7 @@ fn program(
     });
     Ok(Some(Program {
         name,
+        api: layout.api,
         folder: folder.to_owned(),
         sources: built.sources,
         flags: built.flags,
@@ -225,6 +421,37 @@ fn program(
         repeats,
         small: small.is_some(),
     }))
+}
+
+/// The collection's folder of data, where a script names it by a variable, and
+/// none of what is left of the shell.
+fn in_data(arguments: &mut Vec<String>, data: &Path) {
+    for argument in arguments.iter_mut() {
+        if let Some((start, rest)) = argument.split_once("${DATA_DIR}") {
+            *argument = format!("{start}{}{rest}", data.display());
+        }
+    }
+    arguments.retain(|argument| !argument.starts_with('$') && argument != "\\");
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Whether a source, or a file beside it, calls OpenCL: folders of a layout may
+/// hold what programs share.
+fn uses_opencl(folder: &Path, sources: &[String]) -> bool {
+    let has = |path: &Path, parts: &[&[u8]]| {
+        std::fs::read(path).is_ok_and(|bytes| {
+            let has = |part: &&[u8]| bytes.windows(part.len()).any(|window| window == *part);
+            parts.iter().any(has)
+        })
+    };
+    let sources = || sources.iter().map(|source| folder.join(source));
+    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all = files.map(|entry| entry.path()).chain(sources());
+    sources().any(|path| has(&path, &[b"main(", b"main ("]))
+        && all.any(|path| has(&path, &[b"CL/", b"clCreate", b"opencl.h"]))
 }
 
 #[derive(Debug, Default)]
@@ -248,7 +475,7 @@ fn sources_in(folder: &Path) -> Result<Vec<String>> {
     Ok(names.into_iter().collect())
 }
 
-fn is_source(name: &str) -> bool {
+pub(super) fn is_source(name: &str) -> bool {
     [".cu", ".cpp", ".cc", ".c", ".cxx"]
         .iter()
         .any(|end| name.ends_with(end))
@@ -289,9 +516,9 @@ fn by_makefile(makefile: &Makefile) -> Built {
     }
 }
 
-/// Of nvcc's flags, those that a program may need to be what it is. Which
+/// Of a compiler's flags, those that a program may need to be what it is. Which
 /// device it is for, warnings and optimisation are the runner's.
-fn kept_flags(words: &[String]) -> Vec<String> {
+pub(super) fn kept_flags(words: &[String]) -> Vec<String> {
     let starts = [
         "-D",
         "-U",
@@ -324,7 +551,8 @@ fn kept_flags(words: &[String]) -> Vec<String> {
             }
             "-dc" | "--device-c" => kept.push("-rdc=true".to_owned()),
             "-fopenmp" => kept.extend(["-Xcompiler".to_owned(), "-fopenmp".to_owned()]),
-            "-I" | "-include" | "--default-stream" | "-default-stream" | "-maxrregcount"
+            "-I" | "-D" if words.peek().is_none_or(|next| next.starts_with('-')) => {}
+            "-I" | "-D" | "-include" | "--default-stream" | "-default-stream" | "-maxrregcount"
             | "--maxrregcount" => {
                 kept.push(word.clone());
                 kept.extend(words.next().cloned());
@@ -420,6 +648,13 @@ mod tests {
     }
 
     #[test]
+    fn a_scripts_data_is_the_collections() {
+        let mut arguments = words("-i ${DATA_DIR}/a/b.txt -n 4 $@ \\");
+        in_data(&mut arguments, Path::new("../../data"));
+        assert_eq!(arguments, words("-i ../../data/a/b.txt -n 4"));
+    }
+
+    #[test]
     fn each_layout_gives_its_programs() {
         let root = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
@@ -427,7 +662,7 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         };
-        assert!(read(root.path()).is_err());
+        assert!(read(root.path(), Api::Cuda).is_err());
         write("Samples/0_a/add/add.cu", "int main() {}");
         write(
             "Samples/0_a/add/CMakeLists.txt",
@@ -438,7 +673,7 @@ mod tests {
             "test_args.json",
             r#"{"skipped": {"skip": true}, "add": {"args": ["-n=3"]}}"#,
         );
-        let samples = read(root.path()).unwrap();
+        let samples = read(root.path(), Api::Cuda).unwrap();
         assert_eq!(samples.len(), 1);
         assert_eq!(samples[0].sources, ["add.cu"]);
         assert_eq!(samples[0].arguments, ["-n=3"]);
@@ -451,9 +686,58 @@ mod tests {
             "source = main.cu\nrun:\n\t$(LAUNCHER) ./main 64 100\n",
         );
         write("src/x-sycl/main.cpp", "");
-        let programs = read(root.path()).unwrap();
+        let programs = read(root.path(), Api::Cuda).unwrap();
         assert_eq!(programs.len(), 1);
         assert_eq!(programs[0].arguments, ["64", "100"]);
         assert_eq!(programs[0].repeats, Some(1));
+        assert_eq!(api_of(root.path()), Api::Cuda);
+    }
+
+    #[test]
+    fn opencl_programs_have_the_names_of_their_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("all");
+        let write = |name: &str, text: &str| {
+            let path = root.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let source = "#include <CL/cl.h>\nint main() {}";
+        write("opencl/a/a.cpp", source);
+        write("opencl/a/run", "./a.out -n 8 ${DATA_DIR}/x $@\n");
+        // What others share, and what is no program of OpenCL's.
+        write("opencl/util/timing.c", "#include <CL/cl.h>");
+        write("opencl/plain/main.c", "int main() {}");
+        write("OpenCL/b/two/b.c", source);
+        write("src/Chapter_1/c/c.c", source);
+        write("src/other/d/d.c", source);
+        let built = write("bin/Serial/OpenCL/e", "\u{7f}ELF");
+        write("bin/Serial/OpenCL/script", "#!/bin/sh");
+        let mut rights = built.metadata().unwrap().permissions();
+        rights.set_mode(0o755);
+        std::fs::set_permissions(&built, rights).unwrap();
+        assert_eq!(api_of(&root), Api::OpenCl);
+        let programs = read(&root, Api::OpenCl).unwrap();
+        let names: Vec<&str> = programs.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "all-OpenCL-b-two",
+                "all-bin-Serial-OpenCL-e",
+                "all-opencl-a",
+                "all-src-Chapter_1-c"
+            ]
+        );
+        assert!(programs[0].flags.contains(&"-DMINI_DATASET".to_owned()));
+        assert!(programs[1].sources.is_empty() && programs[1].arguments[0] == "-s");
+        assert_eq!(programs[2].arguments, words("-n 8 ../../data/x"));
+        // As a packed collection lists them.
+        std::fs::write(
+            root.join(PROGRAMS),
+            serde_json::to_string(&programs[2..3]).unwrap(),
+        )
+        .unwrap();
+        assert_eq!(read(&root, Api::OpenCl).unwrap(), &programs[2..3]);
     }
 }

@@ -8,14 +8,18 @@
 
 pub mod build;
 pub mod collection;
+pub mod commands;
+pub mod conformance;
 pub mod makefile;
 pub mod output;
 pub mod pack;
 pub mod python_tests;
 pub mod run;
+pub mod seconds;
 pub mod sizes;
 pub mod times;
 
+use crate::case::Api;
 use anyhow::{Context, Result, ensure};
 use build::Compiler;
 use collection::Program;
@@ -32,6 +36,8 @@ use std::time::{Duration, Instant};
 pub struct Options {
     /// The collection.
     pub folder: PathBuf,
+    /// What its programs are written against.
+    pub api: Api,
     /// Where programs are built, and the results go.
     pub out: PathBuf,
     /// Toolchain with nvcc; if there is none in it, the system's is used.
@@ -78,7 +84,7 @@ pub fn parse_shard(text: &str) -> Result<(usize, usize), String> {
 ///
 /// The collection cannot be read, or no program is left.
 pub fn selected(options: &Options) -> Result<Vec<Program>> {
-    let all = collection::read(&options.folder)?;
+    let all = collection::read(&options.folder, options.api)?;
     let (part, parts) = options.shard;
     let programs: Vec<Program> = all
         .into_iter()
@@ -108,13 +114,17 @@ struct Work {
     start: Instant,
     folder: PathBuf,
     out: PathBuf,
-    compiler: Compiler,
+    /// For CUDA programs.
+    compiler: Option<Compiler>,
     runner: Runner,
 }
 
 impl Work {
     fn begin(options: &Options) -> Result<Work> {
-        let compiler = Compiler::find(&absolute(&options.toolchain)?)?;
+        let compiler = match options.api {
+            Api::Cuda => Some(Compiler::find(&absolute(&options.toolchain)?)?),
+            Api::OpenCl => None,
+        };
         std::fs::create_dir_all(&options.out)
             .with_context(|| format!("failed to make {}", options.out.display()))?;
         Ok(Work {
@@ -122,9 +132,10 @@ impl Work {
             folder: absolute(&options.folder)?,
             out: absolute(&options.out)?,
             runner: Runner {
+                api: options.api,
                 ringfence: absolute(&options.ringfence)?,
                 device: options.device,
-                libraries: compiler.libraries.clone(),
+                libraries: compiler.as_ref().map(|compiler| compiler.libraries.clone()),
                 limit: options.limit,
                 variants: options.variants.clone(),
                 repeats: options.repeats,
@@ -140,14 +151,14 @@ impl Work {
     }
 
     fn build(&self, program: &Program) -> Result<Result<build::Built, String>> {
-        build::build(
-            &self.folder,
-            program,
-            &self.compiler,
-            self.runner.device,
-            &self.out,
-            BUILD_LIMIT,
-        )
+        let place = build::Place {
+            root: &self.folder,
+            out: &self.out,
+            compiler: self.compiler.as_ref(),
+            device: self.runner.device,
+            limit: BUILD_LIMIT,
+        };
+        build::build(&place, program)
     }
 }
 
@@ -290,6 +301,60 @@ pub fn time(
         samples.extend(new.into_iter().flatten());
     }
     times::summarize(&samples, commit)
+}
+
+/// Name of the samples of whole programs in the folder for output.
+const SECONDS: &str = "seconds.jsonl";
+
+/// Measures OpenCL programs as [`time`] measures kernels.
+///
+/// # Errors
+///
+/// As [`run()`], or nothing could be measured.
+pub fn time_programs(
+    options: &Options,
+    rounds: usize,
+    commit: String,
+    tell: &(dyn Fn(&str) + Sync),
+) -> Result<crate::results::Results<seconds::Summary, seconds::Row>> {
+    let work = Work::begin(options)?;
+    let path = work.out.join(SECONDS);
+    let mut samples: Vec<seconds::Sample> = read_lines(&path)?;
+    let lines = Lines::open(path)?;
+    let programs = selected(options)?;
+    // The first does not count.
+    for round in 0..=rounds {
+        let left: Vec<&Program> = programs
+            .iter()
+            .filter(|program| {
+                !samples
+                    .iter()
+                    .any(|sample| sample.program == program.name && sample.round == round)
+            })
+            .collect();
+        let new = crate::run::in_parallel(options.jobs, &left, |program| {
+            if work.is_over(options) {
+                return Ok(None);
+            }
+            let Ok(built) = work.build(program)? else {
+                return Ok(None);
+            };
+            let Some(arguments) = work.runner.sized(program, &built)? else {
+                return Ok(None);
+            };
+            let sample = seconds::measure(&work.runner, program, &built, &arguments, round)?;
+            let [native, default] = sample.seconds;
+            tell(&format!(
+                "{:<56} {native:>8.3} s {default:>8.3} s",
+                sample.program
+            ));
+            lines.add(&sample)?;
+            Ok(Some(sample))
+        })?;
+        samples.extend(new.into_iter().flatten());
+    }
+    samples.retain(|sample| sample.round > 0);
+    seconds::summarize(&samples, commit)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

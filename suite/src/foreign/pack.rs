@@ -1,5 +1,7 @@
-//! Copies the sources of those programs that need nothing but a CUDA compiler,
-//! so that they can be carried to a machine that has a GPU.
+//! Copies the sources of those programs that need nothing but a compiler, so
+//! that they can be carried to a machine that has a GPU. What was read of them
+//! goes with them: neither `make` nor the rest of the collection is needed
+//! there.
 
 use super::collection::{self, Program};
 use super::{Options, build};
@@ -29,7 +31,7 @@ pub fn pack(options: &Options, to: &Path) -> Result<Packed> {
     let root = &options.folder;
     let mut packed = Packed::default();
     let scratch = to.join("one");
-    let mut programs = Vec::new();
+    let (mut programs, mut kept) = (Vec::new(), Vec::new());
     for program in super::selected(options)? {
         if is_self_contained(root, &program) {
             programs.push(program);
@@ -43,27 +45,38 @@ pub fn pack(options: &Options, to: &Path) -> Result<Packed> {
             build::copy_program(root, &program, to)?;
             packed.programs += 1;
             packed.bytes += bytes;
+            kept.push(program);
         }
         std::fs::remove_dir_all(&scratch)
             .with_context(|| format!("failed to remove {}", scratch.display()))?;
     }
-    let settings = root.join(collection::SAMPLE_ARGUMENTS);
-    if settings.is_file() {
-        std::fs::copy(&settings, to.join(collection::SAMPLE_ARGUMENTS))
-            .with_context(|| format!("failed to copy {}", settings.display()))?;
-    }
+    let list = to.join(collection::PROGRAMS);
+    std::fs::create_dir_all(to).with_context(|| format!("failed to make {}", to.display()))?;
+    std::fs::write(&list, serde_json::to_string_pretty(&kept)?)
+        .with_context(|| format!("failed to write {}", list.display()))?;
     Ok(packed)
 }
 
 /// Whether a program links to no library of others, and the files that its
 /// arguments name are there.
 fn is_self_contained(root: &Path, program: &Program) -> bool {
-    let known = ["-lm", "-lpthread", "-lcudart", "-lcuda", "-lgomp", "-ldl"];
+    let known = [
+        "-lm",
+        "-lpthread",
+        "-lcudart",
+        "-lcuda",
+        "-lgomp",
+        "-ldl",
+        "-lrt",
+        "-lstdc++",
+        "-lOpenCL",
+    ];
     let libraries = program.flags.iter().filter(|flag| flag.starts_with("-l"));
     let folder = root.join(&program.folder);
     libraries
         .into_iter()
         .all(|library| known.contains(&library.as_str()))
+        && !program.sources.is_empty()
         && program.arguments.iter().all(|argument| {
             let value = argument.rsplit('=').next().unwrap_or(argument);
             let is_path =
@@ -89,6 +102,7 @@ fn size(folder: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::is_self_contained;
+    use crate::case::Api;
     use crate::foreign::collection::Program;
     use std::path::Path;
 
@@ -101,7 +115,8 @@ mod tests {
             let program = Program {
                 name: "p".into(),
                 folder: Path::new("").into(),
-                sources: vec![],
+                api: Api::Cuda,
+                sources: vec!["p.cu".into()],
                 flags: words(flags),
                 arguments: words(arguments),
                 repeats: None,

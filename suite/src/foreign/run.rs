@@ -4,6 +4,7 @@ use super::build::Built;
 use super::collection::Program;
 use super::output::{Difference, Expected};
 use super::sizes;
+use crate::case::Api;
 use crate::process::{self, Outcome};
 use crate::run::in_front;
 use anyhow::{Context, Result};
@@ -24,7 +25,7 @@ pub struct Variant {
     pub options: &'static [&'static str],
 }
 
-/// All variants, in the order in which they run.
+/// All variants of CUDA programs, in the order in which they run.
 pub const VARIANTS: &[Variant] = &[
     Variant {
         name: "no-check",
@@ -48,15 +49,34 @@ pub const VARIANTS: &[Variant] = &[
     },
 ];
 
+/// All variants of OpenCL programs: canaries, verified by whichever is faster,
+/// by the host and by the device.
+pub const OPENCL_VARIANTS: &[Variant] = &[
+    Variant {
+        name: "default",
+        options: &[],
+    },
+    Variant {
+        name: "host-checker",
+        options: &["--canary-checker", "host"],
+    },
+    Variant {
+        name: "device-checker",
+        options: &["--canary-checker", "device"],
+    },
+];
+
 /// How programs are run.
 #[derive(Clone, Debug)]
 pub struct Runner {
+    /// What they are written against.
+    pub api: Api,
     /// The `ringfence` command, absolute.
     pub ringfence: PathBuf,
     /// The device.
     pub device: DeviceKind,
     /// Folder of the CUDA libraries that programs may need.
-    pub libraries: PathBuf,
+    pub libraries: Option<PathBuf>,
     /// Deadline of one run.
     pub limit: Duration,
     /// Names of the variants that are wanted; empty: all.
@@ -208,6 +228,9 @@ impl Row {
 /// Sizes that are tried until one runs, as the largest number.
 const CAPS: &[u64] = &[512, 64, 8192, 16, u64::MAX];
 
+/// Sizes of OpenCL programs without a GPU.
+const OPENCL_CAPS: &[u64] = &[u64::MAX, 1 << 20, 1 << 16, 1 << 12, 512, 64, 16];
+
 /// Sizes on a GPU.
 const GPU_CAPS: &[u64] = &[u64::MAX, 1 << 20, 1 << 14, 512];
 
@@ -247,10 +270,11 @@ impl Runner {
             let run = self.plain(built, &arguments, self.limit)?;
             return Ok((run.end != End::Hang).then_some(Reference { arguments, run }));
         }
-        let caps = match self.device {
+        let caps = match (self.device, self.api) {
             _ if program.small => &[u64::MAX],
-            DeviceKind::Cpu => CAPS,
-            DeviceKind::Gpu => GPU_CAPS,
+            (DeviceKind::Gpu, _) => GPU_CAPS,
+            (DeviceKind::Cpu, Api::Cuda) => CAPS,
+            (DeviceKind::Cpu, Api::OpenCl) => OPENCL_CAPS,
         };
         let mut tried: Vec<Vec<String>> = Vec::new();
         let mut ended = None;
@@ -296,15 +320,45 @@ impl Runner {
         Ok(found)
     }
 
-    /// Runs the reference: on a GPU natively, on the CPU device unchecked.
+    /// Whether programs run without Ringfence: not those that have only its
+    /// CPU device.
+    fn is_native(&self) -> bool {
+        self.device == DeviceKind::Gpu || self.api == Api::OpenCl
+    }
+
+    /// Runs the reference: natively, on the CPU device unchecked.
     pub(super) fn plain(
         &self,
         built: &Built,
         arguments: &[String],
         limit: Duration,
     ) -> Result<Plain> {
-        if self.device == DeviceKind::Gpu {
+        self.plain_with(built, arguments, limit, None)
+    }
+
+    /// The reference a second time: what differs between the two is not
+    /// compared. New memory of the host holds other bytes than zeros, as under
+    /// Ringfence, which allocates, too: a program that reads what it never
+    /// wrote differs from itself.
+    fn plain_again(&self, built: &Built, arguments: &[String]) -> Result<Plain> {
+        self.plain_with(
+            built,
+            arguments,
+            self.limit,
+            Some(("MALLOC_PERTURB_", "165")),
+        )
+    }
+
+    fn plain_with(
+        &self,
+        built: &Built,
+        arguments: &[String],
+        limit: Duration,
+        variable: Option<(&str, &str)>,
+    ) -> Result<Plain> {
+        if self.is_native() {
             let mut command = Command::new(&built.program);
+            command.envs(variable);
             self.place(command.args(arguments), built)?;
             let outcome = process::run(&mut command, limit)?;
             let end = End::of(&outcome);
@@ -326,7 +380,7 @@ impl Runner {
 
     /// Runs under Ringfence; with the report, how the program itself ended,
     /// and the log.
-    fn reported(
+    pub(super) fn reported(
         &self,
         name: &str,
         options: &[&str],
@@ -334,12 +388,8 @@ impl Runner {
         arguments: &[String],
         limit: Duration,
     ) -> Result<(Outcome, Value, End, String)> {
-        let scratch = built
-            .program
-            .parent()
-            .context("a program without a folder")?;
-        let log = scratch.join(format!("{name}.log"));
-        let json = scratch.join(format!("{name}.json"));
+        let log = built.scratch.join(format!("{name}.log"));
+        let json = built.scratch.join(format!("{name}.json"));
         for old in [&log, &json] {
             if old.exists() {
                 std::fs::remove_file(old)?;
@@ -397,8 +447,11 @@ impl Runner {
     fn place(&self, command: &mut Command, built: &Built) -> Result<()> {
         command
             .current_dir(&built.folder)
-            .env_remove("RINGFENCE_OPTIONS")
-            .env("LD_LIBRARY_PATH", in_front(&self.libraries)?);
+            .envs(built.environment.iter().map(|(name, value)| (name, value)))
+            .env_remove("RINGFENCE_OPTIONS");
+        if let Some(libraries) = &self.libraries {
+            command.env("LD_LIBRARY_PATH", in_front(libraries)?);
+        }
         Ok(())
     }
 
@@ -446,16 +499,20 @@ impl Runner {
             outcome: again,
             end: end_again,
             ..
-        } = self.plain(built, &arguments, self.limit)?;
+        } = self.plain_again(built, &arguments)?;
         row.unstable =
             end_again != end || again.stdout.lines().count() != outcome.stdout.lines().count();
         let stdout = Expected::new(&outcome.stdout, &again.stdout);
         let stderr = Expected::new(&the_programs(&outcome.stderr), &the_programs(&again.stderr));
-        for variant in VARIANTS {
+        let variants = match self.api {
+            Api::Cuda => VARIANTS,
+            Api::OpenCl => OPENCL_VARIANTS,
+        };
+        for variant in variants {
             let wanted =
                 self.variants.is_empty() || self.variants.iter().any(|name| name == variant.name);
             // On the CPU device that is the reference itself.
-            let is_reference = self.device == DeviceKind::Cpu && variant.name == "no-check";
+            let is_reference = !self.is_native() && variant.name == "no-check";
             if !wanted || is_reference {
                 continue;
             }
@@ -506,7 +563,7 @@ fn the_programs(stderr: &str) -> String {
 
 /// Where the size is kept at which a program runs.
 fn sizes_of(built: &Built) -> PathBuf {
-    built.program.with_extension("arguments")
+    built.scratch.join("arguments.json")
 }
 
 /// `None`: nobody has looked; `Some(None)`: it runs at no size.
@@ -524,7 +581,7 @@ fn seconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e3).round() / 1e3
 }
 
-fn findings(report: &Value) -> Vec<Found> {
+pub(super) fn findings(report: &Value) -> Vec<Found> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let all = report["findings"].as_array();
     all.into_iter()
@@ -555,8 +612,20 @@ fn findings(report: &Value) -> Vec<Found> {
         .collect()
 }
 
+/// The device of the first process, and its driver's version.
+pub(super) fn device_of(report: &Value) -> [String; 2] {
+    let process = &report["processes"][0];
+    let version = process["driver_version"].as_u64().unwrap_or_default();
+    let version = match version {
+        0 => String::new(),
+        _ => format!("OpenCL {}.{}", version / 1000, version % 1000 / 10),
+    };
+    let name = process["device_name"].as_str().unwrap_or_default();
+    [name.to_owned(), version]
+}
+
 /// Launches by what ran, as the summary of the report counts kernels.
-fn launches(report: &Value) -> [u64; 3] {
+pub(super) fn launches(report: &Value) -> [u64; 3] {
     // By reason where there are several.
     let counted = |value: &Value| match value {
         Value::Object(reasons) => reasons.values().filter_map(Value::as_u64).sum(),

@@ -153,10 +153,7 @@ pub fn measure(
     (variant, options): (&str, &[&str]),
     round: usize,
 ) -> Result<Sample> {
-    let scratch = built
-        .program
-        .parent()
-        .context("a program without a folder")?;
+    let scratch = &built.scratch;
     let file = scratch.join(format!("{variant}.times.json"));
     if file.exists() {
         std::fs::remove_file(&file)?;
@@ -352,7 +349,7 @@ fn round(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
 
-fn geomean(values: &[f64]) -> f64 {
+pub(super) fn geomean(values: &[f64]) -> f64 {
     if values.is_empty() {
         return 0.0;
     }
@@ -361,7 +358,7 @@ fn geomean(values: &[f64]) -> f64 {
 }
 
 /// The value that `share` of all do not exceed.
-fn quantile(values: &[f64], share: f64) -> f64 {
+pub(super) fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let position = (share * sorted.len() as f64).ceil() as usize;
