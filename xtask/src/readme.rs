@@ -71,7 +71,10 @@ fn rewrite(text: &str, results: &Path) -> Result<String> {
                 render(name, &value).with_context(|| format!("in {}", file.display()))?
             }
             // The headline: a sentence without numbers would be none.
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && name == "gpu-foreign" => {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::NotFound
+                    && ["gpu-foreign", "opencl-apps", "opencl-apps-gpu"].contains(&name) =>
+            {
                 String::new()
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -91,6 +94,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
     let mut out = match name {
         "gpu-bounds" => gpu_bounds(results)?,
         "gpu-foreign" => gpu_foreign(results)?,
+        "opencl-apps" | "opencl-apps-gpu" => opencl_apps(results)?,
         "gpu-protections" => gpu_protections(results)?,
         "gpu-watch" => gpu_watch(results)?,
         "gpu-canary" => gpu_canary(results)?,
@@ -323,6 +327,22 @@ fn gpu_foreign(results: &Value) -> Result<String> {
         of("unchecked_kernels")?
     );
     Ok(out)
+}
+
+/// What whole OpenCL programs of others take under Ringfence.
+fn opencl_apps(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let of = |key| number(summary, key);
+    Ok(format!(
+        "{} OpenCL programs of others, their work on the host included, take **{:.2}** of their native time by \
+         geometric mean; nine of ten take at most {:.2}, the worst {:.2}. {} of less than 0.1 s are left out. (How: \
+         `docs/foreign.md`.)\n",
+        of("programs")?,
+        of("geomean")?,
+        of("p90")?,
+        of("worst")?,
+        of("short_programs")?
+    ))
 }
 
 /// What is checked, as the file and as people call it.
@@ -682,6 +702,20 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("(opencl-cpu-checks.svg)"), "{text}");
+    }
+
+    #[test]
+    fn the_cost_in_opencl_programs_names_the_platform() {
+        let results = serde_json::json!({
+            "summary": {
+                "programs": 61, "short_programs": 4, "geomean": 1.071, "p90": 1.2, "worst": 2.5,
+            },
+            "device": "a CPU", "driver": "OpenCL 3.0",
+        });
+        let text = render("opencl-apps", &results).unwrap();
+        assert!(text.starts_with("61 OpenCL programs"), "{text}");
+        assert!(text.contains("take **1.07** of"), "{text}");
+        assert!(text.ends_with("a CPU, driver OpenCL 3.0.\n"), "{text}");
     }
 
     #[test]

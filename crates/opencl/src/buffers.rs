@@ -84,6 +84,15 @@ pub enum Place {
         /// Bytes from the root's start.
         origin: usize,
     },
+    /// Made of shared virtual memory, or a part of what is. Kernels may know it
+    /// by its address, so no copy stands for it; the canaries around it are the
+    /// allocation's.
+    Shared {
+        /// The object that it is a part of, or its own handle.
+        root: usize,
+        /// Bytes from the root's start.
+        origin: usize,
+    },
     /// An image; a larger copy stands for it.
     Image(Shape),
     /// An image made of a buffer.
@@ -104,7 +113,9 @@ impl Buffer {
     pub fn extent(&self) -> (usize, Range<u64>) {
         let (root, origin) = match &self.place {
             Place::Part { parent, origin } => (parent.handle, *origin as u64),
-            Place::Plain { root, origin } => (*root, *origin as u64),
+            Place::Plain { root, origin } | Place::Shared { root, origin } => {
+                (*root, *origin as u64)
+            }
             Place::Made { parent, .. } => return parent.extent(),
             Place::Block(_) | Place::Image(_) | Place::Bare(_) => (self.handle, 0),
         };
@@ -190,7 +201,11 @@ impl Layer {
         self.register(Buffer {
             serial: self.next_serial(),
             kind: match place {
-                Place::Plain { root, .. } if root != handle as usize => AllocationKind::ClSubBuffer,
+                Place::Plain { root, .. } | Place::Shared { root, .. }
+                    if root != handle as usize =>
+                {
+                    AllocationKind::ClSubBuffer
+                }
                 _ => AllocationKind::ClBuffer,
             },
             size,
@@ -351,8 +366,10 @@ fn create_by(
     let place = if flags & CL_MEM_USE_HOST_PTR == 0 {
         Place::Bare("no room for canaries")
     } else if shared.is_some() {
-        // Kernels may know it by its address.
-        Place::Bare("made of shared virtual memory")
+        Place::Shared {
+            root: handle as usize,
+            origin: 0,
+        }
     } else {
         Place::Plain {
             root: handle as usize,

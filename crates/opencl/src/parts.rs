@@ -22,16 +22,18 @@ pub unsafe extern "C" fn create(
     let (layer, parent, block) = match &known {
         Some((layer, parent)) => match &parent.place {
             Place::Block(block) => (*layer, parent, block),
-            // Of a sub-buffer there is none, of what is plain a plain one.
-            _ => {
+            // Of a sub-buffer there is none; of all others it is as they are.
+            place => {
                 let part = call!(clCreateSubBuffer(buffer, flags, kind, info, code)
                     else std::ptr::null_mut());
                 if !part.is_null() && kind == CL_BUFFER_CREATE_TYPE_REGION && !info.is_null() {
                     // SAFETY: what this kind is made from.
                     let region = unsafe { *info.cast::<cl_buffer_region>() };
-                    let place = Place::Plain {
-                        root: buffer as usize,
-                        origin: region.origin,
+                    let (root, origin) = (buffer as usize, region.origin);
+                    let place = match place {
+                        Place::Shared { .. } => Place::Shared { root, origin },
+                        Place::Bare(why) => Place::Bare(why),
+                        _ => Place::Plain { root, origin },
                     };
                     let size = region.size as u64;
                     layer.unguarded(part, flags, size, place, layer.stack());

@@ -76,6 +76,10 @@ impl Layer {
                 Place::Part { .. } | Place::Plain { .. } => {
                     self.copied(kernel, (*index, buffer), &given, &mut reach);
                 }
+                Place::Shared { .. } => {
+                    shared = true;
+                    reach.bare(kernel, *index, "made of shared virtual memory");
+                }
                 Place::Bare(why) => reach.bare(kernel, *index, why),
             }
         }
