@@ -325,7 +325,8 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
         let Ok(rest) = path.strip_prefix(from) else {
             continue;
         };
-        if path.metadata()?.len() > LARGEST {
+        let is_manual = path.extension().is_some_and(|end| end == "pdf");
+        if is_manual || path.metadata()?.len() > LARGEST {
             continue;
         }
         let target = to.join(rest);

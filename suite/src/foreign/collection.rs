@@ -451,7 +451,7 @@ fn uses_opencl(folder: &Path, sources: &[String]) -> bool {
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut all = files.map(|entry| entry.path()).chain(sources());
     sources().any(|path| has(&path, &[b"main(", b"main ("]))
-        && all.any(|path| has(&path, &[b"CL/", b"clCreate", b"opencl.h"]))
+        && all.any(|path| has(&path, &[b"CL/", b"clCreate", b"opencl.h", b"cl.hpp"]))
 }
 
 #[derive(Debug, Default)]

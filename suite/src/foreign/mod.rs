@@ -208,16 +208,20 @@ pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>> 
 pub fn build_all(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<usize> {
     let work = Work::begin(options)?;
     let programs = selected(options)?;
+    // NVIDIA's OpenCL can stand still where several processes share a GPU.
+    let alone = Mutex::new(());
+    let one_at_a_time = options.api == Api::OpenCl && options.device == DeviceKind::Gpu;
     let ready = crate::run::in_parallel(options.jobs, &programs, |program| {
         if work.is_over(options) {
             return Ok(false);
         }
         let said = match work.build(program)? {
             Err(reason) => Err(format!("not built: {reason}")),
-            Ok(built) => work
-                .runner
-                .sized(program, &built)?
-                .ok_or_else(|| "too slow, or fails".to_owned()),
+            Ok(built) => {
+                let _turn = one_at_a_time.then(|| alone.lock());
+                let arguments = work.runner.sized(program, &built)?;
+                arguments.ok_or_else(|| "too slow, or fails".to_owned())
+            }
         };
         tell(&format!(
             "{:<32} {}",

@@ -57,10 +57,21 @@ const UNITS: &[&str] = &[
     "[s]", "[ms]", "[us]",
 ];
 
+/// Steps of a program whose times are lines by themselves: `HtoD: 0.51`.
+const STEPS: &[&str] = &["memalloc", "htod", "exec", "dtoh", "close"];
+
+/// Whether a line is the time of a step.
+fn is_step(line: &str) -> bool {
+    line.split_once(':').is_some_and(|(step, time)| {
+        STEPS.contains(&step.trim()) && time.trim().parse::<f64>().is_ok()
+    })
+}
+
 /// A line as words that are equal in runs that do the same.
 fn words(line: &str) -> Vec<Word> {
     let lower = line.to_ascii_lowercase();
     let timed = TIMES.iter().any(|part| lower.contains(part))
+        || is_step(&lower)
         || lower
             .split(|c: char| c.is_whitespace() || ",;:=".contains(c))
             .any(|word| UNITS.contains(&word));
@@ -214,6 +225,8 @@ mod tests {
         assert!(!same("PASS in 3 ms", "PASS in 4 ms", "FAIL in 3 ms"));
         assert!(same("PASS in 3 ms", "PASS in 3 ms", "PASS in 5 ms"));
         assert!(!same("checksum 3", "checksum 3", "checksum 5"));
+        assert!(same("HtoD: 0.5", "HtoD: 0.5", "HtoD: 0.7"));
+        assert!(!same("HtoD: 0.5 17", "HtoD: 0.5 17", "HtoD: 0.7 18"));
     }
 
     #[test]
