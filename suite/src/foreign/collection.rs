@@ -390,7 +390,8 @@ fn program(
     built.flags.extend(owned(layout.macros));
     if let Some(bytes) = read("run") {
         // Rodinia has a script with the command.
-        built.arguments = command_arguments(text(bytes).lines());
+        let script = text(bytes).replace("\\\n", " ");
+        built.arguments = command_arguments(script.lines());
         let up: PathBuf = folder.iter().map(|_| "..").collect();
         in_data(&mut built.arguments, &up.join("data"));
     }
@@ -705,7 +706,7 @@ mod tests {
         };
         let source = "#include <CL/cl.h>\nint main() {}";
         write("opencl/a/a.cpp", source);
-        write("opencl/a/run", "./a.out -n 8 ${DATA_DIR}/x $@\n");
+        write("opencl/a/run", "./a.out -n 8 \\\n  ${DATA_DIR}/x $@\n");
         // What others share, and what is no program of OpenCL's.
         write("opencl/util/timing.c", "#include <CL/cl.h>");
         write("opencl/plain/main.c", "int main() {}");

@@ -39,7 +39,7 @@ fn linked(commands: &str) -> Option<Recipe> {
     let mut objects: BTreeMap<String, Recipe> = BTreeMap::new();
     for command in commands.replace("\\\n", " ").lines() {
         for command in command.split(['\n', ';']).flat_map(|part| part.split("&&")) {
-            let words: Vec<String> = command.split_whitespace().map(bare).collect();
+            let words = joined(command.split_whitespace().map(bare));
             let Some((compiler, words)) = words.split_first() else {
                 continue;
             };
@@ -103,11 +103,24 @@ fn own(compiler: &str, words: &[String]) -> (Recipe, Option<String>) {
 
 fn add(to: &mut Vec<String>, more: &[String]) {
     for word in more {
-        // Words that belong to the one before are as often as that.
-        if !to.contains(word) || !word.starts_with('-') && !is_source(word) {
+        if !to.contains(word) {
             to.push(word.clone());
         }
     }
+}
+
+/// Options whose value is the next word, with it as one.
+fn joined(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for word in words {
+        match all.last_mut() {
+            Some(option) if ["-I", "-D"].contains(&option.as_str()) && !word.starts_with('-') => {
+                option.push_str(&word);
+            }
+            _ => all.push(word),
+        }
+    }
+    all
 }
 
 /// A word as the shell would pass it on: `-DNAME=\"text\"` keeps its quotes.
@@ -140,13 +153,13 @@ mod tests {
         let recipe = linked(
             "echo building a.c\n\
              /usr/bin/g++ -g -O3 -fopenmp a.cpp ./timer.cc ../util/timing.c -o a.out -I/usr/cuda -I -L \
-             -lOpenCL -I../util -DTIMING -D SIZE=16\n",
+             -lOpenCL -I ../util -DTIMING -D SIZE=16 -I ../util\n",
         )
         .unwrap();
         assert_eq!(recipe.sources, words("a.cpp timer.cc ../util/timing.c"));
         assert_eq!(
             recipe.flags,
-            words("-xc++ -fopenmp -I../util -DTIMING -D SIZE=16 -lOpenCL")
+            words("-xc++ -fopenmp -I../util -DTIMING -DSIZE=16 -lOpenCL")
         );
     }
 
