@@ -177,7 +177,7 @@ const OPENCL_LAYOUTS: &[Layout] = &[
 const POLYBENCH: Layout = Layout {
     includes: &["common", "OpenCL/utilities"],
     api: Api::OpenCl,
-    macros: &["-DMINI_DATASET"],
+    macros: &["-DSMALL_DATASET"],
     ..PLAIN
 };
 
@@ -730,7 +730,7 @@ mod tests {
                 "all-src-Chapter_1-c"
             ]
         );
-        assert!(programs[0].flags.contains(&"-DMINI_DATASET".to_owned()));
+        assert!(programs[0].flags.contains(&"-DSMALL_DATASET".to_owned()));
         assert!(programs[1].sources.is_empty() && programs[1].arguments[0] == "-s");
         assert_eq!(programs[2].arguments, words("-n 8 ../../data/x"));
         // As a packed collection lists them.
