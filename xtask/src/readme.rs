@@ -335,12 +335,13 @@ fn opencl_apps(results: &Value) -> Result<String> {
     let of = |key| number(summary, key);
     Ok(format!(
         "{} OpenCL programs of others, their work on the host included, take **{:.2}** of their native time by \
-         geometric mean; nine of ten take at most {:.2}, the worst {:.2}. {} of less than 0.1 s are left out. (How: \
-         `docs/foreign.md`.)\n",
+         geometric mean; nine of ten take at most {:.2}, the worst {:.2}. Natively, the slowest round of a program \
+         takes {:.2} of its fastest. {} programs of less than 0.1 s are left out. (How: `docs/foreign.md`.)\n",
         of("programs")?,
         of("geomean")?,
         of("p90")?,
         of("worst")?,
+        of("native_spread")?,
         of("short_programs")?
     ))
 }
@@ -709,6 +710,7 @@ mod tests {
         let results = serde_json::json!({
             "summary": {
                 "programs": 61, "short_programs": 4, "geomean": 1.071, "p90": 1.2, "worst": 2.5,
+                "native_spread": 1.3,
             },
             "device": "a CPU", "driver": "OpenCL 3.0",
         });

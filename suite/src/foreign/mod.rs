@@ -358,7 +358,7 @@ pub fn time_programs(
         samples.extend(new.into_iter().flatten());
     }
     samples.retain(|sample| sample.round > 0);
-    seconds::summarize(&samples, commit)
+    seconds::summarize(&samples, seconds::platform(&work.out)?, commit)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {

@@ -612,16 +612,10 @@ pub(super) fn findings(report: &Value) -> Vec<Found> {
         .collect()
 }
 
-/// The device of the first process, and its driver's version.
-pub(super) fn device_of(report: &Value) -> [String; 2] {
-    let process = &report["processes"][0];
-    let version = process["driver_version"].as_u64().unwrap_or_default();
-    let version = match version {
-        0 => String::new(),
-        _ => format!("OpenCL {}.{}", version / 1000, version % 1000 / 10),
-    };
-    let name = process["device_name"].as_str().unwrap_or_default();
-    [name.to_owned(), version]
+/// The device of the first process.
+pub(super) fn device_of(report: &Value) -> String {
+    let name = report["processes"][0]["device_name"].as_str();
+    name.unwrap_or_default().to_owned()
 }
 
 /// Launches by what ran, as the summary of the report counts kernels.

@@ -9,14 +9,21 @@ use super::build::Built;
 use super::collection::Program;
 use super::run::{End, Runner, device_of};
 use super::times::{geomean, quantile};
+use crate::process;
 use crate::results::{Provenance, Results, median, round, today};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 /// Programs that natively take less are left out of the summary: the start of
 /// a process is too much of what is measured.
 const SHORTEST: f64 = 0.1;
+
+/// Deadline of what is asked of the platform.
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// One round of one program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,8 +42,8 @@ pub struct Sample {
     pub launches: u64,
     /// Findings.
     pub findings: usize,
-    /// The device, and the version of its platform.
-    pub device: [String; 2],
+    /// The device.
+    pub device: String,
 }
 
 /// One program; wall seconds, medians of the rounds.
@@ -58,6 +65,8 @@ pub struct Row {
     pub default_s: f64,
     /// By default, over native.
     pub ratio: f64,
+    /// The slowest native round over the fastest.
+    pub native_spread: f64,
     /// Whether it counts for the summary.
     pub counts: bool,
 }
@@ -75,12 +84,54 @@ pub struct Summary {
     pub p90: f64,
     /// The most.
     pub worst: f64,
+    /// Geometric mean of the slowest native round over the fastest: differences
+    /// of one program that are smaller say little.
+    pub native_spread: f64,
     /// Launches that were checked, of all programs that count.
     pub launches: u64,
     /// Seconds of all of these, natively.
     pub native_s: f64,
     /// And by default.
     pub default_s: f64,
+}
+
+/// Prints the version of the platform that programs find first.
+const ASK_PLATFORM: &str = r#"#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+#include <stdio.h>
+int main(void) {
+    cl_platform_id platform;
+    char version[256] = "";
+    if (clGetPlatformIDs(1, &platform, NULL) == CL_SUCCESS)
+        clGetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof version - 1, version, NULL);
+    puts(version);
+    return 0;
+}
+"#;
+
+/// The platform's version, which says whose it is: `OpenCL 3.0 PoCL 3.1`.
+///
+/// # Errors
+///
+/// There is no C compiler, or no OpenCL to compile with.
+pub fn platform(folder: &Path) -> Result<String> {
+    let (source, program) = (folder.join("platform.c"), folder.join("platform"));
+    std::fs::write(&source, ASK_PLATFORM)
+        .with_context(|| format!("failed to write {}", source.display()))?;
+    let mut compiler = Command::new("cc");
+    compiler
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .arg("-lOpenCL");
+    let outcome = process::run(&mut compiler, LIMIT)?;
+    ensure!(
+        outcome.code() == Some(0),
+        "a program for OpenCL does not compile: {}",
+        outcome.stderr.trim()
+    );
+    let outcome = process::run(&mut Command::new(&program), LIMIT)?;
+    Ok(outcome.stdout.trim().to_owned())
 }
 
 /// Runs a program once in each variant; which one comes first depends on the
@@ -104,7 +155,7 @@ pub fn measure(
         seconds: [0.0; 2],
         launches: 0,
         findings: 0,
-        device: Default::default(),
+        device: String::new(),
     };
     for place in 0..2 {
         if (place + round).is_multiple_of(2) {
@@ -129,22 +180,23 @@ pub fn measure(
 /// # Errors
 ///
 /// No program was measured.
-pub fn summarize(samples: &[Sample], commit: String) -> Result<Results<Summary, Row>> {
+pub fn summarize(
+    samples: &[Sample],
+    driver: String,
+    commit: String,
+) -> Result<Results<Summary, Row>> {
     let mut by_program: BTreeMap<&str, Vec<&Sample>> = BTreeMap::new();
     for sample in samples {
         by_program.entry(&sample.program).or_default().push(sample);
     }
     let rows: Vec<Row> = by_program.values().filter_map(|all| row(all)).collect();
     ensure!(!rows.is_empty(), "no program was measured");
-    let [device, driver] = samples
-        .iter()
-        .map(|sample| sample.device.clone())
-        .find(|[device, _]| !device.is_empty())
-        .unwrap_or_default();
+    let devices = samples.iter().map(|sample| &sample.device);
+    let device = devices.max_by_key(|name| name.len());
     Ok(Results {
         summary: summary(&rows),
         provenance: Provenance {
-            device,
+            device: device.cloned().unwrap_or_default(),
             driver,
             date: today(),
             commit,
@@ -170,6 +222,9 @@ fn row(samples: &[&Sample]) -> Option<Row> {
         median(&mut all)
     };
     let (native, default) = (seconds(0)?, seconds(1)?);
+    let natively = || samples.iter().map(|sample| sample.seconds[0]);
+    let least = natively().fold(f64::INFINITY, f64::min);
+    let spread = natively().fold(least, f64::max) / least;
     Some(Row {
         program: first.program.clone(),
         arguments: first.arguments.clone(),
@@ -179,6 +234,7 @@ fn row(samples: &[&Sample]) -> Option<Row> {
         native_s: round(native),
         default_s: round(default),
         ratio: round(default / native),
+        native_spread: round(spread),
         // What launches nothing has nothing that is checked.
         counts: native >= SHORTEST && first.launches > 0,
     })
@@ -196,6 +252,12 @@ fn summary(rows: &[Row]) -> Summary {
         geomean: geomean(&ratios),
         p90: quantile(&ratios, 0.9),
         worst: quantile(&ratios, 1.0),
+        native_spread: geomean(
+            &counted
+                .iter()
+                .map(|row| row.native_spread)
+                .collect::<Vec<_>>(),
+        ),
         launches: counted.iter().map(|row| row.launches).sum(),
         native_s: round(counted.iter().map(|row| row.native_s).sum()),
         default_s: round(counted.iter().map(|row| row.default_s).sum()),
@@ -215,7 +277,7 @@ mod tests {
             seconds,
             launches: 3,
             findings: 0,
-            device: ["a GPU".into(), "OpenCL 3.0".into()],
+            device: "a GPU".into(),
         }
     }
 
@@ -230,14 +292,15 @@ mod tests {
             sample("fails", 1, [1.0, 1.0]),
         ];
         all[5].ends[1] = End::Signal(11);
-        let results = summarize(&all, "c".into()).unwrap();
+        let results = summarize(&all, "p".into(), "c".into()).unwrap();
         let summary = &results.summary;
         assert_eq!((summary.programs, summary.short_programs), (2, 1));
         assert_eq!((summary.geomean, summary.worst), (1.2, 1.2));
         assert_eq!((summary.launches, summary.native_s), (6, 2.0));
+        assert_eq!(results.rows[0].native_spread, 2.0);
         assert_eq!(results.provenance.device, "a GPU");
         assert_eq!(results.rows.len(), 3);
-        assert!(summarize(&all[5..], String::new()).is_err());
+        assert!(summarize(&all[5..], String::new(), String::new()).is_err());
     }
 
     #[test]
@@ -245,7 +308,10 @@ mod tests {
         let mut one = sample("a", 1, [1.0, 1.0]);
         one.launches = 0;
         assert_eq!(
-            summarize(&[one], String::new()).unwrap().summary.programs,
+            summarize(&[one], String::new(), String::new())
+                .unwrap()
+                .summary
+                .programs,
             0
         );
     }
