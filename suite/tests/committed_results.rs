@@ -14,6 +14,10 @@ const OUTPUT_DIFFERS: &[(&str, &str)] = &[
         "rsqrt.approx is approximate, in its own way on each device",
     ),
     (
+        "good_canary_machine_code_under",
+        "its kernel is machine code, which the CPU device does not run",
+    ),
+    (
         "good_bench_d2q9",
         "mul and add without a rounding modifier may be contracted (PTX ISA, 9.7.3)",
     ),
@@ -25,6 +29,18 @@ fn read(name: &str) -> SuiteResults {
         .join(name);
     let text = std::fs::read_to_string(&path).unwrap();
     serde_json::from_str(&text).unwrap()
+}
+
+/// A verdict as far as devices agree on it: a GPU tells that a kernel has failed,
+/// not where in it, nor always of what. Which places and errors are right, the
+/// head of each case says.
+fn agreed(verdict: &str) -> Vec<&str> {
+    let findings = verdict.split("; ");
+    let parts = findings.map(|finding| match finding.starts_with("kernel-failed ") {
+        true => "kernel-failed",
+        false => finding,
+    });
+    parts.collect()
 }
 
 fn by_program(results: &SuiteResults) -> BTreeMap<&str, &SuiteRow> {
@@ -44,6 +60,10 @@ fn every_program_is_judged_right_or_listed_on_both_devices() {
         let programs = by_program(&results);
         for row in &results.rows {
             assert!(row.pass, "{name}: {}", row.program);
+            // Some devices lack what a program needs, by its own word.
+            if row.not_runnable.is_some() {
+                continue;
+            }
             // A bug is found, or found once it is annotated, or listed.
             let annotated = row.program.replacen("bad_", "annotated_", 1);
             assert!(
@@ -66,10 +86,15 @@ fn verdicts_and_outputs_are_the_same_on_both_devices() {
         let on_cpu = cpu
             .get(program)
             .unwrap_or_else(|| panic!("{program} was judged on the GPU only"));
-        if on_cpu.expected_missing != on_gpu.expected_missing {
+        let is_runnable = on_cpu.not_runnable.is_none() && on_gpu.not_runnable.is_none();
+        if on_cpu.expected_missing != on_gpu.expected_missing || !is_runnable {
             continue;
         }
-        assert_eq!(on_cpu.verdict, on_gpu.verdict, "{program}");
+        assert_eq!(
+            agreed(&on_cpu.verdict),
+            agreed(&on_gpu.verdict),
+            "{program}"
+        );
         if !OUTPUT_DIFFERS.iter().any(|(name, _)| *name == program) {
             assert_eq!(on_cpu.output, on_gpu.output, "{program}");
         }
