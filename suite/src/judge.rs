@@ -13,7 +13,7 @@ use model::{
 use serde::Deserialize;
 
 /// Exit code of `ringfence run` when there are findings.
-pub const EXIT_FINDINGS: i32 = 98;
+pub const EXIT_FINDINGS: i32 = model::exit_code::FINDINGS as i32;
 
 /// Exit code of a program that needs what the platform lacks.
 const EXIT_NOT_RUNNABLE: i32 = 77;

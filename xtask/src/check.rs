@@ -9,8 +9,8 @@ use crate::build::{self, Built};
 use crate::command::{cargo, command, run};
 use crate::workspace::{root, target};
 use crate::{
-    demo, documented, generate, generate_cudart, generate_device, generate_opencl, layers, readme,
-    setup,
+    demo, documented, generate, generate_cudart, generate_device, generate_opencl,
+    generate_options, layers, readme, setup,
 };
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{BufRead, BufReader};
@@ -54,6 +54,7 @@ pub fn generated(check: bool) -> Result<()> {
     generate_cudart::run(check)?;
     generate_device::run(check)?;
     generate_opencl::run(check)?;
+    generate_options::run(check)?;
     println!(
         "generated files: {}",
         if check { "as committed" } else { "written" }

@@ -16,6 +16,7 @@ mod generate;
 mod generate_cudart;
 mod generate_device;
 mod generate_opencl;
+mod generate_options;
 mod headline;
 mod install;
 mod layers;
@@ -45,7 +46,8 @@ enum Step {
     Opencl,
     /// Makes the PTX corpora in target/corpora.
     Corpora,
-    /// Regenerates what is generated from the headers of CUDA and OpenCL.
+    /// Regenerates what is generated: from the headers of CUDA and OpenCL, the
+    /// sources in `device`, and the tables of settings and exit codes.
     Generate {
         /// Only compare with what is committed.
         #[arg(long)]

@@ -5,7 +5,6 @@
 //! the processes leave into one line, one file and one exit code. What it
 //! cannot do, it says in one message: what, where, what to do.
 
-mod exit;
 mod explain;
 mod inspect;
 mod instrument;
@@ -14,6 +13,7 @@ mod run;
 mod terminal;
 
 use clap::Parser;
+use model::exit_code;
 use options::{Cli, Command};
 use std::process::ExitCode;
 
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
             let help = !error.use_stderr();
             // Writing help to a closed pipe is no reason to fail.
             let _ = error.print();
-            return ExitCode::from(if help { 0 } else { exit::FAILED });
+            return ExitCode::from(if help { 0 } else { exit_code::FAILED });
         }
     };
     let result = match cli.command {
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             terminal::say(&format!("error: {error:#}"));
-            ExitCode::from(exit::FAILED)
+            ExitCode::from(exit_code::FAILED)
         }
     }
 }

@@ -2,23 +2,32 @@
 //! thing. Every option of `run` ends in `model::Settings`, over what
 //! `RINGFENCE_OPTIONS` says.
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use model::{DeviceKind, LeakCheck, Settings, SettingsError};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
+use model::exit_code::{EXIT_CODES, SIGNAL};
+use model::settings::{CommandOption, SECTIONS, Setting};
+use model::{LeakCheck, Settings, SettingsError};
 use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 /// Finds memory errors in unmodified CUDA and OpenCL programs.
 #[derive(Debug, Parser)]
-#[command(name = "ringfence", version, after_help = EXIT_CODES)]
+#[command(name = "ringfence", version, after_help = after_help())]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes of `run`: the program's own if all is well; 98 findings (--error-exitcode \
-overrides); 97 nothing was checked; 96 Ringfence failed; 128+N the program was killed by signal N.\n\
-Options can also be given as RINGFENCE_OPTIONS=name=value:name=value; the command line wins.";
+fn after_help() -> String {
+    let mut text = "Exit codes of `run`: the program's own, or\n".to_owned();
+    for exit in EXIT_CODES {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {:5} {}", exit.code, exit.meaning);
+    }
+    let _ = writeln!(text, "  {SIGNAL}+N Signal N killed the program.");
+    text + "Settings can also be given as RINGFENCE_OPTIONS=name=value:name=value; the command line wins."
+}
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
@@ -40,139 +49,92 @@ pub enum Command {
     },
 }
 
-/// Options of `ringfence run`.
-#[derive(Debug, Default, Args)]
+/// Options of `ringfence run`: one for each of [`model::settings::SECTIONS`].
+#[derive(Debug, Default)]
 pub struct RunOptions {
-    /// Exit code when there are findings [default: 98]; 0 passes the program's own on.
-    #[arg(long, value_name = "CODE")]
-    pub error_exitcode: Option<u8>,
-    /// Findings shown as text at most; the rest is counted [default: 100].
-    #[arg(long, value_name = "N")]
-    pub print_limit: Option<u32>,
-    /// File for the text report instead of stderr. %p is the process id, %q{VAR} an environment variable.
-    #[arg(long, value_name = "FILE")]
-    pub log_file: Option<String>,
-    /// File for the JSON report.
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// File for the report as SARIF 2.1.0, for code scanning.
-    #[arg(long, value_name = "FILE")]
-    pub sarif: Option<PathBuf>,
-    /// File for the report as JUnit XML, for continuous integration.
-    #[arg(long, value_name = "FILE")]
-    pub junit: Option<PathBuf>,
-    /// File for the time that each kernel takes on the device, as JSON (`docs/time-kernels.md`); with --no-check,
-    /// the program's own times.
-    #[arg(long, value_name = "FILE")]
-    pub time_kernels: Option<PathBuf>,
-    /// File of known findings, which are counted only; `ringfence explain suppressions` shows its form.
-    #[arg(long, value_name = "FILE")]
-    pub suppressions: Option<PathBuf>,
-    /// Print an entry for such a file after each finding.
-    #[arg(long)]
-    pub gen_suppressions: bool,
-    /// Check only kernels whose mangled or demangled name contains this.
-    #[arg(long, value_name = "TEXT")]
-    pub kernel_name: Option<String>,
-    /// Do not check kernels whose name contains this.
-    #[arg(long, value_name = "TEXT")]
-    pub kernel_name_exclude: Option<String>,
-    /// Launches to let pass before checking.
-    #[arg(long, value_name = "N")]
-    pub launch_skip: Option<u64>,
-    /// Launches to check after that; 0 is all.
-    #[arg(long, value_name = "N")]
-    pub launch_count: Option<u64>,
-    /// Host frames shown per call stack [default: 16]; 0 takes none.
-    #[arg(long, value_name = "N")]
-    pub num_callers_host: Option<u32>,
-    /// Launches of each kernel whose call stack is kept [default: 32].
-    #[arg(long, value_name = "N")]
-    pub launch_backtraces: Option<u32>,
-    /// The real GPU, or the CPU device that executes PTX [default: the GPU where there is one].
-    #[arg(long, value_enum)]
-    pub device: Option<Device>,
-    /// Path of the real libcuda.so.1.
-    #[arg(long, value_name = "FILE")]
-    pub driver: Option<PathBuf>,
-    /// Seed of the CPU device's warp schedule and of canaries; without one,
-    /// canaries are others in each run.
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Threads of the CPU device [default: one a core].
-    #[arg(long, value_name = "N")]
-    pub cpu_threads: Option<u32>,
-    /// Kernels of the CPU device may access all memory of the program, as on GPUs with pageable memory access (ATS,
-    /// HMM): on or off [default: off].
-    #[arg(long, value_name = "ON|OFF")]
-    pub cpu_pageable: Option<String>,
-    /// Bytes of freed memory kept from reuse, so that stale pointers are found; k, m and g count in 1024s
-    /// [default: 256m]; 0 keeps none.
-    #[arg(long, value_name = "BYTES")]
-    pub quarantine_size: Option<String>,
-    /// Report memory that was never freed: full or no [default: no].
-    #[arg(long, value_name = "WHICH")]
-    pub leak_check: Option<String>,
-    /// What happens to bad copies, sets and frees by the host: refuse them, pass them on, or off [default: refuse].
-    #[arg(long, value_name = "WHAT")]
-    pub api_errors: Option<String>,
-    /// Launches that are shown to be in bounds run without checks: on, off, or verify (check them all the same) [default: on].
-    #[arg(long, value_name = "WHEN")]
-    pub prove: Option<String>,
-    /// Protections, with a comma between: bounds (CUDA), canary (CUDA and OpenCL), watch (CUDA: canaries are looked at while kernels run) [default: bounds,canary].
-    #[arg(long, value_name = "LIST")]
-    pub protect: Option<String>,
-    /// Bytes of canary on either side of a buffer, at least [default: 4k].
-    #[arg(long, value_name = "BYTES")]
-    pub canary_size: Option<String>,
-    /// Milliseconds that the guard of `--protect watch` stays on the device at a time [default: 250].
-    #[arg(long, value_name = "MILLISECONDS")]
-    pub watch_slice: Option<String>,
-    /// What canaries hold: random bytes, or one byte such as 0xC2 [default: random].
-    #[arg(long, value_name = "PATTERN")]
-    pub canary_pattern: Option<String>,
-    /// Percent of the time that CUDA kernels run which verifying canaries between them may take; 100: after every
-    /// kernel [default: 1].
-    #[arg(long, value_name = "PERCENT")]
-    pub canary_budget: Option<String>,
-    /// Canaries before CUDA buffers, too, whose addresses are then not the driver's: on or off [default: on].
-    #[arg(long, value_name = "WHETHER")]
-    pub canary_head: Option<String>,
-    /// Who verifies canaries in OpenCL programs: host, device (a kernel), or auto, which measures both
-    /// [default: auto].
-    #[arg(long, value_name = "WHO")]
-    pub canary_checker: Option<String>,
-    /// End the program at the first finding.
-    #[arg(long)]
-    pub halt_on_error: bool,
-    /// Stop a kernel where a thread first fails a check, before the access: a debugger shows the line, and without
-    /// one the launch fails.
-    #[arg(long)]
-    pub trap: bool,
-    /// Hold only some accesses to their bounds: a list of global, shared, local, constant, parameter and fields
-    /// [default: all].
-    #[arg(long, value_name = "LIST")]
-    pub check_only: Option<String>,
-    /// Run the program under the library without checking anything.
-    #[arg(long)]
-    pub no_check: bool,
+    /// The settings that were given, with their values as text.
+    given: Vec<(&'static Setting, String)>,
     /// The program and its arguments.
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM"
-    )]
     pub program: Vec<OsString>,
 }
 
-/// Values of `--device`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Device {
-    /// The real driver.
-    Gpu,
-    /// The CPU device.
-    Cpu,
+/// Name of the argument that takes the program.
+const PROGRAM: &str = "program";
+
+impl Args for RunOptions {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let mut command = command;
+        for section in SECTIONS {
+            for setting in section.settings {
+                command = command.arg(option(setting).help_heading(section.title));
+            }
+        }
+        command.arg(
+            Arg::new(PROGRAM)
+                .help("The program and its arguments")
+                .value_name("PROGRAM")
+                .value_parser(clap::value_parser!(OsString))
+                .num_args(1..)
+                .required(true)
+                .trailing_var_arg(true)
+                .allow_hyphen_values(true),
+        )
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        RunOptions::augment_args(command)
+    }
+}
+
+impl FromArgMatches for RunOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<RunOptions, clap::Error> {
+        let mut options = RunOptions::default();
+        options.update_from_arg_matches(matches)?;
+        Ok(options)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for setting in Setting::all() {
+            let name = setting.name;
+            let value = match setting.option {
+                CommandOption::Value(_) => matches.get_one::<String>(name).cloned(),
+                CommandOption::Flag => matches.get_flag(name).then(|| "on".to_owned()),
+                CommandOption::Negation { .. } => matches.get_flag(name).then(|| "off".to_owned()),
+            };
+            self.given.extend(value.map(|value| (setting, value)));
+        }
+        let program = matches.get_many::<OsString>(PROGRAM);
+        self.program = program.into_iter().flatten().cloned().collect();
+        Ok(())
+    }
+}
+
+/// The option of a setting.
+fn option(setting: &'static Setting) -> Arg {
+    let sentence = setting.help.trim_end_matches('.');
+    let argument = Arg::new(setting.name);
+    match setting.option {
+        CommandOption::Value(value) => argument
+            .long(setting.name)
+            .value_name(value)
+            .help(match setting.default_text() {
+                Some(default) => format!("{sentence} [default: {default}]"),
+                None => sentence.to_owned(),
+            })
+            .value_parser(
+                move |text: &str| match setting.set(&mut Settings::default(), text) {
+                    Ok(()) => Ok(text.to_owned()),
+                    Err(error) => Err(error.help),
+                },
+            ),
+        CommandOption::Flag => argument
+            .long(setting.name)
+            .help(sentence.to_owned())
+            .action(ArgAction::SetTrue),
+        CommandOption::Negation { option, help } => {
+            argument.long(option).help(help).action(ArgAction::SetTrue)
+        }
+    }
 }
 
 /// Options of `ringfence instrument`.
@@ -210,65 +172,8 @@ impl RunOptions {
         if let Some(text) = environment {
             settings.apply_options(text)?;
         }
-        fn over<T: Clone>(setting: &mut T, option: Option<&T>) {
-            if let Some(value) = option {
-                setting.clone_from(value);
-            }
-        }
-        over(&mut settings.print_limit, self.print_limit.as_ref());
-        over(&mut settings.launch_skip, self.launch_skip.as_ref());
-        over(&mut settings.launch_count, self.launch_count.as_ref());
-        over(
-            &mut settings.num_callers_host,
-            self.num_callers_host.as_ref(),
-        );
-        over(
-            &mut settings.launch_backtraces,
-            self.launch_backtraces.as_ref(),
-        );
-        over(&mut settings.seed, self.seed.as_ref());
-        over(&mut settings.cpu_threads, self.cpu_threads.as_ref());
-        settings.error_exitcode = self.error_exitcode.or(settings.error_exitcode);
-        settings.log_file = self.log_file.clone().or(settings.log_file);
-        settings.json = self.json.clone().or(settings.json);
-        settings.sarif = self.sarif.clone().or(settings.sarif);
-        settings.junit = self.junit.clone().or(settings.junit);
-        settings.suppressions = self.suppressions.clone().or(settings.suppressions);
-        settings.time_kernels = self.time_kernels.clone().or(settings.time_kernels);
-        settings.gen_suppressions |= self.gen_suppressions;
-        settings.halt_on_error |= self.halt_on_error;
-        settings.trap |= self.trap;
-        settings.kernel_name = self.kernel_name.clone().or(settings.kernel_name);
-        settings.kernel_name_exclude = self
-            .kernel_name_exclude
-            .clone()
-            .or(settings.kernel_name_exclude);
-        settings.driver = self.driver.clone().or(settings.driver);
-        let device = self.device.map(|device| match device {
-            Device::Gpu => DeviceKind::Gpu,
-            Device::Cpu => DeviceKind::Cpu,
-        });
-        settings.device = device.or(settings.device);
-        settings.check &= !self.no_check;
-        let spelled = [
-            ("cpu-pageable", &self.cpu_pageable),
-            ("quarantine-size", &self.quarantine_size),
-            ("leak-check", &self.leak_check),
-            ("api-errors", &self.api_errors),
-            ("prove", &self.prove),
-            ("protect", &self.protect),
-            ("canary-size", &self.canary_size),
-            ("watch-slice", &self.watch_slice),
-            ("canary-pattern", &self.canary_pattern),
-            ("canary-budget", &self.canary_budget),
-            ("canary-head", &self.canary_head),
-            ("canary-checker", &self.canary_checker),
-            ("check-only", &self.check_only),
-        ];
-        for (name, value) in spelled {
-            if let Some(value) = value {
-                settings.set(name, value)?;
-            }
+        for (setting, value) in &self.given {
+            setting.set(&mut settings, value)?;
         }
         // Frees are followed only where something is checked: every
         // allocation would be a leak.
@@ -286,6 +191,7 @@ impl RunOptions {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use model::DeviceKind;
 
     #[test]
     fn the_command_line_is_well_formed() {
@@ -330,31 +236,73 @@ mod tests {
         assert!(options.settings(Some("sed=9")).is_err());
     }
 
-    #[test]
-    fn options_of_a_settings_own_spelling_are_read_by_it() {
-        let settings = |value: &str| {
-            let parsed =
-                Cli::try_parse_from(["ringfence", "run", "--quarantine-size", value, "./app"]);
-            let Command::Run(options) = parsed.unwrap().command else {
-                panic!("not run")
-            };
-            options.settings(None)
+    /// The settings that these arguments of `run` make, if they are accepted.
+    fn parsed(arguments: &[&str]) -> Option<Settings> {
+        let all = ["ringfence", "run"]
+            .iter()
+            .chain(arguments)
+            .chain(&["./app"]);
+        let Command::Run(options) = Cli::try_parse_from(all).ok()?.command else {
+            panic!("not run")
         };
-        assert_eq!(settings("64k").unwrap().quarantine_size, 64 << 10);
-        assert!(settings("much").is_err());
+        options.settings(None).ok()
     }
 
     #[test]
-    fn every_setting_has_an_option_of_its_name() {
-        let command = Cli::command();
-        let run = command.find_subcommand("run").unwrap();
-        let longs: Vec<&str> = run
-            .get_arguments()
-            .filter_map(|argument| argument.get_long())
-            .collect();
-        for name in model::SETTING_NAMES {
-            let option = if *name == "check" { "no-check" } else { name };
-            assert!(longs.contains(&option), "--{option} is missing");
+    fn every_option_sets_what_the_setting_of_its_name_does() {
+        let samples = [
+            "7", "64k", "cpu", "full", "watch", "fields", "device", "off", "on", "", "-1", "300",
+        ];
+        for setting in Setting::all() {
+            let name = setting.name;
+            let mut accepted = 0;
+            for text in samples {
+                let mut expected = Settings::default();
+                let set = expected.apply_options(&format!("{name}={text}"));
+                let expected = set.ok().map(|()| expected);
+                let long = format!("--{name}");
+                let given = match setting.option {
+                    CommandOption::Value(_) => parsed(&[&format!("{long}={text}")]),
+                    CommandOption::Flag if text == "on" => parsed(&[&long]),
+                    CommandOption::Negation { option, .. } if text == "off" => {
+                        parsed(&[&format!("--{option}")])
+                    }
+                    CommandOption::Flag | CommandOption::Negation { .. } => continue,
+                };
+                assert_eq!(given, expected, "{name}={text}");
+                let changes = expected.is_some_and(|settings| settings != Settings::default());
+                accepted += usize::from(changes);
+            }
+            assert!(accepted > 0, "{name} takes none of the samples");
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_with_what_was_expected() {
+        let error = Cli::try_parse_from(["ringfence", "run", "--device", "tpu", "./app"]);
+        let message = error.unwrap_err().to_string();
+        assert!(message.contains("--device"), "{message}");
+        assert!(message.contains("expected gpu or cpu"), "{message}");
+    }
+
+    #[test]
+    fn help_texts_hold_all_options_and_exit_codes() {
+        let mut command = Cli::command();
+        let run = command.find_subcommand_mut("run").unwrap();
+        let help = run.render_help().to_string();
+        for setting in Setting::all() {
+            let option = match setting.option {
+                CommandOption::Negation { option, .. } => option,
+                _ => setting.name,
+            };
+            assert!(
+                help.contains(&format!("--{option}")),
+                "--{option} is missing"
+            );
+        }
+        let help = command.render_help().to_string();
+        for exit in EXIT_CODES {
+            assert!(help.contains(&exit.code.to_string()), "{help}");
         }
     }
 }

@@ -3,13 +3,11 @@
 //! libringfence.so, which must be loaded already.
 
 use crate::table::Version;
+use model::exit_code::FAILED;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Exit code when libringfence.so is not there: Ringfence itself failed.
-const FAILED: u32 = 96;
 
 /// What to build one forwarding library from; see [`Forwarding::compile`].
 #[derive(Clone, Debug)]
@@ -212,7 +210,7 @@ mod tests {
             String::from_utf8_lossy(&built.stderr)
         );
         let run = Command::new(&program).output().unwrap();
-        assert_eq!(run.status.code(), Some(FAILED as i32));
+        assert_eq!(run.status.code(), Some(FAILED.into()));
         let said = String::from_utf8(run.stderr).unwrap();
         assert!(
             said.starts_with("ringfence: this libcudart.so.13 only works inside `ringfence run"),

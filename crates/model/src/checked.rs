@@ -1,6 +1,7 @@
 //! Which accesses are held to their bounds, for those who want only some, and
 //! to measure what each costs.
 
+use crate::settings::form::{Flags, Form, flags};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
@@ -36,17 +37,23 @@ impl Checked {
     };
 }
 
-impl Default for Checked {
-    fn default() -> Checked {
-        Checked {
-            global: true,
-            shared: true,
-            local: true,
-            constant: true,
-            parameter: true,
-            fields: true,
-        }
-    }
+impl Checked {
+    /// All.
+    pub const ALL: Checked = Checked {
+        global: true,
+        shared: true,
+        local: true,
+        constant: true,
+        parameter: true,
+        fields: true,
+    };
+
+    /// `all`, or names separated by commas.
+    pub(crate) const FORM: Flags<Checked> = Flags {
+        none: Checked::NONE,
+        all: Some(("all", Checked::ALL)),
+        flags: flags!(global, shared, local, constant, parameter, fields),
+    };
 }
 
 impl FromStr for Checked {
@@ -54,20 +61,13 @@ impl FromStr for Checked {
 
     /// `all`, or names separated by commas.
     fn from_str(text: &str) -> Result<Checked, ()> {
-        let mut checked = Checked::NONE;
-        for name in text.split(',') {
-            match name.trim() {
-                "all" => checked = Checked::default(),
-                "global" => checked.global = true,
-                "shared" => checked.shared = true,
-                "local" => checked.local = true,
-                "constant" => checked.constant = true,
-                "parameter" => checked.parameter = true,
-                "fields" => checked.fields = true,
-                _ => return Err(()),
-            }
-        }
-        Ok(checked)
+        Checked::FORM.parse(text).ok_or(())
+    }
+}
+
+impl Default for Checked {
+    fn default() -> Checked {
+        Checked::ALL
     }
 }
 

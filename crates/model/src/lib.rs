@@ -7,10 +7,11 @@
 mod access;
 mod checked;
 mod coverage;
+pub mod exit_code;
 mod finding;
 pub mod layout;
 mod memory;
-mod settings;
+pub mod settings;
 mod times;
 
 pub use access::{
@@ -25,8 +26,8 @@ pub use finding::{
 };
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
 pub use settings::{
-    ApiErrors, CanaryChecker, CanaryPattern, DeviceKind, LeakCheck, Protections, Prove,
-    SETTING_NAMES, Settings, SettingsError,
+    ApiErrors, CanaryChecker, CanaryPattern, DeviceKind, LeakCheck, Protections, Prove, Settings,
+    SettingsError,
 };
 pub use times::{
     Durations, KernelTimes, LaunchTimes, ProcessTimes, Ran, TIMES_SUFFIX, TIMES_VERSION, TimesFile,

@@ -209,9 +209,8 @@ impl Reporter {
         if is_shown && self.settings.halt_on_error {
             output.line("ringfence: the program is ended, as --halt-on-error wants\n");
             self.save(true);
-            let code = self.settings.error_exitcode.unwrap_or(98);
             // SAFETY: ends the process.
-            unsafe { libc::_exit(code.into()) };
+            unsafe { libc::_exit(self.settings.error_exitcode.into()) };
         }
     }
 

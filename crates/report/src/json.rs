@@ -267,7 +267,7 @@ pub(crate) mod tests {
             command: vec!["./app".into(), "--flag".into()],
             verdict: Verdict::Findings,
             program: ProgramEnd::Code(0),
-            exit_code: 98,
+            exit_code: model::exit_code::FINDINGS.into(),
             processes: &[process],
             totals: &totals,
         })

@@ -9,7 +9,7 @@ use crate::exports::COUNT;
 use crate::failure::{refuse, say, set_refusal};
 use crate::{hooks, resolver, session, table};
 use driver::sys::CUresult;
-use model::DeviceKind;
+use model::{DeviceKind, exit_code};
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int};
 use std::mem::MaybeUninit;
@@ -22,9 +22,6 @@ use std::time::Duration;
 pub extern "C" fn ringfence_is_loaded() -> c_int {
     1
 }
-
-/// Exit status when Ringfence itself cannot do what was asked.
-const EXIT_FAILED: c_int = 96;
 
 /// A block of C strings, ended by null.
 type Strings = *const *const c_char;
@@ -62,7 +59,7 @@ extern "C" fn before_main(_count: c_int, _arguments: Strings, environment: Strin
     if let Err(error) = cudart::redirect_static() {
         say(&format!("error: {error}"));
         session::leave_error(&settings, DeviceKind::Cpu, &error.to_string());
-        exit_now(EXIT_FAILED);
+        exit_now(exit_code::FAILED.into());
     }
 }
 

@@ -1,9 +1,9 @@
 //! From what the processes left to one line, one file, one exit code.
 
 use super::child::Ended;
-use crate::{exit, terminal};
+use crate::terminal;
 use anyhow::{Context, Result};
-use model::{ProcessTimes, Settings, TIMES_VERSION, TimesFile};
+use model::{ProcessTimes, Settings, TIMES_VERSION, TimesFile, exit_code};
 use report::json::{ProgramEnd, Report, Run, Verdict};
 use report::session::{Process, merge_coverage, read_processes};
 use report::{Suppressions, Totals, junit::junit, sarif::sarif};
@@ -104,16 +104,17 @@ impl Outcome {
     fn exit_code(&self, settings: &Settings) -> u8 {
         let own = match self.ended {
             Ended::Code(code) => code,
-            Ended::Signal(signal) => exit::SIGNAL.saturating_add(signal),
+            Ended::Signal(signal) => exit_code::SIGNAL.saturating_add(signal),
         };
         match (self.verdict, self.ended) {
             (Verdict::Findings, _) => match settings.error_exitcode {
-                Some(0) => own,
-                Some(code) => code,
-                None => exit::FINDINGS,
+                0 => own,
+                code => code,
             },
-            (Verdict::Failed, _) => exit::FAILED,
-            (Verdict::NothingChecked, Ended::Code(_)) if settings.check => exit::NOTHING_CHECKED,
+            (Verdict::Failed, _) => exit_code::FAILED,
+            (Verdict::NothingChecked, Ended::Code(_)) if settings.check => {
+                exit_code::NOTHING_CHECKED
+            }
             (Verdict::NothingChecked | Verdict::Clean, _) => own,
         }
     }

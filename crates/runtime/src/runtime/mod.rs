@@ -47,10 +47,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-/// Exit status of a process that is ended at a finding, if the user wants no
-/// other: what the command ends with then.
-const HALTED: u8 = 98;
-
 /// The runtime could not start; the program should run without it.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -197,7 +193,7 @@ impl Runtime {
             self.leave_totals();
             self.output
                 .line("ringfence: the program is ended, as --halt-on-error wants\n");
-            driver::end_process(self.settings.error_exitcode.unwrap_or(HALTED).into());
+            driver::end_process(self.settings.error_exitcode.into());
         }
     }
 
