@@ -3,9 +3,39 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Declares an enumeration together with the list of its values, so that no
+/// list elsewhere can lack one.
+macro_rules! listed {
+    (
+        $(#[$attribute:meta])*
+        pub enum $name:ident {
+            $( $(#[$value_attribute:meta])* $value:ident, )+
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum $name {
+            $( $(#[$value_attribute])* $value, )+
+        }
+
+        impl $name {
+            /// How many values there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// All values, each at its [`index`](Self::index).
+            pub const ALL: &[$name] = &[$( $name::$value, )+];
+
+            /// The place of this value in [`ALL`](Self::ALL).
+            pub const fn index(self) -> usize {
+                self as usize
+            }
+        }
+    };
+}
+
+listed! {
 /// Why a kernel, or part of it, ran without checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
 pub enum UncheckedReason {
     /// The program carries machine code only, no PTX that fits the device.
     NoPtx,
@@ -30,6 +60,7 @@ pub enum UncheckedReason {
     /// It had not ended when the program did, or failed on the device, so
     /// that nothing could be verified after it.
     Unfinished,
+}
 }
 
 /// Launches of one kernel, by outcome.
@@ -143,4 +174,16 @@ pub struct Coverage {
     /// Canaries; `None`: there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canaries: Option<CanaryCoverage>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_is_the_place_in_the_list() {
+        for (place, reason) in UncheckedReason::ALL.iter().enumerate() {
+            assert_eq!(reason.index(), place);
+        }
+    }
 }

@@ -9,19 +9,6 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-const REASONS: [UncheckedReason; 10] = [
-    UncheckedReason::NoPtx,
-    UncheckedReason::NotInstrumentable,
-    UncheckedReason::Rejected,
-    UncheckedReason::LaunchPath,
-    UncheckedReason::Registers,
-    UncheckedReason::DeviceRuntime,
-    UncheckedReason::NoCheckedSite,
-    UncheckedReason::Excluded,
-    UncheckedReason::Failed,
-    UncheckedReason::Unfinished,
-];
-
 /// How a launch was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
@@ -38,20 +25,22 @@ pub(crate) enum Counted {
 impl Counted {
     /// A small number for [`Counted::from_code`].
     pub fn code(self) -> u64 {
-        let index = |reason| REASONS.iter().position(|known| *known == reason);
-        let all = REASONS.len() as u64;
+        let all = UncheckedReason::COUNT as u64;
         match self {
             Counted::Proved => 0,
             Counted::Checked => 1,
-            Counted::Unchecked(reason) => 2 + index(reason).map_or(0, |index| index as u64),
-            Counted::Verified(reason) => 2 + all + index(reason).map_or(0, |index| index as u64),
+            Counted::Unchecked(reason) => 2 + reason.index() as u64,
+            Counted::Verified(reason) => 2 + all + reason.index() as u64,
         }
     }
 
     /// What has this number.
     pub fn from_code(code: u64) -> Option<Counted> {
-        let reason = |index: u64| REASONS.get(usize::try_from(index).ok()?).copied();
-        let all = REASONS.len() as u64;
+        let reason = |index: u64| {
+            let index = usize::try_from(index).ok()?;
+            UncheckedReason::ALL.get(index).copied()
+        };
+        let all = UncheckedReason::COUNT as u64;
         match code {
             0 => Some(Counted::Proved),
             1 => Some(Counted::Checked),
@@ -95,7 +84,7 @@ impl Function {
 pub(crate) struct Counts {
     proved: AtomicU64,
     checked: AtomicU64,
-    unchecked: [AtomicU64; REASONS.len()],
+    unchecked: [AtomicU64; UncheckedReason::COUNT],
     verified: AtomicU64,
 }
 
@@ -109,9 +98,7 @@ impl Counts {
     }
 
     pub fn unchecked(&self, reason: UncheckedReason) {
-        if let Some(index) = REASONS.iter().position(|known| *known == reason) {
-            self.unchecked[index].fetch_add(1, Ordering::Relaxed);
-        }
+        self.unchecked[reason.index()].fetch_add(1, Ordering::Relaxed);
     }
 
     /// An unchecked launch is followed by a look at canaries.
@@ -126,14 +113,11 @@ impl Counts {
                 count.checked_sub(1)
             });
         };
-        let of = |reason| REASONS.iter().position(|known| *known == reason);
         match counted {
             Counted::Proved => less(&self.proved),
             Counted::Checked => less(&self.checked),
             Counted::Unchecked(reason) | Counted::Verified(reason) => {
-                if let Some(index) = of(reason) {
-                    less(&self.unchecked[index]);
-                }
+                less(&self.unchecked[reason.index()]);
                 if let Counted::Verified(_) = counted {
                     less(&self.verified);
                 }
@@ -145,7 +129,7 @@ impl Counts {
         coverage.proved += self.proved.load(Ordering::Relaxed);
         coverage.checked += self.checked.load(Ordering::Relaxed);
         coverage.verified += self.verified.load(Ordering::Relaxed);
-        for (reason, count) in REASONS.iter().zip(&self.unchecked) {
+        for (reason, count) in UncheckedReason::ALL.iter().zip(&self.unchecked) {
             let count = count.load(Ordering::Relaxed);
             if count > 0 {
                 *coverage.unchecked.entry(*reason).or_default() += count;
@@ -324,12 +308,32 @@ mod tests {
     #[test]
     fn every_reason_has_a_counter() {
         let counts = Counts::default();
-        for reason in REASONS {
-            counts.unchecked(reason);
+        for reason in UncheckedReason::ALL {
+            counts.unchecked(*reason);
         }
         let mut coverage = KernelCoverage::default();
         counts.add_to(&mut coverage);
-        assert_eq!(coverage.unchecked.len(), REASONS.len());
+        assert_eq!(coverage.unchecked.len(), UncheckedReason::COUNT);
         assert!(coverage.unchecked.values().all(|count| *count == 1));
+    }
+
+    #[test]
+    fn a_code_tells_how_a_launch_was_counted() {
+        let mut all = vec![Counted::Proved, Counted::Checked];
+        all.extend(
+            UncheckedReason::ALL
+                .iter()
+                .map(|reason| Counted::Unchecked(*reason)),
+        );
+        all.extend(
+            UncheckedReason::ALL
+                .iter()
+                .map(|reason| Counted::Verified(*reason)),
+        );
+        for (code, counted) in all.iter().enumerate() {
+            assert_eq!(counted.code(), code as u64);
+            assert_eq!(Counted::from_code(code as u64), Some(*counted));
+        }
+        assert_eq!(Counted::from_code(all.len() as u64), None);
     }
 }
