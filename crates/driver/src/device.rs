@@ -16,8 +16,8 @@ use model::{DeviceAddress, DeviceKind, Extent};
 pub struct DriverError {
     /// The call, `cuMemAddressReserve`.
     pub call: &'static str,
-    /// Its result, a `CUresult` value.
-    pub code: u32,
+    /// Its result.
+    pub code: CUresult,
     /// What it means here and what to do.
     pub message: String,
 }
@@ -28,10 +28,16 @@ impl DriverError {
     /// before CUDA is of use again; or it has ended. The program's own calls say
     /// so as well.
     pub fn is_sticky(&self) -> bool {
-        /// `CUDA_ERROR_DEINITIALIZED`, `INVALID_CONTEXT`, `ECC_UNCORRECTABLE`,
-        /// `NVLINK_UNCORRECTABLE`, `CONTAINED`, `CONTEXT_IS_DESTROYED`.
-        const CODES: [u32; 6] = [4, 201, 214, 220, 226, 709];
-        CODES.contains(&self.code) || kernel_error(CUresult(self.code)).is_some()
+        let context_is_lost = matches!(
+            self.code,
+            CUresult::CUDA_ERROR_DEINITIALIZED
+                | CUresult::CUDA_ERROR_INVALID_CONTEXT
+                | CUresult::CUDA_ERROR_ECC_UNCORRECTABLE
+                | CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE
+                | CUresult::CUDA_ERROR_CONTAINED
+                | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED
+        );
+        context_is_lost || kernel_error(self.code).is_some()
     }
 }
 
@@ -40,7 +46,7 @@ impl std::fmt::Display for DriverError {
         write!(
             f,
             "{} failed with error {}: {}",
-            self.call, self.code, self.message
+            self.call, self.code.0, self.message
         )
     }
 }

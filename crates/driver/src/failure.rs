@@ -67,10 +67,11 @@ mod tests {
             };
             error.is_sticky()
         };
-        let failed = (0..1000).filter(|code| kernel_error(CUresult(*code)).is_some());
+        let codes = (0..1000).map(CUresult);
+        let failed = codes.filter(|code| kernel_error(*code).is_some());
         assert_eq!(failed.clone().count(), 10);
         assert!(failed.into_iter().all(is_sticky));
-        assert!(!is_sticky(CUresult::CUDA_ERROR_NOT_READY.0));
-        assert!(!is_sticky(CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES.0));
+        assert!(!is_sticky(CUresult::CUDA_ERROR_NOT_READY));
+        assert!(!is_sticky(CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES));
     }
 }

@@ -221,7 +221,7 @@ fn allocations(results: &mut Vec<String>) {
             address: extent.base,
             capturing: false,
         };
-        black_box(runtime.free(request, &|_| 0));
+        black_box(runtime.free(request, &|_| driver::sys::CUresult::CUDA_SUCCESS));
     };
     pair();
     let calls = || device.writes.lock().len() + device.support.lock().len();

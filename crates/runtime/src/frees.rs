@@ -13,6 +13,7 @@ use crate::memory::{Holding, Leaving};
 use crate::runtime::Runtime;
 use crate::streams::{Ordering, StreamName, StreamUse, User};
 use crate::watch::Waits;
+use driver::sys::CUresult;
 use driver::{DriverError, Release, ReleaseCall};
 use heap::{Entry, Held};
 use host::stacks::{self, Stack};
@@ -20,20 +21,26 @@ use model::{Allocation, AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Ru
 use report::count;
 use std::sync::atomic;
 
-/// `CUDA_SUCCESS`
-const SUCCESS: u32 = 0;
-/// `CUDA_ERROR_INVALID_VALUE`: what every bad free answers (measured on driver
-/// 580, for all calls and all kinds of bad pointers).
-const INVALID_VALUE: u32 = 1;
-/// `CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED`
-const NOT_REGISTERED: u32 = 713;
+/// Whether an answer says that the driver refused a free: every bad free is
+/// `CUDA_ERROR_INVALID_VALUE` (measured on driver 580, for all calls and all
+/// kinds of bad pointers), but that of memory that is not registered, and
+/// cuMemFreeAsync of managed memory, which is not supported.
+fn is_refusal(answer: CUresult) -> bool {
+    matches!(
+        answer,
+        CUresult::CUDA_ERROR_INVALID_VALUE
+            | CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED
+            | CUresult::CUDA_ERROR_NOT_SUPPORTED
+    )
+}
 
-/// `CUDA_ERROR_NOT_SUPPORTED`: what cuMemFreeAsync of managed memory answers.
-const NOT_SUPPORTED: u32 = 801;
-/// `CUDA_ERROR_INVALID_CONTEXT`
-const INVALID_CONTEXT: u32 = 201;
-/// `CUDA_ERROR_CONTEXT_IS_DESTROYED`
-const CONTEXT_IS_DESTROYED: u32 = 709;
+/// Whether an answer says that there is no context any more.
+fn has_no_context(answer: CUresult) -> bool {
+    matches!(
+        answer,
+        CUresult::CUDA_ERROR_INVALID_CONTEXT | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED
+    )
+}
 
 /// An address at which no driver has memory.
 const NOWHERE: DeviceAddress = DeviceAddress(1 << 12);
@@ -101,7 +108,11 @@ impl Runtime {
     /// Does what the program asks to be freed. `forward` makes the call with
     /// the address that the driver knows. Returns the answer for the program, a
     /// `CUresult` value.
-    pub fn free(&self, request: FreeRequest, forward: &dyn Fn(DeviceAddress) -> u32) -> u32 {
+    pub fn free(
+        &self,
+        request: FreeRequest,
+        forward: &dyn Fn(DeviceAddress) -> CUresult,
+    ) -> CUresult {
         // Freeing nothing is legal.
         if !self.settings.check || request.address.0 == 0 {
             return forward(request.address);
@@ -135,7 +146,7 @@ impl Runtime {
                     }
                     self.memory.remove(request.address, stack);
                     let answer = forward(driver);
-                    if answer != SUCCESS
+                    if answer != CUresult::CUDA_SUCCESS
                         && let Some(entry) = known
                     {
                         self.memory
@@ -143,7 +154,7 @@ impl Runtime {
                         let Allocation { extent, serial, .. } = entry.allocation;
                         self.restore_canaries(extent, entry.owner.around, serial);
                     }
-                    let refused = matches!(answer, INVALID_VALUE | NOT_REGISTERED | NOT_SUPPORTED);
+                    let refused = is_refusal(answer);
                     if refused && self.settings.api_errors != ApiErrors::Off {
                         self.report_free(&request, &wrong);
                     }
@@ -158,15 +169,15 @@ impl Runtime {
     fn unregister(
         &self,
         address: DeviceAddress,
-        forward: &dyn Fn(DeviceAddress) -> u32,
-    ) -> Option<u32> {
+        forward: &dyn Fn(DeviceAddress) -> CUresult,
+    ) -> Option<CUresult> {
         let stack = stacks::capture(self.settings.num_callers_host);
         let piece = self.memory.unregister(address, stack)?;
         let extent = piece.allocation.extent;
         self.streams.forget(extent);
         self.streams.tell(Ordering::Everything);
         let answer = forward(address);
-        if answer != SUCCESS {
+        if answer != CUresult::CUDA_SUCCESS {
             self.memory.register(extent, piece.owner, piece.note);
             self.memory_changed();
         }
@@ -182,7 +193,11 @@ impl Runtime {
     /// While a stream is captured, frees in other streams and those that wait
     /// for no stream happen. (One in that stream becomes a node of a graph,
     /// whose memory Ringfence leaves alone.)
-    fn free_in_capture(&self, request: FreeRequest, forward: &dyn Fn(DeviceAddress) -> u32) -> u32 {
+    fn free_in_capture(
+        &self,
+        request: FreeRequest,
+        forward: &dyn Fn(DeviceAddress) -> CUresult,
+    ) -> CUresult {
         let known = self
             .memory
             .look(|registry, _, _| registry.at(request.address).cloned());
@@ -201,7 +216,7 @@ impl Runtime {
         let stack = stacks::capture(self.settings.num_callers_host);
         self.memory.remove(request.address, stack);
         let answer = forward(driver);
-        if let Some(entry) = known.filter(|_| answer != SUCCESS) {
+        if let Some(entry) = known.filter(|_| answer != CUresult::CUDA_SUCCESS) {
             let Allocation { extent, serial, .. } = entry.allocation;
             self.memory.restore(request.address, serial);
             self.restore_canaries(extent, entry.owner.around, serial);
@@ -276,8 +291,8 @@ impl Runtime {
         &self,
         request: &FreeRequest,
         entry: &Entry<Stack>,
-        forward: &dyn Fn(DeviceAddress) -> u32,
-    ) -> Option<u32> {
+        forward: &dyn Fn(DeviceAddress) -> CUresult,
+    ) -> Option<CUresult> {
         let stack = stacks::capture(self.settings.num_callers_host);
         let extent = entry.allocation.extent;
         let around = entry.owner.around;
@@ -310,7 +325,7 @@ impl Runtime {
             if (holding.is_some() || self.has_canaries(around, serial))
                 && let Err(error) = self.settle(entry.owner.context)
             {
-                if !matches!(error.code, INVALID_CONTEXT | CONTEXT_IS_DESTROYED) {
+                if !has_no_context(error.code) {
                     return Some(error.code);
                 }
                 holding = None;
@@ -336,10 +351,10 @@ impl Runtime {
         };
         if holding.is_some() {
             self.release(surplus);
-            return Some(SUCCESS);
+            return Some(CUresult::CUDA_SUCCESS);
         }
         let answer = forward(DeviceAddress(extent.base.0 - u64::from(around.before)));
-        if answer != SUCCESS {
+        if answer != CUresult::CUDA_SUCCESS {
             self.memory.restore(extent.base, serial);
             self.streams.restored(extent.base);
             self.restore_canaries(extent, around, serial);
@@ -480,15 +495,15 @@ impl Runtime {
         &self,
         request: &FreeRequest,
         wrong: &Wrong,
-        forward: &dyn Fn(DeviceAddress) -> u32,
-    ) -> u32 {
+        forward: &dyn Fn(DeviceAddress) -> CUresult,
+    ) -> CUresult {
         if self.settings.api_errors != ApiErrors::Off {
             self.report_free(request, wrong);
         }
         if self.settings.api_errors == ApiErrors::Refuse {
             return match request.call {
-                FreeCall::Unregister => NOT_REGISTERED,
-                _ => INVALID_VALUE,
+                FreeCall::Unregister => CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+                _ => CUresult::CUDA_ERROR_INVALID_VALUE,
             };
         }
         // The device is to see what it would have seen: without canaries nothing

@@ -135,7 +135,7 @@ impl Library {
         let mut version = 0;
         // SAFETY: a valid place for the answer; the call needs no context.
         let result = unsafe { driver_version(&mut version) };
-        if result.0 != 0 {
+        if result != CUresult::CUDA_SUCCESS {
             return Err(OpenError::NotADriver {
                 path: text,
                 reason: "cuDriverGetVersion fails",

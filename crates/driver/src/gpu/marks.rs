@@ -65,7 +65,7 @@ impl Gpu {
 fn answer(result: Result<(), DriverError>) -> Result<bool, DriverError> {
     match result {
         Ok(()) => Ok(true),
-        Err(error) if error.code == CUresult::CUDA_ERROR_NOT_READY.0 => Ok(false),
+        Err(error) if error.code == CUresult::CUDA_ERROR_NOT_READY => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -129,7 +129,7 @@ impl Gpu {
             if current == CUcontext::NULL {
                 return Err(DriverError {
                     call: "cuCtxGetCurrent",
-                    code: CUresult::CUDA_ERROR_INVALID_CONTEXT.0,
+                    code: CUresult::CUDA_ERROR_INVALID_CONTEXT,
                     message: "no context is current on this thread; this is an error in Ringfence"
                         .into(),
                 });
@@ -235,7 +235,7 @@ impl Gpu {
                 let _ = call!(self, cuMemHostUnregister(memory));
                 return Err(DriverError {
                     call: "cuMemHostGetDevicePointer",
-                    code: CUresult::CUDA_ERROR_NOT_SUPPORTED.0,
+                    code: CUresult::CUDA_ERROR_NOT_SUPPORTED,
                     message: format!(
                         "the device sees host memory at {seen:#x}, not at its own address {address}; Ringfence \
                          needs a device with unified addressing for registered memory"
@@ -580,7 +580,7 @@ impl Driver for Gpu {
             handle: CU_STREAM_LEGACY.into(),
             per_thread: false,
         };
-        let code = CUresult(self.is_stream_idle(legacy).err()?.code);
+        let code = self.is_stream_idle(legacy).err()?.code;
         kernel_error(code)?;
         // The driver tells no more than that.
         Some(DeviceFailure {
@@ -662,7 +662,7 @@ fn check(call: &'static str, result: CUresult) -> Result<(), DriverError> {
     };
     Err(DriverError {
         call,
-        code: result.0,
+        code: result,
         message,
     })
 }
@@ -670,7 +670,7 @@ fn check(call: &'static str, result: CUresult) -> Result<(), DriverError> {
 fn missing(call: &'static str) -> DriverError {
     DriverError {
         call,
-        code: CUresult::CUDA_ERROR_NOT_FOUND.0,
+        code: CUresult::CUDA_ERROR_NOT_FOUND,
         message: "the driver does not export it; update the driver".into(),
     }
 }
@@ -678,7 +678,7 @@ fn missing(call: &'static str) -> DriverError {
 fn taken(call: &'static str, address: DeviceAddress, size: u64) -> DriverError {
     DriverError {
         call,
-        code: CUresult::CUDA_ERROR_OUT_OF_MEMORY.0,
+        code: CUresult::CUDA_ERROR_OUT_OF_MEMORY,
         message: format!(
             "the address range {address} to {:#x}, which Ringfence needs, is taken; \
              look for another tool in the process that reserves it (sanitizers, other interposers)",

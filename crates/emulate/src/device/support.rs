@@ -60,7 +60,7 @@ fn map_error(call: &'static str, error: &MapError) -> DriverError {
     };
     DriverError {
         call,
-        code: code.0,
+        code,
         message: error.to_string(),
     }
 }
@@ -68,7 +68,7 @@ fn map_error(call: &'static str, error: &MapError) -> DriverError {
 fn access_error(call: &'static str, error: AccessFault) -> DriverError {
     DriverError {
         call,
-        code: CUresult::CUDA_ERROR_INVALID_VALUE.0,
+        code: CUresult::CUDA_ERROR_INVALID_VALUE,
         message: error.to_string(),
     }
 }
@@ -145,7 +145,7 @@ impl Driver for Device {
             let call = "cuModuleLoadDataEx";
             DriverError {
                 call,
-                code: code.0,
+                code,
                 message,
             }
         })?;
@@ -311,7 +311,7 @@ impl Driver for Device {
 fn call_error(call: &'static str, code: CUresult) -> DriverError {
     DriverError {
         call,
-        code: code.0,
+        code,
         message: code.name().unwrap_or("an error of no name").to_owned(),
     }
 }

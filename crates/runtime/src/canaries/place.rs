@@ -241,7 +241,7 @@ impl Runtime {
         let Some(kernels) = self.canary_kernels(record.context) else {
             return Err(driver::DriverError {
                 call: "cuModuleGetFunction",
-                code: 0,
+                code: driver::sys::CUresult::CUDA_ERROR_UNKNOWN,
                 message: "the kernels that verify canaries are not there".into(),
             });
         };

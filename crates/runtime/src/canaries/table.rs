@@ -10,6 +10,7 @@ use super::{Canaries, Kernels};
 use crate::runtime::Runtime;
 use crate::watch::Waits;
 use driver::DriverError;
+use driver::sys::CUresult;
 use model::layout::canary::{
     CANARY_PINS, CANARY_SLOTS, CANARY_TABLE, CHECK_KERNEL, CHECK_STAMPS, CHECK_STAMPS_SIZE,
     CanaryRecord, FILL_KERNEL,
@@ -230,7 +231,7 @@ impl Runtime {
             },
             Err(message) => Err(DriverError {
                 call: "cuMemHostRegister",
-                code: 0,
+                code: CUresult::CUDA_ERROR_UNKNOWN,
                 message,
             }),
         };
@@ -245,7 +246,7 @@ impl Runtime {
         let Some(_turn) = self.canaries.turn.take() else {
             return Err(DriverError {
                 call: "cuMemMap",
-                code: 0,
+                code: CUresult::CUDA_ERROR_UNKNOWN,
                 message: "the driver called back while the table was growing".into(),
             });
         };
@@ -261,7 +262,7 @@ impl Runtime {
         if u64::from(more) > CANARY_SLOTS {
             return Err(DriverError {
                 call: "cuMemMap",
-                code: 2,
+                code: CUresult::CUDA_ERROR_OUT_OF_MEMORY,
                 message: format!("it has {mapped} buffers already"),
             });
         }

@@ -3,6 +3,7 @@
 use super::fake::{Bench, CONTEXT, Fake, NAME as KERNEL_NAME, extent, module};
 use crate::canaries::history::Reach;
 use crate::{Fill, FreeCall, FreeRequest, ModulePlan, StreamName, StreamUse, Where};
+use driver::sys::CUresult;
 use heap::{Around, Owner};
 use model::layout::canary::{CANARY_PINS, CANARY_TABLE};
 use model::{AllocationKind, DeviceAddress, Protections, Settings};
@@ -98,7 +99,10 @@ fn canaries_are_made_together_before_something_that_is_not_checked() {
             address,
             capturing: false,
         };
-        assert_eq!(bench.runtime.free(request, &|_| 0), 0);
+        assert_eq!(
+            bench.runtime.free(request, &|_| CUresult::CUDA_SUCCESS),
+            CUresult::CUDA_SUCCESS
+        );
     };
     // One that is gone before anything runs costs nothing.
     let (first, second) = (allocate(0x10000), allocate(0x20000));
@@ -167,7 +171,10 @@ fn freed_buffers_that_are_held_leave_the_table_together() {
             address: *address,
             capturing: false,
         };
-        assert_eq!(runtime.free(request, &|_| panic!("it is held")), 0);
+        assert_eq!(
+            runtime.free(request, &|_| panic!("it is held")),
+            CUresult::CUDA_SUCCESS
+        );
     };
     // A kernel that nothing is known of may have written to all of them.
     bench.begin_of(0xdead, &|_, _| None).submitted(PLACE);

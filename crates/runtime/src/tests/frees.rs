@@ -2,13 +2,15 @@
 
 use super::fake::{Bench, CONTEXT, Fake, extent, module, record};
 use crate::{FreeCall, FreeRequest, Owner, StreamName, StreamUse};
+use driver::sys::CUresult;
 use driver::{Release, ReleaseCall};
 use model::{AllocationKind, ApiErrors, DeviceAddress, Rule, Settings};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const A: u64 = 0x7f00_0000_0000;
 const B: u64 = 0x7f00_0000_1000;
-const INVALID_VALUE: u32 = 1;
+const INVALID_VALUE: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
+const SUCCESS: CUresult = CUresult::CUDA_SUCCESS;
 const OWN: Owner = Owner {
     around: heap::Around {
         before: 0,
@@ -43,7 +45,7 @@ impl Bench {
 
     /// Frees, and what the program and the device heard: the answer, and
     /// whether the device was called.
-    fn free_by(&self, call: FreeCall, address: u64, device_says: u32) -> (u32, bool) {
+    fn free_by(&self, call: FreeCall, address: u64, device_says: CUresult) -> (CUresult, bool) {
         let calls = AtomicU32::new(0);
         let request = FreeRequest {
             function: "cuMemFree_v2",
@@ -58,8 +60,8 @@ impl Bench {
         (answer, calls.load(Ordering::Relaxed) > 0)
     }
 
-    fn free(&self, address: u64) -> (u32, bool) {
-        self.free_by(FreeCall::Free, address, 0)
+    fn free(&self, address: u64) -> (CUresult, bool) {
+        self.free_by(FreeCall::Free, address, SUCCESS)
     }
 
     fn released(&self) -> Vec<u64> {
@@ -83,12 +85,12 @@ fn a_freed_allocation_is_held_until_others_push_it_out() {
     for (base, size) in [(A, 100), (B, 100), (B + 0x1000, 100)] {
         bench.device(base, size);
     }
-    assert_eq!(bench.free(A), (0, false));
-    assert_eq!(bench.free(B), (0, false));
+    assert_eq!(bench.free(A), (SUCCESS, false));
+    assert_eq!(bench.free(B), (SUCCESS, false));
     assert!(bench.released().is_empty());
     assert!(bench.runtime.is_quarantined(DeviceAddress(A + 50)));
     assert_eq!(bench.runtime.quarantined_bytes(), 202);
-    assert_eq!(bench.free(B + 0x1000), (0, false));
+    assert_eq!(bench.free(B + 0x1000), (SUCCESS, false));
     let expected = Release {
         address: DeviceAddress(A),
         context: CONTEXT,
@@ -106,7 +108,7 @@ fn a_freed_allocation_is_held_until_others_push_it_out() {
 fn what_is_too_large_to_hold_is_freed_at_once_and_remembered() {
     let bench = bench(|_| {});
     bench.device(A, 4096);
-    assert_eq!(bench.free_by(FreeCall::Free, A, 0), (0, true));
+    assert_eq!(bench.free_by(FreeCall::Free, A, SUCCESS), (SUCCESS, true));
     bench.launch(A, 0);
     bench.device.leave(record(1, A + 8, 1));
     bench.runtime.synchronized();
@@ -207,7 +209,7 @@ fn frees_of_what_is_no_start_and_by_the_wrong_call_are_invalid() {
         .allocated_by(AllocationKind::Host, extent(B, 100), OWN);
     assert_eq!(bench.free(A + 8), (INVALID_VALUE, false));
     assert_eq!(
-        bench.free_by(FreeCall::FreeHost, A, 0),
+        bench.free_by(FreeCall::FreeHost, A, SUCCESS),
         (INVALID_VALUE, false)
     );
     assert_eq!(bench.free(B), (INVALID_VALUE, false));
@@ -216,8 +218,11 @@ fn frees_of_what_is_no_start_and_by_the_wrong_call_are_invalid() {
     assert!(log.contains("lies 8 bytes into one of 100 bytes"), "{log}");
     assert!(log.contains("cuMemFreeHost (cudaFreeHost) frees"), "{log}");
     // Nothing was freed.
-    assert_eq!(bench.free(A), (0, false));
-    assert_eq!(bench.free_by(FreeCall::FreeHost, B, 0), (0, false));
+    assert_eq!(bench.free(A), (SUCCESS, false));
+    assert_eq!(
+        bench.free_by(FreeCall::FreeHost, B, SUCCESS),
+        (SUCCESS, false)
+    );
 }
 
 #[test]
@@ -226,35 +231,44 @@ fn of_what_is_not_known_the_device_is_the_judge() {
     bench
         .runtime
         .allocated(AllocationKind::Foreign, extent(B, 100));
-    assert_eq!(bench.free_by(FreeCall::Free, A, 0), (0, true));
-    assert_eq!(bench.free_by(FreeCall::Free, B, 0), (0, true));
+    assert_eq!(bench.free_by(FreeCall::Free, A, SUCCESS), (SUCCESS, true));
+    assert_eq!(bench.free_by(FreeCall::Free, B, SUCCESS), (SUCCESS, true));
     // A sticky error says nothing about the pointer.
-    assert_eq!(bench.free_by(FreeCall::Free, A, 700), (700, true));
+    assert_eq!(
+        bench.free_by(FreeCall::Free, A, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS),
+        (CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, true)
+    );
     assert!(bench.rules().is_empty());
     let answer = bench.free_by(FreeCall::Free, A, INVALID_VALUE);
     assert_eq!(answer, (INVALID_VALUE, true));
     assert_eq!(bench.rules(), [Rule::InvalidFree]);
     // Freeing nothing is legal.
-    assert_eq!(bench.free_by(FreeCall::Free, 0, 0), (0, true));
+    assert_eq!(bench.free_by(FreeCall::Free, 0, SUCCESS), (SUCCESS, true));
 }
 
 #[test]
 fn a_free_that_the_device_refuses_did_not_happen() {
     let bench = bench(|_| {});
     bench.device(A, 4096);
-    assert_eq!(bench.free_by(FreeCall::Free, A, 700), (700, true));
+    assert_eq!(
+        bench.free_by(FreeCall::Free, A, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS),
+        (CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, true)
+    );
     assert_eq!(
         bench.runtime.extent_of(DeviceAddress(A)),
         Some(extent(A, 4096))
     );
     // What the wait before a held free answers, the program hears.
     bench.device(B, 8);
-    bench.device.failure.store(719, Ordering::Relaxed);
-    assert_eq!(bench.free(B), (719, false));
+    *bench.device.failure.lock() = CUresult::CUDA_ERROR_LAUNCH_FAILED;
+    assert_eq!(bench.free(B), (CUresult::CUDA_ERROR_LAUNCH_FAILED, false));
     assert!(bench.runtime.extent_of(DeviceAddress(B)).is_some());
     // A context that is gone is the device's to speak about.
-    bench.device.failure.store(709, Ordering::Relaxed);
-    assert_eq!(bench.free_by(FreeCall::Free, B, 709), (709, true));
+    *bench.device.failure.lock() = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    assert_eq!(
+        bench.free_by(FreeCall::Free, B, CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED),
+        (CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED, true)
+    );
 }
 
 #[test]
@@ -264,7 +278,7 @@ fn a_free_in_stream_order_keeps_lookups_until_its_stream_was_waited_for() {
     bench
         .runtime
         .allocated_by(AllocationKind::Pool, extent(A, 100), pool);
-    assert_eq!(bench.free_by(STREAM, A, 0), (0, false));
+    assert_eq!(bench.free_by(STREAM, A, SUCCESS), (SUCCESS, false));
     assert_eq!(bench.runtime.quarantined_of_pool(0x90), 101);
     assert_eq!(bench.runtime.quarantined_bytes(), 0);
     assert!(bench.runtime.extent_of(DeviceAddress(A)).is_some());
@@ -272,7 +286,7 @@ fn a_free_in_stream_order_keeps_lookups_until_its_stream_was_waited_for() {
     bench.runtime.waited_for_context(0xc2);
     assert!(bench.runtime.extent_of(DeviceAddress(A)).is_some());
     // Freed is freed, whatever the stream has reached.
-    assert_eq!(bench.free_by(STREAM, A, 0), (INVALID_VALUE, false));
+    assert_eq!(bench.free_by(STREAM, A, SUCCESS), (INVALID_VALUE, false));
     let finding = bench.process().findings.remove(0);
     assert_eq!(finding.rule, Rule::DoubleFree);
     assert!(finding.intended.unwrap().freed);
@@ -319,9 +333,14 @@ fn during_a_capture_the_device_gets_every_call() {
         address: DeviceAddress(A),
         capturing: true,
     };
-    assert_eq!(bench.runtime.free(request, &|_| 900), 900);
+    assert_eq!(
+        bench.runtime.free(request, &|_| {
+            CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+        }),
+        CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+    );
     assert!(bench.runtime.extent_of(DeviceAddress(A)).is_some());
-    assert_eq!(bench.runtime.free(request, &|_| 0), 0);
+    assert_eq!(bench.runtime.free(request, &|_| SUCCESS), SUCCESS);
     assert!(bench.runtime.extent_of(DeviceAddress(A)).is_none());
     assert!(!bench.runtime.is_quarantined(DeviceAddress(A)));
 }
@@ -335,10 +354,10 @@ fn threads_that_free_the_same_address_free_it_once() {
         let good = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..2 {
-                scope.spawn(|| good.fetch_add(bench.free(base).0, Ordering::Relaxed));
+                scope.spawn(|| good.fetch_add(bench.free(base).0.0, Ordering::Relaxed));
             }
         });
-        assert_eq!(good.load(Ordering::Relaxed), INVALID_VALUE);
+        assert_eq!(good.load(Ordering::Relaxed), INVALID_VALUE.0);
     }
     assert_eq!(bench.runtime.quarantined_bytes(), 200 * 65);
 }

@@ -3,8 +3,8 @@
 use super::fake::{Bench, CONTEXT, Fake, KERNEL, module};
 use crate::{StreamName, Waits, WatchedLaunch, Watching};
 use driver::SupportStream;
+use driver::sys::CUresult;
 use model::{Protections, Settings};
-use std::sync::atomic::Ordering;
 
 const LAUNCH: WatchedLaunch = WatchedLaunch {
     name: StreamName::Made(5),
@@ -84,7 +84,7 @@ fn while_somebody_pauses_it_does_not_come_back() {
 #[test]
 fn a_guard_that_cannot_stay_is_told_of_once() {
     let bench = bench();
-    bench.device.refusal.store(701, Ordering::Relaxed);
+    *bench.device.refusal.lock() = CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     let watch = bench.runtime.watch();
     assert!(!watch.is_off());
     watch.table_slots(1);
@@ -102,14 +102,14 @@ fn a_guard_that_cannot_stay_is_told_of_once() {
 #[test]
 fn a_context_that_failed_is_the_programs_affair() {
     let bench = bench();
-    bench.device.refusal.store(719, Ordering::Relaxed);
+    *bench.device.refusal.lock() = CUresult::CUDA_ERROR_LAUNCH_FAILED;
     let watch = bench.runtime.watch();
     watch.table_slots(1);
     launch(watch);
     assert!(!watch.is_off());
     assert_eq!(bench.log(), "");
     // The program resets the device, and goes on.
-    bench.device.refusal.store(0, Ordering::Relaxed);
+    *bench.device.refusal.lock() = CUresult::CUDA_SUCCESS;
     launch(watch);
     assert_eq!(slices(&bench), [0; 0], "nothing works in that context");
     watch.context_gone(CONTEXT);
@@ -123,10 +123,10 @@ fn another_context_than_the_one_that_failed_is_watched() {
     let watch = bench.runtime.watch();
     watch.table_slots(1);
     assert_eq!(slices(&bench), [1]);
-    bench.device.refusal.store(719, Ordering::Relaxed);
+    *bench.device.refusal.lock() = CUresult::CUDA_ERROR_LAUNCH_FAILED;
     drop(watch.pause(Waits::Perhaps));
     launch(watch);
-    bench.device.refusal.store(0, Ordering::Relaxed);
+    *bench.device.refusal.lock() = CUresult::CUDA_SUCCESS;
     let elsewhere = WatchedLaunch {
         context: CONTEXT + 1,
         ..LAUNCH

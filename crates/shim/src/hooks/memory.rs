@@ -228,7 +228,7 @@ pub(super) fn free(
         address: DeviceAddress(address),
         capturing: capture::active(),
     };
-    CUresult(runtime.free(request, &|address| make(address.0).0))
+    runtime.free(request, &|address| make(address.0))
 }
 
 hook!(cuMemAlloc_v2(place: *mut CUdeviceptr, bytes: usize) |allocate| {

@@ -1,5 +1,6 @@
 //! A device in a few lines: memory is a map of words, kernels are the test.
 
+use driver::sys::CUresult;
 use driver::{
     DeviceFailure, Driver, DriverError, HostMapping, Mark, Release, SupportKernel, SupportLaunch,
     SupportModule, SupportStream,
@@ -13,7 +14,7 @@ use model::layout::{
 use model::{DeviceAddress, DeviceKind, Extent};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub const CONTEXT: u64 = 0xc0;
 
@@ -34,7 +35,7 @@ pub struct Fake {
     /// How often the ring was made visible again.
     pub restored: AtomicU64,
     /// What waiting for the device answers.
-    pub failure: AtomicU32,
+    pub failure: Mutex<CUresult>,
     /// What it tells of a kernel that failed.
     pub failed: Mutex<Option<DeviceFailure>>,
     /// Handles of kernels that did not run to their end.
@@ -46,7 +47,7 @@ pub struct Fake {
     /// Whether each of them may start early.
     pub early: Mutex<Vec<bool>>,
     /// What they answer.
-    pub refusal: AtomicU32,
+    pub refusal: Mutex<CUresult>,
     /// How often they were waited for.
     pub own_waits: AtomicU64,
 }
@@ -112,7 +113,7 @@ impl Driver for Fake {
             let message = format!("{address} + {size} bytes is taken");
             return Err(DriverError {
                 call: "cuMemAddressReserve",
-                code: 2,
+                code: CUresult::CUDA_ERROR_OUT_OF_MEMORY,
                 message,
             });
         }
@@ -180,7 +181,7 @@ impl Driver for Fake {
             let message = "nothing is mapped there".to_string();
             return Err(DriverError {
                 call: "cuMemcpyDtoH",
-                code: 1,
+                code: CUresult::CUDA_ERROR_INVALID_VALUE,
                 message,
             });
         }
@@ -203,8 +204,8 @@ impl Driver for Fake {
         _: SupportKernel,
         launch: &SupportLaunch<'_>,
     ) -> Result<(), DriverError> {
-        match self.refusal.load(Ordering::Relaxed) {
-            0 => {
+        match *self.refusal.lock() {
+            CUresult::CUDA_SUCCESS => {
                 self.support.lock().push(launch.parameters.to_vec());
                 self.early.lock().push(launch.waits_itself);
                 Ok(())
@@ -271,8 +272,8 @@ impl Driver for Fake {
     }
 
     fn settle(&self, _: u64) -> Result<(), DriverError> {
-        match self.failure.load(Ordering::Relaxed) {
-            0 => Ok(()),
+        match *self.failure.lock() {
+            CUresult::CUDA_SUCCESS => Ok(()),
             code => Err(DriverError {
                 call: "cuCtxSynchronize",
                 code,
