@@ -26,26 +26,6 @@
 
 #include "canary.cuh"
 
-struct Ring {
-    u64 sequence, module, address, base, size, launch;
-    u32 site, thread, block_x, block_yz;
-};
-
-struct Stamp {
-    u64 check, begun, ended, reserved;
-};
-
-struct Check {
-    u64 check, context;
-    u32 first, count, retire, reserved;
-    u32 slots[RF_NAMED_SLOTS];
-};
-
-struct Fill {
-    CanaryRecord record;
-    u64 slot;
-};
-
 INLINE u64 now() {
     u64 time;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
@@ -62,7 +42,7 @@ INLINE void wait_for_what_is_before() {
 INLINE void tell(const CanaryRecord &record, u32 side, const Changed &changed, u64 check) {
     u64 number = atomicAdd((u64 *)RF_RING_HEAD, 1ull);
     if (number - load_now((const u64 *)RF_RING_TAIL) >= RF_RING_CAPACITY) return;
-    Ring *place = (Ring *)RF_RING_RECORDS + number % RF_RING_CAPACITY;
+    Record *place = (Record *)RF_RING_RECORDS + number % RF_RING_CAPACITY;
     place->module = RF_CANARY_RECORD;
     place->address = record.serial;
     place->base = changed.content[0];
@@ -100,10 +80,10 @@ INLINE void retire(u32 slot) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) ringfence_canary_check(const Check request) {
+extern "C" __global__ void __launch_bounds__(256) ringfence_canary_check(const CheckParameters request) {
     wait_for_what_is_before();
     u32 lane = threadIdx.x & 31, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-    Stamp *stamp = (Stamp *)RF_CHECK_STAMPS + request.check % RF_STAMPS;
+    CheckStamp *stamp = (CheckStamp *)RF_CHECK_STAMPS + request.check % RF_STAMPS;
     if (blockIdx.x == 0 && threadIdx.x == 0) *(volatile u64 *)&stamp->begun = now();
     if (request.count <= gridDim.x) {
         // A block for each slot.
@@ -130,7 +110,7 @@ extern "C" __global__ void __launch_bounds__(256) ringfence_canary_check(const C
     }
 }
 
-extern "C" __global__ void __launch_bounds__(256) ringfence_canary_fill(const Fill fill) {
+extern "C" __global__ void __launch_bounds__(256) ringfence_canary_fill(const FillParameters fill) {
     mend(fill.record, BEFORE, threadIdx.x, blockDim.x);
     mend(fill.record, AFTER, threadIdx.x, blockDim.x);
     full_fence();
@@ -138,7 +118,8 @@ extern "C" __global__ void __launch_bounds__(256) ringfence_canary_fill(const Fi
     if (threadIdx.x != 0) return;
     volatile u64 *from = (volatile u64 *)&fill.record;
     volatile u64 *to = (volatile u64 *)(CANARY_TABLE + fill.slot);
-    for (u32 word = 0; word < 7; word++) to[word] = from[word];
+    const u32 check = offsetof(CanaryRecord, check) / 8;
+    for (u32 word = 0; word < check; word++) to[word] = from[word];
     full_fence();
-    to[7] = from[7];
+    to[check] = from[check];
 }

@@ -1,24 +1,16 @@
 // Canaries around the buffers that the host allocates: how a warp reads the
 // table of them (`model::layout::canary`), verifies canaries, tells of what it
-// finds and mends it. Numbers come from `model::layout` as -D options.
+// finds and mends it.
 //
 // A warp pins a slot before it believes its record, and unpins it when it has
 // read what it names: see the layout for why that suffices.
 
 #pragma once
 
-typedef unsigned int u32;
-typedef unsigned long long u64;
+#include "layout.cuh"
 
 #define INLINE static __device__ __forceinline__
 #define WHOLE_WARP 0xffffffffu
-
-struct CanaryRecord {
-    u64 base, size, serial;
-    u32 before, after;
-    u64 pattern[2];
-    u64 context, check;
-};
 
 // What is wrong with one canary: distances from its lowest byte.
 struct Changed {
@@ -26,7 +18,7 @@ struct Changed {
     u64 content[2];
 };
 
-enum Side { BEFORE = 0, AFTER = 1 };
+enum Side { BEFORE = RF_SIDE_BEFORE, AFTER = RF_SIDE_AFTER };
 
 #define CANARY_TABLE ((CanaryRecord *)RF_CANARY_TABLE)
 #define CANARY_PINS ((u32 *)RF_CANARY_PINS)
@@ -38,34 +30,21 @@ INLINE void load_now(u64 place, u64 *low, u64 *high) {
 }
 INLINE void full_fence() { asm volatile("fence.sc.gpu;" ::: "memory"); }
 
-INLINE u64 mixed(u64 sum, u64 word) {
-    return ((sum << 23 | sum >> 41) ^ word) * 0x9e3779b97f4a7c15ull;
-}
-
-// `CanaryRecord::checksum` of the layout.
-INLINE u64 checksum(const CanaryRecord &record) {
-    u64 sum = 0x524643414e415259ull;
-    sum = mixed(sum, record.base);
-    sum = mixed(sum, record.size);
-    sum = mixed(sum, record.serial);
-    sum = mixed(sum, (u64)record.before | (u64)record.after << 32);
-    sum = mixed(sum, record.pattern[0]);
-    sum = mixed(sum, record.pattern[1]);
-    sum = mixed(sum, record.context);
-    return sum | 1;
+// Reads a record piece by piece: whether it is whole, its checksum says.
+INLINE void load_record(u64 place, CanaryRecord *record) {
+    u64 lengths;
+    load_now(place + offsetof(CanaryRecord, base), &record->base, &record->size);
+    load_now(place + offsetof(CanaryRecord, serial), &record->serial, &lengths);
+    load_now(place + offsetof(CanaryRecord, pattern), &record->pattern[0], &record->pattern[1]);
+    load_now(place + offsetof(CanaryRecord, context), &record->context, &record->check);
+    record->before = (u32)lengths;
+    record->after = (u32)(lengths >> 32);
 }
 
 // Reads the record of a slot, if there is one, it is whole, and it is of this
 // context. All lanes get the same answer.
 INLINE bool read_record(u32 slot, u64 context, CanaryRecord *record) {
-    u64 place = (u64)(CANARY_TABLE + slot);
-    u64 lengths;
-    load_now(place, &record->base, &record->size);
-    load_now(place + 16, &record->serial, &lengths);
-    load_now(place + 32, &record->pattern[0], &record->pattern[1]);
-    load_now(place + 48, &record->context, &record->check);
-    record->before = (u32)lengths;
-    record->after = (u32)(lengths >> 32);
+    load_record((u64)(CANARY_TABLE + slot), record);
     bool good = record->check == checksum(*record) && record->context == context;
     return __all_sync(WHOLE_WARP, good);
 }

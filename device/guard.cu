@@ -1,8 +1,8 @@
 // The guard: one warp that stays on the device beside the program's kernels
 // and verifies the canaries around the program's buffers while they run
 // (GMOD, section 4.1). `cargo xtask generate` compiles this file to
-// `crates/runtime/src/device/guard.ptx`; numbers come from `model::layout` as
-// -D options, the protocol with the host is that of `layout::guard`.
+// `crates/runtime/src/device/guard.ptx`; the protocol with the host is that of
+// `model::layout::guard`.
 //
 // A slice (one launch) is a sequence of rounds:
 //
@@ -39,14 +39,6 @@ static const u32 PIECE = 16;
 static const u32 LONG = 512;
 static const u32 DEPTH = 16;
 
-struct Finding {
-    u64 sequence, base, size, serial, side, lowest, highest, changed, content[2], time, epoch, reserved[4];
-};
-
-struct Parameters {
-    u64 slice, context, nanoseconds, pause;
-};
-
 struct Round {
     u64 context, epoch, slots, consumed;
 };
@@ -72,8 +64,9 @@ INLINE void tell(const CanaryRecord &record, u32 side, const Changed &changed, c
     const u64 words[11] = {record.base,    record.size,        record.serial,      side,  start + changed.lowest,
                            start + changed.highest, changed.count, changed.content[0], changed.content[1],
                            time,           round.epoch};
+    static_assert(offsetof(GuardFinding, epoch) == 11 * sizeof(u64), "the words are the fields after the first");
     volatile u64 *place =
-        (volatile u64 *)(RF_GUARD_CONTROL + RF_FINDINGS + found % RF_GUARD_FINDINGS * sizeof(Finding));
+        (volatile u64 *)(RF_GUARD_CONTROL + RF_FINDINGS + found % RF_GUARD_FINDINGS * sizeof(GuardFinding));
     for (u32 i = 0; i < 11; i++) place[i + 1] = words[i];
     system_fence();
     place[0] = found + 1;
@@ -116,13 +109,8 @@ INLINE u64 of_lane(u64 value, u32 lane) { return __shfl_sync(WHOLE_WARP, value, 
 INLINE void verify_long(u64 first, const Round &round, u32 lane, Counts *counts) {
     const u64 slot = first + lane;
     CanaryRecord mine;
-    u64 lengths, place = (u64)(CANARY_TABLE + (slot < round.slots ? slot : 0));
-    load_now(place, &mine.base, &mine.size);
-    load_now(place + 16, &mine.serial, &lengths);
-    load_now(place + 32, &mine.pattern[0], &mine.pattern[1]);
-    load_now(place + 48, &mine.context, &mine.check);
-    mine.before = (u32)lengths;
-    mine.after = (u32)(lengths >> 32);
+    load_record((u64)(CANARY_TABLE + (slot < round.slots ? slot : 0)), &mine);
+    const u64 lengths = (u64)mine.before | (u64)mine.after << 32;
     bool good = slot < round.slots && mine.context == round.context && is_long(mine) && mine.check == checksum(mine);
     if (good) counts->verified++;
     u32 left = __ballot_sync(WHOLE_WARP, good);
@@ -151,15 +139,9 @@ INLINE u32 changed_slots(u64 first, const Round &round, u32 lane, u64 *verified)
     u64 longest = 0;
 #pragma unroll
     for (u32 i = 0; i < FLIGHT; i++) {
-        u64 slot = first + i * TEAMS + team, lengths;
+        u64 slot = first + i * TEAMS + team;
         // Every lane loads, so that all loads are under way together.
-        u64 place = (u64)(CANARY_TABLE + (slot < round.slots ? slot : 0));
-        load_now(place, &records[i].base, &records[i].size);
-        load_now(place + 16, &records[i].serial, &lengths);
-        load_now(place + 32, &records[i].pattern[0], &records[i].pattern[1]);
-        load_now(place + 48, &records[i].context, &records[i].check);
-        records[i].before = (u32)lengths;
-        records[i].after = (u32)(lengths >> 32);
+        load_record((u64)(CANARY_TABLE + (slot < round.slots ? slot : 0)), &records[i]);
     }
 #pragma unroll
     for (u32 i = 0; i < FLIGHT; i++) {
@@ -223,7 +205,7 @@ INLINE void walk(const Round &round, u32 lane, Counts *counts) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(32, 1) __ringfence_guard(const Parameters parameters) {
+extern "C" __global__ void __launch_bounds__(32, 1) __ringfence_guard(const GuardParameters parameters) {
     const u32 lane = threadIdx.x;
     const u64 start = now();
     Round round = {parameters.context, host_word(RF_EPOCH), 0, 0};

@@ -1,7 +1,6 @@
 // The heap of device-side malloc and free. `cargo xtask generate` compiles
 // this file to `crates/instrument/src/device/heap.ptx`, whose functions are
-// inserted into modules that allocate; numbers come from `model::layout` as -D
-// options.
+// inserted into modules that allocate.
 //
 // Threads of a warp that are at the same place work as a team. Beyond that
 // nobody waits for another thread, but where memory is short and another is
@@ -21,7 +20,7 @@ OUTLINE bool __ringfence_heap_reclaim() {
     bool found = false;
     u32 end = chunks();
     ROLLED for (u32 chunk = 1; chunk < end; chunk++) {
-        Chunk *at = CHUNK + chunk;
+        HeapChunk *at = CHUNK + chunk;
         if (load(&at->kind) - 1 >= RF_CLASSES) continue;
         int capacity = (int)load(&at->capacity);
         if (load(&at->count) != capacity || atomicCAS(&at->count, capacity, GONE) != capacity) continue;
@@ -167,7 +166,7 @@ INLINE bool reserve_slot(u32 chunk, u32 *number) {
 // malloc. `where` is the call: half the module's tag, and the site.
 OUTLINE u64 __ringfence_malloc(u64 size, u64 where, u64 launch) {
     if (size >= (u64)chunks() << RF_CHUNK_SHIFT) return 0;
-    Keys key = keys();
+    HeapKeys key = keys();
     bool watched = key.head != 0;
     // At least one byte more: the end of a block is no other block's start.
     u64 need = watched ? watched_size(size) : size + 1;
@@ -263,13 +262,13 @@ OUTLINE void __ringfence_free(u64 pointer, u64 where, u64 launch) {
     Place place;
     u64 base = 0, size = 0, verdict = RF_FREE_NOTHING;
     if (find(pointer, &place)) {
-        Header *head = header(place.chunk, place.block);
+        HeapHeader *head = header(place.chunk, place.block);
         u64 word = load(&head->word), state = word >> RF_STATE_SHIFT;
         size = word & SIZE_MASK;
         if (state != 0 && pointer - place.base <= size) {
             base = place.base;
             verdict = pointer != base ? RF_FREE_INSIDE : RF_FREE_AGAIN;
-            Keys key = keys();
+            HeapKeys key = keys();
             bool watched = key.head != 0;
             u64 freed = (u64)RF_STATE_FREED << RF_STATE_SHIFT | size;
             u64 next = watched ? (u64)RF_STATE_FREEING << RF_STATE_SHIFT | size : freed;

@@ -1,6 +1,5 @@
 // Chunks, blocks and the quarantine of the device heap: what its users
-// (`heap.cu`) and who verifies its canaries (`heap_guard.cuh`) share. Numbers
-// come from `model::layout` as -D options.
+// (`heap.cu`) and who verifies its canaries (`heap_guard.cuh`) share.
 //
 // A block's life, by the word of its header:
 //
@@ -27,34 +26,11 @@
 // zero, so no chunk is lost; a bit or slot that points to a chunk that is full
 // or of another class by now is only skipped.
 
-typedef unsigned int u32;
-typedef unsigned long long u64;
+#include "layout.cuh"
 
-struct Control {
-    u64 budget, held;
-    u32 head, tail;
-    int free_chunks;
-    u32 low, maybe_empty, reclaiming, version, high;
-    int partial[RF_CLASSES + 1];
-    u32 active[RF_CLASSES][RF_SLOTS];
-    u32 near[RF_CLASSES];
-};
-
-struct Chunk {
-    u32 kind, stride, magic, capacity;
-    int count;
-    u32 reclaimed, reserved[2];
-    u32 taken[RF_CHUNK_BLOCKS / 32];
-};
-
-struct Header {
-    u64 word, allocated, freed;
-    u32 allocated_launch, freed_launch;
-};
-
-#define CONTROL ((Control *)RF_HEAP_CONTROL)
-#define CHUNK ((Chunk *)RF_HEAP_CHUNKS)
-#define HEADER ((Header *)RF_HEAP_HEADERS)
+#define CONTROL ((HeapControl *)RF_HEAP_CONTROL)
+#define CHUNK ((HeapChunk *)RF_HEAP_CHUNKS)
+#define HEADER ((HeapHeader *)RF_HEAP_HEADERS)
 #define MAP ((u32 *)RF_HEAP_MAPS)
 #define QUARANTINE ((u32 *)RF_HEAP_QUARANTINE)
 
@@ -75,7 +51,7 @@ template <typename T> INLINE void store(T *place, T value) { *(volatile T *)plac
 
 INLINE u32 chunks() { return (u32)load((u64 *)RF_HEAP_CHUNKS_MAPPED); }
 INLINE u32 *map(u32 word, u32 which) { return MAP + (u64)word * RF_MAP_WORDS + which; }
-INLINE Header *header(u32 chunk, u32 block) { return HEADER + (u64)chunk * RF_CHUNK_BLOCKS + block; }
+INLINE HeapHeader *header(u32 chunk, u32 block) { return HEADER + (u64)chunk * RF_CHUNK_BLOCKS + block; }
 
 // Spreads warps over slots, the same way in each run.
 INLINE u32 spread() {
@@ -203,7 +179,7 @@ OUTLINE u32 __ringfence_heap_take(u32 which, u32 start, int *left) {
 }
 
 INLINE void give_back(u32 chunk, u32 blocks) {
-    Chunk *at = CHUNK + chunk;
+    HeapChunk *at = CHUNK + chunk;
     u32 kind = load(&at->kind), capacity = load(&at->capacity);
     int old = atomicAdd(&at->count, (int)blocks), now = old + (int)blocks;
     if (old <= 0 && now > 0 && kind - 1 < RF_CLASSES) set_partial(chunk, kind - 1);
@@ -219,7 +195,7 @@ INLINE u64 blocks_of(u32 chunk, u32 word, u32 bits) {
 // the handle of a block, in the lower half a bit for it and for those after it;
 // no bits if there are none.
 OUTLINE u64 __ringfence_heap_take_blocks(u32 chunk, u32 kind, u32 wanted) {
-    Chunk *at = CHUNK + chunk;
+    HeapChunk *at = CHUNK + chunk;
     int left = load(&at->count);
     if (left <= 0) return 0;
     if (left < (int)wanted) wanted = left;
@@ -254,7 +230,7 @@ OUTLINE u64 __ringfence_heap_take_blocks(u32 chunk, u32 kind, u32 wanted) {
 // Makes a chunk that this thread alone has one of a class, and takes its first
 // blocks.
 OUTLINE u64 __ringfence_heap_begin(u32 chunk, u32 size_class, u32 stride, u32 wanted) {
-    Chunk *at = CHUNK + chunk;
+    HeapChunk *at = CHUNK + chunk;
     u32 capacity = CHUNK_SIZE / stride;
     if (wanted > capacity) wanted = capacity;
     u32 got = wanted == 32 ? ~0u : (1u << wanted) - 1;
@@ -279,7 +255,7 @@ OUTLINE u64 __ringfence_heap_begin(u32 chunk, u32 size_class, u32 stride, u32 wa
 // A freed block may be used again.
 OUTLINE void __ringfence_heap_release(u32 handle) {
     u32 chunk = handle / RF_CHUNK_BLOCKS, block = handle % RF_CHUNK_BLOCKS;
-    Chunk *at = CHUNK + chunk;
+    HeapChunk *at = CHUNK + chunk;
     if (load(&at->kind) == RF_KIND_RUN) {
         u32 length = load(&at->stride);
         ROLLED for (u32 i = 0; i < length; i++) set_free(chunk + i);
@@ -293,7 +269,7 @@ OUTLINE void __ringfence_heap_release(u32 handle) {
 }
 
 INLINE u32 bytes_of(u32 handle) {
-    Chunk *at = CHUNK + handle / RF_CHUNK_BLOCKS;
+    HeapChunk *at = CHUNK + handle / RF_CHUNK_BLOCKS;
     u32 stride = load(&at->stride);
     return load(&at->kind) == RF_KIND_RUN ? stride << RF_CHUNK_SHIFT : stride;
 }
@@ -336,7 +312,7 @@ OUTLINE bool __ringfence_heap_release_oldest() {
 
 // Holds a freed block back, and lets go what exceeds the budget.
 OUTLINE void __ringfence_heap_hold(u32 handle) {
-    u64 budget = load(&CONTROL->budget);
+    u64 budget = load(&CONTROL->quarantine_budget);
     if (budget == 0) {
         __ringfence_heap_release(handle);
         return;

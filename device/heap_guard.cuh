@@ -27,16 +27,16 @@ static const u32 REPORTED = 1u << 31;
 // Bytes of a block with its canaries.
 INLINE u64 watched_size(u64 size) { return HEAD + ((size + 31) & ~15ull); }
 
-INLINE Keys keys() {
+INLINE HeapKeys keys() {
     const ulonglong2 *at = (const ulonglong2 *)&WATCH->keys;
     ulonglong2 a = __ldg(at), b = __ldg(at + 1);
-    Keys keys = {a.x, a.y, b.x, b.y};
+    HeapKeys keys = {a.x, a.y, b.x, b.y};
     return keys;
 }
 
 INLINE u64 word_at(u64 place) { return load((u64 *)place); }
 
-INLINE void place_canaries(u64 address, u64 size, const Keys &keys) {
+INLINE void place_canaries(u64 address, u64 size, const HeapKeys &keys) {
     u64 mark = size ^ address;
     *(ulonglong2 *)(address - HEAD) = make_ulonglong2(mark ^ keys.head, size ^ keys.size);
     u64 end = address + size, stop = (end + 31) & ~15ull;
@@ -71,14 +71,14 @@ INLINE void compare(u64 at, u64 found, u64 wanted, u32 from, Damage *damage) {
 OUTLINE void __ringfence_heap_damage(u64 base, u64 allocated, u64 what, u64 side, u64 found) {
     u64 number = atomicAdd((u64 *)RF_RING_HEAD, 1ull);
     if (number - load((u64 *)RF_RING_TAIL) >= RF_RING_CAPACITY) return;
-    u64 *at = (u64 *)(RF_RING_RECORDS + number % RF_RING_CAPACITY * 64);
-    at[1] = RF_HEAP_RECORD;
-    at[2] = base;
-    at[3] = allocated;
-    at[4] = what;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(at[5])::"memory");
-    at[6] = side;
-    at[7] = found;
+    u64 *at = (u64 *)(RF_RING_RECORDS + number % RF_RING_CAPACITY * sizeof(Record));
+    at[offsetof(Record, module) / 8] = RF_HEAP_RECORD;
+    at[offsetof(Record, address) / 8] = base;
+    at[offsetof(Record, base) / 8] = allocated;
+    at[offsetof(Record, size) / 8] = what;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(at[offsetof(Record, launch) / 8])::"memory");
+    at[offsetof(Record, site) / 8] = side;      // and `thread`
+    at[offsetof(Record, block_x) / 8] = found;  // and `block_yz`
     __threadfence_system();
     store(at, number + 1);
 }
@@ -95,9 +95,9 @@ INLINE void report(u64 base, u64 size, u64 allocated, u32 launch, u32 side, cons
 // Verifies the canaries of a recorded block. Whether it was freed: then it is
 // for the caller to drop the record, and the block.
 OUTLINE bool __ringfence_heap_verify(u32 handle) {
-    Keys key = keys();
+    HeapKeys key = keys();
     u32 chunk = handle / RF_CHUNK_BLOCKS, block = handle % RF_CHUNK_BLOCKS;
-    Header *head = header(chunk, block);
+    HeapHeader *head = header(chunk, block);
     u32 kind = load(&CHUNK[chunk].kind), stride = load(&CHUNK[chunk].stride);
     u64 word = load(&head->word);
     u32 launch = load(&head->allocated_launch);
@@ -154,7 +154,7 @@ static const u32 BUSY = 2, NOTHING = 0, GIVEN_BACK = 1;
 // together.
 OUTLINE u32 __ringfence_heap_scan(u32 which, u32 mask, u32 most) {
     Team team = team_by(mask);
-    Ring *ring = &WATCH->rings[which];
+    RecordRing *ring = &WATCH->rings[which];
     if (!from_leader(team, team.leads && lock(ring))) return BUSY;
     u32 slots = load(&WATCH->slots), given_back = 0;
     u32 first = from_leader(team, load(&ring->first)), end = from_leader(team, end_of(ring));
@@ -230,7 +230,7 @@ static const u32 ROUND = 16 * SEGMENT;
 INLINE void scan_blocks(u32 lane) {
     const u32 ALL = ~0u;
     if (load((u64 *)RF_HEAP_CHUNKS_MAPPED) == 0 || load(&WATCH->keys.head) == 0) return;
-    Ring *own = &WATCH->rings[lane % RINGS];
+    RecordRing *own = &WATCH->rings[lane % RINGS];
     u32 used = __ballot_sync(ALL, end_of(own) != load(&own->first)), given_back = 0;
     ROLLED for (; used; used &= used - 1)
         given_back |= __ringfence_heap_scan(__ffs(used) - 1, ALL, ROUND);

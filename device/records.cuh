@@ -8,14 +8,7 @@
 // many slots were handed out and, in its lower half, the number at which that
 // ends. One atomic addition hands out slots and says whether they are open.
 
-struct Ring {
-    u64 word;
-    // The rest belongs to who holds the lock: the scanner.
-    u32 lock;
-    u32 first;   // oldest slot that was not taken back; whole segments
-    u32 cursor;  // where a thread goes on that scans a part
-    u32 reserved[27];
-};
+// All of a ring but its word belongs to who holds its lock: the scanner.
 
 // Slots are taken back by the segment.
 static const u32 SEGMENT = RF_RECORD_SEGMENT;
@@ -23,22 +16,8 @@ static const u32 EMPTY = 0;    // handed out or not, nothing written yet
 static const u32 EXPIRED = 1;  // no handle: chunk 0 holds no blocks
 static const u32 RINGS = RF_RECORD_RINGS;
 
-#define WATCH ((Watch *)RF_HEAP_WATCH)
+#define WATCH ((HeapWatch *)RF_HEAP_WATCH)
 #define RECORDS ((u32 *)RF_HEAP_RECORDS)
-
-// Canaries' keys, random for each process; zero while nothing is watched.
-struct Keys {
-    u64 head, tail, size, free;
-};
-
-struct Watch {
-    Keys keys;
-    u32 slots;       // of each ring, a power of two
-    u32 freed;       // something was, since all rings were last gone through
-    u32 collecting;  // a thread goes through all rings
-    u32 reserved[21];
-    Ring rings[RINGS];
-};
 
 INLINE u32 ring_of(u32 chunk) { return chunk % RINGS; }
 INLINE u32 *slot(u32 ring, u32 slots, u32 number) {
@@ -51,7 +30,7 @@ INLINE int room(u64 word) { return (int)(limit(word) - handed_out(word)); }
 // Hands out up to `count` slots: the first, and how many. Whoever gets fewer
 // has taken numbers past the limit, which nobody else is told of: the scanner
 // puts the count back to the limit when it raises that.
-INLINE u32 reserve(Ring *ring, u32 count, u32 *got) {
+INLINE u32 reserve(RecordRing *ring, u32 count, u32 *got) {
     *got = 0;
     if (room(load(&ring->word)) <= 0) return 0;
     u64 word = atomicAdd(&ring->word, (u64)count << 32);
@@ -68,19 +47,19 @@ INLINE void publish(u32 ring, u32 slots, u32 number, u32 handle) {
 
 // ---- only under the ring's lock ------------------------------------------
 
-INLINE bool lock(Ring *ring) {
+INLINE bool lock(RecordRing *ring) {
     if (load(&ring->lock) != 0 || atomicCAS(&ring->lock, 0u, 1u) != 0) return false;
     __threadfence();
     return true;
 }
 
-INLINE void unlock(Ring *ring) {
+INLINE void unlock(RecordRing *ring) {
     __threadfence();
     store(&ring->lock, 0u);
 }
 
 // The end of the slots that were handed out.
-INLINE u32 end_of(Ring *ring) {
+INLINE u32 end_of(RecordRing *ring) {
     u64 word = load(&ring->word);
     return room(word) < 0 ? limit(word) : handed_out(word);
 }
@@ -88,7 +67,7 @@ INLINE u32 end_of(Ring *ring) {
 // The first segment's records have all expired: its slots may be handed out
 // once more.
 OUTLINE void __ringfence_records_recycle(u32 which) {
-    Ring *ring = &WATCH->rings[which];
+    RecordRing *ring = &WATCH->rings[which];
     u32 slots = load(&WATCH->slots), first = load(&ring->first);
     ROLLED for (u32 i = 0; i < SEGMENT; i++) store(slot(which, slots, first + i), EMPTY);
     first += SEGMENT;
@@ -107,7 +86,7 @@ OUTLINE void __ringfence_records_recycle(u32 which) {
 // have expired, so that it can be taken back. Needs no slot that is not the
 // scanner's own. Whether it could.
 OUTLINE bool __ringfence_records_compact(u32 which) {
-    Ring *ring = &WATCH->rings[which];
+    RecordRing *ring = &WATCH->rings[which];
     u32 slots = load(&WATCH->slots), first = load(&ring->first), end = end_of(ring);
     if (end - first < 2 * SEGMENT) return false;
     u32 hole = first + SEGMENT;
@@ -127,7 +106,7 @@ OUTLINE bool __ringfence_records_compact(u32 which) {
 
 // Keeps a fifth of the ring open.
 INLINE void make_slots(u32 which) {
-    Ring *ring = &WATCH->rings[which];
+    RecordRing *ring = &WATCH->rings[which];
     int wanted = (int)(load(&WATCH->slots) / 5);
     ROLLED for (u32 i = 0; i < 8 && room(load(&ring->word)) < wanted; i++)
         if (!__ringfence_records_compact(which)) break;

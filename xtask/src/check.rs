@@ -9,7 +9,7 @@ use crate::build::{self, Built};
 use crate::command::{cargo, command, run};
 use crate::workspace::{root, target};
 use crate::{
-    demo, documented, generate, generate_cudart, generate_device, generate_opencl,
+    demo, documented, generate, generate_cudart, generate_device, generate_layout, generate_opencl,
     generate_options, layers, readme, setup,
 };
 use anyhow::{Context, Result, bail, ensure};
@@ -52,6 +52,7 @@ pub fn generated(check: bool) -> Result<()> {
     setup::cuda()?;
     generate::run(check)?;
     generate_cudart::run(check)?;
+    generate_layout::run(check)?;
     generate_device::run(check)?;
     generate_opencl::run(check)?;
     generate_options::run(check)?;

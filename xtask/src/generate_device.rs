@@ -1,14 +1,13 @@
 //! Writes what the device runs of Ringfence's own, as the pinned compiler
 //! translates it: `device/heap.cu`, cut into the functions that instrumentation
 //! inserts (`crates/instrument/src/device/*.ptx`), and modules of kernels that
-//! the runtime loads (`crates/runtime/src/device/*.ptx`). Numbers that host and
-//! device share go in as `-D` options.
+//! the runtime loads (`crates/runtime/src/device/*.ptx`). What host and device
+//! share is in `device/layout.cuh` (`generate_layout`).
 
 use crate::command::{command, run as run_command};
 use crate::setup;
 use crate::workspace::root;
 use anyhow::{Context, Result, bail, ensure};
-use model::layout::{self, canary, guard, heap, records};
 use std::path::{Path, PathBuf};
 
 /// The function that every module needs which looks pointers up.
@@ -66,7 +65,6 @@ fn compile(name: &str, device: &str, options: &[&str]) -> Result<String> {
     let mut nvcc = command(setup::cuda()?.nvcc(), ["-ptx", &device, "-o"]);
     nvcc.arg(&out)
         .args(options)
-        .args(definitions())
         .arg(root().join("device").join(name).with_extension("cu"));
     run_command(&mut nvcc)?;
     Ok(std::fs::read_to_string(&out)?)
@@ -145,71 +143,4 @@ fn functions(text: &str) -> Result<Vec<String>> {
         }
     }
     Ok(functions)
-}
-
-fn definitions() -> Vec<String> {
-    let numbers = [
-        ("HEAP_BASE", heap::HEAP_BASE),
-        ("CHUNK_SHIFT", u64::from(heap::CHUNK_SHIFT)),
-        ("CHUNK_BLOCKS", heap::CHUNK_BLOCKS),
-        ("CLASSES", u64::from(heap::CLASSES)),
-        ("SLOTS", u64::from(heap::SLOTS)),
-        ("HEAP_CHUNKS_MAPPED", heap::HEAP_CHUNKS_MAPPED),
-        ("HEAP_CONTROL", heap::HEAP_CONTROL),
-        ("HEAP_MAPS", heap::HEAP_MAPS),
-        ("MAP_WORDS", heap::MAP_WORDS),
-        ("MAP_FREE", heap::MAP_FREE),
-        ("HEAP_QUARANTINE", heap::HEAP_QUARANTINE),
-        ("QUARANTINE_CAPACITY", heap::QUARANTINE_CAPACITY),
-        ("HEAP_CHUNKS", heap::HEAP_CHUNKS),
-        ("HEAP_HEADERS", heap::HEAP_HEADERS),
-        ("KIND_RUN", u64::from(heap::KIND_RUN)),
-        ("KIND_REST", u64::from(heap::KIND_REST)),
-        ("STATE_SHIFT", u64::from(heap::STATE_SHIFT)),
-        ("STATE_LIVE", heap::STATE_LIVE),
-        ("STATE_FREED", heap::STATE_FREED),
-        ("FREE_AGAIN", heap::FREE_AGAIN),
-        ("FREE_INSIDE", heap::FREE_INSIDE),
-        ("FREE_NOTHING", heap::FREE_NOTHING),
-        ("STATE_FREEING", heap::STATE_FREEING),
-        ("MISS_SIZE", layout::MISS_SIZE),
-        ("HEAP_WATCH", records::HEAP_WATCH),
-        ("HEAP_RECORDS", records::HEAP_RECORDS),
-        ("RECORD_RINGS", u64::from(records::RECORD_RINGS)),
-        ("RECORD_SEGMENT", u64::from(records::RECORD_SEGMENT)),
-        ("RECORD_TRIES", u64::from(records::RECORD_TRIES)),
-        ("BLOCK_HEAD", records::BLOCK_HEAD),
-        ("HEAP_RECORD", records::HEAP_RECORD),
-        ("SIDE_BEFORE", guard::SIDE_BEFORE),
-        ("SIDE_AFTER", guard::SIDE_AFTER),
-        ("RING_HEAD", layout::RING_HEAD),
-        ("RING_TAIL", layout::RING_TAIL),
-        ("RING_RECORDS", layout::RING_RECORDS),
-        ("RING_CAPACITY", layout::RING_CAPACITY),
-        ("CANARY_TABLE", canary::CANARY_TABLE),
-        ("CANARY_PINS", canary::CANARY_PINS),
-        ("CANARY_CLAIMED", u64::from(canary::CANARY_CLAIMED)),
-        ("CANARY_RECORD", canary::CANARY_RECORD),
-        ("CHECK_STAMPS", canary::CHECK_STAMPS),
-        ("CHECK_BLOCKS", canary::CHECK_BLOCKS),
-        ("STAMPS", canary::STAMPS),
-        ("NAMED_SLOTS", canary::NAMED_SLOTS as u64),
-        ("SLOTS_NAMED", u64::from(canary::SLOTS_NAMED)),
-        ("GUARD_CONTROL", guard::GUARD_CONTROL),
-        ("STOP", guard::STOP),
-        ("TABLE_SLOTS", guard::SLOTS),
-        ("CONSUMED", guard::CONSUMED),
-        ("EPOCH", guard::EPOCH),
-        ("BEGUN", guard::BEGUN),
-        ("ENDED", guard::ENDED),
-        ("TIME", guard::TIME),
-        ("FOUND", guard::FOUND),
-        ("VERIFIED", guard::VERIFIED),
-        ("FINDINGS", guard::FINDINGS),
-        ("GUARD_FINDINGS", guard::GUARD_FINDINGS),
-    ];
-    numbers
-        .iter()
-        .map(|(name, value)| format!("-DRF_{name}={value:#x}"))
-        .collect()
 }

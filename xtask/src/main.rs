@@ -15,6 +15,7 @@ mod foreign;
 mod generate;
 mod generate_cudart;
 mod generate_device;
+mod generate_layout;
 mod generate_opencl;
 mod generate_options;
 mod headline;

@@ -1,6 +1,7 @@
 //! Addresses and records that host and device share. Instrumented PTX holds
 //! these addresses as immediates, the runtime maps them, the CPU device runs
-//! on them: nothing outside this file may repeat one of the numbers.
+//! on them: nothing outside this file may repeat one of the numbers. What the
+//! device's sources use of it is in `device/layout.cuh`, which is generated.
 //!
 //! ```text
 //! 0x2000_0000_0000  control page, 2 MiB, device memory
@@ -32,6 +33,9 @@ pub mod canary;
 pub mod guard;
 pub mod heap;
 pub mod records;
+pub mod shared;
+
+use shared::shared;
 
 /// Start of the metadata region. A reservation that does not land here is a
 /// start-up error.
@@ -114,11 +118,11 @@ pub const RING_CAPACITY: u64 = 1 << 15;
 /// Bytes of the ring with its header, rounded up to the mapping granule.
 pub const RING_SIZE: u64 = 4 << 20;
 
+shared! {
 /// One violated check. The device takes `n = head++`, drops the record if
 /// `n - tail >= RING_CAPACITY`, else fills slot `n % RING_CAPACITY` and last
 /// stores `sequence = n + 1` with release semantics at system scope; the host
 /// consumes slots in order while `sequence == tail + 1`.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Record {
     /// `n + 1` once the record is complete.
@@ -147,6 +151,7 @@ pub struct Record {
     pub block_x: u32,
     /// `ctaid.y | ctaid.z << 16`.
     pub block_yz: u32,
+}
 }
 
 /// Where a record's `thread` tells which window of the generic address space

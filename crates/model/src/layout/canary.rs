@@ -9,6 +9,9 @@
 //! the memory. Both sides put a full fence between their two steps. So a
 //! record may be used in any stream, whatever that stream is ordered with.
 
+use super::shared::shared;
+use std::mem::offset_of;
+
 /// Table of canaries: [`CanaryRecord`]s, device memory, mapped 2 MiB at a time
 /// as it grows.
 pub const CANARY_TABLE: u64 = 0x2038_0000_0000;
@@ -38,8 +41,8 @@ pub const CHECK_KERNEL: &str = "ringfence_canary_check";
 /// Name of the kernel that makes canaries and enters their record.
 pub const FILL_KERNEL: &str = "ringfence_canary_fill";
 
+shared! {
 /// When a check ran, by `%globaltimer` in nanoseconds.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CheckStamp {
     /// Number of the check, once it has ended.
@@ -51,6 +54,7 @@ pub struct CheckStamp {
     /// Zero.
     pub reserved: u64,
 }
+}
 
 /// Slots that a check can name one by one.
 pub const NAMED_SLOTS: usize = 8;
@@ -59,8 +63,8 @@ pub const NAMED_SLOTS: usize = 8;
 /// [`CheckParameters::slots`].
 pub const SLOTS_NAMED: u32 = u32::MAX;
 
+shared! {
 /// Parameters of [`CHECK_KERNEL`].
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CheckParameters {
     /// Number of the check, from 1.
@@ -79,15 +83,17 @@ pub struct CheckParameters {
     /// The slots, if they are named.
     pub slots: [u32; NAMED_SLOTS],
 }
+}
 
+shared! {
 /// Parameters of [`FILL_KERNEL`].
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FillParameters {
     /// The record, sealed.
     pub record: CanaryRecord,
     /// Where it goes.
     pub slot: u64,
+}
 }
 
 /// `module` of a [`super::Record`] that tells of an overwritten canary. Its
@@ -98,9 +104,9 @@ pub struct FillParameters {
 /// that of the highest, and `block_yz` how many bytes were changed.
 pub const CANARY_RECORD: u64 = 0;
 
+shared! {
 /// One allocation with canaries on either side. A slot whose `check` is not
 /// that of its other fields is empty, or is being written, and is passed over.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct CanaryRecord {
     /// First byte of the program's buffer.
@@ -122,26 +128,27 @@ pub struct CanaryRecord {
     /// [`CanaryRecord::checksum`] of the other fields; 0 in an empty slot.
     pub check: u64,
 }
+}
+
+/// What [`CanaryRecord::checksum`] starts from.
+pub const CHECKSUM_SEED: u64 = u64::from_be_bytes(*b"RFCANARY");
+/// How far [`CanaryRecord::checksum`] rotates the sum to the left before it
+/// takes in a word.
+pub const CHECKSUM_ROTATION: u32 = 23;
+/// What [`CanaryRecord::checksum`] multiplies the sum by after each word.
+pub const CHECKSUM_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl CanaryRecord {
-    /// What `check` must be: never 0. Records are written while the device may
+    /// What `check` must be: made from all words before it, and never 0. Records are written while the device may
     /// be reading, and a torn one must not be believed.
     pub fn checksum(&self) -> u64 {
-        let lengths = u64::from(self.before) | u64::from(self.after) << 32;
-        let words = [
-            self.base,
-            self.size,
-            self.serial,
-            lengths,
-            self.pattern[0],
-            self.pattern[1],
-            self.context,
-        ];
-        let sum = words
-            .iter()
-            .fold(0x52_46_43_41_4e_41_52_59, |sum: u64, word| {
-                (sum.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            });
+        let bytes = self.bytes();
+        let (words, _) = bytes.as_chunks::<8>();
+        let covered = &words[..offset_of!(CanaryRecord, check) / 8];
+        let sum = covered.iter().fold(CHECKSUM_SEED, |sum: u64, word| {
+            (sum.rotate_left(CHECKSUM_ROTATION) ^ u64::from_le_bytes(*word))
+                .wrapping_mul(CHECKSUM_MULTIPLIER)
+        });
         sum | 1
     }
 

@@ -23,6 +23,8 @@
 //! that sees that it is to stop makes one more round: what kernels wrote
 //! before the host asked is found.
 
+use super::shared::shared;
+
 /// First byte of the words.
 pub const GUARD_CONTROL: u64 = 0x2100_1000_0000;
 /// Bytes of the words and the ring, rounded up to the mapping granule.
@@ -32,7 +34,7 @@ pub const GUARD_CONTROL_SIZE: u64 = 2 << 20;
 /// round.
 pub const STOP: u64 = 0;
 /// `u64`, written by the host: slots of the table of canaries in use.
-pub const SLOTS: u64 = 8;
+pub const TABLE_SLOTS: u64 = 8;
 /// `u64`, written by the host: findings it has read.
 pub const CONSUMED: u64 = 16;
 /// `u64`, written by the guard: rounds begun.
@@ -58,9 +60,9 @@ pub const SIDE_BEFORE: u64 = 0;
 /// Side of a [`GuardFinding`]: the canary after the buffer.
 pub const SIDE_AFTER: u64 = 1;
 
+shared! {
 /// A canary that was found changed. Only one warp writes, so the ring needs no
 /// atomics: the finding is written, then, after a fence, its number.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct GuardFinding {
     /// Number of the finding, from 1, once it is complete.
@@ -88,9 +90,10 @@ pub struct GuardFinding {
     /// Zero.
     pub reserved: [u64; 4],
 }
+}
 
+shared! {
 /// Parameters of the guard kernel.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct GuardParameters {
     /// Number of the slice.
@@ -101,6 +104,7 @@ pub struct GuardParameters {
     pub nanoseconds: u64,
     /// Nanoseconds of sleep after a round.
     pub pause: u64,
+}
 }
 
 const _: () = {

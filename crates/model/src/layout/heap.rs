@@ -1,5 +1,5 @@
 //! The heap of device-side `malloc` and `free`, as host and device share it.
-//! `device/heap.cu`, which works on it, is compiled with these numbers.
+//! `device/heap.cu` works on it.
 //!
 //! ```text
 //! 0x2030_0000_0000  HeapControl
@@ -15,6 +15,8 @@
 //! Headers lie apart from blocks: a program that writes over its block does
 //! not reach them, and an address alone tells its block (chunk, class, index).
 //! Everything starts zeroed but the maps' free words.
+
+use super::shared::shared;
 
 /// First byte of the heap.
 pub const HEAP_BASE: u64 = 0x4000_0000_0000;
@@ -52,8 +54,8 @@ pub const HEAP_CHUNKS: u64 = 0x2031_0000_0000;
 /// `HeapHeader[CHUNKS * CHUNK_BLOCKS]`.
 pub const HEAP_HEADERS: u64 = 0x2040_0000_0000;
 
+shared! {
 /// State of the heap as a whole.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapControl {
     /// Bytes of freed blocks to hold back; the host writes it.
@@ -83,12 +85,13 @@ pub struct HeapControl {
     /// By class, the word of the maps in which a bit was set last.
     pub near: [u32; CLASSES as usize],
 }
+}
 
 /// Chunks of one class that threads allocate from at a time, a power of two.
 pub const SLOTS: u32 = 32;
 
+shared! {
 /// One chunk.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HeapChunk {
     /// 0: never used; 1 + class; [`KIND_RUN`]; [`KIND_REST`].
@@ -109,14 +112,15 @@ pub struct HeapChunk {
     /// A bit for each block that is not free: in use, or in quarantine.
     pub taken: [u32; CHUNK_BLOCKS as usize / 32],
 }
+}
 
 /// First chunk of a large block.
 pub const KIND_RUN: u32 = 64;
 /// Another chunk of a large block.
 pub const KIND_REST: u32 = 65;
 
+shared! {
 /// One block.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HeapHeader {
     /// State in the top eight bits, exact size in the rest.
@@ -130,6 +134,7 @@ pub struct HeapHeader {
     pub allocated_launch: u32,
     /// Launch that freed it.
     pub freed_launch: u32,
+}
 }
 
 /// Shift of the state in [`HeapHeader::word`], and of the verdict in the size

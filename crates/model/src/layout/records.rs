@@ -10,6 +10,7 @@
 
 use super::heap::{CHUNK_BLOCKS, CHUNKS, HEAP_CONTROL, HEAP_CONTROL_SIZE, HEAP_HEADERS};
 use super::heap::{HeapControl, HeapHeader};
+use super::shared::shared;
 
 /// [`HeapWatch`].
 pub const HEAP_WATCH: u64 = HEAP_CONTROL + (1 << 20);
@@ -60,9 +61,9 @@ impl From<u64> for Damage {
     }
 }
 
+shared! {
 /// Secret numbers that canaries are made with (GMOD, PACT 2018, equations 1 to
 /// 3), random for each process. `head` is 0 while nothing is watched.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct HeapKeys {
     /// Of the head canary.
@@ -74,9 +75,10 @@ pub struct HeapKeys {
     /// Of the free canary.
     pub free: u64,
 }
+}
 
+shared! {
 /// One ring of records.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RecordRing {
     /// Slots handed out so far in the upper half, where that ends in the lower,
@@ -91,9 +93,10 @@ pub struct RecordRing {
     /// Zero.
     pub reserved: [u32; 27],
 }
+}
 
+shared! {
 /// How the heap is watched.
-#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapWatch {
     /// Keys of canaries.
@@ -108,6 +111,7 @@ pub struct HeapWatch {
     pub reserved: [u32; 21],
     /// The rings.
     pub rings: [RecordRing; RECORD_RINGS as usize],
+}
 }
 
 /// Slots of each ring for a heap of so many chunks: every block can have a

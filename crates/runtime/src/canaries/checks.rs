@@ -20,7 +20,9 @@ use crate::runtime::Runtime;
 use crate::streams::StreamName;
 use driver::{DriverError, SupportLaunch, SupportStream};
 use host::Stack;
-use model::layout::canary::{CHECK_STAMPS, CheckStamp, NAMED_SLOTS, SLOTS_NAMED, STAMPS};
+use model::layout::canary::{
+    CHECK_STAMPS, CheckParameters, CheckStamp, NAMED_SLOTS, SLOTS_NAMED, STAMPS,
+};
 use model::{CanaryCoverage, DeviceAddress};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
@@ -612,20 +614,19 @@ impl Runtime {
             state.counts.checks += 1;
             number
         };
-        let mut parameters = [0; 64];
-        let mut at = 0;
-        let mut put = |bytes: &[u8]| {
-            parameters[at..at + bytes.len()].copy_from_slice(bytes);
-            at += bytes.len();
+        let mut named = [0; NAMED_SLOTS];
+        for (place, slot) in named.iter_mut().zip(&slots.named) {
+            *place = *slot;
+        }
+        let parameters = CheckParameters {
+            check: number,
+            context,
+            first,
+            count,
+            retire: u32::from(retire),
+            reserved: 0,
+            slots: named,
         };
-        put(&number.to_le_bytes());
-        put(&context.to_le_bytes());
-        for word in [first, count, u32::from(retire), 0] {
-            put(&word.to_le_bytes());
-        }
-        for slot in slots.named.iter().take(NAMED_SLOTS) {
-            put(&slot.to_le_bytes());
-        }
         let blocks = match count {
             ..=BLOCKS => count,
             _ => count.div_ceil(THREADS / 32).min(MOST_BLOCKS),
@@ -633,7 +634,7 @@ impl Runtime {
         let launch = SupportLaunch {
             blocks,
             threads: THREADS,
-            parameters: &parameters,
+            parameters: &parameters.bytes(),
             stream,
             // The last look at a slot's canaries is after everything.
             waits_itself: kernels.check_waits && !retire && !checks.early.load(Ordering::Acquire),

@@ -8,7 +8,7 @@ use driver::{SupportLaunch, SupportStream};
 use heap::canary::Keys;
 use heap::{Around, Owner};
 use host::stacks;
-use model::layout::canary::{CANARY_TABLE, CanaryRecord};
+use model::layout::canary::{CANARY_TABLE, CanaryRecord, FillParameters};
 use model::{AllocationKind, BareReason, DeviceAddress, Extent};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
@@ -245,12 +245,14 @@ impl Runtime {
                 message: "the kernels that verify canaries are not there".into(),
             });
         };
-        let mut parameters = record_bytes(record).to_vec();
-        parameters.extend_from_slice(&u64::from(slot).to_le_bytes());
+        let parameters = FillParameters {
+            record: *record,
+            slot: u64::from(slot),
+        };
         let launch = SupportLaunch {
             blocks: 1,
             threads: 256,
-            parameters: &parameters,
+            parameters: &parameters.bytes(),
             stream,
             waits_itself: false,
         };
@@ -277,7 +279,7 @@ impl Written {
         Written {
             head: (DeviceAddress(first), head),
             tail: (DeviceAddress(end), tail),
-            record: (slot_address(slot), record_bytes(record)),
+            record: (slot_address(slot), record.bytes()),
         }
     }
 }
@@ -295,24 +297,6 @@ pub(super) fn write_list(written: &Written) -> impl Iterator<Item = (DeviceAddre
 /// Where a slot's record lies.
 pub(super) fn slot_address(slot: u32) -> DeviceAddress {
     DeviceAddress(CANARY_TABLE + u64::from(slot) * size_of::<CanaryRecord>() as u64)
-}
-
-fn record_bytes(record: &CanaryRecord) -> [u8; 64] {
-    let words = [
-        record.base,
-        record.size,
-        record.serial,
-        u64::from(record.before) | u64::from(record.after) << 32,
-        record.pattern[0],
-        record.pattern[1],
-        record.context,
-        record.check,
-    ];
-    let mut bytes = [0; 64];
-    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-        place.copy_from_slice(&word.to_le_bytes());
-    }
-    bytes
 }
 
 #[cfg(test)]

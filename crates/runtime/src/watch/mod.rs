@@ -32,7 +32,7 @@ use crate::runtime::Runtime;
 use crate::streams::StreamName;
 use crate::turn::Turn;
 use ::model::Settings;
-use ::model::layout::guard::{ENDED, EPOCH, SLOTS};
+use ::model::layout::guard::{ENDED, EPOCH, TABLE_SLOTS};
 use calls::{Calls, Inside, Stuck};
 use driver::{HostMapping, Mark, SupportKernel, SupportStream};
 use keeper::Keeper;
@@ -231,7 +231,7 @@ impl<'a> Watching<'a> {
     pub fn table_slots(&self, slots: u64) {
         self.watch.slots.store(slots, Ordering::Release);
         if let Some(words) = self.watch.words.get() {
-            words.store(SLOTS, slots);
+            words.store(TABLE_SLOTS, slots);
             return;
         }
         // The first buffer. The guard's first round is slow, because its code

@@ -3,7 +3,7 @@
 use super::machine::State;
 use super::words::Words;
 use super::{LAST_ROUND, Shared, Watching};
-use ::model::layout::guard::{GUARD_CONTROL, GUARD_CONTROL_SIZE, SLOTS};
+use ::model::layout::guard::{GUARD_CONTROL, GUARD_CONTROL_SIZE, GuardParameters, TABLE_SLOTS};
 use ::model::{DeviceAddress, DeviceKind};
 use driver::{DriverError, SupportKernel, SupportLaunch, SupportStream};
 use std::sync::atomic::Ordering;
@@ -59,7 +59,7 @@ impl Watching<'_> {
         let Some(slice) = self.begin_slice(context) else {
             return;
         };
-        let parameters = self.parameters(slice, context);
+        let parameters = self.parameters(slice, context).bytes();
         let launch = SupportLaunch {
             blocks: 1,
             threads: WARP,
@@ -87,17 +87,18 @@ impl Watching<'_> {
         Some(slice)
     }
 
-    fn parameters(&self, slice: u64, context: u64) -> Vec<u8> {
-        // `model::layout::guard::GuardParameters`
+    fn parameters(&self, slice: u64, context: u64) -> GuardParameters {
         let pause = match self.runtime.driver.kind() {
             DeviceKind::Gpu => PAUSE_GPU,
             DeviceKind::Cpu => PAUSE_CPU,
         };
         let nanoseconds = u64::try_from(self.watch.slice.as_nanos()).unwrap_or(u64::MAX);
-        [slice, context, nanoseconds, pause]
-            .iter()
-            .flat_map(|word| word.to_le_bytes())
-            .collect()
+        GuardParameters {
+            slice,
+            context,
+            nanoseconds,
+            pause,
+        }
     }
 
     /// A slice that ends in another context could still run beside the next.
@@ -142,7 +143,7 @@ impl Watching<'_> {
                     let words =
                         driver.map_host_fixed(DeviceAddress(GUARD_CONTROL), GUARD_CONTROL_SIZE)?;
                     let words = self.watch.words.get_or_init(|| words);
-                    words.store(SLOTS, self.watch.slots.load(Ordering::Acquire));
+                    words.store(TABLE_SLOTS, self.watch.slots.load(Ordering::Acquire));
                 }
             }
             let module = driver.load_support(GUARD)?;
