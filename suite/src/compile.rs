@@ -4,17 +4,17 @@
 //! compiler changed: the command and a digest of the sources lie beside it.
 
 use crate::case::{Api, Bad, Case, Cudart, Manifest, Program, Source};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A CUDA compiler: a folder with `bin/nvcc`, `include` and `lib`.
+/// The CUDA compiler that builds the programs.
 #[derive(Clone, Debug)]
 pub struct Toolchain {
-    root: PathBuf,
+    cuda: toolchain::Cuda,
 }
 
 /// Runtime library of the cases that do not ask for one.
@@ -56,32 +56,18 @@ impl Toolchain {
     ///
     /// There is no nvcc.
     pub fn find(path: &Path) -> Result<Toolchain> {
-        let mut candidates = vec![path.to_owned()];
-        if let Ok(entries) = std::fs::read_dir(path.join("lib")) {
-            for entry in entries {
-                candidates.push(entry?.path().join("site-packages/nvidia/cu13"));
-            }
-        }
-        match candidates
-            .into_iter()
-            .find(|root| root.join("bin/nvcc").is_file())
-        {
-            Some(root) => Ok(Toolchain { root }),
-            None => bail!(
-                "no CUDA compiler in {}; `cargo xtask setup` installs it",
-                path.display()
-            ),
-        }
+        let cuda = toolchain::Cuda::find(path)?;
+        Ok(Toolchain { cuda })
     }
 
     /// The compiler driver.
     pub fn nvcc(&self) -> PathBuf {
-        self.root.join("bin/nvcc")
+        self.cuda.nvcc()
     }
 
     /// Folder of the CUDA runtime's libraries.
     pub fn libraries(&self) -> PathBuf {
-        self.root.join("lib")
+        self.cuda.libraries()
     }
 
     /// Runs `job` unless its program is up to date.

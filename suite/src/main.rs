@@ -26,7 +26,7 @@ enum Command {
         #[arg(long)]
         bench: Option<PathBuf>,
         /// Python environment or folder with the CUDA compiler.
-        #[arg(long, default_value = "target/toolchain/cuda")]
+        #[arg(long, default_value = toolchain::FOLDER)]
         toolchain: PathBuf,
         /// Where programs and manifest go.
         #[arg(long)]
@@ -115,7 +115,7 @@ struct ForeignArguments {
     out: PathBuf,
     /// Python environment or folder with the CUDA compiler; the system's nvcc
     /// where there is none.
-    #[arg(long, default_value = "target/toolchain/cuda")]
+    #[arg(long, default_value = toolchain::FOLDER)]
     toolchain: PathBuf,
     /// The `ringfence` command.
     #[arg(long)]

@@ -12,8 +12,9 @@ use anyhow::{Context, bail, ensure};
 use declarations::{Declarations, Type};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use toolchain::Cuda;
 
 const HEADER: &str = "\
 // Written by `cargo xtask generate` from the CUDA 13.0 toolchain; do not edit.
@@ -24,7 +25,7 @@ pub fn run(check: bool) -> anyhow::Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .context("xtask lies in the workspace")?;
-    let toolkit = toolkit(root)?;
+    let toolkit = Cuda::pinned()?;
     let scratch = root.join("target/generate-cudart");
     std::fs::create_dir_all(&scratch)?;
 
@@ -40,7 +41,7 @@ pub fn run(check: bool) -> anyhow::Result<()> {
     );
     let wanted = reachable(&declared);
     let numbers = numbers(&toolkit, &scratch, &declared, &wanted, &macros)?;
-    let exports13 = exported(&toolkit.join("lib/libcudart.so.13"))?;
+    let exports13 = exported(&toolkit.libraries().join("libcudart.so.13"))?;
     let exports12 = listed(&root.join("crates/cudart/data/libcudart12-exports.txt"))?;
     let errors = error_texts(&toolkit, &scratch, &declared)?;
 
@@ -68,22 +69,9 @@ pub fn run(check: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn toolkit(root: &Path) -> anyhow::Result<PathBuf> {
-    let lib = root.join("target/toolchain/cuda/lib");
-    for entry in std::fs::read_dir(&lib)
-        .with_context(|| format!("no CUDA toolchain at {}", lib.display()))?
-    {
-        let path = entry?.path().join("site-packages/nvidia/cu13");
-        if path.is_dir() {
-            return Ok(path);
-        }
-    }
-    bail!("no CUDA toolchain under {}", lib.display())
-}
-
-fn cc(toolkit: &Path) -> Command {
+fn cc(toolkit: &Cuda) -> Command {
     let mut command = Command::new("cc");
-    command.arg("-I").arg(toolkit.join("include"));
+    command.arg("-I").arg(toolkit.include());
     command
 }
 
@@ -187,7 +175,7 @@ fn reachable(declared: &Declarations) -> HashSet<String> {
 
 /// What the C compiler says: enum values, sizes, offsets, array lengths.
 fn numbers(
-    toolkit: &Path,
+    toolkit: &Cuda,
     scratch: &Path,
     declared: &Declarations,
     wanted: &HashSet<String>,
@@ -280,7 +268,7 @@ fn listed(path: &Path) -> anyhow::Result<BTreeSet<String>> {
 }
 
 /// Names and texts by asking the library itself.
-fn error_texts(toolkit: &Path, scratch: &Path, declared: &Declarations) -> anyhow::Result<String> {
+fn error_texts(toolkit: &Cuda, scratch: &Path, declared: &Declarations) -> anyhow::Result<String> {
     let errors = declared
         .enums
         .get("cudaError")
@@ -300,7 +288,7 @@ fn error_texts(toolkit: &Path, scratch: &Path, declared: &Declarations) -> anyho
             "#include <stdio.h>\n#include <cuda_runtime_api.h>\nint main(void) {{\n{body}  return 0;\n}}\n"
         ),
     )?;
-    let lib = toolkit.join("lib");
+    let lib = toolkit.libraries();
     let mut rpath = std::ffi::OsString::from("-Wl,-rpath,");
     rpath.push(&lib);
     output(

@@ -16,5 +16,5 @@ pub fn target() -> PathBuf {
 
 /// The Python environment that holds the CUDA compiler.
 pub fn cuda() -> PathBuf {
-    root().join("target/toolchain/cuda")
+    root().join(toolchain::FOLDER)
 }

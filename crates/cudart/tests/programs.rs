@@ -15,28 +15,6 @@ enum Runtime {
     Shared,
 }
 
-fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .unwrap()
-}
-
-fn toolkit() -> PathBuf {
-    let lib = workspace().join("target/toolchain/cuda/lib");
-    let found = std::fs::read_dir(&lib).ok().and_then(|mut entries| {
-        entries.find_map(|entry| {
-            Some(entry.ok()?.path().join("site-packages/nvidia/cu13")).filter(|path| path.is_dir())
-        })
-    });
-    found.unwrap_or_else(|| {
-        panic!(
-            "no CUDA compiler in {}; run `cargo xtask test`, which sets it up",
-            lib.display()
-        )
-    })
-}
-
 /// `libringfence.so`: named by the environment, else the newest beside the tests.
 fn library() -> PathBuf {
     if let Some(path) = std::env::var_os("RINGFENCE_LIBRARY") {
@@ -89,8 +67,8 @@ fn checked(command: &mut Command) -> Output {
 
 fn nvcc() -> Command {
     let mut libraries = OsString::from("-L");
-    libraries.push(toolkit().join("lib"));
-    let mut command = Command::new(toolkit().join("bin/nvcc"));
+    libraries.push(toolchain::cuda().libraries());
+    let mut command = Command::new(toolchain::cuda().nvcc());
     command.arg(libraries);
     command
 }
@@ -101,7 +79,7 @@ fn compile(name: &str, sources: &[&str], flags: &[&str]) -> Vec<(Runtime, PathBu
         .iter()
         .map(|source| {
             let object = built().join(format!("{name}-{source}.o"));
-            let path = workspace()
+            let path = toolchain::workspace()
                 .join("crates/cudart/tests/programs")
                 .join(format!("{source}.cu"));
             checked(
@@ -146,7 +124,7 @@ fn run(program: &Path, runtime: Runtime) -> Output {
 
 /// Compiles and runs a program with both runtimes and compares what it prints.
 fn prints(name: &str, sources: &[&str], flags: &[&str], status: i32) -> Vec<Output> {
-    let expected = workspace()
+    let expected = toolchain::workspace()
         .join("crates/cudart/tests/programs")
         .join(format!("{name}.out"));
     let mut outputs = Vec::new();
@@ -233,7 +211,7 @@ fn relocatable_device_code() {
 /// A library with a static runtime of its own, as `nvcc -shared` makes it.
 #[test]
 fn static_runtime_in_a_library() {
-    let programs = workspace().join("crates/cudart/tests/programs");
+    let programs = toolchain::workspace().join("crates/cudart/tests/programs");
     let library = built().join("libpart.so");
     checked(
         nvcc()

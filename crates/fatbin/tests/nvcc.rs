@@ -2,7 +2,6 @@
 
 use fatbin::{Compression, Kind, Target, best_elf, best_ptx, parse};
 use object::{Object, ObjectSection};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const LIMIT: u64 = 1 << 24;
@@ -14,33 +13,13 @@ __global__ void scale(int *p, int n) {
 int main() { scale<<<1, 32>>>(nullptr, 0); return 0; }
 ";
 
-fn toolchain() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .expect("workspace root");
-    let lib = root.join("target/toolchain/cuda/lib");
-    std::fs::read_dir(&lib)
-        .ok()
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path().join("site-packages/nvidia/cu13")))
-        .find(|path| path.join("bin/nvcc").is_file())
-        .unwrap_or_else(|| {
-            panic!(
-                "no nvcc under {}; run `cargo xtask toolchain`",
-                lib.display()
-            )
-        })
-}
-
 fn nvcc(arguments: &[&str], output: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().expect("temporary folder");
     std::fs::write(folder.path().join("scale.cu"), SOURCE).expect("write the source");
-    let toolchain = toolchain();
-    let result = Command::new(toolchain.join("bin/nvcc"))
+    let cuda = toolchain::cuda();
+    let result = Command::new(cuda.nvcc())
         .current_dir(folder.path())
-        .arg(format!("-L{}", toolchain.join("lib").display()))
+        .arg(format!("-L{}", cuda.libraries().display()))
         .args(arguments)
         .args(["scale.cu", "-o", output])
         .output()

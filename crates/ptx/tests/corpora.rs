@@ -12,7 +12,7 @@ fn fixtures_are_read_and_classified() {
 #[test]
 fn corpora_are_read_and_classified() {
     let folder = std::env::var_os("RINGFENCE_CORPORA").map_or_else(
-        || support::workspace().join("target/corpora"),
+        || toolchain::workspace().join("target/corpora"),
         std::path::PathBuf::from,
     );
     let files = support::files(&folder, "ptx");

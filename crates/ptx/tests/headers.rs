@@ -169,7 +169,7 @@ fn assert_sound(samples: &[(String, String)]) {
 
 #[test]
 fn the_generated_headers_parse_and_are_classified() {
-    let (samples, incomplete) = samples(&support::toolchain().join("include/cccl/cuda/__ptx"));
+    let (samples, incomplete) = samples(&toolchain::cuda().include().join("cccl/cuda/__ptx"));
     assert!(
         samples.len() > 1000,
         "only {} samples: is the extraction broken?",
@@ -181,7 +181,7 @@ fn the_generated_headers_parse_and_are_classified() {
 
 #[test]
 fn all_other_headers_parse_and_are_classified() {
-    let (samples, incomplete) = samples(&support::toolchain().join("include"));
+    let (samples, incomplete) = samples(&toolchain::cuda().include());
     assert!(
         samples.len() > 3000 && incomplete < 100,
         "{} samples, {incomplete} incomplete",

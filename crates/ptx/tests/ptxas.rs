@@ -15,7 +15,7 @@ fn assemble_for(target: &str, source: &str) -> Result<Vec<u8>, String> {
     let folder = tempfile::tempdir().expect("temporary folder");
     let (input, output) = (folder.path().join("x.ptx"), folder.path().join("x.cubin"));
     std::fs::write(&input, source).expect("temporary file");
-    let result = Command::new(support::toolchain().join("bin/ptxas"))
+    let result = Command::new(toolchain::cuda().program("ptxas"))
         .args(["-c", "-arch", target, "-o"])
         .args([&output, &input])
         .output()

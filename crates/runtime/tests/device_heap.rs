@@ -10,7 +10,7 @@ use model::{
     Relation, Rule, Settings,
 };
 use runtime::{ModulePart, Prepared, Runtime};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -32,19 +32,8 @@ static BENCH: LazyLock<Mutex<Bench>> = LazyLock::new(|| Mutex::new(Bench::new())
 /// The kernels as the pinned compiler translates them.
 fn kernels(folder: &Path) -> String {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let lib = here.join("../../target/toolchain/cuda/lib");
-    let nvcc: PathBuf = std::fs::read_dir(&lib)
-        .expect("the CUDA compiler; run `cargo xtask setup`")
-        .map(|entry| {
-            entry
-                .unwrap()
-                .path()
-                .join("site-packages/nvidia/cu13/bin/nvcc")
-        })
-        .find(|path| path.exists())
-        .expect("the CUDA compiler; run `cargo xtask setup`");
     let out = folder.join("kernels.ptx");
-    let status = Command::new(nvcc)
+    let status = Command::new(toolchain::cuda().nvcc())
         .args(["-ptx", "-lineinfo", "-arch=compute_75", "-o"])
         .arg(&out)
         .arg(here.join("tests/device_heap.cu"))

@@ -12,8 +12,9 @@ mod layout;
 pub mod parse;
 
 use anyhow::{Context, Result, bail};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+use toolchain::Cuda;
 
 /// Where the generated files live, from the workspace root.
 const OUTPUT: &str = "crates/driver/src/generated";
@@ -24,7 +25,7 @@ pub fn run(check: bool) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .context("xtask has no parent folder")?;
-    let include = toolchain(root)?.join("include");
+    let include = Cuda::pinned()?.include();
     let text = preprocess(&include)?;
     let header = parse::header(&text).context("in cuda.h")?;
     let typedefs = std::fs::read_to_string(include.join("cudaTypedefs.h"))
@@ -58,27 +59,6 @@ pub fn run(check: bool) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// The pinned toolchain's `nvidia/cu13` folder.
-fn toolchain(root: &Path) -> Result<PathBuf> {
-    let lib = root.join("target/toolchain/cuda/lib");
-    let entries = std::fs::read_dir(&lib).with_context(|| {
-        format!(
-            "no CUDA toolchain in {}; run `cargo xtask toolchain`",
-            lib.display()
-        )
-    })?;
-    for entry in entries {
-        let candidate = entry?.path().join("site-packages/nvidia/cu13");
-        if candidate.join("include/cuda.h").is_file() {
-            return Ok(candidate);
-        }
-    }
-    bail!(
-        "no include/cuda.h under {}; run `cargo xtask toolchain`",
-        lib.display()
-    )
 }
 
 /// `cuda.h` after preprocessing, only its own lines, with the macros that it

@@ -5,7 +5,7 @@
 
 use emulate::engine::{Fault, LaunchConfig, Machine, Options, Program, Stats, Stream};
 use emulate::mapping::{GRANULE, Memory};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -201,29 +201,6 @@ impl Bench {
     }
 }
 
-/// The root of the workspace.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .unwrap()
-        .to_path_buf()
-}
-
-/// The CUDA compiler of the workspace's toolchain, if it is installed.
-pub fn nvcc() -> Option<PathBuf> {
-    let lib = root().join("target/toolchain/cuda/lib");
-    let mut pythons: Vec<_> = std::fs::read_dir(lib)
-        .ok()?
-        .filter_map(|e| Some(e.ok()?.path()))
-        .collect();
-    pythons.sort();
-    pythons
-        .iter()
-        .map(|p| p.join("site-packages/nvidia/cu13/bin/nvcc"))
-        .find(|p| p.exists())
-}
-
 /// Entry whose mangled name contains `name`.
 pub fn named<'p>(program: &'p Program, name: &str) -> &'p str {
     let mut found: Vec<&str> = program
@@ -243,7 +220,6 @@ pub fn named<'p>(program: &'p Program, name: &str) -> &'p str {
 /// with a message that says so.
 pub fn compile(name: &str, source: &str, arch: &str, flags: &[&str]) -> String {
     use std::hash::{DefaultHasher, Hash, Hasher};
-    let nvcc = nvcc().expect("the CUDA toolchain is not installed under target/toolchain/cuda");
     let mut hasher = DefaultHasher::new();
     (source, arch, flags).hash(&mut hasher);
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("ptx");
@@ -256,7 +232,7 @@ pub fn compile(name: &str, source: &str, arch: &str, flags: &[&str]) -> String {
     let input = folder.join(format!("{stem}.cu"));
     std::fs::write(&input, source).unwrap();
     let partial = folder.join(format!("{stem}-{}.part", std::process::id()));
-    let output = Command::new(nvcc)
+    let output = Command::new(toolchain::cuda().nvcc())
         .args(["-ptx", "-std=c++17", &format!("-arch={arch}"), "-o"])
         .arg(&partial)
         .arg(&input)

@@ -14,26 +14,7 @@ pub fn root() -> PathBuf {
 
 /// A program of the pinned CUDA compiler.
 pub fn tool(name: &str) -> PathBuf {
-    let venv = root().join("target/toolchain/cuda/lib");
-    let found = std::fs::read_dir(&venv).ok().and_then(|entries| {
-        entries
-            .filter_map(|entry| {
-                Some(
-                    entry
-                        .ok()?
-                        .path()
-                        .join("site-packages/nvidia/cu13/bin")
-                        .join(name),
-                )
-            })
-            .find(|path| path.exists())
-    });
-    found.unwrap_or_else(|| {
-        panic!(
-            "no {name} below {}: run `cargo xtask setup`",
-            venv.display()
-        )
-    })
+    toolchain::cuda().program(name)
 }
 
 /// The `.target` that a module is assembled for.

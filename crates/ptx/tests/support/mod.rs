@@ -6,35 +6,6 @@ use std::path::{Path, PathBuf};
 
 use ptx::table::classify;
 
-pub fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .expect("crates/ptx is in a workspace")
-        .to_path_buf()
-}
-
-/// The CUDA toolchain's folder with `bin` and `include`.
-pub fn toolchain() -> PathBuf {
-    let root = std::env::var_os("RINGFENCE_TOOLCHAIN")
-        .map_or_else(|| workspace().join("target/toolchain/cuda"), PathBuf::from);
-    if root.join("bin/ptxas").exists() {
-        return root;
-    }
-    std::fs::read_dir(root.join("lib"))
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path().join("site-packages/nvidia/cu13"))
-        .find(|folder| folder.join("bin/ptxas").exists())
-        .unwrap_or_else(|| {
-            panic!(
-                "no CUDA toolchain below {}: run `cargo xtask setup`, or set RINGFENCE_TOOLCHAIN",
-                root.display()
-            )
-        })
-}
-
 /// All files below `folder` with this extension, in a fixed order.
 pub fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -16,29 +16,14 @@ pub fn library() -> PathBuf {
         .expect("libringfence.so beside the test")
 }
 
-pub fn toolchain() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .expect("workspace root");
-    let lib = root.join("target/toolchain/cuda/lib");
-    std::fs::read_dir(&lib)
-        .ok()
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| Some(entry.ok()?.path().join("site-packages/nvidia/cu13")))
-        .find(|path| path.join("bin/nvcc").is_file())
-        .unwrap_or_else(|| panic!("no nvcc under {}; run `cargo xtask setup`", lib.display()))
-}
-
 pub fn build(arguments: &[&str], source: &str) -> PathBuf {
     let program = tempfile::tempdir()
         .expect("temporary folder")
         .keep()
         .join("program");
-    let toolchain = toolchain();
-    let output = Command::new(toolchain.join("bin/nvcc"))
-        .arg(format!("-L{}", toolchain.join("lib").display()))
+    let cuda = toolchain::cuda();
+    let output = Command::new(cuda.nvcc())
+        .arg(format!("-L{}", cuda.libraries().display()))
         .args(arguments)
         .arg(
             Path::new(env!("CARGO_MANIFEST_DIR"))
