@@ -5,10 +5,11 @@ use super::collection::Program;
 use super::output::{Difference, Expected};
 use super::sizes;
 use crate::case::Api;
+use crate::judge::EXIT_FINDINGS;
 use crate::process::{self, Outcome};
 use crate::run::in_front;
 use anyhow::{Context, Result};
-use model::DeviceKind;
+use model::{DeviceKind, exit_code};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::os::unix::process::ExitStatusExt;
@@ -155,10 +156,10 @@ impl VariantRow {
             end if end != reference => all.push(format!("ends with {end:?}, not {reference:?}")),
             _ => {}
         }
-        let nothing_to_check = self.code == Some(97);
+        let nothing_to_check = self.code == Some(exit_code::NOTHING_CHECKED.into());
         if let (End::Code(own), Some(code)) = (self.end, self.code)
             && code != own
-            && (code != 98 || self.findings.is_empty())
+            && (code != EXIT_FINDINGS || self.findings.is_empty())
             && !nothing_to_check
         {
             all.push(format!("exit code {code}"));
