@@ -85,15 +85,16 @@ impl Ticket<'_> {
             (self.trace, self.counted) = self.runtime.count_fallback(self.request.function, reason);
         }
         let (runtime, function) = (self.runtime, self.request.function);
+        let ordinal = self.decision.ordinal();
         match place {
             Where::Stream { name, .. } => {
-                runtime.launch_made(function, self.counted, name, self.decision.ordinal());
+                runtime.launch_made(function, self.counted, name, ordinal);
             }
             Where::Graph => runtime.graph_kernel(function),
             Where::Unknown => {}
         }
         if let Some(trace) = self.trace {
-            runtime.launched(trace, place, self.request.read);
+            runtime.launched(trace, ordinal, place, self.request.read);
         }
     }
 

@@ -309,11 +309,12 @@ impl Runtime {
         }
     }
 
-    /// A launch was made that is to be followed by a check. `read` reads its
-    /// parameters.
+    /// A launch was made that is to be followed by a check. `ordinal` is its
+    /// number, or 0 if it has none yet; `read` reads its parameters.
     pub(crate) fn launched(
         &self,
         trace: LaunchTrace,
+        ordinal: u64,
         place: Where,
         read: &dyn Fn(u32, u8) -> Option<u64>,
     ) {
@@ -332,7 +333,10 @@ impl Runtime {
             stream: None,
             reach: written().unwrap_or(Reach::All),
             kernels: trace.function.into_iter().collect(),
-            launch: self.next_launch(),
+            launch: match ordinal {
+                0 => self.next_launch(),
+                known => known,
+            },
             stack,
         };
         self.follow(launched, place);

@@ -359,14 +359,14 @@ impl Runtime {
         self.before_unchecked();
         let Some(function) = self.functions.get(function) else {
             if let Some(trace) = self.trace(None) {
-                self.launched(trace, Where::Unknown, &|_, _| None);
+                self.launched(trace, 0, Where::Unknown, &|_, _| None);
             }
             return self.functions.count_unknown(reason);
         };
         function.counts.unchecked(reason);
         if let Some(trace) = self.trace(Some(&function)) {
             function.counts.verified();
-            self.launched(trace, Where::Unknown, &|_, _| None);
+            self.launched(trace, 0, Where::Unknown, &|_, _| None);
         }
         // The kernel itself is the program's own; functions that are checked in
         // place are so all the same, and allocations go to our heap.
