@@ -1,12 +1,14 @@
 //! Checks that crates use each other as the table in `ARCHITECTURE.md` says:
 //! each crate has a row, uses only what its row names, and what a row names
-//! stands further up.
+//! stands further up. [`crate::modules`] does the same for the modules of a
+//! crate.
 //!
 //! Tests may reach further (a test of instrumented code runs it on the
 //! emulator), with one exception: nothing of `emulate`, its tests included,
 //! uses `instrument`, because it is the independent judge of its output.
 
 use crate::command::{cargo, output};
+use crate::modules;
 use crate::workspace::root;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -30,7 +32,7 @@ struct Dependency {
     path: Option<String>,
 }
 
-/// Rows of the table: crate, and what it may use. In order.
+/// Rows of a table: crate or module, and what it may use. In order.
 pub type Table = Vec<(String, BTreeSet<String>)>;
 
 /// Compares the table with `cargo metadata`.
@@ -47,19 +49,32 @@ pub fn check() -> Result<()> {
         "--format-version",
         "1",
     ]))?)?;
-    let problems = problems(&table(&text), &metadata);
+    let mut problems = problems(&table(&text), &metadata);
+    let inside = modules::tables(&text);
+    for (name, table) in &inside {
+        let source = root().join("crates").join(name).join("src");
+        problems.extend(modules::problems(name, table, &source)?);
+    }
     ensure!(problems.is_empty(), "{}", problems.join("\n"));
     println!(
-        "layers: {} crates, as in ARCHITECTURE.md",
-        metadata.packages.len()
+        "layers: {} crates, and the modules of {} of them, as in ARCHITECTURE.md",
+        metadata.packages.len(),
+        inside.len()
     );
     Ok(())
 }
 
 /// The rows of the first table whose head starts with `| crate |`.
 pub fn table(text: &str) -> Table {
-    text.lines()
-        .skip_while(|line| !line.starts_with("| crate |"))
+    rows_of(
+        text.lines()
+            .skip_while(|line| !line.starts_with("| crate |")),
+    )
+}
+
+/// The rows of the table that the lines begin with.
+pub fn rows_of<'t>(lines: impl Iterator<Item = &'t str>) -> Table {
+    lines
         .skip(2)
         .take_while(|line| line.starts_with('|'))
         .filter_map(|line| {

@@ -24,6 +24,7 @@ mod layers;
 mod markdown;
 mod measure;
 mod messages;
+mod modules;
 mod pages;
 mod readme;
 mod setup;

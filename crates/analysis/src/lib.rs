@@ -12,21 +12,27 @@
 //! [`Origin::Unknown`]. It has no opinion on what is done with the answer.
 
 mod alignment;
+mod calls;
 mod cfg;
 mod code;
 mod dominators;
 mod fields;
+mod follow;
 mod loops;
 mod lost;
 mod lower;
 mod names;
 mod objects;
 mod origin;
+mod printed;
 mod provenance;
 mod ranges;
+mod signature;
 mod ssa;
+mod visible;
 
 pub use alignment::LowBits;
+pub use calls::{Piece, Return, Stored, mentioned, returns, stores};
 pub use cfg::{BasicBlock, BlockId, Cfg};
 pub use code::{Code, Inst, Reference, Referent, Role};
 pub use dominators::Dominators;
@@ -37,11 +43,14 @@ pub use lower::{BYTES_REGISTER, Expr, Packed, Term};
 pub use names::{ModuleSymbols, Symbol, SymbolId, SymbolSpace, WideReg};
 pub use objects::{ObjectTable, Place, StackObject};
 pub use origin::{Certainty, Leader, Origin, Root, RootId};
+pub use printed::{Argument, PRINTF, Print, Printing, Texts, printing, prints};
 pub use provenance::Provenance;
 pub use ranges::{
     Alignment, BoundedPointer, Bounds, Input, LaunchShape, Program, Query, Unprovable, Values,
 };
+pub use signature::{ListOf, Passed, Signature};
 pub use ssa::{Definition, Ssa, Value, ValueId};
+pub use visible::{Nameable, end_of_declarations};
 
 use alignment::Alignments;
 use debuginfo::DebugInfo;

@@ -7,17 +7,11 @@
 //! calls go to one heap or none.
 
 use crate::patch::{Patch, line};
+use crate::protocol::{FREE, HEAP_LAUNCH, HEAP_PLACE, MALLOC};
 use crate::sites::{NewSite, Sites};
 use analysis::Code;
 use model::{AccessKind, Provenance, SiteId, Space};
 use ptx::{Function, Instruction, Item, Module, OperandKind, Span};
-
-/// What calls of `malloc` call instead.
-pub(crate) const MALLOC: &str = "__ringfence_malloc";
-/// What calls of `free` call instead.
-pub(crate) const FREE: &str = "__ringfence_free";
-/// Whether bounds that were found earlier still hold.
-pub(crate) const STILL: &str = "__ringfence_still";
 
 /// One call of `malloc` or `free`.
 pub(crate) struct HeapCall {
@@ -28,12 +22,6 @@ pub(crate) struct HeapCall {
     /// Where further arguments go.
     arguments_end: u32,
     site: SiteId,
-}
-
-/// Whether an instruction calls `malloc` or `free`.
-pub(crate) fn allocates(instruction: &Instruction<'_>) -> Option<bool> {
-    let (allocates, ..) = call(instruction)?;
-    Some(allocates)
 }
 
 fn call(instruction: &Instruction<'_>) -> Option<(bool, Span, u32)> {
@@ -179,9 +167,9 @@ pub(crate) fn redirect(
             None => "0",
         };
         let place = tag << 32 | u64::from(site);
-        line!(out, ".param .b64 __ringfence_w{site}, __ringfence_l{site};");
-        line!(out, "st.param.b64 [__ringfence_w{site}], {place};");
-        line!(out, "st.param.b64 [__ringfence_l{site}], {number};");
+        line!(out, ".param .b64 {HEAP_PLACE}{site}, {HEAP_LAUNCH}{site};");
+        line!(out, "st.param.b64 [{HEAP_PLACE}{site}], {place};");
+        line!(out, "st.param.b64 [{HEAP_LAUNCH}{site}], {number};");
     });
     patch.edit(call.callee.start, call.callee.end, |out| {
         out.push_str(if call.allocates { MALLOC } else { FREE });
@@ -189,7 +177,7 @@ pub(crate) fn redirect(
     patch.insert(call.arguments_end, |out| {
         crate::patch::put(
             out,
-            format_args!(", __ringfence_w{site}, __ringfence_l{site}"),
+            format_args!(", {HEAP_PLACE}{site}, {HEAP_LAUNCH}{site}"),
         );
     });
 }

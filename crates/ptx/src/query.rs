@@ -72,6 +72,39 @@ impl<'a> Function<'a> {
     }
 }
 
+impl<'a> Instruction<'a> {
+    /// The function that a call names, and which operand names it.
+    pub fn called_function(&self) -> Option<(usize, &'a str)> {
+        if self.opcode.base() != "call" {
+            return None;
+        }
+        let (place, name) = self.first_name()?;
+        (!name.starts_with('%')).then_some((place, name))
+    }
+
+    /// Of a call through a pointer, which operand is the register, and the name
+    /// of the prototype or of the list of targets.
+    pub fn called_pointer(&self) -> Option<(usize, &'a str)> {
+        if self.opcode.base() != "call" {
+            return None;
+        }
+        let (place, register) = self.first_name()?;
+        match self.operands.get(place + 1..)?.last()?.kind {
+            OperandKind::Name(label) if register.starts_with('%') => Some((place, label)),
+            _ => None,
+        }
+    }
+
+    fn first_name(&self) -> Option<(usize, &'a str)> {
+        let operands = self.operands.iter().enumerate();
+        let mut names = operands.filter_map(|(place, operand)| match operand.kind {
+            OperandKind::Name(name) => Some((place, name)),
+            _ => None,
+        });
+        names.next()
+    }
+}
+
 impl<'a> Block<'a> {
     /// All statements in the order of the text, nested ones after the scope
     /// that holds them.

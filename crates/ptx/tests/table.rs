@@ -10,7 +10,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use ptx::table::{Convergence, Role, Width, classify};
+use ptx::table::{Convergence, Predication, Role, Width, classify};
 
 fn describe(instruction: &ptx::Instruction<'_>) -> String {
     let Some(info) = classify(instruction) else {
@@ -37,6 +37,12 @@ fn describe(instruction: &ptx::Instruction<'_>) -> String {
     }
     if info.is_control {
         out += "; control";
+    }
+    if info.predication != Predication::Never {
+        write!(out, "; {:?} can leave it out", info.predication).unwrap();
+    }
+    if info.is_shared_only {
+        out += "; generic addresses are shared";
     }
     for access in info.accesses {
         write!(

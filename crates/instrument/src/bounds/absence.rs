@@ -12,10 +12,10 @@ use super::emit::Emit;
 use super::pieces::{operand_name, outside_only};
 use super::plan::Planned;
 use super::text::*;
-use super::window::{Fate, is_collective};
+use super::window::Fate;
 use crate::patch::{Patch, line};
 use analysis::Inst;
-use ptx::table::{Access, Width};
+use ptx::table::{Access, Predication, Width};
 use ptx::{Guard, Instruction, OperandKind};
 
 /// The predicates that take an instruction out.
@@ -55,9 +55,11 @@ impl<'a> Emit<'_, '_, 'a> {
         }
         let instruction = inst.instruction;
         let guard = instruction.guard;
+        let info = self.analysis.code.info(first.instruction as usize);
+        let is_collective = info.is_some_and(|info| info.predication == Predication::Warp);
         patch.insert(inst.attached_from, |out| {
             match verdicts[..] {
-                [one] if is_collective(&instruction.opcode) => {
+                [one] if is_collective => {
                     let under = Under(guard);
                     line!(out, "{under}vote.sync.any.pred {STOP}, {one}, 0xffffffff;");
                     if let Some(guard) = guard {
@@ -124,9 +126,9 @@ impl<'a> Emit<'_, '_, 'a> {
 }
 
 /// How an instruction tells a barrier that bytes are there.
-pub(crate) struct Completion<'a> {
+struct Completion<'a> {
     /// The operand that is the barrier.
-    pub(crate) operand: usize,
+    operand: usize,
     base: &'a str,
     offset: i64,
     bytes: String,
@@ -134,7 +136,7 @@ pub(crate) struct Completion<'a> {
 
 impl<'a> Completion<'a> {
     /// `None` if it tells none, or the number of bytes is not to be had.
-    pub(crate) fn of(instruction: &Instruction<'a>) -> Option<Completion<'a>> {
+    fn of(instruction: &Instruction<'a>) -> Option<Completion<'a>> {
         if !instruction.opcode.has("mbarrier::complete_tx::bytes") {
             return None;
         }
@@ -153,12 +155,6 @@ impl<'a> Completion<'a> {
             offset: address.offset,
             bytes: bytes_of(instruction, &first)?,
         })
-    }
-
-    /// Operands of the instruction that does only that: the barrier's base and
-    /// offset, and the bytes.
-    pub(crate) fn operands(&self) -> (&'a str, i64, &str) {
-        (self.base, self.offset, &self.bytes)
     }
 }
 
@@ -226,7 +222,7 @@ pub(super) fn zero(verdict: Op<'_>, inst: &Inst<'_, '_>, patch: &mut Patch) {
 
 /// What the registers hold that a skipped instruction would have set.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
+enum Outcome {
     /// Nothing was read.
     Zero,
     /// Nothing is waited for.
@@ -234,7 +230,7 @@ pub(crate) enum Outcome {
 }
 
 /// What an instruction gives where it is skipped, in its first operand.
-pub(crate) fn result_of(instruction: &Instruction<'_>) -> Option<Outcome> {
+fn result_of(instruction: &Instruction<'_>) -> Option<Outcome> {
     let opcode = &instruction.opcode;
     match opcode.base() {
         "ld" | "ldu" | "atom" | "ldmatrix" => Some(Outcome::Zero),

@@ -9,16 +9,17 @@
 //! call through a pointer may reach need, take and give the same
 //! (`indirect.rs`).
 
-use super::calls::{self, Return, Sequence, Stored};
+use super::calls::{self, Sequence};
 use super::demand::About;
-use super::indirect::{Classes, Dispatch};
+use super::indirect::Classes;
 use super::launch_size;
 use super::plan::{Call, Gives, Plan, Received};
-use super::window::Nameable;
 use crate::device_heap::HeapCall;
 use crate::parameters::ParameterSlot;
-use analysis::{Analysis, Origin, Root, RootId, ValueId};
-use ptx::{Function, Instruction, Item, Linkage, Module, Statement};
+use crate::support::Dispatch;
+use analysis::{Analysis, Nameable, Origin, Return, Root, RootId, Stored, ValueId};
+use analysis::{mentioned, returns};
+use ptx::{Function, Linkage, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
@@ -111,7 +112,9 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
                 let class = through.next_if(|(at, _)| *at == index).map(|&(_, c)| c);
                 let callee = match class {
                     Some(class) => Some(classes.list[class as usize].members[0]),
-                    None => calls::callee(inst.instruction)
+                    None => inst
+                        .instruction
+                        .called_function()
                         .and_then(|(_, name)| numbers.get(name).copied()),
                 };
                 let Some(callee) = callee else { continue };
@@ -132,7 +135,7 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
             .iter()
             .map(|party| match party.function.is_entry {
                 true => Vec::new(),
-                false => calls::returns(&party.analysis),
+                false => returns(&party.analysis),
             })
             .collect();
         Net {
@@ -477,53 +480,4 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
             stores,
         }
     }
-}
-
-/// Names that a module mentions other than to declare or to call them, among
-/// them all functions whose address is taken.
-pub(crate) fn mentioned<'a>(module: &Module<'a>) -> FxHashSet<&'a str> {
-    let is_word = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$');
-    let mut found = FxHashSet::default();
-    let mut instruction = |instruction: &Instruction<'a>| {
-        let called = calls::callee(instruction).map(|(place, _)| place);
-        for (place, operand) in instruction.operands.iter().enumerate() {
-            if Some(place) != called {
-                operand.names(&mut |name| {
-                    if !name.starts_with('%') {
-                        found.insert(name);
-                    }
-                });
-            }
-        }
-    };
-    for function in module.functions() {
-        for (_, statement) in function.statements() {
-            if let Statement::Instruction(one) = statement {
-                instruction(one);
-            }
-        }
-    }
-    for function in module.functions() {
-        for (_, statement) in function.statements() {
-            if let Statement::Targets(targets) = statement {
-                found.extend(targets.names.iter().copied());
-            }
-        }
-    }
-    for item in &module.items {
-        let text = match item {
-            Item::Variable(variable) => variable.span.text(module.source),
-            Item::Other(span) => span.text(module.source),
-            _ => continue,
-        };
-        let text = match item {
-            Item::Variable(_) => text.split_once('=').map_or("", |(_, value)| value),
-            // Debug information refers to functions by labels.
-            _ if text.starts_with(".alias") => text,
-            _ => continue,
-        };
-        let words = text.split(is_word);
-        found.extend(words.filter(|word| !word.starts_with(|c: char| c.is_ascii_digit())));
-    }
-    found
 }

@@ -6,22 +6,11 @@
 //! call that stands otherwise is left as it is, and its callee, which may then
 //! be entered without bounds, is checked in place as well.
 
-use super::indirect::{self, Signature, Through};
+use super::indirect::Through;
 use super::plan::Call;
 use crate::parameters::{self, ParameterSlot};
-use analysis::{Analysis, Referent, Role, SymbolId, ValueId};
+use analysis::{Analysis, Referent, Role, Signature, Stored, SymbolId, ValueId, stores};
 use ptx::{Function, Instruction, OperandKind, Span, VariableSpace};
-
-/// What one instruction stores of an argument or a result, in eight bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stored {
-    /// The `st.param`.
-    pub(crate) instruction: u32,
-    /// Which element of the vector that it stores.
-    pub(crate) element: u8,
-    /// The value, if it is no constant.
-    pub(crate) value: Option<ValueId>,
-}
 
 /// A call whose form is understood.
 #[derive(Debug)]
@@ -36,22 +25,6 @@ pub(super) struct Sequence {
     pub(super) results: Vec<(u32, ValueId)>,
     /// The result is read by nothing but the loads of the sequence.
     pub(super) is_result_followed: bool,
-}
-
-/// The function that an instruction calls by name.
-pub(crate) fn callee<'a>(instruction: &Instruction<'a>) -> Option<(usize, &'a str)> {
-    if instruction.opcode.base() != "call" {
-        return None;
-    }
-    let (place, name) = instruction
-        .operands
-        .iter()
-        .enumerate()
-        .find_map(|(place, operand)| match operand.kind {
-            OperandKind::Name(name) => Some((place, name)),
-            _ => None,
-        })?;
-    (!name.starts_with('%')).then_some((place, name))
 }
 
 /// How often a body mentions each symbol.
@@ -77,9 +50,9 @@ pub(super) fn sequence(
     let code = &analysis.code;
     let instruction = code.instructions[index].instruction;
     let (place, behind, through) = match class {
-        None => (self::callee(instruction)?.0, 0, None),
+        None => (instruction.called_function()?.0, 0, None),
         Some((class, signature)) => {
-            let (place, _) = indirect::callee(instruction)?;
+            let (place, _) = instruction.called_pointer()?;
             let through = Through {
                 class,
                 signature: signature.clone(),
@@ -187,60 +160,6 @@ pub(super) fn sequence(
     })
 }
 
-/// A part of what one instruction stores.
-pub(super) struct Piece {
-    pub(super) offset: i64,
-    bytes: u32,
-    /// What, if it is eight bytes that may be a pointer.
-    pub(super) stored: Option<Stored>,
-}
-
-/// What an unguarded `st.param` in the block of `index` stores, and to which
-/// symbol.
-pub(super) fn stores(
-    analysis: &Analysis<'_, '_>,
-    at: usize,
-    index: usize,
-) -> Option<(SymbolId, Vec<Piece>)> {
-    let code = &analysis.code;
-    let instruction = code.instructions[at].instruction;
-    if analysis.cfg.block_of[at] != analysis.cfg.block_of[index]
-        || instruction.opcode.base() != "st"
-        || !is_of_parameters(instruction)
-        || instruction.guard.is_some()
-    {
-        return None;
-    }
-    let references = code.references_of(at);
-    let (symbol, offset) = references.iter().find_map(|r| match r.referent {
-        Referent::Symbol(symbol, offset) if r.role == Role::Address => Some((symbol, offset)),
-        _ => None,
-    })?;
-    let bytes = instruction.opcode.types().last()?.bytes();
-    let value = instruction.operands.get(1)?;
-    let elements: Vec<&OperandKind<'_>> = match &value.kind {
-        OperandKind::Vector(elements) => elements.iter().map(|element| &element.kind).collect(),
-        kind => vec![kind],
-    };
-    let pieces = elements.iter().enumerate().map(|(place, kind)| {
-        let element = u8::try_from(place).unwrap_or(u8::MAX);
-        let register = references.iter().find(|r| {
-            r.operand == 1 && r.element == element && matches!(r.referent, Referent::Wide(_))
-        });
-        let is_followed = register.is_some() || matches!(kind, OperandKind::Integer(_));
-        Piece {
-            offset: offset.saturating_add(place as i64 * i64::from(bytes)),
-            bytes,
-            stored: (is_followed && bytes == 8).then_some(Stored {
-                instruction: at as u32,
-                element,
-                value: register.map(|register| register.value),
-            }),
-        }
-    });
-    Some((symbol, pieces.collect()))
-}
-
 /// The place of the name in a `ld.param` of a call's result, and the values of
 /// eight bytes that it loads.
 fn loads_of(
@@ -283,51 +202,4 @@ fn is_of_parameters(instruction: &Instruction<'_>) -> bool {
     ["param", "param::func"]
         .iter()
         .any(|space| instruction.opcode.has(space))
-}
-
-/// A store of eight bytes to what a function returns.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Return {
-    /// Bytes from the start of the result.
-    pub(crate) offset: u32,
-    pub(crate) stored: Stored,
-}
-
-/// The pointers that a function may return: at each place, nothing but eight
-/// bytes in one piece is ever stored.
-pub(crate) fn returns(analysis: &Analysis<'_, '_>) -> Vec<Return> {
-    let code = &analysis.code;
-    let [returned] = &code.function.returns[..] else {
-        return Vec::new();
-    };
-    // Declared before anything else of that name.
-    let Some(symbol) = code.symbols.iter().position(|s| s.name == returned.name) else {
-        return Vec::new();
-    };
-    let mut all: Vec<Piece> = Vec::new();
-    for at in 0..code.instructions.len() {
-        let mentions = |r: &analysis::Reference| matches!(r.referent, Referent::Symbol(s, _) if s.0 as usize == symbol);
-        if !code.references_of(at).iter().any(mentions) {
-            continue;
-        }
-        match stores(analysis, at, at) {
-            Some((of, pieces)) if of.0 as usize == symbol => all.extend(pieces),
-            _ => return Vec::new(),
-        }
-    }
-    let is_whole = |offset: i64| {
-        all.iter().all(|piece| {
-            let apart = piece.offset >= offset.saturating_add(8)
-                || piece.offset.saturating_add(i64::from(piece.bytes)) <= offset;
-            apart || (piece.offset == offset && piece.stored.is_some())
-        })
-    };
-    let size = returned.size().unwrap_or(0);
-    all.iter()
-        .filter_map(|piece| {
-            let (offset, stored) = (u32::try_from(piece.offset).ok()?, piece.stored?);
-            (is_whole(piece.offset) && u64::from(offset) + 8 <= size)
-                .then_some(Return { offset, stored })
-        })
-        .collect()
 }

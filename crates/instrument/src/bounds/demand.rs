@@ -3,8 +3,8 @@
 
 use super::plan::{Base, Plan, Source};
 use super::source::has_bounds;
-use super::window::{Nameable, mapped_place};
-use analysis::{Analysis, Definition, Expr, Leader, Origin, Packed, Root, RootId, Term, ValueId};
+use super::window::mapped_place;
+use analysis::{Analysis, Definition, Nameable, Origin, Root, RootId, Term, ValueId};
 
 /// What a plan is about.
 #[derive(Clone, Copy)]
@@ -63,7 +63,7 @@ impl Plan {
                     let Some(expr) = provenance.expr(id) else {
                         continue;
                     };
-                    for term in carried(about.analysis, expr) {
+                    for term in about.analysis.carried(expr) {
                         match (provenance.origin_of(term), term) {
                             (Origin::Pointer { root, .. }, _) => self.need_root(about, root),
                             (Origin::Several { .. }, Term::Value(value)) => stack.push(value),
@@ -100,48 +100,6 @@ impl Plan {
                 }
             }
             _ => {}
-        }
-    }
-}
-
-/// The operands of a definition that its bounds come from: one, or two that
-/// the execution decides between.
-pub(super) fn carried(analysis: &Analysis<'_, '_>, expr: Expr) -> Vec<Term> {
-    let origin = |term| analysis.provenance.origin_of(term);
-    match expr {
-        Expr::Copy(a)
-        | Expr::Window(a, _)
-        | Expr::Resize(a)
-        | Expr::Narrow(a)
-        | Expr::Shuffle(a) => {
-            vec![a]
-        }
-        Expr::Sure(a, root) => match origin(a) {
-            Origin::Integer | Origin::Opaque => vec![Term::Root(root)],
-            _ => vec![a],
-        },
-        Expr::Select(a, b) | Expr::Choose(a, b) => vec![a, b],
-        Expr::Subtract(a, _) => vec![a],
-        // The result is one of several at most where an operand is.
-        Expr::Packed(root) | Expr::Cut(_, _, root) => vec![Term::Root(root)],
-        Expr::Unpack(a, b, root, how) => {
-            let (first, second) = (origin(a), origin(b));
-            let fresh = origin(Term::Root(root)).doubted();
-            match first.unpack(second, fresh, how == Packed::Summed) {
-                made if made == fresh => vec![Term::Root(root)],
-                made if made == first => vec![a],
-                made if made == second => vec![b],
-                _ => Vec::new(),
-            }
-        }
-        Expr::Bits(_) => Vec::new(),
-        Expr::Add(a, b) | Expr::Combine(a, b) | Expr::Mask(a, b) => {
-            match Leader::of(origin(a), origin(b)) {
-                Leader::First | Leader::FirstInDoubt => vec![a],
-                Leader::Second | Leader::SecondInDoubt => vec![b],
-                Leader::Either => vec![a, b],
-                Leader::Neither => Vec::new(),
-            }
         }
     }
 }

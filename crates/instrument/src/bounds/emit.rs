@@ -7,22 +7,21 @@
 //! offset, and a size below `n` a limit of zero. (`aligned` says how the same
 //! check sees to alignment.)
 
-use super::LABEL_PREFIX;
 use super::absence::{guard, zero};
 use super::aligned::{Address, Aligned, Limit, or_misaligned};
 use super::demand::About;
-use super::extent::Extent;
-use super::pass::RESULT;
 use super::pieces::{limit, lookup_in, operand_name, outside_only, reg, sink, still};
 use super::plan::{Base, Group, Plan, Planned, Source};
 use super::source::is_found_on_device;
 use super::text::*;
-use super::window::{Fate, Nameable};
+use super::window::Fate;
 use crate::device_heap::{HeapCall, may_free, redirect};
 use crate::parameters::ParameterSlot;
 use crate::patch::{Patch, line};
-use analysis::{Analysis, Definition, Root, RootId, ValueId, WideReg};
+use crate::protocol::{LABEL_PREFIX, RESULT};
+use analysis::{Analysis, Definition, Nameable, Root, RootId, ValueId, WideReg};
 use model::layout::{LAUNCH_PARAMETER, UNBOUNDED};
+use ptx::table::Extent;
 use ptx::{Guard, OperandKind, Span};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
@@ -189,7 +188,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             if let Some(call) = heap_calls.next_if(|call| call.instruction as usize == index) {
                 let load = |out: &mut String| {
                     line!(out, "ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];");
-                    "%__rf_t"
+                    crate::protocol::register::SCRATCH
                 };
                 let launch: Option<&dyn Fn(&mut String) -> &'static str> =
                     if self.plan.launch { Some(&load) } else { None };

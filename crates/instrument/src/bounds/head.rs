@@ -8,15 +8,12 @@ use super::text::*;
 use super::window::Window;
 use crate::parameters::ParameterSlot;
 use crate::patch::line;
-use crate::support::APPEND;
+use crate::protocol::APPEND;
+use crate::support::RESERVED_SHARED;
 use analysis::{Root, RootId};
 use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::Guard;
 use rustc_hash::FxHashSet;
-
-/// Bytes that the system keeps at the start of each block's shared memory
-/// and that `%total_smem_size` does not count (1 KiB from sm_80 on).
-pub(crate) const RESERVED_SHARED: u32 = 1024;
 
 impl Emit<'_, '_, '_> {
     /// Appends a record where a thread leaves, if it has one.
@@ -41,7 +38,7 @@ impl Emit<'_, '_, '_> {
         line!(out, "setp.eq.s32 {UNHARMED}, {SITE}, 0;");
         // Guarded by a register of its own, so that the verifier tells it from the
         // program's.
-        self.append_unless(UNHARMED, "@!%__rf_unharmed trap;\n\t", out);
+        self.append_unless(UNHARMED, &format!("@!{UNHARMED} trap;\n\t"), out);
     }
 
     /// Appends the record, and does what is to be done `then`.
@@ -88,12 +85,12 @@ impl Emit<'_, '_, '_> {
             line!(out, ".reg .pred {UNHARMED};");
         }
         if self.plan.kept_verdicts > 0 {
-            line!(out, ".reg .pred %__rf_{KEPT}<{}>;", self.plan.kept_verdicts);
+            line!(out, ".reg .pred {KEPT}<{}>;", self.plan.kept_verdicts);
         }
         let strings = self.plan.prints.iter().map(|print| print.strings.len());
         let strings: usize = strings.sum();
         if strings > 0 {
-            line!(out, ".reg .pred %__rf_{CUT}<{strings}>;");
+            line!(out, ".reg .pred {CUT}<{strings}>;");
         }
         line!(out, ".reg .b32 {SITE};");
         line!(
@@ -138,7 +135,7 @@ impl Emit<'_, '_, '_> {
             (TEXT, strings),
         ] {
             if count > 0 {
-                line!(out, ".reg .b64 %__rf_{family}<{count}>;");
+                line!(out, ".reg .b64 {family}<{count}>;");
             }
         }
         line!(out, "mov.u32 {SITE}, 0;");
@@ -269,10 +266,10 @@ impl Emit<'_, '_, '_> {
         line!(out, ".reg .b32 {DYNAMIC}, {BLOCK};");
         line!(out, ".reg .b64 {GENERIC};");
         if roots > 0 {
-            line!(out, ".reg .b32 %__rf_{IN_SPACE}<{roots}>;");
-            line!(out, ".reg .b64 %__rf_{IN_SPACE_WIDE}<{roots}>;");
+            line!(out, ".reg .b32 {IN_SPACE}<{roots}>;");
+            line!(out, ".reg .b64 {IN_SPACE_WIDE}<{roots}>;");
         }
-        line!(out, ".reg .pred %__rf_{GO}<{}>;", plan.groups.len());
+        line!(out, ".reg .pred {GO}<{}>;", plan.groups.len());
         let in_space = plan
             .needed_in_space
             .iter()

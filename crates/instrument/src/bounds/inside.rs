@@ -9,13 +9,13 @@
 use super::absence::goes_on;
 use super::aligned::{Address, Aligned, or_misaligned};
 use super::emit::{Emit, also_unless};
-use super::extent::Extent;
 use super::pieces::{limit, outside_only};
 use super::plan::{Base, Group, Source};
 use super::text::*;
 use super::window::Window;
 use crate::patch::line;
 use analysis::{Referent, RootId};
+use ptx::table::Extent;
 use ptx::{Guard, Instruction};
 
 impl<'a> Emit<'_, '_, 'a> {

@@ -23,7 +23,6 @@ mod inside;
 mod pass;
 mod pieces;
 mod plan;
-mod printed;
 mod prove;
 mod shadow;
 mod source;
@@ -31,39 +30,21 @@ mod strings;
 mod text;
 mod window;
 
-use crate::parameters::ParameterSlot;
+use crate::error::Error;
+use crate::output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason};
+use crate::parameters::{self, ParameterSlot};
 use crate::patch::{Patch, put};
+use crate::protocol::{CALLED, LABEL_PREFIX, NAME_PREFIX, REGISTER_PREFIX};
 use crate::sites::Sites;
-use crate::{
-    DeviceVariable, EntryPlan, Error, Instrumented, Options, device_heap, device_runtime,
-    parameters, support,
-};
-pub(crate) use absence::{Completion, Outcome, result_of};
+use crate::{device_heap, device_runtime, support};
 use across::Party;
-pub(crate) use across::mentioned;
-use analysis::{Analysis, Lost, ModuleSymbols};
-pub(crate) use calls::{callee, returns};
+use analysis::{Analysis, Lost, ModuleSymbols, Nameable, Texts, end_of_declarations};
 use demand::About;
-pub(crate) use extent::{is_static, only_shared, used_bytes};
-pub(crate) use head::RESERVED_SHARED;
-pub(crate) use indirect::{
-    CALLED, Dispatch, PROTOTYPE, Signature, TARGET, THUNK, callee as callee_through,
-};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use model::{Checked, KernelCoverage, SiteId};
-pub(crate) use pass::{PASSED, RESULT};
 use plan::Plan;
-pub(crate) use printed::{Argument, Texts, printing, prints};
-pub use prove::{Obstacle, Reason};
 use ptx::{Function, Item, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
-pub(crate) use source::{is_found_on_device, is_wide};
-pub(crate) use window::{Fate, Nameable, Window, fate_of, is_collective};
-
-/// Prefix of every register that a check uses.
-pub(crate) const REGISTER_PREFIX: &str = "%__rf_";
-/// Prefix of every label that a check uses.
-pub(crate) const LABEL_PREFIX: &str = "$__rf_";
 
 pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented, Error> {
     let module = ptx::parse(source).map_err(Error::Syntax)?;
@@ -71,7 +52,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         return Err(Error::AddressSize(module.address_size));
     }
     reserve_names(source)?;
-    let tag = tag_of(source);
+    let tag = support::tag_of(source);
     let mut symbols = ModuleSymbols::of(&module);
     if !options.checked.fields {
         symbols.forget_fields();
@@ -339,7 +320,7 @@ impl<'x, 'a> Pass<'x, 'a> {
         let inside = body.span.start + 1;
         head_patch.render(source, (start, inside), start, "", &mut self.out);
         // The head names variables that the body declares first.
-        let head_at = window::end_of_declarations(function).unwrap_or(inside);
+        let head_at = end_of_declarations(function).unwrap_or(inside);
         let end = function.span.end;
         patch.render(source, (inside, end), head_at, &head, &mut self.out);
     }
@@ -426,7 +407,7 @@ fn rename_copy(patch: &mut Patch, function: &Function<'_>, launch_size: Option<u
 
 /// The names that checks use must be free.
 fn reserve_names(source: &str) -> Result<(), Error> {
-    for reserved in ["__ringfence_", REGISTER_PREFIX, LABEL_PREFIX] {
+    for reserved in [NAME_PREFIX, REGISTER_PREFIX, LABEL_PREFIX] {
         if let Some(at) = source.find(reserved) {
             let rest = &source[at..];
             let end = rest
@@ -461,16 +442,6 @@ fn variables(module: &Module<'_>) -> Vec<DeviceVariable> {
             })
         })
         .collect()
-}
-
-/// FNV-1a, 64 bits; small numbers, which are no module's, are avoided.
-pub(crate) fn tag_of(source: &str) -> u64 {
-    let hash = source
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-    hash.max(1 << 8)
 }
 
 /// Adds to each entry what its callees tell.

@@ -5,22 +5,18 @@
 //! the launch's number before them (`model::layout::LAUNCH_PARAMETER`). It
 //! gives bounds back behind its own result, whose place does not change.
 
-use super::calls::Stored;
 use super::emit::Emit;
-use super::indirect::{CALLED, PROTOTYPE, TARGET, Through};
+use super::indirect::Through;
 use super::pieces::lookup_in;
 use super::plan::Call;
 use super::text::*;
 use super::window::{OwnFrame, frame};
 use crate::patch::{Patch, line, put};
-use analysis::{Origin, Root};
+use crate::protocol::{CALLED, PASSED, PROTOTYPE, RESULT, TARGET};
+use crate::support::prototype;
+use analysis::{Origin, Root, Stored};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::OperandKind;
-
-/// What a call passes to a copy, beside the program's arguments.
-pub(crate) const PASSED: &str = "__ringfence_bounds";
-/// What a copy that gives bounds back returns.
-pub(crate) const RESULT: &str = "__ringfence_result";
 
 /// Constants below this are null pointers, with an offset.
 const NULL: i64 = 4096;
@@ -203,7 +199,7 @@ impl<'a> Emit<'_, '_, 'a> {
                 line!(out, "st.param.b64 [{PASSED}{number}+{bounds}], {called};");
             }
             if let Some(Through { signature, .. }) = &call.through {
-                signature.prototype(bytes as u32, call.result_bytes, number, out);
+                prototype(signature, bytes as u32, call.result_bytes, number, out);
             }
         });
         if let (Some(result), true) = (call.result, call.result_bytes > 0) {

@@ -2,9 +2,8 @@
 
 use super::plan::Group;
 use super::text::*;
-use crate::device_heap::STILL;
 use crate::patch::line;
-use crate::support::LOOKUP;
+use crate::protocol::{LOOKUP, STILL};
 use model::layout::{READ_SINK, WRITE_SINK};
 use ptx::{Guard, OperandKind};
 

@@ -2,21 +2,20 @@
 //! what, and which roots and shadow registers that needs. Writes no text.
 
 use super::aligned::Aligned;
-use super::calls::{Return, Stored};
 use super::demand::About;
-use super::extent::{Extent, is_static, only_shared, sink_alignment, used_bytes, width_of};
+use super::extent::{is_static, sink_alignment, width_of};
 use super::indirect::Through;
-use super::printed::Texts;
 use super::strings::CheckedPrint;
-use super::window::{self, Fate, Nameable, Window, fate_of, is_collective};
-use crate::Error;
+use super::window::{self, Fate, Window, fate_of};
+use crate::error::Error;
 use crate::sites::{NewSite, Sites};
 use analysis::{
-    Analysis, Code, Lost, ModuleSymbols, Referent, Root, RootId, SymbolId, ValueId, WideReg,
+    Analysis, Code, Lost, ModuleSymbols, Nameable, Referent, Return, Root, RootId, Stored,
+    SymbolId, Texts, ValueId, WideReg,
 };
 use model::layout::LaunchBounds;
 use model::{AccessKind, Checked, KernelCoverage, Provenance, SiteId, Space};
-use ptx::table::{Access, Effect};
+use ptx::table::{Access, Effect, Extent, Info, Predication, used_bytes};
 use ptx::{OperandKind, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -323,7 +322,7 @@ impl<'a> Planner<'_, '_, 'a> {
             let instruction = code.instructions[index].instruction;
             if let Some(info) = code.info(index) {
                 for access in &info.accesses {
-                    self.access(index, access, sites)?;
+                    self.access(index, (info, access), sites)?;
                 }
             } else if code.is_unclassified(index)
                 && instruction
@@ -399,7 +398,7 @@ impl<'a> Planner<'_, '_, 'a> {
     fn access(
         &mut self,
         index: usize,
-        access: &Access,
+        (info, access): (&Info, &Access),
         sites: &mut Sites<'_>,
     ) -> Result<(), Error> {
         let window = match access.space {
@@ -435,8 +434,7 @@ impl<'a> Planner<'_, '_, 'a> {
         if !self.is_asked_for(source, window) {
             return Ok(());
         }
-        if instruction.opcode.base() == "multimem" || (generic && only_shared(&instruction.opcode))
-        {
+        if instruction.opcode.base() == "multimem" || (generic && info.is_shared_only) {
             self.unchecked(index);
             return Ok(());
         }
@@ -444,9 +442,11 @@ impl<'a> Planner<'_, '_, 'a> {
             self.unchecked(index);
             return Ok(());
         };
+        let attached =
+            &sites.source()[inst.attached_from as usize..instruction.span.start as usize];
         let (skipped, extent) = match extent {
             Extent::Bytes(bytes) => {
-                let (from, to) = used_bytes(inst, bytes, sites.source());
+                let (from, to) = used_bytes(instruction, bytes, attached);
                 (from as i64, Extent::Bytes(to - from))
             }
             other => (0, other),
@@ -514,7 +514,7 @@ impl<'a> Planner<'_, '_, 'a> {
             None => (writes, (sink_alignment(access), address.offset)),
         };
         let needs = (u64::from(access.alignment), address.offset);
-        let fate = fate_of(&instruction.opcode, window.is_some());
+        let fate = fate_of(info.predication, window.is_some());
         let key = Key {
             base,
             window,
@@ -526,7 +526,7 @@ impl<'a> Planner<'_, '_, 'a> {
         };
         // Values in unreachable code have no names.
         // What completes a barrier must know which of its accesses failed.
-        let completes = fate == Fate::Stopped && !is_collective(&instruction.opcode);
+        let completes = info.predication == Predication::Whole;
         let groupable = matches!(extent, Extent::Bytes(bytes) if bytes <= GROUP_SPAN)
             && !completes
             // By address, each access has its own bounds.

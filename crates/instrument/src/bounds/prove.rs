@@ -3,72 +3,15 @@
 
 use super::Done;
 use super::aligned::Aligned;
-use super::extent::Extent;
 use super::plan::{Base, Group, Plan, Source};
+use crate::output::{Obstacle, Reason};
 use analysis::{Alignment, Analysis, Bounds, Program, Query, Root, SymbolId, Unprovable};
+use ptx::table::Extent;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::fmt;
 
 /// Functions of the CUDA runtime that access nothing of the program's but
 /// what they are given to read.
 const HARMLESS: [&str; 2] = ["vprintf", "__assertfail"];
-
-/// Why no launch of a kernel can be proved.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Obstacle {
-    /// What stands in the way.
-    pub reason: Reason,
-    /// The line of the PTX it is on, from 1, where it has one.
-    pub line: Option<u32>,
-}
-
-/// What stands in the way of a proof.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// Nothing: there is no check to make.
-    NoChecks,
-    /// The address depends on what memory holds, or on arithmetic that is not
-    /// followed.
-    Address,
-    /// The buffer is known to the device only.
-    Buffer,
-    /// The number of bytes is known to the device only.
-    Extent,
-    /// An access that cannot be checked either.
-    Unchecked,
-    /// A function is called that has checks of its own, or is not known.
-    Call,
-    /// The launch parameter does not fit, so that the host does not look for
-    /// the buffers.
-    Parameters,
-    /// The arithmetic is too long.
-    Size,
-}
-
-impl Reason {
-    /// For people; goes on after "because".
-    pub fn text(self) -> &'static str {
-        match self {
-            Reason::NoChecks => "it has no checks",
-            Reason::Address => "an address depends on data, or on arithmetic that is not followed",
-            Reason::Buffer => "a pointer is found on the device only",
-            Reason::Extent => "the size of an access is known on the device only",
-            Reason::Unchecked => "an access cannot be checked",
-            Reason::Call => "it calls functions that have checks of their own",
-            Reason::Parameters => "its parameters leave no room for bounds",
-            Reason::Size => "its arithmetic is too long",
-        }
-    }
-}
-
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{} (PTX line {line})", self.reason.text()),
-            None => f.write_str(self.reason.text()),
-        }
-    }
-}
 
 /// The program that proves all checks of a kernel, or what stands in the way.
 pub(super) fn proof(

@@ -1,7 +1,6 @@
 //! Bounds that come into being in the middle of a body: those of values that
 //! appear on the device, and those that travel with a register.
 
-use super::demand::carried;
 use super::emit::Emit;
 use super::pieces::{limit, lookup, outside_only, reg};
 use super::text::*;
@@ -256,7 +255,7 @@ impl<'a> Emit<'_, '_, 'a> {
             Op::Family(SHADOW_SIZE, number),
         );
         let under = Under(guard);
-        let terms = carried(self.analysis, expr);
+        let terms = self.analysis.carried(expr);
         // Zero is an address like others in a window.
         let is_narrow = self.analysis.code.is_narrow(register);
         let bounds: Vec<_> = terms

@@ -1,12 +1,10 @@
 //! What an access is held to, by where its address comes from.
 
-use super::demand::carried;
 use super::plan::{Base, Planner, Source};
-use super::window::{Nameable, Window, mapped_place, object_of};
-use analysis::{Analysis, Definition, Origin, Reference, Referent, Root, RootId, SymbolSpace};
-use analysis::{SymbolId, Term, ValueId};
+use super::window::{Window, mapped_place, object_of};
+use analysis::SymbolSpace;
+use analysis::{Analysis, Nameable, Origin, Reference, Referent, Root, RootId, SymbolId};
 use model::{Provenance, Space};
-use rustc_hash::FxHashSet;
 
 impl Planner<'_, '_, '_> {
     /// What an address is checked against; `None` if it lies in a space that
@@ -124,7 +122,7 @@ impl Planner<'_, '_, '_> {
         let (Source::Root(root), Base::Register(value)) = (source, base) else {
             return false;
         };
-        self.analysis.place(root).is_some() && is_wide(self.analysis, value)
+        self.analysis.place(root).is_some() && self.analysis.is_wide(value)
     }
 
     /// What a field is part of; anything else is its own whole.
@@ -212,53 +210,9 @@ pub(super) fn has_bounds(
     }
 }
 
-/// Whether a value is a 64-bit address as its own space has it, whichever way
-/// it came from the place's.
-pub(crate) fn is_wide(analysis: &Analysis<'_, '_>, value: ValueId) -> bool {
-    let mut seen = FxHashSet::default();
-    let mut stack = vec![value];
-    while let Some(id) = stack.pop() {
-        if !seen.insert(id) {
-            continue;
-        }
-        let Some(value) = analysis.ssa.value(id) else {
-            return false;
-        };
-        if analysis.code.is_narrow(value.register) {
-            return false;
-        }
-        match value.definition {
-            Definition::Undefined => {}
-            Definition::Phi { .. } => stack.extend(analysis.ssa.phi_arguments(id)),
-            Definition::Instruction {
-                instruction, old, ..
-            } => {
-                stack.extend(old);
-                let opcode = analysis.code.instructions[instruction as usize]
-                    .instruction
-                    .opcode;
-                match opcode.base() {
-                    "cvta" if opcode.has("to") => continue,
-                    "cvta" => return false,
-                    _ => {}
-                }
-                let Some(expr) = analysis.provenance.expr(id) else {
-                    return false;
-                };
-                for term in carried(analysis, expr) {
-                    if let Term::Value(value) = term {
-                        stack.push(value);
-                    }
-                }
-            }
-        }
-    }
-    true
-}
-
 /// Whether a root may lie in any space, and its bounds are known when the
 /// kernel runs: what a lookup finds, or what a function's caller passes.
-pub(crate) fn is_found_on_device(analysis: &Analysis<'_, '_>, root: Option<Root>) -> bool {
+pub(super) fn is_found_on_device(analysis: &Analysis<'_, '_>, root: Option<Root>) -> bool {
     match root {
         Some(Root::Lookup { .. }) => true,
         Some(Root::KernelParameter { .. }) => !analysis.code.function.is_entry,

@@ -7,13 +7,12 @@ use super::demand::About;
 use super::emit::Emit;
 use super::pieces::lookup_in;
 use super::plan::{Base, Plan, Planner, Source};
-use super::printed::{self, Argument};
 use super::text::*;
-use crate::Error;
+use crate::error::Error;
 use crate::patch::line;
+use crate::protocol;
 use crate::sites::{NewSite, Sites};
-use crate::support;
-use analysis::{Lost, Reference, Referent, Role};
+use analysis::{Argument, Lost, PRINTF, Reference, Referent, Role, printing};
 use model::layout::READ_SINK;
 use model::{AccessKind, Provenance, SiteId, Space};
 use ptx::OperandKind;
@@ -23,7 +22,7 @@ use ptx::printf::Most;
 #[derive(Debug)]
 pub(super) struct CheckedPrint {
     pub(super) instruction: u32,
-    /// See [`printed::Print`].
+    /// See [`analysis::Print`].
     pub(super) buffer: u32,
     pub(super) first: u32,
     pub(super) last: u32,
@@ -47,12 +46,12 @@ impl Planner<'_, '_, '_> {
     /// Plans the strings that an instruction prints.
     pub(super) fn print(&mut self, index: usize, sites: &mut Sites<'_>) -> Result<(), Error> {
         let analysis = self.analysis;
-        let printing = printed::printing(analysis, self.symbols, self.texts, index);
+        let printing = printing(analysis, self.symbols, self.texts, index);
         let Some(printing) = printing else {
             return Ok(());
         };
         if printing.is_cut_off {
-            self.unchecked_of(printed::PRINTF);
+            self.unchecked_of(PRINTF);
         }
         let Some(print) = printing.print else {
             return Ok(());
@@ -75,7 +74,7 @@ impl Planner<'_, '_, '_> {
             let (source, base) = match held {
                 // A parameter's own memory, for one, has no bounds here.
                 Some((None, _)) => {
-                    self.unchecked_of(printed::PRINTF);
+                    self.unchecked_of(PRINTF);
                     continue;
                 }
                 Some((Some((base, source)), _)) => (source, Some(base)),
@@ -218,7 +217,7 @@ impl<'a> Emit<'_, '_, 'a> {
             line!(
                 out,
                 "call (__ringfence_4), {}, (__ringfence_0, __ringfence_1, __ringfence_2, __ringfence_3);",
-                support::TEXT
+                protocol::TEXT
             );
             line!(out, "ld.param.b64 {OFFSET}, [__ringfence_4];");
             line!(out, "}}");

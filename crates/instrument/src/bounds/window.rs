@@ -3,15 +3,15 @@
 //! and what the object is called that it was meant for.
 
 use super::plan::{Base, Source};
-use analysis::{Analysis, Code, Definition, ModuleSymbols, Origin, Place, Referent, RootId};
+use analysis::{Analysis, Code, Definition, Nameable, Origin, Place, Referent, RootId};
 use analysis::{SymbolId, SymbolSpace, ValueId};
 use model::{AllocationKind, Neighbour, Space, StaticObject};
-use ptx::{Function, Opcode, Statement};
-use rustc_hash::{FxHashMap, FxHashSet};
+use ptx::Statement;
+use ptx::table::Predication;
 
 /// A space with addresses of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Window {
+pub(super) enum Window {
     /// The block's.
     Shared,
     /// Those of all blocks of the cluster.
@@ -26,7 +26,7 @@ pub(crate) enum Window {
 
 impl Window {
     /// The window that an instruction names.
-    pub(crate) fn of(space: ptx::table::Space) -> Option<Window> {
+    pub(super) fn of(space: ptx::table::Space) -> Option<Window> {
         match space {
             ptx::table::Space::Shared => Some(Window::Shared),
             ptx::table::Space::SharedCluster => Some(Window::Cluster),
@@ -40,7 +40,7 @@ impl Window {
     }
 
     /// Whether a symbol lies in the window.
-    pub(crate) fn holds(self, space: SymbolSpace) -> bool {
+    pub(super) fn holds(self, space: SymbolSpace) -> bool {
         matches!(
             (self, space),
             (Window::Shared | Window::Cluster, SymbolSpace::Shared)
@@ -51,7 +51,7 @@ impl Window {
     }
 
     /// The window that a symbol is in.
-    pub(crate) fn of_symbol(space: SymbolSpace) -> Option<Window> {
+    pub(super) fn of_symbol(space: SymbolSpace) -> Option<Window> {
         [
             Window::Shared,
             Window::Local,
@@ -87,7 +87,7 @@ impl Window {
 
 /// What becomes of an access that fails its check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(super) enum Fate {
     /// It goes to a sink: global and generic addresses.
     Redirected,
     /// It does not happen; what it would have read is zero.
@@ -103,92 +103,13 @@ pub(crate) enum Fate {
 /// The fate of an instruction's accesses; `in_window` of those that name a
 /// space with addresses of its own. None of those that are skipped has two in
 /// windows.
-pub(crate) fn fate_of(opcode: &Opcode<'_>, in_window: bool) -> Fate {
-    let otherwise = |fate| if in_window { fate } else { Fate::Redirected };
-    match opcode.base() {
-        _ if is_collective(opcode) => Fate::Stopped,
-        // Bytes that a register counts have no sink that is surely as large.
-        "st" if opcode.has("async") || opcode.has("bulk") => Fate::Stopped,
-        "red" if opcode.has("async") => Fate::Stopped,
-        "cp" if opcode.has("bulk") && !opcode.has("multicast::cluster") => Fate::Stopped,
-        "cp" if opcode.has("bulk") => otherwise(Fate::Recorded),
-        "ld" | "ldu" | "atom" | "st" | "red" | "cp" | "mbarrier" => otherwise(Fate::Skipped),
-        _ => otherwise(Fate::Recorded),
+pub(super) fn fate_of(predication: Predication, in_window: bool) -> Fate {
+    match predication {
+        Predication::Whole | Predication::Warp => Fate::Stopped,
+        _ if !in_window => Fate::Redirected,
+        Predication::Lane => Fate::Skipped,
+        Predication::Never => Fate::Recorded,
     }
-}
-
-/// Whether all lanes of a warp must execute an instruction together that is
-/// checked.
-pub(crate) fn is_collective(opcode: &Opcode<'_>) -> bool {
-    matches!(opcode.base(), "ldmatrix" | "stmatrix" | "wmma")
-}
-
-/// Symbols that can be named where a body's declarations end.
-pub(crate) struct Nameable<'x, 'a> {
-    symbols: &'x ModuleSymbols<'a>,
-    own: FxHashSet<&'a str>,
-}
-
-impl<'x, 'a> Nameable<'x, 'a> {
-    pub(crate) fn of(function: &Function<'a>, symbols: &'x ModuleSymbols<'a>) -> Self {
-        let mut declared: FxHashMap<&'a str, u32> = FxHashMap::default();
-        for (_, statement) in function.statements() {
-            if let Statement::Variable(variable) = statement {
-                *declared.entry(variable.name).or_default() += 1;
-            }
-        }
-        let leading = leading_declarations(function)
-            .map(|variable| variable.name)
-            .chain(function.parameters.iter().map(|parameter| parameter.name));
-        // A name that is declared twice may mean the other one.
-        let own = leading
-            .filter(|name| declared.get(name).is_none_or(|&count| count == 1))
-            .collect();
-        Nameable { symbols, own }
-    }
-
-    pub(crate) fn holds(&self, code: &Code<'_, '_>, symbol: SymbolId) -> bool {
-        let symbol = &code.symbols[symbol.0 as usize];
-        self.own.contains(symbol.name) || self.symbols.get(symbol.name) == Some(symbol)
-    }
-}
-
-/// The declarations that a body begins with. A label that nothing jumps to may
-/// stand before them: debug information refers to the start of a function.
-fn leading_declarations<'m, 'a>(
-    function: &'m Function<'a>,
-) -> impl Iterator<Item = &'m ptx::Variable<'a>> {
-    let statements = function.body.iter().flat_map(|body| &body.statements);
-    statements
-        .map_while(|statement| match statement {
-            Statement::Variable(variable) => Some(Some(variable)),
-            Statement::Loc(_) => Some(None),
-            Statement::Label(label) if !is_target(function, label.name) => Some(None),
-            _ => None,
-        })
-        .flatten()
-}
-
-/// Whether some statement names a label.
-fn is_target(function: &Function<'_>, label: &str) -> bool {
-    function.statements().any(|(_, statement)| match statement {
-        Statement::Instruction(instruction) => {
-            let mut found = false;
-            for operand in &instruction.operands {
-                operand.names(&mut |name| found |= name == label);
-            }
-            found
-        }
-        Statement::Targets(targets) => targets.names.contains(&label),
-        _ => false,
-    })
-}
-
-/// Where the declarations that a body begins with end.
-pub(super) fn end_of_declarations(function: &Function<'_>) -> Option<u32> {
-    leading_declarations(function)
-        .map(|variable| variable.span.end)
-        .max()
 }
 
 /// The place whose address a `mapa` takes to another block, and whether it

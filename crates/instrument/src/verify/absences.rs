@@ -3,12 +3,13 @@
 
 use super::Errors;
 use super::checks::{State, Text, integer, name};
-use crate::bounds::{Completion, Outcome, REGISTER_PREFIX, is_collective, result_of};
+use super::facts::{LeftOut, completion, left_out};
+use crate::protocol::REGISTER_PREFIX;
+use crate::protocol::register::STOP;
+use ptx::table::{Predication, classify};
 use ptx::{Instruction, OperandKind};
 use rustc_hash::FxHashMap;
 
-/// `%__rf_stop`
-const STOP: &str = "%__rf_stop";
 /// The instruction that tells a barrier that bytes are there.
 const COMPLETE: &str = "mbarrier.complete_tx.shared::cluster.relaxed.cluster.b64";
 
@@ -20,7 +21,7 @@ pub(super) struct Absences {
     go: FxHashMap<Text, (Text, bool, Text)>,
     /// The verdict that the last of the program's instructions was skipped
     /// by, the registers that it writes, and what they must be set to.
-    set: Option<(Text, Vec<Text>, Outcome)>,
+    set: Option<(Text, Vec<Text>, LeftOut)>,
     stop: Option<Stop>,
     /// A barrier is told of bytes: base, offset, bytes.
     completes: Option<(Text, i64, Text)>,
@@ -40,11 +41,16 @@ impl Stop {
     /// Whether it is fit to take out an instruction with this guard.
     fn fits(&self, guard: Option<&Text>, old: &Instruction<'_>) -> bool {
         match &self.voted {
-            None => !is_collective(&old.opcode) && self.limits.is_empty(),
+            None => !is_collective(old) && self.limits.is_empty(),
             // Where the guard does not hold, nobody has voted.
             Some(under) => under.as_ref() == guard && self.limits.iter().eq(guard),
         }
     }
+}
+
+/// Whether all lanes of a warp must execute an instruction together.
+fn is_collective(instruction: &Instruction<'_>) -> bool {
+    classify(instruction).is_some_and(|info| info.predication == Predication::Warp)
 }
 
 impl Absences {
@@ -60,12 +66,12 @@ impl Absences {
             .is_some_and(|guard| !guard.negated && guard.register == verdict);
         is_written
             && match outcome {
-                Outcome::Zero => {
+                LeftOut::Zero => {
                     under
                         && matches!(instruction.opcode.text, "mov.b16" | "mov.b32" | "mov.b64")
                         && integer(instruction, 1) == Some(0)
                 }
-                Outcome::True => {
+                LeftOut::True => {
                     instruction.guard.is_none()
                         && instruction.opcode.text == "or.pred"
                         && name(instruction, 1) == Some(first)
@@ -153,7 +159,7 @@ impl State {
             return Vec::new();
         };
         if verdict != STOP {
-            let fits = !is_collective(&old.opcode);
+            let fits = !is_collective(old);
             return fits.then_some(verdict).into_iter().collect();
         }
         let guard = self.guard_of(old);
@@ -200,10 +206,10 @@ impl State {
         let stop = self.absences.stop.take();
         let verdict = self.verdict_of(old, new);
         let stopped = stop.filter(|_| verdict.as_deref() == Some(STOP));
-        let completion = Completion::of(old);
+        let completion = completion(old);
         let told = match (&completes, &completion, &stopped) {
             (Some((base, offset, bytes)), Some(completion), Some(_)) => {
-                let (own_base, own_offset, own_bytes) = completion.operands();
+                let ((own_base, own_offset), own_bytes) = (completion.barrier, &completion.bytes);
                 base == own_base
                     && *offset == own_offset
                     && (bytes == own_bytes || *bytes == self.resolve(own_bytes))
@@ -219,7 +225,7 @@ impl State {
                 "a barrier is not told of exactly the bytes of a copy that does not happen",
             );
         }
-        let (Some(verdict), Some(outcome)) = (verdict, result_of(old)) else {
+        let (Some(verdict), Some(outcome)) = (verdict, left_out(old)) else {
             return;
         };
         let mut written = Vec::new();

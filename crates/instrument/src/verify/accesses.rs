@@ -2,10 +2,11 @@
 
 use super::Errors;
 use super::checks::{Input, Redirect, State, Verdict};
-use crate::bounds::{REGISTER_PREFIX, is_static, only_shared, used_bytes};
+use super::facts::is_settled;
+use crate::protocol::REGISTER_PREFIX;
 use analysis::{Origin, Referent, Root, SymbolSpace};
 use model::layout::{READ_SINK, SINK_SIZE, WRITE_SINK};
-use ptx::table::{Access, Effect, Space, Width, classify};
+use ptx::table::{Access, Effect, Info, Space, Width, classify, used_bytes};
 use ptx::{Instruction, OperandKind};
 
 impl State {
@@ -46,7 +47,7 @@ impl State {
                     .find(|verdict| self.is_of(&verdict.distance.pointer, original));
                 if let Some(verdict) = taken_out {
                     self.judge(verdict, from.offset, access, old, new, input, errors);
-                } else if !self.may_go_unchecked(old, access, generic, input) {
+                } else if !self.may_go_unchecked(old, (&info, access), generic, input) {
                     errors.at(new.span, "a global or generic access without a check");
                 }
                 continue;
@@ -132,7 +133,8 @@ impl State {
         let (offset, bytes) = match (access.width, input.index.get(&old.span.start)) {
             (Width::Bytes(bytes), Some(&index)) => {
                 let inst = &input.analysis.code.instructions[index];
-                let (from, to) = used_bytes(inst, u64::from(bytes), input.source);
+                let (from, to) =
+                    used_bytes(inst.instruction, u64::from(bytes), input.attached(index));
                 (offset.wrapping_add(from as i64), Some((to - from) as i64))
             }
             _ => (offset, None),
@@ -231,13 +233,13 @@ impl State {
     fn may_go_unchecked(
         &self,
         old: &Instruction<'_>,
-        access: &Access,
+        (info, access): (&Info, &Access),
         generic: bool,
         input: &Input<'_, '_, '_>,
     ) -> bool {
         if access.width == Width::Descriptor
             || old.opcode.base() == "multimem"
-            || (generic && only_shared(&old.opcode))
+            || (generic && info.is_shared_only)
         {
             return true;
         }
@@ -251,7 +253,7 @@ impl State {
         match reference.referent {
             Referent::Symbol(id, _) => {
                 let symbol = &code.symbols[id.0 as usize];
-                symbol.space != SymbolSpace::Global || is_static(input.analysis, index, access)
+                symbol.space != SymbolSpace::Global || is_settled(input.analysis, index, access)
             }
             Referent::Wide(_) => match input.analysis.provenance.origin(reference.value) {
                 Origin::Pointer { root, .. } => match input.analysis.provenance.root(root) {
@@ -266,10 +268,10 @@ impl State {
                         if input.nameable.holds(code, symbol)
                             && input.analysis.place(root).is_some() =>
                     {
-                        is_static(input.analysis, index, access)
+                        is_settled(input.analysis, index, access)
                     }
                     Some(root) if !root.is_global() => generic,
-                    _ => is_static(input.analysis, index, access),
+                    _ => is_settled(input.analysis, index, access),
                 },
                 _ => false,
             },

@@ -6,7 +6,8 @@ use super::Errors;
 use super::accesses::paired;
 use super::checks::{Input, State, Text, name};
 use super::through::Class;
-use crate::bounds::{PASSED, RESULT, Signature, callee, returns};
+use crate::protocol::{PASSED, RESULT};
+use analysis::{Signature, returns};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::{Function, Instruction, Item, Module, OperandKind, Variable};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -126,7 +127,9 @@ pub(super) fn is_declared_as_defined(new: &Module<'_>, declared: &Function<'_>) 
 /// Whether a call goes to the copy of what the program calls, with the
 /// program's arguments and one more.
 pub(super) fn is_call_of_copy(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
-    let (Some((from_place, from)), Some((to_place, to))) = (callee(old), callee(new)) else {
+    let (Some((from_place, from)), Some((to_place, to))) =
+        (old.called_function(), new.called_function())
+    else {
         return false;
     };
     let guards = match (&old.guard, &new.guard) {
@@ -287,7 +290,7 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
-        let Some((place, function)) = callee(old) else {
+        let Some((place, function)) = old.called_function() else {
             return self.call_through(old, new, input, errors);
         };
         let result = (place == 1)

@@ -9,10 +9,8 @@ use super::statements::{Matched, Piece};
 use super::strings::Strings;
 use super::through::Through;
 use super::windows::Windows;
-use crate::bounds::{LABEL_PREFIX, Nameable, PROTOTYPE, REGISTER_PREFIX, Texts};
-use crate::device_heap::STILL;
-use crate::support::{APPEND, LOOKUP};
-use analysis::{Analysis, ModuleSymbols};
+use crate::protocol::{APPEND, LABEL_PREFIX, LOOKUP, PROTOTYPE, REGISTER_PREFIX, STILL};
+use analysis::{Analysis, ModuleSymbols, Nameable, Texts};
 use model::layout::LAUNCH_PARAMETER;
 use ptx::table::classify;
 use ptx::{Instruction, OperandKind, Statement};
@@ -40,6 +38,15 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) result: Option<(&'x str, u64, u64)>,
     /// The whole body.
     pub(super) span: ptx::Span,
+}
+
+impl Input<'_, '_, '_> {
+    /// The pragmas that stand directly before an instruction of the program.
+    pub(super) fn attached(&self, index: usize) -> &str {
+        let inst = &self.analysis.code.instructions[index];
+        let (from, to) = (inst.attached_from, inst.instruction.span.start);
+        self.source.get(from as usize..to as usize).unwrap_or("")
+    }
 }
 
 /// A register's name, or a family's with how many it has.

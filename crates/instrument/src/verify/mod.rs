@@ -11,14 +11,14 @@ mod accesses;
 mod alignment;
 mod calls;
 mod checks;
+mod facts;
 mod statements;
 mod strings;
 mod through;
 mod windows;
 
-use crate::bounds::Texts;
-use crate::{bounds, support};
-use analysis::{Analysis, ModuleSymbols};
+use crate::support;
+use analysis::{Analysis, ModuleSymbols, Nameable, Texts, mentioned};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::{Function, Item, Module, Position, Span};
 use rustc_hash::FxHashMap;
@@ -118,13 +118,13 @@ fn modules<'a>(old: &Module<'a>, new: &Module<'a>, wanted: Wanted, errors: &mut 
     let symbols = ModuleSymbols::of(old);
     let helpers = format!(
         ".version 6.2\n.target sm_70\n.address_size 64\n{}",
-        support::functions(old, crate::bounds::tag_of(old.source), true)
+        support::functions(old, support::tag_of(old.source), true)
     );
     let helpers = ptx::parse(&helpers).ok();
     let checks = wanted == Wanted::Checks;
     let texts = Texts::of(old);
     let callees = callees((&symbols, &texts), old, new, errors);
-    let mentioned = bounds::mentioned(old);
+    let mentioned = mentioned(old);
     let mut expected = old.items.iter().peekable();
     for item in &new.items {
         if let Item::Function(function) = item {
@@ -426,7 +426,7 @@ fn compare<'a>(
             symbols,
             source: old.source,
             new: new.source,
-            nameable: crate::bounds::Nameable::of(original, symbols),
+            nameable: Nameable::of(original, symbols),
             launch,
             callees,
             texts,

@@ -2,9 +2,11 @@
 
 use super::Errors;
 use super::calls::is_call_of_copy;
+use super::facts::heap_call;
 use super::through::is_call_through;
-use crate::bounds::{LABEL_PREFIX, REGISTER_PREFIX, RESULT};
-use crate::device_heap::{FREE, MALLOC, allocates};
+use crate::protocol::{
+    FREE, HEAP_LAUNCH, HEAP_PLACE, LABEL_PREFIX, MALLOC, NAME_PREFIX, REGISTER_PREFIX, RESULT,
+};
 use model::layout::LAUNCH_PARAMETER;
 use ptx::{Block, Function, Instruction, OperandKind, Span, Statement};
 
@@ -72,7 +74,7 @@ pub(super) enum Matched<'m, 'a> {
 
 /// Whether a text names something that only checks use.
 pub(super) fn is_reserved(text: &str) -> bool {
-    text.contains(REGISTER_PREFIX) || text.contains(LABEL_PREFIX) || text.contains("__ringfence_")
+    text.contains(REGISTER_PREFIX) || text.contains(LABEL_PREFIX) || text.contains(NAME_PREFIX)
 }
 
 pub(super) fn matched<'m, 'a>(
@@ -180,7 +182,7 @@ fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
 /// Whether a call of `malloc` or `free` goes to the device heap instead, with
 /// the place of the call and the launch as further arguments.
 pub(super) fn is_heap_call(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
-    let Some(allocates) = allocates(old) else {
+    let Some(allocates) = heap_call(old) else {
         return false;
     };
     let callee = if allocates { MALLOC } else { FREE };
@@ -196,7 +198,7 @@ pub(super) fn is_heap_call(old: &Instruction<'_>, new: &Instruction<'_>) -> bool
                 (OperandKind::List(a), OperandKind::List(b)) if place + 1 == old.operands.len() => {
                     b.len() == a.len() + 2
                         && same_all(a, &b[..a.len()])
-                        && b[a.len()..].iter().zip(["__ringfence_w", "__ringfence_l"]).all(
+                        && b[a.len()..].iter().zip([HEAP_PLACE, HEAP_LAUNCH]).all(
                             |(operand, prefix)| {
                                 matches!(operand.kind, OperandKind::Name(name) if name.starts_with(prefix))
                             },

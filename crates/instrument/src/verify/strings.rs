@@ -6,9 +6,8 @@
 use super::Errors;
 use super::accesses::paired;
 use super::checks::{Input, State, Text, name};
-use crate::bounds::{Argument, REGISTER_PREFIX, printing};
-use crate::support;
-use analysis::{Origin, Root, ValueId};
+use crate::protocol::{self, NAME_PREFIX, REGISTER_PREFIX};
+use analysis::{Argument, Origin, Root, ValueId, printing};
 use model::layout::READ_SINK;
 use ptx::printf::Most;
 use ptx::{Instruction, OperandKind};
@@ -71,7 +70,7 @@ impl State {
     /// The place among the program's arguments that an operand names.
     fn argument(&self, instruction: &Instruction<'_>, operand: usize) -> Option<Place> {
         let (base, offset) = place(instruction, operand)?;
-        let is_own = base.starts_with(REGISTER_PREFIX) || base.contains("__ringfence_");
+        let is_own = base.starts_with(REGISTER_PREFIX) || base.contains(NAME_PREFIX);
         (!is_own).then(|| (self.resolve(&base), offset))
     }
 
@@ -115,7 +114,7 @@ impl State {
             }
             "st.param.b64" => {
                 if let Some((to, 0)) = place(instruction, 0)
-                    && to.starts_with("__ringfence_")
+                    && to.starts_with(NAME_PREFIX)
                 {
                     let value = self.constant(self.text(instruction, 1));
                     self.strings.passed.insert(to, value);
@@ -125,7 +124,7 @@ impl State {
             "call" => {
                 let passed = std::mem::take(&mut self.strings.passed);
                 self.strings.asked = None;
-                if name(instruction, 1) != Some(support::TEXT) || guard.is_some() {
+                if name(instruction, 1) != Some(protocol::TEXT) || guard.is_some() {
                     return false;
                 }
                 let names = ["0", "1", "2", "3"].map(|n| format!("__ringfence_{n}"));

@@ -6,9 +6,9 @@
 use super::Errors;
 use super::calls::{Callees, HEADER, list};
 use super::checks::{Input, State, Text, name};
-use crate::bounds::{
-    CALLED, Dispatch, PASSED, PROTOTYPE, RESULT, Signature, TARGET, THUNK, callee_through,
-};
+use crate::protocol::{CALLED, NAME_PREFIX, PASSED, PROTOTYPE, RESULT, TARGET, THUNK};
+use crate::support::{Dispatch, prototype};
+use analysis::Signature;
 use ptx::{Function, Instruction, Module, OperandKind, Statement};
 use rustc_hash::FxHashMap;
 
@@ -68,7 +68,7 @@ fn class(
         if let Statement::Instruction(instruction) = statement
             && instruction.opcode.base() == "mov"
             && let Some(name) = name(instruction, 1)
-            && !name.starts_with("__ringfence_")
+            && !name.starts_with(NAME_PREFIX)
         {
             names.push(name);
         }
@@ -165,7 +165,7 @@ fn given(thunk: &Function<'_>, signature: &Signature) -> Vec<(u32, u32)> {
 /// arguments and one more: `State::call_through` asks which.
 pub(super) fn is_call_through(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
     let (Some((place, _)), Some((to_place, prototype))) =
-        (callee_through(old), callee_through(new))
+        (old.called_pointer(), new.called_pointer())
     else {
         return false;
     };
@@ -258,7 +258,7 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
-        let Some((place, _)) = callee_through(old) else {
+        let Some((place, _)) = old.called_pointer() else {
             return;
         };
         let result = (place == 1)
@@ -292,15 +292,16 @@ impl State {
             _ => None,
         });
         let number = label.and_then(|label| label.strip_prefix(PROTOTYPE)?.parse().ok());
-        let mut prototype = String::new();
-        class.signature.prototype(
+        let mut expected = String::new();
+        prototype(
+            &class.signature,
             class.takes as u32,
             class.gives.unwrap_or(0) as u32,
             number.unwrap_or(0),
-            &mut prototype,
+            &mut expected,
         );
         let declared = label.and_then(|label| self.through.prototypes.get(label));
-        if declared != Some(&words(&prototype)) {
+        if declared != Some(&words(&expected)) {
             errors.at(new.span, "the prototype is not that of the copies");
         }
         let takes = (class.takes, class.takes - u64::from(CALLED));

@@ -3,11 +3,10 @@
 
 use super::Errors;
 use super::checks::{Distance, Input, State, Text, integer, name};
-use crate::bounds::{
-    Fate, REGISTER_PREFIX, Window, fate_of, is_found_on_device, is_static, is_wide, used_bytes,
-};
+use super::facts::{is_found_on_device, is_settled, is_window, reaches};
+use crate::protocol::REGISTER_PREFIX;
 use analysis::{Origin, Referent, Root, RootId};
-use ptx::table::{Access, Width};
+use ptx::table::{Access, Predication, Space, Width, classify, used_bytes};
 use ptx::{Instruction, OperandKind};
 use rustc_hash::FxHashMap;
 
@@ -38,11 +37,11 @@ impl Held {
         symbol.size?.checked_sub(self.start)
     }
 
-    fn is_in(&self, window: Window, input: &Input<'_, '_, '_>) -> bool {
+    fn is_in(&self, window: Space, input: &Input<'_, '_, '_>) -> bool {
         let symbols = &input.analysis.code.symbols;
         symbols
             .iter()
-            .any(|s| s.name == self.symbol && window.holds(s.space))
+            .any(|s| s.name == self.symbol && reaches(window, s.space))
     }
 }
 
@@ -209,9 +208,10 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
-        let Some(window) = Window::of(access.space) else {
+        let window = access.space;
+        if !is_window(window) {
             return;
-        };
+        }
         let Some(&index) = input.index.get(&old.span.start) else {
             return;
         };
@@ -234,7 +234,7 @@ impl State {
                 .takes_out(old, new)
                 .into_iter()
                 .find(|name| self.covers(name, &original, index, access, old, input)),
-            false if fate_of(&old.opcode, true) == Fate::Recorded => {
+            false if is_never_left_out(old) => {
                 let mut live: Vec<&Text> = self.verdicts.keys().collect();
                 live.sort_unstable();
                 live.into_iter()
@@ -269,7 +269,7 @@ impl State {
         }
         let reference = input.analysis.code.address_of(index, access.operand);
         if base.starts_with("%__rf_c")
-            && reference.is_some_and(|reference| is_wide(input.analysis, reference.value))
+            && reference.is_some_and(|reference| input.analysis.is_wide(reference.value))
         {
             errors.at(new.span, "the check compares 32 bits of an address of 64");
         }
@@ -328,7 +328,8 @@ impl State {
         let bytes = match access.width {
             Width::Bytes(bytes) => {
                 let inst = &input.analysis.code.instructions[index];
-                let (from, to) = used_bytes(inst, u64::from(bytes), input.source);
+                let (from, to) =
+                    used_bytes(inst.instruction, u64::from(bytes), input.attached(index));
                 Some((address.offset.wrapping_add(from as i64), (to - from) as i64))
             }
             _ => None,
@@ -363,10 +364,10 @@ impl State {
         &self,
         index: usize,
         access: &Access,
-        window: Window,
+        window: Space,
         input: &Input<'_, '_, '_>,
     ) -> bool {
-        if access.width == Width::Descriptor || is_static(input.analysis, index, access) {
+        if access.width == Width::Descriptor || is_settled(input.analysis, index, access) {
             return false;
         }
         let code = &input.analysis.code;
@@ -376,16 +377,17 @@ impl State {
         match reference.referent {
             Referent::Symbol(id, _) => {
                 let symbol = &code.symbols[id.0 as usize];
-                window != Window::Parameter
-                    && window.holds(symbol.space)
-                    && (symbol.size.is_some() || matches!(window, Window::Shared | Window::Cluster))
+                window != Space::Param
+                    && reaches(window, symbol.space)
+                    && (symbol.size.is_some()
+                        || matches!(window, Space::Shared | Space::SharedCluster))
             }
             Referent::Wide(_) => match input.analysis.provenance.origin(reference.value) {
                 Origin::Several { .. } => true,
                 Origin::Pointer { root, .. } => match input.analysis.provenance.root(root) {
                     Some(Root::Whole { symbol } | Root::Part { symbol, .. }) => {
                         let place = input.analysis.place(root);
-                        place.is_some_and(|place| window.holds(place.space))
+                        place.is_some_and(|place| reaches(window, place.space))
                             && input.nameable.holds(code, symbol)
                     }
                     Some(Root::Declared { .. } | Root::Alloca { .. }) => true,
@@ -395,4 +397,9 @@ impl State {
             },
         }
     }
+}
+
+/// Whether nobody can leave an instruction out.
+fn is_never_left_out(instruction: &Instruction<'_>) -> bool {
+    classify(instruction).is_some_and(|info| info.predication == Predication::Never)
 }

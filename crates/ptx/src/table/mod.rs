@@ -9,9 +9,11 @@
 //! [`classify`] applies rows, it knows no opcode but `call`.
 
 mod alignment;
+mod extent;
 mod rows;
 mod rules;
 
+pub use extent::{Extent, extent, used_bytes};
 pub use rules::{classify, knows, space_of, vector_length};
 
 /// What an operand is for.
@@ -124,6 +126,23 @@ pub enum Convergence {
     Block,
 }
 
+/// Who can leave an instruction out that may not use one of its addresses, so
+/// that no other thread waits for ever or goes another way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Predication {
+    /// Each lane on its own; another address may take the address's place.
+    Lane,
+    /// Each lane on its own, and only with all accesses of the instruction: it
+    /// tells a barrier (mbarrier) that bytes are there, or a register counts
+    /// the bytes, and no other memory is surely as large.
+    Whole,
+    /// All lanes of the warp or none: they must execute it together (PTX ISA,
+    /// `.sync.aligned`).
+    Warp,
+    /// Nobody: other threads wait for it that nothing else can tell.
+    Never,
+}
+
 /// What the table says of one instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
@@ -135,4 +154,8 @@ pub struct Info {
     pub convergence: Convergence,
     /// Ends or redirects control: bra, brx, ret, exit, trap, call.
     pub is_control: bool,
+    /// Who can leave the instruction out; only of one that accesses memory.
+    pub predication: Predication,
+    /// Generic addresses may only lie in shared memory.
+    pub is_shared_only: bool,
 }

@@ -2,7 +2,7 @@
 
 use super::Convergence::{self, Block, Mask, Warp};
 use super::Effect::{self, Atomic, Read, Write};
-use super::Space;
+use super::{Predication, Space};
 
 /// One instruction, or those of its forms that have the modifiers `with`.
 pub(super) struct Row {
@@ -20,6 +20,13 @@ pub(super) struct Row {
     pub convergence: Convergence,
     /// Control flow.
     pub is_control: bool,
+    /// Who can leave the instruction out. Of what accesses memory; `Never` for
+    /// all else.
+    pub predication: Predication,
+    /// Generic addresses may only lie in shared memory (PTX ISA: the behaviour
+    /// is undefined elsewhere). Programs pass some of these instructions plain
+    /// 32-bit shared addresses (Triton: `tcgen05.commit`).
+    pub is_shared_only: bool,
 }
 
 /// One access of a row.
@@ -91,6 +98,7 @@ pub(super) enum AlignmentRule {
     Described,
 }
 
+use Predication::{Lane, Warp as AllOfWarp, Whole};
 use SpaceRule::{Is, Nth};
 use Which::{Bracket, Descriptor as AtDescriptor};
 use WidthRule::{Bytes, CopySource, Descriptor, Fragment, MatrixRow, Operand, Typed};
@@ -103,6 +111,8 @@ const fn row(base: &'static str, with: &'static [&'static str], roles: &'static 
         accesses: &[],
         convergence: Convergence::None,
         is_control: false,
+        predication: Predication::Never,
+        is_shared_only: false,
     }
 }
 
@@ -119,6 +129,16 @@ impl Row {
 
     const fn control(mut self) -> Row {
         self.is_control = true;
+        self
+    }
+
+    const fn predicated(mut self, predication: Predication) -> Row {
+        self.predication = predication;
+        self
+    }
+
+    const fn shared_only(mut self) -> Row {
+        self.is_shared_only = true;
         self
     }
 }
@@ -206,15 +226,15 @@ const TENSOR: SpaceRule = Is(Space::Tensor);
 #[rustfmt::skip]
 pub(super) static ROWS: &[Row] = &[
     // Loads, stores, atomics (9.7.9)
-    row("ld", &[], "d").accesses(&[now(0, Read, Nth(0), Typed)]),
-    row("ldu", &[], "d").accesses(&[now(0, Read, Nth(0), Typed)]),
-    row("st", &["async"], "").accesses(&[later(0, Write, Nth(0), Typed), completes(1, Nth(0))]),
+    row("ld", &[], "d").accesses(&[now(0, Read, Nth(0), Typed)]).predicated(Lane),
+    row("ldu", &[], "d").accesses(&[now(0, Read, Nth(0), Typed)]).predicated(Lane),
+    row("st", &["async"], "").accesses(&[later(0, Write, Nth(0), Typed), completes(1, Nth(0))]).predicated(Whole).shared_only(),
     // (The ISA asks for a size that is a multiple of 8, and for nothing of the address.)
-    row("st", &["bulk"], "").accesses(&[now(0, Write, Nth(0), Operand(1)).aligned(AlignmentRule::Any)]),
-    row("st", &[], "").accesses(&[now(0, Write, Nth(0), Typed)]),
-    row("atom", &[], "d").accesses(&[now(0, Atomic, Nth(0), Typed)]),
-    row("red", &["async"], "").accesses(&[later(0, Atomic, Nth(0), Typed), completes(1, Nth(0))]),
-    row("red", &[], "").accesses(&[now(0, Atomic, Nth(0), Typed)]),
+    row("st", &["bulk"], "").accesses(&[now(0, Write, Nth(0), Operand(1)).aligned(AlignmentRule::Any)]).predicated(Whole).shared_only(),
+    row("st", &[], "").accesses(&[now(0, Write, Nth(0), Typed)]).predicated(Lane),
+    row("atom", &[], "d").accesses(&[now(0, Atomic, Nth(0), Typed)]).predicated(Lane),
+    row("red", &["async"], "").accesses(&[later(0, Atomic, Nth(0), Typed), completes(1, Nth(0))]).predicated(Whole).shared_only(),
+    row("red", &[], "").accesses(&[now(0, Atomic, Nth(0), Typed)]).predicated(Lane),
     row("multimem", &["ld_reduce"], "d").accesses(&[now(0, Read, Nth(0), Typed)]),
     row("multimem", &["st"], "").accesses(&[now(0, Write, Nth(0), Typed)]),
     row("multimem", &["red"], "").accesses(&[now(0, Atomic, Nth(0), Typed)]),
@@ -232,23 +252,23 @@ pub(super) static ROWS: &[Row] = &[
     row("cp", &["async", "commit_group"], ""),
     row("cp", &["async", "wait_group"], ""),
     row("cp", &["async", "wait_all"], ""),
-    row("cp", &["async", "mbarrier"], "").accesses(&[completes(0, Nth(0))]),
+    row("cp", &["async", "mbarrier"], "").accesses(&[completes(0, Nth(0))]).predicated(Lane).shared_only(),
     row("cp", &["async", "bulk", "prefetch"], ""),
     row("cp", &["reduce", "async", "bulk", "tensor"], "").accesses(&[
-        later(0, Atomic, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor)]),
+        later(0, Atomic, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor)]).predicated(Whole),
     row("cp", &["reduce", "async", "bulk"], "").accesses(&[
-        later(0, Atomic, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]),
+        later(0, Atomic, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]).predicated(Whole),
     row("cp", &["async", "bulk", "tensor"], "").accesses(&[
-        later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]),
+        later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]).predicated(Whole),
     // Which of the bytes are written, or read, a mask or counts at both ends tell.
     row("cp", &["async", "bulk", "cp_mask"], "").accesses(&[
-        later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]),
+        later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]).predicated(Whole),
     row("cp", &["async", "bulk", "ignore_oob"], "").accesses(&[
-        later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]),
+        later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]).predicated(Whole),
     row("cp", &["async", "bulk"], "").accesses(&[
-        later(0, Write, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]),
-    row("cp", &["async", "shared", "global"], "").accesses(COPY),
-    row("cp", &["async", "shared::cta", "global"], "").accesses(COPY),
+        later(0, Write, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]).predicated(Whole),
+    row("cp", &["async", "shared", "global"], "").accesses(COPY).predicated(Lane),
+    row("cp", &["async", "shared::cta", "global"], "").accesses(COPY).predicated(Lane),
     // (Fields are read and written alone, and a map is copied by words of 4 bytes.)
     row("tensormap", &["replace"], "").accesses(&[now(0, Write, Nth(0), Bytes(128)).aligned(AlignmentRule::Field)]),
     row("tensormap", &["cp_fenceproxy"], "").accesses(&[
@@ -256,45 +276,45 @@ pub(super) static ROWS: &[Row] = &[
         now(1, Read, Nth(1), Bytes(128)).aligned(AlignmentRule::Bytes(4))]),
 
     // mbarrier objects: 8 bytes (9.7.13.15)
-    row("mbarrier", &["init"], "").accesses(&[now(0, Write, Nth(0), Bytes(8))]),
-    row("mbarrier", &["inval"], "").accesses(&[now(0, Write, Nth(0), Bytes(8))]),
-    row("mbarrier", &["arrive"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]),
-    row("mbarrier", &["arrive_drop"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]),
-    row("mbarrier", &["expect_tx"], "").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]),
-    row("mbarrier", &["complete_tx"], "").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]),
-    row("mbarrier", &["test_wait"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]),
-    row("mbarrier", &["try_wait"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]),
+    row("mbarrier", &["init"], "").accesses(&[now(0, Write, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+    row("mbarrier", &["inval"], "").accesses(&[now(0, Write, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+    row("mbarrier", &["arrive"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+    row("mbarrier", &["arrive_drop"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+    row("mbarrier", &["expect_tx"], "").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+    row("mbarrier", &["complete_tx"], "").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+    row("mbarrier", &["test_wait"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+    row("mbarrier", &["try_wait"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
     row("mbarrier", &["pending_count"], "d"),
     row("clusterlaunchcontrol", &["try_cancel"], "").accesses(&[
-        later(0, Write, Nth(0), Bytes(16)), completes(1, Nth(0))]),
+        later(0, Write, Nth(0), Bytes(16)), completes(1, Nth(0))]).shared_only(),
     row("clusterlaunchcontrol", &["query_cancel"], "d"),
 
     // Matrices (9.7.14 to 9.7.16)
-    row("ldmatrix", &[], "d").accesses(&[now(0, Read, Nth(0), MatrixRow)]).convergence(Warp),
-    row("stmatrix", &[], "").accesses(&[now(0, Write, Nth(0), MatrixRow)]).convergence(Warp),
+    row("ldmatrix", &[], "d").accesses(&[now(0, Read, Nth(0), MatrixRow)]).convergence(Warp).predicated(AllOfWarp).shared_only(),
+    row("stmatrix", &[], "").accesses(&[now(0, Write, Nth(0), MatrixRow)]).convergence(Warp).predicated(AllOfWarp).shared_only(),
     row("movmatrix", &[], "d").convergence(Warp),
     row("mma", &[], "d").convergence(Warp),
-    row("wmma", &["load"], "d").accesses(&[now(0, Read, Nth(0), Fragment)]).convergence(Warp),
-    row("wmma", &["store"], "").accesses(&[now(0, Write, Nth(0), Fragment)]).convergence(Warp),
+    row("wmma", &["load"], "d").accesses(&[now(0, Read, Nth(0), Fragment)]).convergence(Warp).predicated(AllOfWarp),
+    row("wmma", &["store"], "").accesses(&[now(0, Write, Nth(0), Fragment)]).convergence(Warp).predicated(AllOfWarp),
     row("wmma", &["mma"], "d").convergence(Warp),
     row("wgmma", &["mma_async"], "b").accesses(&[described(1), described(2)]).convergence(Warp),
     row("wgmma", &["fence"], "").convergence(Warp),
     row("wgmma", &["commit_group"], "").convergence(Warp),
     row("wgmma", &["wait_group"], "").convergence(Warp),
-    row("tcgen05", &["alloc"], "").accesses(&[now(0, Write, Nth(0), Bytes(4))]).convergence(Warp),
+    row("tcgen05", &["alloc"], "").accesses(&[now(0, Write, Nth(0), Bytes(4))]).convergence(Warp).shared_only(),
     row("tcgen05", &["dealloc"], "").convergence(Warp),
     row("tcgen05", &["relinquish_alloc_permit"], "").convergence(Warp),
-    row("tcgen05", &["ld", "red"], "dd").accesses(&[later(0, Read, TENSOR, Descriptor)]).convergence(Warp),
-    row("tcgen05", &["ld"], "d").accesses(&[later(0, Read, TENSOR, Descriptor)]).convergence(Warp),
-    row("tcgen05", &["st"], "").accesses(&[later(0, Write, TENSOR, Descriptor)]).convergence(Warp),
+    row("tcgen05", &["ld", "red"], "dd").accesses(&[later(0, Read, TENSOR, Descriptor)]).convergence(Warp).shared_only(),
+    row("tcgen05", &["ld"], "d").accesses(&[later(0, Read, TENSOR, Descriptor)]).convergence(Warp).shared_only(),
+    row("tcgen05", &["st"], "").accesses(&[later(0, Write, TENSOR, Descriptor)]).convergence(Warp).shared_only(),
     row("tcgen05", &["wait::ld"], "").convergence(Warp),
     row("tcgen05", &["wait::st"], "").convergence(Warp),
     row("tcgen05", &["wait"], "").convergence(Warp),
-    row("tcgen05", &["cp"], "").accesses(&[later(0, Write, TENSOR, Descriptor), described(1)]),
-    row("tcgen05", &["shift"], "").accesses(&[later(0, Write, TENSOR, Descriptor)]),
+    row("tcgen05", &["cp"], "").accesses(&[later(0, Write, TENSOR, Descriptor), described(1)]).shared_only(),
+    row("tcgen05", &["shift"], "").accesses(&[later(0, Write, TENSOR, Descriptor)]).shared_only(),
     row("tcgen05", &["mma"], "").accesses(&[
-        later(0, Write, TENSOR, Descriptor), described(1), described(2), tensor(1), tensor(2), tensor(3), tensor(4)]),
-    row("tcgen05", &["commit"], "").accesses(&[completes(0, Nth(0))]),
+        later(0, Write, TENSOR, Descriptor), described(1), described(2), tensor(1), tensor(2), tensor(3), tensor(4)]).shared_only(),
+    row("tcgen05", &["commit"], "").accesses(&[completes(0, Nth(0))]).shared_only(),
     row("tcgen05", &["fence"], ""),
     row("tcgen05", &["fence::before_thread_sync"], ""),
     row("tcgen05", &["fence::after_thread_sync"], ""),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::rows::{AccessRow, ROWS, Row, SpaceRule, Which, WidthRule};
-use super::{Access, Convergence, Info, Role, Space, Width, alignment};
+use super::{Access, Convergence, Info, Predication, Role, Space, Width, alignment};
 use crate::{Instruction, Opcode, OperandKind, Type};
 
 static BY_BASE: LazyLock<HashMap<&'static str, Vec<&'static Row>>> = LazyLock::new(|| {
@@ -38,6 +38,12 @@ pub fn classify(instruction: &Instruction<'_>) -> Option<Info> {
         accesses,
         convergence,
         is_control: row.is_control,
+        predication: match row.predication {
+            // All blocks that a copy goes to wait for it.
+            Predication::Whole if opcode.has("multicast::cluster") => Predication::Never,
+            other => other,
+        },
+        is_shared_only: row.is_shared_only,
     })
 }
 

@@ -6,21 +6,33 @@
 //! All addresses come from `model::layout`; nothing here may hold a number
 //! of its own.
 
-use crate::bounds::{RESERVED_SHARED, prints};
+mod dispatch;
+
+use crate::protocol::{APPEND, LOOKUP, TEXT};
+use analysis::prints;
+pub(crate) use dispatch::{Dispatch, prototype};
 use model::layout as l;
 use std::mem::offset_of;
 
-/// Name of the lookup function.
-pub(crate) const LOOKUP: &str = "__ringfence_lookup";
-/// Name of the function that looks for the end of a string.
-pub(crate) const TEXT: &str = "__ringfence_text";
-/// Name of the append function.
-pub(crate) const APPEND: &str = "__ringfence_append";
+/// Bytes that the system keeps at the start of each block's shared memory
+/// and that `%total_smem_size` does not count (1 KiB from sm_80 on).
+pub(crate) const RESERVED_SHARED: u32 = 1024;
 
 /// Finds a block of the device heap.
-const BLOCK: &str = include_str!("device/block.ptx");
+const BLOCK: &str = include_str!("../device/block.ptx");
 /// The device heap.
-const HEAP: &str = include_str!("device/heap.ptx");
+const HEAP: &str = include_str!("../device/heap.ptx");
+
+/// What names a module in device records: FNV-1a, 64 bits; small numbers,
+/// which are no module's, are avoided.
+pub(crate) fn tag_of(source: &str) -> u64 {
+    let hash = source
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+    hash.max(1 << 8)
+}
 
 /// All functions, for a module of this version and target.
 pub(crate) fn functions(module: &ptx::Module<'_>, tag: u64, heap: bool) -> String {

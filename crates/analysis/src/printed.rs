@@ -3,20 +3,21 @@
 //! which has to be a constant of the module, and that of the arguments, which
 //! compilers keep in the frame.
 
-use super::calls::{Stored, callee, stores};
-use super::extent::constant_address;
-use analysis::{Analysis, Definition, ModuleSymbols, Referent, Role, SymbolId, SymbolSpace};
-use analysis::{ValueId, WideReg};
+use crate::Analysis;
+use crate::calls::{Stored, stores};
+use crate::code::{Referent, Role};
+use crate::names::{ModuleSymbols, SymbolId, SymbolSpace, WideReg};
+use crate::ssa::{Definition, ValueId};
 use ptx::printf::{Most, printed};
 use ptx::{Item, Linkage, Module, OperandKind, Value, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The function that prints.
-pub(crate) const PRINTF: &str = "vprintf";
+pub const PRINTF: &str = "vprintf";
 
 /// The constant strings of a module that prints; none of others.
-#[derive(Default)]
-pub(crate) struct Texts<'a> {
+#[derive(Debug, Default)]
+pub struct Texts<'a> {
     /// The module has a function of its own of that name.
     is_own: bool,
     /// The bytes that variables begin with; they are zero up to their size.
@@ -27,7 +28,7 @@ pub(crate) struct Texts<'a> {
 const LONGEST: u64 = 1 << 16;
 
 /// Whether a module declares the driver's `vprintf`.
-pub(crate) fn prints(module: &Module<'_>) -> bool {
+pub fn prints(module: &Module<'_>) -> bool {
     module
         .items
         .iter()
@@ -35,7 +36,8 @@ pub(crate) fn prints(module: &Module<'_>) -> bool {
 }
 
 impl<'a> Texts<'a> {
-    pub(crate) fn of(module: &Module<'a>) -> Self {
+    /// Of a module.
+    pub fn of(module: &Module<'a>) -> Self {
         let mut known = FxHashMap::default();
         let is_own = module
             .functions()
@@ -98,38 +100,42 @@ fn is_literal(name: &str) -> bool {
 }
 
 /// A call that prints strings which have to be checked.
-pub(crate) struct Print {
+#[derive(Debug)]
+pub struct Print {
     /// The store of the address of the arguments: the first operand behind its
     /// place is a register.
-    pub(crate) buffer: u32,
+    pub buffer: u32,
     /// The first of the stores for the call, where checks stand.
-    pub(crate) first: u32,
+    pub first: u32,
     /// The call, or the last of the loads of its result.
-    pub(crate) last: u32,
-    pub(crate) strings: Vec<Argument>,
+    pub last: u32,
+    /// The strings.
+    pub strings: Vec<Argument>,
 }
 
 /// One string.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Argument {
+pub struct Argument {
     /// Bytes from the address of the arguments to the pointer.
-    pub(crate) at: u32,
-    pub(crate) most: Most,
+    pub at: u32,
+    /// How much of it is read.
+    pub most: Most,
     /// What was stored there, in a register that still holds it.
-    pub(crate) pointer: Option<(WideReg, ValueId)>,
+    pub pointer: Option<(WideReg, ValueId)>,
 }
 
 /// What is known of a call.
-pub(crate) struct Printing {
+#[derive(Debug)]
+pub struct Printing {
     /// What is to be checked.
-    pub(crate) print: Option<Print>,
+    pub print: Option<Print>,
     /// There may be more strings: the format, the place of the arguments or a
     /// conversion is not known.
-    pub(crate) is_cut_off: bool,
+    pub is_cut_off: bool,
 }
 
 /// What the instruction at `index` prints; `None` if it calls something else.
-pub(crate) fn printing<'a>(
+pub fn printing<'a>(
     analysis: &Analysis<'_, 'a>,
     symbols: &ModuleSymbols<'a>,
     texts: &Texts<'a>,
@@ -137,7 +143,9 @@ pub(crate) fn printing<'a>(
 ) -> Option<Printing> {
     let code = &analysis.code;
     let instruction = code.instructions[index].instruction;
-    let (place, _) = callee(instruction).filter(|(_, name)| *name == PRINTF && !texts.is_own)?;
+    let (place, _) = instruction
+        .called_function()
+        .filter(|(_, name)| *name == PRINTF && !texts.is_own)?;
     let unknown = Some(Printing {
         print: None,
         is_cut_off: true,
@@ -171,7 +179,7 @@ pub(crate) fn printing<'a>(
     if printed.strings.is_empty() {
         return Some(printing);
     }
-    let Some((frame, start)) = constant_address(analysis, arguments) else {
+    let Some((frame, start)) = analysis.constant_address(arguments) else {
         return unknown;
     };
     let own = &code.symbols[frame.0 as usize];
@@ -291,7 +299,7 @@ fn constants(analysis: &Analysis<'_, '_>, value: ValueId) -> Option<Vec<(SymbolI
         if seen.len() > MOST {
             return None;
         }
-        if let Some(place) = constant_address(analysis, value) {
+        if let Some(place) = analysis.constant_address(value) {
             places.push(place);
             continue;
         }
@@ -358,7 +366,7 @@ fn stored(
                 let (symbol, start) = match reference.referent {
                     Referent::Symbol(symbol, offset) => (symbol, offset),
                     Referent::Wide(_) => {
-                        let (symbol, offset) = constant_address(analysis, reference.value)?;
+                        let (symbol, offset) = analysis.constant_address(reference.value)?;
                         (symbol, offset.checked_add(address.offset)?)
                     }
                 };

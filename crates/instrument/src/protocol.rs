@@ -1,0 +1,132 @@
+//! The names that checks are written with. The pass writes them, the verifier
+//! reads them; what stands behind a name is what its comment says, and neither
+//! decides it for the other. There is no logic here.
+
+/// Begins every register that a check uses.
+pub(crate) const REGISTER_PREFIX: &str = "%__rf_";
+/// Begins every label that a check uses.
+pub(crate) const LABEL_PREFIX: &str = "$__rf_";
+/// Begins every other name that a check uses.
+pub(crate) const NAME_PREFIX: &str = "__ringfence_";
+
+/// Families of registers: a number follows.
+pub(crate) mod family {
+    /// Redirected addresses, one a check.
+    pub(crate) const REDIRECTED: &str = "%__rf_a";
+    /// Base of a root's bounds, by its number in the analysis.
+    pub(crate) const ROOT_BASE: &str = "%__rf_b";
+    /// Size of a root's bounds.
+    pub(crate) const ROOT_SIZE: &str = "%__rf_s";
+    /// Limits of offsets, one for each root and extent.
+    pub(crate) const LIMIT: &str = "%__rf_m";
+    /// Verdicts that are used again.
+    pub(crate) const KEPT: &str = "%__rf_k";
+    /// Base and size that travel with a register.
+    pub(crate) const SHADOW_BASE: &str = "%__rf_hb";
+    /// See `SHADOW_BASE`.
+    pub(crate) const SHADOW_SIZE: &str = "%__rf_hs";
+    /// Addresses of places as their own space has them, 32 bits, by root.
+    pub(crate) const IN_SPACE: &str = "%__rf_c";
+    /// The same, 64 bits.
+    pub(crate) const IN_SPACE_WIDE: &str = "%__rf_e";
+    /// What stands in the place of a guard where a check may fail.
+    pub(crate) const GO: &str = "%__rf_g";
+    /// Bounds of arguments that were looked up for a call.
+    pub(crate) const PASSED_BASE: &str = "%__rf_pb";
+    /// See `PASSED_BASE`.
+    pub(crate) const PASSED_SIZE: &str = "%__rf_ps";
+    /// Where a call through a pointer goes instead, by number of the call.
+    pub(crate) const CALLEE: &str = "%__rf_f";
+    /// Pointers to strings that are printed.
+    pub(crate) const TEXT: &str = "%__rf_text";
+    /// Whether a string leaves its bounds.
+    pub(crate) const CUT: &str = "%__rf_cut";
+    /// What a thunk passes on.
+    pub(crate) const MOVED: &str = "%__rf_v";
+}
+
+/// Single registers.
+pub(crate) mod register {
+    /// How far an address is from a base.
+    pub(crate) const OFFSET: &str = "%__rf_o";
+    /// Scratch of 64 bits.
+    pub(crate) const SCRATCH: &str = "%__rf_t";
+    /// Scratch of 64 bits.
+    pub(crate) const SCRATCH2: &str = "%__rf_u";
+    /// A verdict: the address is outside.
+    pub(crate) const OUTSIDE: &str = "%__rf_q";
+    /// Scratch predicate.
+    pub(crate) const OTHER: &str = "%__rf_r";
+    /// Bounds that were looked up.
+    pub(crate) const WEAK_BASE: &str = "%__rf_wb";
+    /// See `WEAK_BASE`.
+    pub(crate) const WEAK_SIZE: &str = "%__rf_ws";
+    /// Bounds that go back with a result.
+    pub(crate) const GIVEN_BASE: &str = "%__rf_rb";
+    /// See `GIVEN_BASE`.
+    pub(crate) const GIVEN_SIZE: &str = "%__rf_rs";
+    /// The site of the last check that failed; zero if none did.
+    pub(crate) const SITE: &str = "%__rf_site";
+    /// The address that it was about.
+    pub(crate) const ADDRESS: &str = "%__rf_address";
+    /// The bounds that it was checked against.
+    pub(crate) const RECORD_BASE: &str = "%__rf_record_base";
+    /// See `RECORD_BASE`.
+    pub(crate) const RECORD_SIZE: &str = "%__rf_record_size";
+    /// The program's next instruction is left out.
+    pub(crate) const STOP: &str = "%__rf_stop";
+    /// What stands in the place of its guard.
+    pub(crate) const GO_ON: &str = "%__rf_go";
+    /// The thread has failed no check, where those that have one trap.
+    pub(crate) const UNHARMED: &str = "%__rf_unharmed";
+    /// A pointer of 32 bits.
+    pub(crate) const POINTER32: &str = "%__rf_p";
+    /// How far it is from a base.
+    pub(crate) const OFFSET32: &str = "%__rf_d";
+    /// What limits that.
+    pub(crate) const LIMIT32: &str = "%__rf_l";
+    /// Bytes of the launch's dynamic shared memory.
+    pub(crate) const DYNAMIC: &str = "%__rf_dynamic";
+    /// Bytes of the block's whole shared memory.
+    pub(crate) const BLOCK: &str = "%__rf_block";
+    /// Low bits of an address.
+    pub(crate) const LOW_BITS: &str = "%__rf_x";
+    /// Number of the lane.
+    pub(crate) const LANE: &str = "%__rf_lane";
+    /// A generic address.
+    pub(crate) const GENERIC: &str = "%__rf_w";
+}
+
+/// Finds the extent that a pointer points into.
+pub(crate) const LOOKUP: &str = "__ringfence_lookup";
+/// Looks for the end of a string.
+pub(crate) const TEXT: &str = "__ringfence_text";
+/// Appends a record.
+pub(crate) const APPEND: &str = "__ringfence_append";
+/// What calls of `malloc` call instead.
+pub(crate) const MALLOC: &str = "__ringfence_malloc";
+/// What calls of `free` call instead.
+pub(crate) const FREE: &str = "__ringfence_free";
+/// Whether bounds that were found earlier still hold.
+pub(crate) const STILL: &str = "__ringfence_still";
+/// The place of a call of `malloc` or `free`; with the site's number.
+pub(crate) const HEAP_PLACE: &str = "__ringfence_w";
+/// The launch that such a call belongs to; likewise.
+pub(crate) const HEAP_LAUNCH: &str = "__ringfence_l";
+
+/// What a call passes to a copy, beside the program's arguments; with the
+/// number of the call.
+pub(crate) const PASSED: &str = "__ringfence_bounds";
+/// What a copy that gives bounds back returns; likewise.
+pub(crate) const RESULT: &str = "__ringfence_result";
+/// Maps the address of a function to that of its checked copy; with the
+/// number of the class.
+pub(crate) const TARGET: &str = "__ringfence_target";
+/// Calls a function that has no checked copy; likewise.
+pub(crate) const THUNK: &str = "__ringfence_thunk";
+/// What a call of a copy through a pointer takes and returns; with the number
+/// of the call.
+pub(crate) const PROTOTYPE: &str = "__ringfence_prototype";
+/// Bytes, behind the bounds that the copies of a class take, of the address
+/// that the program called. Only the thunk reads it.
+pub(crate) const CALLED: u32 = size_of::<u64>() as u32;

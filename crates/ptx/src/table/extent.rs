@@ -1,0 +1,134 @@
+//! Which bytes an access covers (PTX ISA, chapter 9: `ld`, `cp.async`,
+//! `wmma`), and which of them a load uses.
+
+use super::{Access, Width};
+use crate::{Instruction, Operand, OperandKind};
+
+/// Bytes that an access covers, from its address on, and what tells them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Known.
+    Bytes(u64),
+    /// Known, but none where this predicate operand holds.
+    BytesUnless(u64, usize),
+    /// In this operand of the instruction, a 32-bit register.
+    Operand(usize),
+    /// `step` times the 32-bit register that is this operand, plus `last`.
+    Steps {
+        /// Bytes that one unit of the operand adds.
+        step: u64,
+        /// Bytes of the last row.
+        last: u64,
+        /// The operand: a distance between rows.
+        operand: usize,
+    },
+}
+
+impl Extent {
+    /// Whether the number of bytes is in the text.
+    pub fn is_constant(self) -> bool {
+        matches!(self, Extent::Bytes(_) | Extent::BytesUnless(..))
+    }
+}
+
+/// Bytes that an access covers; `None` if only a descriptor knows.
+/// `ends_with_predicate`: the last operand is a predicate register, which only
+/// its declaration tells ([`Width::CopySource`]).
+pub fn extent(
+    instruction: &Instruction<'_>,
+    access: &Access,
+    ends_with_predicate: bool,
+) -> Option<Extent> {
+    let operands = &instruction.operands;
+    let integer = |operand: usize| match operands.get(operand)?.kind {
+        OperandKind::Integer(value) => u64::try_from(value).ok(),
+        _ => None,
+    };
+    let is_name = |operand: usize| {
+        matches!(
+            operands.get(operand).map(|o| &o.kind),
+            Some(OperandKind::Name(_))
+        )
+    };
+    let count = |operand: usize| match integer(operand) {
+        Some(bytes) => Some(Extent::Bytes(bytes)),
+        None => is_name(operand).then_some(Extent::Operand(operand)),
+    };
+    match access.width {
+        Width::Bytes(bytes) => Some(Extent::Bytes(u64::from(bytes))),
+        Width::Operand(operand) => count(operand),
+        Width::CopySource { size, source } => {
+            if ends_with_predicate && source + 1 == operands.len() {
+                return is_name(source).then_some(Extent::BytesUnless(integer(size)?, source));
+            }
+            match count(source)? {
+                Extent::Bytes(bytes) => Some(Extent::Bytes(bytes.min(integer(size)?))),
+                register => Some(register),
+            }
+        }
+        Width::Matrix {
+            rows,
+            row_bits,
+            element_bits,
+            stride,
+        } => {
+            let last = u64::from(row_bits).div_ceil(8);
+            let gaps = u64::from(rows).saturating_sub(1);
+            let Some(operand) = stride else {
+                return Some(Extent::Bytes(gaps.checked_mul(last)?.checked_add(last)?));
+            };
+            let bits = gaps * u64::from(element_bits);
+            if bits % 8 != 0 {
+                return None;
+            }
+            match integer(operand) {
+                Some(stride) => Some(Extent::Bytes(
+                    stride.checked_mul(bits / 8)?.checked_add(last)?,
+                )),
+                None => is_name(operand).then_some(Extent::Steps {
+                    step: bits / 8,
+                    last,
+                    operand,
+                }),
+            }
+        }
+        Width::Descriptor => None,
+    }
+}
+
+/// The bytes of a load that the program uses: `_` elements of a vector are
+/// not read (PTX ISA, `ld`), and bytes outside `.pragma "used_bytes_mask"` are
+/// read only because the compiler widened the load. `attached`: the text of the
+/// pragmas that stand directly before the instruction.
+pub fn used_bytes(instruction: &Instruction<'_>, bytes: u64, attached: &str) -> (u64, u64) {
+    let (mut from, mut to) = (0, bytes);
+    if !matches!(instruction.opcode.base(), "ld" | "ldu") {
+        return (from, to);
+    }
+    if let Some(OperandKind::Vector(elements)) = instruction.operands.first().map(|o| &o.kind)
+        && let Some(each) = instruction
+            .opcode
+            .types()
+            .last()
+            .map(|ty| u64::from(ty.bytes()))
+    {
+        let used = |o: &Operand<'_>| o.kind != OperandKind::Sink;
+        if let (Some(first), Some(last)) = (
+            elements.iter().position(used),
+            elements.iter().rposition(used),
+        ) {
+            (from, to) = (first as u64 * each, bytes.min((last as u64 + 1) * each));
+        }
+    }
+    if let Some((_, mask)) = attached.split_once("used_bytes_mask") {
+        let mask = mask.trim_start().trim_start_matches("0x");
+        let end = mask
+            .find(|c: char| !c.is_ascii_hexdigit())
+            .unwrap_or(mask.len());
+        if let Ok(mask @ 1..) = u64::from_str_radix(&mask[..end], 16) {
+            from = from.max(u64::from(mask.trailing_zeros()));
+            to = to.min(64 - u64::from(mask.leading_zeros()));
+        }
+    }
+    if from < to { (from, to) } else { (0, bytes) }
+}
