@@ -7,7 +7,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         return;
     };
     if let Ok(done) = instrument::instrument(source, &instrument::Options::default())
-        && let Err(errors) = instrument::verify(source, &done.text)
+        && let Err(errors) = instrument::verify_output(source, &done)
     {
         panic!("{}", errors[0]);
     }

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
                 done.sites.len(),
                 source.len() as f64 / 1e6 / seconds
             );
-            if let Err(errors) = instrument::verify(&source, &done.text) {
+            if let Err(errors) = instrument::verify_output(&source, &done) {
                 for error in errors.iter().take(10) {
                     eprintln!("{input}: VERIFY {error}");
                 }

@@ -25,7 +25,7 @@ pub use analysis::{BoundedPointer, Input, LaunchShape, Lost, Program, Values};
 pub use error::Error;
 pub use output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason};
 pub use parameters::ParameterSlot;
-pub use verify::{VerifyError, verify, verify_heap_calls};
+pub use verify::{VerifyError, verify, verify_heap_calls, verify_output};
 
 /// Adds bounds checks to a PTX module.
 ///

@@ -153,7 +153,7 @@ fn each_defect_is_found() {
             copy,
             "__ringfence_launch[40]",
             "__ringfence_launch[24]",
-            "reads past the launch parameter",
+            "only as they must be",
         ),
         (
             copy,
@@ -171,7 +171,7 @@ fn each_defect_is_found() {
             copy,
             "mov.u32 %__rf_site, 0;",
             "st.global.u32 [%__rf_address], %__rf_site;",
-            "registers of its own",
+            "only store to what its calls take",
         ),
         (
             ".func",
@@ -434,17 +434,17 @@ fn what_is_in_doubt_is_checked_by_its_address() {
             (
                 "@%__rf_r bra $__rf_known0;",
                 "@%__rf_r bra $__rf_done1;",
-                "branches elsewhere",
+                "only as they must be",
             ),
             (
                 "$__rf_known0:\n\tsub.s64 %__rf_o, %rd4, %__rf_wb;",
                 "sub.s64 %__rf_o, %rd4, %__rf_wb;\n\t$__rf_known0:",
-                "more than a lookup",
+                "only as they must be",
             ),
             (
                 "mov.u64 %__rf_e3, fixed;",
                 "mov.u64 %__rf_e3, fixed;\n\tadd.s64 %__rf_e3, %__rf_e3, 8;",
-                "not base and size of one thing|covers other bytes|without a check",
+                "not base and size of one thing|covers other bytes|without a check|only as they must be|not understood",
             ),
             (
                 "sub.s64 %__rf_o, %rd6, %__rf_e3;",
@@ -513,7 +513,7 @@ fn instructions_are_taken_out_as_a_whole() {
             (
                 "%__rf_lane, 8, %__rf_k0",
                 "%__rf_lane, 4, %__rf_k0",
-                unchecked,
+                "of other lanes",
             ),
             (
                 "mov.u32 %__rf_lane, %laneid",
@@ -770,7 +770,7 @@ fn calls_through_pointers_are_held_to_what_they_may_reach() {
             (
                 "call (__ringfence_1), __ringfence_target0,",
                 "call (__ringfence_1), __ringfence_target7,",
-                "its own functions",
+                "not understood",
             ),
             (
                 "[__ringfence_bounds0+24], %rd2;",

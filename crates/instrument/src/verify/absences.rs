@@ -4,8 +4,10 @@
 use super::Errors;
 use super::checks::{State, Text, integer, name};
 use super::facts::{LeftOut, completion, left_out};
+use super::written::number;
 use crate::protocol::REGISTER_PREFIX;
-use crate::protocol::register::STOP;
+use crate::protocol::family::GO;
+use crate::protocol::register::{GO_ON, OTHER, STOP};
 use ptx::table::{Predication, classify};
 use ptx::{Instruction, OperandKind};
 use rustc_hash::FxHashMap;
@@ -24,7 +26,19 @@ pub(super) struct Absences {
     set: Option<(Text, Vec<Text>, LeftOut)>,
     stop: Option<Stop>,
     /// A barrier is told of bytes: base, offset, bytes.
-    completes: Option<(Text, i64, Text)>,
+    completes: Option<Told>,
+    /// The verdict on the barrier that the next instruction tells, if it needs
+    /// one.
+    barrier: Option<Text>,
+}
+
+/// A barrier is told of bytes.
+struct Told {
+    base: Text,
+    offset: i64,
+    bytes: Text,
+    /// Not where this verdict holds, which is of the barrier itself.
+    unless: Option<Text>,
 }
 
 /// What `%__rf_stop` is made of.
@@ -54,30 +68,39 @@ fn is_collective(instruction: &Instruction<'_>) -> bool {
 }
 
 impl Absences {
+    /// The access of an instruction's barrier goes by a verdict.
+    pub(super) fn of_barrier(&mut self, verdict: &str) {
+        self.barrier = Some(verdict.to_owned());
+    }
+
     /// Whether an instruction sets what the one before it did not.
-    pub(super) fn sets(&self, instruction: &Instruction<'_>, first: &str) -> bool {
-        let Some((verdict, written, outcome)) = &self.set else {
+    pub(super) fn sets(&mut self, instruction: &Instruction<'_>, first: &str) -> bool {
+        let Some((verdict, written, outcome)) = &mut self.set else {
             return false;
         };
-        let is_written = written.iter().any(|name| name == first);
+        let place = written.iter().position(|name| name == first);
         let under = instruction
             .guard
             .as_ref()
-            .is_some_and(|guard| !guard.negated && guard.register == verdict);
-        is_written
-            && match outcome {
-                LeftOut::Zero => {
-                    under
-                        && matches!(instruction.opcode.text, "mov.b16" | "mov.b32" | "mov.b64")
-                        && integer(instruction, 1) == Some(0)
-                }
-                LeftOut::True => {
-                    instruction.guard.is_none()
-                        && instruction.opcode.text == "or.pred"
-                        && name(instruction, 1) == Some(first)
-                        && name(instruction, 2) == Some(verdict)
-                }
+            .is_some_and(|guard| !guard.negated && guard.register == verdict.as_str());
+        let sets = match outcome {
+            LeftOut::Zero => {
+                under
+                    && matches!(instruction.opcode.text, "mov.b16" | "mov.b32" | "mov.b64")
+                    && integer(instruction, 1) == Some(0)
             }
+            LeftOut::True => {
+                instruction.guard.is_none()
+                    && instruction.opcode.text == "or.pred"
+                    && name(instruction, 1) == Some(first)
+                    && name(instruction, 2) == Some(verdict.as_str())
+            }
+        };
+        match place {
+            Some(place) if sets => drop(written.remove(place)),
+            _ => return false,
+        }
+        true
     }
 }
 
@@ -93,6 +116,11 @@ impl State {
                 limits: Vec::new(),
             })
         };
+        if first == STOP {
+            // What was made of it is of its old value.
+            let own = |(from, _, verdict): &(Text, bool, Text)| from != STOP && verdict != STOP;
+            self.absences.go.retain(|_, go| own(go));
+        }
         match (instruction.opcode.text, first) {
             ("mov.pred", STOP) => self.absences.stop = stop(vec![one], None),
             ("or.pred", STOP) if one == STOP => {
@@ -117,7 +145,10 @@ impl State {
             }
             (COMPLETE, _) => return self.completes(instruction),
             (_, STOP) => self.absences.stop = None,
-            ("xor.pred" | "or.pred", _) if first.starts_with(REGISTER_PREFIX) => {
+            ("xor.pred" | "or.pred", _)
+                if instruction.guard.is_none()
+                    && (number(first, GO).is_some() || [GO_ON, OTHER].contains(&first)) =>
+            {
                 let negated = instruction.opcode.text == "or.pred";
                 self.absences
                     .go
@@ -134,21 +165,25 @@ impl State {
         let Some(Stop { verdicts, .. }) = &self.absences.stop else {
             return false;
         };
-        let allowed = instruction.guard.as_ref().is_some_and(|guard| {
-            let less = self.absences.go.get(guard.register);
-            let of_stop = less.is_some_and(|(from, negated, verdict)| {
-                from == STOP && !negated && verdicts.contains(verdict)
-            });
-            !guard.negated && (guard.register == STOP || of_stop)
-        });
-        let (true, Some(OperandKind::Address(address))) =
-            (allowed, instruction.operands.first().map(|o| &o.kind))
-        else {
+        let (Some(guard), Some(OperandKind::Address(address))) = (
+            instruction.guard.filter(|guard| !guard.negated),
+            instruction.operands.first().map(|o| &o.kind),
+        ) else {
             return false;
         };
-        let base = address.base.unwrap_or("").to_owned();
-        let bytes = self.text(instruction, 1);
-        self.absences.completes = Some((base, address.offset, bytes));
+        let unless = match (guard.register, self.absences.go.get(guard.register)) {
+            (STOP, _) => None,
+            (_, Some((from, false, verdict))) if from == STOP && verdicts.contains(verdict) => {
+                Some(verdict.clone())
+            }
+            _ => return false,
+        };
+        self.absences.completes = Some(Told {
+            base: address.base.unwrap_or("").to_owned(),
+            offset: address.offset,
+            bytes: self.text(instruction, 1),
+            unless,
+        });
         true
     }
 
@@ -167,11 +202,6 @@ impl State {
             Some(stop) if stop.fits(guard.as_ref(), old) => stop.verdicts.clone(),
             _ => Vec::new(),
         }
-    }
-
-    /// Whether an instruction as a whole is taken out.
-    pub(super) fn is_stopped(&self, old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
-        self.verdict_of(old, new).as_deref() == Some(STOP)
     }
 
     /// The predicate that stands in the place of an instruction's guard, if it
@@ -199,20 +229,24 @@ impl State {
         &mut self,
         old: &Instruction<'_>,
         new: &Instruction<'_>,
+        bytes: u8,
         errors: &mut Errors<'_>,
     ) {
         self.absences.set = None;
         let completes = self.absences.completes.take();
+        let barrier = self.absences.barrier.take();
         let stop = self.absences.stop.take();
         let verdict = self.verdict_of(old, new);
         let stopped = stop.filter(|_| verdict.as_deref() == Some(STOP));
         let completion = completion(old);
         let told = match (&completes, &completion, &stopped) {
-            (Some((base, offset, bytes)), Some(completion), Some(_)) => {
-                let ((own_base, own_offset), own_bytes) = (completion.barrier, &completion.bytes);
-                base == own_base
-                    && *offset == own_offset
-                    && (bytes == own_bytes || *bytes == self.resolve(own_bytes))
+            (Some(told), Some(completion), Some(stop)) => {
+                let ((base, offset), bytes) = (completion.barrier, &completion.bytes);
+                told.base == base
+                    && told.offset == offset
+                    && (told.bytes == *bytes || told.bytes == self.resolve(bytes))
+                    && told.unless == barrier
+                    && barrier.iter().all(|name| stop.verdicts.contains(name))
             }
             (Some(_), ..) => false,
             // A barrier that is outside itself cannot be told.
@@ -228,6 +262,10 @@ impl State {
         let (Some(verdict), Some(outcome)) = (verdict, left_out(old)) else {
             return;
         };
+        // Registers of other sizes have no zero that a move could give them.
+        if outcome == LeftOut::Zero && !matches!(bytes, 2 | 4 | 8) {
+            return;
+        }
         let mut written = Vec::new();
         let mut one = |kind: &OperandKind<'_>| {
             if let OperandKind::Name(name) = kind {
@@ -240,5 +278,17 @@ impl State {
             None => {}
         }
         self.absences.set = Some((verdict, written, outcome));
+    }
+
+    /// What the last instruction was to set must be set by now.
+    pub(super) fn must_be_set(&mut self, errors: &mut Errors<'_>, span: ptx::Span) {
+        if let Some((_, written, _)) = self.absences.set.take()
+            && let Some(register) = written.first()
+        {
+            errors.at(
+                span,
+                format!("`{register}` has no value where the instruction before this is left out"),
+            );
+        }
     }
 }

@@ -1,77 +1,236 @@
 //! Holds each of the program's accesses to the check that it goes through.
 
 use super::Errors;
-use super::checks::{Input, Redirect, State, Verdict};
-use super::facts::is_settled;
-use crate::protocol::REGISTER_PREFIX;
-use analysis::{Origin, Referent, Root, SymbolSpace};
+use super::checks::{Input, State, Text};
+use super::extents::{self, Owed};
+use super::facts::{is_settled, is_window};
+use super::verdicts::{Needs, Redirect, Verdict};
+use super::written::is_own;
+use crate::protocol::register::{ADDRESS, RECORD_BASE, RECORD_SIZE};
+use analysis::Root;
 use model::layout::{READ_SINK, SINK_SIZE, WRITE_SINK};
-use ptx::table::{Access, Effect, Info, Space, Width, classify, used_bytes};
+use ptx::table::{Access, Effect, Extent, Info, Predication, Space, Width, extent, used_bytes};
 use ptx::{Instruction, OperandKind};
+
+/// One access of an instruction, as it was and as it is.
+pub(super) struct Subject<'x, 'a> {
+    pub(super) old: &'x Instruction<'a>,
+    pub(super) new: &'x Instruction<'a>,
+    pub(super) index: usize,
+    pub(super) info: &'x Info,
+    pub(super) access: &'x Access,
+}
+
+impl<'a> Subject<'_, 'a> {
+    /// The base and the constant of the address in the source.
+    pub(super) fn address(&self) -> Option<(&'a str, i64)> {
+        match &self.old.operands.get(self.access.operand)?.kind {
+            OperandKind::Address(address) => Some((address.base?, address.offset)),
+            _ => None,
+        }
+    }
+
+    /// The base of the address in the instrumented text.
+    fn base(&self) -> Option<&'a str> {
+        match &self.new.operands.get(self.access.operand)?.kind {
+            OperandKind::Address(address) => address.base,
+            _ => None,
+        }
+    }
+
+    /// The bytes that are accessed; none if only a descriptor knows.
+    pub(super) fn extent(&self, input: &Input<'_, '_, '_>) -> Option<Extent> {
+        let inst = &input.analysis.code.instructions[self.index];
+        extent(self.old, self.access, inst.ends_with_predicate)
+    }
+
+    /// The bytes that the program uses, from the constant of the address on,
+    /// if the text tells.
+    pub(super) fn used(&self, input: &Input<'_, '_, '_>) -> Option<(i64, i64)> {
+        match self.extent(input)? {
+            Extent::Bytes(bytes) => {
+                let (from, to) = used_bytes(self.old, bytes, input.attached(self.index));
+                Some((from as i64, (to - from) as i64))
+            }
+            Extent::BytesUnless(bytes, _) => Some((0, i64::try_from(bytes).ok()?)),
+            _ => None,
+        }
+    }
+
+    /// The register that counts bytes at run time.
+    fn counted(&self, state: &State, input: &Input<'_, '_, '_>) -> Option<super::verdicts::Count> {
+        let (operand, step, last) = match self.extent(input)? {
+            Extent::Operand(operand) => (operand, 1, 0),
+            Extent::Steps {
+                step,
+                last,
+                operand,
+            } => (operand, step, last),
+            _ => return None,
+        };
+        Some(super::verdicts::Count {
+            operand: state.text(self.old, operand),
+            step,
+            last,
+        })
+    }
+}
+
+/// What an access that must be checked is checked against.
+pub(super) enum Duty {
+    Address(Owed),
+    InWindow(extents::Extent),
+}
+
+/// What an access must be checked against; `None` if it may go unchecked: it is
+/// settled by the text, or nothing can or need be said of it.
+pub(super) fn duty(subject: &Subject<'_, '_>, input: &Input<'_, '_, '_>) -> Option<Duty> {
+    let Subject {
+        old, index, access, ..
+    } = *subject;
+    let reference = input.analysis.code.address_of(index, access.operand)?;
+    let is_generic = access.space == Space::Generic;
+    let duty = match access.space {
+        Space::Global | Space::Generic => {
+            Duty::Address(extents::of_address(input, reference, is_generic)?)
+        }
+        space if is_window(space) => Duty::InWindow(extents::in_window(input, reference, space)?),
+        _ => return None,
+    };
+    let out_of_reach = old.opcode.base() == "multimem" || is_generic && subject.info.is_shared_only;
+    let touches_nothing = match subject.extent(input)? {
+        Extent::Bytes(0) => true,
+        _ => subject.used(input).is_some_and(|(_, bytes)| bytes == 0),
+    };
+    let is_free = out_of_reach || touches_nothing || is_settled(input.analysis, index, access);
+    (!is_free).then_some(duty)
+}
 
 impl State {
     /// Holds the accesses of one of the program's instructions to checks.
     pub(super) fn access(
-        &self,
+        &mut self,
         old: &Instruction<'_>,
         new: &Instruction<'_>,
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
-        let Some(info) = classify(old) else { return };
+        let Some(&index) = input.index.get(&old.span.start) else {
+            return;
+        };
+        let Some(info) = input.analysis.code.info(index) else {
+            return;
+        };
+        let mut is_checked = false;
         for access in &info.accesses {
-            let generic = match access.space {
-                Space::Global => false,
-                Space::Generic => true,
-                Space::Tensor => continue,
-                _ => {
-                    self.access_in_window(old, new, access, input, errors);
-                    continue;
+            let subject = Subject {
+                old,
+                new,
+                index,
+                info,
+                access,
+            };
+            is_checked |= match duty(&subject, input) {
+                Some(duty) => {
+                    self.sites += 1;
+                    self.reports.has_checks = true;
+                    self.held(&subject, duty, input, errors);
+                    true
+                }
+                None => {
+                    if subject.base().is_some_and(is_own) {
+                        errors.at(
+                            new.span,
+                            "the address of an access that needs no check changed",
+                        );
+                    }
+                    false
                 }
             };
-            let (Some(OperandKind::Address(from)), Some(OperandKind::Address(to))) = (
-                old.operands.get(access.operand).map(|o| &o.kind),
-                new.operands.get(access.operand).map(|o| &o.kind),
-            ) else {
-                continue;
-            };
-            let redirected = to
-                .base
-                .is_some_and(|base| base.starts_with(REGISTER_PREFIX));
-            let original = from.base.unwrap_or("");
-            if !redirected {
-                let taken_out = self
-                    .takes_out(old, new)
-                    .into_iter()
-                    .filter_map(|name| self.verdicts.get(&name))
-                    .find(|verdict| self.is_of(&verdict.distance.pointer, original));
-                if let Some(verdict) = taken_out {
-                    self.judge(verdict, from.offset, access, old, new, input, errors);
-                } else if !self.may_go_unchecked(old, (&info, access), generic, input) {
-                    errors.at(new.span, "a global or generic access without a check");
-                }
-                continue;
-            }
-            let base = to.base.unwrap_or("");
-            let Some(redirect) = self.redirects.get(base) else {
-                errors.at(
-                    new.span,
-                    format!("`{base}` is not selected by a check in this block"),
-                );
-                continue;
-            };
-            if !self.is_of(&redirect.pointer, original) {
-                errors.at(
-                    new.span,
-                    format!(
-                        "the check is of `{}`, not of `{original}`",
-                        redirect.pointer
-                    ),
-                );
-            }
-            let verdict = &redirect.verdict;
-            let bytes = self.judge(verdict, from.offset, access, old, new, input, errors);
-            self.judge_sink(redirect, from.offset, bytes, access, new, errors);
+        }
+        let is_left_out = new.guard.is_some_and(|guard| is_own(guard.register));
+        if is_left_out && !is_checked {
+            errors.at(
+                new.span,
+                "an instruction that needs no check may be left out",
+            );
+        }
+    }
+
+    fn held(
+        &mut self,
+        subject: &Subject<'_, '_>,
+        duty: Duty,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) {
+        match duty {
+            Duty::InWindow(extent) => self.access_in_window(subject, extent, input, errors),
+            Duty::Address(owed) => match subject.base().filter(|base| is_own(base)) {
+                Some(base) => self.redirected(subject, base, owed, input, errors),
+                None => self.left_out(subject, owed, input, errors),
+            },
+        }
+    }
+
+    /// An access that goes to the address which a check selected.
+    fn redirected(
+        &mut self,
+        subject: &Subject<'_, '_>,
+        base: &str,
+        owed: Owed,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) {
+        let span = subject.new.span;
+        let Some(redirect) = self.redirects.get(base).cloned() else {
+            let message = format!("`{base}` is not selected by a check in this block");
+            return errors.at(span, message);
+        };
+        if matches!(
+            subject.info.predication,
+            Predication::Whole | Predication::Warp
+        ) {
+            errors.at(
+                span,
+                "an instruction that is left out as a whole goes to a sink",
+            );
+        }
+        let original = subject.address().map_or("", |(base, _)| base);
+        if !self.is_of(&redirect.pointer, original) {
+            errors.at(
+                span,
+                format!(
+                    "the check is of `{}`, not of `{original}`",
+                    redirect.pointer
+                ),
+            );
+        }
+        self.judge((base, &redirect.verdict), subject, owed, input, errors);
+        judge_sink(&redirect, subject, input, errors);
+    }
+
+    /// An access that is left out where its check fails.
+    fn left_out(
+        &mut self,
+        subject: &Subject<'_, '_>,
+        owed: Owed,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) {
+        let original = subject.address().map_or("", |(base, _)| base);
+        let predicates = self.takes_out(subject.old, subject.new);
+        let verdict = predicates.into_iter().find_map(|name| {
+            let verdict = self.verdicts.get(&name)?;
+            self.is_of(&verdict.distance.pointer, original)
+                .then(|| (name.clone(), verdict.clone()))
+        });
+        match verdict {
+            Some((name, verdict)) => self.judge((&name, &verdict), subject, owed, input, errors),
+            None => errors.at(
+                subject.new.span,
+                "a global or generic access without a check",
+            ),
         }
     }
 
@@ -81,239 +240,275 @@ impl State {
         pointer == self.resolve(original) || holds_symbol
     }
 
-    /// Holds an access to a verdict; returns the first byte and the bytes that
-    /// it covers, where these are known.
-    #[allow(clippy::too_many_arguments)]
+    /// Holds a global or generic access to a verdict, which a predicate or a
+    /// redirected register stands for.
     fn judge(
-        &self,
-        verdict: &Verdict,
-        offset: i64,
-        access: &Access,
-        old: &Instruction<'_>,
-        new: &Instruction<'_>,
+        &mut self,
+        (name, verdict): (&str, &Verdict),
+        subject: &Subject<'_, '_>,
+        owed: Owed,
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
-    ) -> (i64, Option<i64>) {
-        if verdict.distance.base != "%__rf_wb" && is_in_doubt(old, access, input) {
-            errors.at(
-                new.span,
-                "what may be no pointer is all that tells the bounds of the access",
-            );
+    ) {
+        let span = subject.new.span;
+        if !self.is_held_to(verdict, owed, input) {
+            let message = match owed.in_doubt && verdict.found.is_none() {
+                true => "what may be no pointer is all that tells the bounds of the access".into(),
+                false => format!(
+                    "`{}` and `{}` are not base and size of one thing, which the address is derived from",
+                    verdict.distance.base, verdict.size
+                ),
+            };
+            errors.at(span, message);
         }
-        if verdict.lanes != access.lanes {
-            errors.at(new.span, "the check is of other lanes");
+        let (_, offset) = subject.address().unwrap_or(("", 0));
+        if !self.is_aligned(verdict, (offset, subject.index), subject.access, input) {
+            errors.at(span, "the check lets misaligned addresses pass");
         }
-        if !verdict.kept {
+        self.judge_lanes(verdict, subject, input, errors);
+        let declared = self.size_of(verdict, owed.extent, input);
+        if !self.covers_bytes(verdict, subject, declared, input) {
+            errors.at(span, "the check covers other bytes than the access");
+        }
+        let knows_bounds = !owed.in_doubt && host_knows(owed.extent, input);
+        self.judge_record(
+            (name, verdict),
+            subject,
+            (knows_bounds, declared),
+            input,
+            errors,
+        );
+    }
+
+    /// The size of what a verdict is about, where the text of the module tells.
+    pub(super) fn size_of(
+        &self,
+        verdict: &Verdict,
+        extent: extents::Extent,
+        input: &Input<'_, '_, '_>,
+    ) -> Option<u64> {
+        verdict.size.parse::<u64>().ok()?;
+        match extent {
+            extents::Extent::Symbol(size) => Some(size),
+            extents::Extent::Root(root) => super::facts::constant_size(input.analysis, root),
+            _ => None,
+        }
+    }
+
+    /// Whether a verdict holds under the guard of an access and no other.
+    pub(super) fn is_under(
+        &self,
+        verdict: &Verdict,
+        subject: &Subject<'_, '_>,
+        input: &Input<'_, '_, '_>,
+    ) -> Result<(), &'static str> {
+        let mut expected: Vec<Text> = self.guard_of(subject.old).into_iter().collect();
+        // Nothing is read where an operand says so.
+        if let Some(Extent::BytesUnless(_, operand)) = subject.extent(input) {
+            expected.push(format!("!{}", self.text(subject.old, operand)));
+        }
+        if expected.iter().any(|guard| !verdict.guards.contains(guard)) {
+            return Err("the check is not under the access's guard");
+        }
+        match verdict.guards.iter().all(|guard| expected.contains(guard)) {
+            true => Ok(()),
+            false => Err("the check is under a guard that the access does not have"),
+        }
+    }
+
+    /// Holds a verdict to the lanes and the guard of an access.
+    pub(super) fn judge_lanes(
+        &self,
+        verdict: &Verdict,
+        subject: &Subject<'_, '_>,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) {
+        let span = subject.new.span;
+        if verdict.lanes != subject.access.lanes {
+            errors.at(span, "the check is of other lanes");
+        }
+        if let Err(message) = self.is_under(verdict, subject, input) {
+            errors.at(span, message);
+        }
+    }
+
+    /// Whether a verdict is about all bytes of an access.
+    pub(super) fn covers_bytes(
+        &self,
+        verdict: &Verdict,
+        subject: &Subject<'_, '_>,
+        declared: Option<u64>,
+        input: &Input<'_, '_, '_>,
+    ) -> bool {
+        let Some((_, offset)) = subject.address() else {
+            return false;
+        };
+        let low = verdict.distance.low;
+        let Some((skipped, bytes)) = subject.used(input) else {
+            // Three steps make a verdict on bytes that are counted.
+            let counted = subject.counted(self, input);
+            let made = verdict.count.as_ref().filter(|(_, made)| *made == 3);
+            return offset == low && counted.as_ref() == made.map(|(count, _)| count);
+        };
+        if verdict.count.is_some() {
+            return false;
+        }
+        // With a constant size the limit is a constant, too: the bytes that it
+        // leaves room for show what was subtracted.
+        let span = match (verdict.size.parse::<u64>(), declared) {
+            (Ok(0), _) => i64::MAX as u64,
+            (Ok(limit), Some(size)) => size.saturating_sub(limit).saturating_add(1),
+            _ => verdict.less.saturating_add(1),
+        };
+        let span = span.min(i64::MAX as u64) as i64;
+        let first = offset.wrapping_add(skipped);
+        first >= low && first.saturating_add(bytes) <= low.saturating_add(span)
+    }
+
+    /// Holds a verdict to what the record must say: its site, which is that of
+    /// the first access that it is about, the address, and the bounds unless
+    /// the host knows them.
+    pub(super) fn judge_record(
+        &mut self,
+        (name, verdict): (&str, &Verdict),
+        subject: &Subject<'_, '_>,
+        (knows_bounds, declared): (bool, Option<u64>),
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) {
+        let span = subject.new.span;
+        self.reports.needs_bounds |= !knows_bounds;
+        let (base, size) = (&verdict.record.base, &verdict.record.size);
+        let is_of_others = verdict
+            .record
+            .is_of_others
+            .iter()
+            .any(|register| match *register {
+                ADDRESS => true,
+                RECORD_BASE => !knows_bounds && base.is_some(),
+                RECORD_SIZE => !knows_bounds && size.is_some(),
+                _ => false,
+            });
+        let says_size = match (size, declared) {
+            // The site tells it.
+            (None, declared) => {
+                declared.is_some() && verdict.tells_size() && is_window(subject.access.space)
+            }
+            (Some(size), Some(declared)) => *size == declared.to_string(),
+            (Some(size), None) => *size == verdict.size || verdict.size.parse::<u64>().is_ok(),
+        };
+        let says_bounds = base.as_ref() == Some(&verdict.distance.base) && says_size;
+        let is_kept = verdict.site.is_some() && verdict.record.has_address && !is_of_others;
+        if !is_kept || !(knows_bounds || says_bounds) {
             errors.at(
-                new.span,
+                span,
                 "the check does not keep its site and address for the record",
             );
         }
-        match self.guard_of(old) {
-            Some(guard) if !verdict.guards.contains(&guard) => {
-                errors.at(new.span, "the check is not under the access's guard");
-            }
-            _ => {}
-        }
-        let spare = verdict
-            .guards
-            .iter()
-            .filter(|guard| Some((*guard).clone()) != self.guard_of(old))
-            .count();
-        if spare > usize::from(matches!(access.width, Width::CopySource { .. })) {
+        let Some(site) = verdict.site else { return };
+        self.note_needs((name, verdict, site), subject, declared, input);
+        let is_first = self.sited.insert((name.to_owned(), site));
+        self.unused_sites.remove(&verdict.key(site));
+        if is_first && site != self.site_now() {
             errors.at(
-                new.span,
-                "the check is under a guard that the access does not have",
+                span,
+                format!("the check keeps site {site}, not {}", self.site_now()),
             );
         }
-        let is_aligned = |&index| self.is_aligned(verdict, (offset, index), access, input);
-        if !input.index.get(&old.span.start).is_some_and(is_aligned) {
-            errors.at(new.span, "the check lets misaligned addresses pass");
-        }
-        let (offset, bytes) = match (access.width, input.index.get(&old.span.start)) {
-            (Width::Bytes(bytes), Some(&index)) => {
-                let inst = &input.analysis.code.instructions[index];
-                let (from, to) =
-                    used_bytes(inst.instruction, u64::from(bytes), input.attached(index));
-                (offset.wrapping_add(from as i64), Some((to - from) as i64))
-            }
-            _ => (offset, None),
-        };
-        let span = verdict.less.saturating_add(1).min(i64::MAX as u64) as i64;
-        let constant_size = verdict.size.parse::<u64>().ok();
-        if let (Some(bytes), false) = (bytes, verdict.dynamic) {
-            let low = verdict.distance.low;
-            // With a constant size the limit is a constant too: the bytes
-            // that it leaves room for show what was subtracted.
-            let span = match (
-                constant_size,
-                self.declared_size(&verdict.distance.base, input),
-            ) {
-                (Some(limit), Some(size)) => (size.saturating_sub(limit))
-                    .saturating_add(1)
-                    .min(i64::MAX as u64) as i64,
-                _ => span,
-            };
-            let zero_limit = constant_size == Some(0);
-            if offset < low
-                || (!zero_limit && offset.saturating_add(bytes) > low.saturating_add(span))
-            {
-                errors.at(new.span, "the check covers other bytes than the access");
-            }
-        }
-        if !paired(
-            &verdict.distance.base,
-            &verdict.size,
-            self.declared_size(&verdict.distance.base, input),
-        ) {
-            let (base, size) = (&verdict.distance.base, &verdict.size);
-            errors.at(
-                new.span,
-                format!("`{base}` and `{size}` are not base and size of one thing"),
-            );
-        }
-        (offset, bytes)
     }
+}
 
-    /// Holds the address that a check selects to the sinks.
-    fn judge_sink(
-        &self,
-        redirect: &Redirect,
-        whole: i64,
-        (offset, bytes): (i64, Option<i64>),
-        access: &Access,
-        new: &Instruction<'_>,
-        errors: &mut Errors<'_>,
-    ) {
-        if redirect.verdict.distance.pointer != redirect.pointer {
-            errors.at(
-                new.span,
-                "the address that is selected is not the one that is checked",
-            );
-        }
-        let (start, width) = (
-            if access.effect == Effect::Read {
-                READ_SINK
-            } else {
-                WRITE_SINK
-            },
-            bytes.unwrap_or(1) as u64,
-        );
-        let lands = redirect.sink.wrapping_add(offset as u64);
-        if lands < start || lands.wrapping_add(width) > start + SINK_SIZE {
-            errors.at(new.span, "the sink is not where this access must go");
-        }
-        // What the hardware aligns is the access as it stands, used or not.
-        if let Width::Bytes(bytes) = access.width
-            && !redirect
-                .sink
-                .wrapping_add(whole as u64)
-                .is_multiple_of(u64::from(bytes).next_power_of_two().min(32))
-        {
-            errors.at(new.span, "the sink address is not aligned for the access");
-        }
-    }
-
-    /// Size of the variable whose address a register holds.
-    pub(super) fn declared_size(&self, base: &str, input: &Input<'_, '_, '_>) -> Option<u64> {
-        if let Some(place) = self.windows.place(base) {
-            return place.size(base, input);
-        }
-        let name = self.symbols.get(base)?;
-        input
-            .analysis
-            .code
-            .symbols
-            .iter()
-            .find(|s| s.name == name)
-            .or_else(|| input.symbols.get(name))?
-            .size
-    }
-
-    fn may_go_unchecked(
-        &self,
-        old: &Instruction<'_>,
-        (info, access): (&Info, &Access),
-        generic: bool,
+impl State {
+    /// Notes what an access needs of the verdict that it goes by.
+    fn note_needs(
+        &mut self,
+        (name, verdict, site): (&str, &Verdict, u32),
+        subject: &Subject<'_, '_>,
+        declared: Option<u64>,
         input: &Input<'_, '_, '_>,
-    ) -> bool {
-        if access.width == Width::Descriptor
-            || old.opcode.base() == "multimem"
-            || (generic && info.is_shared_only)
-        {
-            return true;
-        }
-        let Some(&index) = input.index.get(&old.span.start) else {
-            return false;
+    ) {
+        let offset = subject.address().map_or(0, |(_, offset)| offset);
+        let used = subject.used(input);
+        let bytes = used.map(|(skipped, bytes)| {
+            let first = offset.wrapping_add(skipped);
+            (first, first.saturating_add(bytes))
+        });
+        let low = verdict.distance.low;
+        let end = match (verdict.size.parse::<u64>(), declared) {
+            (Ok(0), _) => None,
+            (Ok(limit), Some(size)) => Some(size.saturating_sub(limit).saturating_add(1)),
+            _ => Some(verdict.less.saturating_add(1)),
         };
-        let code = &input.analysis.code;
-        let Some(reference) = code.address_of(index, access.operand) else {
-            return true;
-        };
-        match reference.referent {
-            Referent::Symbol(id, _) => {
-                let symbol = &code.symbols[id.0 as usize];
-                symbol.space != SymbolSpace::Global || is_settled(input.analysis, index, access)
-            }
-            Referent::Wide(_) => match input.analysis.provenance.origin(reference.value) {
-                Origin::Pointer { root, .. } => match input.analysis.provenance.root(root) {
-                    Some(Root::ParameterWindow) => true,
-                    Some(
-                        Root::Declared { .. }
-                        | Root::Alloca { .. }
-                        | Root::Mapped { .. }
-                        | Root::Field { .. },
-                    ) => false,
-                    Some(Root::Whole { symbol } | Root::Part { symbol, .. })
-                        if input.nameable.holds(code, symbol)
-                            && input.analysis.place(root).is_some() =>
-                    {
-                        is_settled(input.analysis, index, access)
-                    }
-                    Some(root) if !root.is_global() => generic,
-                    _ => is_settled(input.analysis, index, access),
-                },
-                _ => false,
-            },
+        let end = end.and_then(|span| low.checked_add_unsigned(span));
+        let alignment = u64::from(subject.access.alignment);
+        let aligns = self.alignments.of(verdict);
+        let needs = self.needs.entry((name.to_owned(), site)).or_insert(Needs {
+            bytes,
+            covers: verdict.count.is_none().then_some((low, end)),
+            alignment,
+            aligns,
+            span: subject.new.span,
+        });
+        needs.alignment = needs.alignment.max(alignment);
+        if let (Some(all), Some((first, end))) = (&mut needs.bytes, bytes) {
+            *all = (all.0.min(first), all.1.max(end));
         }
     }
 }
 
-/// Whether the root of an address may turn out to be no pointer.
-fn is_in_doubt(old: &Instruction<'_>, access: &Access, input: &Input<'_, '_, '_>) -> bool {
-    let Some(&index) = input.index.get(&old.span.start) else {
-        return false;
-    };
-    let reference = input.analysis.code.address_of(index, access.operand);
-    reference.is_some_and(|reference| {
-        matches!(reference.referent, Referent::Wide(_))
-            && input
-                .analysis
-                .provenance
-                .origin(reference.value)
-                .is_in_doubt()
-    })
+impl Verdict {
+    /// Whether a record of it needs no size: that of the place is constant.
+    fn tells_size(&self) -> bool {
+        !is_own(&self.size)
+    }
 }
 
-/// Whether two operands are the base and the size of the same thing.
-pub(super) fn paired(base: &str, size: &str, declared: Option<u64>) -> bool {
-    if let Ok(limit) = size.parse::<u64>() {
-        // A variable of declared size, or bounds that hold nothing off.
-        return declared.is_some_and(|size| limit <= size) || base.parse::<u64>().is_ok();
+/// Whether the host knows the bounds of a root that it gave to the launch.
+pub(super) fn host_knows(extent: extents::Extent, input: &Input<'_, '_, '_>) -> bool {
+    let analysis = input.analysis;
+    input.launch.is_some()
+        && analysis.code.function.is_entry
+        && matches!(extent, extents::Extent::Root(root)
+            if matches!(analysis.provenance.root(root), Some(Root::KernelParameter { .. })))
+}
+
+/// Holds the address that a check selects to the sinks.
+fn judge_sink(
+    redirect: &Redirect,
+    subject: &Subject<'_, '_>,
+    input: &Input<'_, '_, '_>,
+    errors: &mut Errors<'_>,
+) {
+    let span = subject.new.span;
+    if redirect.verdict.distance.pointer != redirect.pointer {
+        errors.at(
+            span,
+            "the address that is selected is not the one that is checked",
+        );
     }
-    let number = |text: &str, family: &str| {
-        text.strip_prefix(REGISTER_PREFIX)?
-            .strip_prefix(family)?
-            .parse::<u32>()
-            .ok()
+    let start = match subject.access.effect {
+        Effect::Read => READ_SINK,
+        _ => WRITE_SINK,
     };
-    if [("%__rf_wb", "%__rf_ws"), ("%__rf_rb", "%__rf_rs")].contains(&(base, size)) {
-        return true;
+    let (_, whole) = subject.address().unwrap_or(("", 0));
+    let (skipped, bytes) = subject.used(input).unwrap_or((0, 1));
+    let lands = redirect
+        .sink
+        .wrapping_add(whole.wrapping_add(skipped) as u64);
+    if lands < start || lands.wrapping_add(bytes as u64) > start + SINK_SIZE {
+        errors.at(span, "the sink is not where this access must go");
     }
-    [("b", "s"), ("hb", "hs"), ("pb", "ps")]
-        .iter()
-        .any(|(b, s)| {
-            let (base, size) = (number(base, b), number(size, s));
-            base.is_some() && base == size
-        })
+    // What the hardware aligns is the access as it stands, used or not.
+    let alignment = match subject.access.width {
+        Width::Bytes(bytes) => u64::from(bytes).next_power_of_two().min(32),
+        _ => u64::from(subject.access.alignment),
+    };
+    if !redirect
+        .sink
+        .wrapping_add(whole as u64)
+        .is_multiple_of(alignment)
+    {
+        errors.at(span, "the sink address is not aligned for the access");
+    }
 }

@@ -3,8 +3,9 @@
 //! the address, or because its limit is zero where a pointer of the parameters
 //! is not aligned.
 
-use super::checks::{Input, State, Text, Verdict, integer, is_shared_limit, name};
+use super::checks::{Input, State, Text, integer, is_shared_limit, name};
 use super::statements::{Matched, Piece};
+use super::verdicts::Verdict;
 use analysis::SymbolSpace;
 use ptx::table::Access;
 use ptx::{Instruction, OperandKind, Statement};
@@ -89,6 +90,33 @@ fn mask(instruction: &Instruction<'_>) -> Option<u64> {
     bytes.is_power_of_two().then_some(bytes)
 }
 
+impl Alignments {
+    /// The alignment that a verdict sees to.
+    pub(super) fn of(&self, verdict: &Verdict) -> Option<u64> {
+        let limit = verdict
+            .limit
+            .as_ref()
+            .and_then(|limit| self.limits.get(limit));
+        let by_limit = limit.map(|(.., tested)| tested.bytes);
+        verdict
+            .tested
+            .as_ref()
+            .map(|tested| tested.bytes)
+            .or(by_limit)
+    }
+
+    /// Of each limit that depends on a pointer: the parameter, bytes into it,
+    /// what is added, and the alignment of the sum.
+    pub(super) fn pointers(&self) -> FxHashMap<Text, (Text, i64, i64, u64)> {
+        let limits = self.limits.iter();
+        let pointers = limits.map(|(register, (name, offset, tested))| {
+            let pointer = (name.clone(), *offset, tested.at, tested.bytes);
+            (register.clone(), pointer)
+        });
+        pointers.collect()
+    }
+}
+
 impl State {
     /// Follows check code that tests an address. Whether it does.
     pub(super) fn alignment_code(&mut self, instruction: &Instruction<'_>, first: &str) -> bool {
@@ -122,7 +150,7 @@ impl State {
             ("setp.ne.or.u32", predicate) if name(instruction, 1) == Some("%__rf_x") => {
                 let same = name(instruction, 3) == Some(predicate);
                 let low = self.alignments.low.clone();
-                match self.verdicts.get_mut(predicate) {
+                match self.verdicts.get_mut(predicate).filter(|v| v.is_open()) {
                     Some(verdict) if same && integer(instruction, 2) == Some(0) => {
                         verdict.tested = low;
                     }
@@ -160,7 +188,8 @@ impl State {
             return true;
         }
         let agrees = |tested: &Tested, at: u64| {
-            tested.bytes.is_multiple_of(bytes)
+            (0..tested.bytes as i64).contains(&tested.at)
+                && tested.bytes.is_multiple_of(bytes)
                 && at.wrapping_sub(tested.at as u64) & (bytes - 1) == 0
         };
         if let Some(tested) = &verdict.tested

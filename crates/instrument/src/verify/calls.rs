@@ -3,18 +3,26 @@
 //! program's arguments and bounds in pairs behind them.
 
 use super::Errors;
-use super::accesses::paired;
 use super::checks::{Input, State, Text, name};
+use super::handed::{Handed, arguments};
 use super::through::Class;
-use crate::protocol::{PASSED, RESULT};
-use analysis::{Signature, returns};
+use super::written::number;
+use crate::protocol::family::{ROOT_BASE, ROOT_SIZE};
+use crate::protocol::{NAME_PREFIX, PASSED, RESULT};
+use analysis::{Referent, Root, Signature};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::{Function, Instruction, Item, Module, OperandKind, Variable};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 pub(super) const HEADER: u64 = size_of::<LaunchHeader>() as u64;
-const EACH: u64 = size_of::<LaunchBounds>() as u64;
+pub(super) const EACH: u64 = size_of::<LaunchBounds>() as u64;
+
+/// Which pair of bounds stands at a place of the launch parameter.
+pub(super) fn pair_number(at: u64) -> Option<usize> {
+    let at = at.checked_sub(HEADER)?;
+    usize::try_from(at / EACH).ok()
+}
 
 /// What a checked copy of a function that is no entry takes and gives.
 struct Copy {
@@ -29,6 +37,8 @@ struct Copy {
 pub(super) struct Callees<'a> {
     copies: FxHashMap<&'a str, Copy>,
     signatures: FxHashMap<&'a str, Signature>,
+    /// The program's functions.
+    pub(super) functions: FxHashMap<&'a str, &'a Function<'a>>,
     /// What calls through pointers may go to, by number.
     pub(super) classes: FxHashMap<u32, Class>,
     /// Functions that have accesses without checks.
@@ -36,7 +46,7 @@ pub(super) struct Callees<'a> {
 }
 
 impl<'a> Callees<'a> {
-    pub(super) fn of(old: &Module<'a>, new: &Module<'_>) -> Self {
+    pub(super) fn of(old: &'a Module<'_>, new: &Module<'_>) -> Self {
         let mut copies = FxHashMap::default();
         for original in old.functions().filter(|f| !f.is_entry && f.body.is_some()) {
             let copy = new.functions().find(|f| {
@@ -60,6 +70,11 @@ impl<'a> Callees<'a> {
         let functions = old.functions().filter(|f| !f.is_entry);
         Callees {
             copies,
+            functions: old
+                .functions()
+                .filter(|f| f.body.is_some())
+                .map(|f| (f.name, f))
+                .collect(),
             signatures: functions
                 .filter_map(|f| Some((f.name, Signature::of(f)?)))
                 .collect(),
@@ -171,6 +186,24 @@ pub(super) fn list<'a>(instruction: &Instruction<'a>, operand: usize) -> Vec<&'a
     }
 }
 
+/// What a call relies on: of a place among the bounds that a function takes or
+/// gives, which of the program's values it may be of, as offsets.
+#[derive(Clone, Debug)]
+pub(super) struct Reliance {
+    pub(super) functions: Vec<Text>,
+    pub(super) is_result: bool,
+    pub(super) at: u64,
+    pub(super) offsets: Vec<u32>,
+    pub(super) span: ptx::Span,
+}
+
+/// What a body takes and gives: offsets of the program's values, by place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) takes: Vec<(u64, u32)>,
+    pub(super) gives: Vec<(u64, u32)>,
+}
+
 /// What is known of the parameters of calls.
 #[derive(Default)]
 pub(super) struct Calls {
@@ -180,11 +213,17 @@ pub(super) struct Calls {
     stored: FxHashMap<Text, BTreeMap<u64, Text>>,
     /// The program's names of results that stand in another parameter.
     pub(super) renamed: FxHashMap<Text, Text>,
+    /// The functions that such a parameter is the result of.
+    results: FxHashMap<Text, Vec<Text>>,
     /// Bases that came back with results, and from where.
     received: FxHashMap<Text, (Text, u64)>,
+    /// What goes back with the own result, by place.
+    pub(super) handed: BTreeMap<u64, Handed>,
     /// For each place of the own result, the places behind it whose bounds
     /// every store there gave so far.
-    given: BTreeMap<u32, FxHashSet<u64>>,
+    pub(super) given: BTreeMap<u32, FxHashSet<u64>>,
+    /// See [`Reliance`].
+    pub(super) relies: Vec<Reliance>,
 }
 
 impl Calls {
@@ -198,6 +237,27 @@ impl Calls {
     pub(super) fn declared_by_program(&mut self, name: &str) {
         self.renamed.remove(name);
     }
+
+    /// Which of the own result's values the bounds behind it are of.
+    pub(super) fn gives(&self) -> Vec<(u64, u32)> {
+        let pairs = self.given.iter();
+        let mut gives: Vec<(u64, u32)> = pairs
+            .flat_map(|(&offset, places)| places.iter().map(move |&at| (at, offset)))
+            .collect();
+        gives.sort_unstable();
+        gives
+    }
+}
+
+/// The place that an instruction's address operand names.
+fn address<'a>(instruction: &Instruction<'a>, operand: usize) -> (&'a str, u64) {
+    match instruction.operands.get(operand).map(|o| &o.kind) {
+        Some(OperandKind::Address(address)) => (
+            address.base.unwrap_or(""),
+            u64::try_from(address.offset).unwrap_or(u64::MAX),
+        ),
+        _ => ("", u64::MAX),
+    }
 }
 
 impl State {
@@ -208,70 +268,65 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
-        let Some(OperandKind::Address(address)) = instruction.operands.first().map(|o| &o.kind)
-        else {
-            return errors.at(instruction.span, "a store without an address");
-        };
-        let base = address.base.unwrap_or("");
-        let at = u64::try_from(address.offset).unwrap_or(u64::MAX);
+        let (base, at) = address(instruction, 0);
         let end = at.saturating_add(8);
-        if base.starts_with(PASSED) {
+        let value = self.text(instruction, 1);
+        if instruction.opcode.text != "st.param.b64" || instruction.guard.is_some() {
+            errors.at(
+                instruction.span,
+                "check code may only store to what its calls take",
+            );
+        } else if base.starts_with(PASSED) {
             if self.calls.sizes.get(base).is_none_or(|&size| end > size) {
                 errors.at(instruction.span, "stores past what the call passes");
             }
-        } else if input.result.is_some_and(|(own, ..)| own == base) {
-            let (_, from, size) = input.result.unwrap_or_default();
+        } else if let Some((_, from, size)) = input.result.filter(|(own, ..)| *own == base) {
             if at < from || end > size {
                 errors.at(
                     instruction.span,
                     "check code may not change what the program returns",
                 );
             }
-        } else if base.starts_with("__ringfence_") {
-            let value = self.text(instruction, 1);
-            return self.through.store(base, &value);
+            self.hand_back(at, &value);
+        } else if base.starts_with(NAME_PREFIX) && self.strings.takes(base) {
+            return;
         } else {
-            return errors.at(
+            errors.at(
                 instruction.span,
                 "check code may only store to what its calls take",
             );
         }
-        let value = self.constant(self.text(instruction, 1));
+        let value = self.constant(value);
         let stored = self.calls.stored.entry(base.to_owned()).or_default();
         stored.insert(at, value);
     }
 
-    /// Whether all bounds from a place on are there, in pairs.
-    fn are_paired(&self, stored: &BTreeMap<u64, Text>, at: u64, input: &Input<'_, '_, '_>) -> bool {
-        let (Some(base), Some(size)) = (stored.get(&at), stored.get(&(at + 8))) else {
-            return false;
-        };
-        paired(base, size, self.declared_size(base, input))
-    }
-
     /// Follows a load of check code from a result.
-    pub(super) fn receive(&mut self, instruction: &Instruction<'_>, errors: &mut Errors<'_>) {
-        let Some(OperandKind::Address(address)) = instruction.operands.get(1).map(|o| &o.kind)
-        else {
-            return;
-        };
-        let base = address.base.unwrap_or("");
-        if !base.starts_with(RESULT) {
-            let first = name(instruction, 0).unwrap_or("");
-            return self.through.load(first, base);
+    pub(super) fn receive(
+        &mut self,
+        instruction: &Instruction<'_>,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) -> bool {
+        let first = name(instruction, 0).unwrap_or("");
+        let (base, at) = address(instruction, 1);
+        if instruction.opcode.text != "ld.param.b64" || instruction.guard.is_some() {
+            return false;
         }
-        let at = u64::try_from(address.offset).unwrap_or(u64::MAX);
+        if !base.starts_with(RESULT) {
+            return false;
+        }
         let size = self.calls.sizes.get(base);
         if size.is_none_or(|&size| at.saturating_add(8) > size) {
             errors.at(instruction.span, "reads past what came back");
         }
-        let first = name(instruction, 0).unwrap_or("");
-        if let Some(number) = first.strip_prefix("%__rf_b") {
-            let size_register = format!("%__rf_s{number}");
+        if let Some(root) = number(first, ROOT_BASE) {
+            let size_register = format!("{ROOT_SIZE}{root}");
             self.calls
                 .received
                 .insert(size_register, (base.to_owned(), at));
-            return;
+            self.relies_on_result((root, base, at), input, instruction.span);
+            return true;
         }
         let expected = self.calls.received.remove(first);
         if expected != at.checked_sub(8).map(|at| (base.to_owned(), at)) {
@@ -280,6 +335,45 @@ impl State {
                 format!("`{first}` is not the size that came back with its base"),
             );
         }
+        if let Some(root) = number(first, ROOT_SIZE) {
+            self.receive_root(root, input);
+        }
+        true
+    }
+
+    /// Notes which value of a result a root's bounds are taken to be of.
+    fn relies_on_result(
+        &mut self,
+        (root, base, at): (u32, &str, u64),
+        input: &Input<'_, '_, '_>,
+        span: ptx::Span,
+    ) {
+        let Some(index) = self.roots.last_instruction() else {
+            return;
+        };
+        let analysis = input.analysis;
+        let references = analysis.code.references_of(index as usize);
+        let from = references.iter().find_map(|r| match r.referent {
+            Referent::Symbol(_, offset) if r.role == analysis::Role::Address => Some(offset),
+            _ => None,
+        });
+        let value = analysis
+            .provenance
+            .root(analysis::RootId(root))
+            .and_then(Root::value);
+        let written = references
+            .iter()
+            .filter(|r| r.role == analysis::Role::Write);
+        let offsets = written
+            .filter(|r| Some(r.value) == value)
+            .filter_map(|r| u32::try_from(from? + i64::from(r.element) * 8).ok());
+        self.calls.relies.push(Reliance {
+            functions: self.calls.results.get(base).cloned().unwrap_or_default(),
+            is_result: true,
+            at,
+            offsets: offsets.collect(),
+            span,
+        });
     }
 
     /// Follows a call of the program's, as it was and as it is.
@@ -315,17 +409,21 @@ impl State {
         // An odd eight bytes at the end are for calls through pointers.
         let bounds = copy.takes - copy.takes.saturating_sub(HEADER) % EACH;
         let (takes, gives) = ((copy.takes, bounds), copy.gives);
-        self.passes(passed, takes, new, input, errors);
-        self.results(result, (new, place), gives, errors);
+        let functions = vec![function.to_owned()];
+        let behind = self.passes((passed, takes), (old, new), &functions, input, errors);
+        if takes.0 > takes.1 && behind.as_deref() != Some("0") {
+            errors.at(new.span, "what is passed behind the bounds is not nothing");
+        }
+        self.results(result, (new, place), (gives, functions), errors);
     }
 
     /// Whether a call passes so many bytes, with bounds up to where the second
     /// number says; what stands behind them.
     pub(super) fn passes(
         &mut self,
-        passed: &str,
-        (takes, bounds): (u64, u64),
-        new: &Instruction<'_>,
+        (passed, (takes, bounds)): (&str, (u64, u64)),
+        (old, new): (&Instruction<'_>, &Instruction<'_>),
+        functions: &[Text],
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) -> Option<Text> {
@@ -334,8 +432,34 @@ impl State {
             return None;
         }
         let stored = self.calls.stored.remove(passed).unwrap_or_default();
-        let mut pairs = (HEADER..bounds).step_by(EACH as usize);
-        if !stored.contains_key(&0) || !pairs.all(|at| self.are_paired(&stored, at, input)) {
+        let launch = if input.launch.is_some() {
+            LAUNCH_PARAMETER
+        } else {
+            "0"
+        };
+        let mut is_right = stored.get(&0).map(String::as_str) == Some(launch);
+        let arguments = arguments(old, functions, input);
+        for at in (HEADER..bounds).step_by(EACH as usize) {
+            let pair = stored.get(&at).zip(stored.get(&(at + 8)));
+            let Some((base, size)) = pair else {
+                is_right = false;
+                continue;
+            };
+            let handed = self.handed(base, size);
+            let fitting = arguments
+                .iter()
+                .filter(|(_, argument)| self.is_handed(*argument, &handed, input));
+            let offsets: Vec<u32> = fitting.map(|(offset, _)| *offset).collect();
+            is_right &= !offsets.is_empty();
+            self.calls.relies.push(Reliance {
+                functions: functions.to_vec(),
+                is_result: false,
+                at,
+                offsets,
+                span: new.span,
+            });
+        }
+        if !is_right {
             errors.at(
                 new.span,
                 "what is passed is not the launch, and bases and sizes of one thing each",
@@ -350,7 +474,7 @@ impl State {
         &mut self,
         result: Option<&str>,
         (new, place): (&Instruction<'_>, usize),
-        gives: Option<u64>,
+        (gives, functions): (Option<u64>, Vec<Text>),
         errors: &mut Errors<'_>,
     ) {
         match (result, list(new, 0).first().filter(|_| place == 1)) {
@@ -359,6 +483,7 @@ impl State {
                     errors.at(new.span, "the result is not what the copy gives");
                 }
                 self.calls.renamed.insert(from.to_owned(), to.to_owned());
+                self.calls.results.insert(to.to_owned(), functions);
             }
             _ if gives.is_some() => {
                 errors.at(new.span, "the result has no place for the bounds");
@@ -376,18 +501,10 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
-        let base = |instruction: &Instruction<'_>, operand: usize| match instruction
-            .operands
-            .get(operand)
-            .map(|o| &o.kind)
-        {
-            Some(OperandKind::Address(address)) => address.base.unwrap_or("").to_owned(),
-            _ => String::new(),
-        };
         match old.opcode.base() {
             "ld" => {
-                let (from, to) = (base(old, 1), base(new, 1));
-                let stands = match self.calls.renamed.get(&from) {
+                let (from, to) = (address(old, 1).0, address(new, 1).0);
+                let stands = match self.calls.renamed.get(from) {
                     Some(renamed) => *renamed == to,
                     None => !to.starts_with(RESULT),
                 };
@@ -395,47 +512,13 @@ impl State {
                     errors.at(new.span, format!("the result is not in `{to}`"));
                 }
             }
-            "st" => {
-                let Some((own, from, size)) = input.result else {
-                    return;
-                };
-                if base(old, 0) != own {
-                    return;
-                }
-                let stored = self.calls.stored.remove(own).unwrap_or_default();
-                let mut places: FxHashSet<u64> = FxHashSet::default();
-                for at in (from..size).step_by(EACH as usize) {
-                    if self.are_paired(&stored, at, input) {
-                        places.insert(at);
-                    }
-                }
-                let instruction = input.index.get(&old.span.start).map(|&index| index as u32);
-                for returned in returns(input.analysis) {
-                    if Some(returned.stored.instruction) != instruction {
-                        continue;
-                    }
-                    match self.calls.given.get_mut(&returned.offset) {
-                        Some(given) => given.retain(|place| places.contains(place)),
-                        None => drop(self.calls.given.insert(returned.offset, places.clone())),
-                    }
-                }
+            "st" if input
+                .result
+                .is_some_and(|(own, ..)| address(old, 0).0 == own) =>
+            {
+                self.gives_back(old, input);
             }
             _ => {}
-        }
-    }
-
-    /// All bounds behind the own result must be given wherever it is.
-    pub(super) fn all_given(&self, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
-        let Some((_, from, size)) = input.result else {
-            return;
-        };
-        for at in (from..size).step_by(EACH as usize) {
-            if !self.calls.given.values().any(|places| places.contains(&at)) {
-                errors.at(
-                    input.span,
-                    "not every return gives the bounds of what it returns",
-                );
-            }
         }
     }
 }

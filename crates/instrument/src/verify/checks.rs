@@ -1,21 +1,30 @@
-//! Follows check code through its registers, and holds each access to it.
+//! Follows check code through its registers.
 
 use super::Errors;
 use super::absences::Absences;
-use super::accesses::paired;
-use super::alignment::{self, Alignments, Tested};
-use super::calls::{Callees, Calls};
+use super::alignment::{self, Alignments};
+use super::calls::{Callees, Calls, Order, Reliance};
+use super::facts::Frame;
+use super::lookups::Found;
+use super::reports::Reports;
+use super::roots::{Roots, is_of_bounds};
 use super::statements::{Matched, Piece};
 use super::strings::Strings;
 use super::through::Through;
+use super::verdicts::{Count, Distance, Needs, Redirect, Verdict};
 use super::windows::Windows;
-use crate::protocol::{APPEND, LABEL_PREFIX, LOOKUP, PROTOTYPE, REGISTER_PREFIX, STILL};
-use analysis::{Analysis, ModuleSymbols, Nameable, Texts};
+use super::written::{is_own, number};
+use crate::protocol::family::{LIMIT, PASSED_BASE, PASSED_SIZE};
+use crate::protocol::register::{GIVEN_BASE, GIVEN_SIZE, SCRATCH, SITE, WEAK_BASE, WEAK_SIZE};
+use crate::protocol::{PROTOTYPE, REGISTER_PREFIX};
+use analysis::{Analysis, ModuleSymbols, Nameable, Texts, WideReg};
 use model::layout::LAUNCH_PARAMETER;
 use ptx::table::classify;
-use ptx::{Instruction, OperandKind, Statement};
+use ptx::{Instruction, OperandKind, Statement, Variable};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 
+/// What a body is judged by.
 pub(super) struct Input<'x, 'm, 'a> {
     pub(super) analysis: &'x Analysis<'m, 'a>,
     /// Instruction index by where it starts in the source.
@@ -38,9 +47,30 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) result: Option<(&'x str, u64, u64)>,
     /// The whole body.
     pub(super) span: ptx::Span,
+    /// Addresses in shared memory may be another block's.
+    pub(super) has_clusters: bool,
+    /// The only local memory that lives while the function runs, if known.
+    pub(super) own_frame: Option<Frame>,
+    /// Blocks of the device heap may be freed.
+    pub(super) frees: bool,
+    /// Names the module in records.
+    pub(super) tag: u64,
+    /// The site before the function's first, if sites are numbered.
+    pub(super) sites_before: Option<u32>,
+    /// Calls of `malloc` and `free` go to the device heap.
+    pub(super) has_heap: bool,
+    /// Registers with bounds that travel.
+    pub(super) shadows: u32,
+    /// Labels that statements of the function name.
+    pub(super) targets: &'x FxHashSet<&'a str>,
 }
 
 impl Input<'_, '_, '_> {
+    /// Whether some statement names a label.
+    fn is_target(&self, label: &str) -> bool {
+        self.targets.contains(label)
+    }
+
     /// The pragmas that stand directly before an instruction of the program.
     pub(super) fn attached(&self, index: usize) -> &str {
         let inst = &self.analysis.code.instructions[index];
@@ -55,59 +85,25 @@ type Declared = (Text, Option<u32>);
 /// An operand's text.
 pub(super) type Text = String;
 
-/// `%__rf_o`: how far a pointer is from a base.
-#[derive(Clone, Default)]
-pub(super) struct Distance {
-    pub(super) pointer: Text,
-    pub(super) base: Text,
-    pub(super) low: i64,
-}
-
-/// `%__rf_q`: an address is outside.
-#[derive(Clone)]
-pub(super) struct Verdict {
-    pub(super) distance: Distance,
-    /// Register or constant that bounds the distance, and what it is derived
-    /// from: a size, less so many bytes.
-    pub(super) size: Text,
-    pub(super) less: u64,
-    /// The register that bounds the distance, if a root's limit does.
-    pub(super) limit: Option<Text>,
-    /// The address is also tested for being aligned.
-    pub(super) tested: Option<Tested>,
-    /// The extent is in a register: bytes are counted at run time.
-    pub(super) dynamic: bool,
-    /// Guards that the verdict holds under: text with `!`.
-    pub(super) guards: Vec<Text>,
-    pub(super) kept: bool,
-    /// Of so many lanes.
-    pub(super) lanes: u32,
-}
-
-/// `%__rf_aN`
-#[derive(Clone)]
-pub(super) struct Redirect {
-    pub(super) verdict: Verdict,
-    pub(super) pointer: Text,
-    pub(super) sink: u64,
-}
-
+/// What is known where the text was read up to.
 #[derive(Default)]
 pub(super) struct State {
-    /// The instruction before was the call that leaves a record.
-    after_record: bool,
     pub(super) windows: Windows,
     pub(super) alignments: Alignments,
     pub(super) absences: Absences,
     pub(super) calls: Calls,
     pub(super) through: Through,
     pub(super) strings: Strings,
+    pub(super) roots: Roots,
+    pub(super) reports: Reports,
     /// `limit register -> (size register, less)`
     pub(super) limits: FxHashMap<Text, (Text, u64)>,
-    /// `%__rf_aN` or a base that holds the address of this symbol.
+    /// Limits that were maximised and not yet reduced.
+    pub(super) half: FxHashSet<Text>,
+    /// Redirected registers that hold the address of this symbol.
     pub(super) symbols: FxHashMap<Text, Text>,
     pub(super) negated: FxHashMap<Text, Text>,
-    constants: FxHashMap<Text, Text>,
+    pub(super) constants: FxHashMap<Text, Text>,
     declared: FxHashSet<Text>,
     families: Vec<(Text, u32)>,
     /// The program's inner scopes that are open, with a number and the
@@ -115,112 +111,107 @@ pub(super) struct State {
     scopes: Vec<(u32, Vec<Declared>)>,
     scopes_seen: u32,
     pub(super) distance: Option<Distance>,
+    /// Bytes that were counted.
+    pub(super) count: Option<Count>,
     /// By the predicate that holds them.
     pub(super) verdicts: FxHashMap<Text, Verdict>,
-    /// Predicate of the last site that was kept.
-    pub(super) last_site: Option<Text>,
-    /// Predicate and pointer of the last address that was kept.
-    pub(super) last_address: Option<(Text, Text)>,
     pub(super) redirects: FxHashMap<Text, Redirect>,
-    /// `%__rf_lane` holds the lane's number.
-    knows_lane: bool,
-    /// A branch of check code, which passes over a lookup to this label.
-    skips_to: Option<Text>,
-    /// What `%__rf_wb` was set to.
-    looked_at: Text,
+    /// What the last lookup found, and under which guard.
+    pub(super) found: Option<Found>,
+    /// Bounds that were looked up for a call, by number.
+    pub(super) passed: FxHashMap<u32, Found>,
+    pub(super) passed_sizes: FxHashSet<u32>,
+    /// What goes back may be of the own frame, and is looked at for that.
+    pub(super) takes_back: bool,
+    /// What goes back with the next result.
+    pub(super) given: (Option<Text>, Option<Text>, Option<Found>),
+    /// Sites of the accesses, strings and calls so far.
+    pub(super) sites: u32,
+    /// And those before the body.
+    pub(super) sites_before: u32,
+    /// The predicates whose site was compared with that of their first access.
+    pub(super) sited: FxHashSet<(Text, u32)>,
+    /// Sites that a check keeps, before an access has them.
+    pub(super) unused_sites: BTreeMap<(u32, u32), ptx::Span>,
+    /// Verdicts of which none was kept yet.
+    pub(super) unsited: FxHashSet<Text>,
+    pub(super) begun: u32,
+    /// What the accesses that go by a verdict need of it, by name and site.
+    pub(super) needs: FxHashMap<(Text, u32), Needs>,
+    /// The site that a call of the device heap names.
+    pub(super) heap_site: Option<u32>,
+    pub(super) heap_sites: Vec<(u32, ptx::Span)>,
+    /// The text up to here was read as a whole.
+    read_until: u32,
 }
 
+/// Follows a body.
 pub(super) fn follow(
-    input: Input<'_, '_, '_>,
+    input: &Input<'_, '_, '_>,
     matched: &[Matched<'_, '_>],
     errors: &mut Errors<'_>,
-) {
-    let mut state = State {
-        alignments: alignment::limits(matched),
-        ..State::default()
-    };
-    // A root's limits are computed where the root appears, which may stand
-    // further down in the text than what it dominates.
-    for piece in matched {
-        if let Matched::Added(Piece::Statement(Statement::Instruction(instruction))) = piece
-            && matches!(instruction.opcode.text, "max.u64" | "sub.s64")
-            && name(instruction, 0).is_some_and(is_shared_limit)
-        {
-            state.limit(instruction);
+) -> Followed {
+    // Which number belongs to which register is not known before all bounds
+    // were seen that travel: some are made of others further down.
+    let mut registers = BTreeMap::new();
+    while registers.len() < input.shadows as usize {
+        let mut aside = Errors::aside(input.new);
+        let read = read(input, matched, &registers, &mut aside);
+        if read.roots.registers.len() == registers.len() {
+            break;
         }
+        registers = read.roots.registers;
     }
+    let state = read(input, matched, &registers, errors);
+    Followed {
+        sites: state.sites,
+        order: Order {
+            takes: state.launch_order(),
+            gives: state.calls.gives(),
+        },
+        relies: state.calls.relies,
+        heap_sites: state.heap_sites.iter().map(|(site, _)| *site).collect(),
+    }
+}
+
+/// Reads a body from its top to its end.
+fn read(
+    input: &Input<'_, '_, '_>,
+    matched: &[Matched<'_, '_>],
+    registers: &BTreeMap<u32, WideReg>,
+    errors: &mut Errors<'_>,
+) -> State {
+    let mut state = State::before(matched);
+    state.sites_before = input.sites_before.unwrap_or(0);
+    state.roots.registers.clone_from(registers);
     for piece in matched {
         match piece {
-            Matched::Added(Piece::Statement(Statement::Instruction(instruction))) => {
-                state.names(instruction, errors);
-                state.check_code(instruction, &input, errors);
-            }
-            Matched::Added(Piece::Statement(Statement::Variable(variable))) => {
-                if variable.space == ptx::VariableSpace::Reg {
-                    match variable.range {
-                        Some(count) => state.families.push((variable.name.to_owned(), count)),
-                        None => drop(state.declared.insert(variable.name.to_owned())),
-                    }
-                } else if variable.space != ptx::VariableSpace::Param {
-                    errors.at(variable.span, "a variable that the source does not have");
-                } else {
-                    state.calls.declare(variable);
-                }
-            }
-            Matched::Added(Piece::Statement(Statement::Label(label)))
-                if label.name.starts_with(LABEL_PREFIX) =>
-            {
-                if state.skips_to.as_deref().is_some_and(|to| to != label.name) {
-                    errors.at(label.span, "check code branches elsewhere");
-                }
-                state.skips_to = None;
-            }
-            Matched::Added(Piece::Open(_) | Piece::Close(_)) => {}
-            Matched::Added(Piece::Statement(Statement::CallPrototype(prototype)))
-                if prototype.label.starts_with(PROTOTYPE) =>
-            {
-                let text = prototype.span.text(input.new);
-                state.through.prototype(prototype.label, text);
-            }
-            Matched::Added(piece) => errors.at(piece.span(), "neither the source's nor check code"),
-            Matched::Same(Piece::Statement(Statement::Label(_)), _) => {
-                state.redirects.clear();
-                state.verdicts.clear();
-                state.through.end();
-            }
-            Matched::Same(
-                Piece::Statement(Statement::Instruction(old)),
-                Piece::Statement(Statement::Instruction(new)),
-            ) => {
-                state.program(old, new, &input, errors);
-            }
-            Matched::Same(Piece::Open(_), _) => {
-                state.scopes_seen += 1;
-                state.scopes.push((state.scopes_seen, Vec::new()));
-            }
-            Matched::Same(Piece::Close(_), _) => drop(state.scopes.pop()),
-            Matched::Same(Piece::Statement(Statement::Variable(variable)), _) => {
-                state.calls.declared_by_program(variable.name);
-                if let Some((_, names)) = state.scopes.last_mut() {
-                    names.push((variable.name.to_owned(), variable.range));
-                }
-            }
-            Matched::Same(..) => {}
+            Matched::Added(piece) => state.added(*piece, input, errors),
+            Matched::Same(from, to) => state.same(*from, *to, input, errors),
             Matched::Redirected(old, new) => {
                 state.names(new, errors);
-                state.program(old, new, &input, errors);
+                state.program(old, new, input, errors);
             }
         }
     }
-    state.all_given(&input, errors);
+    state.end(input, errors);
+    state
+}
+
+/// What a body was found to be.
+pub(super) struct Followed {
+    /// How many sites it has.
+    pub(super) sites: u32,
+    pub(super) order: Order,
+    pub(super) relies: Vec<Reliance>,
+    /// The sites of its calls of the device heap.
+    pub(super) heap_sites: Vec<u32>,
 }
 
 /// Whether a register is a limit that belongs to a root: each has one
 /// definition.
 pub(super) fn is_shared_limit(register: &str) -> bool {
-    register
-        .strip_prefix("%__rf_m")
-        .is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
+    number(register, LIMIT).is_some()
 }
 
 pub(super) fn name<'a>(instruction: &Instruction<'a>, operand: usize) -> Option<&'a str> {
@@ -238,6 +229,177 @@ pub(super) fn integer(instruction: &Instruction<'_>, operand: usize) -> Option<i
 }
 
 impl State {
+    /// What is known before a body is read: limits belong to roots, whose
+    /// definitions may stand further down in the text than what they dominate.
+    fn before(matched: &[Matched<'_, '_>]) -> State {
+        let mut state = State {
+            alignments: alignment::limits(matched),
+            ..State::default()
+        };
+        state.roots.is_head = true;
+        for piece in matched {
+            let Matched::Added(Piece::Statement(Statement::Instruction(instruction))) = piece
+            else {
+                continue;
+            };
+            let first = name(instruction, 0).unwrap_or("");
+            if let Some(root) = number(first, crate::protocol::family::ROOT_BASE) {
+                state.roots.all.insert(root);
+            }
+            if is_shared_limit(first) && matches!(instruction.opcode.text, "max.u64" | "sub.s64") {
+                state.limit(instruction);
+            }
+        }
+        let pointers = state.alignments.pointers();
+        state.roots.limits = super::roots::limits(&state.limits, &pointers);
+        state
+    }
+
+    /// Reads a piece that the source does not have.
+    fn added(&mut self, piece: Piece<'_, '_>, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
+        if let Piece::Statement(Statement::Instruction(instruction)) = piece {
+            self.names(instruction, errors);
+        }
+        let span = piece.span();
+        if span.start < self.read_until {
+            return;
+        }
+        if let Some(end) = self.fixed_code(span.start, input) {
+            self.read_until = end;
+            self.forget_scratch_registers();
+            return;
+        }
+        match piece {
+            Piece::Statement(Statement::Instruction(instruction)) => {
+                self.check_code(instruction, input, errors);
+            }
+            Piece::Statement(Statement::Variable(variable)) => self.declare(variable, errors),
+            Piece::Open(_) | Piece::Close(_) => self.strings.scope(),
+            Piece::Statement(Statement::CallPrototype(prototype))
+                if prototype.label.starts_with(PROTOTYPE) =>
+            {
+                let text = prototype.span.text(input.new);
+                self.through.prototype(prototype.label, text);
+            }
+            piece => errors.at(piece.span(), "neither the source's nor check code"),
+        }
+    }
+
+    /// Code that has only one form.
+    fn fixed_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
+        if let Some(end) = self.target_code(at, input) {
+            return Some(end);
+        }
+        if let Some(end) = self.report_code(at, input) {
+            return Some(end);
+        }
+        if let Some(end) = self.bounds_code(at, input) {
+            return Some(end);
+        }
+        if let Some(end) = self.heap_code(at, input) {
+            return Some(end);
+        }
+        if let Some(end) = self.own_frame_code(at, input) {
+            return Some(end);
+        }
+        self.lookup_code(at, input)
+    }
+
+    /// Scratch registers have other values now.
+    fn forget_scratch_registers(&mut self) {
+        self.distance = None;
+        self.count = None;
+        self.constants.clear();
+        self.negated.clear();
+        self.windows.forget();
+        self.limits.retain(|register, _| is_shared_limit(register));
+        self.half.clear();
+    }
+
+    fn declare(&mut self, variable: &Variable<'_>, errors: &mut Errors<'_>) {
+        match (variable.space, variable.range) {
+            (ptx::VariableSpace::Reg, Some(count)) => {
+                self.families.push((variable.name.to_owned(), count));
+            }
+            (ptx::VariableSpace::Reg, None) => {
+                self.declared.insert(variable.name.to_owned());
+            }
+            (ptx::VariableSpace::Param, _) => self.calls.declare(variable),
+            _ => errors.at(variable.span, "a variable that the source does not have"),
+        }
+    }
+
+    /// Reads a piece that is the source's.
+    fn same(
+        &mut self,
+        from: Piece<'_, '_>,
+        to: Piece<'_, '_>,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) {
+        match (from, to) {
+            (Piece::Statement(Statement::Label(label)), _) => {
+                if input.is_target(label.name) {
+                    self.roots.is_head = false;
+                }
+                self.must_be_set(errors, to.span());
+                self.redirects.clear();
+                self.verdicts.clear();
+                self.through.end();
+                self.block_begins();
+                self.block_ends(input, errors, to.span());
+            }
+            (
+                Piece::Statement(Statement::Instruction(old)),
+                Piece::Statement(Statement::Instruction(new)),
+            ) => self.program(old, new, input, errors),
+            (Piece::Open(_), _) => {
+                self.scopes_seen += 1;
+                self.scopes.push((self.scopes_seen, Vec::new()));
+            }
+            (Piece::Close(_), _) => drop(self.scopes.pop()),
+            (Piece::Statement(Statement::Variable(variable)), _) => {
+                self.calls.declared_by_program(variable.name);
+                if let Some((_, names)) = self.scopes.last_mut() {
+                    names.push((variable.name.to_owned(), variable.range));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What must be true of a body as a whole.
+    fn end(&mut self, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
+        self.must_be_set(errors, input.span);
+        self.block_ends(input, errors, input.span);
+        self.all_given(input, errors);
+        self.all_needed(errors);
+        self.all_reported(input, errors);
+        self.all_defined(input, errors);
+        for (index, (site, span)) in self.heap_sites.iter().enumerate() {
+            let expected = self.site_now() + index as u32 + 1;
+            if input.sites_before.is_some() && *site != expected {
+                errors.at(*span, "the call of the device heap names another site");
+            }
+        }
+        self.sites += self.heap_sites.len() as u32;
+    }
+
+    /// Checks are of what goes by them, and of nothing else.
+    fn all_needed(&mut self, errors: &mut Errors<'_>) {
+        for (_, span) in std::mem::take(&mut self.unused_sites) {
+            errors.at(span, "a check keeps the site of no access");
+        }
+        for needs in self.needs.values() {
+            if !needs.are_met() {
+                errors.at(
+                    needs.span,
+                    "the check covers other bytes than the accesses that go by it",
+                );
+            }
+        }
+    }
+
     /// A name that tells registers of inner scopes from those they hide.
     pub(super) fn resolve(&self, name: &str) -> Text {
         let declares = |(known, range): &Declared| match range {
@@ -249,12 +411,9 @@ impl State {
                 number.is_some_and(|number| number < *count)
             }
         };
-        match self
-            .scopes
-            .iter()
-            .rev()
-            .find(|(_, names)| names.iter().any(declares))
-        {
+        let scopes = self.scopes.iter().rev();
+        let mut hiding = scopes.filter(|(_, names)| names.iter().any(declares));
+        match hiding.next() {
             Some((scope, _)) => format!("{name} of scope {scope}"),
             None => name.to_owned(),
         }
@@ -272,25 +431,18 @@ impl State {
 
     pub(super) fn guard_of(&self, instruction: &Instruction<'_>) -> Option<Text> {
         let guard = instruction.guard.as_ref()?;
-        Some(format!(
-            "{}{}",
-            if guard.negated { "!" } else { "" },
-            self.resolve(guard.register)
-        ))
+        let not = if guard.negated { "!" } else { "" };
+        Some(format!("{not}{}", self.resolve(guard.register)))
     }
 
     /// Registers of checks must be declared.
     fn names(&self, instruction: &Instruction<'_>, errors: &mut Errors<'_>) {
         let mut one = |name: &str| {
-            if !name.starts_with(REGISTER_PREFIX) || self.declared.contains(name) {
+            if !is_own(name) || self.declared.contains(name) {
                 return;
             }
-            let known = self.families.iter().any(|(prefix, count)| {
-                name.strip_prefix(prefix.as_str())
-                    .and_then(|n| n.parse::<u32>().ok())
-                    .is_some_and(|n| n < *count)
-            });
-            if !known {
+            let mut families = self.families.iter();
+            if !families.any(|(family, count)| number(name, family).is_some_and(|n| n < *count)) {
                 errors.at(instruction.span, format!("`{name}` is not declared"));
             }
         };
@@ -314,13 +466,30 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
+        self.forget_scratch_registers();
+        if !std::mem::take(&mut self.unsited).is_empty() {
+            errors.at(new.span, "a check before this keeps no site");
+        }
+        self.must_be_set(errors, new.span);
+        self.reaches_program(old, input, errors, new.span);
+        self.may_leave(old, new);
         self.access(old, new, input, errors);
         self.program_strings(old, new, input, errors);
         self.forget_low_bits();
         self.program_parameter(old, new, input, errors);
         self.program_call(old, new, input, errors);
+        self.redirected_call(old, new, input, errors);
         self.forget(old);
-        self.taken_out(old, new, errors);
+        let index = input.index.get(&old.span.start);
+        let bytes = index.map_or(0, |&index| {
+            input.analysis.code.instructions[index].register_bytes
+        });
+        self.taken_out(old, new, bytes, errors);
+    }
+
+    /// Whether the body has registers for a record.
+    pub(super) fn keeps_records(&self) -> bool {
+        self.declared.contains(SITE)
     }
 
     /// Notes what a register holds.
@@ -334,24 +503,22 @@ impl State {
     }
 
     /// Follows `max limit, size, less; sub limit, limit, less`.
-    fn limit(&mut self, instruction: &Instruction<'_>) {
-        let first = name(instruction, 0).unwrap_or("");
+    pub(super) fn limit(&mut self, instruction: &Instruction<'_>) {
+        let first = name(instruction, 0).unwrap_or("").to_owned();
         let less = integer(instruction, 2).map(|less| less as u64);
-        match instruction.opcode.text {
-            "max.u64" => {
-                let size = self.constant(self.text(instruction, 1));
-                self.limits
-                    .insert(first.to_owned(), (size, less.unwrap_or(0)));
-            }
-            _ => {
-                let fits = self
-                    .limits
-                    .get(first)
-                    .is_some_and(|(_, l)| Some(*l) == less);
-                if !fits || name(instruction, 1) != Some(first) {
-                    self.limits.remove(first);
-                }
-            }
+        if instruction.opcode.base() == "max" {
+            let size = self.constant(self.text(instruction, 1));
+            self.limits.insert(first.clone(), (size, less.unwrap_or(0)));
+            self.half.insert(first);
+            return;
+        }
+        let is_own = name(instruction, 1) == Some(first.as_str());
+        let fits = self
+            .limits
+            .get(&first)
+            .is_some_and(|(_, l)| Some(*l) == less);
+        if !self.half.remove(&first) || !fits || !is_own {
+            self.limits.remove(&first);
         }
     }
 
@@ -362,254 +529,97 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
-        let opcode = instruction.opcode.text;
         let first = name(instruction, 0).unwrap_or("");
-        // Check code writes its own registers, and nothing else of the
-        // program's.
-        let writes_memory = matches!(instruction.opcode.base(), "st" | "atom" | "red")
-            && !instruction.opcode.has("param");
-        let control = matches!(
-            instruction.opcode.base(),
-            "ret" | "exit" | "trap" | "bar" | "barrier" | "brx"
-        );
-        let takes_register = !matches!(instruction.opcode.base(), "st" | "call" | "bra");
-        if self.absences.sets(instruction, first) || self.absence_code(instruction, first) {
+        if self.absences.sets(instruction, first)
+            || self.absence_code(instruction, first)
+            || self.string_code(instruction, first)
+        {
             return;
         }
-        if self.skips_to.is_none() && self.string_code(instruction, first) {
-            return;
-        }
-        // A thread may be stopped where it has just left its record, which it
-        // does only after a check that failed.
-        let after_record = std::mem::take(&mut self.after_record);
-        let is_ours = |guard: ptx::Guard<'_>| guard.negated && guard.register == "%__rf_unharmed";
-        if opcode == "trap" && after_record && instruction.guard.is_some_and(is_ours) {
-            return;
-        }
-        if writes_memory || control || (takes_register && !first.starts_with(REGISTER_PREFIX)) {
+        let is_understood = match instruction.opcode.base() {
+            "ld" => self.own_load(instruction, input, errors),
+            "st" => {
+                self.store(instruction, input, errors);
+                true
+            }
+            _ if !first.starts_with(REGISTER_PREFIX) || is_of_bounds(first) => {
+                errors.at(
+                    instruction.span,
+                    "check code may only write registers of its own, and those of bounds only as they must be",
+                );
+                return;
+            }
+            _ => {
+                self.alignment_code(instruction, first)
+                    || self.window_code(instruction, first)
+                    || self.record_code_of(instruction, first)
+                    || self.arithmetic(instruction, first)
+                    || self.comparison(instruction, first)
+                    || self.lanes_and_guards(instruction, first)
+                    || self.selection(instruction, first)
+                    || self.result_code(instruction, first)
+            }
+        };
+        if !is_understood {
+            self.verdicts.remove(first);
             errors.at(
                 instruction.span,
-                "check code may only write registers of its own",
+                "check code that is not understood: registers of its own are written otherwise",
             );
-            return;
-        }
-        // What a branch passes over may do nothing but look an address up.
-        let is_looked_up = matches!(instruction.opcode.base(), "ld" | "st" | "call")
-            || (matches!(opcode, "selp.b64" | "mov.b64") && first == "%__rf_t");
-        if self.skips_to.is_some() && !is_looked_up {
-            errors.at(
-                instruction.span,
-                "check code branches around more than a lookup or a report",
-            );
-            return;
-        }
-        match instruction.opcode.base() {
-            "call" => {
-                let callee = instruction.operands.iter().find_map(|o| match o.kind {
-                    OperandKind::Name(name) => Some(name),
-                    _ => None,
-                });
-                self.after_record = callee == Some(APPEND);
-                let is_own = matches!(callee, Some(LOOKUP | APPEND | STILL));
-                let through = &mut self.through;
-                if !callee.is_some_and(|name| through.calls(name, input.callees) || is_own) {
-                    errors.at(
-                        instruction.span,
-                        "check code may only call its own functions",
-                    );
-                }
-                return;
-            }
-            "bra" => {
-                if !first.starts_with(LABEL_PREFIX) || self.skips_to.is_some() {
-                    errors.at(
-                        instruction.span,
-                        "check code may only branch around its own calls",
-                    );
-                }
-                self.skips_to = Some(first.to_owned());
-                return;
-            }
-            "ld" => {
-                if let Some(OperandKind::Address(address)) =
-                    instruction.operands.get(1).map(|o| &o.kind)
-                    && address.base == Some(LAUNCH_PARAMETER)
-                    && u64::try_from(address.offset)
-                        .ok()
-                        .and_then(|o| o.checked_add(8))
-                        > input.launch
-                {
-                    errors.at(instruction.span, "reads past the launch parameter");
-                }
-                self.receive(instruction, errors);
-                return;
-            }
-            "st" => return self.store(instruction, input, errors),
-            _ => {}
-        }
-        if self.alignment_code(instruction, first) || self.window_code(instruction, first) {
-            return;
-        }
-        match (opcode, first) {
-            ("mov.u64", _) => {
-                if let Some(symbol) = name(instruction, 1) {
-                    self.symbols.insert(first.to_owned(), symbol.to_owned());
-                }
-            }
-            ("sub.s64", "%__rf_o") => {
-                self.distance = Some(Distance {
-                    pointer: self.text(instruction, 1),
-                    base: self.text(instruction, 2),
-                    low: 0,
-                });
-            }
-            ("add.s64", "%__rf_o") if name(instruction, 1) == Some("%__rf_o") => {
-                if let (Some(distance), Some(low)) = (&mut self.distance, integer(instruction, 2)) {
-                    distance.low = distance.low.wrapping_add(low);
-                }
-            }
-            ("mov.b64", "%__rf_wb") => self.looked_at = self.text(instruction, 1),
-            // What a lookup may replace are bounds of one thing.
-            ("mov.b64", "%__rf_ws") => {
-                let size = self.text(instruction, 1);
-                if !paired(&self.looked_at, &size, None) {
-                    let base = &self.looked_at;
-                    errors.at(
-                        instruction.span,
-                        format!("`{base}` and `{size}` are not base and size of one thing"),
-                    );
-                }
-            }
-            ("cvt.u64.u32", "%__rf_u") => {
-                let size = self.text(instruction, 1);
-                self.constants.insert(first.to_owned(), size);
-            }
-            ("mov.b64", "%__rf_t" | "%__rf_u") => {
-                self.constants.remove(first);
-                if integer(instruction, 1).is_some() {
-                    self.constants
-                        .insert(first.to_owned(), self.text(instruction, 1));
-                }
-            }
-            ("max.u64", _) | ("sub.s64", _) if !is_shared_limit(first) => self.limit(instruction),
-            ("max.u64", _) | ("sub.s64", _) => {}
-            ("setp.ge.u64" | "setp.ge.and.u64", predicate)
-                if name(instruction, 1) == Some("%__rf_o") =>
-            {
-                let bound = self.text(instruction, 2);
-                let (size, less) = match self.limits.get(&bound) {
-                    Some(limit) => limit.clone(),
-                    None => (self.constant(bound.clone()), 0),
-                };
-                let guards = if opcode == "setp.ge.and.u64" {
-                    vec![self.text(instruction, 3)]
-                } else {
-                    Vec::new()
-                };
-                self.begin(predicate, size, less, false, guards);
-                if let Some(verdict) = self.verdicts.get_mut(predicate)
-                    && is_shared_limit(&bound)
-                {
-                    verdict.limit = Some(bound);
-                }
-            }
-            ("setp.gt.u64", predicate) if name(instruction, 1) == Some("%__rf_o") => {
-                let size = self.text(instruction, 2);
-                let size = self.constants.get(&size).cloned().unwrap_or(size);
-                self.begin(predicate, size, 0, true, Vec::new());
-            }
-            ("mov.u32", "%__rf_lane") => {
-                self.knows_lane = name(instruction, 1) == Some("%laneid");
-            }
-            ("setp.lt.and.u32", predicate)
-                if self.knows_lane && name(instruction, 1) == Some("%__rf_lane") =>
-            {
-                let lanes = integer(instruction, 2).and_then(|lanes| u32::try_from(lanes).ok());
-                let same = self.text(instruction, 3) == predicate;
-                match (self.verdicts.get_mut(predicate), lanes) {
-                    (Some(verdict), Some(lanes)) if same => verdict.lanes = lanes,
-                    _ => drop(self.verdicts.remove(predicate)),
-                }
-            }
-            ("setp.gt.or.u64" | "setp.ne.and.s64", predicate)
-                if self
-                    .verdicts
-                    .get(predicate)
-                    .is_some_and(|verdict| verdict.dynamic) => {}
-            ("not.pred", _) => {
-                self.negated
-                    .insert(first.to_owned(), self.text(instruction, 1));
-            }
-            ("and.pred", predicate) if self.verdicts.contains_key(predicate) => {
-                let other = self.text(instruction, 2);
-                let guard = self
-                    .negated
-                    .get(&other)
-                    .map_or(other, |positive| format!("!{positive}"));
-                if let Some(verdict) = self.verdicts.get_mut(predicate) {
-                    verdict.guards.push(guard);
-                }
-            }
-            ("mov.u32", "%__rf_site") => {
-                self.last_site = self
-                    .guard_of(instruction)
-                    .filter(|_| integer(instruction, 1) > Some(0));
-            }
-            ("mov.b64", "%__rf_address") => {
-                self.last_address = self
-                    .guard_of(instruction)
-                    .map(|guard| (guard, self.text(instruction, 1)));
-            }
-            ("selp.b64", _) if integer(instruction, 1).is_some() => {
-                let predicate = self.text(instruction, 3);
-                let (Some(verdict), Some(sink)) =
-                    (self.verdicts.get(&predicate), integer(instruction, 1))
-                else {
-                    return;
-                };
-                let site = self.last_site.as_ref() == Some(&predicate);
-                let address = self.last_address.as_ref()
-                    == Some(&(predicate, verdict.distance.pointer.clone()));
-                let mut verdict = verdict.clone();
-                verdict.kept = site && address;
-                let redirect = Redirect {
-                    verdict,
-                    pointer: self.text(instruction, 2),
-                    sink: sink as u64,
-                };
-                self.redirects.insert(first.to_owned(), redirect);
-            }
-            // A verdict that anything else touches is none.
-            (_, predicate) => drop(self.verdicts.remove(predicate)),
         }
     }
 
-    pub(super) fn begin(
+    /// A load of check code: of the launch, or of what came back from a call.
+    fn own_load(
         &mut self,
-        predicate: &str,
-        size: Text,
-        less: u64,
-        dynamic: bool,
-        guards: Vec<Text>,
-    ) {
-        // What was kept under the predicate's old value says nothing now.
-        self.last_site.take_if(|last| last == predicate);
-        self.last_address.take_if(|(last, _)| last == predicate);
-        let Some(distance) = self.distance.clone() else {
-            return;
+        instruction: &Instruction<'_>,
+        input: &Input<'_, '_, '_>,
+        errors: &mut Errors<'_>,
+    ) -> bool {
+        let Some(OperandKind::Address(address)) = instruction.operands.get(1).map(|o| &o.kind)
+        else {
+            return false;
         };
-        let verdict = Verdict {
-            distance,
-            size,
-            less,
-            limit: None,
-            tested: None,
-            dynamic,
-            guards,
-            kept: false,
-            lanes: 32,
-        };
-        self.verdicts.insert(predicate.to_owned(), verdict);
+        if address.base == Some(LAUNCH_PARAMETER) {
+            if input.launch.is_none() || address.offset != 0 {
+                errors.at(instruction.span, "reads past the launch parameter");
+            }
+            let into = name(instruction, 0).unwrap_or("");
+            self.hold(into, LAUNCH_PARAMETER.to_owned());
+            return instruction.opcode.text == "ld.param.b64" && into == SCRATCH;
+        }
+        self.receive(instruction, input, errors)
+    }
+
+    /// What goes with calls and results.
+    fn result_code(&mut self, instruction: &Instruction<'_>, first: &str) -> bool {
+        let value = self.text(instruction, 1);
+        if instruction.opcode.text == "mov.b64" && instruction.guard.is_none() {
+            if let Some(n) = number(first, PASSED_BASE) {
+                self.passed_sizes.remove(&n);
+                self.passed.remove(&n);
+                let found = self.found.clone().filter(|_| value == WEAK_BASE);
+                self.passed.extend(found.map(|found| (n, found)));
+                return value == WEAK_BASE;
+            }
+            if let Some(n) = number(first, PASSED_SIZE) {
+                self.passed_sizes.insert(n);
+                return value == WEAK_SIZE && self.found.as_ref() == self.passed.get(&n);
+            }
+            match first {
+                GIVEN_BASE => {
+                    let found = self.found.clone().filter(|_| value == WEAK_BASE);
+                    self.given = (Some(value), None, found);
+                    return true;
+                }
+                GIVEN_SIZE => {
+                    self.given.1 = Some(value);
+                    return true;
+                }
+                _ => {}
+            }
+        }
+        false
     }
 
     /// A redefined pointer or guard, or the end of the block, ends a check's
@@ -624,21 +634,29 @@ impl State {
             self.through.end();
             return;
         }
+        let written = self.written_by(instruction);
+        self.through.written(&written);
+        let stands = |pointer: &Text, verdict: &Verdict| {
+            let guards = verdict.guards.iter();
+            let mut guards = guards.map(|guard| guard.trim_start_matches('!'));
+            !written.contains(pointer)
+                && !guards.any(|guard| written.iter().any(|name| name == guard))
+        };
+        self.redirects
+            .retain(|_, redirect| stands(&redirect.pointer, &redirect.verdict));
+        self.verdicts
+            .retain(|_, verdict| stands(&verdict.distance.pointer, verdict));
+    }
+
+    /// The registers that one of the program's instructions may write.
+    fn written_by(&self, instruction: &Instruction<'_>) -> Vec<Text> {
+        use ptx::table::Role;
         let mut written: Vec<Text> = Vec::new();
         let mut one = |name: &str| written.push(self.resolve(name));
         let roles = classify(instruction).map(|info| info.roles);
         for (place, operand) in instruction.operands.iter().enumerate() {
-            let reads = roles.as_ref().is_some_and(|roles| {
-                matches!(
-                    roles.get(place),
-                    Some(
-                        ptx::table::Role::Source
-                            | ptx::table::Role::Address
-                            | ptx::table::Role::Target
-                    )
-                )
-            });
-            if reads {
+            let role = roles.as_ref().and_then(|roles| roles.get(place));
+            if matches!(role, Some(Role::Source | Role::Address | Role::Target)) {
                 continue;
             }
             match &operand.kind {
@@ -657,18 +675,6 @@ impl State {
                 _ => {}
             }
         }
-        self.through.written(&written);
-        let stands = |pointer: &Text, verdict: &Verdict| {
-            let mut guards = verdict
-                .guards
-                .iter()
-                .map(|guard| guard.trim_start_matches('!'));
-            !written.contains(pointer)
-                && !guards.any(|guard| written.iter().any(|name| name == guard))
-        };
-        self.redirects
-            .retain(|_, redirect| stands(&redirect.pointer, &redirect.verdict));
-        self.verdicts
-            .retain(|_, verdict| stands(&verdict.distance.pointer, verdict));
+        written
     }
 }

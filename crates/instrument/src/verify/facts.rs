@@ -1,9 +1,12 @@
 //! What the verifier derives of the program from its analysis, without the
 //! pass: where an access may go, and what takes its place.
 
-use analysis::{Analysis, Origin, Referent, Root, SymbolSpace};
+use analysis::{
+    Analysis, Code, Definition, Nameable, Origin, Referent, Root, RootId, SymbolId, SymbolSpace,
+    ValueId,
+};
 use ptx::table::{Access, Extent, Space, Width, classify, extent};
-use ptx::{Instruction, OperandKind};
+use ptx::{Instruction, OperandKind, Statement};
 
 /// Whether a space has addresses of its own, in which nothing is redirected.
 pub(super) fn is_window(space: Space) -> bool {
@@ -85,8 +88,135 @@ pub(super) fn is_found_on_device(analysis: &Analysis<'_, '_>, root: Option<Root>
     }
 }
 
+/// The instruction that makes a value.
+pub(super) fn made_by(analysis: &Analysis<'_, '_>, value: ValueId) -> Option<u32> {
+    match analysis.ssa.value(value)?.definition {
+        Definition::Instruction { instruction, .. } => Some(instruction),
+        _ => None,
+    }
+}
+
+/// The register that the instruction which makes a value writes it to, as it
+/// names it.
+pub(super) fn name_of<'a>(analysis: &Analysis<'_, 'a>, value: ValueId) -> Option<&'a str> {
+    let Definition::Instruction {
+        instruction,
+        reference,
+        ..
+    } = analysis.ssa.value(value)?.definition
+    else {
+        return None;
+    };
+    let written = analysis.code.references[reference as usize];
+    let inst = &analysis.code.instructions[instruction as usize];
+    let element = usize::from(written.element);
+    match &inst
+        .instruction
+        .operands
+        .get(usize::from(written.operand))?
+        .kind
+    {
+        OperandKind::Name(name) => Some(name),
+        OperandKind::Pair(first, second) => [first, second].get(element).map(|name| **name),
+        OperandKind::Vector(list) | OperandKind::List(list) => match list.get(element)?.kind {
+            OperandKind::Name(name) => Some(name),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Local memory that a function's body declares: none, or one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    None,
+    /// The variable, and its bytes.
+    One(SymbolId, u64),
+}
+
+/// `None` if there are several, or it cannot be named at the top of the body.
+pub(super) fn frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Option<Frame> {
+    let mut frames = code.function.statements().filter_map(|(_, s)| match s {
+        Statement::Variable(variable) if variable.space == ptx::VariableSpace::Local => {
+            Some(variable.name)
+        }
+        _ => None,
+    });
+    let Some(name) = frames.next() else {
+        return Some(Frame::None);
+    };
+    let is_it = |s: &analysis::Symbol<'_>| s.name == name && s.space == SymbolSpace::Local;
+    let symbol = SymbolId(code.symbols.iter().position(is_it)? as u32);
+    let size = code.symbols[symbol.0 as usize].size?;
+    let is_one = frames.next().is_none() && nameable.holds(code, symbol);
+    is_one.then_some(Frame::One(symbol, size))
+}
+
+/// The frame of an entry that calls functions: nothing called the entry, so
+/// between its calls no other local memory is alive. `None` where that cannot
+/// be said or does not matter.
+pub(super) fn own_frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Option<Frame> {
+    let is_in = |base: &str| {
+        let mut all = code.instructions.iter();
+        all.any(|inst| inst.instruction.opcode.base() == base)
+    };
+    let matters = code.function.is_entry && is_in("call") && !is_in("alloca");
+    matters.then(|| frame(code, nameable)).flatten()
+}
+
+/// The place whose address a `mapa` takes to another block, and whether it
+/// takes it as an address in shared memory, not as a generic one.
+pub(super) fn mapped_place(analysis: &Analysis<'_, '_>, value: ValueId) -> Option<(RootId, bool)> {
+    let instruction = made_by(analysis, value)?;
+    let references = analysis.code.references_of(instruction as usize);
+    let own = references.iter().find(|r| r.operand == 1)?;
+    let (Referent::Wide(_), Origin::Pointer { root, .. }) =
+        (own.referent, analysis.provenance.origin(own.value))
+    else {
+        return None;
+    };
+    let inst = &analysis.code.instructions[instruction as usize];
+    let is_shared = analysis.place(root)?.space == SymbolSpace::Shared;
+    is_shared.then(|| (root, inst.instruction.opcode.has("shared::cluster")))
+}
+
+/// Whether check code can have the bounds of a root.
+pub(super) fn has_bounds(
+    analysis: &Analysis<'_, '_>,
+    nameable: &Nameable<'_, '_>,
+    root: RootId,
+) -> bool {
+    let can_name = |symbol: SymbolId| nameable.holds(&analysis.code, symbol);
+    match analysis.provenance.root(root) {
+        Some(Root::KernelParameter { .. } | Root::Lookup { .. }) => true,
+        Some(Root::Declared { .. } | Root::Alloca { .. }) => true,
+        Some(Root::Variable { symbol }) => can_name(symbol),
+        Some(Root::Whole { symbol } | Root::Part { symbol, .. }) => {
+            analysis.place(root).is_some() && can_name(symbol)
+        }
+        // A field of an element of another field: that one comes first.
+        Some(Root::Field { parent, .. }) => match analysis.provenance.root(parent) {
+            Some(Root::Field { .. }) if parent >= root => false,
+            _ => has_bounds(analysis, nameable, parent),
+        },
+        Some(Root::Mapped { value }) => mapped_place(analysis, value)
+            .is_some_and(|(place, _)| has_bounds(analysis, nameable, place)),
+        _ => false,
+    }
+}
+
+/// The size of a root, where the text of the module tells it.
+pub(super) fn constant_size(analysis: &Analysis<'_, '_>, root: RootId) -> Option<u64> {
+    match analysis.provenance.root(root)? {
+        Root::Variable { symbol } => analysis.code.symbols[symbol.0 as usize].size,
+        _ => analysis.place(root)?.size,
+    }
+}
+
 /// How an instruction tells a barrier that bytes are there.
 pub(super) struct Completion<'a> {
+    /// The operand that is the barrier.
+    pub(super) operand: usize,
     /// The barrier: a register or symbol, and bytes from there.
     pub(super) barrier: (&'a str, i64),
     /// The bytes, as an operand.
@@ -117,6 +247,7 @@ pub(super) fn completion<'a>(instruction: &Instruction<'a>) -> Option<Completion
         _ => return None,
     };
     Some(Completion {
+        operand: barrier.operand,
         barrier: (address.base?, address.offset),
         bytes,
     })

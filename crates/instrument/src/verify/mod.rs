@@ -1,27 +1,83 @@
-//! Judges instrumented PTX from its text.
+//! Judges instrumented PTX, without the pass that wrote it.
 //!
-//! The verifier does not know how the pass plans: it reads both texts again,
-//! matches them statement by statement, and follows the check code through
-//! its registers. Of the analysis it uses four answers: whether an access that
-//! carries no check may go without one, what the objects of a frame are,
-//! which low bits of an address are known, and which strings a call prints. It collects all errors. It must never accept what it does not understand.
+//! # What is guaranteed
+//!
+//! Of text that is accepted, against its source:
+//!
+//! 1. **Nothing of the program is lost.** Every item of the source is there, in
+//!    order. Kernels are as they were, but for where calls of `malloc` and
+//!    `free` go. Each checked body has all statements of its original, in order
+//!    and unchanged, except for: the base of an address, a guard, the callee and
+//!    arguments of a call, the parameter that a result stands in.
+//! 2. **Nothing of the program is touched.** What is added writes registers of
+//!    its own, which are declared; memory only through the functions that checks
+//!    call, and the arguments of a `printf` for the time of its call; no
+//!    register of the program, except those that an instruction which is left
+//!    out would have set.
+//! 3. **Every access is checked**, unless the text of the module shows that it
+//!    is aligned and inside, or nothing is known of its memory (`accesses::duty`).
+//!    It goes to an address that a verdict selected, in its block, or is left
+//!    out where the verdict says so.
+//! 4. **A verdict is about the access**: its address and all bytes that it uses,
+//!    under its guard, of its lanes, and it is still true where it is used.
+//! 5. **The bounds are the right ones**: those of what the address was derived
+//!    from. They are set where that appears, go with registers that hold one of
+//!    several, and are looked at again where a block may have been freed. What
+//!    calls pass and return is what the other side takes it for.
+//! 6. **It is aligned**: by the way it is computed, or the verdict says so.
+//! 7. **An access that fails does no harm.** It goes to the sink for its kind,
+//!    with all its bytes, aligned; or is left out, by its lane or by the whole
+//!    warp as the instruction asks, its registers are zero, and who waits for it
+//!    is told.
+//! 8. **It is reported.** The record keeps the site, which is that of the first
+//!    access that the verdict is about, the address and the bounds; every thread
+//!    leaves its record where it leaves, and none if nothing failed.
+//! 9. **No way around.** Checked code calls checked code only; the functions
+//!    that checks call are the known ones.
+//! 10. **The tables fit** ([`verify_output`]): as many sites as checks ask for,
+//!     and the bounds that the host passes are those that kernels take.
+//!
+//! What is not understood is refused.
+//!
+//! # What is believed
+//!
+//! * `ptx`: the parser, and the rows of `ptx::table`: roles of operands, bytes,
+//!   alignment, lanes, and who can leave an instruction out.
+//! * `analysis`: control flow, values of registers, where a pointer was derived
+//!   from and whether that is in doubt, low bits of addresses, objects of frames
+//!   and fields, what `printf` reads, which symbols can be named.
+//! * `model::layout`: addresses and records that host and device share.
+//! * `crate::support`: the text of the functions that checks call;
+//!   `crate::parameters`: the layout of parameter blocks; `crate::protocol`:
+//!   names.
+//! * That bounds which were found stay those of the pointer: the lookup tables
+//!   and what the host passes to a launch.
 
 mod absences;
 mod accesses;
 mod alignment;
 mod calls;
 mod checks;
+mod definitions;
+mod extents;
 mod facts;
+mod handed;
+mod heap;
+mod lookups;
+mod module;
+mod reports;
+mod roots;
 mod statements;
 mod strings;
 mod through;
+mod travelling;
+mod verdicts;
 mod windows;
+mod written;
 
-use crate::support;
-use analysis::{Analysis, ModuleSymbols, Nameable, Texts, mentioned};
-use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
-use ptx::{Function, Item, Module, Position, Span};
-use rustc_hash::FxHashMap;
+use crate::output::Instrumented;
+use module::Judge;
+use ptx::{Position, Span};
 
 /// Something that is wrong with instrumented PTX.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,18 +89,55 @@ pub struct VerifyError {
     pub line: u32,
 }
 
-/// Checks instrumented PTX against its source: originals are unchanged, the
-/// copies and checked functions hold the program's statements in order, no
-/// checked code calls a function that has none but should, and calls of copies
-/// carry bounds; every
-/// global or generic access goes through a register that a check selected in
-/// the same block, under the access's own guard, over bytes that include the
-/// access's, and aligned as the access needs, with sinks and addresses as `model::layout` has them.
+/// Checks instrumented PTX against its source: that originals are unchanged,
+/// and that every access of their copies, and of functions, is checked, by the
+/// right bounds, and harms nothing where its check fails (the module's text
+/// has the list).
 ///
 /// # Errors
 /// All that is wrong, in text order.
 pub fn verify(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> {
-    judge(source, instrumented, Wanted::Checks)
+    judge(source, instrumented, Wanted::Checks).map(|_| ())
+}
+
+/// The same, and that the tables which the host reads fit the text.
+///
+/// # Errors
+/// All that is wrong, in text order.
+pub fn verify_output(source: &str, done: &Instrumented) -> Result<(), Vec<VerifyError>> {
+    let found = judge(source, &done.text, Wanted::Checks)?;
+    let mut errors = Errors {
+        text: &done.text,
+        list: Vec::new(),
+    };
+    let start = Span { start: 0, end: 0 };
+    if found.sites as usize != done.sites.len() {
+        let message = format!(
+            "{} sites, but {} in the table",
+            found.sites,
+            done.sites.len()
+        );
+        errors.at(start, message);
+    }
+    if done.tag != found.tag {
+        errors.at(start, "the module has another tag");
+    }
+    for entry in &done.entries {
+        let none = Vec::new();
+        let takes = found.entries.get(&entry.name).unwrap_or(&none);
+        let fits = takes.len() <= entry.roots.len()
+            && takes.iter().all(|(at, offset)| {
+                let place = calls::pair_number(*at);
+                place.and_then(|place| entry.roots.get(place)) == Some(offset)
+            });
+        if !fits {
+            errors.at(
+                start,
+                format!("`{}` takes the bounds of other parameters", entry.name),
+            );
+        }
+    }
+    errors.into_result()
 }
 
 /// Checks PTX in which only calls of `malloc` and `free` were redirected:
@@ -55,7 +148,7 @@ pub fn verify(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> 
 /// # Errors
 /// All that is wrong, in text order.
 pub fn verify_heap_calls(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> {
-    judge(source, instrumented, Wanted::HeapCalls)
+    judge(source, instrumented, Wanted::HeapCalls).map(|_| ())
 }
 
 /// What the pass was to do.
@@ -67,7 +160,11 @@ enum Wanted {
     HeapCalls,
 }
 
-fn judge(source: &str, instrumented: &str, wanted: Wanted) -> Result<(), Vec<VerifyError>> {
+fn judge(
+    source: &str,
+    instrumented: &str,
+    wanted: Wanted,
+) -> Result<module::Found, Vec<VerifyError>> {
     let mut errors = Errors {
         text: instrumented,
         list: Vec::new(),
@@ -87,15 +184,11 @@ fn judge(source: &str, instrumented: &str, wanted: Wanted) -> Result<(), Vec<Ver
     };
     let old = parse(source, "the source", &mut errors);
     let new = parse(instrumented, "the instrumented text", &mut errors);
+    let mut found = module::Found::default();
     if let (Some(old), Some(new)) = (old, new) {
-        modules(&old, &new, wanted, &mut errors);
+        found = Judge::judge(&old, &new, wanted, &mut errors);
     }
-    if errors.list.is_empty() {
-        Ok(())
-    } else {
-        errors.list.sort_by_key(|error| error.line);
-        Err(errors.list)
-    }
+    errors.into_result().map(|()| found)
 }
 
 /// Errors with places.
@@ -104,7 +197,15 @@ pub(super) struct Errors<'t> {
     list: Vec<VerifyError>,
 }
 
-impl Errors<'_> {
+impl<'t> Errors<'t> {
+    /// A list of its own, for questions whose answers are not errors.
+    fn aside(text: &'t str) -> Self {
+        Errors {
+            text,
+            list: Vec::new(),
+        }
+    }
+
     pub(super) fn at(&mut self, span: Span, message: impl Into<String>) {
         let line = Position::of(self.text, span.start).line;
         self.list.push(VerifyError {
@@ -112,328 +213,12 @@ impl Errors<'_> {
             line,
         });
     }
-}
 
-fn modules<'a>(old: &Module<'a>, new: &Module<'a>, wanted: Wanted, errors: &mut Errors<'_>) {
-    let symbols = ModuleSymbols::of(old);
-    let helpers = format!(
-        ".version 6.2\n.target sm_70\n.address_size 64\n{}",
-        support::functions(old, support::tag_of(old.source), true)
-    );
-    let helpers = ptx::parse(&helpers).ok();
-    let checks = wanted == Wanted::Checks;
-    let texts = Texts::of(old);
-    let callees = callees((&symbols, &texts), old, new, errors);
-    let mentioned = mentioned(old);
-    let mut expected = old.items.iter().peekable();
-    for item in &new.items {
-        if let Item::Function(function) = item {
-            if let Some(name) = function.name.strip_prefix(CHECKED_PREFIX) {
-                let original = old.functions().find(|f| {
-                    f.name == name && f.body.is_some() && f.is_entry == function.is_entry
-                });
-                match original {
-                    Some(original) => {
-                        signature(old, new, original, function, errors);
-                        if function.body.is_some() && !checks {
-                            only_redirected(old, new, original, function, errors);
-                        } else if function.body.is_some() {
-                            compare(
-                                (&symbols, &callees, &texts),
-                                old,
-                                new,
-                                original,
-                                function,
-                                errors,
-                            );
-                        } else if !calls::is_declared_as_defined(new, function) {
-                            errors.at(function.span, "a copy is declared but not so defined");
-                        }
-                    }
-                    None => errors.at(
-                        function.span,
-                        format!("no function `{name}` to be the copy of"),
-                    ),
-                }
-                continue;
-            }
-            if checks && through::is_of_class(function) {
-                // `callees` judges them.
-                continue;
-            }
-            let helper = helpers.as_ref().and_then(|module| {
-                module.items.iter().find_map(|item| match item {
-                    Item::Function(f) if f.name == function.name => {
-                        Some(f.span.text(module.source))
-                    }
-                    _ => None,
-                })
-            });
-            if helper.is_some() {
-                if helper != Some(function.span.text(new.source)) {
-                    errors.at(
-                        function.span,
-                        format!("`{}` is not the function that checks expect", function.name),
-                    );
-                }
-                continue;
-            }
+    fn into_result(mut self) -> Result<(), Vec<VerifyError>> {
+        if self.list.is_empty() {
+            return Ok(());
         }
-        let Some(old_item) = expected.next() else {
-            errors.at(span_of(item), "an item that the source does not have");
-            continue;
-        };
-        match (old_item, item) {
-            (Item::Function(original), Item::Function(function)) if !original.is_entry => {
-                let head = |f: &Function<'_>, source: &str| {
-                    let end = f.body.as_ref().map_or(f.span.end, |body| body.span.start);
-                    source[f.span.start as usize..end as usize].to_owned()
-                };
-                if head(original, old.source) != head(function, new.source) {
-                    errors.at(function.span, "the head of a device function changed");
-                }
-                if !checks {
-                    only_redirected(old, new, original, function, errors);
-                } else if callees.unchecked.contains(original.name) {
-                    let is_local = original.linkage == ptx::Linkage::Local;
-                    if !is_local || mentioned.contains(original.name) {
-                        errors.at(
-                            function.span,
-                            "code that is not seen may call this function, which has no checks",
-                        );
-                    }
-                } else if original.body.is_some() {
-                    compare(
-                        (&symbols, &callees, &texts),
-                        old,
-                        new,
-                        original,
-                        function,
-                        errors,
-                    );
-                }
-            }
-            (Item::Function(original), Item::Function(function))
-                if same_but_for_heap_calls(original, function, old, new) => {}
-            _ => {
-                if span_of(old_item).text(old.source) != span_of(item).text(new.source) {
-                    errors.at(span_of(item), "text of the source changed");
-                }
-            }
-        }
+        self.list.sort_by_key(|error| error.line);
+        Err(self.list)
     }
-    if expected.next().is_some() {
-        errors.at(Span { start: 0, end: 0 }, "items of the source are missing");
-    }
-}
-
-/// What calls may go to: the copies, and no functions that are as they were
-/// although they have something to check.
-fn callees<'a>(
-    (symbols, texts): (&ModuleSymbols<'a>, &Texts<'a>),
-    old: &Module<'a>,
-    new: &Module<'a>,
-    errors: &mut Errors<'_>,
-) -> calls::Callees<'a> {
-    let mut callees = calls::Callees::of(old, new);
-    callees.classes = through::classes(old, new, &callees, errors);
-    let as_they_were: Vec<(&Function<'a>, &Function<'a>)> = old
-        .functions()
-        .filter(|f| !f.is_entry && f.body.is_some())
-        .filter_map(|original| {
-            let of_that_name = |f: &&Function<'a>| f.name == original.name && f.body.is_some();
-            let function = new.functions().find(of_that_name)?;
-            let from = original.span.text(old.source);
-            let is_same = from == function.span.text(new.source)
-                || same_but_for_heap_calls(original, function, old, new);
-            is_same.then_some((original, function))
-        })
-        .collect();
-    loop {
-        let mut unchecked = callees.unchecked.clone();
-        for (original, function) in &as_they_were {
-            // What is wrong with it is not said here, only that something is.
-            let mut errors = Errors {
-                text: new.source,
-                list: Vec::new(),
-            };
-            let about = (symbols, &callees, texts);
-            if !unchecked.contains(original.name) {
-                compare(about, old, new, original, function, &mut errors);
-            }
-            if !errors.list.is_empty() {
-                unchecked.insert(original.name);
-            }
-        }
-        if unchecked.len() == callees.unchecked.len() {
-            return callees;
-        }
-        callees.unchecked = unchecked;
-    }
-}
-
-/// Whether a function is the source's, with `malloc` and `free` redirected.
-fn same_but_for_heap_calls(
-    original: &Function<'_>,
-    function: &Function<'_>,
-    old: &Module<'_>,
-    new: &Module<'_>,
-) -> bool {
-    let (Some(from), Some(to)) = (&original.body, &function.body) else {
-        return false;
-    };
-    let head = |f: &Function<'_>, source: &str, end: u32| {
-        source[f.span.start as usize..end as usize].to_owned()
-    };
-    if head(original, old.source, from.span.start) != head(function, new.source, to.span.start) {
-        return false;
-    }
-    // What differs is told by the text of the whole item.
-    let mut errors = Errors {
-        text: new.source,
-        list: Vec::new(),
-    };
-    let (from, to) = (statements::flatten(original), statements::flatten(function));
-    let matched = statements::matched(&from, &to, old.source, new.source, &mut errors);
-    errors.list.is_empty() && statements::differs_in_heap_calls_only(&matched)
-}
-
-/// A function differs from the source's only in where calls of `malloc` and
-/// `free`, and of copies, go.
-fn only_redirected(
-    old: &Module<'_>,
-    new: &Module<'_>,
-    original: &Function<'_>,
-    function: &Function<'_>,
-    errors: &mut Errors<'_>,
-) {
-    let (from, to) = (statements::flatten(original), statements::flatten(function));
-    for piece in statements::matched(&from, &to, old.source, new.source, errors) {
-        if let Some(span) = statements::beyond_heap_calls(&piece) {
-            errors.at(span, "more than calls of malloc and free was changed");
-        }
-    }
-}
-
-fn span_of(item: &Item<'_>) -> Span {
-    match item {
-        Item::Header(span) | Item::Other(span) => *span,
-        Item::File(file) => file.span,
-        Item::Variable(variable) => variable.span,
-        Item::Function(function) => function.span,
-    }
-}
-
-/// A copy has the original's parameters and directives, and at most the
-/// launch parameter more.
-fn signature(
-    old: &Module<'_>,
-    new: &Module<'_>,
-    original: &Function<'_>,
-    copy: &Function<'_>,
-    errors: &mut Errors<'_>,
-) {
-    let texts = |f: &Function<'_>, source: &str, count: usize| -> Vec<String> {
-        f.parameters[..count.min(f.parameters.len())]
-            .iter()
-            .map(|p| p.span.text(source).trim().to_owned())
-            .collect()
-    };
-    let count = original.parameters.len();
-    if texts(original, old.source, count) != texts(copy, new.source, count) {
-        errors.at(copy.span, "the program's parameters changed");
-    }
-    match copy.parameters.get(count..) {
-        Some([]) => {}
-        Some([launch]) if launch.name == LAUNCH_PARAMETER => {
-            let (header, each) = (
-                size_of::<LaunchHeader>() as u64,
-                size_of::<LaunchBounds>() as u64,
-            );
-            let size = launch.size().unwrap_or(0);
-            // Functions also take the address that a call through a pointer had.
-            let part = if original.is_entry { each } else { 8 };
-            if size < header || !(size - header).is_multiple_of(part) || launch.alignment() != 8 {
-                errors.at(
-                    launch.span,
-                    "the launch parameter is not a header and bounds",
-                );
-            }
-        }
-        _ => errors.at(copy.span, "parameters that the program does not have"),
-    }
-    if !calls::same_result(old, new, original, copy) {
-        errors.at(
-            copy.span,
-            "the result is not the program's, with or without bounds",
-        );
-    }
-    let directives = |f: &Function<'_>, source: &str| -> Vec<String> {
-        f.directives
-            .iter()
-            .map(|d| d.span.text(source).to_owned())
-            .collect()
-    };
-    if directives(original, old.source) != directives(copy, new.source)
-        || copy.linkage
-            != match original.is_entry {
-                true => original.linkage,
-                false => ptx::Linkage::Local,
-            }
-    {
-        errors.at(copy.span, "directives or linkage of the kernel changed");
-    }
-}
-
-fn compare<'a>(
-    (symbols, callees, texts): (&ModuleSymbols<'a>, &calls::Callees<'a>, &Texts<'a>),
-    old: &Module<'a>,
-    new: &Module<'a>,
-    original: &Function<'a>,
-    function: &Function<'a>,
-    errors: &mut Errors<'_>,
-) {
-    let Some(analysis) = Analysis::of(symbols, original) else {
-        errors.at(function.span, "a body where the source has none");
-        return;
-    };
-    let index: FxHashMap<u32, usize> = analysis
-        .code
-        .instructions
-        .iter()
-        .enumerate()
-        .map(|(index, inst)| (inst.instruction.span.start, index))
-        .collect();
-    let from = statements::flatten(original);
-    let to = statements::flatten(function);
-    let matched = statements::matched(&from, &to, old.source, new.source, errors);
-    let launch = function
-        .parameters
-        .iter()
-        .find(|p| p.name == LAUNCH_PARAMETER)
-        .and_then(|p| p.size());
-    let result = match (&original.returns[..], &function.returns[..]) {
-        ([from], [to]) if from.size() != to.size() => {
-            let from = from.size().unwrap_or(0).next_multiple_of(8);
-            Some((to.name, from, to.size().unwrap_or(0)))
-        }
-        _ => None,
-    };
-    checks::follow(
-        checks::Input {
-            analysis: &analysis,
-            index: &index,
-            symbols,
-            source: old.source,
-            new: new.source,
-            nameable: Nameable::of(original, symbols),
-            launch,
-            callees,
-            texts,
-            result,
-            span: function.span,
-        },
-        &matched,
-        errors,
-    );
 }

@@ -4,10 +4,13 @@
 //! argument back.
 
 use super::Errors;
-use super::accesses::paired;
-use super::checks::{Input, State, Text, name};
+use super::accesses::host_knows;
+use super::checks::{Input, State, Text, integer, name};
+use super::extents::{Extent, Owed, of_address};
+use super::lookups::Found;
+use crate::protocol::register::{ADDRESS, RECORD_BASE, RECORD_SIZE, SITE, WEAK_BASE, WEAK_SIZE};
 use crate::protocol::{self, NAME_PREFIX, REGISTER_PREFIX};
-use analysis::{Argument, Origin, Root, ValueId, printing};
+use analysis::{Argument, Reference, Referent, Role, printing};
 use model::layout::READ_SINK;
 use ptx::printf::Most;
 use ptx::{Instruction, OperandKind};
@@ -26,16 +29,22 @@ pub(super) struct Strings {
     /// What is passed next, by parameter.
     passed: FxHashMap<Text, Text>,
     /// What the last question was about: pointer, base, size, most.
-    asked: Option<[Text; 4]>,
+    asked: Option<([Text; 4], Option<Found>)>,
+    /// And the answer was loaded.
+    is_answered: bool,
     /// By predicate.
     cuts: FxHashMap<Text, Cut>,
 }
 
 /// The verdict on one string.
 struct Cut {
+    name: Text,
     asked: [Text; 4],
-    keeps_site: bool,
+    /// What was looked up for it.
+    found: Option<Found>,
+    site: Option<u32>,
     keeps_address: bool,
+    record: (Option<Text>, Option<Text>),
     /// The argument was replaced.
     is_replaced: bool,
     /// And is not back yet.
@@ -46,6 +55,45 @@ impl Strings {
     /// Whether arguments are not yet what the program made them.
     fn are_away(&self) -> bool {
         self.cuts.values().any(|cut| cut.is_away)
+    }
+
+    /// A scope of check code begins or ends: what was asked there must have been
+    /// answered there.
+    pub(super) fn scope(&mut self) {
+        if !self.is_answered {
+            self.asked = None;
+        }
+        self.passed.clear();
+    }
+
+    /// Whether a parameter takes what the next call is asked.
+    pub(super) fn takes(&self, parameter: &str) -> bool {
+        self.passed.contains_key(parameter)
+    }
+
+    /// Notes what a string that leaves its bounds keeps for the record; whether
+    /// a predicate is of one.
+    pub(super) fn keeps(
+        &mut self,
+        predicate: &str,
+        instruction: &Instruction<'_>,
+        first: &str,
+        value: &str,
+    ) -> bool {
+        let Some(cut) = self.cuts.get_mut(predicate) else {
+            return false;
+        };
+        match (instruction.opcode.text, first) {
+            ("mov.u32", SITE) => {
+                let site = integer(instruction, 1).and_then(|site| u32::try_from(site).ok());
+                cut.site = site.filter(|&site| site > 0);
+            }
+            ("mov.b64", ADDRESS) => cut.keeps_address = value == ANSWER,
+            ("mov.b64", RECORD_BASE) => cut.record.0 = Some(value.to_owned()),
+            ("mov.b64", RECORD_SIZE) => cut.record.1 = Some(value.to_owned()),
+            _ => return false,
+        }
+        true
     }
 }
 
@@ -124,6 +172,7 @@ impl State {
             "call" => {
                 let passed = std::mem::take(&mut self.strings.passed);
                 self.strings.asked = None;
+                self.strings.is_answered = false;
                 if name(instruction, 1) != Some(protocol::TEXT) || guard.is_some() {
                     return false;
                 }
@@ -136,43 +185,36 @@ impl State {
                     return false;
                 };
                 if in_order {
-                    self.strings.asked = Some([pointer, base, size, most]);
+                    let found = self.found.clone().filter(|_| base == WEAK_BASE);
+                    self.strings.asked = Some(([pointer, base, size, most], found));
                 }
                 in_order
             }
             "ld.param.b64" if first == ANSWER => {
                 self.distance = None;
-                self.strings.asked.is_some()
-                    && place(instruction, 1) == Some(("__ringfence_4".to_owned(), 0))
+                self.strings.is_answered = self.strings.asked.is_some()
+                    && place(instruction, 1) == Some(("__ringfence_4".to_owned(), 0));
+                self.strings.is_answered
             }
             "setp.ne.s64" if first.starts_with("%__rf_cut") => {
                 let is_answer = name(instruction, 1) == Some(ANSWER)
                     && self.text(instruction, 2) == "0"
+                    && self.strings.is_answered
                     && guard.is_none();
                 self.strings.cuts.remove(first);
-                if let (true, Some(asked)) = (is_answer, self.strings.asked.take()) {
+                if let (true, Some((asked, found))) = (is_answer, self.strings.asked.take()) {
                     let cut = Cut {
+                        name: first.to_owned(),
                         asked,
-                        keeps_site: false,
+                        found,
+                        site: None,
                         keeps_address: false,
+                        record: (None, None),
                         is_replaced: false,
                         is_away: false,
                     };
                     self.strings.cuts.insert(first.to_owned(), cut);
-                }
-                true
-            }
-            "mov.u32" if first == "%__rf_site" => {
-                let is_site = super::checks::integer(instruction, 1) > Some(0);
-                if let Some(cut) = guard.and_then(|guard| self.strings.cuts.get_mut(&guard)) {
-                    cut.keeps_site = is_site;
-                }
-                false
-            }
-            "mov.b64" if first == "%__rf_address" => {
-                let is_answer = name(instruction, 1) == Some(ANSWER);
-                if let Some(cut) = guard.and_then(|guard| self.strings.cuts.get_mut(&guard)) {
-                    cut.keeps_address = is_answer;
+                    return true;
                 }
                 false
             }
@@ -228,9 +270,13 @@ impl State {
         let store = input.analysis.code.instructions[print.buffer as usize].instruction;
         let buffer = name(store, 1).map(|name| self.resolve(name));
         for argument in &print.strings {
-            if !self.is_printed_unchecked(argument, input)
-                && !self.is_checked(argument, buffer.as_ref(), old, input)
-            {
+            let Some(owed) = owed(argument, input) else {
+                continue;
+            };
+            self.sites += 1;
+            self.reports.has_checks = true;
+            self.reports.needs_bounds |= owed.in_doubt || !host_knows(owed.extent, input);
+            if !self.is_checked(argument, owed, buffer.as_ref(), (old, input)) {
                 errors.at(
                     new.span,
                     format!(
@@ -242,62 +288,87 @@ impl State {
         }
     }
 
-    /// Whether a string lies where nothing has bounds.
-    fn is_printed_unchecked(&self, argument: &Argument, input: &Input<'_, '_, '_>) -> bool {
-        let Some((_, value)) = argument.pointer else {
-            return false;
-        };
-        let Origin::Pointer { root, .. } = input.analysis.provenance.origin(value) else {
-            return false;
-        };
-        match input.analysis.provenance.root(root) {
-            Some(
-                Root::Declared { .. }
-                | Root::Alloca { .. }
-                | Root::Mapped { .. }
-                | Root::Field { .. },
-            ) => false,
-            Some(Root::Whole { symbol } | Root::Part { symbol, .. })
-                if input.nameable.holds(&input.analysis.code, symbol) =>
-            {
-                input.analysis.place(root).is_none()
-            }
-            Some(root) => !root.is_global(),
-            None => false,
-        }
+    fn is_checked(
+        &mut self,
+        argument: &Argument,
+        owed: Owed,
+        buffer: Option<&Text>,
+        (old, input): (&Instruction<'_>, &Input<'_, '_, '_>),
+    ) -> bool {
+        let cuts: Vec<Text> = self.strings.cuts.keys().cloned().collect();
+        let mut cuts = cuts.into_iter();
+        cuts.any(|cut| {
+            let Some(cut) = self.strings.cuts.remove(&cut) else {
+                return false;
+            };
+            let fits = self.is_cut_of(&cut, argument, buffer, old)
+                && cut.site == Some(self.site_now())
+                && self.is_cut_held_to(&cut, owed, input);
+            self.strings.cuts.insert(cut.name.clone(), cut);
+            fits
+        })
     }
 
-    fn is_checked(
+    /// Whether a verdict is about a string, and about all of it.
+    fn is_cut_of(
         &self,
+        cut: &Cut,
         argument: &Argument,
         buffer: Option<&Text>,
         old: &Instruction<'_>,
-        input: &Input<'_, '_, '_>,
     ) -> bool {
-        let at = i64::from(argument.at);
-        let is_of = |cut: &Cut| {
-            let [pointer, base, size, most] = &cut.asked;
-            let place = |at: i64| buffer.map(|buffer| (buffer.clone(), at));
-            let loaded = self.strings.loaded.get(pointer);
-            let expected = match argument.most {
-                Most::All => i64::MAX.to_string(),
-                Most::Bytes(bytes) => bytes.min(i64::MAX as u64).to_string(),
-                Most::Argument(at) => match buffer {
-                    Some(buffer) => loaded_most(buffer, at.into(), self.guard_of(old)),
-                    None => return false,
-                },
-            };
-            let in_doubt =
-                |(_, value): (_, ValueId)| input.analysis.provenance.origin(value).is_in_doubt();
-            loaded.is_some_and(|(from, guard)| {
-                Some(from) == place(at).as_ref() && *guard == self.guard_of(old)
-            }) && *most == expected
-                && paired(base, size, self.declared_size(base, input))
-                && (base == "%__rf_wb" || !argument.pointer.is_some_and(in_doubt))
-                && cut.keeps_site
-                && cut.keeps_address
-                && cut.is_replaced
+        let [pointer, base, size, most] = &cut.asked;
+        let Some(buffer) = buffer else { return false };
+        let expected = match argument.most {
+            Most::All => i64::MAX.to_string(),
+            Most::Bytes(bytes) => bytes.min(i64::MAX as u64).to_string(),
+            Most::Argument(at) => loaded_most(buffer, at.into(), self.guard_of(old)),
         };
-        self.strings.cuts.values().any(is_of)
+        let place = (buffer.clone(), i64::from(argument.at));
+        let loaded = self.strings.loaded.get(pointer);
+        loaded.is_some_and(|(from, guard)| *from == place && *guard == self.guard_of(old))
+            && *most == expected
+            && cut.keeps_address
+            && cut.record.0.as_ref() == Some(base)
+            && cut.record.1.as_ref() == Some(size)
+            && cut.is_replaced
     }
+
+    /// Whether a verdict is about the bounds of what the string is derived from.
+    fn is_cut_held_to(&mut self, cut: &Cut, owed: Owed, input: &Input<'_, '_, '_>) -> bool {
+        let [pointer, base, size, _] = &cut.asked;
+        let is_found = (base.as_str(), size.as_str()) == (WEAK_BASE, WEAK_SIZE);
+        let found = cut
+            .found
+            .as_ref()
+            .filter(|f| f.pointer == *pointer && f.low == 0);
+        match (owed.extent, found) {
+            (Extent::Found, found) => is_found && found.is_some_and(|f| f.instead_of.is_none()),
+            (extent, Some(found)) if owed.in_doubt => {
+                let instead_of = found.instead_of.clone();
+                is_found
+                    && instead_of
+                        .is_some_and(|(base, size)| self.are_bounds(extent, (&base, &size), input))
+            }
+            (extent, _) => !owed.in_doubt && self.are_whole_bounds(extent, (base, size), input),
+        }
+    }
+}
+
+/// The bounds of a string; `None` if it lies where nothing is protected.
+fn owed(argument: &Argument, input: &Input<'_, '_, '_>) -> Option<Owed> {
+    let Some((register, value)) = argument.pointer else {
+        return Some(Owed {
+            extent: Extent::Found,
+            in_doubt: false,
+        });
+    };
+    let reference = Reference {
+        operand: 0,
+        element: 0,
+        role: Role::Read,
+        referent: Referent::Wide(register),
+        value,
+    };
+    of_address(input, &reference, true)
 }

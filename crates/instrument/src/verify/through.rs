@@ -6,6 +6,8 @@
 use super::Errors;
 use super::calls::{Callees, HEADER, list};
 use super::checks::{Input, State, Text, name};
+use super::written::{number, reads, word};
+use crate::protocol::family::CALLEE;
 use crate::protocol::{CALLED, NAME_PREFIX, PASSED, PROTOTYPE, RESULT, TARGET, THUNK};
 use crate::support::{Dispatch, prototype};
 use analysis::Signature;
@@ -14,6 +16,8 @@ use rustc_hash::FxHashMap;
 
 /// What the copies of a class take and give.
 pub(super) struct Class {
+    /// Its functions.
+    names: Vec<Text>,
     signature: Signature,
     takes: u64,
     gives: Option<u64>,
@@ -96,6 +100,7 @@ fn class(
             return Err(format!("`{name}` takes or gives other than its class"));
         }
         class = Some(Class {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
             signature,
             takes,
             gives,
@@ -199,9 +204,6 @@ pub(super) fn is_call_through(old: &Instruction<'_>, new: &Instruction<'_>) -> b
 /// What is known of calls through pointers.
 #[derive(Default)]
 pub(super) struct Through {
-    /// What was last passed to one of a class's own functions, and to which.
-    argument: Option<Text>,
-    class: Option<(u32, Text)>,
     /// Registers that hold what a class has for an address: its number, and
     /// the register that the address is in.
     targets: FxHashMap<Text, (u32, Text)>,
@@ -224,28 +226,31 @@ impl Through {
     pub(super) fn prototype(&mut self, label: &str, text: &str) {
         self.prototypes.insert(label.to_owned(), words(text));
     }
+}
 
-    pub(super) fn store(&mut self, base: &str, value: &Text) {
-        if base == "__ringfence_0" {
-            self.argument = Some(value.clone());
-        }
-    }
-
-    /// Check code calls a function; whether it is a class's own.
-    pub(super) fn calls(&mut self, function: &str, callees: &Callees<'_>) -> bool {
-        let number = function.strip_prefix(TARGET).and_then(|n| n.parse().ok());
-        self.class = number
-            .filter(|number| callees.classes.contains_key(number))
-            .zip(self.argument.take());
-        self.class.is_some()
-    }
-
-    /// Check code loads what came back.
-    pub(super) fn load(&mut self, into: &str, base: &str) {
-        self.targets.remove(into);
-        if let ("__ringfence_1", Some(target)) = (base, self.class.take()) {
-            self.targets.insert(into.to_owned(), target);
-        }
+impl State {
+    /// Reads what maps the address of a function to that of its copy; where
+    /// that ends.
+    pub(super) fn target_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
+        let [zero, one] = [0, 1].map(|n| format!("{NAME_PREFIX}{n}"));
+        let head = format!("{{ .param .b64 {zero}, {one}; st.param.b64 [{zero}],");
+        let after = reads(input.new, at, &head)?;
+        let pointer = word(input.new, after).trim_end_matches(';');
+        let after = reads(input.new, after, &format!("{pointer}; call ({one}),"))?;
+        let function = word(input.new, after).trim_end_matches(',');
+        let class: u32 = number(function, TARGET)?;
+        input.callees.classes.get(&class)?;
+        let after = reads(
+            input.new,
+            after,
+            &format!("{function}, ({zero}); ld.param.b64"),
+        )?;
+        let into = word(input.new, after).trim_end_matches(',');
+        number(into, CALLEE)?;
+        let end = reads(input.new, after, &format!("{into}, [{one}]; }}"))?;
+        let target = (class, self.resolve(pointer));
+        self.through.targets.insert(into.to_owned(), target);
+        Some(end)
     }
 }
 
@@ -305,19 +310,20 @@ impl State {
             errors.at(new.span, "the prototype is not that of the copies");
         }
         let takes = (class.takes, class.takes - u64::from(CALLED));
+        let functions = class.names.clone();
         let passed = list(new, place + 1)
             .last()
             .copied()
             .unwrap_or("")
             .to_owned();
         let gives = class.gives;
-        if self.passes(&passed, takes, new, input, errors).as_ref() != Some(&called) {
+        if self.passes((&passed, takes), (old, new), &functions, input, errors) != Some(called) {
             errors.at(
                 new.span,
                 "the thunk does not learn which function is called",
             );
         }
-        self.results(result, (new, place), gives, errors);
+        self.results(result, (new, place), (gives, functions), errors);
     }
 }
 

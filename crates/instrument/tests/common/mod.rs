@@ -61,7 +61,7 @@ pub fn assemble(ptx: &str) -> Result<(), String> {
 pub fn instrument(what: &str, source: &str) -> Instrumented {
     let done = instrument::instrument(source, &Options::default())
         .unwrap_or_else(|error| panic!("{what}: {error}"));
-    if let Err(errors) = instrument::verify(source, &done.text) {
+    if let Err(errors) = instrument::verify_output(source, &done) {
         let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
         panic!(
             "{what}: the instrumented text is not right:\n{}",

@@ -1,0 +1,495 @@
+//! Matches the items of an instrumented module with those of its source.
+
+use super::calls::{self, Callees, Order, Reliance};
+use super::facts::own_frame;
+use super::{Errors, Wanted, checks, statements, through};
+use crate::protocol::{FREE, MALLOC};
+use crate::support;
+use analysis::{Analysis, ModuleSymbols, Nameable, Texts, mentioned};
+use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
+use ptx::{Function, Item, Module, Span, Statement};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What was found of a module that is as it must be.
+#[derive(Default)]
+pub(super) struct Found {
+    /// How many sites it has.
+    pub(super) sites: u32,
+    /// Of each entry, the offsets of the parameters whose bounds it takes, by
+    /// place.
+    pub(super) entries: FxHashMap<String, Vec<(u64, u32)>>,
+    pub(super) tag: u64,
+}
+
+/// What a module is judged by.
+pub(super) struct Judge<'x, 'a> {
+    old: &'x Module<'a>,
+    new: &'x Module<'a>,
+    symbols: ModuleSymbols<'a>,
+    texts: Texts<'a>,
+    callees: Callees<'x>,
+    /// Names that the source mentions otherwise than to call them.
+    mentioned: FxHashSet<&'a str>,
+    checks: bool,
+    tag: u64,
+    /// Calls of `malloc` and `free` go to the device heap.
+    has_heap: bool,
+    /// Of each function, the site before its first, and how many it has.
+    numbers: FxHashMap<&'a str, (u32, u32)>,
+    sites: u32,
+    /// The sites that originals of entries name.
+    heap_of: FxHashMap<&'a str, Vec<u32>>,
+    /// What copies take and give, and what their callers rely on.
+    orders: FxHashMap<String, Order>,
+    relies: Vec<Reliance>,
+}
+
+/// Two functions: the source's, and one that is instrumented.
+type Pair<'x, 'a> = (&'x Function<'a>, &'x Function<'a>);
+
+impl<'x, 'a> Judge<'x, 'a> {
+    pub(super) fn judge(
+        old: &'x Module<'a>,
+        new: &'x Module<'a>,
+        wanted: Wanted,
+        errors: &mut Errors<'_>,
+    ) -> Found {
+        let mut judge = Judge {
+            old,
+            new,
+            symbols: ModuleSymbols::of(old),
+            texts: Texts::of(old),
+            callees: Callees::of(old, new),
+            mentioned: mentioned(old),
+            checks: wanted == Wanted::Checks,
+            tag: support::tag_of(old.source),
+            has_heap: new.functions().any(|f| f.name == MALLOC || f.name == FREE),
+            numbers: FxHashMap::default(),
+            sites: 0,
+            heap_of: FxHashMap::default(),
+            orders: FxHashMap::default(),
+            relies: Vec::new(),
+        };
+        judge.callees.classes = through::classes(old, new, &judge.callees, errors);
+        judge.find_unchecked();
+        judge.items(errors);
+        judge.agree(errors);
+        let entries = judge.orders.into_iter();
+        Found {
+            sites: judge.sites,
+            entries: entries.map(|(name, order)| (name, order.takes)).collect(),
+            tag: judge.tag,
+        }
+    }
+
+    /// Matches items one by one; others are check code's own.
+    fn items(&mut self, errors: &mut Errors<'_>) {
+        let helpers = format!(
+            ".version 6.2\n.target sm_70\n.address_size 64\n{}",
+            support::functions(self.old, self.tag, true)
+        );
+        let helpers = ptx::parse(&helpers).ok();
+        let mut expected = self.old.items.iter();
+        for item in &self.new.items {
+            if let Item::Function(function) = item
+                && (self.copy(function, errors)
+                    || self.checks && through::is_of_class(function)
+                    || self.helper(function, helpers.as_ref(), errors))
+            {
+                continue;
+            }
+            match expected.next() {
+                Some(old_item) => self.item(old_item, item, errors),
+                None => errors.at(span_of(item), "an item that the source does not have"),
+            }
+        }
+        if expected.next().is_some() {
+            errors.at(Span { start: 0, end: 0 }, "items of the source are missing");
+        }
+    }
+
+    /// Judges a checked copy; whether it is one.
+    fn copy(&mut self, function: &'x Function<'a>, errors: &mut Errors<'_>) -> bool {
+        let Some(name) = function.name.strip_prefix(CHECKED_PREFIX) else {
+            return false;
+        };
+        let original = self
+            .old
+            .functions()
+            .find(|f| f.name == name && f.body.is_some() && f.is_entry == function.is_entry);
+        let Some(original) = original else {
+            let message = format!("no function `{name}` to be the copy of");
+            errors.at(function.span, message);
+            return true;
+        };
+        self.signature((original, function), errors);
+        if function.body.is_none() {
+            if !calls::is_declared_as_defined(self.new, function) {
+                errors.at(function.span, "a copy is declared but not so defined");
+            }
+        } else if self.checks {
+            self.compare((original, function), errors);
+        } else {
+            self.only_redirected((original, function), errors);
+        }
+        true
+    }
+
+    /// Judges a function that checks call; whether it is one.
+    fn helper(
+        &self,
+        function: &Function<'_>,
+        helpers: Option<&Module<'_>>,
+        errors: &mut Errors<'_>,
+    ) -> bool {
+        let Some(helpers) = helpers else { return false };
+        let Some(helper) = helpers.functions().find(|f| f.name == function.name) else {
+            return false;
+        };
+        if helper.span.text(helpers.source) != function.span.text(self.new.source) {
+            let message = format!("`{}` is not the function that checks expect", function.name);
+            errors.at(function.span, message);
+        }
+        true
+    }
+
+    /// Judges an item that the source has.
+    fn item(&mut self, old_item: &'x Item<'a>, item: &'x Item<'a>, errors: &mut Errors<'_>) {
+        match (old_item, item) {
+            (Item::Function(original), Item::Function(function)) if !original.is_entry => {
+                self.function((original, function), errors);
+            }
+            (Item::Function(original), Item::Function(function))
+                if self.same_but_for_heap_calls((original, function)) =>
+            {
+                self.heap_sites((original, function), errors);
+            }
+            _ => {
+                if span_of(old_item).text(self.old.source) != span_of(item).text(self.new.source) {
+                    errors.at(span_of(item), "text of the source changed");
+                }
+                if let Item::Function(function) = item
+                    && self.has_heap
+                    && calls_heap(function)
+                {
+                    errors.at(span_of(item), "a call of malloc or free goes elsewhere");
+                }
+            }
+        }
+    }
+
+    /// Judges a function that is no entry, in its place.
+    fn function(&mut self, pair: Pair<'x, 'a>, errors: &mut Errors<'_>) {
+        let (original, function) = pair;
+        let head = |f: &Function<'_>, source: &str| {
+            let end = f.body.as_ref().map_or(f.span.end, |body| body.span.start);
+            source[f.span.start as usize..end as usize].to_owned()
+        };
+        if head(original, self.old.source) != head(function, self.new.source) {
+            errors.at(function.span, "the head of a device function changed");
+        }
+        if !self.checks {
+            self.only_redirected(pair, errors);
+        } else if self.callees.unchecked.contains(original.name) {
+            self.heap_sites(pair, errors);
+            let is_local = original.linkage == ptx::Linkage::Local;
+            if !is_local || self.mentioned.contains(original.name) {
+                errors.at(
+                    function.span,
+                    "code that is not seen may call this function, which has no checks",
+                );
+            }
+        } else if original.body.is_some() {
+            self.compare(pair, errors);
+        }
+    }
+
+    /// Finds the functions that are as they were although they have something
+    /// to check.
+    fn find_unchecked(&mut self) {
+        let as_they_were: Vec<Pair<'x, 'a>> = self
+            .old
+            .functions()
+            .filter(|f| !f.is_entry && f.body.is_some())
+            .filter_map(|original| {
+                let mut all = self.new.functions();
+                let function = all.find(|f| f.name == original.name && f.body.is_some())?;
+                let from = original.span.text(self.old.source);
+                let is_same = from == function.span.text(self.new.source)
+                    || self.same_but_for_heap_calls((original, function));
+                is_same.then_some((original, function))
+            })
+            .collect();
+        loop {
+            let mut unchecked = self.callees.unchecked.clone();
+            for &(original, function) in &as_they_were {
+                // What is wrong with it is not said here, only that something is.
+                let mut aside = Errors::aside(self.new.source);
+                if !unchecked.contains(original.name) {
+                    self.follow((original, function), None, &mut aside);
+                }
+                if !aside.list.is_empty() {
+                    unchecked.insert(original.name);
+                }
+            }
+            if unchecked.len() == self.callees.unchecked.len() {
+                return;
+            }
+            self.callees.unchecked = unchecked;
+        }
+    }
+
+    /// Compares a checked body with its original, and numbers its sites.
+    fn compare(&mut self, pair: Pair<'x, 'a>, errors: &mut Errors<'_>) {
+        let (original, function) = pair;
+        let (before, known) = self
+            .numbers
+            .get(original.name)
+            .copied()
+            .unwrap_or((self.sites, 0));
+        let Some(followed) = self.follow(pair, Some(before), errors) else {
+            errors.at(function.span, "a body where the source has none");
+            return;
+        };
+        let heap_of = self.heap_of.remove(original.name);
+        if heap_of.is_some_and(|sites| sites != followed.heap_sites) {
+            errors.at(
+                function.span,
+                "the original names other calls of the device heap",
+            );
+        }
+        let count = followed.sites.max(known);
+        self.numbers.insert(original.name, (before, count));
+        self.sites = self.sites.max(before + count);
+        self.relies.extend(followed.relies);
+        if function.name.starts_with(CHECKED_PREFIX) {
+            self.orders.insert(original.name.to_owned(), followed.order);
+        }
+    }
+
+    /// Follows a body; `None` if there is none. `before`: its first site's
+    /// number less one, if sites are numbered.
+    fn follow(
+        &self,
+        (original, function): Pair<'x, 'a>,
+        before: Option<u32>,
+        errors: &mut Errors<'_>,
+    ) -> Option<checks::Followed> {
+        let analysis = Analysis::of(&self.symbols, original)?;
+        let instructions = analysis.code.instructions.iter().enumerate();
+        let index: FxHashMap<u32, usize> = instructions
+            .map(|(index, inst)| (inst.instruction.span.start, index))
+            .collect();
+        let (from, to) = (statements::flatten(original), statements::flatten(function));
+        let (old, new) = (self.old.source, self.new.source);
+        let matched = statements::matched(&from, &to, old, new, errors);
+        let mut parameters = function.parameters.iter();
+        let launch = parameters.find(|p| p.name == LAUNCH_PARAMETER);
+        let result = match (&original.returns[..], &function.returns[..]) {
+            ([from], [to]) if from.size() != to.size() => {
+                let from = from.size().unwrap_or(0).next_multiple_of(8);
+                Some((to.name, from, to.size().unwrap_or(0)))
+            }
+            _ => None,
+        };
+        let nameable = Nameable::of(original, &self.symbols);
+        let input = checks::Input {
+            own_frame: own_frame(&analysis.code, &nameable),
+            has_clusters: analysis.code.instructions.iter().any(|inst| {
+                let opcode = inst.instruction.opcode;
+                opcode.base() == "mapa" || opcode.has("shared::cluster")
+            }),
+            analysis: &analysis,
+            index: &index,
+            symbols: &self.symbols,
+            source: old,
+            new,
+            nameable,
+            launch: launch.and_then(|p| p.size()),
+            callees: &self.callees,
+            texts: &self.texts,
+            result,
+            span: function.span,
+            frees: self.has_heap && self.old.functions().any(|f| f.name == "free"),
+            has_heap: self.has_heap,
+            tag: self.tag,
+            sites_before: before,
+            shadows: shadows(function),
+            targets: &targets(original),
+        };
+        Some(checks::follow(&input, &matched, errors))
+    }
+
+    /// What calls pass and get back must be what the other side takes and gives.
+    fn agree(&mut self, errors: &mut Errors<'_>) {
+        for reliance in &self.relies {
+            for function in &reliance.functions {
+                let Some(order) = self.orders.get(function) else {
+                    continue;
+                };
+                let order = match reliance.is_result {
+                    true => &order.gives,
+                    false => &order.takes,
+                };
+                let mut own = order.iter().filter(|(at, _)| *at == reliance.at).peekable();
+                // Bounds that nobody looks at may be anything's.
+                let is_used = own.peek().is_some();
+                if is_used && !own.any(|(_, offset)| reliance.offsets.contains(offset)) {
+                    errors.at(
+                        reliance.span,
+                        format!("what is passed or comes back at {} is not the bounds that `{function}` means", reliance.at),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Calls of the device heap in an original name their places, and no launch;
+    /// the sites are those of its checked body, behind all others.
+    fn heap_sites(&mut self, (original, function): Pair<'x, 'a>, errors: &mut Errors<'_>) {
+        let (from, to) = (statements::flatten(original), statements::flatten(function));
+        let mut aside = Errors::aside(self.new.source);
+        let (old, new) = (self.old.source, self.new.source);
+        let matched = statements::matched(&from, &to, old, new, &mut aside);
+        let mut state = super::heap::HeapCalls::default();
+        for piece in &matched {
+            state.follow(piece, (new, self.tag), errors);
+        }
+        self.heap_of.insert(original.name, state.sites);
+    }
+
+    /// A function differs from the source's only in where calls of `malloc` and
+    /// `free`, and of copies, go.
+    fn only_redirected(&self, (original, function): Pair<'x, 'a>, errors: &mut Errors<'_>) {
+        let (from, to) = (statements::flatten(original), statements::flatten(function));
+        let (old, new) = (self.old.source, self.new.source);
+        for piece in statements::matched(&from, &to, old, new, errors) {
+            if let Some(span) = statements::beyond_heap_calls(&piece) {
+                errors.at(span, "more than calls of malloc and free was changed");
+            }
+        }
+    }
+
+    /// Whether a function is the source's, with `malloc` and `free` redirected.
+    fn same_but_for_heap_calls(&self, (original, function): Pair<'x, 'a>) -> bool {
+        let (old, new) = (self.old, self.new);
+        let (Some(from), Some(to)) = (&original.body, &function.body) else {
+            return false;
+        };
+        let head = |f: &Function<'_>, source: &str, end: u32| {
+            source[f.span.start as usize..end as usize].to_owned()
+        };
+        if head(original, old.source, from.span.start) != head(function, new.source, to.span.start)
+        {
+            return false;
+        }
+        // What differs is told by the text of the whole item.
+        let mut errors = Errors::aside(new.source);
+        let (from, to) = (statements::flatten(original), statements::flatten(function));
+        let matched = statements::matched(&from, &to, old.source, new.source, &mut errors);
+        errors.list.is_empty() && statements::differs_in_heap_calls_only(&matched)
+    }
+
+    /// A copy has the original's parameters and directives, and at most the
+    /// launch parameter more.
+    fn signature(&self, (original, copy): Pair<'x, 'a>, errors: &mut Errors<'_>) {
+        let (old, new) = (self.old, self.new);
+        let texts = |f: &Function<'_>, source: &str, count: usize| -> Vec<String> {
+            f.parameters[..count.min(f.parameters.len())]
+                .iter()
+                .map(|p| p.span.text(source).trim().to_owned())
+                .collect()
+        };
+        let count = original.parameters.len();
+        if texts(original, old.source, count) != texts(copy, new.source, count) {
+            errors.at(copy.span, "the program's parameters changed");
+        }
+        match copy.parameters.get(count..) {
+            Some([]) => {}
+            Some([launch]) if launch.name == LAUNCH_PARAMETER => {
+                let (header, each) = (
+                    size_of::<LaunchHeader>() as u64,
+                    size_of::<LaunchBounds>() as u64,
+                );
+                let size = launch.size().unwrap_or(0);
+                // Functions also take the address that a call through a pointer had.
+                let part = if original.is_entry { each } else { 8 };
+                if size < header || !(size - header).is_multiple_of(part) || launch.alignment() != 8
+                {
+                    errors.at(
+                        launch.span,
+                        "the launch parameter is not a header and bounds",
+                    );
+                }
+            }
+            _ => errors.at(copy.span, "parameters that the program does not have"),
+        }
+        if !calls::same_result(old, new, original, copy) {
+            errors.at(
+                copy.span,
+                "the result is not the program's, with or without bounds",
+            );
+        }
+        let directives = |f: &Function<'_>, source: &str| -> Vec<String> {
+            f.directives
+                .iter()
+                .map(|d| d.span.text(source).to_owned())
+                .collect()
+        };
+        if directives(original, old.source) != directives(copy, new.source)
+            || copy.linkage
+                != match original.is_entry {
+                    true => original.linkage,
+                    false => ptx::Linkage::Local,
+                }
+        {
+            errors.at(copy.span, "directives or linkage of the kernel changed");
+        }
+    }
+}
+
+fn span_of(item: &Item<'_>) -> Span {
+    match item {
+        Item::Header(span) | Item::Other(span) => *span,
+        Item::File(file) => file.span,
+        Item::Variable(variable) => variable.span,
+        Item::Function(function) => function.span,
+    }
+}
+
+/// Whether a function calls the driver's `malloc` or `free`.
+fn calls_heap(function: &Function<'_>) -> bool {
+    function
+        .instructions()
+        .any(|instruction| super::facts::heap_call(instruction).is_some())
+}
+
+/// How many registers of a function have bounds that travel.
+fn shadows(function: &Function<'_>) -> u32 {
+    let mut variables = function.statements().filter_map(|(_, s)| match s {
+        Statement::Variable(variable) => Some(variable),
+        _ => None,
+    });
+    let family = crate::protocol::family::SHADOW_BASE;
+    let declared = variables.find(|variable| variable.name == family);
+    declared.and_then(|variable| variable.range).unwrap_or(0)
+}
+
+/// The labels that statements of a function name.
+fn targets<'a>(function: &Function<'a>) -> FxHashSet<&'a str> {
+    let mut names = FxHashSet::default();
+    for (_, statement) in function.statements() {
+        match statement {
+            Statement::Instruction(instruction) => {
+                for operand in &instruction.operands {
+                    operand.names(&mut |name| {
+                        names.insert(name);
+                    });
+                }
+            }
+            Statement::Targets(targets) => names.extend(targets.names.iter().copied()),
+            _ => {}
+        }
+    }
+    names
+}

@@ -1,0 +1,189 @@
+//! Check code as text: some of it has only one form, which is compared word by
+//! word. What it must be is said here again, from the names in `protocol` and
+//! the layout that host and device share.
+
+use crate::protocol::family::{LIMIT, ROOT_BASE, ROOT_SIZE};
+use crate::protocol::register::{ADDRESS, OTHER, SCRATCH, SCRATCH2, SITE, WEAK_BASE, WEAK_SIZE};
+use crate::protocol::{APPEND, LABEL_PREFIX, LOOKUP, NAME_PREFIX, REGISTER_PREFIX, STILL};
+use model::layout::LAUNCH_PARAMETER;
+
+/// Where the words of `expected` end that stand in `text` from `from` on.
+pub(super) fn reads(text: &str, from: u32, expected: &str) -> Option<u32> {
+    let bytes = text.as_bytes();
+    let mut at = from as usize;
+    let mut end = at;
+    for word in expected.split_ascii_whitespace() {
+        while bytes.get(at).is_some_and(u8::is_ascii_whitespace) {
+            at += 1;
+        }
+        text.get(at..)?.strip_prefix(word)?;
+        at += word.len();
+        end = at;
+        if bytes
+            .get(at)
+            .is_some_and(|byte| !byte.is_ascii_whitespace())
+        {
+            return None;
+        }
+    }
+    u32::try_from(end).ok()
+}
+
+/// The word that `text` has at `from`, behind blanks.
+pub(super) fn word(text: &str, from: u32) -> &str {
+    let rest = text.get(from as usize..).unwrap_or("");
+    rest.split_ascii_whitespace().next().unwrap_or("")
+}
+
+/// The number of a register of a family.
+pub(super) fn number(register: &str, family: &str) -> Option<u32> {
+    let digits = register.strip_prefix(family)?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    if is_number { digits.parse().ok() } else { None }
+}
+
+/// The call that looks up `argument`; the bounds are in the scratch pair then.
+pub(super) fn call_of_lookup(argument: &str) -> String {
+    let [zero, one] = [0, 1].map(|n| format!("{NAME_PREFIX}{n}"));
+    format!(
+        "{{ .param .b64 {zero}; .param .align 8 .b8 {one}[16]; st.param.b64 [{zero}], {argument}; \
+         call ({one}), {LOOKUP}, ({zero}); ld.param.b64 {WEAK_BASE}, [{one}]; \
+         ld.param.b64 {WEAK_SIZE}, [{one}+8]; }} "
+    )
+}
+
+/// Looks up `pointer`; nothing where the program's guard (`@p`, `@!p`, or empty)
+/// does not hold.
+pub(super) fn look_up(pointer: &str, guard: &str) -> String {
+    match (guard.strip_prefix("@!"), guard.strip_prefix('@')) {
+        (Some(guard), _) => format!(
+            "selp.b64 {SCRATCH}, 0, {pointer}, {guard}; {}",
+            call_of_lookup(SCRATCH)
+        ),
+        (None, Some(guard)) => format!(
+            "selp.b64 {SCRATCH}, {pointer}, 0, {guard}; {}",
+            call_of_lookup(SCRATCH)
+        ),
+        (None, None) => call_of_lookup(pointer),
+    }
+}
+
+/// The same, into a pair of registers, which otherwise keep their values.
+pub(super) fn look_up_into(pointer: &str, guard: &str, (base, size): (&str, &str)) -> String {
+    format!(
+        "{} {guard} mov.b64 {base}, {WEAK_BASE}; {guard} mov.b64 {size}, {WEAK_SIZE}; ",
+        look_up(pointer, guard)
+    )
+}
+
+/// The size is zero if the block was freed that the bounds are of.
+pub(super) fn still(base: &str, size: &str) -> String {
+    let [zero, one, two] = [0, 1, 2].map(|n| format!("{NAME_PREFIX}{n}"));
+    format!(
+        "{{ .param .b64 {zero}, {one}, {two}; st.param.b64 [{zero}], {base}; \
+         st.param.b64 [{one}], {size}; call ({two}), {STILL}, ({zero}, {one}); \
+         ld.param.b64 {size}, [{two}]; }} "
+    )
+}
+
+/// Bounds of a root, in registers.
+pub(super) fn root(number: u32) -> (String, String) {
+    (
+        format!("{ROOT_BASE}{number}"),
+        format!("{ROOT_SIZE}{number}"),
+    )
+}
+
+/// What a limit register holds: `max(size, less) - less`, or zero where a
+/// pointer of the parameters is not aligned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    /// Number of the root whose size it is.
+    pub(super) root: u32,
+    pub(super) less: u64,
+    /// Parameter, bytes into it, what is added to the pointer there, and the
+    /// alignment of the sum.
+    pub(super) pointer: Option<(String, i64, i64, u64)>,
+}
+
+impl Limit {
+    /// What computes it.
+    pub(super) fn text(&self, number: u32) -> String {
+        let (register, size) = (format!("{LIMIT}{number}"), root(self.root).1);
+        let less = self.less;
+        let mut text =
+            format!("max.u64 {register}, {size}, {less}; sub.s64 {register}, {register}, {less}; ");
+        if let Some((name, at, added, bytes)) = &self.pointer {
+            text += &format!("ld.param.b64 {SCRATCH2}, [{name}+{at}]; ");
+            if *added != 0 {
+                text += &format!("add.s64 {SCRATCH2}, {SCRATCH2}, {added}; ");
+            }
+            text += &format!(
+                "and.b64 {SCRATCH2}, {SCRATCH2}, {}; setp.ne.s64 {OTHER}, {SCRATCH2}, 0; \
+                 selp.b64 {register}, 0, {register}, {OTHER}; ",
+                bytes - 1
+            );
+        }
+        text
+    }
+}
+
+/// Appends the record unless a predicate holds, then does what comes `then`.
+pub(super) fn append_unless(
+    unless: &str,
+    number: u32,
+    has_launch: bool,
+    (base, size): (&str, &str),
+    then: &str,
+) -> String {
+    let names: Vec<String> = (0..5).map(|n| format!("{NAME_PREFIX}{n}")).collect();
+    let launch = match has_launch {
+        true => format!("ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];"),
+        false => format!("mov.b64 {SCRATCH}, 0;"),
+    };
+    let label = format!("{LABEL_PREFIX}done{number}");
+    let [site, address, of, bytes, launched] = &names[..] else {
+        return String::new();
+    };
+    format!(
+        "@{unless} bra {label}; {launch} {{ .param .b32 {site}; \
+         .param .b64 {address}, {of}, {bytes}, {launched}; \
+         st.param.b32 [{site}], {SITE}; st.param.b64 [{address}], {ADDRESS}; \
+         st.param.b64 [{of}], {base}; st.param.b64 [{bytes}], {size}; \
+         st.param.b64 [{launched}], {SCRATCH}; call {APPEND}, ({}); }} {then} {label}: ",
+        names.join(", ")
+    )
+}
+
+/// Takes a predicate back where the program's guard does not hold.
+pub(super) fn only_under(predicate: &str, guard: &str) -> String {
+    match (guard.strip_prefix("@!"), guard.strip_prefix('@')) {
+        (Some(guard), _) => {
+            format!("not.pred {OTHER}, {guard}; and.pred {predicate}, {predicate}, {OTHER}; ")
+        }
+        (None, Some(guard)) => format!("and.pred {predicate}, {predicate}, {guard}; "),
+        (None, None) => String::new(),
+    }
+}
+
+/// Whether a register is one of check code's.
+pub(super) fn is_own(register: &str) -> bool {
+    register.starts_with(REGISTER_PREFIX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_compared_and_blanks_are_not() {
+        let text = "x add.s64  a,\n\tb; rest";
+        assert_eq!(reads(text, 1, "add.s64 a, b;"), Some(17));
+        assert_eq!(reads(text, 1, "add.s64 a, c;"), None);
+        assert_eq!(reads(text, 1, "add.s64 a, b; re"), None);
+        assert_eq!(reads(text, 1, ""), Some(1));
+        assert_eq!(word(text, 1), "add.s64");
+        assert_eq!(number("%__rf_hb3", "%__rf_hb"), Some(3));
+        assert_eq!(number("%__rf_hb3", "%__rf_h"), None);
+    }
+}
