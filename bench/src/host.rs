@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use suite::process;
-use suite::results::{median, round};
+use suite::results::round;
 
 /// What to measure, and where.
 #[derive(clap::Args)]
@@ -175,33 +175,25 @@ fn torch(host: &Host, python: &Path, steps: &Path, rows: &mut Vec<Row>) -> Resul
         },
     )?;
     for (index, first) in rounds.of(0)[0].iter().enumerate() {
-        let mut times = [Vec::new(), Vec::new()];
-        for (variant, times) in times.iter_mut().enumerate() {
-            for run in rounds.of(variant) {
-                let steps = run.get(index).context("a kind of step is missing")?;
-                ensure!(
-                    steps.kind == first.kind && (steps.loss - first.loss).abs() <= 1e-3,
-                    "the loss of {} steps is {}, natively {}",
-                    steps.kind,
-                    steps.loss,
-                    first.loss
-                );
-                times.push(steps.ms.iter().copied().fold(f64::INFINITY, f64::min));
-            }
+        for run in (0..variants.len()).flat_map(|variant| rounds.of(variant)) {
+            let steps = run.get(index).context("a kind of step is missing")?;
+            ensure!(
+                steps.kind == first.kind && (steps.loss - first.loss).abs() <= 1e-3,
+                "the loss of {} steps is {}, natively {}",
+                steps.kind,
+                steps.loss,
+                first.loss
+            );
         }
-        let spread = |times: &[f64]| {
-            let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-            round(times.iter().copied().fold(least, f64::max) - least)
-        };
-        let [native, default] = &mut times;
-        let (native_spread, default_spread) = (spread(native), spread(default));
+        let fastest =
+            |run: &Vec<Steps>| run[index].ms.iter().copied().fold(f64::INFINITY, f64::min);
         rows.push(Row {
             what: format!("torch_{}", first.kind),
             unit: "ms",
-            native: round(median(native).context("no round")?),
-            native_spread,
-            default: round(median(default).context("no round")?),
-            default_spread,
+            native: round(rounds.median(0, fastest)?),
+            native_spread: round(rounds.spread(0, fastest)),
+            default: round(rounds.median(1, fastest)?),
+            default_spread: round(rounds.spread(1, fastest)),
             checked: None,
         });
         show(rows.last());

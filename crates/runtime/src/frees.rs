@@ -316,7 +316,7 @@ impl Runtime {
             self.retire_in_stream(around, serial, stream);
             surplus
         } else {
-            let together = self.has_canaries(around, serial) && self.retires_together(&holding);
+            let together = self.has_canaries(around, serial) && self.retires_together(holding);
             if together {
                 self.before_wait(None);
             }
@@ -363,9 +363,9 @@ impl Runtime {
     }
 
     /// Whether a buffer that is held may leave the table of canaries together
-    /// with others: where every check of kernels looks at all canaries, nothing
-    /// more is to be learnt from a last look at one buffer's.
-    fn retires_together(&self, holding: &Option<Holding>) -> bool {
+    /// with others: where each check after a launch verifies all canaries, a last
+    /// check of one buffer's would find nothing more.
+    fn retires_together(&self, holding: Option<Holding>) -> bool {
         let protect = self.settings.protect;
         let current = self.driver.current_context();
         let is_held = holding.is_some_and(|holding| holding.release.context == current);

@@ -57,8 +57,8 @@ impl Retiring {
         state.launched.extend(launched);
     }
 
-    /// The check that takes a slot out of the table, and its context. The caller
-    /// waits for it, so it is told once.
+    /// The check that takes a slot out of the table, and its context. The entry
+    /// is removed, because the caller waits for the check.
     fn check_of(&self, slot: u32) -> Option<(u64, u64)> {
         self.state.lock().launched.remove(&slot)
     }
@@ -113,89 +113,94 @@ impl Runtime {
         stream: SupportStream,
         may_wait: bool,
     ) {
-        let Some(slot) = around.slot else { return };
-        let is_new = self.canaries.later.forget(slot, serial);
-        if !self.canaries.table.lock().is_of(slot, serial) {
+        let Some(slot) = self.slot_with_record(around, serial) else {
             return;
-        }
-        // Nothing has run that could have written there.
-        if is_new {
-            return self.canaries.table.lock().left(slot);
-        }
-        let context = self.driver.current_context();
-        let slots = Slots {
-            all: false,
-            named: SmallVec::from_slice(&[slot]),
         };
-        let launched = self.launch_check(context, name, stream, (SLOTS_NAMED, 1), &slots, true);
-        match launched {
-            Ok(number) if number != 0 => {
-                if stream == SupportStream::Own {
-                    self.wait_for_checks();
-                    self.canaries.table.lock().left(slot);
-                } else {
-                    self.canaries.table.lock().leaves(slot, number);
-                    self.watch_records();
-                }
+        let context = self.driver.current_context();
+        let named = SmallVec::from_slice(&[slot]);
+        match self.last_check(context, name, stream, named) {
+            Some(_) if stream == SupportStream::Own => {
+                self.wait_for_checks();
+                self.canaries.table.lock().left(slot);
+            }
+            Some(check) => {
+                self.canaries.table.lock().leaves(slot, check);
+                self.watch_records();
             }
             // Nothing reads its memory any more: the host empties the slot.
-            Ok(_) => self.empty(slot, context, may_wait),
-            Err(error) => {
-                self.check_failed(&error);
-                self.empty(slot, context, may_wait);
-            }
+            None => self.empty(slot, context, may_wait),
         }
     }
 
     /// As [`Runtime::retire`], of a buffer that stays in the quarantine: its
     /// canaries were verified after all that the host has waited for.
     pub(crate) fn retire_held(&self, around: heap::Around, serial: u64) {
-        let Some(slot) = around.slot else { return };
-        let is_new = self.canaries.later.forget(slot, serial);
-        if !self.canaries.table.lock().is_of(slot, serial) {
+        let Some(slot) = self.slot_with_record(around, serial) else {
             return;
-        }
-        if is_new {
-            return self.canaries.table.lock().left(slot);
-        }
+        };
         let context = self.driver.current_context();
         if let Some(freed) = self.canaries.retiring.add(context, slot) {
             self.retire_together(context, freed);
         }
     }
 
-    /// Takes the records of freed buffers out of the table, in order with other
-    /// checks of the current context.
-    fn retire_together(&self, context: u64, freed: Freed) {
-        let slots = Slots {
-            all: false,
-            named: freed,
-        };
-        let count = slots.named.len() as u32;
-        let place = SupportStream::Own;
-        let launched = self.launch_check(context, None, place, (SLOTS_NAMED, count), &slots, true);
-        match launched {
-            Ok(check) if check != 0 => {
-                self.canaries
-                    .retiring
-                    .launched(&slots.named, check, context);
-                let mut table = self.canaries.table.lock();
-                for slot in &slots.named {
-                    table.leaves(*slot, check);
-                }
-                drop(table);
-                return self.watch_records();
-            }
-            Ok(_) => {}
-            Err(error) => self.check_failed(&error),
+    /// The slot of a buffer that goes, if its record is in the device's table. A
+    /// slot whose canaries were not made yet is free again.
+    fn slot_with_record(&self, around: heap::Around, serial: u64) -> Option<u32> {
+        let slot = around.slot?;
+        let is_new = self.canaries.later.forget(slot, serial);
+        let mut table = self.canaries.table.lock();
+        if !table.is_of(slot, serial) {
+            return None;
         }
-        for slot in &slots.named {
-            self.empty(*slot, context, true);
+        // Nothing has run that could have written there.
+        if is_new {
+            table.left(slot);
+            return None;
+        }
+        Some(slot)
+    }
+
+    /// Launches the check that takes these slots' records out of the table.
+    /// `None` if it cannot be launched.
+    fn last_check(
+        &self,
+        context: u64,
+        name: Option<StreamName>,
+        stream: SupportStream,
+        named: Freed,
+    ) -> Option<u64> {
+        let slots = Slots { all: false, named };
+        let count = slots.named.len() as u32;
+        match self.launch_check(context, name, stream, (SLOTS_NAMED, count), &slots, true) {
+            Ok(check) => (check != 0).then_some(check),
+            Err(error) => {
+                self.check_failed(&error);
+                None
+            }
         }
     }
 
-    /// The memory of buffers that [`Runtime::retire_held`] was told of is about
-    /// to be given back: from here on nothing reads it.
+    /// Takes the records of freed buffers out of the table, in order with other
+    /// checks of the current context.
+    fn retire_together(&self, context: u64, freed: Freed) {
+        let Some(check) = self.last_check(context, None, SupportStream::Own, freed.clone()) else {
+            for slot in freed {
+                self.empty(slot, context, true);
+            }
+            return;
+        };
+        self.canaries.retiring.launched(&freed, check, context);
+        let mut table = self.canaries.table.lock();
+        for slot in freed {
+            table.leaves(slot, check);
+        }
+        drop(table);
+        self.watch_records();
+    }
+
+    /// The memory of buffers is about to be given back that were passed to
+    /// [`Runtime::retire_held`]: no check reads it after this call.
     pub(crate) fn before_release(&self, slots: impl Iterator<Item = u32>) {
         let retiring = &self.canaries.retiring;
         for slot in slots {
