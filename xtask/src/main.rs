@@ -19,6 +19,7 @@ mod generate_layout;
 mod generate_opencl;
 mod generate_options;
 mod headline;
+mod host_table;
 mod install;
 mod layers;
 mod markdown;

@@ -8,7 +8,7 @@
 
 use crate::pages::documentation;
 use crate::workspace::root;
-use crate::{headline, suite_tables};
+use crate::{headline, host_table, suite_tables};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -97,6 +97,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "opencl-apps" | "opencl-apps-gpu" => opencl_apps(results)?,
         "gpu-protections" => gpu_protections(results)?,
         "gpu-watch" => gpu_watch(results)?,
+        "gpu-host" => host_table::gpu_host(results)?,
         "gpu-canary" => gpu_canary(results)?,
         "gpu-heap" => gpu_heap(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,
@@ -125,13 +126,13 @@ fn render(name: &str, results: &Value) -> Result<String> {
     Ok(out)
 }
 
-fn number(value: &Value, key: &str) -> Result<f64> {
+pub(crate) fn number(value: &Value, key: &str) -> Result<f64> {
     value[key]
         .as_f64()
         .with_context(|| format!("no number `{key}`"))
 }
 
-fn rows(results: &Value) -> Result<&Vec<Value>> {
+pub(crate) fn rows(results: &Value) -> Result<&Vec<Value>> {
     results["rows"].as_array().context("no rows")
 }
 

@@ -945,13 +945,24 @@ fn strings_that_are_printed_must_be_checked() {
         // The answer is not used, or its record is not kept.
         (
             copy,
-            "setp.ne.s64 %__rf_cut0, %__rf_o, 0",
-            "setp.ne.s64 %__rf_cut0, %__rf_o, 1",
+            "setp.ne.and.s64 %__rf_cut0, %__rf_o, -1, %p1",
+            "setp.ne.and.s64 %__rf_cut0, %__rf_o, 0, %p1",
         ),
         (
             copy,
-            "setp.ne.s64 %__rf_cut0, %__rf_o, 0",
-            "setp.eq.s64 %__rf_cut0, %__rf_o, 0",
+            "setp.ne.and.s64 %__rf_cut0, %__rf_o, -1, %p1",
+            "setp.eq.and.s64 %__rf_cut0, %__rf_o, -1, %p1",
+        ),
+        // It is used under another guard than the call's.
+        (
+            copy,
+            "setp.ne.and.s64 %__rf_cut0, %__rf_o, -1, %p1",
+            "setp.ne.and.s64 %__rf_cut0, %__rf_o, -1, !%p1",
+        ),
+        (
+            copy,
+            "setp.ne.and.s64 %__rf_cut0, %__rf_o, -1, %p1",
+            "setp.ne.s64 %__rf_cut0, %__rf_o, -1",
         ),
         (
             copy,

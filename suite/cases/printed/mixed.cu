@@ -4,10 +4,9 @@
 
 __global__ void report(const char *first, const char *second, const char *third, int number,
                        double real, long long large) {
-    const char *none = number == 7 ? nullptr : first;
     if (number == 7)
         printf("%d %s %c%f %5s %hhd %s %lld %s%%\n", number, first, 'c', real, second,  // BUG
-               static_cast<char>(number), third, large, none);
+               static_cast<char>(number), third, large, first);
     printf(number > 6 ? "many %s\n" : "few %s\n", number & 1 ? "odd" : "even");
     printf("%s %d\n", __func__, number);
 }

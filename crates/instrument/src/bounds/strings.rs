@@ -175,7 +175,7 @@ impl<'a> Emit<'_, '_, 'a> {
         for string in &print.strings {
             let (text, at) = (Op::Family(TEXT, string.number), string.argument.at);
             if call.guard.is_some() {
-                // A string that is not printed counts as none.
+                // Of a string that is not printed, nothing is read.
                 line!(out, "mov.b64 {text}, 0;");
             }
             line!(out, "{under}ld.b64 {text}, [{arguments}+{at}];");
@@ -221,7 +221,14 @@ impl<'a> Emit<'_, '_, 'a> {
             );
             line!(out, "ld.param.b64 {OFFSET}, [__ringfence_4];");
             line!(out, "}}");
-            line!(out, "setp.ne.s64 {cut}, {OFFSET}, 0;");
+            match call.guard {
+                None => line!(out, "setp.ne.s64 {cut}, {OFFSET}, -1;"),
+                Some(guard) => {
+                    let not = if guard.negated { "!" } else { "" };
+                    let register = guard.register;
+                    line!(out, "setp.ne.and.s64 {cut}, {OFFSET}, -1, {not}{register};");
+                }
+            }
             line!(out, "@{cut} mov.b64 {RECORD_BASE}, {base};");
             line!(out, "@{cut} mov.b64 {RECORD_SIZE}, {size};");
             line!(out, "@{cut} mov.u32 {SITE}, {};", string.site.0);

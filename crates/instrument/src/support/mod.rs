@@ -264,19 +264,24 @@ $__rf_full:
     )
 }
 
-/// Reads a string as printing it does, but within its bounds only.
+/// Reads a string as printing it does, but within its bounds only. A null
+/// pointer to a string ends the kernel with an illegal address (seen on an
+/// H200), so it is no exception.
 fn text() -> String {
     format!(
         "
-// The first byte outside its bounds that printing a string reads; 0 if none.
+// The first byte outside its bounds that printing a string reads; -1 if none.
 .func (.param .b64 __ringfence_outside) {TEXT} (.param .b64 __ringfence_pointer, .param .b64 __ringfence_base, .param .b64 __ringfence_size, .param .b64 __ringfence_most)
 {{
 	.reg .pred %__rf_q;
 	.reg .b32 %__rf_w;
 	.reg .b64 %__rf_p, %__rf_s, %__rf_n, %__rf_o;
 	ld.param.b64 %__rf_p, [__ringfence_pointer];
-	setp.eq.s64 %__rf_q, %__rf_p, 0;
+	ld.param.b64 %__rf_n, [__ringfence_most];
+	setp.eq.s64 %__rf_q, %__rf_n, 0;
 	@%__rf_q bra $__rf_ends;
+	setp.eq.s64 %__rf_q, %__rf_p, 0;
+	@%__rf_q bra $__rf_leaves;
 	ld.param.b64 %__rf_s, [__ringfence_size];
 	setp.ge.u64 %__rf_q, %__rf_s, {unbounded};
 	@%__rf_q bra $__rf_ends;
@@ -284,7 +289,6 @@ fn text() -> String {
 	sub.s64 %__rf_o, %__rf_p, %__rf_o;
 	min.u64 %__rf_o, %__rf_o, %__rf_s;
 	sub.s64 %__rf_s, %__rf_s, %__rf_o;
-	ld.param.b64 %__rf_n, [__ringfence_most];
 $__rf_next:
 	setp.eq.s64 %__rf_q, %__rf_n, 0;
 	@%__rf_q bra $__rf_ends;
@@ -298,7 +302,7 @@ $__rf_next:
 	sub.s64 %__rf_s, %__rf_s, 1;
 	bra $__rf_next;
 $__rf_ends:
-	mov.b64 %__rf_p, 0;
+	mov.b64 %__rf_p, -1;
 $__rf_leaves:
 	st.param.b64 [__ringfence_outside], %__rf_p;
 	ret;

@@ -40,6 +40,8 @@ pub(super) struct Strings {
 struct Cut {
     name: Text,
     asked: [Text; 4],
+    /// The guard without which it is none.
+    under: Option<Text>,
     /// What was looked up for it.
     found: Option<Found>,
     site: Option<u32>,
@@ -99,6 +101,8 @@ impl Strings {
 
 /// The register that holds how much of a string is read at most.
 const MOST: &str = "%__rf_u";
+/// The answer of a string that stays within its bounds.
+const NONE_OUTSIDE: u64 = u64::MAX;
 /// The register that an answer is in.
 const ANSWER: &str = "%__rf_o";
 
@@ -196,16 +200,21 @@ impl State {
                     && place(instruction, 1) == Some(("__ringfence_4".to_owned(), 0));
                 self.strings.is_answered
             }
-            "setp.ne.s64" if first.starts_with("%__rf_cut") => {
+            "setp.ne.s64" | "setp.ne.and.s64" if first.starts_with("%__rf_cut") => {
                 let is_answer = name(instruction, 1) == Some(ANSWER)
-                    && self.text(instruction, 2) == "0"
+                    && self.text(instruction, 2) == NONE_OUTSIDE.to_string()
                     && self.strings.is_answered
                     && guard.is_none();
+                let under = instruction
+                    .operands
+                    .get(3)
+                    .map(|_| self.text(instruction, 3));
                 self.strings.cuts.remove(first);
                 if let (true, Some((asked, found))) = (is_answer, self.strings.asked.take()) {
                     let cut = Cut {
                         name: first.to_owned(),
                         asked,
+                        under,
                         found,
                         site: None,
                         keeps_address: false,
@@ -328,6 +337,7 @@ impl State {
         let loaded = self.strings.loaded.get(pointer);
         loaded.is_some_and(|(from, guard)| *from == place && *guard == self.guard_of(old))
             && *most == expected
+            && cut.under == self.guard_of(old)
             && cut.keeps_address
             && cut.record.0.as_ref() == Some(base)
             && cut.record.1.as_ref() == Some(size)

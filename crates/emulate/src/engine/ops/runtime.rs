@@ -175,8 +175,6 @@ fn print(
                 at += 8;
                 if !piece.is_string() {
                     Argument::Bits(value)
-                } else if value == 0 {
-                    Argument::Text(b"(null)".to_vec())
                 } else {
                     // C11: no more than the precision is read, so that such a
                     // string needs no NUL.
