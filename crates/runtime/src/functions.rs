@@ -2,6 +2,7 @@
 
 use crate::plan::ModulePlan;
 use crate::proof::Answers;
+use crate::seen::Seen;
 use instrument::EntryPlan;
 use model::{Coverage, KernelCoverage, UncheckedReason};
 use parking_lot::{Mutex, RwLock};
@@ -68,6 +69,8 @@ pub(crate) struct Function {
     pub stacks: AtomicU32,
     /// Which of its launches were proved in bounds.
     pub answers: Answers,
+    /// Which of them come again as they were.
+    pub seen: Seen,
     pub counts: Counts,
 }
 
@@ -272,6 +275,7 @@ mod tests {
             checked_threads: AtomicU32::new(0),
             stacks: AtomicU32::new(0),
             answers: Answers::default(),
+            seen: Seen::default(),
             counts: Counts::default(),
         }
     }

@@ -28,6 +28,7 @@ mod prepare;
 mod proof;
 mod recent;
 mod runtime;
+mod seen;
 mod spaces;
 mod streams;
 mod ticket;

@@ -14,6 +14,7 @@
 //! the kernel's first launch; the kernel's other launches are then checked.
 
 use crate::launches::Roots;
+use crate::seen::Inputs;
 use instrument::{BoundedPointer, LaunchShape, Program, Values};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -81,23 +82,22 @@ struct Limit {
 }
 
 impl Answers {
-    /// Whether no access of the launch can leave its buffer. `read` gives the
-    /// bits of so many bytes at an offset of the parameters. `always`: whatever
-    /// it costs.
+    /// Whether no access of the launch can leave its buffer. `inputs` are the
+    /// launch's values of the program's inputs. `always`: whatever it costs.
     pub fn proves(
         &self,
         program: &Program,
         shape: &LaunchShape,
         roots: &Roots,
-        read: &dyn Fn(u32, u8) -> Option<u64>,
+        inputs: &[u64],
         always: bool,
     ) -> bool {
-        let Some(launch) = Asked::of(program, shape, roots, read) else {
+        let Some(launch) = Asked::of(program, shape, roots, inputs) else {
             return false;
         };
         let mut kept = self.kept.lock();
         if let Some(answer) = kept.find(&launch.question) {
-            return answer;
+            return answer.is_proved;
         }
         if !always && !kept.affords() {
             return false;
@@ -108,6 +108,21 @@ impl Answers {
         kept.spent += start.elapsed().min(most);
         kept.evaluations = kept.evaluations.saturating_add(evaluations);
         answer
+    }
+
+    /// For which values of its inputs a launch is known to be proved, if
+    /// nothing else of it changes. `None` if it is not.
+    pub fn holds(
+        &self,
+        program: &Program,
+        shape: &LaunchShape,
+        roots: &Roots,
+        inputs: &[u64],
+    ) -> Option<Inputs> {
+        let launch = Asked::of(program, shape, roots, inputs)?;
+        let kept = self.kept.lock();
+        let answer = kept.find(&launch.question)?;
+        answer.is_proved.then(|| launch.inputs(answer))
     }
 }
 
@@ -127,12 +142,9 @@ impl<'a> Asked<'a> {
         program: &'a Program,
         shape: &'a LaunchShape,
         roots: &'a Roots,
-        read: &dyn Fn(u32, u8) -> Option<u64>,
+        inputs: &[u64],
     ) -> Option<Asked<'a>> {
-        let mut question = Question::new();
-        for input in program.inputs() {
-            question.push(read(input.offset, input.bytes)?);
-        }
+        let mut question = Question::from_slice(inputs);
         let mut origins: SmallVec<[u64; 24]> = SmallVec::from_elem(0, question.len());
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let [grid, block] = [shape.grid, shape.block];
@@ -181,6 +193,14 @@ impl<'a> Asked<'a> {
         self.program.proves_all(self.shape, &values, &bounds)
     }
 
+    /// The values of the inputs that an answer covers.
+    fn inputs(&self, answer: &Answer) -> Inputs {
+        let ranges = answer.low.iter().zip(&answer.high);
+        (self.origins.iter().zip(ranges))
+            .map(|(origin, (low, high))| (low.wrapping_add(*origin), high.wrapping_add(*origin)))
+            .collect()
+    }
+
     /// Whether a word of the question is an input that is no pointer into a
     /// buffer, and the largest value of its sign that it can have.
     fn scalar(&self, index: usize, value: u64) -> Option<u64> {
@@ -198,9 +218,8 @@ impl<'a> Asked<'a> {
 }
 
 impl Kept {
-    fn find(&self, question: &Question) -> Option<bool> {
-        let found = self.answers.iter().find(|answer| answer.covers(question))?;
-        Some(found.is_proved)
+    fn find(&self, question: &Question) -> Option<&Answer> {
+        self.answers.iter().find(|answer| answer.covers(question))
     }
 
     /// Whether evaluation has not yet taken more than its share of the time.

@@ -58,18 +58,29 @@ impl Launch {
             .collect()
     }
 
-    fn read(self) -> impl Fn(u32, u8) -> Option<u64> {
-        move |offset, _| match offset {
-            0 => Some(self.base + self.within),
-            8 => Some(self.base + (1 << 32) + self.within),
-            16 => Some(u64::from(self.i.cast_unsigned())),
-            20 => Some(u64::from(self.n.cast_unsigned())),
-            _ => None,
-        }
+    fn inputs(self, program: &Program) -> Vec<u64> {
+        let value = |offset| match offset {
+            0 => self.base + self.within,
+            8 => self.base + (1 << 32) + self.within,
+            16 => u64::from(self.i.cast_unsigned()),
+            20 => u64::from(self.n.cast_unsigned()),
+            _ => unreachable!("there is no such parameter"),
+        };
+        let inputs = program.inputs().iter();
+        inputs.map(|input| value(input.offset)).collect()
     }
 
     fn asked(self, answers: &Answers, program: &Program) -> bool {
-        answers.proves(program, &SHAPE, &self.roots(), &self.read(), false)
+        let inputs = self.inputs(program);
+        let is_proved = answers.proves(program, &SHAPE, &self.roots(), &inputs, false);
+        let holds = answers.holds(program, &SHAPE, &self.roots(), &inputs);
+        assert_eq!(holds.is_some(), is_proved);
+        if let Some(holds) = &holds {
+            assert_eq!(holds.len(), inputs.len());
+            let covers = |((low, high), value): (&(u64, u64), &u64)| low <= value && value <= high;
+            assert!(holds.iter().zip(&inputs).all(covers), "{holds:?}");
+        }
+        is_proved
     }
 
     /// What is true, worked out here.

@@ -7,7 +7,8 @@ use crate::canaries::{LaunchTrace, Where};
 use crate::functions::{Counted, Function};
 use crate::launches::{Launch, LaunchDecision, LaunchParameter, Root, Roots};
 use crate::plan::ModulePlan;
-use crate::streams::{self, UseOrder, User};
+use crate::seen::{Arguments, Recognised};
+use crate::streams::{self, StreamUse, UseOrder, User};
 use crate::ticket::LaunchRequest;
 use host::stacks;
 use instrument::{EntryPlan, LaunchShape};
@@ -149,20 +150,41 @@ impl Runtime {
             return Ok((LaunchDecision::Proved, Counted::Proved));
         }
         let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
-        let roots = self
-            .roots(function, entry, request)
+        let program = entry.proof.as_ref().ok();
+        let program = program.filter(|_| self.settings.prove != Prove::Off);
+        let arguments = Arguments::read(entry, program, request.shape, request.read)
             .ok_or(UncheckedReason::LaunchPath)?;
-        let proved = match &entry.proof {
-            Ok(program) if self.settings.prove != Prove::Off => {
-                // What verifies proofs needs them all.
-                let always = self.settings.prove == Prove::Verify;
-                function
-                    .answers
-                    .proves(program, request.shape, &roots, request.read, always)
-            }
-            _ => false,
-        };
+        // In streams that are told apart, not all launches may use the same
+        // memory. The generation comes before all that is looked up: what
+        // changes meanwhile makes it differ.
+        let generation =
+            (program.is_some() && self.settings.prove == Prove::On && !self.streams.are_tracked())
+                .then(|| self.memory.generation());
+        let recognised =
+            generation.map(|generation| function.seen.recognise(generation, &arguments));
+        if recognised == Some(Recognised::Proved) {
+            function.counts.proved();
+            return Ok((LaunchDecision::Proved, Counted::Proved));
+        }
+        let (roots, are_known) = self.roots(function, entry, &arguments, request.stream);
+        let asked = program.zip(arguments.inputs());
+        let proved = asked.is_some_and(|(program, inputs)| {
+            // What verifies proofs needs them all.
+            let always = self.settings.prove == Prove::Verify;
+            let answers = &function.answers;
+            answers.proves(program, request.shape, &roots, inputs, always)
+        });
         if proved && self.settings.prove == Prove::On {
+            if let (Some(generation), Some(Recognised::New { is_kept: true }), true) =
+                (generation, recognised, are_known)
+                && let Some(holds) = asked.and_then(|(program, inputs)| {
+                    function
+                        .answers
+                        .holds(program, request.shape, &roots, inputs)
+                })
+            {
+                function.seen.keep(generation, &arguments, &holds);
+            }
             function.counts.proved();
             return Ok((LaunchDecision::Proved, Counted::Proved));
         }
@@ -260,23 +282,24 @@ impl Runtime {
         Ok(())
     }
 
-    /// The pointer parameters and what they point into. `None` if one cannot
-    /// be read.
+    /// The pointer parameters and what they point into, and whether those that
+    /// point into memory all point into allocations that are known.
     fn roots(
         &self,
         function: &Arc<Function>,
         entry: &EntryPlan,
-        request: LaunchRequest<'_>,
-    ) -> Option<Roots> {
+        arguments: &Arguments,
+        stream: Option<StreamUse>,
+    ) -> (Roots, bool) {
         let mut roots: Roots = Roots::with_capacity(entry.roots.len());
         let nothing = Extent {
             base: DeviceAddress(0),
             size: 0,
         };
-        for offset in &entry.roots {
+        for (offset, pointer) in entry.roots.iter().zip(arguments.pointers()) {
             roots.push(Root {
                 offset: *offset,
-                pointer: (request.read)(*offset, 8)?,
+                pointer: *pointer,
                 bounds: nothing,
                 wrong: None,
             });
@@ -306,7 +329,7 @@ impl Runtime {
                 root.bounds = found.unwrap_or(nothing);
             }
         }
-        if let Some(stream) = request.stream.filter(|_| self.streams.are_tracked()) {
+        if let Some(stream) = stream.filter(|_| self.streams.are_tracked()) {
             let addresses: SmallVec<[DeviceAddress; 4]> =
                 roots.iter().map(|root| root.bounds.base).collect();
             let user = User::Kernel(function.clone());
@@ -320,7 +343,7 @@ impl Runtime {
                 root.bounds = nothing;
             }
         }
-        Some(roots)
+        (roots, !unknown)
     }
 
     /// What a pointer is meant for that lies in no allocation. An array that the

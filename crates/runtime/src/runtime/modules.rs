@@ -6,6 +6,7 @@ use crate::functions::{Counts, Function};
 use crate::plan::{ModulePart, ModulePlan, Prepared};
 use crate::prepare::{self, Wanted};
 use crate::proof::Answers;
+use crate::seen::Seen;
 use model::{DeviceKind, UncheckedReason};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -84,6 +85,7 @@ impl Runtime {
                 checked_threads: AtomicU32::new(0),
                 stacks: AtomicU32::new(0),
                 answers: Answers::default(),
+                seen: Seen::default(),
                 counts: Counts::default(),
             },
         );

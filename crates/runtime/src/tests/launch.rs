@@ -218,3 +218,37 @@ fn a_launch_waits_for_tables_that_another_thread_is_writing() {
         }
     });
 }
+
+#[test]
+fn a_launch_that_comes_again_is_judged_anew_once_its_memory_changed() {
+    const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n\
+        .visible .entry _Z5scalePfS_(.param .u64 in, .param .u64 out)\n{\n\
+        .reg .b64 %rd<4>;\n.reg .f32 %f<2>;\n\
+        ld.param.u64 %rd1, [in];\nld.param.u64 %rd2, [out];\n\
+        ld.global.f32 %f1, [%rd1+60];\nst.global.f32 [%rd2], %f1;\nret;\n}\n";
+    let module = instrument::instrument(PTX, &instrument::Options::default()).unwrap();
+    let bench = Bench::with(Settings::default(), Fake::default(), module);
+    let allocate = |base, size| {
+        let kind = AllocationKind::Device;
+        bench.runtime.allocated(kind, extent(base, size));
+    };
+    allocate(A, 64);
+    allocate(B, 64);
+    for _ in 0..5 {
+        assert!(matches!(bench.launch(A, B), LaunchDecision::Proved));
+    }
+    // Four bytes less behind the same pointer.
+    bench.runtime.freeing(DeviceAddress(A));
+    allocate(A, 60);
+    for _ in 0..5 {
+        assert_eq!(words(&bench.launch(A, B))[1..3], [A, 60]);
+    }
+    bench.runtime.freeing(DeviceAddress(A));
+    allocate(A, 64);
+    for _ in 0..5 {
+        assert!(matches!(bench.launch(A, B), LaunchDecision::Proved));
+    }
+    // A pointer that never was there, and one beside its allocation.
+    assert!(!is_original(&bench.launch(A + 4, B)));
+    assert!(!is_original(&bench.launch(0, B)));
+}
