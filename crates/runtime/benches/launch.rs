@@ -10,8 +10,8 @@ use device::Fake;
 use heap::Owner;
 use model::{AllocationKind, DeviceAddress, Extent, Protections, Prove, Settings};
 use runtime::{
-    Fill, FreeCall, FreeRequest, LaunchDecision, LaunchRequest, LaunchShape, ModulePart, Runtime,
-    StreamName, Ticket, Where,
+    EntryPlan, Fill, FreeCall, FreeRequest, LaunchDecision, LaunchRequest, LaunchShape, ModulePart,
+    Resolved, Runtime, StreamName, Ticket, Where,
 };
 use std::hint::black_box;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn runtime_with(settings: Settings) -> Arc<Runtime> {
     let runtime = Runtime::new(settings, Arc::new(Fake::default())).expect("no files are opened");
     let prepared = runtime.prepare_module(&[ModulePart::Ptx(PTX)]);
     runtime.module_loaded(1, prepared.plan().clone());
-    runtime.function_resolved(2, 1, "k", Some(3));
+    runtime.kernel_resolved(resolved("k"));
     runtime
 }
 
@@ -56,14 +56,27 @@ fn nanoseconds(rounds: u64, mut work: impl FnMut(u64)) -> f64 {
         .fold(f64::INFINITY, f64::min)
 }
 
+/// The kernel, under the handle that [`begin`] launches.
+fn resolved(name: &str) -> Resolved<'_> {
+    Resolved {
+        handle: 2,
+        in_library: false,
+        module: 1,
+        name,
+        copy: Some(3),
+    }
+}
+
 /// A launch of the kernel.
 fn begin<'a>(
     runtime: &'a Runtime,
     shape: &'a LaunchShape,
-    read: &'a dyn Fn(u32, u8) -> Option<u64>,
+    read: &'a dyn Fn(&EntryPlan, u32, u8) -> Option<u64>,
 ) -> Ticket<'a> {
+    let function = black_box(2);
     runtime.begin_launch(LaunchRequest {
-        function: black_box(2),
+        function,
+        kernel: runtime.kernel(function),
         shape,
         stream: None,
         read,
@@ -71,7 +84,7 @@ fn begin<'a>(
 }
 
 fn launch(runtime: &Runtime, round: u64, allocations: u64, proved: bool) {
-    let read = |offset: u32, _: u8| {
+    let read = |_: &EntryPlan, offset: u32, _: u8| {
         Some(BASE + (round * 7 + u64::from(offset) * 13) % allocations * STRIDE + 16)
     };
     let ticket = begin(runtime, &SHAPE, &read);
@@ -103,7 +116,9 @@ fn canaries(results: &mut Vec<String>, launch_backtraces: u32, name: &str) {
         let kind = AllocationKind::Device;
         runtime.allocated_with_canaries(kind, extent, Owner::default(), &plan, Fill::Now);
     }
-    let read = |offset: u32, _: u8| Some(BASE + u64::from(offset / 8) * STRIDE + plan.start());
+    let read = |_: &EntryPlan, offset: u32, _: u8| {
+        Some(BASE + u64::from(offset / 8) * STRIDE + plan.start())
+    };
     let stream = StreamName::Made(7);
     let place = Where::Stream {
         name: stream,
@@ -162,7 +177,7 @@ fn planes(results: &mut Vec<String>) {
             let runtime = Runtime::new(settings, Arc::new(Fake::default())).expect("opens no file");
             let prepared = runtime.prepare_module(&[ModulePart::Ptx(PLANE)]);
             runtime.module_loaded(1, prepared.plan().clone());
-            runtime.function_resolved(2, 1, "plane", Some(3));
+            runtime.kernel_resolved(resolved("plane"));
             for index in 0..2 {
                 let extent = Extent {
                     base: DeviceAddress(BASE + (index << 32)),
@@ -177,7 +192,7 @@ fn planes(results: &mut Vec<String>) {
                     true => 1 + round % (SIDE - 2),
                     false => round.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33,
                 };
-                let read = |offset: u32, _: u8| {
+                let read = |_: &EntryPlan, offset: u32, _: u8| {
                     Some(match offset {
                         0 => BASE,
                         8 => BASE + (1 << 32),

@@ -8,7 +8,7 @@ use model::{Coverage, KernelCoverage, UncheckedReason};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// How a launch was counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,10 @@ impl Counted {
 /// A kernel of a loaded module.
 #[derive(Debug)]
 pub(crate) struct Function {
+    /// The program's handle.
+    pub handle: u64,
+    /// Whether that is a CUkernel, not a CUfunction.
+    pub in_library: bool,
     pub name: String,
     pub module: u64,
     /// Handle of the instrumented copy.
@@ -65,6 +69,8 @@ pub(crate) struct Function {
     /// Largest block that the instrumented copy can be launched with; 0 if
     /// not known.
     pub checked_threads: AtomicU32,
+    /// Whether the device was asked for that.
+    pub limit_known: AtomicBool,
     /// Host call stacks taken of its launches.
     pub stacks: AtomicU32,
     /// Which of its launches were proved in bounds.
@@ -150,6 +156,8 @@ impl Counts {
 #[derive(Default)]
 pub(crate) struct Functions {
     by_handle: RwLock<FxHashMap<u64, Arc<Function>>>,
+    /// From an instrumented copy to the program's kernel.
+    originals: RwLock<FxHashMap<u64, u64>>,
     /// Launches of kernels whose module was unloaded.
     unloaded: Mutex<Coverage>,
     /// Launches of handles that nobody told us about.
@@ -160,10 +168,14 @@ pub(crate) struct Functions {
 const UNKNOWN: &str = "(unknown kernel)";
 
 impl Functions {
-    pub fn insert(&self, handle: u64, function: Function) {
+    pub fn insert(&self, function: Function) {
+        let (handle, copy) = (function.handle, function.checked);
         let old = self.by_handle.write().insert(handle, Arc::new(function));
         if let Some(old) = old {
             self.retire(&old);
+        }
+        if let Some(copy) = copy {
+            self.originals.write().insert(copy, handle);
         }
     }
 
@@ -186,14 +198,22 @@ impl Functions {
     /// The program's kernel that a handle means, which may be its own or that
     /// of its instrumented copy.
     pub fn original(&self, handle: u64) -> Option<u64> {
-        let functions = self.by_handle.read();
-        if functions.contains_key(&handle) {
+        if self.by_handle.read().contains_key(&handle) {
             return Some(handle);
         }
-        let mut copies = functions.iter();
-        copies
-            .find(|(_, function)| function.checked == Some(handle))
-            .map(|(original, _)| *original)
+        self.of_copy(handle)
+    }
+
+    /// The program's kernel, where the handle is that of an instrumented copy.
+    pub fn of_copy(&self, handle: u64) -> Option<u64> {
+        self.originals.read().get(&handle).copied()
+    }
+
+    /// Every kernel of a library.
+    pub fn of_libraries(&self) -> Vec<Arc<Function>> {
+        let functions = self.by_handle.read();
+        let kernels = functions.values().filter(|function| function.in_library);
+        kernels.cloned().collect()
     }
 
     pub fn unload(&self, module: u64) {
@@ -210,7 +230,11 @@ impl Functions {
         }
     }
 
+    /// Counts what was launched of a kernel that is gone, and forgets its copy.
     fn retire(&self, function: &Function) {
+        if let Some(copy) = function.checked {
+            self.originals.write().remove(&copy);
+        }
         add(&mut self.unloaded.lock(), function);
     }
 
@@ -264,15 +288,18 @@ fn add(coverage: &mut Coverage, function: &Function) {
 mod tests {
     use super::*;
 
-    fn function(name: &str, module: u64) -> Function {
+    fn function(handle: u64, name: &str, module: u64) -> Function {
         Function {
+            handle,
+            in_library: false,
             name: name.into(),
             module,
-            checked: Some(1),
+            checked: Some(handle + 1000),
             entry: None,
             plan: None,
             excluded: false,
             checked_threads: AtomicU32::new(0),
+            limit_known: AtomicBool::new(false),
             stacks: AtomicU32::new(0),
             answers: Answers::default(),
             seen: Seen::default(),
@@ -283,18 +310,20 @@ mod tests {
     #[test]
     fn counts_survive_unloading_and_reuse_of_handles() {
         let functions = Functions::default();
-        functions.insert(10, function("a", 1));
+        functions.insert(function(10, "a", 1));
         functions.get(10).unwrap().counts.checked();
-        functions.insert(10, function("a", 2));
+        functions.insert(function(10, "a", 2));
+        assert_eq!(functions.original(1010), Some(10));
         functions.get(10).unwrap().counts.checked();
         functions
             .get(10)
             .unwrap()
             .counts
             .unchecked(UncheckedReason::Registers);
-        functions.insert(11, function("never-launched", 2));
+        functions.insert(function(11, "never-launched", 2));
         functions.unload(2);
         assert!(functions.get(10).is_none());
+        assert_eq!(functions.original(1010), None);
         functions.count_unknown(UncheckedReason::LaunchPath);
         let coverage = functions.coverage();
         assert_eq!(coverage.kernels["a"].checked, 2);

@@ -2,9 +2,8 @@
 
 use instrument::{EntryPlan, Instrumented};
 use model::{AccessKind, AccessSite, Provenance, SiteId, Space, UncheckedReason};
-use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Code that a program hands to the driver.
 #[derive(Clone, Copy, Debug)]
@@ -61,7 +60,7 @@ pub struct ModulePlan {
     /// name; for kernels that reach memory in no other way.
     writes: FxHashMap<String, Vec<u32>>,
     /// Why its kernels run unchecked, if they do.
-    unchecked: RwLock<Option<(UncheckedReason, String)>>,
+    unchecked: OnceLock<(UncheckedReason, String)>,
 }
 
 impl ModulePlan {
@@ -105,7 +104,7 @@ impl ModulePlan {
             uses_device_heap,
             stack_is_unknown,
             writes: FxHashMap::default(),
-            unchecked: RwLock::new(None),
+            unchecked: OnceLock::new(),
         }
     }
 
@@ -157,7 +156,7 @@ impl ModulePlan {
             uses_device_heap: false,
             stack_is_unknown: false,
             writes: FxHashMap::default(),
-            unchecked: RwLock::new(Some((reason, message))),
+            unchecked: OnceLock::from((reason, message)),
         }
     }
 
@@ -215,15 +214,16 @@ impl ModulePlan {
 
     /// Why kernels of the module run unchecked, and the details.
     pub fn unchecked(&self) -> Option<(UncheckedReason, String)> {
-        self.unchecked.read().clone()
+        self.unchecked.get().cloned()
     }
 
     pub(crate) fn unchecked_reason(&self) -> Option<UncheckedReason> {
-        self.unchecked.read().as_ref().map(|(reason, _)| *reason)
+        self.unchecked.get().map(|(reason, _)| *reason)
     }
 
+    /// The device refused its code. What was wrong before stays what is said.
     pub(crate) fn reject(&self, message: String) {
-        *self.unchecked.write() = Some((UncheckedReason::Rejected, message));
+        let _ = self.unchecked.set((UncheckedReason::Rejected, message));
     }
 }
 

@@ -3,7 +3,8 @@
 //! The answer is then the same, too: neither are the allocations of the pointers
 //! looked up, nor is the proof asked. Programs launch most kernels in loops.
 
-use instrument::{EntryPlan, LaunchShape, Program};
+use crate::ticket::LaunchRequest;
+use instrument::{EntryPlan, Program};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -33,9 +34,10 @@ impl Arguments {
     pub fn read(
         entry: &EntryPlan,
         program: Option<&Program>,
-        shape: &LaunchShape,
-        read: &dyn Fn(u32, u8) -> Option<u64>,
+        request: &LaunchRequest<'_>,
     ) -> Option<Arguments> {
+        let shape = request.shape;
+        let read = |offset, size| (request.read)(entry, offset, size);
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let [grid, block] = [shape.grid, shape.block];
         let mut words = SmallVec::new();
@@ -165,6 +167,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::{Arguments, Inputs, KEPT, PATIENCE, Recognised, Seen};
+    use crate::LaunchRequest;
     use instrument::{EntryPlan, Instrumented, LaunchShape};
 
     /// A kernel of two pointers and a number.
@@ -189,9 +192,15 @@ mod tests {
     }
 
     fn launch(entry: &EntryPlan, shape: &LaunchShape, [first, second, i]: [u64; 3]) -> Arguments {
-        let read = |offset: u32, _: u8| [first, second, i].get(offset as usize / 8).copied();
         let program = entry.proof.as_ref().expect("its arithmetic is followed");
-        Arguments::read(entry, Some(program), shape, &read).expect("all is there")
+        let request = LaunchRequest {
+            function: 1,
+            kernel: None,
+            shape,
+            stream: None,
+            read: &|_, offset, _| [first, second, i].get(offset as usize / 8).copied(),
+        };
+        Arguments::read(entry, Some(program), &request).expect("all is there")
     }
 
     /// The launch's own values, and for the number those up to `most`.

@@ -39,6 +39,14 @@ pub enum StreamName {
 }
 
 impl StreamName {
+    /// The context, of a default stream.
+    pub fn context(self) -> Option<u64> {
+        match self {
+            StreamName::Legacy { context } | StreamName::PerThread { context, .. } => Some(context),
+            StreamName::Made(_) => None,
+        }
+    }
+
     /// A handle that means this stream in every thread in which its context is
     /// current, if there is one.
     pub fn lasting_handle(self) -> Option<u64> {

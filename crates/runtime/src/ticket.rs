@@ -7,24 +7,35 @@
 
 use crate::canaries::{LaunchTrace, Where};
 use crate::functions::Counted;
+use crate::kernel::Kernel;
 use crate::launches::LaunchDecision;
 use crate::runtime::Runtime;
 use crate::streams::StreamUse;
-use instrument::LaunchShape;
+use instrument::{EntryPlan, LaunchShape};
 use model::{Ran, UncheckedReason};
 
 /// What the program asks to be launched.
-#[derive(Clone, Copy)]
 pub struct LaunchRequest<'a> {
     /// Handle of the program's kernel.
     pub function: u64,
+    /// The kernel ([`Runtime::kernel`]); `None` if the handle is not known.
+    pub kernel: Option<Kernel>,
     /// Its grid and block.
     pub shape: &'a LaunchShape,
     /// The stream; needed only while [`Runtime::tracks_streams`].
     pub stream: Option<StreamUse>,
-    /// Reads so many bytes, up to eight, at an offset of the parameter block;
-    /// `None` if they are not there.
-    pub read: &'a dyn Fn(u32, u8) -> Option<u64>,
+    /// Reads so many bytes, up to eight, at an offset of the parameter block,
+    /// which is laid out so; `None` if they are not there.
+    pub read: &'a dyn Fn(&EntryPlan, u32, u8) -> Option<u64>,
+}
+
+impl LaunchRequest<'_> {
+    /// So many bytes, up to eight, at an offset of the parameter block. `None`
+    /// if they are not there, or the layout is not known.
+    pub(crate) fn read(&self, offset: u32, size: u8) -> Option<u64> {
+        let entry = self.kernel.as_ref()?.entry()?;
+        (self.read)(entry, offset, size)
+    }
 }
 
 /// A launch that the device has not answered yet.
@@ -43,7 +54,7 @@ impl Runtime {
     /// Decides what is launched for the program. Call it for every launch, and
     /// launch what [`Ticket::decision`] says.
     pub fn begin_launch<'a>(&'a self, request: LaunchRequest<'a>) -> Ticket<'a> {
-        let (decision, trace, counted) = self.plan_launch(request);
+        let (decision, trace, counted) = self.plan_launch(&request);
         Ticket {
             runtime: self,
             request,
@@ -94,7 +105,8 @@ impl Ticket<'_> {
             Where::Unknown => {}
         }
         if let Some(trace) = self.trace {
-            runtime.launched(trace, ordinal, place, self.request.read);
+            let read = |offset, size| self.request.read(offset, size);
+            runtime.launched(trace, ordinal, place, &read);
         }
     }
 

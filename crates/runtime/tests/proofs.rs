@@ -5,7 +5,10 @@
 use driver::Driver;
 use emulate::device::Launch;
 use model::{AllocationKind, DeviceAddress, Extent, Prove, Settings};
-use runtime::{LaunchDecision, LaunchRequest, LaunchShape, ModulePart, Prepared, Runtime, Where};
+use runtime::{
+    EntryPlan, LaunchDecision, LaunchRequest, LaunchShape, ModulePart, Prepared, Resolved, Runtime,
+    Where,
+};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -404,7 +407,13 @@ fn no_check_of_a_proved_launch_fails() {
         let checked = device
             .function(module, &format!("__ringfence_checked_{name}"))
             .unwrap();
-        runtime.function_resolved(original, module, &name, Some(checked));
+        runtime.kernel_resolved(Resolved {
+            handle: original,
+            in_library: false,
+            module,
+            name: &name,
+            copy: Some(checked),
+        });
         for _ in 0..6 {
             let n = random.of(&[
                 0i32,
@@ -449,11 +458,13 @@ fn no_check_of_a_proved_launch_fails() {
             let is_proved = program.proves(&shape, &inputs, &|_| Some((base, size)));
             proved += u32::from(is_proved);
             launches += 1;
+            let of_plan = |_: &EntryPlan, offset, size| read(offset, size);
             let ticket = runtime.begin_launch(LaunchRequest {
                 function: original,
+                kernel: runtime.kernel(original),
                 shape: &shape,
                 stream: None,
-                read: &read,
+                read: &of_plan,
             });
             let decision = ticket.decision().clone();
             ticket.submitted(Where::Unknown);

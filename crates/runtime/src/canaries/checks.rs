@@ -346,12 +346,10 @@ impl Runtime {
     fn follow(&self, mut launched: Launched, place: Where) {
         let checks = &self.canaries.checks;
         let context = match place {
-            Where::Stream {
-                name: StreamName::Legacy { context } | StreamName::PerThread { context, .. },
-                ..
-            } => context,
-            _ => self.driver.current_context(),
+            Where::Stream { name, .. } => name.context(),
+            _ => None,
         };
+        let context = context.unwrap_or_else(|| self.driver.current_context());
         let mut due = None;
         let now = Instant::now();
         {

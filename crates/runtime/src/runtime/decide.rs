@@ -5,6 +5,7 @@ use super::Runtime;
 use super::allocations::{is_seen_by_the_host, is_user_address};
 use crate::canaries::{LaunchTrace, Where};
 use crate::functions::{Counted, Function};
+use crate::kernel::Kernel;
 use crate::launches::{Launch, LaunchDecision, LaunchParameter, Root, Roots};
 use crate::plan::ModulePlan;
 use crate::seen::{Arguments, Recognised};
@@ -28,13 +29,13 @@ impl Runtime {
     /// decision is for [`Runtime::launched`].
     pub(crate) fn plan_launch(
         &self,
-        request: LaunchRequest<'_>,
+        request: &LaunchRequest<'_>,
     ) -> (LaunchDecision, Option<LaunchTrace>, Counted) {
         if self.exiting.load(Ordering::Relaxed) {
             // It may free what was live before.
             *self.heap_at_exit.lock() = None;
         }
-        let Some(function) = self.functions.get(request.function) else {
+        let Some(Kernel(function)) = &request.kernel else {
             self.before_unchecked();
             let counted = Counted::Unchecked(UncheckedReason::LaunchPath);
             self.functions.count_unknown(UncheckedReason::LaunchPath);
@@ -43,11 +44,11 @@ impl Runtime {
         };
         if !self.settings.protect.bounds {
             self.before_unchecked();
-            let (trace, counted) = self.plan_canaries(&function);
-            let decision = self.plan_heap(&function, request.shape);
+            let (trace, counted) = self.plan_canaries(function);
+            let decision = self.plan_heap(function, request.shape);
             return (decision.unwrap_or(LaunchDecision::Original), trace, counted);
         }
-        match self.decide(&function, request) {
+        match self.decide(function, request) {
             Ok((decision, counted)) => {
                 if !function.is_covered() {
                     self.before_unchecked();
@@ -61,7 +62,7 @@ impl Runtime {
                 self.streams.tell(streams::Ordering::Everything);
                 let trace = match reason {
                     UncheckedReason::Excluded => None,
-                    _ => self.trace(Some(&function)),
+                    _ => self.trace(Some(function)),
                 };
                 let counted = if trace.is_some() {
                     function.counts.verified();
@@ -116,7 +117,7 @@ impl Runtime {
     fn decide(
         &self,
         function: &Arc<Function>,
-        request: LaunchRequest<'_>,
+        request: &LaunchRequest<'_>,
     ) -> Result<(LaunchDecision, Counted), UncheckedReason> {
         let plan = function.plan.as_ref().ok_or(UncheckedReason::LaunchPath)?;
         if let Some(reason) = plan.unchecked_reason() {
@@ -152,8 +153,8 @@ impl Runtime {
         let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
         let program = entry.proof.as_ref().ok();
         let program = program.filter(|_| self.settings.prove != Prove::Off);
-        let arguments = Arguments::read(entry, program, request.shape, request.read)
-            .ok_or(UncheckedReason::LaunchPath)?;
+        let arguments =
+            Arguments::read(entry, program, request).ok_or(UncheckedReason::LaunchPath)?;
         // In streams that are told apart, not all launches may use the same
         // memory. The generation comes before all that is looked up: what
         // changes meanwhile makes it differ.

@@ -247,7 +247,9 @@ impl Runtime {
     ) {
         self.recent.add(RecentLaunch {
             function,
-            context: self.driver.current_context(),
+            context: stream
+                .context()
+                .unwrap_or_else(|| self.driver.current_context()),
             stream,
             launch,
             counted: Some(counted),
@@ -266,7 +268,9 @@ impl Runtime {
     pub fn graph_made(&self, stream: StreamName) {
         self.recent.add(RecentLaunch {
             function: 0,
-            context: self.driver.current_context(),
+            context: stream
+                .context()
+                .unwrap_or_else(|| self.driver.current_context()),
             stream,
             launch: 0,
             counted: None,

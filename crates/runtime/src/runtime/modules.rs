@@ -3,13 +3,14 @@
 
 use super::Runtime;
 use crate::functions::{Counts, Function};
+use crate::kernel::{Kernel, Resolved};
 use crate::plan::{ModulePart, ModulePlan, Prepared};
 use crate::prepare::{self, Wanted};
 use crate::proof::Answers;
 use crate::seen::Seen;
 use model::{DeviceKind, UncheckedReason};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 impl Runtime {
     /// Decides what to load for a module. Several parts are linked together
@@ -63,40 +64,55 @@ impl Runtime {
         self.modules.read().get(&module).cloned()
     }
 
-    /// The program got a handle of a kernel; `checked` is the handle of its
-    /// instrumented copy.
-    pub fn function_resolved(&self, function: u64, module: u64, name: &str, checked: Option<u64>) {
+    /// The program got a handle of a kernel.
+    pub fn kernel_resolved(&self, resolved: Resolved<'_>) {
+        let Resolved {
+            handle,
+            in_library,
+            module,
+            name,
+            copy: checked,
+        } = resolved;
         // Programs resolve a kernel again and again; its counts must stay.
-        if self.functions.knows(function, module, name, checked) {
+        if self.functions.knows(handle, module, name, checked) {
             return;
         }
         let plan = self.module_plan(module);
         let entry = plan.as_ref().and_then(|plan| plan.entry(name).cloned());
         let excluded = !self.settings.selects_kernel(name, &report::demangle(name));
-        self.functions.insert(
-            function,
-            Function {
-                name: name.to_string(),
-                module,
-                checked,
-                entry,
-                plan,
-                excluded,
-                checked_threads: AtomicU32::new(0),
-                stacks: AtomicU32::new(0),
-                answers: Answers::default(),
-                seen: Seen::default(),
-                counts: Counts::default(),
-            },
-        );
+        self.functions.insert(Function {
+            handle,
+            in_library,
+            name: name.to_string(),
+            module,
+            checked,
+            entry,
+            plan,
+            excluded,
+            checked_threads: AtomicU32::new(0),
+            limit_known: AtomicBool::new(false),
+            stacks: AtomicU32::new(0),
+            answers: Answers::default(),
+            seen: Seen::default(),
+            counts: Counts::default(),
+        });
     }
 
-    /// The largest block that the instrumented copy of a kernel can be
-    /// launched with (`CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`).
-    pub fn checked_limit(&self, function: u64, threads: u32) {
-        if let Some(function) = self.functions.get(function) {
-            function.checked_threads.store(threads, Ordering::Relaxed);
-        }
+    /// The kernel that the program has this handle of.
+    #[inline]
+    pub fn kernel(&self, handle: u64) -> Option<Kernel> {
+        self.functions.get(handle).map(Kernel)
+    }
+
+    /// The program's handle of the kernel that this instrumented copy is of.
+    pub fn original_of(&self, copy: u64) -> Option<u64> {
+        self.functions.of_copy(copy)
+    }
+
+    /// Every kernel of a library.
+    pub fn library_kernels(&self) -> Vec<Kernel> {
+        let kernels = self.functions.of_libraries().into_iter();
+        kernels.map(Kernel).collect()
     }
 
     /// The name of a kernel.

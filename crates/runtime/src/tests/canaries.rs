@@ -1,6 +1,6 @@
 //! What is launched to verify canaries, and when what is gathered.
 
-use super::fake::{Bench, CONTEXT, Fake, NAME as KERNEL_NAME, extent, module};
+use super::fake::{Bench, CONTEXT, Fake, NAME as KERNEL_NAME, extent, module, resolved};
 use crate::canaries::history::Reach;
 use crate::{Fill, FreeCall, FreeRequest, ModulePlan, StreamName, StreamUse, Where};
 use driver::sys::CUresult;
@@ -38,7 +38,7 @@ fn bench(device: Fake) -> Bench {
     bench.runtime.module_loaded(ANALYSED, plan);
     bench
         .runtime
-        .function_resolved(FUNCTION, ANALYSED, KERNEL_NAME, None);
+        .kernel_resolved(resolved(FUNCTION, ANALYSED, KERNEL_NAME, None));
     let plan = bench.runtime.canary_plans(64, true)[0];
     bench.runtime.allocated_with_canaries(
         AllocationKind::Device,
@@ -52,7 +52,7 @@ fn bench(device: Fake) -> Bench {
 
 fn launch(bench: &Bench) {
     bench
-        .begin_of(FUNCTION, &|_, _| Some(BUFFER))
+        .begin_of(FUNCTION, &|_, _, _| Some(BUFFER))
         .submitted(PLACE);
 }
 
@@ -177,7 +177,7 @@ fn freed_buffers_that_are_held_leave_the_table_together() {
         );
     };
     // A kernel that nothing is known of may have written to all of them.
-    bench.begin_of(0xdead, &|_, _| None).submitted(PLACE);
+    bench.begin_of(0xdead, &|_, _, _| None).submitted(PLACE);
     let waits = || bench.device.own_waits.load(Ordering::Relaxed);
     let before = waits();
     buffers[..10].iter().for_each(free);
@@ -203,7 +203,7 @@ fn freed_buffers_that_are_held_leave_the_table_together() {
 fn what_findings_need_is_gathered_when_the_kernel_is_on_its_way() {
     let bench = bench(Fake::default());
     let reads = Cell::new(0);
-    let read = |_, _| {
+    let read = |_: &crate::EntryPlan, _, _| {
         reads.set(reads.get() + 1);
         Some(BUFFER)
     };

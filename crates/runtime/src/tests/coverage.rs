@@ -1,6 +1,6 @@
 //! Preparing modules, and the honest end.
 
-use super::fake::{Bench, Fake, KERNEL, MODULE, NAME, module};
+use super::fake::{Bench, Fake, KERNEL, MODULE, NAME, module, resolved};
 use crate::prepare::{Wanted, prepare};
 use crate::{LaunchDecision, ModulePart, Prepared, Runtime, Where};
 use model::{Settings, UncheckedReason};
@@ -25,7 +25,7 @@ fn launches_are_counted_by_outcome() {
     // Resolving the kernel again must not lose its counts.
     bench
         .runtime
-        .function_resolved(KERNEL, MODULE, NAME, Some(super::fake::COPY));
+        .kernel_resolved(resolved(KERNEL, MODULE, NAME, Some(super::fake::COPY)));
     bench.runtime.finish();
     bench.runtime.finish();
     let process = bench.process();
@@ -55,9 +55,11 @@ fn ptx_is_instrumented_and_rejection_is_remembered() {
     assert_eq!(plan.entry("store").unwrap().roots, [0]);
     bench.runtime.module_rejected(&plan, "ptxas said no");
     bench.runtime.module_loaded(0x30, plan);
-    bench.runtime.function_resolved(0x31, 0x30, "store", None);
     bench
-        .begin_of(0x31, &|_, _| Some(0))
+        .runtime
+        .kernel_resolved(resolved(0x31, 0x30, "store", None));
+    bench
+        .begin_of(0x31, &|_, _, _| Some(0))
         .submitted(Where::Unknown);
     assert_eq!(
         bench.runtime.coverage().kernels["store"].unchecked[&UncheckedReason::Rejected],

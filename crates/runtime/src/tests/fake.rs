@@ -4,7 +4,9 @@ mod device;
 
 pub use device::{CONTEXT, Fake};
 
-use crate::{LaunchDecision, LaunchRequest, LaunchShape, ModulePlan, Runtime, Ticket, Where};
+use crate::{
+    LaunchDecision, LaunchRequest, LaunchShape, ModulePlan, Resolved, Runtime, Ticket, Where,
+};
 use instrument::{EntryPlan, Instrumented, Obstacle, ParameterSlot, Reason};
 use model::layout::Record;
 use model::{
@@ -117,7 +119,7 @@ impl Bench {
         let device = Arc::new(device);
         let runtime = Runtime::new(settings, device.clone()).unwrap();
         runtime.module_loaded(MODULE, Arc::new(ModulePlan::instrumented(vec![module])));
-        runtime.function_resolved(KERNEL, MODULE, NAME, Some(COPY));
+        runtime.kernel_resolved(resolved(KERNEL, MODULE, NAME, Some(COPY)));
         Bench {
             runtime,
             device,
@@ -136,7 +138,7 @@ impl Bench {
 
     /// A launch of the kernel with these pointers, and what becomes of it.
     pub fn begin<T>(&self, first: u64, second: u64, end: impl FnOnce(Ticket<'_>) -> T) -> T {
-        let read = |offset, _| match offset {
+        let read = |_: &EntryPlan, offset, _| match offset {
             0 => Some(first),
             8 => Some(second),
             _ => None,
@@ -148,10 +150,11 @@ impl Bench {
     pub fn begin_of<'a>(
         &'a self,
         function: u64,
-        read: &'a dyn Fn(u32, u8) -> Option<u64>,
+        read: &'a dyn Fn(&EntryPlan, u32, u8) -> Option<u64>,
     ) -> Ticket<'a> {
         self.runtime.begin_launch(LaunchRequest {
             function,
+            kernel: self.runtime.kernel(function),
             shape: &SHAPE,
             stream: None,
             read,
@@ -176,6 +179,17 @@ impl Bench {
         let mut processes = read_processes(&self.events());
         assert_eq!(processes.len(), 1);
         processes.remove(0)
+    }
+}
+
+/// A function that the program got.
+pub fn resolved(handle: u64, module: u64, name: &str, copy: Option<u64>) -> Resolved<'_> {
+    Resolved {
+        handle,
+        in_library: false,
+        module,
+        name,
+        copy,
     }
 }
 

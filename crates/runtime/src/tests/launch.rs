@@ -139,14 +139,14 @@ fn filters_limits_and_unknown_handles_run_the_original() {
     assert_eq!(originals, [true, false, true]);
 
     let bench = Bench::new();
-    bench.runtime.checked_limit(KERNEL, 255);
+    bench.runtime.kernel(KERNEL).unwrap().set_limit(255);
     assert!(is_original(&bench.launch(0, 0)));
-    bench.runtime.checked_limit(KERNEL, 256);
+    bench.runtime.kernel(KERNEL).unwrap().set_limit(256);
     assert!(!is_original(&bench.launch(0, 0)));
-    let unknown = bench.begin_of(0x99, &|_, _| Some(0));
+    let unknown = bench.begin_of(0x99, &|_, _, _| Some(0));
     assert!(is_original(unknown.decision()));
     unknown.refused();
-    let unreadable = bench.begin_of(KERNEL, &|_, _| None);
+    let unreadable = bench.begin_of(KERNEL, &|_, _, _| None);
     assert!(is_original(unreadable.decision()));
     unreadable.refused();
 

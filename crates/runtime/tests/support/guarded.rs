@@ -6,7 +6,7 @@ use emulate::Device;
 use emulate::device::Launch;
 use model::layout::canary::{CANARY_PINS, CANARY_TABLE, CanaryRecord};
 use model::{AllocationKind, DeviceAddress, Extent, Finding, Protections, Settings};
-use runtime::{Owner, Runtime, StreamName, Waits, WatchedLaunch};
+use runtime::{Owner, Resolved, Runtime, StreamName, Waits, WatchedLaunch};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -101,7 +101,13 @@ impl Bench {
         let module = device.load_support(VICTIM).unwrap().handle;
         let [victim, late] = ["victim", "late"].map(|name| {
             let function = device.function(module, name).unwrap();
-            runtime.function_resolved(function, module, name, None);
+            runtime.kernel_resolved(Resolved {
+                handle: function,
+                in_library: false,
+                module,
+                name,
+                copy: None,
+            });
             function
         });
         Bench {

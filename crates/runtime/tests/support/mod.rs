@@ -10,7 +10,7 @@ use emulate::Device;
 use emulate::device::{Host, Launch, Options};
 use model::Finding;
 use report::session::read_processes;
-use runtime::{LaunchDecision, LaunchRequest, LaunchShape, Runtime, Where};
+use runtime::{EntryPlan, LaunchDecision, LaunchRequest, LaunchShape, Resolved, Runtime, Where};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -62,8 +62,14 @@ pub fn launch(
     let checked = device
         .function(module, &format!("__ringfence_checked_{kernel}"))
         .ok();
-    runtime.function_resolved(function, module, kernel, checked);
-    let read = |offset: u32, size: u8| {
+    runtime.kernel_resolved(Resolved {
+        handle: function,
+        in_library: false,
+        module,
+        name: kernel,
+        copy: checked,
+    });
+    let read = |_: &EntryPlan, offset: u32, size: u8| {
         let (at, size) = (offset as usize, usize::from(size));
         let mut bits = [0; 8];
         bits[..size].copy_from_slice(parameters.get(at..at + size)?);
@@ -77,6 +83,7 @@ pub fn launch(
     let mut bytes = parameters.to_vec();
     let ticket = runtime.begin_launch(LaunchRequest {
         function,
+        kernel: runtime.kernel(function),
         shape: &shown,
         stream: None,
         read: &read,

@@ -42,7 +42,7 @@ pub(super) fn attribute_of(
 fn both(handle: u64, set: impl Fn(u64) -> CUresult) -> CUresult {
     let result = set(handle);
     if result == CUresult::CUDA_SUCCESS
-        && let Some(copy) = loaded::checked(handle)
+        && let Some(copy) = loaded::kernel(handle).and_then(|kernel| kernel.copy())
     {
         let _ = set(copy);
     }

@@ -174,13 +174,13 @@ impl Node {
         shape: LaunchShape,
         arguments: Arguments,
     ) -> Option<Node> {
-        let known = loaded::function(function)?;
-        let plan = known.entry.clone()?;
+        let known = runtime.kernel(function)?;
+        let plan = known.entry()?.clone();
         // SAFETY: the caller's word.
         let block = unsafe { arguments.copied(&plan) }?;
         let kernel = KernelNode {
             function,
-            is_kernel: known.is_kernel,
+            is_kernel: known.in_library(),
             context,
             shape,
             plan,
@@ -339,7 +339,7 @@ struct Functions {
 impl Functions {
     fn of_program(&mut self, kernel: u64, function: u64) -> Option<u64> {
         let known = |handle: u64| {
-            loaded::original(handle).or_else(|| loaded::function(handle).map(|_| handle))
+            loaded::original(handle).or_else(|| Some(loaded::kernel(handle)?.handle()))
         };
         let handles = [kernel, function].into_iter().filter(|handle| *handle != 0);
         if let Some(found) = handles.clone().find_map(known) {
@@ -358,8 +358,10 @@ fn in_context() -> HashMap<u64, u64> {
     let Some(get) = next().and_then(|api| api.cuKernelGetFunction) else {
         return functions;
     };
-    for (program, copy) in loaded::kernels() {
-        for kernel in [Some(program), copy].into_iter().flatten() {
+    let kernels = session::runtime().map(|runtime| runtime.library_kernels());
+    for known in kernels.unwrap_or_default() {
+        let program = known.handle();
+        for kernel in [Some(program), known.copy()].into_iter().flatten() {
             let mut function = CUfunction::NULL;
             // SAFETY: a kernel of a library that is loaded; a place for the
             // answer.

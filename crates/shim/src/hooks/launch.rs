@@ -1,7 +1,6 @@
 //! Launches: the runtime decides, and the checked copy gets one parameter more
 //! than the program passes.
 
-use super::loaded::{self, Function};
 use super::timing::{self, Timed};
 use super::watch::{self, What};
 use super::{capture, hook, hooks, next, streams};
@@ -12,9 +11,8 @@ use driver::sys::{
     CUlaunchConfig, CUresult, CUstream,
 };
 use model::{Ran, UncheckedReason};
-use runtime::{EntryPlan, LaunchDecision, LaunchRequest, LaunchShape, Runtime, Where};
+use runtime::{EntryPlan, Kernel, LaunchDecision, LaunchRequest, LaunchShape, Runtime, Where};
 use std::ffi::c_void;
-use std::sync::atomic::Ordering;
 
 hooks!(
     cuLaunchKernel,
@@ -205,21 +203,19 @@ pub(super) unsafe fn launch(
         out_of_reach(runtime, function);
         return original(Ran::Unchecked);
     }
-    let known = loaded::function(function);
-    let entry = known
-        .as_ref()
-        .and_then(|function| function.entry.as_deref());
+    let kernel = runtime.kernel(function);
+    if let Some(kernel) = &kernel {
+        find_limit(kernel);
+    }
     // SAFETY: the program's arguments.
     let block = unsafe { arguments.block() };
-    let read = |offset: u32, size: u8| {
+    let read = |entry: &EntryPlan, offset: u32, size: u8| {
         // SAFETY: the plan belongs to the function, the arguments too.
-        unsafe { arguments.read(entry?, block, offset, size) }
+        unsafe { arguments.read(entry, block, offset, size) }
     };
-    if let Some(known) = &known {
-        find_limit(runtime, function, known);
-    }
     let mut ticket = runtime.begin_launch(LaunchRequest {
         function,
+        kernel,
         shape: &shape,
         stream: stream
             .and_then(|(stream, per_thread)| streams::of_launch(runtime, stream, per_thread)),
@@ -269,16 +265,15 @@ fn out_of_reach(runtime: &Runtime, function: u64) {
 
 /// Asks the device once how many threads a block of the copy may have: with
 /// its additional registers that may be fewer than of the original.
-fn find_limit(runtime: &Runtime, function: u64, known: &Function) {
-    let Some(copy) = known.checked else { return };
-    if known.limit_known.swap(true, Ordering::Relaxed) {
+fn find_limit(kernel: &Kernel) {
+    let Some(copy) = kernel.copy_without_limit() else {
         return;
-    }
+    };
     let Some(api) = next() else { return };
     let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
     let mut threads = 0;
     let asked = capture::relaxed(|| {
-        if known.is_kernel {
+        if kernel.in_library() {
             let mut device = 0;
             let current = api.cuCtxGetDevice.map(|get| {
                 // SAFETY: a place for the answer.
@@ -299,7 +294,7 @@ fn find_limit(runtime: &Runtime, function: u64, known: &Function) {
         }
     });
     if asked == Some(CUresult::CUDA_SUCCESS) && threads > 0 {
-        runtime.checked_limit(function, threads.cast_unsigned());
+        kernel.set_limit(threads.cast_unsigned());
     }
 }
 

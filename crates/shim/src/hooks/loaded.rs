@@ -1,12 +1,13 @@
 //! What the shim itself must remember of loaded modules: which plan belongs to
-//! a handle, and which copy to a kernel.
+//! a handle. The runtime knows their kernels.
 //!
-//! Handles of modules, libraries, functions and kernels are all pointers of
-//! the device, so one map for each pair serves both.
+//! Handles of modules and libraries are all pointers of the device, so one map
+//! serves both.
 
+use crate::session;
 use parking_lot::{Mutex, RwLock};
-use runtime::{EntryPlan, ModulePlan};
-use std::collections::HashMap;
+use runtime::{Kernel, ModulePlan};
+use rustc_hash::FxHashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
@@ -30,27 +31,7 @@ pub struct Variables {
     pub bases: Mutex<Vec<u64>>,
 }
 
-/// A function or kernel of one.
-pub struct Function {
-    /// Handle of its module or library.
-    pub module: u64,
-    /// Whether the handle is a CUkernel, not a CUfunction.
-    pub is_kernel: bool,
-    /// Mangled name.
-    pub name: String,
-    /// Handle of the instrumented copy.
-    pub checked: Option<u64>,
-    /// Its parameter layout, when it is instrumented.
-    pub entry: Option<Arc<EntryPlan>>,
-    /// Whether the largest block of the copy was asked for.
-    pub limit_known: AtomicBool,
-}
-
-static MODULES: LazyLock<RwLock<HashMap<u64, Loaded>>> = LazyLock::new(RwLock::default);
-static FUNCTIONS: LazyLock<RwLock<HashMap<u64, Arc<Function>>>> = LazyLock::new(RwLock::default);
-
-/// From an instrumented copy to the program's kernel.
-static ORIGINALS: LazyLock<RwLock<HashMap<u64, u64>>> = LazyLock::new(RwLock::default);
+static MODULES: LazyLock<RwLock<FxHashMap<u64, Loaded>>> = LazyLock::new(RwLock::default);
 
 /// Remembers a module.
 pub fn add_module(handle: u64, loaded: Loaded) {
@@ -62,51 +43,17 @@ pub fn module(handle: u64) -> Option<Loaded> {
     MODULES.read().get(&handle).cloned()
 }
 
-/// Forgets a module and what was found in it.
+/// Forgets a module.
 pub fn remove_module(handle: u64) {
     MODULES.write().remove(&handle);
-    let mut gone = Vec::new();
-    FUNCTIONS.write().retain(|_, function| {
-        let keep = function.module != handle;
-        if !keep {
-            gone.extend(function.checked);
-        }
-        keep
-    });
-    let mut originals = ORIGINALS.write();
-    for copy in gone {
-        originals.remove(&copy);
-    }
 }
 
-/// Remembers a function.
-pub fn add_function(handle: u64, function: Function) {
-    if let Some(copy) = function.checked {
-        ORIGINALS.write().insert(copy, handle);
-    }
-    FUNCTIONS.write().insert(handle, Arc::new(function));
+/// The kernel that the program has this handle of.
+pub fn kernel(handle: u64) -> Option<Kernel> {
+    session::runtime()?.kernel(handle)
 }
 
 /// The program's kernel, where the handle is that of an instrumented copy.
 pub fn original(handle: u64) -> Option<u64> {
-    ORIGINALS.read().get(&handle).copied()
-}
-
-/// Every kernel of a library with its instrumented copy, if it has one.
-pub fn kernels() -> Vec<(u64, Option<u64>)> {
-    let functions = FUNCTIONS.read();
-    let kernels = functions.iter().filter(|(_, function)| function.is_kernel);
-    kernels
-        .map(|(handle, function)| (*handle, function.checked))
-        .collect()
-}
-
-/// The function with this handle.
-pub fn function(handle: u64) -> Option<Arc<Function>> {
-    FUNCTIONS.read().get(&handle).cloned()
-}
-
-/// The instrumented copy of a function.
-pub fn checked(handle: u64) -> Option<u64> {
-    function(handle)?.checked
+    session::runtime()?.original_of(handle)
 }

@@ -1,7 +1,7 @@
 //! Modules and libraries: hand the device instrumented code where there is
 //! PTX, and find the instrumented copy of every kernel the program looks up.
 
-use super::loaded::{self, Function, Loaded};
+use super::loaded::{self, Loaded};
 use super::memory::with_room;
 use super::replace::{Decision, Options, decide, diagnose};
 use super::{capture, hook, hooks, image, next, timing};
@@ -10,11 +10,11 @@ use driver::sys::{
     CUdeviceptr, CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUmodule, CUresult,
 };
 use model::{DeviceAddress, Extent};
-use runtime::{ModulePart, ModulePlan, Runtime};
+use runtime::{ModulePart, ModulePlan, Resolved, Runtime};
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 hooks!(
     cuLibraryGetGlobal,
@@ -448,14 +448,14 @@ pub(super) fn resolved(
     let (Some(runtime), Some(known)) = (session::runtime(), loaded::module(module)) else {
         return;
     };
-    if loaded::function(handle)
-        .is_some_and(|function| function.module == module && function.name == name)
+    if runtime
+        .kernel(handle)
+        .is_some_and(|kernel| kernel.module() == module && kernel.name() == name)
     {
         return;
     }
     let mut checked = None;
-    let entry = known.plan.entry(name).cloned();
-    if let Some(entry) = entry.as_ref().filter(|_| known.instrumented)
+    if let Some(entry) = known.plan.entry(name).filter(|_| known.instrumented)
         && let Some(copy) = entry
             .checked_name
             .as_deref()
@@ -463,19 +463,13 @@ pub(super) fn resolved(
     {
         checked = find(&copy);
     }
-    runtime.function_resolved(handle, module, name, checked);
-    let name = name.to_owned();
-    loaded::add_function(
+    runtime.kernel_resolved(Resolved {
         handle,
-        Function {
-            module,
-            is_kernel,
-            name,
-            checked,
-            entry,
-            limit_known: AtomicBool::new(false),
-        },
-    );
+        in_library: is_kernel,
+        module,
+        name,
+        copy: checked,
+    });
 }
 
 /// # Safety
@@ -525,14 +519,14 @@ hook!(cuKernelGetFunction(function: *mut CUfunction, kernel: CUkernel) |get| {
     // SAFETY: the program's arguments.
     let result = unsafe { get(function, kernel) };
     if result == CUresult::CUDA_SUCCESS
-        && let Some(known) = loaded::function(kernel.0)
+        && let Some(known) = loaded::kernel(kernel.0)
     {
         // SAFETY: written by the successful call.
         let handle = unsafe { *function }.0;
-        resolved(handle, false, known.module, &known.name, |_| {
+        resolved(handle, false, known.module(), known.name(), |_| {
             let mut found = CUfunction::NULL;
             // SAFETY: the copy's handle came from the device.
-            let result = unsafe { get(&mut found, CUkernel(known.checked?)) };
+            let result = unsafe { get(&mut found, CUkernel(known.copy()?)) };
             (result == CUresult::CUDA_SUCCESS).then_some(found.0)
         });
     }

@@ -192,16 +192,16 @@ fn row(api: &Api, what: Timed) -> Option<Row> {
     if let Some(index) = with(|state| state.by_handle.get(&(launched, ran)).copied())? {
         return Some(Row::Kernel(index));
     }
-    let known = loaded::function(function);
+    let known = loaded::kernel(function);
     let attribute = |attribute| {
-        let is_kernel = known.as_ref()?.is_kernel;
+        let is_kernel = known.as_ref()?.in_library();
         let value = attribute_of(api, launched, is_kernel, attribute)?;
         u32::try_from(value).ok()
     };
     let kernel = Kernel {
         name: known
             .as_ref()
-            .map_or("(unknown kernel)".into(), |known| known.name.clone()),
+            .map_or("(unknown kernel)".into(), |known| known.name().to_owned()),
         ran,
         registers: attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS),
         local_bytes: attribute(CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES),

@@ -252,7 +252,7 @@ fn loads_lazily() -> bool {
 fn local_bytes(function: u64) -> Option<i32> {
     let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES;
     let original = loaded::original(function).unwrap_or(function);
-    let is_kernel = loaded::function(original).is_some_and(|function| function.is_kernel);
+    let is_kernel = loaded::kernel(original).is_some_and(|kernel| kernel.in_library());
     attribute_of(next()?, function, is_kernel, attribute)
 }
 
