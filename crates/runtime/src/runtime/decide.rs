@@ -12,7 +12,7 @@ use crate::seen::{Arguments, Recognised};
 use crate::streams::{self, StreamUse, UseOrder, User};
 use crate::ticket::LaunchRequest;
 use host::stacks;
-use instrument::{EntryPlan, LaunchShape};
+use instrument::{EntryPlan, LaunchShape, Program};
 use model::layout::UNBOUNDED;
 use model::{DeviceAddress, Extent, Prove, Rule, UncheckedReason};
 use smallvec::SmallVec;
@@ -155,37 +155,30 @@ impl Runtime {
         let program = program.filter(|_| self.settings.prove != Prove::Off);
         let arguments =
             Arguments::read(entry, program, request).ok_or(UncheckedReason::LaunchPath)?;
-        // In streams that are told apart, not all launches may use the same
-        // memory. The generation comes before all that is looked up: what
-        // changes meanwhile makes it differ.
-        let generation =
-            (program.is_some() && self.settings.prove == Prove::On && !self.streams.are_tracked())
-                .then(|| self.memory.generation());
-        let recognised =
-            generation.map(|generation| function.seen.recognise(generation, &arguments));
-        if recognised == Some(Recognised::Proved) {
+        let recognised = self.recognise(function, program, &arguments);
+        let comes_again = matches!(recognised, Some((_, Recognised::Proved)));
+        let is_elided = self.settings.prove == Prove::On;
+        if comes_again && is_elided {
             function.counts.proved();
             return Ok((LaunchDecision::Proved, Counted::Proved));
         }
         let (roots, are_known) = self.roots(function, entry, &arguments, request.stream);
         let asked = program.zip(arguments.inputs());
-        let proved = asked.is_some_and(|(program, inputs)| {
-            // What verifies proofs needs them all.
-            let always = self.settings.prove == Prove::Verify;
-            let answers = &function.answers;
-            answers.proves(program, request.shape, &roots, inputs, always)
-        });
-        if proved && self.settings.prove == Prove::On {
-            if let (Some(generation), Some(Recognised::New { is_kept: true }), true) =
-                (generation, recognised, are_known)
-                && let Some(holds) = asked.and_then(|(program, inputs)| {
-                    function
-                        .answers
-                        .holds(program, request.shape, &roots, inputs)
-                })
-            {
-                function.seen.keep(generation, &arguments, &holds);
-            }
+        // What verifies proofs needs them all, and verifies what was recognised.
+        let answers = &function.answers;
+        let proved = comes_again
+            || asked.is_some_and(|(program, inputs)| {
+                answers.proves(program, request.shape, &roots, inputs, !is_elided)
+            });
+        if proved
+            && are_known
+            && let Some((generation, Recognised::New { is_kept: true })) = recognised
+            && let Some((program, inputs)) = asked
+            && let Some(holds) = answers.holds(program, request.shape, &roots, inputs)
+        {
+            function.seen.keep(generation, &arguments, &holds);
+        }
+        if proved && is_elided {
             function.counts.proved();
             return Ok((LaunchDecision::Proved, Counted::Proved));
         }
@@ -193,6 +186,21 @@ impl Runtime {
         let decision = self.copy_of(function, request.shape, checked, roots, proved)?;
         function.counts.checked();
         Ok((decision, Counted::Checked))
+    }
+
+    /// What is known of a launch from those before it, and the generation of the
+    /// allocations, which is read before any is looked up: what changes meanwhile
+    /// makes it differ. `None` in streams that are told apart, where not all
+    /// launches may use the same memory, and where nothing is proved.
+    fn recognise(
+        &self,
+        function: &Function,
+        program: Option<&Program>,
+        arguments: &Arguments,
+    ) -> Option<(u64, Recognised)> {
+        program.filter(|_| !self.streams.are_tracked())?;
+        let generation = self.memory.generation();
+        Some((generation, function.seen.recognise(generation, arguments)))
     }
 
     /// Launches the copy of a kernel, as a launch of its own number.
