@@ -40,9 +40,9 @@ fn runtime(launch_backtraces: u32, prove: Prove) -> Arc<Runtime> {
 
 fn runtime_with(settings: Settings) -> Arc<Runtime> {
     let runtime = Runtime::new(settings, Arc::new(Fake::default())).expect("no files are opened");
-    let prepared = runtime.prepare_module(&[ModulePart::Ptx(PTX)]);
-    runtime.module_loaded(1, prepared.plan().clone());
-    runtime.kernel_resolved(resolved("k"));
+    let prepared = runtime.modules().prepare(&[ModulePart::Ptx(PTX)]);
+    runtime.modules().loaded(1, prepared.plan().clone());
+    runtime.modules().resolved(resolved("k"));
     runtime
 }
 
@@ -76,7 +76,7 @@ fn begin<'a>(
     let function = black_box(2);
     runtime.begin_launch(LaunchRequest {
         function,
-        kernel: runtime.kernel(function),
+        kernel: runtime.modules().kernel(function),
         shape,
         stream: None,
         read,
@@ -175,9 +175,9 @@ fn planes(results: &mut Vec<String>) {
                 ..Settings::default()
             };
             let runtime = Runtime::new(settings, Arc::new(Fake::default())).expect("opens no file");
-            let prepared = runtime.prepare_module(&[ModulePart::Ptx(PLANE)]);
-            runtime.module_loaded(1, prepared.plan().clone());
-            runtime.kernel_resolved(resolved("plane"));
+            let prepared = runtime.modules().prepare(&[ModulePart::Ptx(PLANE)]);
+            runtime.modules().loaded(1, prepared.plan().clone());
+            runtime.modules().resolved(resolved("plane"));
             for index in 0..2 {
                 let extent = Extent {
                     base: DeviceAddress(BASE + (index << 32)),

@@ -101,7 +101,7 @@ impl Runtime {
         for block in blocks {
             let (half, site) = block.allocated;
             let tag = self
-                .findings
+                .modules
                 .part_by_half(half)
                 .map_or(u64::from(half), |part| part.tag);
             let key = Key::Access(tag, SiteId(site), Rule::MemoryLeak);
@@ -145,7 +145,7 @@ impl Runtime {
     /// makes it, those it was inlined into, and the launch.
     fn device_frames(&self, (half, site): (u32, u32), launch: u32) -> Vec<HostFrame> {
         let mut frames = Vec::new();
-        let part = self.findings.part_by_half(half);
+        let part = self.modules.part_by_half(half);
         if let Some(site) = part
             .as_ref()
             .and_then(|part| part.group(SiteId(site)).next())

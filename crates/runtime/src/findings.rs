@@ -5,7 +5,6 @@
 use crate::judge::Violation;
 use crate::launches::Launch;
 use crate::memory::Leaving;
-use crate::plan::PartPlan;
 use crate::spaces;
 use heap::canary::Side;
 use heap::{Around, Entry, Registry};
@@ -15,7 +14,7 @@ use model::{
     Allocation, AllocationKind, DeviceAccess, DeviceAddress, Extent, Finding, HostCall,
     NearestAllocation, Provenance, Relation, Rule, SiteId, Subject, ThreadCoordinates,
 };
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -50,33 +49,13 @@ struct Seen {
     occurrences: u64,
 }
 
-/// The instrumented texts of the process and what was found in them.
+/// What was found, and how often.
 #[derive(Default)]
 pub(crate) struct Findings {
-    parts: RwLock<FxHashMap<u64, Arc<PartPlan>>>,
     seen: Mutex<FxHashMap<Key, Seen>>,
 }
 
 impl Findings {
-    pub fn add_part(&self, part: &Arc<PartPlan>) {
-        // The same text loaded twice has the same tag and the same sites.
-        self.parts
-            .write()
-            .entry(part.tag)
-            .or_insert_with(|| part.clone());
-    }
-
-    pub fn part(&self, tag: u64) -> Option<Arc<PartPlan>> {
-        self.parts.read().get(&tag).cloned()
-    }
-
-    /// A part by the low half of its tag, which is all that a block of the
-    /// device heap remembers.
-    pub fn part_by_half(&self, half: u32) -> Option<Arc<PartPlan>> {
-        let parts = self.parts.read();
-        parts.values().find(|part| part.tag as u32 == half).cloned()
-    }
-
     /// Counts an error. `Some(id)` if it is the first of its kind.
     pub fn count(&self, key: Key) -> Option<u64> {
         let mut seen = self.seen.lock();

@@ -18,7 +18,7 @@ use model::{Ran, UncheckedReason};
 pub struct LaunchRequest<'a> {
     /// Handle of the program's kernel.
     pub function: u64,
-    /// The kernel ([`Runtime::kernel`]); `None` if the handle is not known.
+    /// The kernel ([`Modules::kernel`](crate::Modules::kernel)); `None` if the handle is not known.
     pub kernel: Option<Kernel>,
     /// Its grid and block.
     pub shape: &'a LaunchShape,

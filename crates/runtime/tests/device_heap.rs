@@ -57,14 +57,14 @@ impl Bench {
         let runtime = Runtime::new(settings, driver).unwrap();
         runtime.heap_limit(LIMIT);
         let text = kernels(session.path());
-        let prepared = runtime.prepare_module(&[ModulePart::Ptx(&text)]);
+        let prepared = runtime.modules().prepare(&[ModulePart::Ptx(&text)]);
         let Prepared::Instrumented { ptx, plan } = prepared else {
             panic!("not instrumented: {:?}", prepared.plan().unchecked());
         };
         assert!(plan.uses_device_heap() && !plan.uses_device_malloc());
         let parts: Vec<&str> = ptx.iter().map(String::as_str).collect();
         let module = device.load_module(&parts).unwrap();
-        runtime.module_loaded(module, plan);
+        runtime.modules().loaded(module, plan);
         Bench {
             device,
             runtime,

@@ -376,13 +376,13 @@ fn no_check_of_a_proved_launch_fails() {
         ..Settings::default()
     };
     let runtime = Runtime::new(settings, device.clone() as Arc<dyn Driver>).unwrap();
-    let Prepared::Instrumented { ptx, plan } = runtime.prepare_module(&[ModulePart::Ptx(&text)])
+    let Prepared::Instrumented { ptx, plan } = runtime.modules().prepare(&[ModulePart::Ptx(&text)])
     else {
         panic!("not instrumented");
     };
     let parts: Vec<&str> = ptx.iter().map(String::as_str).collect();
     let module = device.load_module(&parts).unwrap();
-    runtime.module_loaded(module, plan.clone());
+    runtime.modules().loaded(module, plan.clone());
 
     let size = 400;
     let kind = AllocationKind::Device;
@@ -407,7 +407,7 @@ fn no_check_of_a_proved_launch_fails() {
         let checked = device
             .function(module, &format!("__ringfence_checked_{name}"))
             .unwrap();
-        runtime.kernel_resolved(Resolved {
+        runtime.modules().resolved(Resolved {
             handle: original,
             in_library: false,
             module,
@@ -461,7 +461,7 @@ fn no_check_of_a_proved_launch_fails() {
             let of_plan = |_: &EntryPlan, offset, size| read(offset, size);
             let ticket = runtime.begin_launch(LaunchRequest {
                 function: original,
-                kernel: runtime.kernel(original),
+                kernel: runtime.modules().kernel(original),
                 shape: &shape,
                 stream: None,
                 read: &of_plan,

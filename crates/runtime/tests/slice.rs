@@ -63,13 +63,13 @@ impl Slice {
     }
 
     fn load_planned(&self, text: &str) -> (u64, Arc<ModulePlan>) {
-        let prepared = self.runtime.prepare_module(&[ModulePart::Ptx(text)]);
+        let prepared = self.runtime.modules().prepare(&[ModulePart::Ptx(text)]);
         let Prepared::Instrumented { ptx, plan } = prepared else {
             panic!("not instrumented: {:?}", prepared.plan().unchecked());
         };
         let parts: Vec<&str> = ptx.iter().map(String::as_str).collect();
         let module = self.device.load_module(&parts).unwrap();
-        self.runtime.module_loaded(module, plan.clone());
+        self.runtime.modules().loaded(module, plan.clone());
         for name in plan.variables() {
             let extent = self.device.variable(module, name).unwrap();
             self.runtime.variable_resolved(name, extent);

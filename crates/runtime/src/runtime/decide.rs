@@ -38,7 +38,7 @@ impl Runtime {
         let Some(Kernel(function)) = &request.kernel else {
             self.before_unchecked();
             let counted = Counted::Unchecked(UncheckedReason::LaunchPath);
-            self.functions.count_unknown(UncheckedReason::LaunchPath);
+            self.modules.count_unknown(UncheckedReason::LaunchPath);
             self.streams.tell(streams::Ordering::Everything);
             return (LaunchDecision::Original, self.trace(None), counted);
         };
@@ -389,11 +389,11 @@ impl Runtime {
     /// A kernel was launched by a call that no [`Ticket`](crate::Ticket) is for.
     pub fn unhooked_launch(&self, function: u64, reason: UncheckedReason) {
         self.before_unchecked();
-        let Some(function) = self.functions.get(function) else {
+        let Some(Kernel(function)) = self.modules.kernel(function) else {
             if let Some(trace) = self.trace(None) {
                 self.launched(trace, 0, Where::Unknown, &|_, _| None);
             }
-            return self.functions.count_unknown(reason);
+            return self.modules.count_unknown(reason);
         };
         function.counts.unchecked(reason);
         if let Some(trace) = self.trace(Some(&function)) {
@@ -421,7 +421,7 @@ impl Runtime {
         function: u64,
         reason: UncheckedReason,
     ) -> (Option<LaunchTrace>, Counted) {
-        let Some(function) = self.functions.get(function) else {
+        let Some(Kernel(function)) = self.modules.kernel(function) else {
             return (None, Counted::Unchecked(reason));
         };
         function.counts.take_back(Counted::Checked);

@@ -108,7 +108,7 @@ impl Runtime {
             let context = self.driver.current_context();
             self.count_told(&self.recent.outstanding(context));
         }
-        let mut coverage = self.functions.coverage();
+        let mut coverage = self.modules.coverage();
         coverage.calls = self.calls.load(Ordering::Relaxed);
         coverage.dropped_records = self.drain.dropped();
         coverage.canaries = self.canaries.coverage();

@@ -5,6 +5,7 @@ use super::Runtime;
 use crate::drain::Mode;
 use crate::findings::Key;
 use crate::functions::{Counted, Function};
+use crate::kernel::Kernel;
 use crate::recent::RecentLaunch;
 use crate::streams::StreamName;
 use driver::sys::CUresult;
@@ -129,7 +130,7 @@ impl Runtime {
         let mut kernels: Vec<RunningKernel> = Vec::new();
         let mut launch = 0;
         if let Some(kernel) = &kernel {
-            let original = self.functions.original(kernel.function);
+            let original = self.modules.program_handle(kernel.function);
             let of_it = |recent: &&RecentLaunch| Some(recent.function) == original;
             let recent = outstanding.iter().find(of_it);
             launch = recent.map_or(0, |recent| recent.launch);
@@ -148,7 +149,7 @@ impl Runtime {
                 let of_graph = recent.function == 0 && !in_graphs.is_empty();
                 let one = [recent.function];
                 for function in if of_graph { &in_graphs[..] } else { &one[..] } {
-                    let kernel = self.name_of(*function).unwrap_or_default();
+                    let kernel = self.modules.name_of(*function).unwrap_or_default();
                     let stream = recent.stream.words();
                     // The newest launch of each kernel in a stream stands for all.
                     kernels.retain(|known| known.kernel != kernel || known.stream != stream);
@@ -205,8 +206,8 @@ impl Runtime {
         // A device that names the kernel also tells which others did not run.
         if known.is_none_or(|known| known.kernel.is_none()) {
             for recent in outstanding {
-                if let (Some(function), Some(counted)) =
-                    (self.functions.get(recent.function), recent.counted)
+                if let (Some(Kernel(function)), Some(counted)) =
+                    (self.modules.kernel(recent.function), recent.counted)
                 {
                     not_finished(&function, counted);
                 }
@@ -220,10 +221,10 @@ impl Runtime {
     pub(crate) fn count_told(&self, outstanding: &[RecentLaunch]) {
         let mut left: Vec<&RecentLaunch> = outstanding.iter().collect();
         for handle in self.driver.take_not_run() {
-            let Some(original) = self.functions.original(handle) else {
+            let Some(original) = self.modules.program_handle(handle) else {
                 continue;
             };
-            let Some(function) = self.functions.get(original) else {
+            let Some(Kernel(function)) = self.modules.kernel(original) else {
                 continue;
             };
             let place = left.iter().rposition(|recent| recent.function == original);
@@ -279,7 +280,7 @@ impl Runtime {
 
     /// The device refused a launch: nothing ran, so nothing was checked.
     pub(crate) fn launch_refused(&self, function: u64, counted: Counted) {
-        let Some(function) = self.functions.get(function) else {
+        let Some(Kernel(function)) = self.modules.kernel(function) else {
             return;
         };
         match counted {

@@ -77,7 +77,7 @@ impl Runtime {
         if record.module == HEAP_RECORD && self.is_of_watched_heap(record) {
             return self.block_overwritten(record);
         }
-        let Some(part) = self.findings.part(record.module) else {
+        let Some(part) = self.modules.part(record.module) else {
             let message = format!(
                 "a record names module {:#018x}, which was not loaded through Ringfence (the program may have written \
                  over the record ring); it is ignored",
@@ -183,7 +183,7 @@ impl Runtime {
     ) -> Finding {
         let kernel = launch
             .is_none()
-            .then(|| self.functions.only_user_of(part.tag))
+            .then(|| self.modules.only_user_of(part.tag))
             .flatten();
         let callers = self.settings.num_callers_host;
         findings::finding(violation, context, record, launch, kernel, callers)

@@ -1,7 +1,5 @@
 //! The runtime of one process: what the shim's hooks call.
 //!
-//! * [`modules`] is what happens when the program loads one or asks for a
-//!   kernel;
 //! * [`allocations`] hears of memory that comes and goes;
 //! * [`decide`] says how a kernel is launched;
 //! * [`waits`] is what is known once the program has waited;
@@ -14,7 +12,6 @@ mod decide;
 mod end;
 mod failures;
 mod found;
-mod modules;
 mod waits;
 
 pub use allocations::Belongs;
@@ -24,12 +21,11 @@ use crate::canaries::Canaries;
 use crate::deep_stacks::DeepStacks;
 use crate::drain::Drain;
 use crate::findings::Findings;
-use crate::functions::Functions;
 use crate::launches::Launches;
 use crate::maps::HostMemory;
 use crate::memory::Memory;
 use crate::metadata::Metadata;
-use crate::plan::ModulePlan;
+use crate::modules::Modules;
 use crate::recent::Recent;
 use crate::streams::Streams;
 use crate::watch::Watch;
@@ -40,9 +36,8 @@ use failures::Failures;
 use heap::Block;
 use host::Output;
 use model::{Coverage, Finding, Settings};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use report::Event;
-use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -59,23 +54,22 @@ pub enum StartError {
 /// from any thread.
 pub struct Runtime {
     me: Weak<Runtime>,
-    pub(crate) settings: Settings,
+    pub(crate) settings: Arc<Settings>,
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) memory: Memory,
     /// What the device may access of the host's memory as it is.
     pub(crate) host_memory: HostMemory,
     pub(crate) canaries: Canaries,
     pub(crate) streams: Streams,
-    pub(crate) metadata: Metadata,
+    pub(crate) metadata: Arc<Metadata>,
     pub(crate) deep_stacks: DeepStacks,
-    modules: RwLock<FxHashMap<u64, Arc<ModulePlan>>>,
-    functions: Functions,
+    pub(crate) modules: Modules,
     pub(crate) launches: Launches,
     pub(crate) recent: Recent,
     pub(crate) failures: Failures,
     pub(crate) findings: Findings,
     drain: Drain,
-    pub(crate) output: Output,
+    pub(crate) output: Arc<Output>,
     window: LaunchWindow,
     watcher: Watcher,
     pub(crate) watch: Watch,
@@ -110,7 +104,9 @@ impl Runtime {
     ///
     /// A file that the settings name cannot be written.
     pub fn new(settings: Settings, driver: Arc<dyn Driver>) -> Result<Arc<Runtime>, StartError> {
+        let settings = Arc::new(settings);
         let output = Output::open(&settings, "").map_err(StartError::Output)?;
+        let output = Arc::new(output);
         output.event(&Event::Start {
             pid: std::process::id(),
             program: std::env::current_exe()
@@ -128,6 +124,13 @@ impl Runtime {
         });
         let watch = Watch::new(&settings);
         let canaries = Canaries::new(&settings);
+        let metadata = Arc::new(Metadata::default());
+        let modules = Modules::new(
+            settings.clone(),
+            driver.clone(),
+            output.clone(),
+            metadata.clone(),
+        );
         Ok(Arc::new_cyclic(|me| Runtime {
             me: me.clone(),
             host_memory: HostMemory::default(),
@@ -136,10 +139,9 @@ impl Runtime {
             driver,
             memory,
             streams: Streams::default(),
-            metadata: Metadata::default(),
+            metadata,
             deep_stacks: DeepStacks::default(),
-            modules: RwLock::default(),
-            functions: Functions::default(),
+            modules,
             launches: Launches::new(),
             recent: Recent::default(),
             failures: Failures::default(),
@@ -168,6 +170,12 @@ impl Runtime {
     /// The settings that it runs under.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The modules that the program has loaded, and their kernels.
+    #[inline]
+    pub fn modules(&self) -> &Modules {
+        &self.modules
     }
 
     /// The device that it runs on.

@@ -35,10 +35,11 @@ fn bench(device: Fake) -> Bench {
     let bench = Bench::with(settings, device, module(false));
     // As it is prepared without bounds: its own kernels, whose writes are known.
     let plan = Arc::new(ModulePlan::analysed(vec![module(false)]));
-    bench.runtime.module_loaded(ANALYSED, plan);
+    bench.runtime.modules().loaded(ANALYSED, plan);
     bench
         .runtime
-        .kernel_resolved(resolved(FUNCTION, ANALYSED, KERNEL_NAME, None));
+        .modules()
+        .resolved(resolved(FUNCTION, ANALYSED, KERNEL_NAME, None));
     let plan = bench.runtime.canary_plans(64, true)[0];
     bench.runtime.allocated_with_canaries(
         AllocationKind::Device,

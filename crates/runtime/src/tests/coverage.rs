@@ -25,7 +25,8 @@ fn launches_are_counted_by_outcome() {
     // Resolving the kernel again must not lose its counts.
     bench
         .runtime
-        .kernel_resolved(resolved(KERNEL, MODULE, NAME, Some(super::fake::COPY)));
+        .modules()
+        .resolved(resolved(KERNEL, MODULE, NAME, Some(super::fake::COPY)));
     bench.runtime.finish();
     bench.runtime.finish();
     let process = bench.process();
@@ -43,7 +44,7 @@ fn launches_are_counted_by_outcome() {
 fn ptx_is_instrumented_and_rejection_is_remembered() {
     let bench = Bench::new();
     let Prepared::Instrumented { ptx, plan } =
-        bench.runtime.prepare_module(&[ModulePart::Ptx(PTX)])
+        bench.runtime.modules().prepare(&[ModulePart::Ptx(PTX)])
     else {
         panic!("not instrumented");
     };
@@ -53,11 +54,12 @@ fn ptx_is_instrumented_and_rejection_is_remembered() {
         [("store", "__ringfence_checked_store")]
     );
     assert_eq!(plan.entry("store").unwrap().roots, [0]);
-    bench.runtime.module_rejected(&plan, "ptxas said no");
-    bench.runtime.module_loaded(0x30, plan);
+    bench.runtime.modules().rejected(&plan, "ptxas said no");
+    bench.runtime.modules().loaded(0x30, plan);
     bench
         .runtime
-        .kernel_resolved(resolved(0x31, 0x30, "store", None));
+        .modules()
+        .resolved(resolved(0x31, 0x30, "store", None));
     bench
         .begin_of(0x31, &|_, _, _| Some(0))
         .submitted(Where::Unknown);
@@ -71,7 +73,7 @@ fn ptx_is_instrumented_and_rejection_is_remembered() {
 fn what_cannot_be_checked_has_a_reason() {
     let reason = |settings: Settings, part: ModulePart<'_>| {
         let bench = Bench::with(settings, Fake::default(), module(false));
-        let prepared = bench.runtime.prepare_module(&[part]);
+        let prepared = bench.runtime.modules().prepare(&[part]);
         let Prepared::Original { plan, ptx } = prepared else {
             panic!("instrumented")
         };
@@ -148,7 +150,8 @@ fn fat_binaries_give_the_best_ptx() {
     let bytes = fatbin::write(&entries);
     let Prepared::Instrumented { ptx, .. } = Bench::new()
         .runtime
-        .prepare_module(&[ModulePart::Fatbin(&bytes)])
+        .modules()
+        .prepare(&[ModulePart::Fatbin(&bytes)])
     else {
         panic!("not instrumented");
     };
@@ -156,7 +159,8 @@ fn fat_binaries_give_the_best_ptx() {
     let only_newer = fatbin::write(&entries[2..]);
     let prepared = Bench::new()
         .runtime
-        .prepare_module(&[ModulePart::Fatbin(&only_newer)]);
+        .modules()
+        .prepare(&[ModulePart::Fatbin(&only_newer)]);
     let (reason, message) = prepared.plan().unchecked().unwrap();
     assert_eq!(reason, UncheckedReason::NoPtx);
     assert!(message.contains("compute_100"), "{message}");

@@ -118,8 +118,12 @@ impl Bench {
         settings.log_file = Some(directory.path().join("log").display().to_string());
         let device = Arc::new(device);
         let runtime = Runtime::new(settings, device.clone()).unwrap();
-        runtime.module_loaded(MODULE, Arc::new(ModulePlan::instrumented(vec![module])));
-        runtime.kernel_resolved(resolved(KERNEL, MODULE, NAME, Some(COPY)));
+        runtime
+            .modules()
+            .loaded(MODULE, Arc::new(ModulePlan::instrumented(vec![module])));
+        runtime
+            .modules()
+            .resolved(resolved(KERNEL, MODULE, NAME, Some(COPY)));
         Bench {
             runtime,
             device,
@@ -154,7 +158,7 @@ impl Bench {
     ) -> Ticket<'a> {
         self.runtime.begin_launch(LaunchRequest {
             function,
-            kernel: self.runtime.kernel(function),
+            kernel: self.runtime.modules().kernel(function),
             shape: &SHAPE,
             stream: None,
             read,

@@ -350,7 +350,7 @@ fn variables_are_named() {
         size: 16,
         ..record(3, B + 16, 1)
     });
-    bench.runtime.module_unloading(MODULE);
+    bench.runtime.modules().unloading(MODULE);
     bench
         .runtime
         .unhooked_launch(KERNEL, model::UncheckedReason::LaunchPath);

@@ -139,9 +139,19 @@ fn filters_limits_and_unknown_handles_run_the_original() {
     assert_eq!(originals, [true, false, true]);
 
     let bench = Bench::new();
-    bench.runtime.kernel(KERNEL).unwrap().set_limit(255);
+    bench
+        .runtime
+        .modules()
+        .kernel(KERNEL)
+        .unwrap()
+        .set_limit(255);
     assert!(is_original(&bench.launch(0, 0)));
-    bench.runtime.kernel(KERNEL).unwrap().set_limit(256);
+    bench
+        .runtime
+        .modules()
+        .kernel(KERNEL)
+        .unwrap()
+        .set_limit(256);
     assert!(!is_original(&bench.launch(0, 0)));
     let unknown = bench.begin_of(0x99, &|_, _, _| Some(0));
     assert!(is_original(unknown.decision()));
@@ -150,7 +160,7 @@ fn filters_limits_and_unknown_handles_run_the_original() {
     assert!(is_original(unreadable.decision()));
     unreadable.refused();
 
-    bench.runtime.module_unloading(MODULE);
+    bench.runtime.modules().unloading(MODULE);
     assert!(is_original(&bench.launch(0, 0)));
 }
 

@@ -105,7 +105,7 @@ impl Watching<'_> {
             for run in busy.runs.iter().filter(had_begun) {
                 let kernel = run
                     .function
-                    .and_then(|function| self.runtime.name_of(function))
+                    .and_then(|function| self.runtime.modules.name_of(function))
                     .unwrap_or_default();
                 running.push(RunningKernel {
                     kernel: kernel.clone(),

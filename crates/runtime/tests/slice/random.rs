@@ -333,7 +333,7 @@ fn check(slice: &Slice, kernel: &Kernel, name: &str) -> Result<bool, String> {
             .and_then(|()| compare_memory(slice, kernel, &prediction, &buffers))
     });
     buffers.release(slice);
-    slice.runtime.module_unloading(module);
+    slice.runtime.modules().unloading(module);
     slice.device.module_unload(module).unwrap();
     match result {
         Ok(()) => Ok(proved),

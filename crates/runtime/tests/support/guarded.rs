@@ -101,7 +101,7 @@ impl Bench {
         let module = device.load_support(VICTIM).unwrap().handle;
         let [victim, late] = ["victim", "late"].map(|name| {
             let function = device.function(module, name).unwrap();
-            runtime.kernel_resolved(Resolved {
+            runtime.modules().resolved(Resolved {
                 handle: function,
                 in_library: false,
                 module,

@@ -62,7 +62,7 @@ pub fn launch(
     let checked = device
         .function(module, &format!("__ringfence_checked_{kernel}"))
         .ok();
-    runtime.kernel_resolved(Resolved {
+    runtime.modules().resolved(Resolved {
         handle: function,
         in_library: false,
         module,
@@ -83,7 +83,7 @@ pub fn launch(
     let mut bytes = parameters.to_vec();
     let ticket = runtime.begin_launch(LaunchRequest {
         function,
-        kernel: runtime.kernel(function),
+        kernel: runtime.modules().kernel(function),
         shape: &shown,
         stream: None,
         read: &read,

@@ -174,7 +174,7 @@ impl Node {
         shape: LaunchShape,
         arguments: Arguments,
     ) -> Option<Node> {
-        let known = runtime.kernel(function)?;
+        let known = runtime.modules().kernel(function)?;
         let plan = known.entry()?.clone();
         // SAFETY: the caller's word.
         let block = unsafe { arguments.copied(&plan) }?;
@@ -358,7 +358,7 @@ fn in_context() -> HashMap<u64, u64> {
     let Some(get) = next().and_then(|api| api.cuKernelGetFunction) else {
         return functions;
     };
-    let kernels = session::runtime().map(|runtime| runtime.library_kernels());
+    let kernels = session::runtime().map(|runtime| runtime.modules().library_kernels());
     for known in kernels.unwrap_or_default() {
         let program = known.handle();
         for kernel in [Some(program), known.copy()].into_iter().flatten() {

@@ -203,7 +203,7 @@ pub(super) unsafe fn launch(
         out_of_reach(runtime, function);
         return original(Ran::Unchecked);
     }
-    let kernel = runtime.kernel(function);
+    let kernel = runtime.modules().kernel(function);
     if let Some(kernel) = &kernel {
         find_limit(kernel);
     }

@@ -50,10 +50,10 @@ pub fn remove_module(handle: u64) {
 
 /// The kernel that the program has this handle of.
 pub fn kernel(handle: u64) -> Option<Kernel> {
-    session::runtime()?.kernel(handle)
+    session::runtime()?.modules().kernel(handle)
 }
 
 /// The program's kernel, where the handle is that of an instrumented copy.
 pub fn original(handle: u64) -> Option<u64> {
-    session::runtime()?.original_of(handle)
+    session::runtime()?.modules().original_of(handle)
 }

@@ -35,7 +35,7 @@ hooks!(
 );
 
 fn remember(runtime: &Runtime, handle: u64, plan: Arc<ModulePlan>, instrumented: bool) {
-    runtime.module_loaded(handle, Arc::clone(&plan));
+    runtime.modules().loaded(handle, Arc::clone(&plan));
     loaded::add_module(
         handle,
         Loaded {
@@ -79,7 +79,7 @@ unsafe fn load_module(
             }
             // SAFETY: as above.
             let message = unsafe { diagnose(result, &replacement.image, options) };
-            runtime.module_rejected(&replacement.plan, &message);
+            runtime.modules().rejected(&replacement.plan, &message);
             Some(replacement.plan)
         }
         Decision::Replace(replacement) => Some(replacement.plan),
@@ -150,7 +150,7 @@ unsafe fn load_library(
             }
             // SAFETY: the image is complete, the options are the program's.
             let message = unsafe { diagnose(result, &replacement.image, options) };
-            runtime.module_rejected(&replacement.plan, &message);
+            runtime.modules().rejected(&replacement.plan, &message);
             Some(replacement.plan)
         }
         Decision::Replace(replacement) => Some(replacement.plan),
@@ -334,7 +334,7 @@ fn unloading(handle: u64) {
             runtime.freeing(DeviceAddress(base));
         }
     }
-    runtime.module_unloading(handle);
+    runtime.modules().unloading(handle);
     loaded::remove_module(handle);
     timing::forget_kernels();
 }
@@ -449,6 +449,7 @@ pub(super) fn resolved(
         return;
     };
     if runtime
+        .modules()
         .kernel(handle)
         .is_some_and(|kernel| kernel.module() == module && kernel.name() == name)
     {
@@ -463,7 +464,7 @@ pub(super) fn resolved(
     {
         checked = find(&copy);
     }
-    runtime.kernel_resolved(Resolved {
+    runtime.modules().resolved(Resolved {
         handle,
         in_library: is_kernel,
         module,

@@ -109,7 +109,7 @@ pub unsafe fn decide(runtime: &Runtime, parts: &[ModulePart<'_>], options: Optio
     if parts.is_empty() {
         return Decision::Keep(None);
     }
-    let (texts, plan, instrumented) = match runtime.prepare_module(parts) {
+    let (texts, plan, instrumented) = match runtime.modules().prepare(parts) {
         Prepared::Instrumented { ptx, plan } => (ptx, plan, true),
         Prepared::Original {
             plan,
@@ -133,7 +133,7 @@ pub unsafe fn decide(runtime: &Runtime, parts: &[ModulePart<'_>], options: Optio
             instrumented,
         }),
         Err(message) => {
-            runtime.module_rejected(&plan, &message);
+            runtime.modules().rejected(&plan, &message);
             Decision::Keep(Some(plan))
         }
     }
