@@ -166,7 +166,7 @@ impl Runtime {
     /// launch of a kernel that uses the heap, and the kernels of the others
     /// since the block was allocated.
     fn launched_since(&self, first: u32) -> (String, Vec<String>, u64, Vec<HostFrame>) {
-        let newest = self.newest_launch();
+        let newest = self.launches.newest();
         let first = u64::from(first)
             .max(newest.saturating_sub(LOOKED_AT))
             .max(1);

@@ -1,11 +1,13 @@
 //! The launch decision, and the recent launches that findings refer to.
 
 use crate::functions::Function;
-use host::Stack;
+use crate::recent::Recent;
+use host::stacks::{self, Stack};
 use instrument::EntryPlan;
-use model::{Extent, Rule};
+use model::{Extent, Rule, Settings};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of the launch parameter: a `LaunchHeader` and `LaunchBounds` each.
@@ -87,13 +89,48 @@ type Slot = Mutex<Option<Launch>>;
 /// after the other: the launch path then writes memory in order and neither
 /// allocates nor waits for the cache.
 pub(crate) struct Launches {
+    settings: Arc<Settings>,
+    /// The ordinal of the newest.
+    newest: AtomicU64,
     chunks: Box<[OnceLock<Box<[Slot]>>]>,
+    /// Those that may be running, with and without ordinals.
+    recent: Recent,
 }
 
 impl Launches {
-    pub fn new() -> Launches {
+    pub fn new(settings: Arc<Settings>) -> Launches {
         Launches {
+            settings,
+            newest: AtomicU64::new(0),
             chunks: (0..REMEMBERED / CHUNK).map(|_| OnceLock::new()).collect(),
+            recent: Recent::default(),
+        }
+    }
+
+    /// Those that may be running.
+    pub fn recent(&self) -> &Recent {
+        &self.recent
+    }
+
+    /// The ordinal of a launch that begins.
+    pub fn next(&self) -> u64 {
+        self.newest.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// The ordinal of the newest launch; 0 if there was none.
+    pub fn newest(&self) -> u64 {
+        self.newest.load(Ordering::Relaxed)
+    }
+
+    /// The call stack of a launch, for as many as are kept of those that
+    /// `captured` counts.
+    pub fn capture_stack(&self, captured: &AtomicU32) -> Stack {
+        let kept = self.settings.launch_backtraces;
+        let is_kept = captured.load(Ordering::Relaxed) < kept
+            && captured.fetch_add(1, Ordering::Relaxed) < kept;
+        match is_kept {
+            true => stacks::capture(self.settings.num_callers_host),
+            false => None,
         }
     }
 

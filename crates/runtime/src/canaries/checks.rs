@@ -321,7 +321,7 @@ impl Runtime {
         let stack = trace
             .function
             .as_ref()
-            .and_then(|function| self.launch_stack(&function.stacks));
+            .and_then(|function| self.launches.capture_stack(&function.stacks));
         let written = || {
             let function = trace.function.as_ref().filter(|_| trace.by_arguments)?;
             let plan = function.plan.as_ref()?;
@@ -334,7 +334,7 @@ impl Runtime {
             reach: written().unwrap_or(Reach::All),
             kernels: trace.function.into_iter().collect(),
             launch: match ordinal {
-                0 => self.next_launch(),
+                0 => self.launches.next(),
                 known => known,
             },
             stack,

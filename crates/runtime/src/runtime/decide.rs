@@ -11,13 +11,12 @@ use crate::plan::ModulePlan;
 use crate::seen::{Arguments, Recognised};
 use crate::streams::{self, StreamUse, UseOrder, User};
 use crate::ticket::LaunchRequest;
-use host::stacks;
 use instrument::{EntryPlan, LaunchShape, Program};
 use model::layout::UNBOUNDED;
 use model::{DeviceAddress, Extent, Prove, Rule, UncheckedReason};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 /// How far from an allocation a pointer argument may lie that is still meant
 /// for it, where no canary says so: the distance that the default canaries
@@ -95,23 +94,6 @@ impl Runtime {
             ..trace
         });
         (trace, Counted::Checked)
-    }
-
-    /// The number of a launch.
-    pub(crate) fn next_launch(&self) -> u64 {
-        self.next_launch.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
-    /// The call stack of a launch, for as many as are kept of those that
-    /// `taken` counts.
-    pub(crate) fn launch_stack(&self, taken: &AtomicU32) -> stacks::Stack {
-        let kept = self.settings.launch_backtraces;
-        let wanted = taken.load(Ordering::Relaxed) < kept;
-        if wanted && taken.fetch_add(1, Ordering::Relaxed) < kept {
-            stacks::capture(self.settings.num_callers_host)
-        } else {
-            None
-        }
     }
 
     fn decide(
@@ -224,12 +206,12 @@ impl Runtime {
         if limit != 0 && threads > limit {
             return Err(UncheckedReason::Registers);
         }
-        let id = self.next_launch();
+        let id = self.launches.next();
         let launch_parameter = match entry.launch_parameter {
             Some(_) => launch_parameter(id, &roots),
             None => LaunchParameter::new(),
         };
-        let stack = self.launch_stack(&function.stacks);
+        let stack = self.launches.capture_stack(&function.stacks);
         self.launches.remember(Launch {
             id,
             function: function.clone(),

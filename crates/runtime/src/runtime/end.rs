@@ -106,7 +106,7 @@ impl Runtime {
     pub fn coverage(&self) -> Coverage {
         if self.failures.any_stands() {
             let context = self.driver.current_context();
-            self.count_told(&self.recent.outstanding(context));
+            self.count_told(&self.launches.recent().outstanding(context));
         }
         let mut coverage = self.modules.coverage();
         coverage.calls = self.calls.load(Ordering::Relaxed);

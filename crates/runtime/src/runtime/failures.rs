@@ -79,7 +79,7 @@ impl Runtime {
             return;
         }
         let known = self.driver.failure();
-        let outstanding = self.recent.outstanding(context);
+        let outstanding = self.launches.recent().outstanding(context);
         let is_busy = !outstanding.is_empty();
         if !self.failures.is_new(context, known.as_ref(), is_busy) {
             return;
@@ -246,7 +246,7 @@ impl Runtime {
         stream: StreamName,
         launch: u64,
     ) {
-        self.recent.add(RecentLaunch {
+        self.launches.recent().add(RecentLaunch {
             function,
             context: stream
                 .context()
@@ -267,7 +267,7 @@ impl Runtime {
 
     /// A graph was launched.
     pub fn graph_made(&self, stream: StreamName) {
-        self.recent.add(RecentLaunch {
+        self.launches.recent().add(RecentLaunch {
             function: 0,
             context: stream
                 .context()

@@ -26,7 +26,6 @@ use crate::maps::HostMemory;
 use crate::memory::Memory;
 use crate::metadata::Metadata;
 use crate::modules::Modules;
-use crate::recent::Recent;
 use crate::streams::Streams;
 use crate::watch::Watch;
 use crate::watcher::Watcher;
@@ -65,7 +64,6 @@ pub struct Runtime {
     pub(crate) deep_stacks: DeepStacks,
     pub(crate) modules: Modules,
     pub(crate) launches: Launches,
-    pub(crate) recent: Recent,
     pub(crate) failures: Failures,
     pub(crate) findings: Findings,
     drain: Drain,
@@ -73,7 +71,6 @@ pub struct Runtime {
     window: LaunchWindow,
     watcher: Watcher,
     pub(crate) watch: Watch,
-    next_launch: AtomicU64,
     /// Copies, memsets and frees that were checked.
     pub(crate) calls: AtomicU64,
     /// Kernels that look pointers up may be running.
@@ -125,6 +122,7 @@ impl Runtime {
         let watch = Watch::new(&settings);
         let canaries = Canaries::new(&settings);
         let metadata = Arc::new(Metadata::default());
+        let launches = Launches::new(settings.clone());
         let modules = Modules::new(
             settings.clone(),
             driver.clone(),
@@ -142,8 +140,7 @@ impl Runtime {
             metadata,
             deep_stacks: DeepStacks::default(),
             modules,
-            launches: Launches::new(),
-            recent: Recent::default(),
+            launches,
             failures: Failures::default(),
             findings: Findings::default(),
             drain: Drain::default(),
@@ -151,7 +148,6 @@ impl Runtime {
             window,
             watcher: Watcher::default(),
             watch,
-            next_launch: AtomicU64::new(0),
             calls: AtomicU64::new(0),
             lookups_outstanding: AtomicBool::new(false),
             looks_up: AtomicBool::new(false),
@@ -203,11 +199,6 @@ impl Runtime {
                 .line("ringfence: the program is ended, as --halt-on-error wants\n");
             driver::end_process(self.settings.error_exitcode.into());
         }
-    }
-
-    /// Ordinal of the newest launch.
-    pub(crate) fn newest_launch(&self) -> u64 {
-        self.next_launch.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_finished(&self) -> bool {

@@ -25,7 +25,9 @@ impl Runtime {
     /// The program has waited for a stream.
     pub fn waited_for(&self, stream: StreamName) {
         self.memory.left(|leaving| leaving.stream == stream);
-        self.recent.over(|launch| launch.stream == stream);
+        self.launches
+            .recent()
+            .over(|launch| launch.stream == stream);
         self.streams.tell(streams::Ordering::HostWaited(stream));
         self.after_wait(Some(stream));
     }
@@ -35,14 +37,18 @@ impl Runtime {
     pub fn legacy_waited_for(&self) {
         let context = self.driver.current_context();
         let legacy = StreamName::Legacy { context };
-        self.recent.over(|launch| launch.stream == legacy);
+        self.launches
+            .recent()
+            .over(|launch| launch.stream == legacy);
     }
 
     /// The program has waited for all that was put into the streams of a
     /// context; kernels of other contexts may still run.
     pub fn waited_for_context(&self, context: u64) {
         self.memory.left(|leaving| leaving.context == context);
-        self.recent.over(|launch| launch.context == context);
+        self.launches
+            .recent()
+            .over(|launch| launch.context == context);
         self.streams.tell(streams::Ordering::Everything);
         self.memory.settle_parts(context);
         self.after_wait(None);
@@ -76,11 +82,13 @@ impl Runtime {
         self.canaries_gone(context, slots);
         self.report_leaks(&theirs);
         if self.failures.stands(context) {
-            self.count_told(&self.recent.outstanding(context));
+            self.count_told(&self.launches.recent().outstanding(context));
         }
         self.failures.context_gone(context);
         self.deep_stacks.context_gone(context);
-        self.recent.over(|launch| launch.context == context);
+        self.launches
+            .recent()
+            .over(|launch| launch.context == context);
         self.metadata.forget_heap_of(context);
         self.watch().context_gone(context);
     }

@@ -262,7 +262,7 @@ impl<'a> Watching<'a> {
         let run = Run {
             ordinal,
             function: launch.function,
-            stack: self.runtime.launch_stack(&self.watch.stacks),
+            stack: self.runtime.launches.capture_stack(&self.watch.stacks),
             round: self.watch.round(),
         };
         {
