@@ -283,7 +283,7 @@ INLINE void leave(u32 handle) {
 OUTLINE void __ringfence_heap_release_at(u32 number) {
     u32 *place = QUARANTINE + number % RF_QUARANTINE_CAPACITY;
     u32 handle = load(place);
-    // Not written yet: whoever wants to will find the stone.
+    // Not written yet: a thread that tries will find the tombstone.
     if (handle == 0) handle = atomicCAS(place, 0u, TOMB);
     if (handle != 0) {
         atomicExch(place, 0u);

@@ -202,7 +202,7 @@ OUTLINE bool __ringfence_heap_collect(u32 mask) {
         __nanosleep(1000);
         return true;
     }
-    // What is freed from here on is told anew.
+    // What is freed from here on is reported anew.
     if (team.leads) store(&WATCH->freed, 0u);
     __threadfence();
     __syncwarp(mask);

@@ -28,7 +28,7 @@ INLINE u32 limit(u64 word) { return (u32)word; }
 INLINE int room(u64 word) { return (int)(limit(word) - handed_out(word)); }
 
 // Hands out up to `count` slots: the first, and how many. Whoever gets fewer
-// has taken numbers past the limit, which nobody else is told of: the scanner
+// has taken numbers past the limit, of which no one else is notified: the scanner
 // puts the count back to the limit when it raises that.
 INLINE u32 reserve(RecordRing *ring, u32 count, u32 *got) {
     *got = 0;

@@ -27,7 +27,7 @@
  * is said about it.
  *
  * Pointers passed to kernels are held to parts of any size and alignment.
- * Pointers that kernels load from memory are told apart by 256 bytes: blocks
+ * Pointers that kernels load from memory are distinguished by 256 bytes: blocks
  * that share such a granule are held to both. A block that was freed may still
  * be in use by kernels until the program waits for the device; only then are
  * such loaded pointers to it errors. */

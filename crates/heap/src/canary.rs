@@ -63,7 +63,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// As the settings want them.
+    /// As the settings say.
     pub fn of(settings: &Settings) -> Keys {
         Keys {
             pattern: settings.canary_pattern,

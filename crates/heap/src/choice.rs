@@ -72,7 +72,7 @@ impl Choice {
     }
 
     /// Tells what a look has taken that was to be timed.
-    pub fn told(&mut self, class: Class, checker: Checker, nanoseconds: u64) {
+    pub fn measured(&mut self, class: Class, checker: Checker, nanoseconds: u64) {
         let [host, device] = self.0.entry(class).or_default();
         let times = match checker {
             Checker::Host => host,
@@ -122,7 +122,7 @@ mod tests {
             };
             // One look in four was held up.
             let disturbed = if round % 4 < 2 { 100 } else { 1 };
-            choice.told(class, checker, cost * disturbed);
+            choice.measured(class, checker, cost * disturbed);
         }
     }
 
@@ -150,9 +150,9 @@ mod tests {
         for _ in 0..2 * SAMPLES {
             assert!(choice.next(class).1);
         }
-        choice.told(class, Checker::Device, 5);
+        choice.measured(class, Checker::Device, 5);
         assert_eq!(choice.next(class), (Checker::Host, false));
-        choice.told(class, Checker::Host, 9);
+        choice.measured(class, Checker::Host, 9);
         assert_eq!(choice.next(class), (Checker::Device, false));
     }
 

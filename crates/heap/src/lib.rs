@@ -1,4 +1,4 @@
-//! What the host knows about device memory, and how the device is told.
+//! What the host knows about device memory, and the tables by which the device learns it.
 //!
 //! [`Registry`] holds the live allocations and remembers the freed ones.
 //! [`StreamOrder`] knows what happens before what.

@@ -2,14 +2,14 @@
 //! sure of it: vector clocks, one for each stream, one for each recorded event,
 //! and one for the host.
 //!
-//! What the program does that is not told here must be told as
+//! What the program does that is not reported here must be reported as
 //! [`StreamOrder::everything_so_far`]: an order that is believed too strong
 //! misses errors, one that is believed too weak invents them. For the same
 //! reason all threads of the host share one clock.
 
 use std::collections::BTreeMap;
 
-/// Streams that are told apart before the order starts afresh.
+/// Streams that are distinguished before the order starts afresh.
 const STREAMS: usize = 1 << 10;
 
 /// An operation in a stream.

@@ -170,7 +170,7 @@ impl<T> Parts<T> {
         Ok(gone)
     }
 
-    /// Adds a block or region. What it overlaps is gone: its end was not told.
+    /// Adds a block or region. What it overlaps is gone: its end was not declared.
     pub fn add(&mut self, layer: Layer, entry: Entry<T>) -> Result<Vec<(Layer, u64)>, PartError> {
         let extent = entry.allocation.extent;
         let (base, size) = (extent.base.0, extent.size);

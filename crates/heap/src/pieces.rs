@@ -31,7 +31,7 @@ pub struct Piece {
     pub unit: u32,
     /// See `unit`.
     pub rows: u32,
-    /// What was found is told from a multiple of this on, counted as `before`.
+    /// Findings are numbered from a multiple of this on, counted as `before`.
     pub grain: u32,
 }
 

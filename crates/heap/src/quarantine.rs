@@ -109,7 +109,7 @@ impl<T: Clone> Quarantine<T> {
     }
 
     /// Takes out what is over the budget, oldest first. Each is to be given
-    /// back to the driver and then told to [`Quarantine::released`].
+    /// back to the driver and then reported to [`Quarantine::released`].
     pub fn surplus(&mut self) -> Vec<Held<T>> {
         let mut out = Vec::new();
         while (self.bytes > self.budget || self.waiting.len() > self.entries)

@@ -97,7 +97,7 @@ fn with_python(native: Vec<Vec<Symbol>>, python: &[python::Frame]) -> Vec<Symbol
     for of_address in native {
         let is_main = of_address.iter().any(|symbol| symbol.mangled == "main");
         if is_main {
-            // Of evaluators that could not be told by their names.
+            // Of evaluators that were not recognized by their names.
             let frames = std::mem::take(&mut evaluated).into_iter().flatten();
             symbols.extend(frames.map(of_python));
         }
@@ -392,7 +392,7 @@ mod tests {
             names(&[("f", false), ("g", true), ("h", true)]),
             "cuMemAlloc_v2 ffi_call f g _ZN2at5applyEv h embed main"
         );
-        // More evaluators than can be told, and fewer.
+        // More evaluators than can be recognized, and fewer.
         assert_eq!(
             names(&[("f", true), ("g", true), ("h", true)]),
             "cuMemAlloc_v2 ffi_call f _ZN2at5applyEv g embed h main"

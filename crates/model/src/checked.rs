@@ -1,4 +1,4 @@
-//! Which accesses are held to their bounds, for those who want only some, and
+//! Which accesses are checked against their bounds, if not all, and
 //! to measure what each costs.
 
 use crate::settings::form::{Flags, Form, flags};

@@ -301,7 +301,7 @@ pub struct RunningKernel {
     /// The stream, in words.
     pub stream: String,
     /// Whether its stream still had work after it had been seen; `None` if
-    /// that could not be told.
+    /// that is not known.
     pub unfinished: Option<bool>,
 }
 

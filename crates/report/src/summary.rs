@@ -177,7 +177,7 @@ fn launches(number: u64) -> String {
 
 fn describe_bare(reason: BareReason) -> &'static str {
     match reason {
-        BareReason::OutOfMemory => "for want of memory",
+        BareReason::OutOfMemory => "because memory was short",
         BareReason::Host => "of the host",
         BareReason::Foreign => "mapped or imported",
         BareReason::Graph => "of graphs",
@@ -246,7 +246,7 @@ fn said(note: Note, number: u64) -> String {
         ),
         Note::NoDeviceChecker => "no kernel that verifies canaries could be built".into(),
         Note::SmallerCanaries => format!(
-            "{} with smaller canaries, for want of memory",
+            "{} with smaller canaries, because memory was short",
             count(number, "buffer")
         ),
     }

@@ -4,7 +4,7 @@
 //! record if the ring is full, else fills the slot and stores `number + 1`
 //! last. The host consumes slots in order. A number whose record was dropped
 //! leaves its slot without the awaited sequence; a record being written looks
-//! the same for a moment. The two are told apart by time: a slot that stays
+//! the same for a moment. They are distinguished by time: a slot that stays
 //! unfilled for [`STUCK`], although the device has taken later numbers, is
 //! skipped and counted as dropped. Only the thread whose turn it is consumes.
 
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// How long a record may take from its number to its sequence.
 const STUCK: Duration = Duration::from_millis(5);
-/// Records consumed before the device hears of it.
+/// Records consumed before the device is notified.
 const PUBLISH: u64 = 512;
 const RECORD_SIZE: u64 = size_of::<Record>() as u64;
 

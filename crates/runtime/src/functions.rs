@@ -160,7 +160,7 @@ pub(crate) struct Functions {
     originals: RwLock<FxHashMap<u64, u64>>,
     /// Launches of kernels whose module was unloaded.
     unloaded: Mutex<Coverage>,
-    /// Launches of handles that nobody told us about.
+    /// Launches of handles that are not known.
     unknown: Counts,
 }
 

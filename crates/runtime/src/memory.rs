@@ -352,7 +352,7 @@ impl Memory {
         Some(out)
     }
 
-    /// A free that [`Memory::retire`] or [`Memory::leave`] was told of did not
+    /// A free that [`Memory::retire`] or [`Memory::leave`] recorded did not
     /// happen after all.
     pub fn restore(&self, base: DeviceAddress, serial: u64) {
         let mut state = self.state.write();
@@ -473,7 +473,7 @@ impl Memory {
     }
 
     /// Takes what matches out of the quarantine, to be given back and then
-    /// told to [`Memory::released`].
+    /// reported to [`Memory::released`].
     pub fn take_held(&self, matches: impl Fn(&Held<Holding>) -> bool) -> Vec<Held<Holding>> {
         self.state.write().quarantine.take(matches)
     }

@@ -40,7 +40,7 @@ pub(crate) struct Metadata {
 /// The device heap, as far as it is there.
 #[derive(Default)]
 struct HeapState {
-    /// Bytes that the program wants; `None`: CUDA's default.
+    /// Bytes that the program asked for; `None`: CUDA's default.
     limit: Option<u64>,
     made: Option<DeviceHeap>,
     /// The context that used it, as a handle.
@@ -137,7 +137,7 @@ impl Metadata {
         Ok(())
     }
 
-    /// What the program wants the device heap to hold.
+    /// How many bytes the program asked the device heap to hold.
     pub fn set_heap_limit(&self, bytes: u64) {
         self.heap.lock().limit = Some(bytes);
     }

@@ -173,7 +173,7 @@ impl ModulePlan {
             .filter_map(|entry| Some((entry.name.as_str(), entry.checked_name.as_deref()?)))
     }
 
-    /// Variables in global and constant memory, by name. Their addresses must be told to
+    /// Variables in global and constant memory, by name. Their addresses must be reported to
     /// [`crate::Runtime::variable_resolved`] before kernels of the module run,
     /// or lookups of pointers to them find nothing.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
@@ -228,7 +228,7 @@ impl ModulePlan {
 }
 
 /// Offsets of the parameters through which a kernel writes, if it writes
-/// through nothing else. Functions that it may call are not told apart.
+/// through nothing else. Functions that it may call are not distinguished.
 fn written(part: &Instrumented, entry: &EntryPlan) -> Option<Vec<u32>> {
     let is_entry = |name: &str| part.entries.iter().any(|entry| entry.name == name);
     let mut offsets = Vec::new();

@@ -108,7 +108,7 @@ pub enum Ordering {
     /// The host has waited for an event.
     HostWaitedForEvent(u64),
     /// The host has waited for everything, or something orders streams in a
-    /// way that is not told here.
+    /// way that is not reported here.
     Everything,
 }
 

@@ -1,4 +1,4 @@
-//! The runtime over a fake device: what the device was told, and what comes
+//! The runtime over a fake device: what was written to the device, and what comes
 //! out when it leaves records.
 
 mod canaries;

@@ -1,4 +1,4 @@
-//! Which launches the user wants checked.
+//! Which launches are checked, by `--launch-skip` and `--launch-count`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

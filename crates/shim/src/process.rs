@@ -17,7 +17,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-/// By this symbol Ringfence's library is told from the real driver's.
+/// This symbol distinguishes Ringfence's library from the real driver's.
 #[unsafe(no_mangle)]
 pub extern "C" fn ringfence_is_loaded() -> c_int {
     1
@@ -47,7 +47,7 @@ extern "C" fn before_main(_count: c_int, _arguments: Strings, environment: Strin
             environ = environment;
         }
     }
-    // Errors in settings are told at the first CUDA call: most processes that
+    // Errors in settings are reported at the first CUDA call: most processes that
     // inherit the environment never make one.
     let Ok(settings) = session::settings() else {
         return;

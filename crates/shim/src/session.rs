@@ -108,7 +108,7 @@ fn begin() {
     let session = match open(kind, &settings) {
         Ok((next, gpu, driver)) => Session {
             next: if settings.protect.watch && settings.check {
-                hooks::watch::want();
+                hooks::watch::enable();
                 hooks::whole_device::wrap(&next)
             } else {
                 next
@@ -123,7 +123,7 @@ fn begin() {
         Err((code, message)) => return fail(&settings, kind, code, &message),
     };
     if session.settings.time_kernels.is_some() {
-        hooks::timing::want();
+        hooks::timing::enable();
     }
     let mut addresses = exports::missing();
     for (address, found) in addresses.iter_mut().zip(session.next.addresses()) {

@@ -115,7 +115,7 @@ impl Library {
 
     /// The library that takes the place of the driver's, for any protection.
     fn cuda(&self, device: DeviceKind, facts: &Facts, environment: &mut Environment) -> Result<()> {
-        // Who listens to the program's NVTX calls, unless the user wants another.
+        // The library that gets the program's NVTX calls, unless the user named another.
         if std::env::var_os(NVTX).is_none() {
             environment.push((NVTX, self.path.clone().into()));
         }

@@ -66,7 +66,7 @@ fn choose_device(settings: &mut Settings) -> Result<DeviceKind> {
         let path = match settings.driver.take() {
             Some(path) if path.is_file() => path,
             Some(path) => bail!(
-                "there is no driver library {}; --driver wants the path of libcuda.so.1",
+                "there is no driver library {}; give its path with --driver",
                 path.display()
             ),
             None => Gpu::find()?,

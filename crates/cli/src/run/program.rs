@@ -1,4 +1,4 @@
-//! What can be told about a program before it runs.
+//! What can be found out about a program before it runs.
 
 use anyhow::{Context, Result, bail};
 use model::DeviceKind;
@@ -23,7 +23,7 @@ pub enum Runtime {
 /// What a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Facts {
-    /// An interpreter runs it: nothing can be told about what it loads.
+    /// An interpreter runs it: nothing is known about what it loads.
     Script,
     /// A dynamically linked program.
     Dynamic {
@@ -74,7 +74,7 @@ fn is_executable(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Reads what can be told from the file.
+/// Reads what the file shows.
 ///
 /// # Errors
 ///
@@ -209,7 +209,7 @@ fn needed_libraries(file: &ElfFile64<'_, object::Endianness>, bytes: &[u8]) -> V
 }
 
 impl Facts {
-    /// How the program is linked to the CUDA runtime, if that can be told.
+    /// How the program is linked to the CUDA runtime, if that is known.
     pub fn runtime(&self) -> Option<Runtime> {
         match self {
             Facts::Script => None,

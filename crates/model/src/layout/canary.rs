@@ -26,7 +26,7 @@ pub const CANARY_PINS: u64 = CANARY_TABLE + CANARY_SLOTS * 64;
 /// In a slot's pin: a warp is telling of its canaries and mending them.
 pub const CANARY_CLAIMED: u32 = 1 << 31;
 
-/// What the host hears of checks: [`CheckStamp`]s, host memory visible to the
+/// What the host reads of checks: [`CheckStamp`]s, host memory visible to the
 /// device.
 pub const CHECK_STAMPS: u64 = 0x2100_2000_0000;
 /// Stamps; a power of two. A check's is at its number modulo this.

@@ -74,7 +74,7 @@ pub struct HeapControl {
     pub maybe_empty: u32,
     /// Threads that look for such chunks.
     pub reclaiming: u32,
-    /// Counts what a thread that found nothing may want to look at again.
+    /// Counts changes after which a thread that found nothing looks again.
     pub version: u32,
     /// Word of the maps above which no chunk was ever of a class.
     pub high: u32,

@@ -3,7 +3,7 @@
 //!
 //! A slot is given out again only when the device is known to have emptied it:
 //! at once where the host waited for that, else when the check that emptied it
-//! in stream order has told that it ended.
+//! in stream order has reported that it ended.
 
 use super::place::slot_address;
 use super::{Canaries, Kernels};

@@ -172,7 +172,7 @@ impl Runtime {
 
     /// What is known of a launch from those before it, and the generation of the
     /// allocations, which is read before any is looked up: what changes meanwhile
-    /// makes it differ. `None` in streams that are told apart, where not all
+    /// makes it differ. `None` while streams are distinguished, where not all
     /// launches may use the same memory, and where nothing is proved.
     fn recognise(
         &self,

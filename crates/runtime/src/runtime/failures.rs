@@ -25,7 +25,7 @@ const GRAPH_KERNELS: usize = 32;
 pub(crate) struct Failures {
     /// Contexts in which nothing works any more.
     contexts: Mutex<FxHashSet<u64>>,
-    /// What the device told of the newest.
+    /// What the device reported of the newest.
     newest: Mutex<Option<DeviceFailure>>,
     /// Failures so far.
     number: AtomicU64,

@@ -1,6 +1,6 @@
 //! The runtime of one process: what the shim's hooks call.
 //!
-//! * [`allocations`] hears of memory that comes and goes;
+//! * [`allocations`] records memory that comes and goes;
 //! * [`decide`] says how a kernel is launched;
 //! * [`waits`] is what is known once the program has waited;
 //! * [`found`] turns records into findings;
@@ -196,7 +196,7 @@ impl Runtime {
         if is_shown && self.settings.halt_on_error && self.output.is_ours() {
             self.leave_totals();
             self.output
-                .line("ringfence: the program is ended, as --halt-on-error wants\n");
+                .line("ringfence: the program is ended because of --halt-on-error\n");
             driver::end_process(self.settings.error_exitcode.into());
         }
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const SNAPSHOT: Duration = Duration::from_secs(1);
 
 impl Runtime {
-    /// Whether the order of streams matters; if not, it need not be told.
+    /// Whether the order of streams matters; if not, it need not be reported.
     pub fn tracks_streams(&self) -> bool {
         self.streams.are_tracked()
     }

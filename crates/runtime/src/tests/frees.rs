@@ -258,7 +258,7 @@ fn a_free_that_the_device_refuses_did_not_happen() {
         bench.runtime.extent_of(DeviceAddress(A)),
         Some(extent(A, 4096))
     );
-    // What the wait before a held free answers, the program hears.
+    // What the wait before a held free answers is the program's answer.
     bench.device(B, 8);
     *bench.device.failure.lock() = CUresult::CUDA_ERROR_LAUNCH_FAILED;
     assert_eq!(bench.free(B), (CUresult::CUDA_ERROR_LAUNCH_FAILED, false));

@@ -53,7 +53,7 @@ impl Watching<'_> {
             self.watch.drained.store(number, Ordering::Relaxed);
             ring::consumed(words, number);
         }
-        self.watch.state.lock().outstanding.told(progress);
+        self.watch.state.lock().outstanding.reported(progress);
     }
 
     /// How far the guard has come; `None` if it has been given up.

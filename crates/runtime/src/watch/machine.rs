@@ -17,9 +17,9 @@
 //! * **Restarting**: a thread launches a slice, whose number is given out. A
 //!   pause in this state stops that number, so the slice ends as soon as it
 //!   begins.
-//! * **Running**: the slice was launched and not told to stop. It may still
+//! * **Running**: the slice was launched and not notified to stop. It may still
 //!   wait for room on the device.
-//! * **Pausing**: it was told to stop, or launched when it was stopped already,
+//! * **Pausing**: it was notified to stop, or launched when it was stopped already,
 //!   and has not said that it ended. Whatever waits for the device may be
 //!   called: it waits for one round of the guard.
 //! * **Paused**: no slice is on the device. It stays so while somebody pauses;
@@ -49,11 +49,11 @@ pub(crate) enum State {
 pub(crate) struct Machine {
     /// The last slice whose number was given out.
     launched: u64,
-    /// Slices up to this number were told to end.
+    /// Slices up to this number were notified to end.
     stopped: u64,
     /// A thread is launching slice `launched`.
     launching: bool,
-    /// How many calls want the guard gone.
+    /// How many calls need the guard off the device.
     pausers: u32,
     /// The context of slice `launched`.
     context: u64,
@@ -89,7 +89,7 @@ impl Machine {
         self.launched
     }
 
-    /// Whether somebody wants the guard gone.
+    /// Whether a call needs the guard off the device.
     pub fn is_held(&self) -> bool {
         self.pausers > 0
     }
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(machine.begin_slice(7, 0), None);
         assert!(!machine.leaves_failed(7));
         assert!(machine.context_gone(7));
-        // Whoever was told so says in its place that it ended.
+        // The thread that was notified reports that it ended.
         assert_eq!(machine.begin_slice(7, 1), Some(2));
         machine.slice_launched();
         machine.context_failed(7);

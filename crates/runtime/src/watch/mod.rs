@@ -400,7 +400,7 @@ impl<'a> Watching<'a> {
     }
 
     fn resume(self) {
-        // What the guard saw in its last round is told before the call returns.
+        // What the guard found in its last round is reported before the call returns.
         self.drain();
         let is_free = self.watch.state.lock().machine.resume();
         if is_free {

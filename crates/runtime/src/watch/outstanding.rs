@@ -50,7 +50,7 @@ impl Busy {
 /// Streams that are remembered after their end.
 const MOST_OVER: usize = 64;
 
-/// How far the guard has come, when all that it had found was told.
+/// How far the guard has come, when all that it had found was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     /// The context that it looks at.
@@ -69,7 +69,7 @@ pub(crate) struct Progress {
 pub(crate) struct Outstanding {
     streams: Vec<Busy>,
     /// What was waited for, oldest first, and the guard's round then: it may not
-    /// have seen yet what this did, or have seen it and not told.
+    /// have seen yet what this did, or have seen it and not reported it.
     over: VecDeque<(u64, Busy)>,
 }
 
@@ -187,13 +187,13 @@ impl Outstanding {
         self.over.iter().map(|(_, busy)| busy.clone()).collect()
     }
 
-    /// What the guard had found by then was told; `None`: it finds nothing any
+    /// What the guard had found by then was reported; `None`: it finds nothing any
     /// more.
     ///
     /// The round in which something ended may have looked too early, and the
     /// number after it may be that of a slice's end: only the next one has
     /// certainly seen what was done.
-    pub fn told(&mut self, progress: Option<Progress>) {
+    pub fn reported(&mut self, progress: Option<Progress>) {
         let Some(progress) = progress else {
             return self.over.clear();
         };
@@ -256,7 +256,7 @@ mod tests {
         outstanding.launched(STREAM);
         outstanding.is_over(STREAM, 1, 10);
         for progress in after {
-            outstanding.told(*progress);
+            outstanding.reported(*progress);
         }
         !outstanding.over().is_empty()
     }

@@ -157,7 +157,7 @@ impl Watching<'_> {
     }
 
     /// The guard cannot run. What a kernel of the program broke the program is
-    /// told by its own calls.
+    /// reported by its own calls.
     pub(super) fn give_up(&self, context: u64, error: &DriverError) {
         if error.is_sticky() {
             return self.watch.state.lock().machine.context_failed(context);

@@ -114,7 +114,7 @@ impl Watching<'_> {
     }
 
     /// Whether a stream of the program has something to do; `None` if that
-    /// cannot be told, as while it is being captured.
+    /// is not known, as while it is being captured.
     pub(super) fn is_still_busy(&self, busy: &Busy) -> Option<bool> {
         if busy.coming != 0 {
             return Some(true);

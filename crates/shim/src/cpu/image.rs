@@ -111,7 +111,7 @@ pub fn texts_of(parts: &[ModulePart<'_>]) -> Result<Vec<String>, CUresult> {
     Ok(texts)
 }
 
-/// Where the program wants to read what went wrong: the error log buffer of
+/// Where the program reads what went wrong: the error log buffer of
 /// its JIT options.
 #[derive(Clone, Copy)]
 pub struct ErrorLog {

@@ -12,7 +12,7 @@ fn host(address: u64) -> *mut c_void {
 functions! { gpu;
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         let (left, all) = gpu.memory_info()?;
-        // Callers are known to pass null for what they do not want.
+        // Callers are known to pass null for what they do not need.
         put_if(free, left as usize);
         put_if(total, all as usize);
         Ok(())

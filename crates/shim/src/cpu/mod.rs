@@ -109,7 +109,7 @@ unsafe fn put<T>(to: *mut T, value: T) -> Answer {
     Ok(())
 }
 
-/// Writes an answer that the program may not want: null is skipped.
+/// Writes an answer that the program may not need: null is skipped.
 ///
 /// # Safety
 /// `to` is null or valid for a write.

@@ -1,7 +1,7 @@
 //! Kernels that are put into graphs by hand are planned as launches are, with
 //! the bounds of the memory that their pointers belong to when the node gets
 //! them. Kernels captured from a stream pass the launch hooks. A program that
-//! asks for a node's parameters hears of its own kernel, so that what it sets
+//! asks for a node's parameters gets its own kernel, so that what it sets
 //! instead fits the kernel that it names.
 
 use super::launch::{Arguments, launch};

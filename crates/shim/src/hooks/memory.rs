@@ -1,12 +1,12 @@
 //! Allocations: the runtime learns of each with the size that the program
 //! asked for, and of each free before the device does it.
 //!
-//! The device is asked for more than the program wants: for canaries on both
+//! The device is asked for more than the program asks for: for canaries on both
 //! sides (`Runtime::canary_plans`), or, where there are none, for a little, so
 //! that an address one past the end never is another allocation's first
 //! (`Runtime::padded_size`). If it has no room for that, it gets the program's
 //! own number. Behind a canary the program's address is not the device's: every
-//! call that wants the latter gets it from `Runtime::driver_address`.
+//! call that needs the latter gets it from `Runtime::driver_address`.
 
 use super::{capture, hook, hooks, next};
 use crate::session;

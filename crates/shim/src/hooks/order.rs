@@ -138,13 +138,13 @@ hook!([cuEventDestroy, cuEventDestroy_v2](event: CUevent) |destroy| {
     result
 });
 
-/// Work that is not told apart: everything before comes before everything
+/// Work that is not distinguished: everything before comes before everything
 /// after.
 macro_rules! orders {
     ($([$($symbol:ident),*]($($argument:ident: $type:ty),*);)*) => {
         $(hook!([$($symbol),*]($($argument: $type),*) |call| {
             streams::order_everything();
-            // Some of these write to memory, wherever they are told to.
+            // Some of these write to memory, at any address.
             if let Some(runtime) = session::runtime() {
                 runtime.before_unchecked();
             }

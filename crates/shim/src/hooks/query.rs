@@ -1,5 +1,5 @@
 //! Questions whose answers Ringfence's padding, canaries and quarantine changed:
-//! the program hears the address that it was given and the size that it asked
+//! the program gets the address that it was given and the size that it asked
 //! for, and what it freed is free.
 
 use super::{hook, hooks};
@@ -32,7 +32,7 @@ fn is_hidden(address: u64) -> bool {
 
 hook!(cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |get| {
     let (mut left, mut all) = (0, 0);
-    // Programs are known to pass null for what they do not want.
+    // Programs are known to pass null for what they do not need.
     // SAFETY: the program's arguments, or places of our own.
     unsafe {
         let result = get(

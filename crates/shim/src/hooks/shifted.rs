@@ -1,11 +1,11 @@
 //! Calls that name memory by the device's own address, where the program's
-//! lies behind a canary; and memory of other processes, who are told how far.
+//! lies behind a canary; and memory of other processes, which get the distance, too.
 //!
 //! A handle that a process exports names the device's allocation. The process
 //! that opens it learns from a file in the folder of the run, named after the
 //! handle, where the program's buffer lies in it: both must run under the same
 //! `ringfence run`. Memory of pools that are made to be exported has no canary
-//! in front, so that nobody need be told.
+//! in front, so that no distance is needed.
 
 use super::memory::{foreign, foreign_buffer, freeing, tell};
 use super::{hook, hooks};
@@ -78,8 +78,8 @@ fn publish(handle: &CUipcMemHandle, base: u64) {
     };
     if let Err(reason) = written {
         let message = format!(
-            "memory that this process exports lies {before} bytes into what other processes open, and they cannot be \
-             told ({reason}); run with --canary-head off"
+            "memory that this process exports lies {before} bytes into what other processes open, which cannot learn \
+             that ({reason}); run with --canary-head off"
         );
         runtime.report_error(&message, false);
     }

@@ -130,7 +130,7 @@ pub(super) fn ask_captured(stream: CUstream, per_thread: bool) -> Option<bool> {
         .then_some(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
 }
 
-/// Something that orders streams in ways that are not told apart.
+/// Something that orders streams in ways that are not distinguished.
 pub(super) fn order_everything() {
     if let Some(runtime) = session::runtime() {
         runtime.ordered(Ordering::Everything);

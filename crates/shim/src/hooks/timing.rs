@@ -79,7 +79,7 @@ struct State {
 }
 
 /// Starts timing kernels (`--time-kernels`).
-pub fn want() {
+pub fn enable() {
     *STATE.lock() = Some(State::default());
     WANTED.store(true, Ordering::Release);
 }

@@ -16,11 +16,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// Whether the user wants the guard.
+/// Whether `--protect watch` is on.
 static WANTED: AtomicBool = AtomicBool::new(false);
 
-/// The user wants the guard.
-pub fn want() {
+/// `--protect watch` is on.
+pub fn enable() {
     WANTED.store(true, Ordering::Release);
 }
 
