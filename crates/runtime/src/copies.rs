@@ -339,7 +339,7 @@ mod tests {
             let inside = walked.iter().copied().find(|byte| extent.contains(DeviceAddress(*byte)));
             prop_assert_eq!(touched.first_inside(extent), inside.map(DeviceAddress));
             prop_assert_eq!(bytes(&touched.from_first()), walked.clone());
-            // The pointer itself must belong to what it is held to.
+            // The pointer itself must belong to what it is checked against.
             prop_assume!(pointer >= base);
             prop_assert_eq!(walked.len() as u64, touched.bytes());
             let outside = walked.iter().copied().find(|byte| !extent.contains(DeviceAddress(*byte)));

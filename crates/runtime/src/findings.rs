@@ -189,7 +189,7 @@ pub(crate) fn context(
         };
         taken_back().or_else(in_stream_order).or_else(freed)
     } else if bounds.size >= UNBOUNDED {
-        // Held to nothing, but misaligned.
+        // Checked against no bounds, but misaligned.
         None
     } else {
         let same = registry

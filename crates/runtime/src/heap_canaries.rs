@@ -24,7 +24,7 @@ const HEAP_CHECK_KERNEL: &str = "ringfence_heap_check";
 const LOOKED_AT: u64 = 256;
 
 impl Runtime {
-    /// Whether a record can tell of a block's canary: nobody but the program
+    /// Whether a record can be of a block's canary: nothing but the program
     /// leaves others.
     pub(crate) fn is_of_watched_heap(&self, record: &Record) -> bool {
         self.metadata.watches_heap() && self.is_in_heap(DeviceAddress(record.address))

@@ -1,11 +1,11 @@
-//! Copies and sets by the host, held to the bounds of the memory that their
+//! Copies and memsets by the host, checked against the bounds of the memory that their
 //! pointers belong to before they are made.
 //!
 //! What is certain is reported, and nothing else: memory that Ringfence does
 //! not know may be the program's own, and is the driver's to judge. A call
 //! that passes costs one search of the registry for each side.
 //!
-//! Memory that is allocated and freed in streams is also held to their order,
+//! Memory that is allocated and freed in streams is also checked against their order,
 //! as far as it is known when the call comes to its turn.
 
 use crate::copies::Touched;
@@ -28,7 +28,7 @@ pub enum Place {
     Device,
     /// The program's memory, which may be pinned.
     Host,
-    /// Either; the address tells.
+    /// Either; the address decides.
     Any,
 }
 
@@ -77,7 +77,7 @@ pub enum CallDecision {
     Doubt(Box<Doubt>),
 }
 
-/// A call that names memory which nobody knows.
+/// A call that names memory which is not known.
 #[derive(Debug)]
 pub struct Doubt {
     function: &'static str,
@@ -371,7 +371,7 @@ fn known(registry: &Registry<Stack>, quarantine: &Quarantine<Holding>, side: &Si
         }
         let stale = || registry.may_be_freed(pointer) || registry.pool_at(pointer).is_some();
         return match side.place {
-            // The addresses of the quarantine are nobody else's, those of a
+            // The addresses of the quarantine are in no other use, those of a
             // pool neither.
             Place::Host
                 if quarantine.find(pointer).is_none() && registry.pool_at(pointer).is_none() =>
@@ -403,7 +403,7 @@ fn known(registry: &Registry<Stack>, quarantine: &Quarantine<Holding>, side: &Si
     }
 }
 
-/// Bytes of canaries and padding, which belong to nobody, that a side touches
+/// Bytes of canaries and padding, which belong to no allocation, that a side touches
 /// whose pointer leads to no allocation.
 fn nobodys(registry: &Registry<Stack>, side: &Side) -> Option<(Wrong, AllocationKind)> {
     let first = side.touched.first();

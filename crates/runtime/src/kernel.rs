@@ -55,7 +55,7 @@ impl Kernel {
         self.0.entry.as_ref()
     }
 
-    /// The copy, if nobody was asked yet how large its blocks may be: true once
+    /// The copy, if the device was not asked yet how large its blocks may be: once
     /// for each kernel.
     pub fn copy_without_limit(&self) -> Option<u64> {
         let copy = self.0.checked?;

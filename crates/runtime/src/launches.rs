@@ -77,7 +77,7 @@ pub(crate) struct Launch {
 /// The pointer parameters of a launch; most kernels have no more than four.
 pub(crate) type Roots = SmallVec<[Root; 4]>;
 
-/// Launches remembered. The watcher comes by every 20 ms, so a program must
+/// Launches remembered. Records are drained every 20 ms, so a program must
 /// make more than one launch a microsecond to outrun it.
 const REMEMBERED: usize = 1 << 15;
 /// Slots made at a time: short programs need few.

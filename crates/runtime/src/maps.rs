@@ -1,4 +1,4 @@
-//! What this process has mapped, as proc(5) tells it.
+//! What this process has mapped, from proc(5).
 
 use driver::Driver;
 use model::DeviceAddress;

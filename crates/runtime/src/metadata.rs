@@ -238,7 +238,7 @@ impl Metadata {
     pub fn flush(&self, driver: &dyn Driver, memory: &Memory) -> Result<(), String> {
         // Another thread may have taken the changes and not written them yet:
         // the launch must wait for it. `changed` is cleared after `flushing`
-        // is set, so whoever sees the one cleared sees the other set.
+        // is set, so a thread that sees the one cleared sees the other set.
         if !memory.changed() && !self.flushing.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -18,7 +18,7 @@ pub(crate) enum Wanted {
     Nothing,
     /// They are only looked at, to know which memory their kernels reach.
     Look,
-    /// These accesses are held to their bounds.
+    /// These accesses are checked against their bounds.
     Bounds {
         /// Which.
         checked: Checked,

@@ -57,7 +57,7 @@ pub(crate) fn of_access(named: Space, meant: Option<AllocationKind>, record: &Re
     }
 }
 
-/// Whether an access to a field was held to what the field is part of, because
+/// Whether an access to a field was checked against what the field is part of, because
 /// the field itself did not lie within that.
 fn is_beyond_field(site: &AccessSite, record: &Record) -> bool {
     site.object.as_ref().is_some_and(|object| {
@@ -86,7 +86,7 @@ pub(crate) fn address_of(
     }
 }
 
-/// Size of what the access was held to. Records leave out what the site tells.
+/// Size of what the access was checked against. Records leave out what the site says.
 pub(crate) fn size(site: &AccessSite, record: &Record) -> u64 {
     match site.object.as_ref().and_then(|object| object.size) {
         Some(size) if !is_beyond_field(site, record) => size,

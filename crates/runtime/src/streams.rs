@@ -2,7 +2,7 @@
 //! and whether uses of memory are ordered with its allocation and free, where
 //! these happen in streams.
 //!
-//! Pointer parameters of kernels are held to that, and a use that is not
+//! Pointer parameters of kernels are checked against that, and a use that is not
 //! ordered becomes a finding when the kernel makes it; copies and sets are, and
 //! theirs become findings before they are made.
 
@@ -19,7 +19,7 @@ use std::sync::atomic::{self, AtomicBool};
 /// `CU_STREAM_LEGACY`
 const LEGACY: u64 = 1;
 
-/// A stream, whoever asks.
+/// A stream, the same for every thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum StreamName {
     /// The legacy default stream of a context.

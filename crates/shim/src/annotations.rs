@@ -1,7 +1,7 @@
 //! What a program that includes `ringfence.h` says about its memory.
 //!
 //! The header looks one symbol up and gets a table of functions. Before the
-//! first CUDA call, and where nothing is checked, there is nobody to tell:
+//! first CUDA call, and where nothing is checked, they have no effect:
 //! then the functions do nothing and succeed, as without Ringfence.
 
 use crate::session;

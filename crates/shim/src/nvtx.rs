@@ -392,7 +392,7 @@ unsafe extern "C" fn regions_name(_domain: *const c_void, batch: *const NameBatc
             .to_string_lossy()
             .into_owned();
         if let Some(runtime) = session::runtime() {
-            // What nobody knows needs no name.
+            // What is not known needs no name.
             let _ = runtime.name_memory(DeviceAddress(name.region), text);
         }
     }

@@ -183,7 +183,7 @@ unsafe fn from_table(
     {
         return CUresult::CUDA_ERROR_INVALID_VALUE;
     }
-    // SAFETY: not null, and NUL-terminated by the caller's word.
+    // SAFETY: not null, and NUL-terminated as the caller guarantees.
     let name = unsafe { CStr::from_ptr(symbol) }.to_str().unwrap_or("");
     let (answer, found) = match resolve(name, version, per_thread(flags)) {
         Resolution::Function(position) => (
@@ -199,7 +199,7 @@ unsafe fn from_table(
             CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
         ),
     };
-    // SAFETY: not null, and valid by the caller's word.
+    // SAFETY: not null, and valid as the caller guarantees.
     unsafe { *function = answer };
     if !status.is_null() {
         // SAFETY: as above.

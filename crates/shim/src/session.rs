@@ -149,7 +149,7 @@ fn begin() {
         });
     }
     process::register();
-    // Nobody else sets it: the lock of `start` is held.
+    // No other thread sets it: the lock of `start` is held.
     if SESSION.set(session).is_ok() {
         table::fill(&addresses);
     }

@@ -528,7 +528,7 @@ impl Runtime {
         }
         self.before_wait(Some(stream));
         let checks = &self.canaries.checks;
-        // Whoever has it in hand is done with it.
+        // The thread that worked on it is done with it.
         let _streams = checks.streams.write();
         checks.state.lock().pending.remove(&stream);
     }

@@ -1,4 +1,4 @@
-//! From what a check tells of a canary to a finding.
+//! From what a check reports of a canary to a finding.
 
 use super::history::{self, Reach};
 use crate::findings::{self, Key};
@@ -58,7 +58,7 @@ impl Runtime {
         let extent = self.canaries.table.lock().extent(damage.serial);
         let Some(extent) = extent.filter(|_| damage.highest >= damage.lowest) else {
             let message = format!(
-                "a record tells of canaries of buffer {}, which there never was (the program may have written over the \
+                "a record names canaries of buffer {}, which never existed (the program may have written over the \
                  record ring); it is ignored",
                 damage.serial
             );

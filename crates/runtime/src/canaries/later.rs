@@ -37,7 +37,7 @@ pub(super) struct New {
 pub(super) struct Later {
     new: Mutex<FxHashMap<u32, New>>,
     any: AtomicBool,
-    /// Taken while they are made, so that nobody goes on, or frees a buffer,
+    /// Taken while they are made, so that no thread goes on, or frees a buffer,
     /// before what is under way is done.
     making: Turn,
 }

@@ -8,8 +8,8 @@
 //! * [`checks`] decides when they are verified, and launches that, after the
 //!   program's kernel is on its way: before, the device waits for the host;
 //! * [`retire`] is the last look before a buffer goes;
-//! * [`history`] tells which launches a check that shows damage can mean;
-//! * [`found`] turns what a check tells into findings.
+//! * [`history`] finds which launches a check that shows damage can mean;
+//! * [`found`] turns what a check reports into findings.
 //!
 //! The program sees the address behind the canary before its buffer; the
 //! driver's own is `base - Around::before` (`Runtime::driver_address`). A

@@ -1,4 +1,4 @@
-//! Allocations: what the program tells of them, and what is asked of them.
+//! Allocations: what the program's calls do to them, and queries.
 
 use super::Runtime;
 use crate::streams::StreamUse;
@@ -129,7 +129,7 @@ impl Runtime {
         })
     }
 
-    /// Whether an address lies in canaries or padding, which are nobody's
+    /// Whether an address lies in canaries or padding, which no allocation owns
     /// although the driver has them.
     pub fn is_nobodys(&self, address: DeviceAddress) -> bool {
         self.memory.read(|registry| {
@@ -159,7 +159,7 @@ impl Runtime {
     /// hooked, and remembers it.
     pub(crate) fn ask_driver(&self, address: DeviceAddress) -> Option<Extent> {
         // What is in the quarantine the driver still has, the program has not;
-        // what a pool has not handed out is nobody's, nor is what is reserved
+        // what a pool has not handed out has no owner, nor has what is reserved
         // and not mapped.
         if !is_user_address(address.0)
             || self.memory.is_held(address)

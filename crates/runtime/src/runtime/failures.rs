@@ -93,7 +93,7 @@ impl Runtime {
         }
         // What kernels recorded before that comes first: it may say why.
         self.run_drain(Mode::Wait);
-        // The trap is Ringfence's own, and what was found tells why.
+        // The trap is Ringfence's own, and the finding says why.
         let is_ours = self.settings.trap && error == CUresult::CUDA_ERROR_LAUNCH_FAILED;
         if is_ours && !self.findings.occurrences().is_empty() {
             return;
@@ -203,7 +203,7 @@ impl Runtime {
             function.counts.take_back(counted);
             function.counts.unchecked(UncheckedReason::Unfinished);
         };
-        // A device that names the kernel also tells which others did not run.
+        // A device that names the kernel also reports which others did not run.
         if known.is_none_or(|known| known.kernel.is_none()) {
             for recent in outstanding {
                 if let (Some(Kernel(function)), Some(counted)) =
@@ -217,7 +217,7 @@ impl Runtime {
         self.count_told(outstanding);
     }
 
-    /// What the device tells of kernels that did not run to their end.
+    /// Counts what the device reports of kernels that did not run to their end.
     pub(crate) fn count_told(&self, outstanding: &[RecentLaunch]) {
         let mut left: Vec<&RecentLaunch> = outstanding.iter().collect();
         for handle in self.driver.take_not_run() {

@@ -190,7 +190,7 @@ impl Runtime {
     }
 
     /// The host is about to make a call that breaks a rule. Call it on the
-    /// program's thread: its stack tells one such call from another.
+    /// program's thread: its stack distinguishes one such call from another.
     pub fn host_error(&self, error: HostError) {
         let callers = self.settings.num_callers_host;
         let stack = stacks::capture(callers);

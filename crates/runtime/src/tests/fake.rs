@@ -131,7 +131,7 @@ impl Bench {
         }
     }
 
-    /// Launches the kernel where nobody knows.
+    /// Launches the kernel in an unknown stream.
     pub fn launch(&self, first: u64, second: u64) -> LaunchDecision {
         self.begin(first, second, |ticket| {
             let decision = ticket.decision().clone();

@@ -362,7 +362,7 @@ fn variables_are_named() {
     );
 }
 
-/// Frees that are wrong, as a shim's hook tells of them.
+/// Frees that are wrong, as a hook of the shim reports them.
 #[inline(never)]
 fn free_again(bench: &Bench) {
     bench.runtime.host_error(HostError {

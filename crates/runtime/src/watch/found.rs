@@ -32,7 +32,7 @@ pub(crate) struct Suspects {
 }
 
 impl Watching<'_> {
-    /// Tells what is in the ring. One thread at a time; another one that comes
+    /// Reports what is in the ring. One thread at a time; another one that comes
     /// meanwhile has nothing to do.
     pub(super) fn drain(&self) {
         let progress = self.progress();

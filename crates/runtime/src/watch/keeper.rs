@@ -1,5 +1,5 @@
 //! The keeper: a thread that launches the guard's next slice when one has
-//! ended by itself, tells what was found, and pauses the guard for a moment
+//! ended by itself, reports what was found, and pauses the guard for a moment
 //! when a thread of the program is stuck in a call. It holds no strong
 //! reference and is never joined: it cannot keep a process from exiting.
 

@@ -22,7 +22,7 @@
 //! * **Pausing**: it was notified to stop, or launched when it was stopped already,
 //!   and has not said that it ended. Whatever waits for the device may be
 //!   called: it waits for one round of the guard.
-//! * **Paused**: no slice is on the device. It stays so while somebody pauses;
+//! * **Paused**: no slice is on the device. It stays so while a call pauses it;
 //!   then the next launch of the program, or kernels that are still running,
 //!   restart the guard.
 //! * **GivenUp**: the guard cannot run: for the rest of the process, or, where a
@@ -30,7 +30,7 @@
 //!   launches in another.
 //!
 //! What holds at any time: slice numbers only grow, and so does what is
-//! stopped; at most one slice is not stopped; while somebody pauses, every
+//! stopped; at most one slice is not stopped; while a call pauses it, every
 //! slice is.
 
 /// Where the guard is; see the module's header.
@@ -94,7 +94,7 @@ impl Machine {
         self.pausers > 0
     }
 
-    /// Somebody is about to wait for the whole device. Returns what is stopped
+    /// A call is about to wait for the whole device. Returns what is stopped
     /// from now on.
     pub fn pause(&mut self) -> u64 {
         self.pausers += 1;
@@ -107,7 +107,7 @@ impl Machine {
         self.stopped
     }
 
-    /// As often as [`Machine::pause`]. Returns whether nobody pauses any more.
+    /// As often as [`Machine::pause`]. Returns whether no call pauses any more.
     pub fn resume(&mut self) -> bool {
         self.pausers = self.pausers.saturating_sub(1);
         self.pausers == 0
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(machine.begin_slice(7, 0), None);
         assert_eq!(machine.pause(), 1);
         assert_eq!(machine.state(0), State::Pausing);
-        assert_eq!(machine.begin_slice(7, 0), None, "somebody pauses");
+        assert_eq!(machine.begin_slice(7, 0), None, "a call pauses it");
         assert_eq!(machine.state(1), State::Paused);
         assert!(machine.resume());
         assert_eq!(machine.begin_slice(7, 1), Some(2));

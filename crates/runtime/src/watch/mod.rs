@@ -7,7 +7,7 @@
 //! would be waited for: the shim pauses it around them ([`Watching::pause`]),
 //! and where the call would wait for the program's kernels anyway, these are
 //! waited for first, under the guard's eyes. It comes back at the next launch,
-//! or at once if kernels still run. Two nets lie under calls that nobody
+//! or at once if kernels still run. Two safeguards are for calls that nobody
 //! thought of: each slice of the guard ends by itself, and a thread, the
 //! *keeper*, which launches the next one, pauses the guard for a moment when
 //! it sees a thread of the program stuck in a call.
@@ -140,7 +140,7 @@ impl Watch {
         self.words.get().map_or(0, |words| words.load(EPOCH))
     }
 
-    /// Tells the guard to end, as the machine says; the lock is held.
+    /// Notifies the guard to end, as the machine says; the lock is held.
     fn stop(&self, slice: u64) {
         if let Some(words) = self.words.get() {
             words::stop(words, slice);
@@ -312,7 +312,7 @@ impl<'a> Watching<'a> {
         }
     }
 
-    /// Tells the guard to make its last round, and keeps it from coming back.
+    /// Notifies the guard to make its last round, and keeps it from coming back.
     /// Returns the slice whose end ends it.
     fn hold(&self) -> u64 {
         self.see_the_end();

@@ -189,7 +189,7 @@ fn a_pause_ends_the_guard_even_while_another_thread_restarts_it() {
         restarter.join().expect("the guard keeps the protocol");
         let state = world.machine.lock().expect("free").state(world.ended());
         assert!(matches!(state, State::Off | State::Paused), "{state:?}");
-        assert!(world.start().is_none(), "while somebody pauses");
+        assert!(world.start().is_none(), "while a call pauses it");
         assert!(world.machine.lock().expect("free").resume());
         assert!(world.start().is_some());
     });

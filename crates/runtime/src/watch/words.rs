@@ -23,7 +23,7 @@ impl Words for HostMapping {
     }
 }
 
-/// Tells slices up to this number to end. The caller serializes: the word
+/// Notifies slices up to this number to end. The caller serializes: the word
 /// never falls.
 pub(crate) fn stop(words: &impl Words, slice: u64) {
     words.store(STOP, slice);

@@ -1,4 +1,4 @@
-//! Copies of runs of bytes: held to the memory that they name before they are
+//! Copies of runs of bytes: checked against the memory that they name before they are
 //! made. Those that wait for the device also read what kernels have recorded.
 
 use super::sync::{Waited, waited};

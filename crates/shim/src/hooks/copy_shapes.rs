@@ -1,4 +1,4 @@
-//! Copies of rows and boxes: each row is held to the memory that the side's
+//! Copies of rows and boxes: each row is checked against the memory that the side's
 //! pointer names; what lies between rows is not touched.
 
 use super::copy::checked;

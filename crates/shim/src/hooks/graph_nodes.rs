@@ -1,5 +1,5 @@
 //! Copies, sets and allocations that are put into graphs by hand, and the
-//! calls that take nodes of every kind. Copies and sets are held to the memory
+//! calls that take nodes of every kind. Copies and memsets are checked against the memory
 //! that they name when the node gets its parameters.
 
 use super::copy::checked;

@@ -5,7 +5,7 @@
 //! was made. When memory has come or gone since, the node is planned again as a
 //! launch of today is, and gets the checked kernel with today's bounds: an
 //! access to memory that was freed is found where it is made, and a pointer
-//! that the kernel does not use is no error. Copies and sets are held to the
+//! that the kernel does not use is no error. Copies and memsets are checked against the
 //! memory of today before the launch.
 //!
 //! The device takes a node's new parameters by its handle in the graph, so a
@@ -420,7 +420,7 @@ fn release(graph: u64) {
     };
     if gone && let Some(destroy) = next().and_then(|api| api.cuGraphDestroy) {
         // SAFETY: the program has destroyed it, and nothing needs it. A failure
-        // leaves what is nobody's.
+        // leaves what has no owner.
         let _ = unsafe { destroy(CUgraph(graph)) };
     }
 }

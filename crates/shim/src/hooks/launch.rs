@@ -55,7 +55,7 @@ impl Arguments {
         let (mut start, mut size) = (None, None);
         let mut item = self.extra;
         loop {
-            // SAFETY: pairs up to the end mark, by the caller's word.
+            // SAFETY: pairs up to the end mark, as the caller guarantees.
             let key = unsafe { *item } as u64;
             if key == u64::from(CU_LAUNCH_PARAM_END) {
                 break;

@@ -156,7 +156,7 @@ pub(super) fn own() -> Owner {
     }
 }
 
-/// Tells of an allocation of the program whose address the device has just
+/// Reports an allocation of the program whose address the device has just
 /// written, with so many bytes of padding after it.
 ///
 /// # Safety
@@ -175,7 +175,7 @@ pub(super) unsafe fn allocated(
     result
 }
 
-/// Tells of memory that other interfaces made; the device knows its extent.
+/// Reports memory that other interfaces made; the device knows its extent.
 ///
 /// # Safety
 /// `place` was written by a successful call.

@@ -1,6 +1,6 @@
 //! Hooks: what Ringfence adds to the functions of the device.
 //!
-//! A hook calls the device with the program's own arguments, tells the runtime
+//! A hook calls the device with the program's own arguments, notifies the runtime
 //! what happened, and returns the device's own result. When there is no
 //! runtime (checking is off, CUDA is not initialised, a forked child) it only
 //! calls the device. No lock is held across a call of the device.

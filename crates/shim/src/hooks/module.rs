@@ -437,7 +437,7 @@ unsafe fn find_library_variables(handle: CUlibrary) {
     }
 }
 
-/// Tells the runtime of a kernel and its copy, which `find` looks up by name.
+/// Reports a kernel and its copy to the runtime, which `find` looks up by name.
 pub(super) fn resolved(
     handle: u64,
     is_kernel: bool,
@@ -535,7 +535,7 @@ hook!(cuKernelGetFunction(function: *mut CUfunction, kernel: CUkernel) |get| {
 });
 
 /// Looks a variable up with places for both answers, as the program may have
-/// given none, and tells the runtime of it.
+/// given none, and reports it to the runtime.
 ///
 /// # Safety
 /// `pointer` and `bytes` are null or valid, `name` as the device expects it.

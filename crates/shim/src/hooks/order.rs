@@ -74,7 +74,7 @@ hooks!(
     cuGraphUpload_ptsz,
 );
 
-/// Tells of an event's part in the order: `of` the stream, where it is known
+/// Reports an event's part in the order: `of` the stream, where it is known
 /// and the call has taken effect there, else `unknown`.
 fn tell(
     took_effect: bool,

@@ -1,4 +1,4 @@
-//! Sets: held to the memory that they name before they are made.
+//! Memsets: checked against the memory that they name before they are made.
 
 use super::copy::checked;
 use super::{hook, hooks, streams};

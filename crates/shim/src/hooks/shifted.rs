@@ -61,7 +61,7 @@ fn place(handle: &CUipcMemHandle) -> Option<PathBuf> {
     Some(folder.join(format!("memory-{name}")))
 }
 
-/// Tells processes of the run how far, and how large.
+/// Shares with the processes of the run how far, and how large.
 fn publish(handle: &CUipcMemHandle, base: u64) {
     let Some(runtime) = session::runtime() else {
         return;

@@ -258,7 +258,7 @@ fn events(api: &Api, context: CUcontext) -> Option<(CUevent, CUevent)> {
 
 fn destroy(api: &Api, event: CUevent) {
     if let Some(destroy) = api.cuEventDestroy_v2 {
-        // SAFETY: an event of Ringfence's own, which nobody uses any more. One
+        // SAFETY: an event of Ringfence's own, which is not in use any more. One
         // that is gone with its context is refused.
         let _ = unsafe { destroy(event) };
     }

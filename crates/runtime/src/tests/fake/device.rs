@@ -36,7 +36,7 @@ pub struct Fake {
     pub restored: AtomicU64,
     /// What waiting for the device answers.
     pub failure: Mutex<CUresult>,
-    /// What it tells of a kernel that failed.
+    /// What it reports of a kernel that failed.
     pub failed: Mutex<Option<DeviceFailure>>,
     /// Handles of kernels that did not run to their end.
     pub not_run: Mutex<Vec<u64>>,
