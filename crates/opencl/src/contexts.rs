@@ -401,7 +401,7 @@ impl Context {
     /// Tells what a look has taken that was to be timed.
     pub fn told(&self, class: Class, checker: choice::Checker, taken: Duration) {
         let nanoseconds = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
-        self.choice.lock().told(class, checker, nanoseconds);
+        self.choice.lock().measured(class, checker, nanoseconds);
     }
 }
 

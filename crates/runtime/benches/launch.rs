@@ -152,6 +152,43 @@ fn canaries(results: &mut Vec<String>, launch_backtraces: u32, name: &str) {
     }
 }
 
+/// Launches of a kernel without PTX, as libraries have them, among buffers with
+/// canaries; the host waits after every hundred.
+fn unchecked(results: &mut Vec<String>) {
+    let runtime = Runtime::new(Settings::default(), Arc::new(Fake::default()));
+    let runtime = runtime.expect("no files are opened");
+    let prepared = runtime.modules().prepare(&[ModulePart::Elf(b"\x7fELF")]);
+    runtime.modules().loaded(1, prepared.plan().clone());
+    runtime.modules().resolved(Resolved {
+        copy: None,
+        ..resolved("k")
+    });
+    let plan = runtime.canary_plans(4096, true)[0];
+    for index in 0..100 {
+        let extent = Extent {
+            base: DeviceAddress(BASE + index * STRIDE + plan.start()),
+            size: 4096,
+        };
+        let kind = AllocationKind::Device;
+        runtime.allocated_with_canaries(kind, extent, Owner::default(), &plan, Fill::Now);
+    }
+    let stream = StreamName::Made(7);
+    let place = Where::Stream {
+        name: stream,
+        handle: 7,
+        per_thread: false,
+    };
+    let read = |_: &EntryPlan, _: u32, _: u8| None;
+    let time = nanoseconds(100_000, |round| {
+        begin(&runtime, &SHAPE, &read).submitted(place);
+        if round % 100 == 99 {
+            runtime.before_wait(Some(stream));
+            runtime.waited_for(stream);
+        }
+    });
+    results.push(format!("\"unchecked_launch\": {time:.0}"));
+}
+
 /// A stencil over one plane of a volume (27 loads; what nvcc 13.0 makes of it),
 /// launched once a plane.
 const PLANE: &str = include_str!("plane.ptx");
@@ -252,6 +289,7 @@ fn allocations(results: &mut Vec<String>) {
 fn main() {
     let mut results = Vec::new();
     planes(&mut results);
+    unchecked(&mut results);
     allocations(&mut results);
     canaries(&mut results, 0, "");
     canaries(&mut results, u32::MAX, "_with_backtrace");

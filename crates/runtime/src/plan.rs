@@ -24,12 +24,12 @@ pub enum Prepared {
     Instrumented {
         /// One text for each part.
         ptx: Vec<String>,
-        /// To be given back to [`crate::Runtime::module_loaded`].
+        /// To be given back to [`Modules::loaded`](crate::Modules::loaded).
         plan: Arc<ModulePlan>,
     },
     /// Load what the program gave.
     Original {
-        /// To be given back to [`crate::Runtime::module_loaded`].
+        /// To be given back to [`Modules::loaded`](crate::Modules::loaded).
         plan: Arc<ModulePlan>,
         /// The PTX in it that fits the device, for devices that run nothing
         /// else.
