@@ -4,6 +4,7 @@
 //! the deadline, so that what `ringfence run` started does not outlive it.
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
@@ -64,12 +65,9 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome> {
             break Some(status);
         }
         if start.elapsed() > limit {
-            // The group's id is the child's; std can only end the child.
-            Command::new("kill")
-                .args(["-KILL", "--", &format!("-{}", child.id())])
-                .stderr(Stdio::null())
-                .status()?;
-            child.kill()?;
+            // The group's id is the child's, which is not reaped yet: nobody
+            // else's process has it.
+            kill_process_group(Pid::from_child(&child), Signal::KILL)?;
             child.wait()?;
             break None;
         }

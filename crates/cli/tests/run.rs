@@ -193,10 +193,7 @@ fn sarif_and_junit_are_written_beside_json() {
     let result = &log["runs"][0]["results"][0];
     assert_eq!(result["ruleId"], "global-out-of-bounds-write");
     let xml = std::fs::read_to_string(&junit).unwrap();
-    assert!(
-        xml.contains("<testcase classname=\"scale(float*, int)\""),
-        "{xml}"
-    );
+    assert!(xml.contains("classname=\"scale(float*, int)\""), "{xml}");
     run(&["--sarif", "/no/such/folder/x"], &events, "exit 0").assert_error(&["--sarif"]);
 }
 
