@@ -267,6 +267,41 @@ pub fn add_to_odd(a: f64, b: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustc_apfloat::ieee::{
+        BFloatS, Double, Float8E5M2S, HalfS, IeeeFloat, Semantics, Single, SingleS,
+    };
+    use rustc_apfloat::{Float, FloatConvert, Round as Theirs};
+
+    const MODES: [Round; 5] = [
+        Round::Nearest,
+        Round::Zero,
+        Round::Down,
+        Round::Up,
+        Round::Away,
+    ];
+
+    fn theirs(mode: Round) -> Theirs {
+        match mode {
+            Round::Nearest => Theirs::NearestTiesToEven,
+            Round::Zero => Theirs::TowardZero,
+            Round::Down => Theirs::TowardNegative,
+            Round::Up => Theirs::TowardPositive,
+            Round::Away => Theirs::NearestTiesToAway,
+        }
+    }
+
+    fn apfloat(x: f64) -> Double {
+        Double::from_bits(x.to_bits().into())
+    }
+
+    /// LLVM's conversion of a double to a narrower format.
+    fn converted<S: Semantics>(x: f64, mode: Round) -> u64
+    where
+        Double: FloatConvert<IeeeFloat<S>>,
+    {
+        let to: IeeeFloat<S> = apfloat(x).convert_r(theirs(mode), &mut false).value;
+        to.to_bits() as u64
+    }
 
     /// A small generator: the tests must not depend on a seed's luck.
     struct Numbers(u64);
@@ -345,23 +380,135 @@ mod tests {
     }
 
     #[test]
-    fn directed_results_enclose() {
+    fn sums_products_and_quotients_agree_with_llvm_in_every_mode() {
         let mut numbers = Numbers(2);
-        let value = |bits: u64| f64::from_bits(bits);
-        for _ in 0..100_000 {
-            let (a, b) = (
-                Exact::from_f64(numbers.double()),
-                Exact::from_f64(numbers.double()),
-            );
-            for exact in [a.mul(b), a.add(b, Round::Down)] {
-                let down = value(exact.round::<11, 52>(Round::Down));
-                let up = value(exact.round::<11, 52>(Round::Up));
-                let near = value(exact.round::<11, 52>(Round::Nearest));
-                let zero = value(exact.round::<11, 52>(Round::Zero));
-                assert!(down <= near && near <= up);
-                assert!(down == up || down.next_up() == up, "{down:e} {up:e}");
-                assert_eq!(zero, if near.is_sign_negative() { up } else { down });
+        for _ in 0..40_000 {
+            let (a, b, c) = (numbers.double(), numbers.double(), numbers.double());
+            let (x, y, z) = (Exact::from_f64(a), Exact::from_f64(b), Exact::from_f64(c));
+            let (p, q, r) = (apfloat(a), apfloat(b), apfloat(c));
+            for mode in MODES {
+                let round = theirs(mode);
+                let check = |ours: Exact, theirs: Double, what: &str| {
+                    assert_eq!(
+                        ours.round::<11, 52>(mode),
+                        theirs.to_bits() as u64,
+                        "{what} of {a:e}, {b:e}, {c:e}, {mode:?}"
+                    );
+                };
+                check(x.add(y, mode), p.add_r(q, round).value, "sum");
+                check(x.mul(y), p.mul_r(q, round).value, "product");
+                if b != 0.0 {
+                    check(x.div(y), p.div_r(q, round).value, "quotient");
+                }
+                check(
+                    x.mul(y).add(z, mode),
+                    p.mul_add_r(q, r, round).value,
+                    "fused sum",
+                );
             }
+        }
+    }
+
+    #[test]
+    fn conversions_agree_with_llvm_in_every_mode() {
+        let mut numbers = Numbers(4);
+        let minimum =
+            |exponent_bits: u32, mantissa_bits: u32| 1 - bias(exponent_bits) - mantissa_bits as i32;
+        for i in 0..100_000 {
+            // Most doubles are far outside of the narrow formats: scaled to
+            // around their least and greatest numbers, every path is taken.
+            let x = numbers.double();
+            let fraction = f64::from_bits(x.to_bits() & !(0x7ff << 52) | 1023 << 52);
+            let scale = [
+                minimum(8, 23),
+                minimum(5, 10),
+                minimum(8, 7),
+                minimum(5, 2),
+                0,
+                bias(5),
+                bias(8),
+            ][i % 7]
+                + (numbers.next() % 14) as i32
+                - 4;
+            let x = if i % 8 == 0 {
+                x
+            } else {
+                fraction * 2f64.powi(scale)
+            };
+            let exact = Exact::from_f64(x);
+            for mode in MODES {
+                for (ours, theirs, format) in [
+                    (
+                        exact.round::<8, 23>(mode),
+                        converted::<SingleS>(x, mode),
+                        "f32",
+                    ),
+                    (
+                        exact.round::<5, 10>(mode),
+                        converted::<HalfS>(x, mode),
+                        "f16",
+                    ),
+                    (
+                        exact.round::<8, 7>(mode),
+                        converted::<BFloatS>(x, mode),
+                        "bf16",
+                    ),
+                    (
+                        exact.round::<5, 2>(mode),
+                        converted::<Float8E5M2S>(x, mode),
+                        "e5m2",
+                    ),
+                ] {
+                    assert_eq!(ours, theirs, "{x:e} as {format}, {mode:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn integers_agree_with_llvm_in_every_mode() {
+        let mut numbers = Numbers(5);
+        for _ in 0..50_000 {
+            let magnitude = numbers.next() >> (numbers.next() % 64);
+            for (mode, negative) in MODES
+                .into_iter()
+                .flat_map(|mode| [(mode, false), (mode, true)])
+            {
+                let value = if negative {
+                    -i128::from(magnitude)
+                } else {
+                    i128::from(magnitude)
+                };
+                let exact = Exact::from_integer(negative && magnitude != 0, magnitude);
+                let single = Single::from_i128_r(value, theirs(mode)).value.to_bits() as u64;
+                let double = Double::from_i128_r(value, theirs(mode)).value.to_bits() as u64;
+                assert_eq!(
+                    exact.round::<8, 23>(mode),
+                    single,
+                    "{value} as f32, {mode:?}"
+                );
+                assert_eq!(
+                    exact.round::<11, 52>(mode),
+                    double,
+                    "{value} as f64, {mode:?}"
+                );
+            }
+        }
+    }
+
+    /// LLVM has no square roots: the root is checked by its square.
+    #[test]
+    fn directed_roots_enclose() {
+        let mut numbers = Numbers(6);
+        for _ in 0..50_000 {
+            let a = numbers.double().abs();
+            let root = |mode| f64::from_bits(Exact::from_f64(a).sqrt().round::<11, 52>(mode));
+            let (down, up) = (root(Round::Down), root(Round::Up));
+            let square = |x: f64, round| apfloat(x).mul_r(apfloat(x), round).value;
+            assert!(square(down, Theirs::TowardZero) <= apfloat(a), "{a:e}");
+            assert!(square(up, Theirs::TowardPositive) >= apfloat(a), "{a:e}");
+            assert!(down == up || down.next_up() == up, "{a:e}");
+            assert_eq!(root(Round::Zero), down);
         }
     }
 
@@ -379,13 +526,7 @@ mod tests {
                 continue;
             }
             let odd = add_to_odd(a * b, c);
-            for mode in [
-                Round::Nearest,
-                Round::Zero,
-                Round::Down,
-                Round::Up,
-                Round::Away,
-            ] {
+            for mode in MODES {
                 let exact = Exact::from_f64(a)
                     .mul(Exact::from_f64(b))
                     .add(Exact::from_f64(c), mode);
