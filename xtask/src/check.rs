@@ -85,6 +85,12 @@ pub fn ci() -> Result<()> {
     step("unused dependencies", || {
         run(command(setup::machete()?, [root()]).env("CARGO_TERM_COLOR", "never"))
     })?;
+    step("licences, duplicates and sources of dependencies", || {
+        run(
+            command(setup::deny()?, ["check", "bans", "licenses", "sources"])
+                .env("CARGO_TERM_COLOR", "never"),
+        )
+    })?;
     step("lints", || {
         run(&mut cargo(&[
             "clippy",

@@ -7,30 +7,11 @@
 //! emulator), with one exception: nothing of `emulate`, its tests included,
 //! uses `instrument`, because it is the independent judge of its output.
 
-use crate::command::{cargo, output};
 use crate::modules;
 use crate::workspace::root;
 use anyhow::{Context, Result, ensure};
-use serde::Deserialize;
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand};
 use std::collections::{BTreeMap, BTreeSet};
-
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    name: String,
-    kind: Option<String>,
-    path: Option<String>,
-}
 
 /// Rows of a table: crate or module, and what it may use. In order.
 pub type Table = Vec<(String, BTreeSet<String>)>;
@@ -43,12 +24,10 @@ pub type Table = Vec<(String, BTreeSet<String>)>;
 pub fn check() -> Result<()> {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md"))
         .context("failed to read ARCHITECTURE.md")?;
-    let metadata: Metadata = serde_json::from_str(&output(&mut cargo(&[
-        "metadata",
-        "--no-deps",
-        "--format-version",
-        "1",
-    ]))?)?;
+    let metadata = MetadataCommand::new()
+        .manifest_path(root().join("Cargo.toml"))
+        .no_deps()
+        .exec()?;
     let mut problems = problems(&table(&text), &metadata);
     let inside = modules::tables(&text);
     for (name, table) in &inside {
@@ -132,7 +111,7 @@ fn problems(table: &Table, metadata: &Metadata) -> Vec<String> {
         };
         for dependency in package.dependencies.iter().filter(|d| d.path.is_some()) {
             let used = short(&dependency.name);
-            let test_only = dependency.kind.as_deref() == Some("dev");
+            let test_only = dependency.kind == DependencyKind::Development;
             if name == "emulate" && used == "instrument" {
                 problems
                     .push("`emulate` uses `instrument`; it must stay an independent judge".into());
@@ -149,6 +128,7 @@ fn problems(table: &Table, metadata: &Metadata) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     const TABLE: &str = "\
 # A page
@@ -162,64 +142,81 @@ mod tests {
 | other | table | here |
 ";
 
-    fn package(name: &str, uses: &[(&str, Option<&str>)]) -> Package {
-        Package {
-            name: name.into(),
-            dependencies: uses
-                .iter()
-                .map(|(name, kind)| Dependency {
-                    name: (*name).into(),
-                    kind: kind.map(str::to_owned),
-                    path: Some("/somewhere".into()),
+    type Uses<'n> = &'n [(&'n str, Option<&'n str>)];
+
+    /// What cargo says of packages that use each other.
+    fn workspace(packages: &[(&str, Uses)]) -> Metadata {
+        let packages: Vec<Value> = packages
+            .iter()
+            .map(|(name, uses)| {
+                let uses: Vec<Value> = uses
+                    .iter()
+                    .map(|(name, kind)| {
+                        json!({
+                            "name": name, "kind": kind, "path": "/somewhere", "source": null,
+                            "req": "*", "optional": false, "uses_default_features": true,
+                            "features": [], "target": null, "rename": null, "registry": null,
+                        })
+                    })
+                    .collect();
+                json!({
+                    "name": name, "version": "0.1.0", "id": name, "source": null,
+                    "dependencies": uses, "targets": [], "features": {},
+                    "manifest_path": "/somewhere/Cargo.toml",
                 })
-                .collect(),
-        }
+            })
+            .collect();
+        serde_json::from_value(json!({
+            "packages": packages, "workspace_members": [], "resolve": null,
+            "workspace_root": "/somewhere", "target_directory": "/somewhere/target",
+            "version": 1, "metadata": null,
+        }))
+        .unwrap()
     }
 
-    fn workspace() -> Metadata {
-        Metadata {
-            packages: vec![
-                package("ringfence-model", &[]),
-                package("ringfence-ptx", &[]),
-                package(
-                    "ringfence-instrument",
-                    &[("ringfence-ptx", None), ("ringfence-emulate", Some("dev"))],
-                ),
-                package("ringfence-emulate", &[("ringfence-model", None)]),
-            ],
-        }
-    }
+    const GOOD: [(&str, Uses); 4] = [
+        ("ringfence-model", &[]),
+        ("ringfence-ptx", &[]),
+        (
+            "ringfence-instrument",
+            &[("ringfence-ptx", None), ("ringfence-emulate", Some("dev"))],
+        ),
+        ("ringfence-emulate", &[("ringfence-model", None)]),
+    ];
 
     #[test]
     fn a_workspace_that_follows_its_table_is_accepted() {
-        assert_eq!(problems(&table(TABLE), &workspace()), Vec::<String>::new());
+        assert_eq!(
+            problems(&table(TABLE), &workspace(&GOOD)),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
     fn each_kind_of_breach_is_named() {
-        let mut upward = workspace();
-        upward.packages[1] = package("ringfence-ptx", &[("ringfence-model", None)]);
-        let mut judge = workspace();
-        judge.packages[3] = package(
+        let mut upward = GOOD;
+        upward[1] = ("ringfence-ptx", &[("ringfence-model", None)]);
+        let mut judge = GOOD;
+        judge[3] = (
             "ringfence-emulate",
             &[("ringfence-instrument", Some("dev"))],
         );
-        let mut unlisted = workspace();
-        unlisted.packages.push(package("ringfence-extra", &[]));
-        let mut gone = workspace();
-        gone.packages.remove(0);
-        for (metadata, words) in [
-            (upward, "`ptx` uses `model`"),
-            (judge, "independent judge"),
-            (unlisted, "`extra` has no row"),
-            (gone, "no crate `model`"),
+        let unlisted: Vec<_> = GOOD
+            .into_iter()
+            .chain([("ringfence-extra", &[] as Uses)])
+            .collect();
+        for (packages, words) in [
+            (&upward[..], "`ptx` uses `model`"),
+            (&judge, "independent judge"),
+            (&unlisted, "`extra` has no row"),
+            (&GOOD[1..], "no crate `model`"),
         ] {
-            let found = problems(&table(TABLE), &metadata);
+            let found = problems(&table(TABLE), &workspace(packages));
             assert_eq!(found.len(), 1, "{found:?}");
             assert!(found[0].contains(words), "{found:?}");
         }
         let swapped = TABLE.replace("| `model` | Words. | |", "| `model` | Words. | ptx |");
-        let found = problems(&table(&swapped), &workspace());
+        let found = problems(&table(&swapped), &workspace(&GOOD));
         assert!(found[0].contains("does not stand above"), "{found:?}");
     }
 

@@ -148,8 +148,8 @@ struct Tool {
     /// Its package, and its program.
     name: &'static str,
     version: &'static str,
-    /// What is built.
-    features: &'static [&'static str],
+    /// What is built, and how.
+    options: &'static [&'static str],
     /// What cannot be done without it.
     needed_for: &'static str,
 }
@@ -158,15 +158,23 @@ struct Tool {
 const MDBOOK: Tool = Tool {
     name: "mdbook",
     version: "0.5.4",
-    features: &["--no-default-features", "--features", "search"],
+    options: &["--no-default-features", "--features", "search"],
     needed_for: "the site of README.md and docs",
 };
 
 const MACHETE: Tool = Tool {
     name: "cargo-machete",
     version: "0.9.2",
-    features: &[],
+    options: &[],
     needed_for: "the search for unused dependencies",
+};
+
+/// Not optimized: that takes longer than all the checks together.
+const DENY: Tool = Tool {
+    name: "cargo-deny",
+    version: "0.20.2",
+    options: &["--debug"],
+    needed_for: "the check of licences, duplicates and sources of dependencies",
 };
 
 /// Installs mdBook; returns its program.
@@ -187,6 +195,15 @@ pub fn machete() -> Result<PathBuf> {
     installed(&MACHETE)
 }
 
+/// Installs cargo-deny; returns its program.
+///
+/// # Errors
+///
+/// It cannot be installed.
+pub fn deny() -> Result<PathBuf> {
+    installed(&DENY)
+}
+
 fn installed(tool: &Tool) -> Result<PathBuf> {
     let Tool { name, version, .. } = *tool;
     let folder = root().join("target/toolchain").join(name);
@@ -198,7 +215,7 @@ fn installed(tool: &Tool) -> Result<PathBuf> {
     println!("installing {name} {version}, which takes minutes");
     run(
         cargo(&["install", name, "--locked", "--force", "--version", version])
-            .args(tool.features)
+            .args(tool.options)
             .arg("--root")
             .arg(&folder),
     )

@@ -198,7 +198,7 @@ fn needed_libraries(file: &ElfFile64<'_, object::Endianness>, bytes: &[u8]) -> V
     };
     entries
         .iter()
-        .filter(|entry| entry.d_tag.get(endian) == u64::from(object::elf::DT_NEEDED))
+        .filter(|entry| entry.d_tag.get(endian) == object::elf::DT_NEEDED)
         .filter_map(|entry| {
             strings
                 .get(u32::try_from(entry.d_val.get(endian)).ok()?)
