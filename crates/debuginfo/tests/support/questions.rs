@@ -3,16 +3,17 @@
 
 use debuginfo::{DebugInfo, TypeId};
 
-/// Asks everything of a module; nothing if it is no PTX.
-pub fn ask(text: &str) {
+/// Asks everything of a module; nothing if it is no PTX. Whether its debug
+/// information could be read.
+pub fn ask(text: &str) -> bool {
     let Ok(module) = ptx::parse(text) else {
-        return;
+        return false;
     };
     let info = match DebugInfo::of(&module) {
         Ok(info) => info,
         Err(error) => {
             assert!(!error.to_string().is_empty());
-            return;
+            return false;
         }
     };
     let types = &info.types;
@@ -48,4 +49,5 @@ pub fn ask(text: &str) {
             }
         }
     }
+    true
 }
