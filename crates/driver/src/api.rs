@@ -1,9 +1,9 @@
 //! The table of functions as a table: access by position.
 
-use crate::{Api, COUNT, FUNCTIONS};
+use crate::{Api, COUNT};
 
 impl Api {
-    /// Addresses of all functions in the order of [`FUNCTIONS`]; 0 where there
+    /// Addresses of all functions in the order of [`crate::FUNCTIONS`]; 0 where there
     /// is none.
     pub fn addresses(&self) -> &[usize; COUNT] {
         // SAFETY: Api is repr(C) and consists of COUNT fields, each an
@@ -21,18 +21,13 @@ impl Api {
         // SAFETY: same layout as above; the caller vouches for the functions.
         unsafe { std::mem::transmute::<[usize; COUNT], Api>(addresses) }
     }
-
-    /// The position of a symbol.
-    pub fn position(symbol: &str) -> Option<usize> {
-        FUNCTIONS.iter().position(|name| *name == symbol)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index;
     use crate::sys::CUresult;
+    use crate::{FUNCTIONS, index};
 
     unsafe extern "C" fn init(_flags: u32) -> CUresult {
         CUresult::CUDA_ERROR_NO_DEVICE
@@ -59,13 +54,5 @@ mod tests {
             copy.cuInit.map(|f| f as usize),
             Some(init as *const () as usize)
         );
-    }
-
-    #[test]
-    fn positions_follow_names() {
-        for (position, name) in FUNCTIONS.iter().enumerate() {
-            assert_eq!(Api::position(name), Some(position));
-        }
-        assert_eq!(Api::position("cuMemalloc"), None);
     }
 }

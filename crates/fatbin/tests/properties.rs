@@ -3,6 +3,9 @@
 
 use fatbin::{Compression, Error, Kind, NewEntry, Target, parse, write};
 use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::TestRunner;
+use std::cell::Cell;
 
 const LIMIT: u64 = 1 << 20;
 
@@ -48,14 +51,14 @@ fn entry() -> impl Strategy<Value = NewEntry> {
         )
 }
 
-fn read_all(bytes: &[u8]) {
-    if let Ok(entries) = parse(bytes) {
-        for entry in entries {
-            if let Ok(payload) = entry.payload(LIMIT) {
-                assert!(payload.len() as u64 <= LIMIT);
-            }
-        }
-    }
+/// Reads all that can be read; how many payloads that were.
+fn read_all(bytes: &[u8]) -> usize {
+    let Ok(entries) = parse(bytes) else { return 0 };
+    entries
+        .iter()
+        .filter_map(|entry| entry.payload(LIMIT).ok())
+        .inspect(|payload| assert!(payload.len() as u64 <= LIMIT))
+        .count()
 }
 
 proptest! {
@@ -94,28 +97,146 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        read_all(&bytes);
-    }
-
-    #[test]
-    fn mutated(entries in proptest::collection::vec(entry(), 1..4),
-               changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12)) {
-        let mut bytes = write(&entries);
-        for (index, value) in changes {
-            let at = index.index(bytes.len());
-            bytes[at] = value;
-        }
-        read_all(&bytes);
-    }
-
-    #[test]
-    fn cut_short_is_an_error(entries in proptest::collection::vec(entry(), 1..4), cut in any::<prop::sample::Index>()) {
+    fn cut_short_is_an_error(entries in proptest::collection::vec(entry(), 1..4), cut in any::<Index>()) {
         let bytes = write(&entries);
         let length = 1 + cut.index(bytes.len() - 1);
         let result = parse(&bytes[..length]);
         prop_assert!(matches!(result, Err(Error::Truncated { .. })), "{result:?}");
     }
+}
+
+/// What is done to a container.
+#[derive(Clone, Debug)]
+enum Change {
+    /// A number of its headers, of the entry so far in, becomes what is
+    /// wrong in an interesting way.
+    Field(Index, (usize, usize), Odd),
+    /// Any byte.
+    Byte(Index, u8),
+    /// Bytes are taken out, or doubled.
+    Cut(Index, usize),
+    Double(Index, usize),
+}
+
+/// A number from the one that stood there.
+#[derive(Clone, Debug)]
+enum Odd {
+    Any(u64),
+    Near(i64),
+    /// All that the field can hold, less so much.
+    Greatest(u64),
+    Bit(u32),
+}
+
+/// Offset and width of the numbers in an entry's header.
+const FIELDS: [(usize, usize); 12] = [
+    (0x00, 2),
+    (0x04, 4),
+    (0x08, 8),
+    (0x10, 4),
+    (0x14, 4),
+    (0x18, 2),
+    (0x1a, 2),
+    (0x1c, 4),
+    (0x20, 4),
+    (0x24, 4),
+    (0x28, 8),
+    (0x38, 8),
+];
+
+fn change() -> impl Strategy<Value = Change> {
+    let odd = prop_oneof![
+        any::<u64>().prop_map(Odd::Any),
+        (-70i64..70).prop_map(Odd::Near),
+        (0u64..70).prop_map(Odd::Greatest),
+        (0u32..64).prop_map(Odd::Bit),
+    ];
+    let field = (any::<Index>(), prop::sample::select(&FIELDS[..]), odd);
+    prop_oneof![
+        4 => field.prop_map(|(entry, field, odd)| Change::Field(entry, field, odd)),
+        2 => (any::<Index>(), any::<u8>()).prop_map(|(at, value)| Change::Byte(at, value)),
+        1 => (any::<Index>(), 1usize..80).prop_map(|(at, length)| Change::Cut(at, length)),
+        1 => (any::<Index>(), 1usize..80).prop_map(|(at, length)| Change::Double(at, length)),
+    ]
+}
+
+fn apply(change: &Change, bytes: &mut Vec<u8>) {
+    let end = |at: usize, length: usize, bytes: &[u8]| (at + length).min(bytes.len());
+    match change {
+        Change::Field(entry, (offset, width), odd) => {
+            let starts: Vec<usize> = parse(bytes)
+                .map(|entries| entries.iter().map(|entry| entry.offset).collect())
+                .unwrap_or_default();
+            // What no longer parses gets no worse by its fields.
+            if starts.is_empty() {
+                return;
+            }
+            let place = starts[entry.index(starts.len())] + *offset;
+            let mut number = [0; 8];
+            number[..*width].copy_from_slice(&bytes[place..place + width]);
+            let old = u64::from_le_bytes(number);
+            let new = match odd {
+                Odd::Any(value) => *value,
+                Odd::Near(by) => old.wrapping_add_signed(*by),
+                Odd::Greatest(less) => u64::MAX - less,
+                Odd::Bit(bit) => old ^ 1 << (bit % (8 * *width as u32)),
+            };
+            bytes[place..place + width].copy_from_slice(&new.to_le_bytes()[..*width]);
+        }
+        Change::Byte(at, value) => {
+            let at = at.index(bytes.len());
+            bytes[at] = *value;
+        }
+        Change::Cut(at, length) => {
+            let at = at.index(bytes.len());
+            let end = end(at, *length, bytes);
+            // One byte stays: there is something to read.
+            bytes.drain(at.max(1)..end.max(1));
+        }
+        Change::Double(at, length) => {
+            let at = at.index(bytes.len());
+            let part = bytes[at..end(at, *length, bytes)].to_vec();
+            bytes.splice(at..at, part);
+        }
+    }
+}
+
+/// Real containers with a few things wrong: an answer or an error, no panic,
+/// and no more memory than the limit. Of the entries of most of them something
+/// can still be read.
+#[test]
+fn changed_containers_are_read_or_refused() {
+    let mut runner = TestRunner::new(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(2000)
+    });
+    let strategy = (
+        prop::collection::vec(entry(), 1..4),
+        prop::collection::vec(change(), 1..4),
+    );
+    let (parsed, read, refused) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    runner
+        .run(&strategy, |(entries, changes)| {
+            let mut bytes = write(&entries);
+            for change in &changes {
+                apply(change, &mut bytes);
+            }
+            match parse(&bytes) {
+                Ok(_) => parsed.set(parsed.get() + 1),
+                Err(error) => {
+                    prop_assert!(!error.to_string().is_empty());
+                    refused.set(refused.get() + 1);
+                }
+            }
+            read.set(read.get() + usize::from(read_all(&bytes) > 0));
+            Ok(())
+        })
+        .unwrap();
+    let counts = (parsed.get(), read.get(), refused.get());
+    assert!(
+        counts.0 >= 200 && counts.1 >= 200 && counts.2 >= 200,
+        "{counts:?}"
+    );
 }
 
 fn one(compression: Compression) -> Vec<u8> {
