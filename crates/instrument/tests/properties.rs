@@ -4,6 +4,9 @@
 mod common;
 
 use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::TestRunner;
+use std::cell::Cell;
 
 /// A register of one of the families that `module` declares.
 fn wide() -> impl Strategy<Value = String> {
@@ -174,18 +177,42 @@ proptest! {
         prop_assert_eq!(first.tag, second.tag);
         prop_assert_eq!(first.sites, second.sites);
     }
+}
 
-    #[test]
-    fn broken_text_is_an_error_and_not_a_panic(entry in body(), cut in 0..1000usize, byte in any::<u8>()) {
-        let source = module(&entry, "ret;\n");
-        let at = cut * source.len() / 1000;
-        let mut bytes = source.clone().into_bytes();
-        bytes[at] = byte & 0x7f;
-        if let Ok(text) = String::from_utf8(bytes) {
-            let _ = instrument::instrument(&text, &instrument::Options::default());
-        }
-        let _ = instrument::instrument(&source[..at], &instrument::Options::default());
-    }
+/// Modules with a byte changed, and cut short: what is refused says why, and
+/// what is accepted still gets checks that the verifier accepts. Both happen.
+#[test]
+fn broken_text_is_refused_or_instrumented_as_any_other() {
+    let mut runner = TestRunner::new(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(256)
+    });
+    let (accepted, refused) = (Cell::new(0), Cell::new(0));
+    let strategy = (body(), any::<Index>(), 0u8..0x80);
+    runner
+        .run(&strategy, |(entry, at, byte)| {
+            let source = module(&entry, "ret;\n");
+            let at = at.index(source.len());
+            let mut bytes = source.clone().into_bytes();
+            bytes[at] = byte;
+            let changed = String::from_utf8(bytes).expect("all of it is ASCII");
+            for text in [&changed, &source[..at]] {
+                match instrument::instrument(text, &instrument::Options::default()) {
+                    Ok(done) => {
+                        common::check("a broken module", text, &done);
+                        accepted.set(accepted.get() + 1);
+                    }
+                    Err(error) => {
+                        prop_assert!(!error.to_string().is_empty());
+                        refused.set(refused.get() + 1);
+                    }
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+    let counts = (accepted.get(), refused.get());
+    assert!(counts.0 >= 20 && counts.1 >= 30, "{counts:?}");
 }
 
 /// Without the lines that ptxas would never take.
@@ -199,7 +226,6 @@ fn without_unknown(body: &str) -> String {
 #[test]
 fn ptxas_takes_random_modules_with_checks() {
     use proptest::strategy::ValueTree;
-    use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
     let mut taken = 0;
     let mut refused = String::new();

@@ -61,7 +61,13 @@ pub fn assemble(ptx: &str) -> Result<(), String> {
 pub fn instrument(what: &str, source: &str) -> Instrumented {
     let done = instrument::instrument(source, &Options::default())
         .unwrap_or_else(|error| panic!("{what}: {error}"));
-    if let Err(errors) = instrument::verify_output(source, &done) {
+    check(what, source, &done);
+    done
+}
+
+/// Holds the result of instrumenting `source` to all that must always be true.
+pub fn check(what: &str, source: &str, done: &Instrumented) {
+    if let Err(errors) = instrument::verify_output(source, done) {
         let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
         panic!(
             "{what}: the instrumented text is not right:\n{}",
@@ -80,7 +86,6 @@ pub fn instrument(what: &str, source: &str) -> Instrumented {
         );
     }
     assert_ne!(done.tag, 0);
-    done
 }
 
 /// All files with an extension below a folder, in order.
