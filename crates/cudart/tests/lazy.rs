@@ -160,53 +160,55 @@ macro_rules! function {
 #[derive(Clone, Copy)]
 struct Dim3(u32, u32, u32);
 
+/// A driver of the functions above.
+static API: Api = Api {
+    cuInit: Some(init),
+    cuDeviceGet: Some(device_get),
+    cuCtxGetCurrent: Some(context_get),
+    cuCtxSetCurrent: Some(context_set),
+    cuCtxGetDevice: Some(context_device),
+    cuDevicePrimaryCtxRetain: Some(retain),
+    cuLibraryLoadData: Some(load),
+    cuLibraryUnload: Some(unload),
+    cuLibraryGetKernel: Some(kernel),
+    cuLibraryGetManaged: Some(managed),
+    cuLaunchKernel: Some(launch),
+    cuDeviceGetAttribute: Some(attribute),
+    cuCtxSynchronize: Some(synchronize),
+    ..Api::EMPTY
+};
+
+type Register = extern "C" fn(*mut c_void) -> *mut *mut c_void;
+type RegisterFunction = extern "C" fn(
+    *mut *mut c_void,
+    *const c_char,
+    *mut c_char,
+    *const c_char,
+    i32,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut i32,
+);
+type RegisterManaged = extern "C" fn(
+    *mut *mut c_void,
+    *mut *mut c_void,
+    *mut c_char,
+    *const c_char,
+    i32,
+    usize,
+    i32,
+    i32,
+);
+type Launch = extern "C" fn(*const c_void, Dim3, Dim3, *mut *mut c_void, usize, u64) -> u32;
+
 #[test]
 fn asks_the_driver_late_and_once() {
-    static API: Api = Api {
-        cuInit: Some(init),
-        cuDeviceGet: Some(device_get),
-        cuCtxGetCurrent: Some(context_get),
-        cuCtxSetCurrent: Some(context_set),
-        cuCtxGetDevice: Some(context_device),
-        cuDevicePrimaryCtxRetain: Some(retain),
-        cuLibraryLoadData: Some(load),
-        cuLibraryUnload: Some(unload),
-        cuLibraryGetKernel: Some(kernel),
-        cuLibraryGetManaged: Some(managed),
-        cuLaunchKernel: Some(launch),
-        cuDeviceGetAttribute: Some(attribute),
-        cuCtxSynchronize: Some(synchronize),
-        ..Api::EMPTY
-    };
     cudart::install(|| {
         log("resolved");
         Ok(&API)
     });
-
-    type Register = extern "C" fn(*mut c_void) -> *mut *mut c_void;
-    type RegisterFunction = extern "C" fn(
-        *mut *mut c_void,
-        *const c_char,
-        *mut c_char,
-        *const c_char,
-        i32,
-        *mut c_void,
-        *mut c_void,
-        *mut c_void,
-        *mut c_void,
-        *mut i32,
-    );
-    type RegisterManaged = extern "C" fn(
-        *mut *mut c_void,
-        *mut *mut c_void,
-        *mut c_char,
-        *const c_char,
-        i32,
-        usize,
-        i32,
-        i32,
-    );
-    type Launch = extern "C" fn(*const c_void, Dim3, Dim3, *mut *mut c_void, usize, u64) -> u32;
     let register = function!(__cudaRegisterFatBinary as Register);
     let register_function = function!(__cudaRegisterFunction as RegisterFunction);
     let register_managed = function!(__cudaRegisterManagedVar as RegisterManaged);
@@ -227,19 +229,9 @@ fn asks_the_driver_late_and_once() {
         0x30 as *const c_void,
     );
     for (host, name) in [(known, c"known"), (unknown, c"unknown")] {
-        let device = std::ptr::null_mut();
-        register_function(
-            handle,
-            host,
-            device,
-            name.as_ptr(),
-            -1,
-            null,
-            null,
-            null,
-            null,
-            std::ptr::null_mut(),
-        );
+        let (device, none) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let name = name.as_ptr();
+        register_function(handle, host, device, name, -1, null, null, null, null, none);
     }
     assert_eq!(logged(), Vec::<String>::new());
 

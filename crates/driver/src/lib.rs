@@ -16,6 +16,7 @@ mod failure;
     non_snake_case,
     non_upper_case_globals,
     clippy::all,
+    clippy::too_many_lines,
     reason = "names and layout are those of cuda.h, whose reference manual documents them"
 )]
 mod generated;

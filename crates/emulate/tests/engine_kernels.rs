@@ -69,8 +69,7 @@ fn prefix_sum_in_dynamic_shared_memory() {
         b.launch_with(
             p,
             "scan",
-            ONE,
-            threads(300),
+            (ONE, threads(300)),
             &[P::U64(dx), P::U64(dy)],
             |c| c.dynamic_shared = 1200,
         )
@@ -139,7 +138,7 @@ fn bitonic_sort() {
         let mut next = random(9);
         let mut x: Vec<u32> = (0..512).map(|_| next()).collect();
         let dx = b.u32s(&x);
-        b.launch_with(p, "bitonic", ONE, threads(512), &[P::U64(dx)], |c| {
+        b.launch_with(p, "bitonic", (ONE, threads(512)), &[P::U64(dx)], |c| {
             c.seed = 77
         })
         .unwrap();
@@ -298,8 +297,7 @@ fn grid_wide_barrier() {
             b.launch_with(
                 p,
                 "grid_barrier",
-                threads(8),
-                threads(64),
+                (threads(8), threads(64)),
                 &[P::U64(data), P::U64(out), P::U32(5)],
                 |c| {
                     c.cooperative = true;
@@ -730,16 +728,8 @@ fn endless_kernels_can_be_cancelled() {
             std::thread::sleep(std::time::Duration::from_millis(50));
             cancel.store(true, Ordering::Relaxed);
         });
-        b.launch_until(
-            &p,
-            "endless",
-            ONE,
-            threads(32),
-            &[P::U64(x)],
-            &cancel,
-            |_| {},
-        )
-        .unwrap_err()
+        b.launch_until(&p, "endless", (ONE, threads(32)), &[P::U64(x)], &cancel)
+            .unwrap_err()
     });
     assert_eq!(fault.kind, FaultKind::Cancelled);
 }

@@ -650,7 +650,7 @@ fn a_cluster_shares_its_memory() {
     )]);
     let out = bench.u32s(&[0; 8]);
     bench
-        .launch_with(&program, "k", [8, 1, 1], ONE, &[P::U64(out)], |c| {
+        .launch_with(&program, "k", ([8, 1, 1], ONE), &[P::U64(out)], |c| {
             c.cluster = [4, 1, 1]
         })
         .unwrap();

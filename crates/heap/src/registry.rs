@@ -52,6 +52,14 @@ pub struct Entry<T> {
     pub note: T,
 }
 
+/// Bytes that become live, alone or as part of what lies beside them.
+struct New<T> {
+    kind: AllocationKind,
+    extent: Extent,
+    owner: Owner,
+    note: T,
+}
+
 /// An allocation that was freed, with a note about the free.
 #[derive(Clone, Debug)]
 pub struct Freed<T> {
@@ -239,8 +247,13 @@ impl<T: Clone> Registry<T> {
             .map(|entry| entry.allocation.extent.base.0);
         let above = self.live.get(&end).filter(is_piece);
         let above = above.map(|entry| entry.allocation.extent.base.0);
-        let kind = AllocationKind::HostRegistered;
-        self.join(kind, extent, [below, above], owner, note, &mut reshaped);
+        let piece = New {
+            kind: AllocationKind::HostRegistered,
+            extent,
+            owner,
+            note,
+        };
+        self.join(piece, [below, above], &mut reshaped);
         Some(reshaped)
     }
 
@@ -305,23 +318,20 @@ impl<T: Clone> Registry<T> {
             .filter(is_run)
             .filter(|_| end < reservation.base.0.saturating_add(reservation.size))
             .map(|entry| entry.allocation.extent.base.0);
-        let kind = AllocationKind::Mapped;
-        self.join(kind, extent, [below, above], owner, note, &mut reshaped);
+        let mapped = New {
+            kind: AllocationKind::Mapped,
+            extent,
+            owner,
+            note,
+        };
+        self.join(mapped, [below, above], &mut reshaped);
         Some(reshaped)
     }
 
     /// Makes one live allocation of new bytes and of those that start at
     /// `beside`, below and above them.
-    fn join(
-        &mut self,
-        kind: AllocationKind,
-        extent: Extent,
-        beside: [Option<u64>; 2],
-        owner: Owner,
-        note: T,
-        reshaped: &mut Reshaped,
-    ) {
-        let end = extent.end().0;
+    fn join(&mut self, new: New<T>, beside: [Option<u64>; 2], reshaped: &mut Reshaped) {
+        let end = new.extent.end().0;
         let joined: Vec<Entry<T>> = beside
             .into_iter()
             .flatten()
@@ -335,7 +345,7 @@ impl<T: Clone> Registry<T> {
             .retain(|(new, _)| !joined.iter().any(|old| old.allocation.extent == *new));
         let start = joined.iter().map(|entry| entry.allocation.extent.base);
         let last = joined.iter().map(|entry| entry.allocation.extent.end().0);
-        let base = start.fold(extent.base, Ord::min);
+        let base = start.fold(new.extent.base, Ord::min);
         let whole = Extent {
             base,
             size: last.fold(end, Ord::max) - base.0,
@@ -347,14 +357,14 @@ impl<T: Clone> Registry<T> {
                 self.serial += 1;
                 let allocation = Allocation {
                     extent: whole,
-                    kind,
+                    kind: new.kind,
                     serial: self.serial,
                     name: None,
                 };
                 Entry {
                     allocation,
-                    owner,
-                    note,
+                    owner: new.owner,
+                    note: new.note,
                 }
             }
         };

@@ -36,6 +36,10 @@ fn blocks(n: u64, threads: u64) -> u64 {
 }
 
 /// What the bench launches, for a problem of one, two and three dimensions.
+#[expect(
+    clippy::too_many_lines,
+    reason = "a table: a row for each launch of the bench"
+)]
 fn launches(n: u64, side: u64, cube: u64) -> Vec<Launch> {
     let launch = |kernel, grid: [u64; 2], block: [u32; 2], parameters: &[Parameter]| Launch {
         kernel,

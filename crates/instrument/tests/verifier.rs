@@ -47,6 +47,7 @@ fn break_in(source: &str, after: &str, from: &str, to: &str) -> Vec<String> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of defects")]
 fn each_defect_is_found() {
     let copy = "__ringfence_checked_kernel";
     for (after, from, to, message) in [
@@ -894,6 +895,7 @@ const PRINTS: &str = "\
 ";
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of defects")]
 fn strings_that_are_printed_must_be_checked() {
     let copy = "__ringfence_checked_kernel";
     let second = "@%p1 ld.b64 %__rf_text1";

@@ -10,6 +10,11 @@
 //! program can ask or measure may show that it is
 //! watched: sizes, references, events and their times are the program's own.
 
+#![expect(
+    clippy::too_many_arguments,
+    reason = "lists of arguments that are still to become values"
+)]
+
 mod arguments;
 mod blocks;
 mod buffers;

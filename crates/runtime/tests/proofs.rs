@@ -354,6 +354,10 @@ impl Kernel {
 }
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "to be split: it prepares, launches and compares"
+)]
 fn no_check_of_a_proved_launch_fails() {
     const KERNELS: u32 = 1200;
     let seed = std::env::var("RINGFENCE_TEST_SEED")

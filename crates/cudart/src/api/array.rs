@@ -11,6 +11,9 @@ fn at(array: cudaArray_t, x: usize, y: usize) -> Side {
     Side::Array { array, x, y }
 }
 
+/// An array, and where in it a copy starts: bytes in a row, rows.
+type Place = (cudaArray_t, usize, usize);
+
 /// Rows of a row-major range of an array, for the 1-D copies to and from it:
 /// a first partial row, whole rows, a last partial row.
 fn rows(
@@ -41,9 +44,7 @@ fn rows(
 }
 
 fn to_array(
-    dst: cudaArray_t,
-    x: usize,
-    y: usize,
+    (dst, x, y): Place,
     src: *const c_void,
     count: usize,
     kind: cudaMemcpyKind,
@@ -63,9 +64,7 @@ fn to_array(
 
 fn from_array(
     dst: *mut c_void,
-    src: cudaArray_t,
-    x: usize,
-    y: usize,
+    (src, x, y): Place,
     count: usize,
     kind: cudaMemcpyKind,
     when: When,
@@ -189,14 +188,14 @@ runtime! {
     fn cudaMemcpyToArray(
         dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, count: usize, kind: cudaMemcpyKind
     ) {
-        to_array(dst, wOffset, hOffset, src, count, kind, When::Now)
+        to_array((dst, wOffset, hOffset), src, count, kind, When::Now)
     }
 
     /// Copies bytes into an array, row after row, in order with the thread's default stream.
     [unchecked] fn cudaMemcpyToArray_ptds(
         dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, count: usize, kind: cudaMemcpyKind
     ) {
-        to_array(dst, wOffset, hOffset, src, count, kind, When::NowPerThread)
+        to_array((dst, wOffset, hOffset), src, count, kind, When::NowPerThread)
     }
 
     /// Enqueues a copy of bytes into an array, row after row.
@@ -204,21 +203,21 @@ runtime! {
         dst: cudaArray_t, wOffset: usize, hOffset: usize, src: *const c_void, count: usize, kind: cudaMemcpyKind,
         stream: cudaStream_t
     ) {
-        to_array(dst, wOffset, hOffset, src, count, kind, When::InStream(stream))
+        to_array((dst, wOffset, hOffset), src, count, kind, When::InStream(stream))
     }
 
     /// Copies bytes out of an array, row after row.
     fn cudaMemcpyFromArray(
         dst: *mut c_void, src: cudaArray_const_t, wOffset: usize, hOffset: usize, count: usize, kind: cudaMemcpyKind
     ) {
-        from_array(dst, src, wOffset, hOffset, count, kind, When::Now)
+        from_array(dst, (src, wOffset, hOffset), count, kind, When::Now)
     }
 
     /// Copies bytes out of an array, row after row, in order with the thread's default stream.
     [unchecked] fn cudaMemcpyFromArray_ptds(
         dst: *mut c_void, src: cudaArray_const_t, wOffset: usize, hOffset: usize, count: usize, kind: cudaMemcpyKind
     ) {
-        from_array(dst, src, wOffset, hOffset, count, kind, When::NowPerThread)
+        from_array(dst, (src, wOffset, hOffset), count, kind, When::NowPerThread)
     }
 
     /// Enqueues a copy of bytes out of an array, row after row.
@@ -226,7 +225,7 @@ runtime! {
         dst: *mut c_void, src: cudaArray_const_t, wOffset: usize, hOffset: usize, count: usize, kind: cudaMemcpyKind,
         stream: cudaStream_t
     ) {
-        from_array(dst, src, wOffset, hOffset, count, kind, When::InStream(stream))
+        from_array(dst, (src, wOffset, hOffset), count, kind, When::InStream(stream))
     }
 
     /// What an array is; each out pointer may be null.
@@ -269,27 +268,18 @@ runtime! {
     }
 }
 
-fn array_to_array(
-    dst: (CUarray, usize, usize),
-    src: (CUarray, usize, usize),
-    count: usize,
-    when: When,
-) -> Result<(), cudaError_t> {
+fn array_to_array(dst: Place, src: Place, count: usize, when: When) -> Result<(), cudaError_t> {
     let mut bytes = vec![0u8; count];
     let buffer = bytes.as_mut_ptr().cast::<c_void>();
     from_array(
         buffer,
-        src.0,
-        src.1,
-        src.2,
+        src,
         count,
         cudaMemcpyKind::cudaMemcpyDeviceToHost,
         when,
     )?;
     to_array(
-        dst.0,
-        dst.1,
-        dst.2,
+        dst,
         buffer,
         count,
         cudaMemcpyKind::cudaMemcpyHostToDevice,

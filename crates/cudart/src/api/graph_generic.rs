@@ -17,6 +17,34 @@ use driver::sys::{
 };
 use std::ffi::c_void;
 
+fn driver_kernel(
+    kernel: &cudaKernelNodeParamsV2,
+) -> Result<CUDA_KERNEL_NODE_PARAMS_v3, cudaError_t> {
+    let plain = cudaKernelNodeParams {
+        func: kernel.func,
+        gridDim: kernel.gridDim,
+        blockDim: kernel.blockDim,
+        sharedMemBytes: kernel.sharedMemBytes,
+        kernelParams: kernel.kernelParams,
+        extra: kernel.extra,
+    };
+    let node = kernel_node(&plain, registry::kernel(kernel.func as usize)?);
+    Ok(CUDA_KERNEL_NODE_PARAMS_v3 {
+        func: node.func,
+        gridDimX: node.gridDimX,
+        gridDimY: node.gridDimY,
+        gridDimZ: node.gridDimZ,
+        blockDimX: node.blockDimX,
+        blockDimY: node.blockDimY,
+        blockDimZ: node.blockDimZ,
+        sharedMemBytes: node.sharedMemBytes,
+        kernelParams: node.kernelParams,
+        extra: node.extra,
+        kern: node.kern,
+        ctx: node.ctx,
+    })
+}
+
 /// Which member of the union a node's type selects.
 fn driver_node(params: &cudaGraphNodeParams) -> Result<CUgraphNodeParams, cudaError_t> {
     use cudaGraphNodeType as T;
@@ -30,30 +58,7 @@ fn driver_node(params: &cudaGraphNodeParams) -> Result<CUgraphNodeParams, cudaEr
     unsafe {
         match params.r#type {
             T::cudaGraphNodeTypeKernel => {
-                let kernel = from.kernel;
-                let plain = cudaKernelNodeParams {
-                    func: kernel.func,
-                    gridDim: kernel.gridDim,
-                    blockDim: kernel.blockDim,
-                    sharedMemBytes: kernel.sharedMemBytes,
-                    kernelParams: kernel.kernelParams,
-                    extra: kernel.extra,
-                };
-                let node = kernel_node(&plain, registry::kernel(kernel.func as usize)?);
-                to.kernel = CUDA_KERNEL_NODE_PARAMS_v3 {
-                    func: node.func,
-                    gridDimX: node.gridDimX,
-                    gridDimY: node.gridDimY,
-                    gridDimZ: node.gridDimZ,
-                    blockDimX: node.blockDimX,
-                    blockDimY: node.blockDimY,
-                    blockDimZ: node.blockDimZ,
-                    sharedMemBytes: node.sharedMemBytes,
-                    kernelParams: node.kernelParams,
-                    extra: node.extra,
-                    kern: node.kern,
-                    ctx: node.ctx,
-                };
+                to.kernel = driver_kernel(&from.kernel)?;
             }
             T::cudaGraphNodeTypeMemcpy => {
                 to.memcpy = CUDA_MEMCPY_NODE_PARAMS {

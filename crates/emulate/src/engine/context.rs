@@ -152,16 +152,16 @@ impl Context<'_> {
         address: u64,
         message: String,
     ) -> Flow {
-        self.fail_at(warp, warp.current.pc, mask, kind, address, message);
+        self.fail_at(warp, (warp.current.pc, mask), kind, address, message);
         Flow::Fault
     }
 
-    /// End the launch at an instruction that is not the running one.
+    /// End the launch at a place ([`Warp::place`]) that is not the running
+    /// instruction.
     pub fn fail_at(
         &mut self,
         warp: &Warp,
-        pc: u32,
-        mask: u32,
+        (pc, mask): (u32, u32),
         kind: FaultKind,
         address: u64,
         message: String,

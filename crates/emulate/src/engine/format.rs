@@ -181,39 +181,65 @@ impl Piece {
                 .ok()
                 .map(|n| n.min(1 << 12)),
         };
-        let sign = |negative: bool| {
-            if negative {
-                "-"
-            } else if flags.contains(&b'+') {
-                "+"
-            } else if flags.contains(&b' ') {
-                " "
-            } else {
-                ""
-            }
-        };
-        let alternate = flags.contains(&b'#');
         let bits = match argument {
             Argument::Bits(bits) => *bits,
             _ => 0,
         };
-        // Prefix (sign, 0x), digits, and whether zeros may pad them.
-        let (prefix, digits, zeros) = match kind {
+        match kind {
+            b'c' => pad(out, "", &[bits as u8], width, left, false),
+            b's' => {
+                let text = match argument {
+                    Argument::Text(text) => {
+                        &text[..text.len().min(precision.unwrap_or(usize::MAX))]
+                    }
+                    _ => b"",
+                };
+                pad(out, "", text, width, left, false);
+            }
+            _ => {
+                let number = Number {
+                    flags,
+                    precision,
+                    long,
+                    short,
+                };
+                let (prefix, digits, zeros) = number.digits(kind, bits);
+                let zeros = zeros && flags.contains(&b'0');
+                pad(out, prefix, digits.as_bytes(), width, left, zeros);
+            }
+        }
+    }
+}
+
+/// How a number is to be written.
+struct Number<'p> {
+    flags: &'p [u8],
+    precision: Option<usize>,
+    long: bool,
+    short: u8,
+}
+
+impl Number<'_> {
+    /// Prefix (sign, 0x), digits, and whether zeros may pad them.
+    fn digits(&self, kind: u8, bits: u64) -> (&'static str, String, bool) {
+        let precision = self.precision;
+        match kind {
             b'd' | b'i' => {
-                let value = match (long, short) {
+                let value = match (self.long, self.short) {
                     (true, _) => bits as i64,
                     (_, 2) => i64::from(bits as i16),
                     (_, 1) => i64::from(bits as i8),
                     _ => i64::from(bits as i32),
                 };
+                let digits = value.unsigned_abs().to_string();
                 (
-                    sign(value < 0).to_string(),
-                    least_digits(value.unsigned_abs().to_string(), precision),
+                    self.sign(value < 0),
+                    least_digits(digits, precision),
                     precision.is_none(),
                 )
             }
             b'u' | b'x' | b'X' | b'o' => {
-                let value = match (long, short) {
+                let value = match (self.long, self.short) {
                     (true, _) => bits,
                     (_, 2) => bits & 0xffff,
                     (_, 1) => bits & 0xff,
@@ -226,51 +252,36 @@ impl Piece {
                     _ => format!("{value:o}"),
                 };
                 let prefix = match kind {
-                    b'x' if alternate && value != 0 => "0x",
-                    b'X' if alternate && value != 0 => "0X",
-                    b'o' if alternate => "0",
+                    b'x' if self.alternate() && value != 0 => "0x",
+                    b'X' if self.alternate() && value != 0 => "0X",
+                    b'o' if self.alternate() => "0",
                     _ => "",
                 };
-                (
-                    prefix.to_string(),
-                    least_digits(digits, precision),
-                    precision.is_none(),
-                )
+                (prefix, least_digits(digits, precision), precision.is_none())
             }
-            b'p' => ("0x".to_string(), format!("{bits:x}"), false),
-            b'c' => (String::new(), char::from(bits as u8).to_string(), false),
-            b's' => {
-                let text = match argument {
-                    Argument::Text(text) => {
-                        &text[..text.len().min(precision.unwrap_or(usize::MAX))]
-                    }
-                    _ => b"",
-                };
-                pad(out, "", text, width, left, false);
-                return;
-            }
+            b'p' => ("0x", format!("{bits:x}"), false),
             _ => {
                 let x = f64::from_bits(bits);
-                let digits = float(x.abs(), kind, precision, alternate);
-                (
-                    sign(x.is_sign_negative()).to_string(),
-                    digits,
-                    x.is_finite(),
-                )
+                let digits = float(x.abs(), kind, precision, self.alternate());
+                (self.sign(x.is_sign_negative()), digits, x.is_finite())
             }
-        };
-        if kind == b'c' {
-            pad(out, "", &[bits as u8], width, left, false);
-        } else {
-            pad(
-                out,
-                &prefix,
-                digits.as_bytes(),
-                width,
-                left,
-                zeros && flags.contains(&b'0'),
-            );
         }
+    }
+
+    fn sign(&self, negative: bool) -> &'static str {
+        if negative {
+            "-"
+        } else if self.flags.contains(&b'+') {
+            "+"
+        } else if self.flags.contains(&b' ') {
+            " "
+        } else {
+            ""
+        }
+    }
+
+    fn alternate(&self) -> bool {
+        self.flags.contains(&b'#')
     }
 }
 

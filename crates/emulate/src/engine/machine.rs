@@ -9,6 +9,7 @@ use super::program::{Entry, Program};
 use super::warp::{SliceEnd, Warp};
 use crate::mapping::{AccessFault, Bytes, GRANULE, LANES, MapError, Memory, Wide};
 use parking_lot::{Mutex, RwLock};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -430,6 +431,17 @@ struct Resident {
     done: Vec<bool>,
 }
 
+/// What came of a slice of every warp.
+#[derive(Default)]
+struct Round {
+    /// Warps that are not done.
+    left: usize,
+    ran: bool,
+    /// The shortest sleep, and whether there is anything but sleepers.
+    sleep: Option<u32>,
+    awake: bool,
+}
+
 impl Run<'_> {
     fn work(&self, worker: u64) {
         let mut context = Context {
@@ -473,8 +485,62 @@ impl Run<'_> {
 
     /// Run clusters to their end, all resident at once.
     fn run(&self, context: &mut Context<'_>, residents: &mut Vec<Resident>, clusters: &[u64]) {
-        let per_cluster = self.config.cluster.iter().product::<u32>() as usize;
-        let warps = (self.config.block.iter().product::<u32>() as usize).div_ceil(LANES);
+        let per_cluster = self.blocks_per_cluster();
+        let count = clusters.len() * per_cluster;
+        self.start(context, residents, clusters);
+        let mut barriers: Vec<ClusterBarrier> = clusters
+            .iter()
+            .map(|_| ClusterBarrier {
+                phase: 0,
+                arrived: vec![vec![0; self.warps()]; per_cluster],
+            })
+            .collect();
+        let order = order(self.warps(), self.config.seed);
+        loop {
+            let before = context.executed;
+            let mut round = Round::default();
+            for slot in 0..count {
+                let cluster = slot / per_cluster;
+                context.current = slot;
+                context.cluster_first = cluster * per_cluster;
+                std::mem::swap(&mut context.cluster_barrier, &mut barriers[cluster]);
+                if self
+                    .run_block(context, &mut residents[slot], &order, &mut round)
+                    .is_break()
+                {
+                    return;
+                }
+                std::mem::swap(&mut context.cluster_barrier, &mut barriers[cluster]);
+                context.view.renew();
+            }
+            if round.left == 0 {
+                return;
+            }
+            let sleep = round.sleep.map(|sleep| Duration::from_nanos(sleep.into()));
+            if let Some(sleep) = sleep.filter(|sleep| !round.awake && *sleep >= SHORTEST_SLEEP) {
+                let sleep = sleep.min(LONGEST_SLEEP);
+                context.view.rest(|| std::thread::sleep(sleep));
+                continue;
+            }
+            if !round.ran && context.executed == before {
+                self.deadlock(context, &residents[..count]);
+                return;
+            }
+        }
+    }
+
+    fn blocks_per_cluster(&self) -> usize {
+        self.config.cluster.iter().product::<u32>() as usize
+    }
+
+    /// Warps of a block.
+    fn warps(&self) -> usize {
+        (self.config.block.iter().product::<u32>() as usize).div_ceil(LANES)
+    }
+
+    /// Make the blocks of clusters resident.
+    fn start(&self, context: &mut Context<'_>, residents: &mut Vec<Resident>, clusters: &[u64]) {
+        let per_cluster = self.blocks_per_cluster();
         let count = clusters.len() * per_cluster;
         residents.resize_with(count.max(residents.len()), || Resident {
             warps: Vec::new(),
@@ -489,103 +555,71 @@ impl Run<'_> {
                 barriers: vec![Barrier::default(); BARRIERS],
                 alive: Vec::new(),
             });
-        let mut barriers: Vec<ClusterBarrier> = clusters
-            .iter()
-            .map(|_| ClusterBarrier {
-                phase: 0,
-                arrived: vec![vec![0; warps]; per_cluster],
-            })
-            .collect();
-        for slot in 0..count {
-            self.start_block(
-                context,
-                &mut residents[slot],
-                slot,
-                clusters[slot / per_cluster],
-                (slot % per_cluster) as u32,
-                warps,
-            );
+        for (slot, resident) in residents[..count].iter_mut().enumerate() {
+            let rank = (slot % per_cluster) as u32;
+            self.start_block(context, resident, slot, clusters[slot / per_cluster], rank);
         }
-        let order = order(warps, self.config.seed);
-        loop {
-            let (mut left, before, mut ran) = (0, context.executed, false);
-            // The shortest sleep, and whether there is anything but sleepers.
-            let (mut sleep, mut awake) = (None::<u32>, false);
-            for slot in 0..count {
-                let cluster = slot / per_cluster;
-                context.current = slot;
-                context.cluster_first = cluster * per_cluster;
-                std::mem::swap(&mut context.cluster_barrier, &mut barriers[cluster]);
-                for &index in &order {
-                    if residents[slot].done[index] {
-                        continue;
-                    }
-                    let end = residents[slot].warps[index].slice(context, SLICE);
-                    match end {
-                        SliceEnd::Done => residents[slot].done[index] = true,
-                        SliceEnd::Fault => {
-                            if let Some(fault) = context.fault.take() {
-                                self.end(fault);
-                            }
-                            return;
-                        }
-                        SliceEnd::Runnable => ran = true,
-                        SliceEnd::Blocked => {}
-                    }
-                    match context.slept.take() {
-                        Some(slept) => sleep = Some(sleep.map_or(slept, |least| least.min(slept))),
-                        None => awake |= end == SliceEnd::Runnable,
-                    }
-                    left += usize::from(end != SliceEnd::Done);
-                    if self.stop.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    if self.config.cancel.load(Ordering::Relaxed) {
-                        self.stuck(
-                            context,
-                            &residents[slot].warps[index],
-                            FaultKind::Cancelled,
-                            "the launch was cancelled",
-                        );
-                        return;
-                    }
-                }
-                std::mem::swap(&mut context.cluster_barrier, &mut barriers[cluster]);
-                context.view.renew();
-            }
-            if left == 0 {
-                return;
-            }
-            let sleep = sleep.map(|sleep| Duration::from_nanos(sleep.into()));
-            if let Some(sleep) = sleep.filter(|sleep| !awake && *sleep >= SHORTEST_SLEEP) {
-                let sleep = sleep.min(LONGEST_SLEEP);
-                context.view.rest(|| std::thread::sleep(sleep));
+    }
+
+    /// Run a slice of each warp of a block; break at the end of the launch.
+    fn run_block(
+        &self,
+        context: &mut Context<'_>,
+        resident: &mut Resident,
+        order: &[usize],
+        round: &mut Round,
+    ) -> ControlFlow<()> {
+        for &index in order {
+            if resident.done[index] {
                 continue;
             }
-            if !ran && context.executed == before {
-                let stuck = (0..count).find_map(|slot| {
-                    let index = residents[slot].done.iter().position(|done| !done)?;
-                    Some((slot, index))
-                });
-                if let Some((slot, index)) = stuck {
-                    context.current = slot;
-                    let what = "deadlock: every thread of the block that is left waits";
-                    self.stuck(
-                        context,
-                        &residents[slot].warps[index],
-                        FaultKind::Deadlock,
-                        what,
-                    );
+            let end = resident.warps[index].slice(context, SLICE);
+            match end {
+                SliceEnd::Done => resident.done[index] = true,
+                SliceEnd::Fault => {
+                    if let Some(fault) = context.fault.take() {
+                        self.end(fault);
+                    }
+                    return ControlFlow::Break(());
                 }
-                return;
+                SliceEnd::Runnable => round.ran = true,
+                SliceEnd::Blocked => {}
             }
+            match context.slept.take() {
+                Some(slept) => {
+                    round.sleep = Some(round.sleep.map_or(slept, |least| least.min(slept)));
+                }
+                None => round.awake |= end == SliceEnd::Runnable,
+            }
+            round.left += usize::from(end != SliceEnd::Done);
+            if self.stop.load(Ordering::Relaxed) {
+                return ControlFlow::Break(());
+            }
+            if self.config.cancel.load(Ordering::Relaxed) {
+                let what = "the launch was cancelled";
+                self.stuck(context, &resident.warps[index], FaultKind::Cancelled, what);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// End the launch: no warp can go on.
+    fn deadlock(&self, context: &mut Context<'_>, residents: &[Resident]) {
+        let stuck = residents.iter().enumerate().find_map(|(slot, resident)| {
+            let index = resident.done.iter().position(|done| !done)?;
+            Some((slot, &resident.warps[index]))
+        });
+        if let Some((slot, warp)) = stuck {
+            context.current = slot;
+            let what = "deadlock: every thread of the block that is left waits";
+            self.stuck(context, warp, FaultKind::Deadlock, what);
         }
     }
 
     /// End the launch where a warp stands.
     fn stuck(&self, context: &mut Context<'_>, warp: &Warp, kind: FaultKind, what: &str) {
-        let (pc, mask) = warp.place();
-        context.fail_at(warp, pc, mask, kind, 0, what.into());
+        context.fail_at(warp, warp.place(), kind, 0, what.into());
         if let Some(fault) = context.fault.take() {
             self.end(fault);
         }
@@ -598,8 +632,8 @@ impl Run<'_> {
         slot: usize,
         cluster: u64,
         rank: u32,
-        warps: usize,
     ) {
+        let warps = self.warps();
         let [gx, gy, _] = self.config.grid.map(u64::from);
         let [cx, cy, cz] = self.config.cluster.map(u64::from);
         let (nx, ny) = (gx / cx, gy / cy);

@@ -43,6 +43,9 @@ pub fn params(list: &[P<'_>]) -> Vec<u8> {
     out
 }
 
+/// Grid and block.
+pub type Shape = ([u32; 3], [u32; 3]);
+
 impl Bench {
     pub fn new() -> Bench {
         Bench::with(true)
@@ -150,54 +153,48 @@ impl Bench {
         block: [u32; 3],
         list: &[P<'_>],
     ) -> Result<Stats, Fault> {
-        self.launch_with(program, entry, grid, block, list, |_| {})
+        self.launch_with(program, entry, (grid, block), list, |_| {})
     }
 
     pub fn launch_with(
         &self,
         program: &Program,
         entry: &str,
-        grid: [u32; 3],
-        block: [u32; 3],
+        shape: Shape,
         list: &[P<'_>],
         change: impl FnOnce(&mut LaunchConfig<'_>),
     ) -> Result<Stats, Fault> {
-        self.launch_until(
-            program,
-            entry,
-            grid,
-            block,
-            list,
-            &AtomicBool::new(false),
-            change,
-        )
+        let (params, never) = (params(list), AtomicBool::new(false));
+        let mut config = config(shape, &params, &never);
+        change(&mut config);
+        self.machine.launch(program, entry, &config, &self.memory)
     }
 
-    #[allow(clippy::too_many_arguments)]
     pub fn launch_until(
         &self,
         program: &Program,
         entry: &str,
-        grid: [u32; 3],
-        block: [u32; 3],
+        shape: Shape,
         list: &[P<'_>],
         cancel: &AtomicBool,
-        change: impl FnOnce(&mut LaunchConfig<'_>),
     ) -> Result<Stats, Fault> {
         let params = params(list);
-        let mut config = LaunchConfig {
-            grid,
-            block,
-            cluster: [1; 3],
-            dynamic_shared: 0,
-            params: &params,
-            seed: 0,
-            threads: 2,
-            cancel,
-            cooperative: false,
-        };
-        change(&mut config);
+        let config = config(shape, &params, cancel);
         self.machine.launch(program, entry, &config, &self.memory)
+    }
+}
+
+fn config<'c>((grid, block): Shape, params: &'c [u8], cancel: &'c AtomicBool) -> LaunchConfig<'c> {
+    LaunchConfig {
+        grid,
+        block,
+        cluster: [1; 3],
+        dynamic_shared: 0,
+        params,
+        seed: 0,
+        threads: 2,
+        cancel,
+        cooperative: false,
     }
 }
 

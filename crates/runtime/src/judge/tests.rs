@@ -109,6 +109,7 @@ fn rule_of(site: AccessSite, record: &Record, roots: Option<&[Root]>) -> Option<
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table: a row for each verdict")]
 fn every_verdict_has_its_row() {
     use AccessKind::{Atomic, Read, Write};
     let buffer = extent(BUFFER, 64);

@@ -305,24 +305,28 @@ macro_rules! by_compared {
     };
 }
 
+fn decode_testp<'a>(d: &mut Decoder<'a>, x: &Ins<'a>, ty: Type) -> Result<(), Problem> {
+    x.count(2, 2)?;
+    let test = x.mods.iter().find_map(|m| Test::from_modifier(m));
+    let Some(imm) = test.and_then(|t| TESTS.iter().position(|u| *u == t)) else {
+        return malformed("testp without its property");
+    };
+    let width = class(ty)?;
+    let dst = d.dst(&x.ops[0], Class::Pred)?;
+    let a = d.src(&x.ops[1], width)?;
+    let run: Handler = if ty == Type::F64 {
+        testp::<true>
+    } else {
+        testp::<false>
+    };
+    d.emit_to(run, dst, |i| (i.a, i.imm) = (a, imm as u64));
+    Ok(())
+}
+
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let ty = x.ty()?;
     if x.base == "testp" {
-        x.count(2, 2)?;
-        let test = x.mods.iter().find_map(|m| Test::from_modifier(m));
-        let Some(imm) = test.and_then(|t| TESTS.iter().position(|u| *u == t)) else {
-            return malformed("testp without its property");
-        };
-        let width = class(ty)?;
-        let dst = d.dst(&x.ops[0], Class::Pred)?;
-        let a = d.src(&x.ops[1], width)?;
-        let run: Handler = if ty == Type::F64 {
-            testp::<true>
-        } else {
-            testp::<false>
-        };
-        d.emit_to(run, dst, |i| (i.a, i.imm) = (a, imm as u64));
-        return Ok(());
+        return decode_testp(d, x, ty);
     }
     let Some(relation) = x
         .mods

@@ -84,7 +84,13 @@ fn ret(warp: &mut Warp, context: &mut Context<'_>, _: &Inst, mask: u32) -> Flow 
     let program = context.program;
     let returns = &program.functions[callee.function as usize].returns;
     let results = &program.sites[caller.site as usize].results;
-    copy(warp, context, mask, returns, callee, results, caller.frame);
+    copy(
+        warp,
+        context,
+        mask,
+        (returns, callee),
+        (results, caller.frame),
+    );
     warp.frame = caller.frame;
     warp.current.pc = caller.return_pc;
     if warp.others.is_empty() {
@@ -149,10 +155,8 @@ fn call(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
         warp,
         context,
         group,
-        &site.arguments,
-        caller,
-        &to.parameters,
-        frame,
+        (&site.arguments, caller),
+        (&to.parameters, frame),
     );
     warp.current.stack.push(Caller {
         return_pc: pc + 1,
@@ -170,10 +174,8 @@ fn copy(
     warp: &mut Warp,
     context: &Context<'_>,
     mask: u32,
-    from: &[Place],
-    from_frame: Frame,
-    to: &[Place],
-    to_frame: Frame,
+    (from, from_frame): (&[Place], Frame),
+    (to, to_frame): (&[Place], Frame),
 ) {
     for (&from, &to) in from.iter().zip(to) {
         match (from, to) {

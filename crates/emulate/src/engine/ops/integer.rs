@@ -200,6 +200,7 @@ pub(crate) fn ternary<'a>(
     Ok(())
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: an arm for each opcode")]
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     x.only(&["lo", "hi", "wide", "sat", "cc", "relu"])?;
     let ty = x.ty()?;

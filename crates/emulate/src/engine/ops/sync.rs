@@ -217,6 +217,7 @@ pub(crate) fn decode_warp_barrier<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Resul
     Ok(())
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: an arm for each opcode")]
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let synchronous = x.has("sync");
     let member = |d: &mut Decoder<'a>, index: usize| {

@@ -10,7 +10,7 @@ use super::sync::gather_lanes;
 use crate::engine::access::{load_one, store_one, tag_of, value_of_tag};
 use crate::engine::context::Context;
 use crate::engine::decode::{Decoder, Ins, Problem, malformed, space, unsupported};
-use crate::engine::inst::{Class, Flow, Inst, NONE};
+use crate::engine::inst::{Class, Flow, Handler, Inst, NONE};
 use crate::engine::lanes::FULL;
 use crate::engine::warp::Warp;
 use crate::mapping::{AccessFault, LANES};
@@ -325,6 +325,26 @@ fn multiply_double(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask
     Flow::Next
 }
 
+/// Registers of a fragment: the list of them, and how many.
+fn fragment<'a>(
+    d: &mut Decoder<'a>,
+    x: &Ins<'a>,
+    index: usize,
+    class: Class,
+    write: bool,
+) -> Result<(u32, usize), Problem> {
+    let parts = Decoder::vector(x.op(index)?);
+    let slots = parts.iter().map(|p| {
+        if write {
+            d.dst(p, class)
+        } else {
+            d.src(p, class)
+        }
+    });
+    let slots = slots.collect::<Result<Vec<_>, _>>()?;
+    Ok((d.list(slots), parts.len()))
+}
+
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let everyone = d.constant32(FULL);
     let (m, n, k) = shape(x)?;
@@ -334,76 +354,27 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         return unsupported("wmma of this type in this shape");
     }
     let class = if double { Class::B64 } else { Class::B32 };
-    let fragment =
-        |d: &mut Decoder<'a>, index: usize, write: bool| -> Result<(u32, usize), Problem> {
-            let parts = Decoder::vector(x.op(index)?);
-            let slots = parts.iter().map(|p| {
-                if write {
-                    d.dst(p, class)
-                } else {
-                    d.src(p, class)
-                }
-            });
-            let slots = slots.collect::<Result<Vec<_>, _>>()?;
-            Ok((d.list(slots), parts.len()))
-        };
     if action == "load" || action == "store" {
-        let is_load = action == "load";
-        let which = x.mods.get(1).copied().unwrap_or_default();
-        let (rows, columns) = match which {
-            "a" => (m, k),
-            "b" => (k, n),
-            _ => (m, n),
-        };
-        let bits = match x.ty()? {
-            Type::F16 | Type::BF16 => 16,
-            Type::F32 | Type::TF32 | Type::S32 => 32,
-            Type::S8 | Type::U8 => 8,
-            Type::F64 => 64,
-            _ => return unsupported("wmma of this type"),
-        };
-        let (list, count) = fragment(d, usize::from(!is_load), is_load)?;
-        if count as u64 * 32 * u64::from(class.bytes()) * 8 < rows * columns * bits {
-            return malformed("too few registers for the fragment");
-        }
-        let address = d.address(x.op(usize::from(is_load))?, space(x))?;
-        let a = d.address_value(&address);
-        let stride = if x.ops.len() > 2 {
-            d.src(x.op(2)?, Class::B32)?
-        } else {
-            NONE
-        };
-        let matrix = Matrix {
-            rows: rows as usize,
-            columns: columns as usize,
-            bits: bits as usize,
-            column_major: x.has("col"),
-            alignment: alignment(which, (m, n, k), bits, x),
-        };
-        let run = if is_load { load } else { store };
-        d.emit(run, |i| {
-            (i.d, i.a, i.b, i.c, i.side, i.imm) = (
-                list,
-                a,
-                everyone,
-                stride,
-                tag_of(address.space),
-                matrix.pack(),
-            )
-        });
-        return Ok(());
+        return decode_access(d, x, everyone, class, action == "load");
     }
-    if double {
-        let (target, _) = fragment(d, 0, true)?;
-        let (a, _) = fragment(d, 1, false)?;
-        let (b, _) = fragment(d, 2, false)?;
-        let (c, _) = fragment(d, 3, false)?;
-        d.emit(multiply_double, |i| {
-            (i.d, i.a, i.c, i.e, i.b) = (target, a, b, c, everyone);
-            i.imm = m | n << 8 | k << 16;
-        });
-        return Ok(());
-    }
+    let (target, _) = fragment(d, x, 0, class, true)?;
+    let (a, _) = fragment(d, x, 1, class, false)?;
+    let (b, _) = fragment(d, x, 2, class, false)?;
+    let (c, _) = fragment(d, x, 3, class, false)?;
+    let sizes = m | n << 8 | k << 16;
+    let (run, imm): (Handler, u64) = if double {
+        (multiply_double, sizes)
+    } else {
+        (multiply, sizes | types(x)?)
+    };
+    d.emit(run, |i| {
+        (i.d, i.a, i.c, i.e, i.b, i.imm) = (target, a, b, c, everyone, imm)
+    });
+    Ok(())
+}
+
+/// The part of `imm` of [`multiply`] that says which types there are.
+fn types(x: &Ins<'_>) -> Result<u64, Problem> {
     let (dt, at, bt, ct) = match x.types[..] {
         [dt, ct] => (dt, Type::F16, Type::F16, ct),
         [dt, at, bt, ct] => (dt, at, bt, ct),
@@ -427,20 +398,63 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             _ => return unsupported("wmma with sums of this type"),
         })
     };
-    let imm = m
-        | n << 8
-        | k << 16
-        | kind(at)? << 24
+    Ok(kind(at)? << 24
         | kind(bt)? << 28
         | form(ct)? << 32
         | form(dt)? << 36
-        | u64::from(x.has("satfinite")) << 40;
-    let (target, _) = fragment(d, 0, true)?;
-    let (a, _) = fragment(d, 1, false)?;
-    let (b, _) = fragment(d, 2, false)?;
-    let (c, _) = fragment(d, 3, false)?;
-    d.emit(multiply, |i| {
-        (i.d, i.a, i.c, i.e, i.b, i.imm) = (target, a, b, c, everyone, imm)
+        | u64::from(x.has("satfinite")) << 40)
+}
+
+/// `wmma.load` and `wmma.store`.
+fn decode_access<'a>(
+    d: &mut Decoder<'a>,
+    x: &Ins<'a>,
+    everyone: u32,
+    class: Class,
+    is_load: bool,
+) -> Result<(), Problem> {
+    let (m, n, k) = shape(x)?;
+    let which = x.mods.get(1).copied().unwrap_or_default();
+    let (rows, columns) = match which {
+        "a" => (m, k),
+        "b" => (k, n),
+        _ => (m, n),
+    };
+    let bits = match x.ty()? {
+        Type::F16 | Type::BF16 => 16,
+        Type::F32 | Type::TF32 | Type::S32 => 32,
+        Type::S8 | Type::U8 => 8,
+        Type::F64 => 64,
+        _ => return unsupported("wmma of this type"),
+    };
+    let (list, count) = fragment(d, x, usize::from(!is_load), class, is_load)?;
+    if count as u64 * 32 * u64::from(class.bytes()) * 8 < rows * columns * bits {
+        return malformed("too few registers for the fragment");
+    }
+    let address = d.address(x.op(usize::from(is_load))?, space(x))?;
+    let a = d.address_value(&address);
+    let stride = if x.ops.len() > 2 {
+        d.src(x.op(2)?, Class::B32)?
+    } else {
+        NONE
+    };
+    let matrix = Matrix {
+        rows: rows as usize,
+        columns: columns as usize,
+        bits: bits as usize,
+        column_major: x.has("col"),
+        alignment: alignment(which, (m, n, k), bits, x),
+    };
+    let run = if is_load { load } else { store };
+    d.emit(run, |i| {
+        (i.d, i.a, i.b, i.c, i.side, i.imm) = (
+            list,
+            a,
+            everyone,
+            stride,
+            tag_of(address.space),
+            matrix.pack(),
+        )
     });
     Ok(())
 }

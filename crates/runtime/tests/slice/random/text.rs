@@ -526,6 +526,10 @@ impl Writer<'_> {
     }
 
     /// The access itself, and its second.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "to be replaced by one value for the operands"
+    )]
     fn instructions(
         &mut self,
         index: usize,
