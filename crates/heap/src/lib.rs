@@ -24,6 +24,8 @@ mod quarantine;
 #[cfg(test)]
 mod records;
 mod registry;
+#[cfg(test)]
+mod steps;
 mod tables;
 
 pub use device_heap::{Block, DeviceHeap, Read};

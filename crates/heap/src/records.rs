@@ -5,7 +5,11 @@
 //! the memory model lets a load see. A `__threadfence` is a fence here and
 //! all else is relaxed, what only the holder of a lock touches too: without the
 //! fences that order it, loom shows a load that sees an old value.
+//!
+//! The functions have the names of those of the device, and a test compares
+//! the steps of each with the device's source.
 
+use crate::steps::Source;
 use loom::sync::Arc;
 use loom::sync::atomic::Ordering::{AcqRel, Relaxed};
 use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -22,6 +26,11 @@ const FIRST_HANDLE: u32 = 2;
 const LIVE: u32 = 1;
 const FREED: u32 = 2;
 const FREEING: u32 = 3;
+
+/// What `free` adds to a block's canary.
+const FREE_KEY: u32 = 1 << 16;
+/// Slots that the scanner keeps open: a fifth of them.
+const WANTED: i32 = SLOTS.div_ceil(5) as i32;
 
 struct Block {
     state: AtomicU32,
@@ -89,73 +98,95 @@ impl Ring {
         (room(word) > 0).then(|| handed_out(word))
     }
 
-    /// `malloc`: slot, block, fence, record. A thread that gets no slot does
-    /// the scanner's work.
-    fn insert(&self, block: u32) {
-        let handle = FIRST_HANDLE + block;
-        let number = loop {
+    /// A slot. A thread that gets none does the scanner's work.
+    fn reserve_slot(&self) -> u32 {
+        loop {
             match self.reserve() {
-                Some(number) => break number,
+                Some(number) => return number,
                 None if self.scan() => {}
                 None => thread::yield_now(),
             }
-        };
+        }
+    }
+
+    fn publish(&self, number: u32, handle: u32) {
+        self.slot(number).store(handle, Relaxed);
+    }
+
+    /// Slot, block, fence, record.
+    fn malloc(&self, block: u32) {
+        let handle = FIRST_HANDLE + block;
+        let number = self.reserve_slot();
         let block = self.block(handle);
         block.content.store(handle, Relaxed);
         block.state.store(LIVE, Relaxed);
         fence(AcqRel);
-        self.slot(number).store(handle, Relaxed);
+        self.publish(number, handle);
     }
 
-    /// `free`: whether this thread was the one that freed it.
+    /// Whether this thread was the one that freed it.
     fn free(&self, block: u32) -> bool {
-        let handle = FIRST_HANDLE + block;
-        let block = self.block(handle);
-        let swapped = block
-            .state
-            .compare_exchange(LIVE, FREEING, Relaxed, Relaxed);
-        if swapped.is_err() {
+        let block = self.block(FIRST_HANDLE + block);
+        if block.state.load(Relaxed) != LIVE
+            || block
+                .state
+                .compare_exchange(LIVE, FREEING, Relaxed, Relaxed)
+                .is_err()
+        {
             return false;
         }
+        block.content.fetch_xor(FREE_KEY, Relaxed);
         fence(AcqRel);
         block.state.store(FREED, Relaxed);
         true
     }
 
-    /// A pass of the scanner: every record is verified, what is freed is given
-    /// back. Whether nobody else was at it.
-    fn scan(&self) -> bool {
+    fn lock(&self) -> bool {
         if self.lock.load(Relaxed) != 0
             || self.lock.compare_exchange(0, 1, Relaxed, Relaxed).is_err()
         {
             return false;
         }
         fence(AcqRel);
-        let end = self.end();
-        let mut number = self.first();
-        while number != end {
-            let mut expired = true;
-            let mut length = 0;
-            while length < SEGMENT && number != end {
-                expired &= self.scan_slot(number);
-                number = number.wrapping_add(1);
-                length += 1;
-            }
-            let start = number.wrapping_sub(length);
-            if expired && length == SEGMENT && start == self.first() {
-                self.recycle();
-            }
-        }
-        if room(self.word.load(Relaxed)) < SLOTS as i32 / 4 {
-            self.compact();
-        }
-        fence(AcqRel);
-        self.lock.store(0, Relaxed);
         true
     }
 
-    fn first(&self) -> u32 {
-        self.first.load(Relaxed)
+    fn unlock(&self) {
+        fence(AcqRel);
+        self.lock.store(0, Relaxed);
+    }
+
+    /// A pass of the scanner: every record is verified, what is freed is given
+    /// back. Whether nobody else was at it.
+    fn scan(&self) -> bool {
+        if !self.lock() {
+            return false;
+        }
+        let (mut first, end) = (self.first.load(Relaxed), self.end());
+        let mut number = first;
+        while number != end {
+            let length = end.wrapping_sub(number).min(SEGMENT);
+            let mut expired = true;
+            for i in 0..length {
+                expired &= self.scan_slot(number.wrapping_add(i));
+            }
+            if expired && length == SEGMENT && number == first {
+                self.recycle();
+                first = first.wrapping_add(SEGMENT);
+            }
+            number = number.wrapping_add(length);
+        }
+        self.make_slots();
+        self.unlock();
+        true
+    }
+
+    fn make_slots(&self) {
+        for _ in 0..8 {
+            if room(self.word.load(Relaxed)) >= WANTED || !self.compact() {
+                break;
+            }
+        }
     }
 
     fn end(&self) -> u32 {
@@ -176,23 +207,36 @@ impl Ring {
         if handle == EMPTY {
             return false;
         }
-        let block = self.block(handle);
         fence(AcqRel);
-        let state = block.state.load(Relaxed);
-        fence(AcqRel);
-        assert_ne!(state, 0, "a record of a block that is not there");
-        let content = block.content.load(Relaxed);
-        assert_eq!(content, handle, "a block read before it was whole");
-        if state != FREED {
+        if !self.verify(handle) {
             return false;
         }
         slot.store(EXPIRED, Relaxed);
-        block.given_back.fetch_add(1, Relaxed);
+        self.block(handle).given_back.fetch_add(1, Relaxed);
         true
     }
 
+    /// Whether the block was freed.
+    fn verify(&self, handle: u32) -> bool {
+        let block = self.block(handle);
+        let state = block.state.load(Relaxed);
+        assert_ne!(state, 0, "a record of a block that is not there");
+        fence(AcqRel);
+        let content = block.content.load(Relaxed);
+        assert_eq!(
+            content & !FREE_KEY,
+            handle,
+            "a block read before it was whole"
+        );
+        assert!(
+            state != FREED || content & FREE_KEY != 0,
+            "a block that is freed, and its canary does not say so"
+        );
+        state == FREED
+    }
+
     fn recycle(&self) {
-        let first = self.first();
+        let first = self.first.load(Relaxed);
         for i in 0..SEGMENT {
             self.slot(first.wrapping_add(i)).store(EMPTY, Relaxed);
         }
@@ -216,7 +260,7 @@ impl Ring {
     }
 
     fn compact(&self) -> bool {
-        let (first, end) = (self.first(), self.end());
+        let (first, end) = (self.first.load(Relaxed), self.end());
         if end.wrapping_sub(first) < 2 * SEGMENT {
             return false;
         }
@@ -245,7 +289,7 @@ impl Ring {
 
     /// What is recorded, when nothing runs any more.
     fn records(&self) -> Vec<u32> {
-        let (first, end) = (self.first(), self.end());
+        let (first, end) = (self.first.load(Relaxed), self.end());
         let mut handles = Vec::new();
         let mut number = first;
         while number != end {
@@ -265,6 +309,148 @@ impl Ring {
     }
 }
 
+/// How the device's source writes the steps of the protocol.
+const DEVICE_STEPS: &[(&str, &str)] = &[
+    ("load(&ring->word)", "load word"),
+    ("atomicAdd(&ring->word,", "add to word"),
+    ("atomicCAS(&ring->word,", "swap word"),
+    ("load(&ring->lock)", "load lock"),
+    ("atomicCAS(&ring->lock,", "swap lock"),
+    ("store(&ring->lock,", "store lock"),
+    ("load(&ring->first)", "load first"),
+    ("store(&ring->first,", "store first"),
+    ("load(slot(", "load slot"),
+    ("load(place)", "load slot"),
+    ("load(from)", "load slot"),
+    ("store(slot(", "store slot"),
+    ("store(place,", "store slot"),
+    ("store(from,", "store slot"),
+    ("load(&head->word)", "load state"),
+    ("atomicCAS(&head->word,", "swap state"),
+    ("store(&head->word,", "store state"),
+    ("head[0]=", "store state"),
+    ("place_canaries(", "store content"),
+    ("atomicXor((u64*)(base-HEAD)", "change content"),
+    ("word_at(", "load content"),
+    ("__threadfence()", "fence"),
+    ("reserve(", "reserve"),
+    ("reserve_slot(", "reserve slot"),
+    ("publish(", "publish"),
+    ("lock(", "lock"),
+    ("unlock(", "unlock"),
+    ("end_of(", "end"),
+    ("scan_slot(", "scan slot"),
+    ("make_slots(", "make slots"),
+    ("__ringfence_heap_scan(", "scan"),
+    ("__ringfence_heap_verify(", "verify"),
+    ("__ringfence_records_recycle(", "recycle"),
+    ("__ringfence_records_compact(", "compact"),
+    // In `free`, only without a guard.
+    ("else __ringfence_heap_hold(", ""),
+    ("__ringfence_heap_hold(", "give back"),
+    // The model scans whole rings, of one length.
+    ("load(&ring->cursor)", ""),
+    ("store(&ring->cursor,", ""),
+    ("load(&WATCH->slots)", ""),
+    // Whether a scan is worth while, and what reports say.
+    ("load(&WATCH->freed)", ""),
+    ("store(&WATCH->freed,", ""),
+    ("load(&CHUNK[chunk].", ""),
+    ("load(&head->allocated", ""),
+    ("store(&head->allocated_launch,", ""),
+    ("store(&head->freed", ""),
+    ("load((u64*)RF_MISS_SIZE)", ""),
+];
+
+/// How this file writes them.
+const MODEL_STEPS: &[(&str, &str)] = &[
+    ("self.word.load(", "load word"),
+    ("self.word.fetch_add(", "add to word"),
+    ("self.word.compare_exchange(", "swap word"),
+    ("self.lock.load(", "load lock"),
+    ("self.lock.compare_exchange(", "swap lock"),
+    ("self.lock.store(", "store lock"),
+    ("self.first.load(", "load first"),
+    ("self.first.store(", "store first"),
+    ("self.slot(hole).load(", "load slot"),
+    ("slot.load(", "load slot"),
+    ("from.load(", "load slot"),
+    ("self.slot(number).store(", "store slot"),
+    ("self.slot(hole).store(", "store slot"),
+    ("self.slot(first.wrapping_add(i)).store(", "store slot"),
+    ("slot.store(", "store slot"),
+    ("from.store(", "store slot"),
+    ("block.state.load(", "load state"),
+    ("block.state.compare_exchange(", "swap state"),
+    ("block.state.store(", "store state"),
+    ("block.content.store(", "store content"),
+    ("block.content.fetch_xor(", "change content"),
+    ("block.content.load(", "load content"),
+    ("fence(AcqRel)", "fence"),
+    ("self.reserve()", "reserve"),
+    ("self.reserve_slot()", "reserve slot"),
+    ("self.publish(", "publish"),
+    ("self.lock()", "lock"),
+    ("self.unlock()", "unlock"),
+    ("self.end()", "end"),
+    ("self.scan_slot(", "scan slot"),
+    ("self.make_slots()", "make slots"),
+    ("self.scan()", "scan"),
+    ("self.verify(", "verify"),
+    ("self.recycle()", "recycle"),
+    ("self.compact()", "compact"),
+    ("self.block(handle).given_back.fetch_add(", "give back"),
+];
+
+/// The device's functions, each beside the model's: the same steps in the same
+/// order.
+#[test]
+fn the_model_takes_the_steps_of_the_device() {
+    let text = [
+        include_str!("../../../device/heap.cu"),
+        include_str!("../../../device/records.cuh"),
+        include_str!("../../../device/heap_guard.cuh"),
+    ]
+    .concat();
+    let device = Source {
+        text: &text,
+        keyword: "",
+        operations: &["load(", "store(", "atomic", "__threadfence", "word_at("],
+        steps: DEVICE_STEPS,
+    };
+    let model = Source {
+        text: include_str!("records.rs"),
+        keyword: "fn ",
+        operations: &[
+            ".load(",
+            ".store(",
+            ".fetch_",
+            ".compare_exchange(",
+            ".swap(",
+            "fence(",
+        ],
+        steps: MODEL_STEPS,
+    };
+    for (theirs, ours) in [
+        ("reserve", "reserve"),
+        ("publish", "publish"),
+        ("lock", "lock"),
+        ("unlock", "unlock"),
+        ("end_of", "end"),
+        ("__ringfence_records_recycle", "recycle"),
+        ("__ringfence_records_compact", "compact"),
+        ("make_slots", "make_slots"),
+        ("__ringfence_heap_verify", "verify"),
+        ("scan_slot", "scan_slot"),
+        ("__ringfence_heap_scan", "scan"),
+        ("reserve_slot", "reserve_slot"),
+        ("__ringfence_malloc", "malloc"),
+        ("__ringfence_free", "free"),
+    ] {
+        assert_eq!(model.steps_of(ours), device.steps_of(theirs), "{ours}");
+    }
+}
+
 /// Runs a scenario in every order with at most so many preemptions.
 fn check(preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
@@ -279,7 +465,7 @@ fn a_record_is_seen_whole_and_stays_until_its_block_is_freed() {
         let inserters: Vec<_> = (0..2)
             .map(|block| {
                 let ring = ring.clone();
-                thread::spawn(move || ring.insert(block))
+                thread::spawn(move || ring.malloc(block))
             })
             .collect();
         ring.scan();
@@ -296,7 +482,7 @@ fn a_record_is_seen_whole_and_stays_until_its_block_is_freed() {
 fn a_block_is_freed_once_and_given_back_once() {
     check(3, || {
         let ring = Ring::new(1, 0);
-        ring.insert(0);
+        ring.malloc(0);
         let frees: Vec<_> = (0..2)
             .map(|_| {
                 let ring = ring.clone();
@@ -322,14 +508,14 @@ fn slots_are_taken_back_while_others_are_handed_out() {
     check(2, || {
         let ring = Ring::new(5, u32::MAX - 2 * SEGMENT + 1);
         for block in 0..3 {
-            ring.insert(block);
+            ring.malloc(block);
         }
         ring.free(0);
         ring.free(1);
         let inserters: Vec<_> = (3..5)
             .map(|block| {
                 let ring = ring.clone();
-                thread::spawn(move || ring.insert(block))
+                thread::spawn(move || ring.malloc(block))
             })
             .collect();
         ring.scan();
@@ -349,13 +535,13 @@ fn a_record_that_moves_is_neither_lost_nor_there_twice() {
     check(2, || {
         let ring = Ring::new(5, 0);
         for block in 0..4 {
-            ring.insert(block);
+            ring.malloc(block);
         }
         ring.free(0);
         ring.free(2);
         let inserter = {
             let ring = ring.clone();
-            thread::spawn(move || ring.insert(4))
+            thread::spawn(move || ring.malloc(4))
         };
         let free = {
             let ring = ring.clone();
@@ -378,14 +564,14 @@ fn two_scanners_do_not_disturb_each_other() {
     check(3, || {
         let ring = Ring::new(3, 0);
         for block in 0..2 {
-            ring.insert(block);
+            ring.malloc(block);
             ring.free(block);
         }
         let other = {
             let ring = ring.clone();
             thread::spawn(move || {
                 ring.scan();
-                ring.insert(2);
+                ring.malloc(2);
             })
         };
         ring.scan();

@@ -1,17 +1,22 @@
 //! The protocol of host and guard, run in every order that the memory model
 //! allows: the host's half is the code of this module, the guard's is
-//! `device/guard.cu` written over again, round by round.
+//! `device/guard.cu` written over again, round by round. A test compares the
+//! steps of each function with the device's source.
 //!
 //! Memory of the program is a flag that says whether it was given back; a
 //! guard that reads it after that has broken the protocol. Who gives it back
 //! does so as `device/canary.cu` retires a record.
 
+use self::steps::Source;
 use super::machine::{Machine, State};
 use super::words::{Words, stop};
 use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 use model::layout::guard::{ENDED, STOP};
+
+#[path = "../../../heap/src/steps.rs"]
+mod steps;
 
 /// Everything that the parties share.
 struct World {
@@ -64,33 +69,46 @@ impl World {
     /// `__ringfence_guard`, with at most so many rounds as its time. `fences`:
     /// as it is.
     fn guard(&self, slice: u64, rounds: u32, fences: bool) {
-        let relaxed = Ordering::Relaxed;
         for round in 1.. {
-            let last = self.stop.load(relaxed) >= slice || round >= rounds;
-            self.pins.fetch_add(1, relaxed);
+            let last = self.stop.load(Ordering::Relaxed) >= slice || round >= rounds;
             if fences {
                 fence(Ordering::SeqCst);
             }
-            if self.record.load(relaxed) {
-                if self.written.load(relaxed) {
-                    self.seen.store(true, relaxed);
-                }
-                assert!(
-                    !self.given_back.load(relaxed),
-                    "the guard read memory that was given back"
-                );
-            }
-            if fences {
-                fence(Ordering::SeqCst);
-            }
-            self.pins.fetch_sub(1, relaxed);
+            self.walk(fences);
             if last {
                 break;
             }
             thread::yield_now();
         }
         fence(Ordering::SeqCst);
-        self.ended.store(slice, relaxed);
+        self.ended.store(slice, Ordering::Relaxed);
+    }
+
+    /// One walk over the table.
+    fn walk(&self, fences: bool) {
+        self.pins.fetch_add(1, Ordering::Relaxed);
+        if fences {
+            fence(Ordering::SeqCst);
+        }
+        self.verify();
+        if fences {
+            fence(Ordering::SeqCst);
+        }
+        self.pins.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Reads the record, and what it names.
+    fn verify(&self) {
+        let relaxed = Ordering::Relaxed;
+        if self.record.load(relaxed) {
+            if self.written.load(relaxed) {
+                self.seen.store(true, relaxed);
+            }
+            assert!(
+                !self.given_back.load(relaxed),
+                "the guard read memory that was given back"
+            );
+        }
     }
 
     fn ended(&self) -> u64 {
@@ -115,14 +133,90 @@ impl World {
         machine.slice_launched();
     }
 
-    /// `retire` of `device/canary.cu`, and then the free.
-    fn free(&self) {
+    fn retire(&self) {
         self.record.store(false, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         while self.pins.load(Ordering::Relaxed) != 0 {
             thread::yield_now();
         }
+    }
+
+    /// The program frees the buffer: its record is retired first.
+    fn free(&self) {
+        self.retire();
         self.given_back.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How the device's sources write the steps of the protocol.
+const DEVICE_STEPS: &[(&str, &str)] = &[
+    ("host_word(lane<3?lane*8:0)", "load stop"),
+    ("system_fence()", "fence"),
+    ("full_fence()", "fence"),
+    ("walk(round,", "walk"),
+    ("tell_host(RF_ENDED,", "store ended"),
+    ("atomicAdd(CANARY_PINS+slot,1)", "pin"),
+    ("atomicSub(CANARY_PINS+slot,1)", "unpin"),
+    ("verify_long(", "verify"),
+    ("changed_slots(", "verify"),
+    ("atomicExch((u64*)&CANARY_TABLE[slot].check,0ull)", "retire"),
+    ("*(volatile u32*)(CANARY_PINS+slot)", "load pins"),
+    // What reports say, and how often there was a round.
+    ("host_word(RF_EPOCH)", ""),
+    ("host_word(RF_FOUND)", ""),
+    ("host_word(RF_VERIFIED)", ""),
+    ("tell_host(RF_BEGUN,", ""),
+    ("tell_host(RF_TIME,", ""),
+    ("tell_host(RF_EPOCH,", ""),
+    ("tell_host(RF_VERIFIED,", ""),
+];
+
+/// How this file writes them.
+const MODEL_STEPS: &[(&str, &str)] = &[
+    ("self.stop.load(", "load stop"),
+    ("fence(Ordering::SeqCst)", "fence"),
+    ("self.walk(", "walk"),
+    ("self.ended.store(", "store ended"),
+    ("self.pins.fetch_add(", "pin"),
+    ("self.pins.fetch_sub(", "unpin"),
+    ("self.verify()", "verify"),
+    ("self.record.store(", "retire"),
+    ("self.pins.load(", "load pins"),
+];
+
+#[test]
+fn the_model_takes_the_steps_of_the_device() {
+    let text = [
+        include_str!("../../../../device/canary.cu"),
+        include_str!("../../../../device/guard.cu"),
+    ]
+    .concat();
+    let device = Source {
+        text: &text,
+        keyword: "",
+        operations: &[
+            "atomic",
+            "volatile",
+            "load_now(",
+            "host_word(",
+            "tell_host(",
+            "asm",
+            "__threadfence",
+        ],
+        steps: DEVICE_STEPS,
+    };
+    let model = Source {
+        text: include_str!("model.rs"),
+        keyword: "fn ",
+        operations: &[".load(", ".store(", ".fetch_", ".swap(", "fence("],
+        steps: MODEL_STEPS,
+    };
+    for (theirs, ours) in [
+        ("__ringfence_guard", "guard"),
+        ("walk", "walk"),
+        ("retire", "retire"),
+    ] {
+        assert_eq!(model.steps_of(ours), device.steps_of(theirs), "{ours}");
     }
 }
 
