@@ -10,51 +10,15 @@
 //! program can ask or measure may show that it is
 //! watched: sizes, references, events and their times are the program's own.
 
-#![expect(
-    clippy::too_many_arguments,
-    reason = "lists of arguments that are still to become values"
-)]
-
-mod arguments;
-mod blocks;
-mod buffers;
-mod chain;
-mod check;
-mod contexts;
-mod copies;
-mod device;
-mod events;
-mod flags;
-#[rustfmt::skip]
-#[allow(
-    missing_docs,
-    non_camel_case_types,
-    non_snake_case,
-    non_upper_case_globals,
-    dead_code,
-    clippy::type_complexity,
-    reason = "as the headers have it"
-)]
-mod generated;
-mod images;
-mod jobs;
-mod launches;
-mod layer;
-mod maps;
-mod native;
-mod parts;
+mod api;
+mod canaries;
+mod findings;
+mod objects;
+mod output;
+mod platform;
 mod preload;
-mod programs;
-mod queries;
-mod reach;
-mod report;
-mod rounds;
-mod shadows;
-mod source;
-mod staged;
-mod svm;
+mod schedule;
 #[allow(non_camel_case_types, reason = "OpenCL's names")]
 mod sys;
-pub mod table;
-mod waits;
-mod written;
+
+pub use api::table;

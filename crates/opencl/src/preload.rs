@@ -9,8 +9,9 @@
 //! A program that finds the functions itself, by dlopen and dlsym, does not
 //! come by here.
 
+use crate::api::table::{self, install};
+use crate::platform::{Table, empty};
 use crate::sys::*;
-use crate::table::{self, Table, empty, install};
 use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;

@@ -1,0 +1,219 @@
+//! Which calls of the host leave their objects. What leaves a buffer becomes a
+//! finding, because few programs look at the code, and is refused here, with the
+//! code that OpenCL has for it: not every platform holds a call to the part of a
+//! block that the program knows (NVIDIA's, driver 580, takes boxes that end
+//! outside it).
+
+use crate::api::session::{self, Refusal, Session};
+use crate::findings::CallError;
+use crate::objects::access::Access;
+use crate::objects::buffer::{Buffer, Place};
+use crate::sys::*;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Bytes of an object that a call is to touch.
+pub struct Touch {
+    object: cl_mem,
+    /// First byte, and one past the last; larger than any address if it wraps.
+    from: u128,
+    to: u128,
+    access: Access,
+}
+
+impl Touch {
+    pub fn range(object: cl_mem, offset: usize, size: usize, access: Access) -> Option<Touch> {
+        let from = offset as u128;
+        Some(Touch {
+            object,
+            from,
+            to: from + size as u128,
+            access,
+        })
+    }
+
+    /// Whether it stays in an object of so many bytes.
+    pub fn is_within(&self, size: u64) -> bool {
+        self.to <= u128::from(size)
+    }
+
+    /// A box of bytes: `None` if the program gives no such.
+    pub fn rect(
+        object: cl_mem,
+        origin: *const usize,
+        region: *const usize,
+        (row, slice): (usize, usize),
+        access: Access,
+    ) -> Option<Touch> {
+        if origin.is_null() || region.is_null() {
+            return None;
+        }
+        // SAFETY: three numbers each, as these calls take them.
+        let (o, r) = unsafe { (*origin.cast::<[usize; 3]>(), *region.cast::<[usize; 3]>()) };
+        if r.contains(&0) {
+            return None;
+        }
+        let row = if row == 0 { r[0] } else { row } as u128;
+        let slice = match slice {
+            0 => row.saturating_mul(r[1] as u128),
+            slice => slice as u128,
+        };
+        let at = |x: usize, y: usize, z: usize| {
+            let lines = row.saturating_mul(y as u128);
+            let slices = slice.saturating_mul(z as u128);
+            slices.saturating_add(lines).saturating_add(x as u128)
+        };
+        let from = at(o[0], o[1], o[2]);
+        Some(Touch {
+            object,
+            from,
+            to: from.saturating_add(at(r[0], r[1] - 1, r[2] - 1)),
+            access,
+        })
+    }
+}
+
+/// The session, if calls of the host are judged, and what becomes of bad ones.
+fn judging() -> Option<(&'static Session, Refusal)> {
+    let session = session::get()?;
+    Some((session, session.refusal()?))
+}
+
+/// Whether a call is to be refused, because it leaves its objects, which is
+/// reported.
+pub fn refused(function: &'static str, touches: &[Option<Touch>]) -> bool {
+    let Some((session, refusal)) = judging() else {
+        return false;
+    };
+    let mut refused = false;
+    for touch in touches.iter().flatten() {
+        let Some(buffer) = session.buffer(touch.object) else {
+            continue;
+        };
+        if !touch.is_within(buffer.size) {
+            refused = refusal == Refusal::Refused;
+            session.report.call(describe(function, touch, buffer));
+        }
+    }
+    refused
+}
+
+/// A box of pixels of an image that a call is to touch.
+pub struct Pixels {
+    pub image: cl_mem,
+    pub origin: *const usize,
+    pub region: *const usize,
+    pub access: Access,
+}
+
+/// Whether a call is to be refused, because it leaves its images, which is
+/// reported.
+pub fn refused_pixels(function: &'static str, boxes: &[Pixels]) -> bool {
+    let Some((session, refusal)) = judging() else {
+        return false;
+    };
+    let mut refused = false;
+    for touch in boxes {
+        let Some(buffer) = session.buffer(touch.image) else {
+            continue;
+        };
+        let (Place::Image(shape)
+        | Place::Made {
+            shape: Some(shape), ..
+        }) = &buffer.place
+        else {
+            continue;
+        };
+        if touch.origin.is_null() || touch.region.is_null() {
+            continue;
+        }
+        // SAFETY: three numbers each, as these calls take them.
+        let (origin, region) = unsafe {
+            (
+                *touch.origin.cast::<[usize; 3]>(),
+                *touch.region.cast::<[usize; 3]>(),
+            )
+        };
+        let Some((size, pixel)) = shape.pixels() else {
+            continue;
+        };
+        let inside = |index: usize| {
+            let end = origin[index].checked_add(region[index]);
+            end.is_some_and(|end| end as u64 <= size[index])
+        };
+        // What is no box at all is the platform's to refuse.
+        if region.contains(&0) || (0..3).all(inside) {
+            continue;
+        }
+        refused = refusal == Refusal::Refused;
+        let what = touch.access.word();
+        let rows = (origin[2] as u64)
+            .saturating_mul(size[1])
+            .saturating_add(origin[1] as u64);
+        let first = rows
+            .saturating_mul(size[0])
+            .saturating_add(origin[0] as u64);
+        let count = region
+            .iter()
+            .fold(1u64, |all, side| all.saturating_mul(*side as u64));
+        let error = CallError {
+            function,
+            access: touch.access,
+            detail: format!("{what} of {region:?} pixels at {origin:?} of an image of {size:?}"),
+            width: count.saturating_mul(pixel),
+            offset: first.saturating_mul(pixel),
+            buffer,
+        };
+        session.report.call(error);
+    }
+    refused
+}
+
+fn describe(function: &'static str, touch: &Touch, buffer: Arc<Buffer>) -> CallError {
+    let size = touch.to - touch.from;
+    let width = u64::try_from(size).unwrap_or(u64::MAX);
+    let what = touch.access.word();
+    CallError {
+        function,
+        access: touch.access,
+        detail: format!(
+            "{what} of {} at offset {} of {}",
+            report::count(width, "byte"),
+            touch.from,
+            report::count(buffer.size, "byte")
+        ),
+        width,
+        offset: u64::try_from(touch.from).unwrap_or(u64::MAX),
+        buffer,
+    }
+}
+
+/// Whether a call that starts in an SVM allocation goes over its end; if so it
+/// is reported, and must be refused if the settings want it.
+pub fn leaves(function: &'static str, pointer: *const c_void, size: usize, access: Access) -> bool {
+    let Some((session, refusal)) = judging() else {
+        return false;
+    };
+    let Some(buffer) = session.objects.svm_at(pointer as usize) else {
+        return false;
+    };
+    let offset = (pointer as usize - buffer.handle) as u64;
+    if u128::from(offset) + size as u128 <= u128::from(buffer.size) {
+        return false;
+    }
+    let what = access.word();
+    let error = CallError {
+        function,
+        access,
+        detail: format!(
+            "{what} of {} at offset {offset} of {}",
+            report::count(size as u64, "byte"),
+            report::count(buffer.size, "byte")
+        ),
+        width: size as u64,
+        offset,
+        buffer,
+    };
+    session.report.call(error);
+    refusal == Refusal::Refused
+}

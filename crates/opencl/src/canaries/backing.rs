@@ -1,0 +1,198 @@
+//! Images made of buffers, on platforms that make none of a part of a buffer
+//! (PoCL 3.1), which here each buffer is.
+//!
+//! Such an image is made of a backing, a buffer of ours, which is made like the
+//! program's. Before each command that uses the image the content of the
+//! program's buffer is brought there, and afterwards back if it may have
+//! changed. Commands that use it follow each other.
+
+use crate::objects::access::Access;
+use crate::objects::backing::Backing;
+use crate::objects::buffer::Buffer;
+use crate::objects::kernel::Kernel;
+use crate::platform::call;
+use crate::platform::events::{Chain, is_pending, wait_list};
+use crate::platform::handles::MemObject;
+use crate::sys::*;
+use std::sync::Arc;
+
+/// A command's use of the content of a buffer that images are made of.
+pub struct Use {
+    pub backing: Arc<Backing>,
+    pub buffer: Arc<Buffer>,
+    /// Whether the content may change.
+    pub access: Access,
+    pub arguments: Vec<Lent>,
+}
+
+/// An argument of a kernel that is the buffer itself, or a part of it.
+pub struct Lent {
+    pub index: u32,
+    /// Of the program's object.
+    pub handle: usize,
+    /// First byte and bytes, of a part.
+    pub part: Option<(usize, usize)>,
+}
+
+/// What stands for a buffer in images that are made of it.
+///
+/// # Errors
+///
+/// The platform's code.
+pub fn backing_of(buffer: &Buffer) -> Result<Arc<Backing>, cl_int> {
+    let mut known = buffer.backing.lock();
+    if let Some(backing) = &*known {
+        return Ok(backing.clone());
+    }
+    let bytes = usize::try_from(buffer.size).map_err(|_| CL_INVALID_BUFFER_SIZE)?;
+    // Its images are asked for its flags. What it is made with does not
+    // matter: the content comes with the first command.
+    let flags = buffer.given.flags;
+    let mut host = Vec::<u8>::new();
+    let mut from = std::ptr::null_mut();
+    if flags & CL_MEM_COPY_HOST_PTR != 0 {
+        let room = host.try_reserve_exact(bytes);
+        room.map_err(|_| CL_OUT_OF_HOST_MEMORY)?;
+        host.resize(bytes, 0);
+        from = host.as_mut_ptr();
+    }
+    let mut code = CL_SUCCESS;
+    let memory = call!(clCreateBuffer(
+        buffer.context as cl_context,
+        flags,
+        bytes,
+        from.cast(),
+        &raw mut code
+    ) else std::ptr::null_mut());
+    let memory = MemObject::made(memory, code).ok_or(code)?;
+    let backing = Arc::new(Backing::new(memory, bytes));
+    *known = Some(backing.clone());
+    Ok(backing)
+}
+
+impl Use {
+    /// Of an image; `None`: its buffer has no backing.
+    pub fn of(image: &Buffer, access: Access) -> Option<Use> {
+        let backed = image.backed()?;
+        Some(Use {
+            backing: backed.backing.clone(),
+            buffer: backed.parent.clone(),
+            access,
+            arguments: Vec::new(),
+        })
+    }
+
+    /// Whether the content may change.
+    pub fn writes(&self) -> bool {
+        self.access == Access::Write
+    }
+
+    fn copy(
+        &self,
+        queue: cl_command_queue,
+        (from, to): (cl_mem, cl_mem),
+        after: &[cl_event],
+        events: &mut Chain,
+    ) -> cl_int {
+        let (count, list) = wait_list(after);
+        let bytes = self.backing.bytes;
+        events.add(|event| {
+            call!(clEnqueueCopyBuffer(
+                queue, from, to, 0, 0, bytes, count, list, event
+            ))
+        })
+    }
+
+    /// Enqueues the way there. The command must wait for the last of the
+    /// returned events.
+    ///
+    /// # Errors
+    ///
+    /// The platform's code.
+    fn enter(&self, queue: cl_command_queue, after: &[cl_event]) -> Result<Arc<Chain>, cl_int> {
+        let last = self.backing.last();
+        let mut all = after.to_vec();
+        // What has failed is no reason to fail, too.
+        let pending = |event: &cl_event| is_pending(*event);
+        all.extend(last.as_ref().and_then(|last| last.last()).filter(pending));
+        let mut events = Chain::default();
+        let ends = (self.buffer.handle as cl_mem, self.backing.memory());
+        match self.copy(queue, ends, &all, &mut events) {
+            CL_SUCCESS => {
+                events.behind(last.into_iter().collect());
+                Ok(Arc::new(events))
+            }
+            code => Err(code),
+        }
+    }
+
+    /// Enqueues the way back.
+    pub fn bring_back(
+        &self,
+        queue: cl_command_queue,
+        after: &[cl_event],
+        events: &mut Chain,
+    ) -> cl_int {
+        let ends = (self.backing.memory(), self.buffer.handle as cl_mem);
+        self.copy(queue, ends, after, events)
+    }
+
+    /// Gives a kernel what the image is made of where it has the buffer itself:
+    /// what it writes through one of them must be seen through the other.
+    fn lend(&self, kernel: &Kernel) {
+        for argument in &self.arguments {
+            let whole = self.backing.memory();
+            // Where the platform does not take it, the kernel has the buffer.
+            let _ = match argument.part {
+                None => kernel.lend(argument.index, whole),
+                // The launch holds the part.
+                Some((origin, size)) => match MemObject::part(whole, 0, origin, size) {
+                    Some(part) => kernel.lend(argument.index, part.raw()),
+                    None => continue,
+                },
+            };
+        }
+    }
+
+    /// Gives the kernel its own arguments again.
+    pub fn take_back(&self, kernel: &Kernel) {
+        for argument in &self.arguments {
+            // The platform took the same argument from the program.
+            let _ = kernel.lend(argument.index, argument.handle as cl_mem);
+        }
+    }
+}
+
+/// Enqueues the ways there of all uses, of a kernel's or another command's.
+/// `own` gets what the command must wait for.
+///
+/// # Errors
+///
+/// The platform's code.
+pub fn enter(
+    queue: cl_command_queue,
+    uses: &[Use],
+    kernel: Option<&Kernel>,
+    before: &[cl_event],
+    own: &mut Vec<Arc<Chain>>,
+) -> Result<(), cl_int> {
+    for one in uses {
+        own.push(one.enter(queue, before)?);
+    }
+    if let Some(kernel) = kernel {
+        for one in uses {
+            one.lend(kernel);
+        }
+    }
+    Ok(())
+}
+
+/// Adds a use, of one buffer only once.
+pub fn add(uses: &mut Vec<Use>, one: Option<Use>) {
+    let Some(one) = one else { return };
+    let same = |other: &&mut Use| Arc::ptr_eq(&other.backing, &one.backing);
+    match uses.iter_mut().find(same) {
+        Some(known) => known.access = known.access.max(one.access),
+        None => uses.push(one),
+    }
+}

@@ -1,0 +1,116 @@
+//! Which flags the platform takes for buffers and for parts of them, and what
+//! it answers when it is asked for them.
+//!
+//! A buffer with canaries is made by other calls than the program's, and these
+//! have other rules. So the platform is asked, once for each combination of
+//! flags, with a small buffer of the same kind as the program's.
+
+use crate::canaries::contexts::Context;
+use crate::objects::buffer::Given;
+use crate::platform::ask::ask;
+use crate::platform::call;
+use crate::platform::handles::MemObject;
+use crate::sys::*;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+/// What the platform answers to flags: those that a buffer then has, or the
+/// code of its refusal.
+pub type Answer = Result<u64, cl_int>;
+
+/// Answers that are known: for buffers, and for parts of them by the part's
+/// flags.
+#[derive(Default)]
+pub struct Known(Mutex<FxHashMap<(Given, Option<u64>), Answer>>);
+
+/// Bytes of a buffer that is made to see what it is: as many as the largest
+/// type has, which any buffer may have.
+const BYTES: usize = 128;
+
+impl Context {
+    /// What the platform answers to a buffer made with these.
+    pub fn flags(&self, given: Given) -> Answer {
+        self.answer((given, None), || {
+            let probe = Probe::of(self.context(), given)?;
+            probe.flags()
+        })
+    }
+
+    /// What the platform answers to a part, made with these flags, of a buffer
+    /// that was made with `given`.
+    pub fn flags_of_part(&self, given: Given, flags: u64) -> Answer {
+        self.answer((given, Some(flags)), || {
+            let probe = Probe::of(self.context(), given)?;
+            let region = cl_buffer_region {
+                origin: 0,
+                size: BYTES,
+            };
+            let mut code = CL_SUCCESS;
+            let part = call!(clCreateSubBuffer(
+                probe.memory.raw(),
+                flags,
+                CL_BUFFER_CREATE_TYPE_REGION,
+                (&raw const region).cast(),
+                &raw mut code,
+            ) else std::ptr::null_mut());
+            Probe::made(part, code, None)?.flags()
+        })
+    }
+
+    fn answer(&self, question: (Given, Option<u64>), ask: impl FnOnce() -> Answer) -> Answer {
+        if let Some(known) = self.known_flags.0.lock().get(&question) {
+            return *known;
+        }
+        let answer = ask();
+        // Want of memory is no answer.
+        let lasting = [
+            CL_OUT_OF_HOST_MEMORY,
+            CL_OUT_OF_RESOURCES,
+            CL_MEM_OBJECT_ALLOCATION_FAILURE,
+        ];
+        if !answer.is_err_and(|code| lasting.contains(&code)) {
+            self.known_flags.0.lock().insert(question, answer);
+        }
+        answer
+    }
+}
+
+/// A buffer that is made to see what it is.
+struct Probe {
+    memory: MemObject,
+    /// What it was made with, which outlives it.
+    _host: Option<Box<[u64]>>,
+}
+
+impl Probe {
+    fn of(context: cl_context, given: Given) -> Result<Probe, cl_int> {
+        let mut host = given
+            .host
+            .then(|| vec![0u64; BYTES / size_of::<u64>()].into_boxed_slice());
+        let pointer = match &mut host {
+            Some(host) => host.as_mut_ptr().cast(),
+            None => std::ptr::null_mut(),
+        };
+        let mut code = CL_SUCCESS;
+        let handle = call!(clCreateBuffer(context, given.flags, BYTES, pointer, &raw mut code)
+            else std::ptr::null_mut());
+        Probe::made(handle, code, host)
+    }
+
+    fn made(handle: cl_mem, code: cl_int, host: Option<Box<[u64]>>) -> Result<Probe, cl_int> {
+        match (code, MemObject::made(handle, code)) {
+            (_, Some(memory)) => Ok(Probe {
+                memory,
+                _host: host,
+            }),
+            (CL_SUCCESS, None) => Err(CL_MEM_OBJECT_ALLOCATION_FAILURE),
+            (code, None) => Err(code),
+        }
+    }
+
+    fn flags(&self) -> Answer {
+        let memory = self.memory.raw();
+        let flags: Option<u64> = ask!(one, clGetMemObjectInfo(memory, CL_MEM_FLAGS));
+        flags.ok_or(CL_INVALID_VALUE)
+    }
+}

@@ -1,0 +1,187 @@
+//! The program's memory objects, and where they lie.
+
+use crate::objects::backing::Backing;
+use crate::objects::block::Block;
+use crate::objects::shape::Shape;
+use crate::objects::staging::StagingCopy;
+use host::Stack;
+use model::AllocationKind;
+use parking_lot::Mutex;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+/// What a buffer is made with: its flags, and whether with memory of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Given {
+    pub flags: u64,
+    pub host: bool,
+}
+
+/// A memory object of the program's.
+pub struct Buffer {
+    pub serial: u64,
+    pub kind: AllocationKind,
+    pub size: u64,
+    /// As the program knows it.
+    pub handle: usize,
+    /// Its context's handle.
+    pub context: usize,
+    /// What the program gave.
+    pub given: Given,
+    /// As the program would be told.
+    pub flags: u64,
+    /// Whether it was made with a list of properties, which was empty.
+    pub properties: bool,
+    pub place: Place,
+    /// Its copy with canaries, once one was needed.
+    pub staging: Mutex<Option<Arc<StagingCopy>>>,
+    /// What stands for it in images that are made of it.
+    pub backing: Mutex<Option<Arc<Backing>>>,
+    pub allocated_at: Stack,
+}
+
+/// A memory object that the program has just made.
+pub struct Made {
+    /// As the program knows it.
+    pub handle: usize,
+    /// Its context's handle.
+    pub context: usize,
+    pub kind: AllocationKind,
+    pub size: u64,
+    /// Number of the object, from 1.
+    pub serial: u64,
+    pub given: Given,
+    /// As the program would be told.
+    pub flags: u64,
+    /// Whether it was made with a list of properties, which was empty.
+    pub properties: bool,
+    pub place: Place,
+    pub allocated_at: Stack,
+}
+
+/// Where a memory object lies.
+pub enum Place {
+    /// In a block of its own, between canaries.
+    Block(Block),
+    /// In another object of the program's.
+    Part {
+        parent: Arc<Buffer>,
+        /// Bytes from the parent's start.
+        origin: usize,
+    },
+    /// As the platform made it, without canaries: a copy with canaries stands
+    /// for it while a kernel runs.
+    Plain {
+        /// The object that it is a part of, or its own handle.
+        root: usize,
+        /// Bytes from the root's start.
+        origin: usize,
+    },
+    /// Made of shared virtual memory, or a part of what is. Kernels may know it
+    /// by its address, so no copy stands for it; the canaries around it are the
+    /// allocation's.
+    Shared {
+        /// The object that it is a part of, or its own handle.
+        root: usize,
+        /// Bytes from the root's start.
+        origin: usize,
+    },
+    /// An image; a padded image stands for it.
+    Image(Shape),
+    /// An image made of a buffer.
+    Made {
+        parent: Arc<Buffer>,
+        shape: Option<Shape>,
+        /// What it is made of in truth, if that is not the buffer.
+        backing: Option<Arc<Backing>>,
+        /// References that the program holds.
+        users: AtomicU32,
+    },
+    /// Without canaries, for this reason.
+    Bare(&'static str),
+}
+
+impl Buffer {
+    /// One that nothing has used.
+    pub fn of(made: Made) -> Buffer {
+        Buffer {
+            serial: made.serial,
+            kind: made.kind,
+            size: made.size,
+            handle: made.handle,
+            context: made.context,
+            given: made.given,
+            flags: made.flags,
+            properties: made.properties,
+            place: made.place,
+            staging: Mutex::default(),
+            backing: Mutex::default(),
+            allocated_at: made.allocated_at,
+        }
+    }
+
+    /// The block that holds it, if it has one of its own.
+    pub fn block(&self) -> Option<&Block> {
+        match &self.place {
+            Place::Block(block) => Some(block),
+            _ => None,
+        }
+    }
+
+    /// Which bytes of which object of the program's it is.
+    pub fn extent(&self) -> (usize, Range<u64>) {
+        let (root, origin) = match &self.place {
+            Place::Part { parent, origin } => (parent.handle, *origin as u64),
+            Place::Plain { root, origin } | Place::Shared { root, origin } => {
+                (*root, *origin as u64)
+            }
+            Place::Made { parent, .. } => return parent.extent(),
+            Place::Block(_) | Place::Image(_) | Place::Bare(_) => (self.handle, 0),
+        };
+        (root, origin..origin + self.size)
+    }
+
+    /// Whether it shares bytes with another object.
+    pub fn overlaps(&self, other: &Buffer) -> bool {
+        let (root, range) = self.extent();
+        let (of, of_range) = other.extent();
+        root == of && range.start < of_range.end && of_range.start < range.end
+    }
+
+    /// What an image is made of whose buffer has a backing.
+    pub fn backed(&self) -> Option<Backed<'_>> {
+        match &self.place {
+            Place::Made {
+                parent,
+                backing: Some(backing),
+                users,
+                ..
+            } => Some(Backed {
+                parent,
+                backing,
+                users,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Where a block that an image is made of lies, if the buffer has one.
+pub fn root_of(buffer: &Arc<Buffer>) -> &Arc<Buffer> {
+    match &buffer.place {
+        Place::Made { parent, .. } | Place::Part { parent, .. } => root_of(parent),
+        _ => buffer,
+    }
+}
+
+/// An image that is made of a backing.
+pub struct Backed<'a> {
+    /// What it is made of in the program's eyes; the image holds it.
+    pub parent: &'a Arc<Buffer>,
+    /// What it is made of in truth.
+    pub backing: &'a Arc<Backing>,
+    /// References that the program holds to the image. Not every platform says
+    /// that such an image is freed (PoCL 3.1 does not).
+    pub users: &'a AtomicU32,
+}

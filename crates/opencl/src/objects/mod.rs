@@ -1,0 +1,21 @@
+//! What is known of the program's objects: data and their invariants, by
+//! handle.
+
+pub mod access;
+pub mod backing;
+pub mod block;
+pub mod buffer;
+pub mod kernel;
+pub mod maps;
+pub mod padded;
+pub mod registry;
+pub mod shape;
+pub mod source;
+pub mod staging;
+pub mod written;
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+/// Objects by their handle.
+pub type ByHandle<T> = Mutex<FxHashMap<usize, T>>;

@@ -1,0 +1,90 @@
+//! Staging copies: memory with canaries that takes the place of memory that
+//! cannot be given any while a kernel runs.
+
+use crate::objects::block::Block;
+use crate::objects::padded::PaddedImage;
+use crate::platform::commands::Order;
+use crate::platform::events::Event;
+use crate::platform::handles::MemObject;
+use crate::sys::*;
+use parking_lot::Mutex;
+
+/// A copy of a memory object.
+pub struct StagingCopy {
+    last: Mutex<Option<LastUse>>,
+    pub copy: Copied,
+}
+
+/// Whether a command waits for the program, directly or through others: a user
+/// event that the program may set only when something else has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// It waits for commands alone.
+    Open,
+    /// It waits for the program.
+    Program,
+}
+
+/// The last use of a copy.
+pub struct LastUse {
+    /// Of the scan behind the kernel.
+    pub event: Event,
+    pub queue: usize,
+    /// Of the kernel.
+    pub gate: Gate,
+}
+
+/// What stands for what.
+pub enum Copied {
+    /// A block for a buffer.
+    Buffer {
+        block: Block,
+        /// What a kernel gets.
+        part: MemObject,
+        bytes: usize,
+    },
+    /// A padded image for an image.
+    Image(PaddedImage),
+}
+
+impl StagingCopy {
+    /// A copy that nothing has used.
+    pub fn new(copy: Copied) -> StagingCopy {
+        StagingCopy {
+            last: Mutex::new(None),
+            copy,
+        }
+    }
+
+    /// What a kernel gets.
+    pub fn handle(&self) -> cl_mem {
+        match &self.copy {
+            Copied::Buffer { part, .. } => part.raw(),
+            Copied::Image(padded) => padded.image.raw(),
+        }
+    }
+
+    /// The event until which it is used.
+    pub fn last(&self) -> Option<Event> {
+        self.last.lock().as_ref().map(|last| last.event.clone())
+    }
+
+    /// Says when the copy may be used again.
+    pub fn used_until(&self, last: LastUse) {
+        let before = self.last.lock().replace(last);
+        // Its event is released without the lock.
+        drop(before);
+    }
+
+    /// Whether a launch has the copy that waits for the program, and that a
+    /// launch in this queue would not wait for anyway, because it is in another
+    /// queue or the queue keeps no order.
+    pub fn is_gated(&self, queue: cl_command_queue, order: Order) -> bool {
+        let last = self.last.lock();
+        last.as_ref().is_some_and(|last| {
+            last.gate == Gate::Program
+                && (order == Order::Loose || last.queue != queue as usize)
+                && last.event.is_pending()
+        })
+    }
+}

@@ -1,0 +1,125 @@
+//! Commands that are enqueued behind a command of the program's.
+
+use crate::platform::ask::ask;
+use crate::platform::call;
+use crate::platform::events::{Chain, Event, wait_list};
+use crate::sys::*;
+
+/// In which order the commands of a queue run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// In the order in which they were enqueued.
+    Kept,
+    /// In any order: each must say what it waits for.
+    Loose,
+}
+
+impl Order {
+    /// Of a queue.
+    pub fn of(queue: cl_command_queue) -> Order {
+        let properties: Option<u64> = ask!(one, clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES));
+        match properties {
+            Some(bits) if bits & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE == 0 => Order::Kept,
+            // If the platform does not answer, every command waits.
+            _ => Order::Loose,
+        }
+    }
+}
+
+/// What waits for a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// Another command.
+    ByCommands,
+    /// Nothing but the end of them all.
+    ByTheEnd,
+}
+
+/// Commands behind a kernel.
+pub struct Commands {
+    pub queue: cl_command_queue,
+    order: Order,
+    /// Of the kernel.
+    done: cl_event,
+    /// Of all commands so far.
+    events: Chain,
+    /// Of those among them that nothing waits for.
+    ends: Vec<cl_event>,
+}
+
+impl Commands {
+    /// No commands behind `done` so far.
+    pub fn behind(queue: cl_command_queue, order: Order, done: cl_event) -> Commands {
+        Commands {
+            queue,
+            order,
+            done,
+            events: Chain::default(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Enqueues a command behind those of `before`, or else behind the kernel.
+    ///
+    /// # Errors
+    ///
+    /// The platform's code.
+    pub fn add(
+        &mut self,
+        before: &[cl_event],
+        followed: Followed,
+        enqueue: impl FnOnce(&[cl_event], &mut Chain) -> cl_int,
+    ) -> Result<cl_event, cl_int> {
+        let done = [self.done];
+        let after: &[cl_event] = match (self.order, before) {
+            (Order::Kept, _) => &[],
+            (Order::Loose, []) => &done,
+            (Order::Loose, before) => before,
+        };
+        let code = enqueue(after, &mut self.events);
+        match (code, self.events.last()) {
+            (CL_SUCCESS, Some(event)) => {
+                if followed == Followed::ByTheEnd {
+                    self.ends.push(event);
+                }
+                Ok(event)
+            }
+            (CL_SUCCESS, None) => Err(CL_INVALID_EVENT),
+            (code, _) => Err(code),
+        }
+    }
+
+    /// The event that is complete when all are.
+    ///
+    /// # Errors
+    ///
+    /// The platform's code.
+    pub fn end(&mut self) -> Result<Event, cl_int> {
+        if self.order == Order::Loose && self.ends.len() > 1 {
+            let (count, list) = wait_list(&self.ends);
+            let (mut marker, queue) = (std::ptr::null_mut(), self.queue);
+            let code = call!(clEnqueueMarkerWithWaitList(
+                queue,
+                count,
+                list,
+                &raw mut marker
+            ));
+            return match code {
+                CL_SUCCESS => Event::of(marker).ok_or(CL_INVALID_EVENT),
+                code => Err(code),
+            };
+        }
+        let last = self.ends.last().copied().ok_or(CL_INVALID_VALUE)?;
+        Event::retained(last).ok_or(CL_INVALID_EVENT)
+    }
+
+    /// Whether any command was enqueued.
+    pub fn are_begun(&self) -> bool {
+        self.events.last().is_some()
+    }
+
+    /// The events of all commands.
+    pub fn into_events(self) -> Chain {
+        self.events
+    }
+}

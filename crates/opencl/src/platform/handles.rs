@@ -1,0 +1,58 @@
+//! Memory objects of Ringfence's own, released when they are dropped.
+
+use crate::platform::call;
+use crate::sys::*;
+
+/// A reference of ours to a memory object.
+#[derive(Debug)]
+pub struct MemObject(usize);
+
+impl MemObject {
+    /// What a function that creates memory objects answered: its handle and its
+    /// code. `None`: it made none.
+    pub fn made(handle: cl_mem, code: cl_int) -> Option<MemObject> {
+        (code == CL_SUCCESS && !handle.is_null()).then(|| MemObject(handle as usize))
+    }
+
+    /// A buffer without content of the program's. `None`: the platform gives
+    /// none.
+    pub fn buffer(context: cl_context, flags: u64, bytes: usize) -> Option<MemObject> {
+        let mut code = CL_SUCCESS;
+        let none = std::ptr::null_mut();
+        let made = call!(clCreateBuffer(context, flags, bytes, none, &raw mut code)
+            else std::ptr::null_mut());
+        MemObject::made(made, code)
+    }
+
+    /// A part of a buffer, which keeps the buffer.
+    pub fn part(buffer: cl_mem, flags: u64, origin: usize, size: usize) -> Option<MemObject> {
+        let region = cl_buffer_region { origin, size };
+        let mut code = CL_SUCCESS;
+        let part = call!(clCreateSubBuffer(
+            buffer,
+            flags,
+            CL_BUFFER_CREATE_TYPE_REGION,
+            (&raw const region).cast(),
+            &raw mut code,
+        ) else std::ptr::null_mut());
+        MemObject::made(part, code)
+    }
+
+    /// The platform's handle, for as long as this is held.
+    pub fn raw(&self) -> cl_mem {
+        self.0 as cl_mem
+    }
+
+    /// Gives the reference away, to the program.
+    pub fn into_raw(self) -> cl_mem {
+        let handle = self.raw();
+        std::mem::forget(self);
+        handle
+    }
+}
+
+impl Drop for MemObject {
+    fn drop(&mut self) {
+        call!(clReleaseMemObject(self.raw()));
+    }
+}

@@ -1,0 +1,103 @@
+//! Commands by which the host may write beside buffers, such as the end of a
+//! map. They are scanned behind, so that no kernel is blamed for what the host
+//! wrote.
+
+use crate::canaries::scan::Scan;
+use crate::findings::{Culprit, HostAction};
+use crate::objects::buffer::Buffer;
+use crate::objects::staging::Gate;
+use crate::platform::ask::ask;
+use crate::platform::events::{Chain, Event, List, Waits, Wanted};
+use crate::schedule::Schedule;
+use crate::schedule::job::{Job, Work};
+use crate::schedule::watched::Watched;
+use crate::sys::*;
+use host::Stack;
+use std::sync::Arc;
+
+/// What a host did that wrote beside what was mapped.
+pub const MAPPED: &str = "while the buffer was mapped, the host wrote outside it";
+
+/// See the module's header.
+pub struct HostWrite<'a> {
+    pub queue: cl_command_queue,
+    pub action: HostAction,
+    /// What it may write beside.
+    pub buffers: Vec<Arc<Buffer>>,
+    pub waits: Waits<'a>,
+    pub wanted: Wanted,
+}
+
+impl HostWrite<'_> {
+    /// Enqueues it by `enqueue`, and a scan behind it. `stack` gives the call
+    /// stack of the program.
+    pub fn enqueue(
+        mut self,
+        schedule: &Arc<Schedule>,
+        stack: impl FnOnce() -> Stack,
+        enqueue: impl FnOnce(List, *mut cl_event) -> cl_int,
+    ) -> cl_int {
+        let queue = self.queue;
+        let context: Option<usize> = ask!(one, clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT));
+        self.buffers.retain(|buffer| {
+            let written = buffer
+                .block()
+                .is_some_and(|block| block.written.is_written());
+            written && context == Some(buffer.context)
+        });
+        if self.buffers.is_empty() {
+            return schedule.with_scans(self.waits, |list| self.wanted.pass(list, enqueue));
+        }
+        // Another queue may still be writing them.
+        let blocks = self.buffers.iter().filter_map(|buffer| buffer.block());
+        let before: Vec<Arc<Chain>> = blocks
+            .filter_map(|block| block.prepare(queue).ok().flatten())
+            .collect();
+        let mut done = std::ptr::null_mut();
+        let code = schedule.with_ready(self.waits, &before, |list| enqueue(list, &raw mut done));
+        if code != CL_SUCCESS {
+            return code;
+        }
+        let Some(done) = Event::of(done) else {
+            return code;
+        };
+        let scans = self.buffers.into_iter();
+        let work = Work {
+            culprit: Culprit::Host {
+                action: self.action,
+                stack: stack(),
+            },
+            scans: scans.map(|buffer| Scan::new(buffer, None)).collect(),
+            uses: Vec::new(),
+            before,
+        };
+        match Job::start(schedule, queue, &done, work) {
+            Ok(started) if self.wanted.is_some() => {
+                let watched = Watched::new(started.end, started.number, Gate::Open);
+                schedule.watched.watch(&done, watched);
+            }
+            Ok(_) => {}
+            Err(code) => schedule.report().error(&format!(
+                "canaries could not be read after {} (code {code})",
+                self.action.function
+            )),
+        }
+        self.wanted.give(Some(done));
+        CL_SUCCESS
+    }
+}
+
+impl Schedule {
+    /// Calls `enqueue` with the program's list, what makes canaries ready, and
+    /// the events of scans.
+    pub fn with_ready<T>(
+        &self,
+        waits: Waits<'_>,
+        ready: &[Arc<Chain>],
+        enqueue: impl FnOnce(List) -> T,
+    ) -> T {
+        let scans = self.watched.scans_behind(waits.events);
+        let ready = ready.iter().filter_map(|events| events.last());
+        waits.with(ready.chain(scans.events()), enqueue)
+    }
+}

@@ -1,0 +1,378 @@
+//! Jobs: all scans after one command, from the commands that make them to what
+//! they show.
+
+use crate::canaries::backing::Use;
+use crate::canaries::checker::Checker;
+use crate::canaries::contexts::Context;
+use crate::canaries::rounds::Round;
+use crate::canaries::scan::{Held, Scan, by_host};
+use crate::findings::{Culprit, Damaged, Overwritten};
+use crate::platform::ask::ask;
+use crate::platform::call;
+use crate::platform::commands::{Commands, Followed, Order};
+use crate::platform::events::{COMPLETE, Chain, Event, status};
+use crate::platform::release::is_failure_of_the_program;
+use crate::schedule::Schedule;
+use crate::schedule::jobs::{By, Conclude};
+use crate::schedule::timing::{Timing, ending};
+use crate::sys::*;
+use heap::choice::{self, Class};
+use model::{Note, UncheckedReason};
+use parking_lot::Mutex;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What is to be done behind a command.
+pub struct Work {
+    pub culprit: Culprit,
+    pub scans: Vec<Scan>,
+    /// What backings the command uses.
+    pub uses: Vec<Use>,
+    /// What the command waits for.
+    pub before: Vec<Arc<Chain>>,
+}
+
+impl Work {
+    /// Whether any command comes behind.
+    pub fn is_empty(&self) -> bool {
+        self.scans.is_empty() && !self.uses.iter().any(Use::writes)
+    }
+}
+
+/// A job whose commands were enqueued.
+pub struct Started {
+    /// Complete when all scans were made.
+    pub end: Event,
+    pub number: u64,
+}
+
+/// All scans after one command.
+pub struct Job {
+    schedule: Arc<Schedule>,
+    number: u64,
+    context: Arc<Context>,
+    work: Work,
+    /// Scans of the device's checker; empty: the host scans.
+    rounds: Vec<Round>,
+    timing: Option<Timing>,
+    /// The event of the command.
+    done: Event,
+    /// All commands behind it.
+    held: Vec<Arc<Chain>>,
+}
+
+/// A job between the last of its commands and its conclusion.
+struct Slot {
+    /// Of the last command, until the job is concluded: the platform need not
+    /// call back for a command that failed (PoCL 3.1 does not).
+    last: Mutex<Option<Event>>,
+    job: Mutex<Option<Box<Job>>>,
+}
+
+impl Conclude for Slot {
+    fn ended(&self) -> Option<cl_int> {
+        let last = self.last.lock().clone();
+        status(last?.raw()).filter(|status| *status <= COMPLETE)
+    }
+
+    fn conclude(&self, status: cl_int, by: By) {
+        let last = self.last.lock().take();
+        let job = self.job.lock().take();
+        if let Some(job) = job {
+            job.conclude(status, by, last);
+        }
+    }
+}
+
+/// Why the commands of a job are not all enqueued.
+struct NotEnqueued {
+    code: cl_int,
+    /// Whether some of them are.
+    begun: bool,
+}
+
+/// Called by the platform, on a thread of its own: no call of OpenCL here but
+/// queries and releases.
+unsafe extern "C" fn scanned(_event: cl_event, status: cl_int, data: *mut c_void) {
+    // SAFETY: what was given with this function, which is called once.
+    let slot = unsafe { Arc::from_raw(data.cast::<Slot>()) };
+    slot.conclude(status, By::Platform);
+}
+
+impl Job {
+    /// Enqueues the work behind a command whose event is `done`.
+    ///
+    /// # Errors
+    ///
+    /// The platform's code.
+    pub fn start(
+        schedule: &Arc<Schedule>,
+        queue: cl_command_queue,
+        done: &Event,
+        work: Work,
+    ) -> Result<Started, cl_int> {
+        let context: Option<cl_context> = ask!(one, clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT));
+        let context = context.ok_or(CL_INVALID_COMMAND_QUEUE)?;
+        let number = schedule.jobs.begin(queue as usize, work.culprit.kernel());
+        let mut job = Box::new(Job {
+            schedule: schedule.clone(),
+            number,
+            context: schedule.canaries.context(context),
+            work,
+            rounds: Vec::new(),
+            timing: None,
+            done: done.clone(),
+            held: Vec::new(),
+        });
+        let end = match job.enqueue(queue) {
+            Ok(end) => end,
+            Err(NotEnqueued { code, begun }) => {
+                schedule.jobs.end(number);
+                if begun {
+                    // Some reads may still be on their way into it.
+                    Box::leak(job);
+                }
+                return Err(code);
+            }
+        };
+        let slot = Arc::new(Slot {
+            last: Mutex::new(Some(end.clone())),
+            job: Mutex::new(Some(job)),
+        });
+        schedule.jobs.offer(number, slot.clone());
+        let data = Arc::into_raw(slot).cast_mut().cast::<c_void>();
+        match call!(clSetEventCallback(end.raw(), COMPLETE, Some(scanned), data)) {
+            CL_SUCCESS => Ok(Started { end, number }),
+            code => {
+                // It is never called: the bytes stay where they are, because
+                // reads are on their way into them.
+                schedule.jobs.end(number);
+                Err(code)
+            }
+        }
+    }
+
+    /// Enqueues the scans of whoever is to make them, and returns the event of
+    /// the last command.
+    fn enqueue(&mut self, queue: cl_command_queue) -> Result<Event, NotEnqueued> {
+        let begun = Instant::now();
+        let schedule = self.schedule.clone();
+        let order = Order::of(queue);
+        let held = self.work.scans.iter().filter_map(Scan::held);
+        let bytes: u64 = held.map(|held| held.canary_bytes() as u64).sum();
+        let class = class_of(&self.work.scans, bytes);
+        let full = schedule.jobs.is_full(bytes);
+        let chosen = match self.work.scans.is_empty() {
+            true => None,
+            false => Some(self.context.choose(&schedule.canaries, class, full)),
+        };
+        let timed = chosen.as_ref().is_some_and(|chosen| chosen.timed);
+        let checker = chosen.and_then(|chosen| chosen.checker);
+        if full && checker.is_none() {
+            call!(clFlush(queue));
+            schedule.jobs.make_room();
+        }
+        let last = checker
+            .as_ref()
+            .and_then(|checker| self.by_device(checker, (queue, order)));
+        let by_device = last.is_some();
+        let last = match last {
+            Some(last) => last,
+            None => {
+                schedule.jobs.hold(self.number, bytes);
+                self.by_host((queue, order))?
+            }
+        };
+        let enqueuing = begun.elapsed();
+        if !by_device {
+            self.context.spend(enqueuing);
+        }
+        if timed && by_device == checker.is_some() {
+            self.timing = Some(Timing {
+                class,
+                checker: match by_device {
+                    true => choice::Checker::Device,
+                    false => choice::Checker::Host,
+                },
+                enqueuing,
+                enqueued: Instant::now(),
+                ended: ending(self.done.raw()),
+            });
+        }
+        Ok(last)
+    }
+
+    /// Enqueues scans by the device's checker; `None`: that does not work.
+    fn by_device(
+        &mut self,
+        checker: &Arc<Checker>,
+        (queue, order): (cl_command_queue, Order),
+    ) -> Option<Event> {
+        let mut commands = Commands::behind(queue, order, self.done.raw());
+        let (work, rounds) = (&self.work, &mut self.rounds);
+        let enqueued = Round::enqueue_all(checker, &work.scans, &mut commands, rounds)
+            .and_then(|()| bring_back(&work.uses, &mut commands))
+            .and_then(|()| commands.end());
+        self.held.push(Arc::new(commands.into_events()));
+        if enqueued.is_err() {
+            // Answers may be on their way; the host scans instead, and from now
+            // on.
+            std::mem::forget(std::mem::take(&mut self.rounds));
+            self.context.lose_checker(self.schedule.report());
+        }
+        enqueued.ok()
+    }
+
+    /// Enqueues scans by the host.
+    fn by_host(&mut self, (queue, order): (cl_command_queue, Order)) -> Result<Event, NotEnqueued> {
+        let mut commands = Commands::behind(queue, order, self.done.raw());
+        let enqueued = by_host(&mut self.work.scans, &mut commands)
+            .and_then(|()| bring_back(&self.work.uses, &mut commands))
+            .and_then(|()| commands.end());
+        let begun = commands.are_begun();
+        self.held.push(Arc::new(commands.into_events()));
+        enqueued.map_err(|code| NotEnqueued { code, begun })
+    }
+
+    /// What became of its commands, of which the last ended with this status.
+    ///
+    /// Each is asked for: where an event fails that the kernel waits for, a
+    /// platform may leave out what comes behind the kernel, and call back as if
+    /// it had been done (NVIDIA's, driver 580).
+    fn outcome(&self, last: cl_int) -> Outcome {
+        let held = self.work.before.iter().chain(&self.held);
+        let events = held.flat_map(|chain| chain.events());
+        outcome(last, events.chain([self.done.raw()]).map(status))
+    }
+
+    fn conclude(mut self, status: cl_int, by: By, last: Option<Event>) {
+        let now = Instant::now();
+        let outcome = self.outcome(status);
+        if outcome == Outcome::Complete {
+            self.report_scans();
+            if let Some(timing) = &self.timing {
+                timing.note(&self.context, now, by);
+            }
+            // What failed with the kernel has written no canaries.
+            for scan in &self.work.scans {
+                if let Some(block) = scan.buffer.block() {
+                    block.written.settle();
+                }
+            }
+        } else {
+            self.report_failure();
+        }
+        if outcome == Outcome::Underway {
+            // Reads may be on their way into what it holds.
+            std::mem::forget(std::mem::take(&mut self.work.scans));
+            std::mem::forget(std::mem::take(&mut self.rounds));
+            std::mem::forget(std::mem::take(&mut self.work.before));
+            std::mem::forget(std::mem::take(&mut self.held));
+        }
+        for round in self.rounds.drain(..) {
+            round.end();
+        }
+        // All events are released before whoever waits for the job asks for
+        // references.
+        let (schedule, number) = (self.schedule.clone(), self.number);
+        drop(self);
+        drop(last);
+        schedule.jobs.end(number);
+    }
+
+    /// Reports what the scans show.
+    fn report_scans(&self) {
+        let report = self.schedule.report();
+        if let Some(kernel) = self.work.culprit.kernel() {
+            report.checked(kernel);
+            if !self.work.scans.is_empty() {
+                report.note(match self.rounds.is_empty() {
+                    true => Note::CanariesByHost,
+                    false => Note::CanariesByDevice,
+                });
+            }
+        }
+        let found = |scan: &Scan, damages: Vec<Damaged>| {
+            for damage in &damages {
+                report.overwritten(&Overwritten {
+                    culprit: &self.work.culprit,
+                    buffer: &scan.buffer,
+                    argument: scan.argument,
+                    damage,
+                });
+            }
+        };
+        if self.rounds.is_empty() {
+            for scan in &self.work.scans {
+                found(scan, scan.damages());
+            }
+        }
+        for round in &self.rounds {
+            round.damages(&self.work.scans, &found);
+        }
+    }
+
+    /// Reports that a kernel was not checked, if it ran.
+    fn report_failure(&self) {
+        let ran = !status(self.done.raw()).is_some_and(never_ran);
+        if let Some(kernel) = self.work.culprit.kernel().filter(|_| ran) {
+            let reason = UncheckedReason::Unfinished;
+            self.schedule.report().unchecked(kernel, reason);
+        }
+    }
+}
+
+fn class_of(scans: &[Scan], bytes: u64) -> Class {
+    let is_image = |scan: &Scan| matches!(scan.held(), Some(Held::Image(_)));
+    Class::of(scans.iter().any(is_image), scans.len() as u64, bytes)
+}
+
+/// What became of a job's commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All were done.
+    Complete,
+    /// One failed, the kernel or what makes the scans: they show nothing.
+    Failed,
+    /// One failed, and others have not ended.
+    Underway,
+}
+
+/// Of commands with these statuses, of which the last ended with `last`.
+fn outcome(last: cl_int, all: impl Iterator<Item = Option<cl_int>>) -> Outcome {
+    let mut failed = last < 0;
+    let mut underway = false;
+    for status in all {
+        match status {
+            Some(status) if status > COMPLETE => underway = true,
+            Some(status) => failed |= status < 0,
+            None => failed = true,
+        }
+    }
+    match (failed, underway) {
+        (true, true) => Outcome::Underway,
+        (true, false) => Outcome::Failed,
+        (false, _) => Outcome::Complete,
+    }
+}
+
+/// Whether a kernel with this status was never run, because what it waited for
+/// had failed: the code that OpenCL has for it, PoCL's own, and those that the
+/// program gave to events.
+fn never_ran(status: cl_int) -> bool {
+    const FAILED_BY_POCL: cl_int = -1;
+    [CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, FAILED_BY_POCL].contains(&status)
+        || is_failure_of_the_program(status)
+}
+
+/// What was written into images that have a backing goes where it belongs.
+fn bring_back(uses: &[Use], commands: &mut Commands) -> Result<(), cl_int> {
+    let queue = commands.queue;
+    for one in uses.iter().filter(|one| one.writes()) {
+        commands.add(&[], Followed::ByTheEnd, |after, events| {
+            one.bring_back(queue, after, events)
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! Jobs that are under way: how much memory they hold, and waits for them.
+
+use crate::sys::*;
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Who concludes a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The platform, which calls back in the order of what ends.
+    Platform,
+    /// A thread that waited.
+    Waiter,
+}
+
+/// A job that may be concluded by whoever comes first: the platform, which
+/// calls back, or a thread of the program's that waits and sees that all is
+/// done. Platforms take their time to call.
+pub trait Conclude: Send + Sync {
+    /// The status with which its last command has ended; `None`: it has not.
+    fn ended(&self) -> Option<cl_int>;
+
+    /// Concludes it, unless that was done before.
+    fn conclude(&self, status: cl_int, by: By);
+}
+
+/// Jobs that are under way.
+#[derive(Default)]
+pub struct Jobs {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    /// By number.
+    pending: BTreeMap<u64, Pending>,
+    /// Bytes that they hold on the host.
+    held: u64,
+}
+
+/// A job that is under way.
+struct Pending {
+    queue: usize,
+    /// Name of the kernel, if it is about one.
+    kernel: Option<String>,
+    /// Bytes that it holds on the host.
+    held: u64,
+    /// The job, if it may be concluded by whoever waits for it.
+    slot: Option<Arc<dyn Conclude>>,
+}
+
+/// Bytes that jobs may hold on the host: a program may enqueue thousands of
+/// launches before it waits for any.
+const MOST_HELD: u64 = 256 << 20;
+
+/// How long a launch may be held up for memory. What the jobs wait for may be
+/// the program's own next step.
+const FOR_ROOM: Duration = Duration::from_secs(1);
+
+/// How long a platform may take to call back after it said that all is done.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Jobs {
+    /// Counts another job, and returns its number.
+    pub fn begin(&self, queue: usize, kernel: Option<&str>) -> u64 {
+        let mut state = self.state.lock();
+        state.last += 1;
+        let number = state.last;
+        let pending = Pending {
+            queue,
+            kernel: kernel.map(str::to_owned),
+            held: 0,
+            slot: None,
+        };
+        state.pending.insert(number, pending);
+        number
+    }
+
+    /// A job is over.
+    pub fn end(&self, number: u64) {
+        let mut state = self.state.lock();
+        let pending = state.pending.remove(&number);
+        if let Some(pending) = &pending {
+            state.held -= pending.held;
+        }
+        drop(state);
+        // Its event is released without the lock.
+        drop(pending);
+        self.ended.notify_all();
+    }
+
+    /// Offers a job to whoever waits for it.
+    pub fn offer(&self, number: u64, slot: Arc<dyn Conclude>) {
+        if let Some(pending) = self.state.lock().pending.get_mut(&number) {
+            pending.slot = Some(slot);
+        }
+    }
+
+    /// Concludes jobs whose commands are complete, instead of waiting for the
+    /// platform to say so.
+    fn conclude(&self, which: &impl Fn(u64, usize) -> bool) {
+        let slots: Vec<Arc<dyn Conclude>> = {
+            let state = self.state.lock();
+            let meant = state
+                .pending
+                .iter()
+                .filter(|(number, pending)| which(**number, pending.queue));
+            meant
+                .filter_map(|(_, pending)| pending.slot.clone())
+                .collect()
+        };
+        for slot in slots {
+            if let Some(status) = slot.ended() {
+                slot.conclude(status, By::Waiter);
+            }
+        }
+    }
+
+    /// Counts what a job holds on the host.
+    pub fn hold(&self, number: u64, bytes: u64) {
+        let mut state = self.state.lock();
+        if let Some(pending) = state.pending.get_mut(&number) {
+            pending.held += bytes;
+            state.held += bytes;
+        }
+    }
+
+    /// Whether so many more bytes would be too many.
+    pub fn is_full(&self, more: u64) -> bool {
+        self.state.lock().held.saturating_add(more) > MOST_HELD
+    }
+
+    /// Waits until half of what jobs may hold is free, for a while: no scan is
+    /// left out for want of memory.
+    pub fn make_room(&self) {
+        let deadline = Instant::now() + FOR_ROOM;
+        let mut state = self.state.lock();
+        while state.held > MOST_HELD / 2 {
+            if self.ended.wait_until(&mut state, deadline).timed_out() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until what was begun so far and is meant by `which` has ended.
+    pub fn wait(&self, patience: Duration, which: impl Fn(u64, usize) -> bool) {
+        self.conclude(&which);
+        let deadline = Instant::now() + patience;
+        let mut state = self.state.lock();
+        let last = state.last;
+        let open = |state: &State| {
+            let mut so_far = state.pending.range(..=last);
+            so_far.any(|(number, pending)| which(*number, pending.queue))
+        };
+        while open(&state) {
+            if self.ended.wait_until(&mut state, deadline).timed_out() {
+                return;
+            }
+        }
+    }
+
+    /// The kernel of each scan that has not ended.
+    pub fn unfinished(&self) -> Vec<String> {
+        let state = self.state.lock();
+        let names = state.pending.values();
+        let names = names.filter_map(|pending| pending.kernel.clone());
+        names.collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! How long scans take.
+
+use crate::canaries::contexts::Context;
+use crate::platform::call;
+use crate::platform::events::COMPLETE;
+use crate::schedule::jobs::By;
+use crate::sys::*;
+use heap::choice::{Checker, Class};
+use std::ffi::c_void;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// What a scan takes, from the end of the kernel on.
+pub struct Timing {
+    pub class: Class,
+    pub checker: Checker,
+    /// Of the calls that enqueue it.
+    pub enqueuing: Duration,
+    pub enqueued: Instant,
+    /// When the kernel ended, as the platform said.
+    pub ended: Arc<OnceLock<Instant>>,
+}
+
+impl Timing {
+    /// What the scan has taken that was seen to be over now. `None`: that is
+    /// not known.
+    pub fn taken(&self, now: Instant, by: By) -> Option<Duration> {
+        // Who waited may know of the scan's end before the platform has told
+        // that of the kernel: his times hold the kernel's own, for either
+        // checker.
+        let from = match (by, self.ended.get()) {
+            (By::Platform, Some(ended)) => (*ended).max(self.enqueued),
+            (By::Platform, None) => return None,
+            (By::Waiter, _) => self.enqueued,
+        };
+        Some(self.enqueuing + now.saturating_duration_since(from))
+    }
+
+    /// Notes in the context what the scan has taken.
+    pub fn note(&self, context: &Context, now: Instant, by: By) {
+        if let Some(taken) = self.taken(now, by) {
+            context.measured(self.class, self.checker, taken);
+        }
+    }
+}
+
+/// When the command of an event ends.
+pub fn ending(event: cl_event) -> Arc<OnceLock<Instant>> {
+    let ended = Arc::new(OnceLock::new());
+    let data = Arc::into_raw(ended.clone()).cast_mut().cast::<c_void>();
+    if call!(clSetEventCallback(event, COMPLETE, Some(stamp), data)) != CL_SUCCESS {
+        // SAFETY: the platform did not take it.
+        drop(unsafe { Arc::from_raw(data.cast::<OnceLock<Instant>>()) });
+    }
+    ended
+}
+
+unsafe extern "C" fn stamp(_event: cl_event, _status: cl_int, data: *mut c_void) {
+    // SAFETY: what was given with this function, which is called once.
+    let ended = unsafe { Arc::from_raw(data.cast::<OnceLock<Instant>>()) };
+    let _ = ended.set(Instant::now());
+}

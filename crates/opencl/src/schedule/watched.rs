@@ -1,0 +1,122 @@
+//! The events of the program's that Ringfence scans behind. A kernel's event
+//! stays the kernel's own: its times and its state are what they would be. What
+//! waits for it also waits for the scan behind the kernel, so that canaries are
+//! seen as this kernel left them.
+
+use crate::objects::ByHandle;
+use crate::objects::staging::Gate;
+use crate::platform::ask::ask;
+use crate::platform::events::{Chain, Event, is_pending};
+use crate::sys::*;
+
+/// An event of the program's, and the scan behind its command.
+pub struct Watched {
+    /// Of the end of the scan.
+    scan: Event,
+    /// Number of the scan's job.
+    job: u64,
+    /// References that the program holds.
+    users: u32,
+    /// Of the command.
+    gate: Gate,
+}
+
+impl Watched {
+    /// An event that the program is about to get.
+    pub fn new(scan: Event, job: u64, gate: Gate) -> Watched {
+        Watched {
+            scan,
+            job,
+            users: 1,
+            gate,
+        }
+    }
+}
+
+/// See the module's header.
+#[derive(Default)]
+pub struct WatchedEvents(ByHandle<Watched>);
+
+impl WatchedEvents {
+    /// Remembers the scan behind an event for as long as the program holds the
+    /// event.
+    pub fn watch(&self, event: &Event, watched: Watched) {
+        let before = self.0.lock().insert(event.raw() as usize, watched);
+        // Its event is released without the lock.
+        drop(before);
+    }
+
+    /// The program has another reference.
+    pub fn retained(&self, event: cl_event) {
+        if let Some(watched) = self.0.lock().get_mut(&(event as usize)) {
+            watched.users += 1;
+        }
+    }
+
+    /// The program is about to give a reference back. Called before it does:
+    /// afterwards the handle may be another event's.
+    pub fn released(&self, event: cl_event) {
+        let gone = {
+            let mut events = self.0.lock();
+            match events.get_mut(&(event as usize)) {
+                Some(watched) if watched.users > 1 => {
+                    watched.users -= 1;
+                    None
+                }
+                Some(_) => events.remove(&(event as usize)),
+                None => None,
+            }
+        };
+        // Its event is released without the lock.
+        drop(gone);
+    }
+
+    /// Whether what waits for these events waits for a user event, which the
+    /// program may set only when something else has ended.
+    pub fn gate(&self, list: &[cl_event]) -> Gate {
+        let known = |event: &cl_event| {
+            let events = self.0.lock();
+            events.get(&(*event as usize)).map(|watched| watched.gate)
+        };
+        let gated = list.iter().any(|event| {
+            let gated = match known(event) {
+                Some(gate) => gate == Gate::Program,
+                None => {
+                    let kind: Option<u32> =
+                        ask!(one, clGetEventInfo(*event, CL_EVENT_COMMAND_TYPE));
+                    kind == Some(CL_COMMAND_USER)
+                }
+            };
+            gated && is_pending(*event)
+        });
+        match gated {
+            true => Gate::Program,
+            false => Gate::Open,
+        }
+    }
+
+    /// Those of some events that are watched, with the number of the job behind
+    /// it.
+    pub fn jobs_behind(&self, list: &[cl_event]) -> Vec<(u64, cl_event)> {
+        let events = self.0.lock();
+        let job = |event: &cl_event| Some((events.get(&(*event as usize))?.job, *event));
+        list.iter().filter_map(job).collect()
+    }
+
+    /// The events of the scans behind those of a wait list. They are held,
+    /// because another thread may release the kernel's event, and so its
+    /// scan's.
+    pub fn scans_behind(&self, list: &[cl_event]) -> Chain {
+        let mut scans = Chain::default();
+        if list.is_empty() {
+            return scans;
+        }
+        let events = self.0.lock();
+        for event in list {
+            if let Some(watched) = events.get(&(*event as usize)) {
+                scans.push(watched.scan.clone());
+            }
+        }
+        scans
+    }
+}
