@@ -1,14 +1,23 @@
 //! `libringfence_opencl.so`: a layer of OpenCL's loader that puts canaries
-//! around the memory of a program, and looks at them after each kernel that
-//! could reach them (after clARMOR: Erb, Collins and Greathouse, CGO 2017).
+//! around the memory of a program, and scans them after each kernel that could
+//! reach them (after clARMOR: Erb, Collins and Greathouse, CGO 2017).
 //!
 //! The loader calls [`table::clInitLayer`] with the functions below, and gets
 //! the table that the program's calls go through. Handles are the platform's
-//! own and stay so: what the layer knows of an object stands in `layer`,
-//! by handle. Where a loader has no layers, the same library is preloaded into
-//! the program and takes the loader's place (`preload`). Nothing that the
-//! program can ask or measure may show that it is
-//! watched: sizes, references, events and their times are the program's own.
+//! own and stay so: what is known of an object stands in `objects`, by handle.
+//! Where a loader has no layers, the same library is preloaded into the program
+//! and takes the loader's place (`preload`). Nothing that the program can ask or
+//! measure may show that Ringfence is there: sizes, references, events and their
+//! times are the program's own.
+//!
+//! ```text
+//! sys ◀─ platform ◀─ objects ◀─ findings ◀─ canaries ◀─ schedule ◀─ api ◀─ preload
+//!                                  ▲                                 │
+//!                                  └──────────── output ◀────────────┘
+//! ```
+//!
+//! Each module uses only those to its left. Unit tests run the layers over a
+//! platform of their own (`platform::fake`).
 
 mod api;
 mod canaries;

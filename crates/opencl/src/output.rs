@@ -351,3 +351,123 @@ fn allocation(buffer: &Buffer) -> Allocation {
         name: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::HostAction;
+    use crate::objects::access::Access;
+    use crate::objects::buffer::Place;
+    use crate::objects::buffer::testing::made;
+    use heap::canary::Damage;
+    use std::sync::Arc;
+
+    fn damage(side: Side) -> Damaged {
+        Damaged::Bytes(Damage {
+            side,
+            nearest: 4,
+            farthest: 7,
+            bytes: 2,
+            found: vec![1, 2],
+        })
+    }
+
+    fn culprit(function: &'static str) -> Culprit {
+        let action = HostAction {
+            function,
+            what: "it was mapped",
+        };
+        Culprit::Host {
+            action,
+            stack: None,
+        }
+    }
+
+    #[test]
+    fn a_finding_says_where_beside_which_buffer() {
+        let buffer = Buffer::of(made(0x1000, 64, Place::Bare("a test")));
+        let of = |side| {
+            let found = Overwritten {
+                culprit: &culprit("f"),
+                buffer: &buffer,
+                argument: None,
+                damage: &damage(side),
+            };
+            finding(&found, 8)
+        };
+        let after = of(Side::After);
+        assert_eq!(after.rule, Rule::CanaryOverwritten);
+        assert_eq!(after.address, DeviceAddress(0x1000 + 64 + 4));
+        let intended = after.intended.unwrap();
+        assert_eq!(intended.relation, Relation::After(4));
+        assert_eq!(intended.allocation.extent.size, 64);
+        let before = of(Side::Before);
+        assert_eq!(before.address, DeviceAddress(0x1000 - 4));
+        let Subject::Call(call) = before.subject else {
+            panic!("{:?}", before.subject);
+        };
+        assert_eq!(call.detail, "it was mapped: 2 bytes changed");
+    }
+
+    #[test]
+    fn the_same_finding_is_counted_and_another_is_not() {
+        let reporter = Reporter::new(&Settings::default());
+        let buffer = Buffer::of(made(0x1000, 64, Place::Bare("a test")));
+        for function in ["f", "g", "f"] {
+            reporter.overwritten(&Overwritten {
+                culprit: &culprit(function),
+                buffer: &buffer,
+                argument: None,
+                damage: &damage(Side::After),
+            });
+        }
+        let counts: Vec<(u64, u64)> = reporter.findings.lock().values().copied().collect();
+        assert_eq!(counts, [(1, 2), (2, 1)]);
+    }
+
+    #[test]
+    fn calls_are_not_reported_where_they_are_not_judged() {
+        let call = |api_errors| {
+            let reporter = Reporter::new(&Settings {
+                api_errors,
+                ..Settings::default()
+            });
+            reporter.call(CallError {
+                function: "f",
+                access: Access::Write,
+                detail: "write".into(),
+                width: 4,
+                offset: 64,
+                buffer: Arc::new(Buffer::of(made(1, 64, Place::Bare("a test")))),
+            });
+            reporter.findings.into_inner().len()
+        };
+        assert_eq!(call(ApiErrors::Off), 0);
+        assert_eq!(call(ApiErrors::Pass), 1);
+    }
+
+    #[test]
+    fn coverage_counts_each_kernel() {
+        let reporter = Reporter::new(&Settings::default());
+        reporter.checked("a");
+        reporter.checked("a");
+        reporter.unchecked("b", UncheckedReason::Failed);
+        reporter.bare("a", &["argument 0: why".into()]);
+        reporter.bare("c", &[]);
+        reporter.note(Note::SmallerCanaries);
+        let coverage = reporter.coverage.lock();
+        assert_eq!(coverage.kernels["a"].checked, 2);
+        assert_eq!(coverage.kernels["a"].unchecked_sites.len(), 1);
+        assert_eq!(coverage.kernels["b"].unchecked[&UncheckedReason::Failed], 1);
+        assert!(!coverage.kernels.contains_key("c"));
+        assert_eq!(coverage.notes[&Note::SmallerCanaries], 1);
+    }
+
+    #[test]
+    fn versions_are_read_as_cuda_s_are() {
+        assert_eq!(parse_version("OpenCL 3.0 CUDA 13.0"), Some(3000));
+        assert_eq!(parse_version("OpenCL 1.2"), Some(1020));
+        assert_eq!(parse_version("3.0"), None);
+        assert_eq!(parse_version("OpenCL three"), None);
+    }
+}

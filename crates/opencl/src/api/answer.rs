@@ -28,3 +28,26 @@ pub unsafe fn answer(
     }
     CL_SUCCESS
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_needs_room_for_all_of_it() {
+        let mut value = [9u8; 4];
+        let mut needed = 0;
+        let place = value.as_mut_ptr().cast();
+        // SAFETY: room for four bytes, and for a number.
+        unsafe {
+            assert_eq!(answer(&[1, 2], 1, place, &raw mut needed), CL_INVALID_VALUE);
+            assert_eq!(needed, 0);
+            assert_eq!(answer(&[1, 2], 4, place, &raw mut needed), CL_SUCCESS);
+            assert_eq!((value, needed), ([1, 2, 9, 9], 2));
+            needed = 0;
+            let none = std::ptr::null_mut();
+            assert_eq!(answer(&[1, 2], 0, none, &raw mut needed), CL_SUCCESS);
+            assert_eq!(needed, 2);
+        }
+    }
+}

@@ -217,3 +217,88 @@ pub fn leaves(function: &'static str, pointer: *const c_void, size: usize, acces
     session.report.call(error);
     refusal == Refusal::Refused
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::session::testing::start;
+    use crate::findings::testing::Kept;
+    use crate::objects::buffer::testing::made;
+    use model::{ApiErrors, Settings};
+
+    fn rect(origin: [usize; 3], region: [usize; 3], pitches: (usize, usize)) -> Option<Touch> {
+        let object = std::ptr::null_mut();
+        let (origin, region) = (origin.as_ptr(), region.as_ptr());
+        Touch::rect(object, origin, region, pitches, Access::Read)
+    }
+
+    #[test]
+    fn a_box_ends_with_its_last_row() {
+        let touch = rect([2, 1, 0], [4, 3, 2], (10, 100)).unwrap();
+        // The last row is in slice 1, row 1 + 2.
+        assert_eq!((touch.from, touch.to), (12, 100 + 30 + 2 + 4));
+        assert!(touch.is_within(136) && !touch.is_within(135));
+        // Pitches of 0 are those of the box.
+        let packed = rect([0; 3], [4, 3, 2], (0, 0)).unwrap();
+        assert_eq!(packed.to, 4 * 3 * 2);
+        assert!(rect([0; 3], [4, 0, 1], (0, 0)).is_none());
+        let huge = rect([usize::MAX; 3], [1, 1, 1], (usize::MAX, usize::MAX)).unwrap();
+        assert!(!huge.is_within(u64::MAX));
+    }
+
+    #[test]
+    fn a_range_that_wraps_is_within_nothing() {
+        let null = std::ptr::null_mut();
+        let touch = Touch::range(null, usize::MAX, 2, Access::Write).unwrap();
+        assert!(!touch.is_within(u64::MAX));
+    }
+
+    #[test]
+    fn what_leaves_an_object_is_reported_and_refused_if_the_settings_say_so() {
+        for (api_errors, expected) in [
+            (ApiErrors::Off, (false, false)),
+            (ApiErrors::Pass, (false, true)),
+            (ApiErrors::Refuse, (true, true)),
+        ] {
+            let t = start(Settings {
+                api_errors,
+                ..Settings::default()
+            });
+            t.session
+                .objects
+                .add(Buffer::of(made(0x100, 64, Place::Bare("a test"))));
+            let object = 0x100 as cl_mem;
+            let inside = Touch::range(object, 60, 4, Access::Write);
+            assert!(!refused("f", &[inside]), "{api_errors:?}");
+            assert_eq!(t.keeper.take(), []);
+            let touches = [
+                Touch::range(object, 0, 4, Access::Read),
+                Touch::range(object, 60, 5, Access::Write),
+                Touch::range(0x999 as cl_mem, 0, 1000, Access::Write),
+            ];
+            let refused = refused("f", &touches);
+            let kept = t.keeper.take();
+            assert_eq!((refused, !kept.is_empty()), expected, "{api_errors:?}");
+            if expected.1 {
+                let detail = "write of 5 bytes at offset 60 of 64 bytes".to_owned();
+                assert_eq!(kept, [Kept::Call("f", detail)]);
+            }
+        }
+    }
+
+    #[test]
+    fn shared_memory_is_judged_from_the_pointer_on() {
+        let t = start(Settings {
+            api_errors: ApiErrors::Refuse,
+            ..Settings::default()
+        });
+        let buffer = Buffer::of(made(0x1000, 64, Place::Bare("a test")));
+        t.session.objects.add_svm(Arc::new(buffer));
+        let leaves = |at: usize, size| leaves("f", at as *const c_void, size, Access::Read);
+        assert!(!leaves(0x1000, 64));
+        assert!(!leaves(0x1040, 0));
+        assert!(!leaves(0x5000, 64), "not known");
+        assert!(leaves(0x1001, 64));
+        assert_eq!(t.keeper.take().len(), 1);
+    }
+}

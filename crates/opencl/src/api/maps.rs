@@ -371,3 +371,83 @@ pub unsafe extern "C" fn unmap_svm(
     };
     write.enqueue(&session.schedule, || session.stack(), enqueue)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::buffers;
+    use crate::api::session::testing::start;
+    use crate::findings::testing::Kept;
+    use crate::platform::commands::Order;
+    use crate::platform::fake::peek;
+    use model::Settings;
+
+    #[test]
+    fn what_the_host_writes_beside_a_map_is_found_and_repaired() {
+        let t = start(Settings::default());
+        let queue = t.fake.queue(Order::Kept);
+        let none = std::ptr::null_mut();
+        let (mut code, no_list) = (1, std::ptr::null());
+        for beside in [None, Some(-1), Some(40)] {
+            // SAFETY: what a program passes.
+            let (buffer, pointer) = unsafe {
+                let buffer = buffers::create(t.fake.context, 0, 40, none, &raw mut code);
+                let flags = CL_MAP_WRITE;
+                let pointer = map_buffer(
+                    queue,
+                    buffer,
+                    1,
+                    flags,
+                    0,
+                    40,
+                    0,
+                    no_list,
+                    std::ptr::null_mut(),
+                    &raw mut code,
+                );
+                (buffer, pointer.cast::<u8>())
+            };
+            assert_eq!(code, CL_SUCCESS);
+            let before = peek(buffer as usize, beside.unwrap_or(0));
+            // SAFETY: inside the block that was mapped; the program had no
+            // right to it.
+            unsafe {
+                if let Some(at) = beside {
+                    *pointer.offset(at) ^= 0xff;
+                }
+                *pointer = 3;
+                let end = unmap(
+                    queue,
+                    buffer,
+                    pointer.cast(),
+                    0,
+                    no_list,
+                    std::ptr::null_mut(),
+                );
+                assert_eq!(end, CL_SUCCESS);
+            }
+            t.fake.run();
+            let found = t.keeper.take();
+            assert_eq!(found.len(), usize::from(beside.is_some()), "{beside:?}");
+            assert_eq!(peek(buffer as usize, 0), 3);
+            if let Some(at) = beside {
+                let serial = t.session.buffer(buffer).unwrap().serial;
+                let side = if at < 0 { Side::Before } else { Side::After };
+                let nearest = u64::from(at < 0);
+                let name = "clEnqueueUnmapMemObject".to_owned();
+                assert_eq!(
+                    found,
+                    [Kept::Overwritten(name, None, serial, side, nearest)]
+                );
+                assert_eq!(peek(buffer as usize, at), before);
+            }
+        }
+    }
+
+    #[test]
+    fn flags_say_what_the_host_may_do() {
+        assert_eq!(access(CL_MAP_READ), Access::Read);
+        assert_eq!(access(CL_MAP_READ | CL_MAP_WRITE), Access::Write);
+        assert_eq!(access(CL_MAP_WRITE_INVALIDATE_REGION), Access::Write);
+    }
+}

@@ -124,3 +124,17 @@ pub unsafe extern "C" fn build_info(
         program, device, name, size, value, size_ret
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_option_is_added_once() {
+        let with = |options: &CStr| options_with(options.as_ptr());
+        assert_eq!(with(c"-w").as_deref(), Some(c"-w -cl-kernel-arg-info"));
+        assert_eq!(with(c"-cl-kernel-arg-info -w"), None);
+        let none = options_with(std::ptr::null());
+        assert_eq!(none.as_deref(), Some(c" -cl-kernel-arg-info"));
+    }
+}

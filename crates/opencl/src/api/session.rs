@@ -59,8 +59,15 @@ pub fn start() -> bool {
 }
 
 /// The session, where anything is checked.
+#[cfg(not(test))]
 pub fn get() -> Option<&'static Session> {
     SESSION.get()
+}
+
+/// In tests each thread has a session of its own.
+#[cfg(test)]
+pub fn get() -> Option<&'static Session> {
+    testing::SESSION.get().or_else(|| SESSION.get())
 }
 
 /// The session, and the memory object with this handle.
@@ -212,4 +219,48 @@ pub enum Refusal {
     Passed,
     /// The program gets an error.
     Refused,
+}
+
+#[cfg(test)]
+pub mod testing {
+    //! Sessions for tests.
+
+    use super::Session;
+    use crate::findings::testing::Keeper;
+    use crate::output::Reporter;
+    use crate::platform::fake::Fake;
+    use model::Settings;
+    use std::cell::Cell;
+    use std::sync::Arc;
+
+    thread_local! {
+        pub static SESSION: Cell<Option<&'static Session>> = const { Cell::new(None) };
+    }
+
+    /// A session of this thread over a platform of its own.
+    pub struct Test {
+        pub session: &'static Session,
+        pub keeper: Arc<Keeper>,
+        pub fake: Fake,
+    }
+
+    impl Drop for Test {
+        fn drop(&mut self) {
+            SESSION.set(None);
+        }
+    }
+
+    /// Starts a session with these settings.
+    pub fn start(settings: Settings) -> Test {
+        let keeper = Arc::new(Keeper::default());
+        let output = Arc::new(Reporter::new(&settings));
+        let session: &'static Session =
+            Box::leak(Box::new(Session::of(settings, output, keeper.clone())));
+        SESSION.set(Some(session));
+        Test {
+            session,
+            keeper,
+            fake: Fake::new(),
+        }
+    }
 }

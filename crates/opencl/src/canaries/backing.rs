@@ -196,3 +196,103 @@ pub fn add(uses: &mut Vec<Use>, one: Option<Use>) {
         None => uses.push(one),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::buffer::Place;
+    use crate::objects::buffer::testing::made;
+    use crate::platform::commands::Order;
+    use crate::platform::fake::{Fake, peek, poke};
+    use std::sync::atomic::AtomicU32;
+
+    /// A buffer and an image with a backing that is made of it.
+    fn image(fake: &Fake) -> (Arc<Buffer>, Buffer) {
+        let own = MemObject::buffer(fake.context, 0, 32).unwrap();
+        let handle = own.into_raw() as usize;
+        let mut facts = made(handle, 32, Place::Bare("a test"));
+        facts.context = fake.context as usize;
+        let parent = Arc::new(Buffer::of(facts));
+        let backing = backing_of(&parent).unwrap();
+        assert!(Arc::ptr_eq(&backing, &backing_of(&parent).unwrap()));
+        let place = Place::Made {
+            parent: parent.clone(),
+            shape: None,
+            backing: Some(backing),
+            users: AtomicU32::new(1),
+        };
+        (parent, Buffer::of(made(0x77, 32, place)))
+    }
+
+    #[test]
+    fn content_is_brought_there_and_back() {
+        let fake = Fake::new();
+        let queue = fake.queue(Order::Kept);
+        let (parent, image) = image(&fake);
+        assert!(Use::of(&parent, Access::Read).is_none(), "no image");
+        let one = Use::of(&image, Access::Write).unwrap();
+        poke(parent.handle, 3, 5);
+        let mut own = Vec::new();
+        let uses = [one];
+        assert_eq!(enter(queue, &uses, None, &[], &mut own), Ok(()));
+        fake.run();
+        let there = uses[0].backing.memory() as usize;
+        assert_eq!(peek(there, 3), 5);
+        poke(there, 4, 6);
+        let mut events = Chain::default();
+        assert_eq!(uses[0].bring_back(queue, &[], &mut events), CL_SUCCESS);
+        fake.run();
+        assert_eq!(peek(parent.handle, 4), 6);
+    }
+
+    #[test]
+    fn a_buffer_is_used_once_and_written_if_any_use_writes() {
+        let fake = Fake::new();
+        let (_, image) = image(&fake);
+        let mut uses = Vec::new();
+        for access in [Access::Read, Access::Write, Access::Read] {
+            add(&mut uses, Use::of(&image, access));
+        }
+        add(&mut uses, None);
+        assert_eq!(uses.len(), 1);
+        assert!(uses[0].writes());
+    }
+
+    #[test]
+    fn a_kernel_gets_what_the_image_is_made_of_for_the_buffer() {
+        let fake = Fake::new();
+        let queue = fake.queue(Order::Kept);
+        let (parent, image) = image(&fake);
+        let mut one = Use::of(&image, Access::Write).unwrap();
+        for (index, part) in [(0, None), (1, Some((8, 16)))] {
+            one.arguments.push(Lent {
+                index,
+                handle: parent.handle,
+                part,
+            });
+        }
+        let raw = fake.kernel("fill", &[("a", false), ("b", false)]);
+        let kernel = Kernel::of(raw, Vec::new());
+        let uses = [one];
+        let entered = enter(queue, &uses, Some(&kernel), &[], &mut Vec::new());
+        assert_eq!(entered, Ok(()));
+        let lent = fake.arguments(raw);
+        assert_eq!(lent[0], uses[0].backing.memory() as usize);
+        assert!(lent[1] != parent.handle && lent[1] != lent[0]);
+        uses[0].take_back(&kernel);
+        assert_eq!(fake.arguments(raw), [parent.handle; 2]);
+    }
+
+    #[test]
+    fn maps_of_images_end_as_they_began() {
+        let fake = Fake::new();
+        let (parent, _) = image(&fake);
+        let backing = backing_of(&parent).unwrap();
+        backing.keep_map(0x10, Access::Read);
+        backing.keep_map(0x10, Access::Write);
+        assert_eq!(backing.take_map(0x20), None);
+        assert_eq!(backing.take_map(0x10), Some(Access::Write));
+        assert_eq!(backing.take_map(0x10), Some(Access::Read));
+        assert_eq!(backing.take_map(0x10), None);
+    }
+}

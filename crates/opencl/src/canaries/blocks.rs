@@ -32,7 +32,7 @@ pub fn enclosed(context: cl_context, flags: u64, layout: &Layout) -> Option<Encl
     })
 }
 
-/// The host must be able to look at canaries. What is to be copied from the
+/// The host must be able to read canaries. What is to be copied from the
 /// host is written later ([`Block::fill`]): NVIDIA's platform (driver 580)
 /// keeps the host's bytes of a block that was made with them, and answers reads
 /// of canaries from there, whatever a kernel has written.
@@ -188,5 +188,95 @@ impl Block {
                 ))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::commands::Order;
+    use crate::platform::fake::{Fake, peek, poke};
+    use heap::canary::Key;
+
+    const SIZE: u64 = 100;
+
+    fn block(fake: &Fake) -> (Block, MemObject) {
+        let layout = Layout::around(SIZE, 64, 128).unwrap();
+        let made = enclosed(fake.context, CL_MEM_READ_WRITE, &layout).unwrap();
+        let block = Block::new(made.block, layout, Key::of_byte(0xab));
+        (block, made.part)
+    }
+
+    #[test]
+    fn a_buffer_lies_between_its_canaries_and_keeps_them() {
+        let fake = Fake::new();
+        let (block, part) = block(&fake);
+        assert_eq!(fake.mems(), 2);
+        let queue = fake.queue(Order::Kept);
+        block.prepare(queue).unwrap();
+        fake.run();
+        let part_of = part.raw() as usize;
+        assert_eq!(
+            [-1, 0, SIZE as isize - 1, SIZE as isize].map(|at| peek(part_of, at)),
+            [0xab, 0, 0, 0xab]
+        );
+        drop(part);
+        assert_eq!(fake.mems(), 0);
+    }
+
+    #[test]
+    fn what_is_written_beside_is_read_and_repaired() {
+        let fake = Fake::new();
+        let (block, part) = block(&fake);
+        let queue = fake.queue(Order::Kept);
+        block.prepare(queue).unwrap();
+        fake.run();
+        poke(part.raw() as usize, SIZE as isize + 2, 1);
+        let mut bytes = vec![0; block.canary_bytes()];
+        let mut events = Chain::default();
+        assert_eq!(block.read(queue, &mut bytes, &[], &mut events), CL_SUCCESS);
+        assert_eq!(block.restore(queue, &[], &mut events), CL_SUCCESS);
+        fake.run();
+        let (before, after) = bytes.split_at(bytes.len() / 2);
+        let verify = |side, bytes| block.layout.verify(&block.key, side, bytes);
+        assert!(verify(Side::Before, before).is_none());
+        let damage = verify(Side::After, after).unwrap();
+        assert_eq!((damage.nearest, damage.bytes), (2, 1));
+        assert_eq!(peek(part.raw() as usize, SIZE as isize + 2), 0xab);
+        // No room for both canaries.
+        let code = block.read(queue, &mut bytes[1..], &[], &mut events);
+        assert_eq!(code, CL_INVALID_VALUE);
+    }
+
+    #[test]
+    fn content_of_the_host_is_there_with_the_canaries() {
+        let fake = Fake::new();
+        let (block, part) = block(&fake);
+        let content = [7u8; SIZE as usize];
+        let queue = fake.queue(Order::Kept);
+        assert!(block.fill(queue, content.as_ptr().cast()).is_some());
+        let part_of = part.raw() as usize;
+        assert_eq!(
+            [-1, 0, 99, 100].map(|at| peek(part_of, at)),
+            [0xab, 7, 7, 0xab]
+        );
+        assert!(block.written.is_written());
+        fake.refuse("clEnqueueWriteBuffer", CL_OUT_OF_RESOURCES);
+        assert!(block.fill(queue, content.as_ptr().cast()).is_none());
+    }
+
+    #[test]
+    fn no_block_stays_where_the_part_is_refused() {
+        let fake = Fake::new();
+        fake.refuse("clCreateSubBuffer", CL_INVALID_VALUE);
+        let layout = Layout::around(SIZE, 64, 128).unwrap();
+        assert!(enclosed(fake.context, 0, &layout).is_none());
+        assert_eq!(fake.mems(), 0);
+    }
+
+    #[test]
+    fn a_block_has_no_flags_that_hide_its_canaries() {
+        let all = HOST_ACCESS | CL_MEM_COPY_HOST_PTR | CL_MEM_READ_ONLY;
+        assert_eq!(block_flags(all), CL_MEM_READ_ONLY);
     }
 }

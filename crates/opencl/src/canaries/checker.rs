@@ -351,3 +351,67 @@ impl Answers {
             .any(|bytes| bytes[..4] != [0; 4])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::fake::Fake;
+
+    #[test]
+    fn the_source_has_a_kernel_of_each_size() {
+        let text = source();
+        for size in SIZES {
+            let head = format!("kernel void ringfence_verify_{size}(");
+            let (_, rest) = text.split_once(&head).unwrap();
+            let (parameters, _) = rest.split_once(')').unwrap();
+            // Pieces and answers besides.
+            assert_eq!(parameters.split(',').count(), size + 2);
+        }
+        assert_eq!(MOST, SIZES[SIZES.len() - 1]);
+    }
+
+    #[test]
+    fn a_device_that_cannot_compile_has_no_checker() {
+        let fake = Fake::new();
+        assert!(Checker::build(fake.context, &[0xd0]).is_none());
+    }
+
+    fn checker(fake: &Fake) -> Checker {
+        Checker {
+            context: fake.context as usize,
+            program: 0,
+            references: 0,
+            threads: 1,
+            idle: Mutex::default(),
+            plans: Mutex::default(),
+            answers: Mutex::default(),
+            places: AtomicU32::new(0),
+        }
+    }
+
+    #[test]
+    fn plans_and_places_are_used_again() {
+        let fake = Fake::new();
+        let checker = checker(&fake);
+        let layout = heap::canary::Layout::around(64, 64, 128).unwrap();
+        let key = heap::canary::Key::of_byte(1);
+        let pieces = || Some(layout.pieces(&key, 0)?.into_iter().flatten().collect());
+        let plan = checker.plan(&[1, 2], pieces).unwrap();
+        let again = checker.plan(&[1, 2], || None).unwrap();
+        assert!(Arc::ptr_eq(&plan, &again));
+        assert!(checker.plan(&[2, 1], || None).is_none());
+        let mut answers = checker.answers(&plan).unwrap();
+        assert!(!answers.any(&plan));
+        answers.bytes[0] = 1;
+        assert!(answers.any(&plan));
+        checker.take_back(answers);
+        // A read that is left out shows nothing of an earlier scan.
+        let answers = checker.answers(&plan).unwrap();
+        assert!(!answers.any(&plan));
+        assert_eq!((checker.buffers(), fake.mems()), (2, 2));
+        checker.take_back(answers);
+        drop((plan, again));
+        checker.forget();
+        assert_eq!((checker.buffers(), fake.mems()), (0, 0));
+    }
+}

@@ -87,7 +87,7 @@ impl Each {
         let mut ours = 0;
         if let Place::Block(_) = known.place {
             // Without Ringfence it were a buffer.
-            ours += self.both - self.buffer;
+            ours += self.both.saturating_sub(self.buffer);
         }
         if known.backing.lock().is_some() {
             ours += self.buffer;

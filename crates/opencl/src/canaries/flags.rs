@@ -114,3 +114,32 @@ impl Probe {
         flags.ok_or(CL_INVALID_VALUE)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::fake::Fake;
+
+    #[test]
+    fn each_question_is_asked_once_and_leaves_nothing() {
+        let fake = Fake::new();
+        let context = Context::of(fake.context);
+        let given = |flags| Given { flags, host: true };
+        assert_eq!(context.flags(given(CL_MEM_READ_ONLY)), Ok(CL_MEM_READ_ONLY));
+        let part = context.flags_of_part(given(CL_MEM_READ_ONLY), CL_MEM_WRITE_ONLY);
+        assert_eq!(part, Ok(CL_MEM_WRITE_ONLY));
+        assert_eq!(fake.mems(), 0);
+        // What is known needs no platform; want of memory is no answer.
+        fake.refuse("clCreateBuffer", CL_OUT_OF_RESOURCES);
+        assert_eq!(context.flags(given(CL_MEM_READ_ONLY)), Ok(CL_MEM_READ_ONLY));
+        assert_eq!(context.flags(given(0)), Err(CL_OUT_OF_RESOURCES));
+        fake.refuse("clCreateBuffer", CL_INVALID_VALUE);
+        assert_eq!(context.flags(given(0)), Err(CL_INVALID_VALUE));
+        fake.allow();
+        assert_eq!(
+            context.flags(given(0)),
+            Err(CL_INVALID_VALUE),
+            "it is known"
+        );
+    }
+}

@@ -84,3 +84,42 @@ impl Canaries {
         known
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::testing::{Keeper, Kept};
+
+    fn canaries(size: u64) -> (Canaries, Arc<Keeper>) {
+        let keeper = Arc::new(Keeper::default());
+        let settings = Settings {
+            canary_size: size,
+            ..Settings::default()
+        };
+        (Canaries::of(&settings, keeper.clone()), keeper)
+    }
+
+    #[test]
+    fn smaller_canaries_are_tried_and_said() {
+        let (canaries, keeper) = canaries(4096);
+        assert_eq!(canaries.sized(Some), Some(4096));
+        assert_eq!(keeper.take(), []);
+        let fits = |most: u64| move |size: u64| (size <= most).then_some(size);
+        assert_eq!(canaries.sized(fits(100)), Some(64));
+        assert_eq!(keeper.take(), [Kept::Note(Note::SmallerCanaries)]);
+        assert_eq!(canaries.sized(fits(10)), None);
+        assert_eq!(keeper.take(), []);
+    }
+
+    #[test]
+    fn the_least_canaries_are_tried_once() {
+        let (canaries, keeper) = canaries(LEAST);
+        let tries = std::cell::Cell::new(0);
+        let made: Option<()> = canaries.sized(|_| {
+            tries.set(tries.get() + 1);
+            None
+        });
+        assert_eq!((made, tries.get()), (None, 1));
+        assert_eq!(keeper.take(), []);
+    }
+}

@@ -200,3 +200,163 @@ impl Search<'_> {
         self.found.bare.push(bare);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::testing::Keeper;
+    use crate::objects::block::{Block, Memory};
+    use crate::objects::buffer::testing::made;
+    use crate::platform::fake::Fake;
+    use heap::canary::{Key, Layout};
+    use model::Settings;
+
+    struct Test {
+        objects: Objects,
+        canaries: Canaries,
+        fake: Fake,
+    }
+
+    impl Test {
+        fn new() -> Test {
+            Test {
+                objects: Objects::default(),
+                canaries: Canaries::of(&Settings::default(), Arc::new(Keeper::default())),
+                fake: Fake::new(),
+            }
+        }
+
+        fn add(&self, handle: usize, size: u64, place: Place) -> Arc<Buffer> {
+            let mut made = made(handle, size, place);
+            made.context = self.fake.context as usize;
+            self.objects.add(Buffer::of(made));
+            self.objects.buffer(handle).unwrap()
+        }
+
+        fn block(&self, handle: usize) -> Arc<Buffer> {
+            let layout = Layout::around(64, 64, 128).unwrap();
+            let block = Block::new(Memory::Buffer(handle + 1), layout, Key::of_byte(1));
+            self.add(handle, 64, Place::Block(block))
+        }
+
+        /// What a kernel reaches with these arguments: each scan's object and
+        /// argument, and what is bare.
+        fn reach(&self, arguments: &[Argument]) -> (Vec<(usize, Option<u32>)>, Vec<String>) {
+            let all = [("a", false), ("b", false), ("c", true)];
+            let kernel = self.fake.kernel("fill", &all[..arguments.len()]);
+            let kernel = Kernel::of(kernel, arguments.to_vec());
+            let reach = reach(&self.canaries, &self.objects, &kernel);
+            let scans = reach.scans.iter();
+            let scans = scans.map(|scan| (scan.buffer.handle, scan.argument));
+            (scans.collect(), reach.bare)
+        }
+    }
+
+    #[test]
+    fn each_buffer_is_scanned_once() {
+        let t = Test::new();
+        t.block(0x100);
+        t.block(0x200);
+        let (scans, bare) = t.reach(&[
+            Argument::Memory(0x200),
+            Argument::Memory(0x100),
+            Argument::Memory(0x200),
+        ]);
+        assert_eq!(scans, [(0x200, Some(0)), (0x100, Some(1))]);
+        assert!(bare.is_empty());
+        let (scans, _) = t.reach(&[Argument::Other, Argument::Memory(0x999)]);
+        assert!(scans.is_empty());
+    }
+
+    #[test]
+    fn what_has_no_canaries_is_named_with_its_reason() {
+        let t = Test::new();
+        t.add(0x100, 64, Place::Bare("a reason"));
+        let (root, origin) = (0x200, 0);
+        t.add(0x200, 64, Place::Shared { root, origin });
+        let (scans, bare) = t.reach(&[Argument::Memory(0x100), Argument::Memory(0x200)]);
+        assert!(scans.is_empty());
+        let expected = [
+            "argument a: a reason",
+            "argument b: made of shared virtual memory",
+        ];
+        assert_eq!(bare, expected);
+    }
+
+    #[test]
+    fn parts_have_copies_unless_they_share_bytes() {
+        let t = Test::new();
+        let whole = t.block(0x100);
+        let part = |handle, origin| {
+            let parent = whole.clone();
+            t.add(handle, 32, Place::Part { parent, origin });
+        };
+        part(0x200, 0);
+        part(0x300, 32);
+        part(0x400, 16);
+        let (scans, bare) = t.reach(&[Argument::Memory(0x200), Argument::Memory(0x300)]);
+        assert_eq!(scans, [(0x200, Some(0)), (0x300, Some(1))]);
+        assert!(bare.is_empty());
+        // A copy would hide from one what is written through the other.
+        let (scans, bare) = t.reach(&[Argument::Memory(0x200), Argument::Memory(0x400)]);
+        assert_eq!(scans, [(0x100, Some(0))]);
+        assert_eq!(bare.len(), 2);
+        // Nothing is written through the third parameter.
+        let three = [Argument::Other, Argument::Other, Argument::Memory(0x200)];
+        let (scans, bare) = t.reach(&three);
+        assert!(scans.is_empty() && bare.is_empty());
+    }
+
+    #[test]
+    fn a_copy_that_is_two_arguments_stands_for_both() {
+        let t = Test::new();
+        let (root, origin) = (0x100, 0);
+        t.add(0x100, 32, Place::Plain { root, origin });
+        let kernel = t.fake.kernel("fill", &[("a", false), ("b", false)]);
+        let kernel = Kernel::of(kernel, vec![Argument::Memory(0x100); 2]);
+        let reach = reach(&t.canaries, &t.objects, &kernel);
+        assert_eq!(reach.scans.len(), 1);
+        assert_eq!(reach.scans[0].indices, [0, 1]);
+        assert_eq!(t.fake.mems(), 2);
+        t.fake.has_room_for(0);
+        t.add(
+            0x200,
+            32,
+            Place::Plain {
+                root: 0x200,
+                origin,
+            },
+        );
+        let (scans, bare) = t.reach(&[Argument::Memory(0x200)]);
+        assert!(scans.is_empty());
+        assert_eq!(bare, ["argument a: no room for a copy with canaries"]);
+    }
+
+    #[test]
+    fn shared_memory_of_the_context_is_reached_by_any_pointer_to_it() {
+        let t = Test::new();
+        let other = Buffer::of(made(0x9000, 64, Place::Bare("another context")));
+        t.objects.add_svm(Arc::new(other));
+        for at in [0x1000, 0x2000] {
+            let mut made = made(at, 64, Place::Bare("shared"));
+            made.context = t.fake.context as usize;
+            t.objects.add_svm(Arc::new(Buffer::of(made)));
+        }
+        let (scans, _) = t.reach(&[Argument::Shared(0x1010)]);
+        let handles: Vec<usize> = scans.iter().map(|(handle, _)| *handle).collect();
+        assert_eq!(handles, [0x1000, 0x2000]);
+        assert!(t.reach(&[Argument::Other]).0.is_empty());
+    }
+
+    #[test]
+    fn memory_of_another_context_is_left_alone() {
+        let t = Test::new();
+        t.block(0x100);
+        let mut foreign = made(0x200, 64, Place::Bare("unused"));
+        foreign.context = 0x77;
+        t.objects.add(Buffer::of(foreign));
+        let (scans, bare) = t.reach(&[Argument::Memory(0x200)]);
+        assert!(scans.is_empty());
+        assert_eq!(bare, ["argument a: memory of another context"]);
+    }
+}

@@ -162,3 +162,46 @@ fn pieces(scans: &[Scan]) -> Option<Vec<Piece>> {
     }
     Some(all)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::block::Block;
+    use crate::objects::buffer::testing::made;
+    use crate::objects::buffer::{Buffer, Place};
+    use heap::canary::{Key, Layout};
+
+    fn scan(size: u64) -> Scan {
+        let layout = Layout::around(size, 64, 128).unwrap();
+        let block = Block::new(Memory::Buffer(1), layout, Key::of_byte(0xab));
+        let buffer = Buffer::of(made(1, size, Place::Block(block)));
+        Scan::new(Arc::new(buffer), None)
+    }
+
+    #[test]
+    fn each_scan_s_pieces_name_its_memory() {
+        let scans = [scan(100), scan(200)];
+        let pieces = pieces(&scans).unwrap();
+        for number in [0, 1] {
+            let own = pieces.iter().filter(|piece| piece.argument == number);
+            // One canary before and one after.
+            assert_eq!(own.filter(|piece| piece.before == 0).count(), 2, "{number}");
+        }
+        let bare = Buffer::of(made(1, 8, Place::Bare("a test")));
+        let nothing = Scan::new(Arc::new(bare), None);
+        assert!(super::pieces(&[scan(100), nothing]).is_none());
+    }
+
+    #[test]
+    fn an_answer_without_damage_shows_none() {
+        let scan = scan(100);
+        let intact = Answer::from_bytes(&[0; Answer::BYTES]).unwrap();
+        let canaries: Vec<Vec<(Piece, Answer)>> = pieces(std::slice::from_ref(&scan))
+            .unwrap()
+            .into_iter()
+            .map(|piece| vec![(piece, intact)])
+            .collect();
+        assert_eq!(canaries.len(), 2);
+        assert!(damages(&scan, &canaries).is_empty());
+    }
+}

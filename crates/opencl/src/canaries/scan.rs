@@ -237,3 +237,73 @@ pub fn by_host(scans: &mut [Scan], commands: &mut Commands) -> Result<(), cl_int
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canaries::blocks::enclosed;
+    use crate::objects::buffer::Place;
+    use crate::objects::buffer::testing::made;
+    use crate::platform::commands::Order;
+    use crate::platform::fake::{Fake, poke};
+    use heap::canary::{Key, Layout};
+
+    fn scan(fake: &Fake) -> Scan {
+        let layout = Layout::around(100, 64, 128).unwrap();
+        let enclosed = enclosed(fake.context, 0, &layout).unwrap();
+        let block = Block::new(enclosed.block, layout, Key::of_byte(0xab));
+        let handle = enclosed.part.into_raw() as usize;
+        let buffer = Buffer::of(made(handle, 100, Place::Block(block)));
+        Scan::new(Arc::new(buffer), None)
+    }
+
+    #[test]
+    fn a_read_that_the_platform_leaves_out_shows_no_damage() {
+        let fake = Fake::new();
+        let mut scan = scan(&fake);
+        scan.make_room();
+        assert_eq!(scan.damages().len(), 0);
+    }
+
+    #[test]
+    fn scans_by_the_host_read_before_they_repair() {
+        let fake = Fake::new();
+        let queue = fake.queue(Order::Loose);
+        let mut scans = [scan(&fake), Scan::new(bare(), None)];
+        let buffer = scans[0].buffer.clone();
+        buffer.block().unwrap().prepare(queue).unwrap();
+        fake.run();
+        for at in [-3, 100, 105] {
+            poke(buffer.handle, at, 1);
+        }
+        let done = fake.event(1);
+        let mut commands = Commands::behind(queue, Order::Loose, done);
+        assert_eq!(by_host(&mut scans, &mut commands), Ok(()));
+        fake.run();
+        assert_eq!(scans[0].damages().len(), 0, "the kernel has not ended");
+        fake.end(done, 0);
+        fake.run();
+        let damages = scans[0].damages();
+        let [Damaged::Bytes(before), Damaged::Bytes(after)] = &damages[..] else {
+            panic!("{damages:?}");
+        };
+        assert_eq!(
+            (before.side, before.nearest, before.bytes),
+            (Side::Before, 3, 1)
+        );
+        assert_eq!(
+            (after.side, after.nearest, after.farthest),
+            (Side::After, 0, 5)
+        );
+        // Repaired: another scan shows nothing.
+        let mut commands = Commands::behind(queue, Order::Loose, done);
+        assert_eq!(by_host(&mut scans, &mut commands), Ok(()));
+        fake.run();
+        assert_eq!(scans[0].damages().len(), 0);
+        assert_eq!(scans[1].damages().len(), 0, "nothing to scan");
+    }
+
+    fn bare() -> Arc<Buffer> {
+        Arc::new(Buffer::of(made(1, 8, Place::Bare("a test"))))
+    }
+}

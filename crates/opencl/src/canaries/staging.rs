@@ -147,3 +147,112 @@ pub fn leave(buffer: &Buffer, kernel: &Kernel, indices: &[u32]) {
         let _ = kernel.lend(*index, buffer.handle as cl_mem);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::findings::testing::Keeper;
+    use crate::objects::buffer::testing::made;
+    use crate::objects::staging::{Gate, LastUse};
+    use crate::platform::commands::Order;
+    use crate::platform::events::Event;
+    use crate::platform::fake::{Fake, peek, poke};
+    use crate::platform::handles::MemObject;
+    use model::Settings;
+
+    struct Test {
+        copy: Arc<StagingCopy>,
+        buffer: Buffer,
+        own: MemObject,
+        kernel: Kernel,
+        raw: cl_kernel,
+        fake: Fake,
+    }
+
+    fn test() -> Test {
+        let fake = Fake::new();
+        let own = MemObject::buffer(fake.context, 0, 32).unwrap();
+        let (root, origin) = (own.raw() as usize, 0);
+        let mut made = made(root, 32, Place::Plain { root, origin });
+        made.context = fake.context as usize;
+        let buffer = Buffer::of(made);
+        let canaries = Canaries::of(&Settings::default(), Arc::new(Keeper::default()));
+        let copy = canaries.staging_copy(&buffer).unwrap();
+        let again = canaries.staging_copy(&buffer).unwrap();
+        assert!(Arc::ptr_eq(&copy, &again), "one copy of an object");
+        let raw = fake.kernel("fill", &[("a", false), ("b", false)]);
+        let kernel = Kernel::of(raw, Vec::new());
+        for index in [0, 1] {
+            kernel.lend(index, own.raw()).unwrap();
+        }
+        Test {
+            copy,
+            buffer,
+            own,
+            kernel,
+            raw,
+            fake,
+        }
+    }
+
+    #[test]
+    fn content_goes_there_and_comes_back() {
+        let t = test();
+        let queue = t.fake.queue(Order::Kept);
+        let own = t.own.raw() as usize;
+        poke(own, 3, 5);
+        let entered = t.copy.enter(queue, &t.buffer, (&t.kernel, &[1]), &[]);
+        assert!(entered.is_ok());
+        let there = t.copy.handle() as usize;
+        assert_eq!(t.fake.arguments(t.raw), [own, there]);
+        t.fake.run();
+        assert_eq!(peek(there, 3), 5);
+        poke(there, 4, 6);
+        let mut events = Chain::default();
+        let code = t.copy.bring_back(queue, &t.buffer, &[], &mut events);
+        assert_eq!(code, CL_SUCCESS);
+        t.fake.run();
+        assert_eq!([3, 4].map(|at| peek(own, at)), [5, 6]);
+        leave(&t.buffer, &t.kernel, &[1]);
+        assert_eq!(t.fake.arguments(t.raw), [own, own]);
+    }
+
+    #[test]
+    fn the_next_launch_waits_for_the_last_one() {
+        let t = test();
+        let queue = t.fake.queue(Order::Kept);
+        let last = t.fake.event(1);
+        t.copy.used_until(LastUse {
+            event: Event::retained(last).unwrap(),
+            queue: 1,
+            gate: Gate::Open,
+        });
+        let pending = |fake: &Fake, chain: &Chain| {
+            fake.run();
+            chain
+                .last()
+                .is_some_and(crate::platform::events::is_pending)
+        };
+        // A launch that fails to enter must not be taken for the last use.
+        t.fake.refuse("clEnqueueCopyBuffer", CL_OUT_OF_RESOURCES);
+        let entered = t.copy.enter(queue, &t.buffer, (&t.kernel, &[0]), &[]);
+        assert_eq!(entered.err(), Some(CL_OUT_OF_RESOURCES));
+        t.fake.allow();
+        let entered = t.copy.enter(queue, &t.buffer, (&t.kernel, &[0]), &[]);
+        let chain = entered.unwrap();
+        assert!(pending(&t.fake, &chain), "it waits");
+        t.fake.end(last, 0);
+        assert!(!pending(&t.fake, &chain), "it waits no more");
+    }
+
+    #[test]
+    fn a_kernel_that_takes_no_copy_has_its_own_arguments() {
+        let t = test();
+        let queue = t.fake.queue(Order::Kept);
+        let own = t.own.raw() as usize;
+        // The kernel has no argument 2.
+        let entered = t.copy.enter(queue, &t.buffer, (&t.kernel, &[0, 2]), &[]);
+        assert_eq!(entered.err(), Some(CL_INVALID_ARG_INDEX));
+        assert_eq!(t.fake.arguments(t.raw), [own, own]);
+    }
+}

@@ -185,3 +185,84 @@ pub struct Backed<'a> {
     /// that such an image is freed (PoCL 3.1 does not).
     pub users: &'a AtomicU32,
 }
+
+#[cfg(test)]
+pub mod testing {
+    //! Memory objects for tests.
+
+    use super::{Given, Made, Place};
+    use model::AllocationKind;
+
+    /// An object of so many bytes whose handle and serial number are the same.
+    pub fn made(handle: usize, size: u64, place: Place) -> Made {
+        Made {
+            handle,
+            context: 1,
+            kind: AllocationKind::ClBuffer,
+            size,
+            serial: handle as u64,
+            given: Given {
+                flags: 0,
+                host: false,
+            },
+            flags: 0,
+            properties: false,
+            place,
+            allocated_at: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::made;
+    use super::*;
+
+    fn buffer(handle: usize, size: u64, place: Place) -> Arc<Buffer> {
+        Arc::new(Buffer::of(made(handle, size, place)))
+    }
+
+    #[test]
+    fn parts_overlap_where_they_share_bytes_of_one_object() {
+        let whole = buffer(1, 100, Place::Bare("a test"));
+        let part = |handle, origin, size| {
+            let parent = whole.clone();
+            buffer(handle, size, Place::Part { parent, origin })
+        };
+        let (low, high) = (part(2, 0, 50), part(3, 50, 50));
+        assert_eq!(high.extent(), (1, 50..100));
+        assert!(!low.overlaps(&high));
+        assert!(low.overlaps(&part(4, 49, 2)));
+        assert!(low.overlaps(&whole) && whole.overlaps(&high));
+        // The same bytes of another object.
+        let other = buffer(9, 100, Place::Plain { root: 9, origin: 0 });
+        assert!(!other.overlaps(&whole));
+    }
+
+    #[test]
+    fn an_image_lies_where_its_buffer_lies() {
+        let whole = buffer(1, 100, Place::Bare("a test"));
+        let origin = 20;
+        let part = buffer(
+            2,
+            40,
+            Place::Part {
+                parent: whole.clone(),
+                origin,
+            },
+        );
+        let image = buffer(
+            3,
+            40,
+            Place::Made {
+                parent: part,
+                shape: None,
+                backing: None,
+                users: AtomicU32::new(1),
+            },
+        );
+        assert_eq!(image.extent(), (1, 20..60));
+        assert!(Arc::ptr_eq(root_of(&image), &whole));
+        assert!(image.backed().is_none());
+    }
+}

@@ -214,3 +214,47 @@ impl Kernel {
         arguments[index] = argument;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::fake::Fake;
+
+    #[test]
+    fn a_kernel_is_what_the_platform_says_of_it() {
+        let fake = Fake::new();
+        let raw = fake.kernel("fill", &[("out", false), ("in", true)]);
+        let kernel = Kernel::of(raw, Vec::new());
+        assert_eq!(kernel.name, "fill");
+        assert_eq!(kernel.context, fake.context as usize);
+        assert_eq!(kernel.describe(0, "why"), "argument out: why");
+        assert_eq!(kernel.describe(5, "why"), "argument 5: why");
+        assert!(!kernel.is_constant(0) && kernel.is_constant(1) && !kernel.is_constant(2));
+        assert_eq!(kernel.image(0), ImageUse::Unknown);
+        assert_eq!((kernel.count_launch(), kernel.count_launch()), (0, 1));
+    }
+
+    #[test]
+    fn arguments_are_noted_in_any_order() {
+        let fake = Fake::new();
+        let kernel = Kernel::of(fake.kernel("fill", &[]), Vec::new());
+        kernel.set(2, Argument::Memory(7));
+        kernel.set(0, Argument::Shared(8));
+        let expected = [Argument::Shared(8), Argument::Other, Argument::Memory(7)];
+        assert_eq!(kernel.arguments(), expected);
+        assert!(!kernel.reaches_shared());
+        kernel.set_reaches_shared(true);
+        assert!(kernel.reaches_shared());
+    }
+
+    #[test]
+    fn what_is_lent_is_not_noted() {
+        let fake = Fake::new();
+        let raw = fake.kernel("fill", &[("out", false)]);
+        let kernel = Kernel::of(raw, vec![Argument::Memory(1)]);
+        assert_eq!(kernel.lend(0, 9 as cl_mem), Ok(()));
+        assert_eq!(fake.arguments(raw), [9]);
+        assert_eq!(kernel.arguments(), [Argument::Memory(1)]);
+        assert_eq!(kernel.lend(1, 9 as cl_mem), Err(CL_INVALID_ARG_INDEX));
+    }
+}

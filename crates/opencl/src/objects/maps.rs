@@ -67,3 +67,68 @@ impl Maps {
         drop(gone);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::block::Memory;
+    use crate::platform::fake::Fake;
+    use heap::canary::{Key, Layout};
+
+    fn mapped(fake: &Fake, base: usize, (from, to): (usize, usize), status: i32) -> Mapped {
+        Mapped {
+            base,
+            from,
+            to,
+            event: Event::of(fake.event(status)).unwrap(),
+        }
+    }
+
+    #[test]
+    fn only_canaries_that_are_mapped_are_seen() {
+        let fake = Fake::new();
+        let layout = Layout::around(100, 64, 16).unwrap();
+        let key = Key::of_byte(0xab);
+        let block = Block::new(Memory::Buffer(1), layout, key);
+        let mut bytes = vec![0u8; layout.total() as usize];
+        let (start, length) = (layout.start() as usize, layout.length() as usize);
+        layout.fill(&key, Side::Before, &mut bytes[..length]);
+        let base = bytes.as_ptr() as usize;
+        let total = bytes.len();
+        let all = mapped(&fake, base, (0, total), COMPLETE);
+        assert_eq!(all.canary(&block, Side::Before).unwrap().len(), length);
+        assert_eq!(all.canary(&block, Side::Before), Some(&bytes[..length]));
+        assert!(all.canary(&block, Side::After).is_some());
+        // From the buffer's own start on, up to the byte before the end.
+        let end = layout.canary(Side::After) as usize + length;
+        let some = mapped(&fake, base, (start, end - 1), COMPLETE);
+        assert!(some.canary(&block, Side::Before).is_none());
+        assert!(some.canary(&block, Side::After).is_none());
+        // Not mapped yet, or never.
+        for status in [1, -5] {
+            let other = mapped(&fake, base, (0, total), status);
+            assert!(other.canary(&block, Side::Before).is_none(), "{status}");
+        }
+    }
+
+    #[test]
+    fn the_latest_map_at_a_pointer_ends_first() {
+        let fake = Fake::new();
+        let maps = Maps::default();
+        maps.keep(1, 0x10, mapped(&fake, 0x10, (0, 8), COMPLETE));
+        maps.keep(1, 0x10, mapped(&fake, 0x10, (0, 16), COMPLETE));
+        maps.keep(1, 0x20, mapped(&fake, 0x20, (0, 8), COMPLETE));
+        maps.keep(2, 0x10, mapped(&fake, 0x10, (0, 8), COMPLETE));
+        assert_eq!(maps.take(1, 0x10).map(|map| map.to), Some(16));
+        assert_eq!(maps.take(1, 0x10).map(|map| map.to), Some(8));
+        assert!(maps.take(1, 0x10).is_none());
+        maps.forget(1);
+        assert!(maps.take(1, 0x20).is_none());
+        assert_eq!(
+            fake.events(),
+            1,
+            "the events of forgotten maps are released"
+        );
+        assert!(maps.take(2, 0x10).is_some());
+    }
+}

@@ -89,3 +89,44 @@ impl PaddedImage {
         self.strips.get_or_init(make).as_ref().map(MemObject::raw)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::fake::Fake;
+    use heap::mipmaps::Dimensions;
+
+    fn padded(fake: &Fake, levels: u32) -> PaddedImage {
+        let dimensions = Dimensions {
+            count: 2,
+            layers: false,
+        };
+        let levels = Levels::around([8, 8, 1], dimensions, 4, levels).unwrap();
+        let key = Key::of_byte(0xab);
+        let strips = intact(&levels, &key).unwrap();
+        let image = MemObject::buffer(fake.context, 0, 8).unwrap();
+        PaddedImage::new((fake.context, image), (levels, 2), (key, strips))
+    }
+
+    #[test]
+    fn a_level_is_the_number_behind_the_dimensions() {
+        let fake = Fake::new();
+        let image = padded(&fake, 2);
+        assert_eq!(image.origin([1, 2, 0], 0), [1, 2, 0, 0]);
+        assert_eq!(image.origin([1, 2, 0], 1), [1, 2, 1, 0]);
+    }
+
+    #[test]
+    fn a_buffer_for_the_strips_is_made_once_and_counted() {
+        let fake = Fake::new();
+        let image = padded(&fake, 1);
+        assert!(image.canary_bytes() > 0);
+        assert!(image.intact().iter().all(|byte| *byte == 0xab));
+        assert_eq!(image.objects(), 1);
+        let strips = image.strips().unwrap();
+        assert_eq!(image.strips(), Some(strips));
+        assert_eq!((image.objects(), fake.mems()), (2, 2));
+        drop(image);
+        assert_eq!(fake.mems(), 0);
+    }
+}

@@ -106,3 +106,60 @@ impl Objects {
         self.programs.lock().contains_key(&(program as usize))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::buffer::Place;
+    use crate::objects::buffer::testing::made;
+
+    fn buffer(handle: usize, size: u64, context: usize) -> Buffer {
+        let mut made = made(handle, size, Place::Bare("a test"));
+        made.context = context;
+        Buffer::of(made)
+    }
+
+    #[test]
+    fn an_address_belongs_to_the_allocation_that_holds_it() {
+        let objects = Objects::default();
+        objects.add_svm(Arc::new(buffer(0x1000, 0x100, 1)));
+        objects.add_svm(Arc::new(buffer(0x2000, 0x100, 2)));
+        let at = |address| objects.svm_at(address).map(|buffer| buffer.handle);
+        assert_eq!(at(0xfff), None);
+        assert_eq!(at(0x1000), Some(0x1000));
+        assert_eq!(at(0x10ff), Some(0x1000));
+        // A pointer past the end is one to the allocation.
+        assert_eq!(at(0x1100), Some(0x1000));
+        assert_eq!(at(0x1101), None);
+        assert_eq!(at(0x2080), Some(0x2000));
+        assert_eq!(objects.svm_of(1).len(), 1);
+        // Only its start frees it.
+        assert!(objects.take_svm(0x1001).is_none());
+        assert!(objects.take_svm(0x1000).is_some());
+        assert_eq!(at(0x1000), None);
+    }
+
+    #[test]
+    fn a_handle_is_that_of_the_latest_object() {
+        let objects = Objects::default();
+        objects.add(buffer(7, 10, 1));
+        objects.add(buffer(7, 20, 2));
+        assert_eq!(objects.buffer(7).map(|buffer| buffer.size), Some(20));
+        assert_eq!(objects.buffers_of(1).len(), 0);
+        assert_eq!(objects.buffers_of(2).len(), 1);
+        assert!(objects.take(7).is_some());
+        assert!(objects.buffer(7).is_none());
+        assert_eq!((objects.next_serial(), objects.next_serial()), (1, 2));
+    }
+
+    #[test]
+    fn a_program_is_altered_until_it_is_built_without_the_option() {
+        let objects = Objects::default();
+        let program = 5 as cl_program;
+        assert!(!objects.is_altered(program));
+        objects.set_altered(program, true);
+        assert!(objects.is_altered(program));
+        objects.set_altered(program, false);
+        assert!(!objects.is_altered(program));
+    }
+}

@@ -92,3 +92,48 @@ impl Shape {
         description
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(kind: u32, levels: u32) -> Shape {
+        Shape {
+            kind,
+            size: [4, 3, 2],
+            dimensions: Dimensions {
+                count: 3,
+                layers: kind == CL_MEM_OBJECT_IMAGE2D_ARRAY,
+            },
+            pixel: 16,
+            levels,
+        }
+    }
+
+    #[test]
+    fn an_image_is_described_by_the_sides_of_its_kind() {
+        let sides = |kind| {
+            let d = shape(kind, 1).description([5, 6, 7]);
+            assert_eq!(
+                (d.image_type, d.image_width, d.num_mip_levels),
+                (kind, 5, 0)
+            );
+            [d.image_height, d.image_depth, d.image_array_size]
+        };
+        assert_eq!(sides(CL_MEM_OBJECT_IMAGE1D), [0, 0, 0]);
+        assert_eq!(sides(CL_MEM_OBJECT_IMAGE1D_ARRAY), [0, 0, 6]);
+        assert_eq!(sides(CL_MEM_OBJECT_IMAGE2D), [6, 0, 0]);
+        assert_eq!(sides(CL_MEM_OBJECT_IMAGE2D_ARRAY), [6, 0, 7]);
+        assert_eq!(sides(CL_MEM_OBJECT_IMAGE3D), [6, 7, 0]);
+    }
+
+    #[test]
+    fn copies_name_a_level_of_a_mipmap_only() {
+        let plain = shape(CL_MEM_OBJECT_IMAGE3D, 1);
+        assert_eq!(plain.bytes(), 4 * 3 * 2 * 16);
+        assert_eq!(plain.pixels(), Some(([4, 3, 2], 16)));
+        let mipmap = shape(CL_MEM_OBJECT_IMAGE3D, 2);
+        assert_eq!(mipmap.pixels(), None);
+        assert_eq!(mipmap.description([5, 6, 7]).num_mip_levels, 2);
+    }
+}

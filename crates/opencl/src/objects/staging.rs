@@ -88,3 +88,63 @@ impl StagingCopy {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::objects::block::Memory;
+    use crate::platform::fake::Fake;
+    use heap::canary::{Key, Layout};
+
+    fn copy(fake: &Fake) -> StagingCopy {
+        let layout = Layout::around(16, 16, 16).unwrap();
+        StagingCopy::new(Copied::Buffer {
+            block: Block::new(Memory::Buffer(1), layout, Key::of_byte(1)),
+            part: MemObject::buffer(fake.context, 0, 16).unwrap(),
+            bytes: 16,
+        })
+    }
+
+    #[test]
+    fn a_copy_is_gated_while_a_launch_elsewhere_waits_for_the_program() {
+        let fake = Fake::new();
+        let copy = copy(&fake);
+        let (own, other) = (fake.queue(Order::Kept), fake.queue(Order::Kept));
+        assert!(!copy.is_gated(other, Order::Kept), "nothing has used it");
+        let raw = fake.event(1);
+        let last = |gate| {
+            let event = Event::retained(raw).unwrap();
+            copy.used_until(LastUse {
+                event,
+                queue: own as usize,
+                gate,
+            });
+        };
+        last(Gate::Open);
+        assert!(!copy.is_gated(other, Order::Kept));
+        last(Gate::Program);
+        assert!(copy.is_gated(other, Order::Kept));
+        assert!(
+            !copy.is_gated(own, Order::Kept),
+            "it comes behind it anyway"
+        );
+        assert!(copy.is_gated(own, Order::Loose));
+        fake.end(raw, 0);
+        assert!(!copy.is_gated(other, Order::Kept), "it has ended");
+    }
+
+    #[test]
+    fn what_a_copy_holds_is_released_with_it() {
+        let fake = Fake::new();
+        let copy = copy(&fake);
+        let raw = fake.event(1);
+        copy.used_until(LastUse {
+            event: Event::retained(raw).unwrap(),
+            queue: 1,
+            gate: Gate::Open,
+        });
+        assert_eq!((fake.references(raw), fake.mems()), (2, 1));
+        drop(copy);
+        assert_eq!((fake.references(raw), fake.mems()), (1, 0));
+    }
+}

@@ -67,3 +67,47 @@ pub fn text(ask: impl Fn(usize, *mut c_void, *mut usize) -> cl_int) -> Option<St
     let end = bytes.iter().position(|byte| *byte == 0)?;
     Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers as a clGet…Info does.
+    fn answers(bytes: &[u8]) -> impl Fn(usize, *mut c_void, *mut usize) -> cl_int + use<'_> {
+        move |size, value, needed| {
+            if !value.is_null() {
+                if size < bytes.len() {
+                    return CL_INVALID_VALUE;
+                }
+                // SAFETY: there is room.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast(), bytes.len());
+                }
+            }
+            if !needed.is_null() {
+                // SAFETY: the caller's place.
+                unsafe { *needed = bytes.len() };
+            }
+            CL_SUCCESS
+        }
+    }
+
+    #[test]
+    fn answers_are_read_as_what_they_are() {
+        assert_eq!(one::<u32>(answers(&7u32.to_ne_bytes())), Some(7));
+        assert_eq!(one::<u32>(answers(&[0; 8])), None, "too long");
+        let both = [1u32.to_ne_bytes(), 2u32.to_ne_bytes()].concat();
+        assert_eq!(list::<u32>(answers(&both)), [1, 2]);
+        assert_eq!(list::<u32>(answers(&[])), [0; 0]);
+        assert_eq!(text(answers(b"name\0")).as_deref(), Some("name"));
+        assert_eq!(text(answers(b"name")), None, "without an end");
+    }
+
+    #[test]
+    fn a_refusal_is_no_answer() {
+        let refuses = |_, _, _| CL_INVALID_VALUE;
+        assert_eq!(one::<u32>(refuses), None);
+        assert_eq!(list::<u32>(refuses), [0; 0]);
+        assert_eq!(text(refuses), None);
+    }
+}

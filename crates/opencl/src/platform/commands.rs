@@ -123,3 +123,81 @@ impl Commands {
         self.events
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::fake::Fake;
+
+    /// Adds commands of which the second waits for the first, and returns what
+    /// each waited for.
+    fn three(fake: &Fake, order: Order, done: cl_event) -> (Commands, Vec<Vec<cl_event>>) {
+        let mut commands = Commands::behind(fake.queue(order), order, done);
+        let mut waited = Vec::new();
+        let mut add = |before: &[cl_event], followed| {
+            let added = commands.add(before, followed, |after, events| {
+                waited.push(after.to_vec());
+                events.add(|event| {
+                    // SAFETY: the place that the chain gives.
+                    unsafe { *event = fake.event(1) };
+                    CL_SUCCESS
+                })
+            });
+            added.unwrap()
+        };
+        let first = add(&[], Followed::ByCommands);
+        add(&[first], Followed::ByTheEnd);
+        add(&[], Followed::ByTheEnd);
+        assert_eq!(waited.len(), 3);
+        let expected = [vec![done], vec![first], vec![done]];
+        if order == Order::Loose {
+            assert_eq!(waited, expected);
+        }
+        (commands, waited)
+    }
+
+    #[test]
+    fn commands_of_a_queue_in_order_wait_for_nothing() {
+        let fake = Fake::new();
+        let done = fake.event(1);
+        let (mut commands, waited) = three(&fake, Order::Kept, done);
+        assert!(waited.iter().all(Vec::is_empty));
+        let end = commands.end().unwrap();
+        assert_eq!(Some(end.raw()), commands.into_events().last());
+        assert!(fake.log().is_empty(), "no marker");
+    }
+
+    #[test]
+    fn commands_of_another_queue_wait_for_all_that_is_before_them() {
+        let fake = Fake::new();
+        let done = fake.event(1);
+        let (mut commands, _) = three(&fake, Order::Loose, done);
+        let end = commands.end().unwrap();
+        assert_eq!(fake.log(), ["clEnqueueMarkerWithWaitList"]);
+        assert!(
+            commands
+                .into_events()
+                .events()
+                .all(|event| event != end.raw())
+        );
+    }
+
+    #[test]
+    fn a_refusal_is_handed_on() {
+        let fake = Fake::new();
+        let queue = fake.queue(Order::Kept);
+        let mut commands = Commands::behind(queue, Order::Kept, fake.event(1));
+        let refused = commands.add(&[], Followed::ByTheEnd, |_, _| CL_OUT_OF_RESOURCES);
+        assert_eq!(refused, Err(CL_OUT_OF_RESOURCES));
+        assert!(!commands.are_begun());
+        assert_eq!(commands.end().err(), Some(CL_INVALID_VALUE));
+    }
+
+    #[test]
+    fn the_order_of_a_queue_is_asked_for() {
+        let fake = Fake::new();
+        for order in [Order::Kept, Order::Loose] {
+            assert_eq!(Order::of(fake.queue(order)), order);
+        }
+    }
+}

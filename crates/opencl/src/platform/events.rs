@@ -211,3 +211,72 @@ impl Chain {
         self.events.last().map(Event::raw)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::fake::Fake;
+
+    #[test]
+    fn an_event_is_released_as_often_as_it_is_held() {
+        let fake = Fake::new();
+        let raw = fake.event(COMPLETE);
+        assert!(Event::of(std::ptr::null_mut()).is_none());
+        assert!(Event::retained(std::ptr::null_mut()).is_none());
+        let held = Event::retained(raw).unwrap();
+        let copy = held.clone();
+        assert_eq!(fake.references(raw), 3);
+        let mut chain = Chain::of(copy);
+        chain.push(held);
+        let mut other = Chain::default();
+        other.hold(&chain);
+        assert_eq!(fake.references(raw), 5);
+        drop(chain);
+        assert_eq!(fake.references(raw), 3);
+        drop(other);
+        drop(Event::of(raw));
+        assert_eq!(fake.references(raw), 0);
+    }
+
+    #[test]
+    fn the_program_gets_the_event_that_it_asked_for() {
+        let fake = Fake::new();
+        let (wanted, other) = (fake.event(COMPLETE), fake.event(COMPLETE));
+        let mut place = std::ptr::null_mut();
+        // SAFETY: a place of this test's, and none.
+        let (at, none) = unsafe { (Wanted::at(&raw mut place), Wanted::at(std::ptr::null_mut())) };
+        assert!(at.is_some() && !none.is_some());
+        at.give(Event::of(wanted));
+        none.give(Event::of(other));
+        assert_eq!(place, wanted);
+        assert_eq!((fake.references(wanted), fake.references(other)), (1, 0));
+    }
+
+    #[test]
+    fn a_list_is_passed_on_as_it_is_unless_it_grows() {
+        let fake = Fake::new();
+        let events = [fake.event(COMPLETE), fake.event(COMPLETE)];
+        // Wrong, and the platform's to refuse.
+        let wrong: List = (3, std::ptr::null());
+        // SAFETY: no list, and one of one event.
+        let (none, one) = unsafe { (Waits::of(wrong), Waits::of((1, events.as_ptr()))) };
+        assert!(none.events.is_empty());
+        assert_eq!(none.with([].into_iter(), |list| list), wrong);
+        assert_eq!(one.with([].into_iter(), |list| list), (1, events.as_ptr()));
+        let grown = one.with([events[1]].into_iter(), |(count, list)| {
+            // SAFETY: the list that was made, which is there.
+            unsafe { std::slice::from_raw_parts(list, count as usize) }.to_vec()
+        });
+        assert_eq!(grown.len(), 2);
+        assert!(events.iter().all(|event| grown.contains(event)));
+    }
+
+    #[test]
+    fn only_what_has_neither_ended_nor_failed_is_pending() {
+        let fake = Fake::new();
+        for (status, pending) in [(2, true), (1, true), (0, false), (-5, false)] {
+            assert_eq!(is_pending(fake.event(status)), pending, "{status}");
+        }
+        assert!(!is_pending(0x1 as cl_event), "an event that is gone");
+    }
+}

@@ -56,3 +56,31 @@ impl Drop for MemObject {
         call!(clReleaseMemObject(self.raw()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::fake::Fake;
+
+    #[test]
+    fn what_was_not_made_is_not_released() {
+        let fake = Fake::new();
+        // A release of no object would end the test.
+        assert!(MemObject::made(std::ptr::null_mut(), CL_SUCCESS).is_none());
+        assert!(MemObject::made(0x123 as cl_mem, CL_OUT_OF_RESOURCES).is_none());
+        fake.has_room_for(8);
+        assert!(MemObject::buffer(fake.context, 0, 16).is_none());
+        assert_eq!(fake.mems(), 0);
+    }
+
+    #[test]
+    fn a_part_keeps_its_buffer() {
+        let fake = Fake::new();
+        let whole = MemObject::buffer(fake.context, 0, 16).unwrap();
+        let part = MemObject::part(whole.raw(), 0, 4, 8).unwrap();
+        drop(whole);
+        assert_eq!(fake.mems(), 2);
+        drop(part);
+        assert_eq!(fake.mems(), 0);
+    }
+}

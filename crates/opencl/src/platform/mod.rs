@@ -4,6 +4,8 @@
 pub mod ask;
 pub mod commands;
 pub mod events;
+#[cfg(test)]
+pub mod fake;
 pub mod handles;
 pub mod release;
 
@@ -35,8 +37,15 @@ pub fn set_target(below: Dispatch) {
 }
 
 /// The platform's functions; none before they were set.
+#[cfg(not(test))]
 pub fn target() -> Option<&'static Dispatch> {
     TARGET.get().map(|table| &table.0)
+}
+
+/// In tests each thread has a platform of its own.
+#[cfg(test)]
+pub fn target() -> Option<&'static Dispatch> {
+    fake::target().or_else(|| TARGET.get().map(|table| &table.0))
 }
 
 /// Calls a function of the platform; the value after `else` where there is

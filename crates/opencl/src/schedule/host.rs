@@ -101,3 +101,83 @@ impl Schedule {
         waits.with(ready.chain(scans.events()), enqueue)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canaries::Canaries;
+    use crate::canaries::blocks::enclosed;
+    use crate::findings::testing::{Keeper, Kept};
+    use crate::objects::block::Block;
+    use crate::objects::buffer::Place;
+    use crate::objects::buffer::testing::made;
+    use crate::platform::call;
+    use crate::platform::commands::Order;
+    use crate::platform::fake::{Fake, poke};
+    use heap::canary::{Key, Layout, Side};
+    use model::{CanaryChecker, Settings};
+
+    #[test]
+    fn what_the_host_writes_is_not_the_next_kernel_s() {
+        let fake = Fake::new();
+        let keeper = Arc::new(Keeper::default());
+        let settings = Settings {
+            canary_checker: CanaryChecker::Host,
+            ..Settings::default()
+        };
+        let canaries = Canaries::of(&settings, keeper.clone());
+        let schedule = Arc::new(Schedule::of(Arc::new(canaries)));
+        let queue = fake.queue(Order::Kept);
+        let layout = Layout::around(100, 64, 128).unwrap();
+        let enclosed = enclosed(fake.context, 0, &layout).unwrap();
+        let block = Block::new(enclosed.block, layout, Key::of_byte(0xab));
+        let handle = enclosed.part.into_raw() as usize;
+        let mut facts = made(handle, 100, Place::Block(block));
+        facts.context = fake.context as usize;
+        let buffer = Arc::new(Buffer::of(facts));
+        let enqueue = || {
+            let mut event = std::ptr::null_mut();
+            // SAFETY: no list, and a place of this test's.
+            let (waits, wanted) = unsafe {
+                let list = (0, std::ptr::null());
+                (Waits::of(list), Wanted::at(&raw mut event))
+            };
+            let write = HostWrite {
+                queue,
+                action: HostAction {
+                    function: "f",
+                    what: "it wrote",
+                },
+                buffers: vec![buffer.clone()],
+                waits,
+                wanted,
+            };
+            let code = write.enqueue(
+                &schedule,
+                || None,
+                |(count, list), event| {
+                    call!(clEnqueueMarkerWithWaitList(queue, count, list, event))
+                },
+            );
+            assert_eq!(code, CL_SUCCESS);
+            Event::of(event).unwrap()
+        };
+        // Canaries that were never written are not scanned.
+        drop(enqueue());
+        assert_eq!(fake.log(), ["clEnqueueMarkerWithWaitList"]);
+        fake.run();
+        let block = buffer.block().unwrap();
+        block.prepare(queue).unwrap();
+        fake.run();
+        poke(handle, -1, 1);
+        let event = enqueue();
+        let scans = schedule.watched.scans_behind(&[event.raw()]);
+        assert!(
+            scans.last().is_some(),
+            "what waits for it waits for the scan"
+        );
+        fake.run();
+        let found = Kept::Overwritten("f".into(), None, buffer.serial, Side::Before, 1);
+        assert_eq!(keeper.take(), [found]);
+    }
+}

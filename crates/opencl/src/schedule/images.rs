@@ -131,3 +131,141 @@ impl ImageCommand<'_> {
         CL_SUCCESS
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canaries::Canaries;
+    use crate::canaries::backing::backing_of;
+    use crate::findings::testing::Keeper;
+    use crate::objects::buffer::testing::made;
+    use crate::objects::buffer::{Buffer, Place};
+    use crate::platform::commands::Order;
+    use crate::platform::fake::{Fake, peek, poke};
+    use crate::platform::handles::MemObject;
+    use model::Settings;
+    use std::sync::atomic::AtomicU32;
+
+    const IMAGE: usize = 0x77;
+
+    struct Test {
+        schedule: Arc<Schedule>,
+        objects: Objects,
+        parent: Arc<Buffer>,
+        queue: cl_command_queue,
+        fake: Fake,
+    }
+
+    fn test() -> Test {
+        let fake = Fake::new();
+        let own = MemObject::buffer(fake.context, 0, 32).unwrap();
+        let mut facts = made(own.into_raw() as usize, 32, Place::Bare("a test"));
+        facts.context = fake.context as usize;
+        let parent = Arc::new(Buffer::of(facts));
+        let objects = Objects::default();
+        let place = Place::Made {
+            parent: parent.clone(),
+            shape: None,
+            backing: Some(backing_of(&parent).unwrap()),
+            users: AtomicU32::new(1),
+        };
+        objects.add(Buffer::of(made(IMAGE, 32, place)));
+        let keeper = Arc::new(Keeper::default());
+        let canaries = Canaries::of(&Settings::default(), keeper);
+        Test {
+            schedule: Arc::new(Schedule::of(Arc::new(canaries))),
+            objects,
+            parent,
+            queue: fake.queue(Order::Kept),
+            fake,
+        }
+    }
+
+    impl Test {
+        fn command(&self, images: &'static [(cl_mem, Access)]) -> ImageCommand<'static> {
+            // SAFETY: no list and no place.
+            let (waits, wanted) = unsafe {
+                let list = (0, std::ptr::null());
+                (Waits::of(list), Wanted::at(std::ptr::null_mut()))
+            };
+            ImageCommand {
+                queue: self.queue,
+                function: "f",
+                images,
+                blocking: true,
+                waits,
+                wanted,
+            }
+        }
+
+        fn marker(&self, (count, list): List, event: *mut cl_event) -> cl_int {
+            call!(clEnqueueMarkerWithWaitList(self.queue, count, list, event))
+        }
+
+        fn backing(&self) -> usize {
+            backing_of(&self.parent).unwrap().memory() as usize
+        }
+    }
+
+    #[test]
+    fn content_comes_back_only_if_the_command_writes() {
+        for (images, commands) in [
+            (&[(IMAGE as cl_mem, Access::Read)], 2),
+            (&[(IMAGE as cl_mem, Access::Write)], 3),
+        ] {
+            let t = test();
+            poke(t.parent.handle, 1, 5);
+            let command = t.command(images);
+            let code =
+                command.enqueue(&t.schedule, &t.objects, |list, event| t.marker(list, event));
+            assert_eq!(code, CL_SUCCESS);
+            t.fake.run();
+            assert_eq!(peek(t.backing(), 1), 5);
+            assert_eq!(t.fake.log().len(), commands);
+        }
+    }
+
+    #[test]
+    fn a_map_that_was_written_brings_the_content_back() {
+        let t = test();
+        let image = &[(IMAGE as cl_mem, Access::Write)];
+        let unmap = |pointer| {
+            let command = t.command(image);
+            let code = command.unmap(&t.schedule, (&t.objects, pointer), |list, event| {
+                t.marker(list, event)
+            });
+            assert_eq!(code, CL_SUCCESS);
+            t.fake.run();
+        };
+        poke(t.backing(), 2, 9);
+        let backing = backing_of(&t.parent).unwrap();
+        backing.keep_map(0x10, Access::Read);
+        unmap(0x10);
+        assert_eq!(peek(t.parent.handle, 2), 0);
+        backing.keep_map(0x10, Access::Write);
+        unmap(0x10);
+        assert_eq!(peek(t.parent.handle, 2), 9);
+    }
+
+    #[test]
+    fn a_command_without_such_images_is_passed_on() {
+        let t = test();
+        let command = t.command(&[(0x99 as cl_mem, Access::Write)]);
+        let code = command.enqueue(&t.schedule, &t.objects, |list, event| {
+            assert_eq!(list, (0, std::ptr::null()));
+            assert!(event.is_null());
+            -77
+        });
+        assert_eq!(code, -77);
+        assert!(t.fake.log().is_empty());
+    }
+
+    #[test]
+    fn a_command_whose_content_cannot_be_brought_is_not_enqueued() {
+        let t = test();
+        t.fake.refuse("clEnqueueCopyBuffer", CL_OUT_OF_RESOURCES);
+        let command = t.command(&[(IMAGE as cl_mem, Access::Read)]);
+        let code = command.enqueue(&t.schedule, &t.objects, |_, _| panic!("it was enqueued"));
+        assert_eq!(code, CL_OUT_OF_RESOURCES);
+    }
+}

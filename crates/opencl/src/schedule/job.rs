@@ -376,3 +376,230 @@ fn bring_back(uses: &[Use], commands: &mut Commands) -> Result<(), cl_int> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canaries::Canaries;
+    use crate::canaries::blocks::enclosed;
+    use crate::findings::testing::{Keeper, Kept};
+    use crate::findings::{HostAction, Launch};
+    use crate::objects::block::Block;
+    use crate::objects::buffer::testing::made;
+    use crate::objects::buffer::{Buffer, Place};
+    use crate::objects::kernel::Kernel;
+    use crate::platform::fake::{Fake, peek, poke};
+    use crate::schedule::PATIENCE;
+    use heap::canary::{Key, Layout, Side};
+    use model::{CanaryChecker, Settings};
+    use std::time::Duration;
+
+    struct Test {
+        schedule: Arc<Schedule>,
+        keeper: Arc<Keeper>,
+        queue: cl_command_queue,
+        buffer: Arc<Buffer>,
+        fake: Fake,
+    }
+
+    fn test(order: Order) -> Test {
+        let fake = Fake::new();
+        let keeper = Arc::new(Keeper::default());
+        let settings = Settings {
+            canary_checker: CanaryChecker::Host,
+            ..Settings::default()
+        };
+        let canaries = Arc::new(Canaries::of(&settings, keeper.clone()));
+        let layout = Layout::around(100, 64, 128).unwrap();
+        let enclosed = enclosed(fake.context, 0, &layout).unwrap();
+        let block = Block::new(enclosed.block, layout, Key::of_byte(0xab));
+        let handle = enclosed.part.into_raw() as usize;
+        let mut made = made(handle, 100, Place::Block(block));
+        made.context = fake.context as usize;
+        Test {
+            schedule: Arc::new(Schedule::of(canaries)),
+            keeper,
+            queue: fake.queue(order),
+            buffer: Arc::new(Buffer::of(made)),
+            fake,
+        }
+    }
+
+    impl Test {
+        /// Enqueues a kernel and the scan behind it. Returns the kernel's event.
+        fn start(&self, after: &[cl_event]) -> (Event, Result<Started, cl_int>) {
+            let raw = self.fake.kernel("fill", &[("out", false)]);
+            let kernel = Arc::new(Kernel::of(raw, Vec::new()));
+            let buffer = self.buffer.handle as cl_mem;
+            kernel.lend(0, buffer).unwrap();
+            let block = self.buffer.block().unwrap();
+            let ready = block.prepare(self.queue).unwrap();
+            let (count, list) = crate::platform::events::wait_list(after);
+            let (none, mut done) = (std::ptr::null(), std::ptr::null_mut());
+            let queue = self.queue;
+            let code = call!(clEnqueueNDRangeKernel(
+                queue,
+                raw,
+                1,
+                none,
+                none,
+                none,
+                count,
+                list,
+                &raw mut done
+            ));
+            assert_eq!(code, CL_SUCCESS);
+            let done = Event::of(done).unwrap();
+            let work = Work {
+                culprit: Culprit::Kernel(Launch {
+                    kernel,
+                    number: 1,
+                    stack: None,
+                }),
+                scans: vec![Scan::new(self.buffer.clone(), Some(0))],
+                uses: Vec::new(),
+                before: ready.into_iter().collect(),
+            };
+            let started = Job::start(&self.schedule, queue, &done, work);
+            (done, started)
+        }
+
+        fn past_the_end(&self) {
+            self.fake.on_kernel(|arguments| poke(arguments[0], 101, 1));
+        }
+    }
+
+    fn found() -> Kept {
+        Kept::Overwritten("fill".into(), Some(0), 0, Side::After, 1)
+    }
+
+    /// What was reported, with the serial number of the buffer as 0.
+    fn findings(keeper: &Keeper) -> Vec<Kept> {
+        let all = keeper.take_findings().into_iter();
+        all.map(|one| match one {
+            Kept::Overwritten(who, argument, _, side, nearest) => {
+                Kept::Overwritten(who, argument, 0, side, nearest)
+            }
+            other => other,
+        })
+        .collect()
+    }
+
+    #[test]
+    fn what_a_kernel_overwrites_is_reported_and_repaired() {
+        for order in [Order::Kept, Order::Loose] {
+            let t = test(order);
+            t.past_the_end();
+            let (done, started) = t.start(&[]);
+            let started = started.unwrap();
+            assert_eq!(t.schedule.jobs.unfinished(), ["fill"]);
+            assert_eq!(
+                t.keeper.take(),
+                [],
+                "nothing is known before the commands ran"
+            );
+            t.fake.run();
+            assert_eq!(findings(&t.keeper), [Kept::Checked("fill".into()), found()]);
+            assert_eq!(peek(t.buffer.handle, 101), 0xab);
+            assert!(t.schedule.jobs.unfinished().is_empty());
+            // The next kernel does not answer for it.
+            t.fake.on_kernel(|_| ());
+            let (other, again) = t.start(&[]);
+            t.fake.run();
+            assert_eq!(findings(&t.keeper), [Kept::Checked("fill".into())]);
+            drop((done, started, other, again));
+            assert_eq!(t.fake.events(), 0, "no event stays behind");
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_never_ran_is_neither_checked_nor_unchecked() {
+        let t = test(Order::Kept);
+        t.past_the_end();
+        let gate = t.fake.user_event();
+        let (_done, started) = t.start(&[gate]);
+        assert!(started.is_ok());
+        t.fake.end(gate, -7);
+        t.fake.run();
+        assert_eq!(t.keeper.take(), []);
+        assert!(t.schedule.jobs.unfinished().is_empty());
+    }
+
+    #[test]
+    fn a_platform_that_refuses_the_scan_leaves_no_job() {
+        let t = test(Order::Kept);
+        let block = t.buffer.block().unwrap();
+        block.prepare(t.queue).unwrap();
+        for function in ["clEnqueueReadBuffer", "clSetEventCallback"] {
+            t.fake.refuse(function, CL_OUT_OF_RESOURCES);
+            let (_done, started) = t.start(&[]);
+            assert_eq!(started.err(), Some(CL_OUT_OF_RESOURCES), "{function}");
+            assert!(t.schedule.jobs.unfinished().is_empty());
+            t.fake.allow();
+        }
+    }
+
+    #[test]
+    fn a_thread_that_waits_concludes_what_has_ended() {
+        let t = test(Order::Kept);
+        t.past_the_end();
+        let gate = t.fake.user_event();
+        let (_done, _started) = t.start(&[gate]);
+        let all = |_, _| true;
+        t.schedule.jobs.wait(Duration::ZERO, all);
+        assert_eq!(t.keeper.take(), [], "it has not ended");
+        t.fake.end(gate, 0);
+        t.fake.run();
+        t.schedule.jobs.wait(PATIENCE, all);
+        assert_eq!(findings(&t.keeper).len(), 2);
+        t.schedule.jobs.wait(PATIENCE, all);
+        assert_eq!(findings(&t.keeper), [], "once");
+    }
+
+    #[test]
+    fn only_commands_that_were_all_done_show_anything() {
+        let outcome = |last, all: &[i32]| {
+            let all = all
+                .iter()
+                .map(|status| Some(*status).filter(|status| *status != 99));
+            outcome(last, all)
+        };
+        assert_eq!(outcome(0, &[0, 0]), Outcome::Complete);
+        assert_eq!(
+            outcome(0, &[1, 0]),
+            Outcome::Complete,
+            "the platform says so"
+        );
+        assert_eq!(outcome(-1, &[0, 0]), Outcome::Failed);
+        assert_eq!(outcome(0, &[-14, 0]), Outcome::Failed);
+        assert_eq!(outcome(0, &[0, 99]), Outcome::Failed, "no answer");
+        assert_eq!(outcome(-1, &[0, 1]), Outcome::Underway);
+    }
+
+    #[test]
+    fn what_runs_behind_is_nothing_for_uses_that_only_read() {
+        let work = Work {
+            culprit: Culprit::Host {
+                action: HostAction {
+                    function: "f",
+                    what: "",
+                },
+                stack: None,
+            },
+            scans: Vec::new(),
+            uses: Vec::new(),
+            before: Vec::new(),
+        };
+        assert!(work.is_empty());
+    }
+
+    #[test]
+    fn a_kernel_behind_what_failed_never_ran() {
+        for status in [-1, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST] {
+            assert!(never_ran(status), "{status}");
+        }
+        for status in [0, 1, CL_OUT_OF_RESOURCES] {
+            assert!(!never_ran(status), "{status}");
+        }
+    }
+}

@@ -171,3 +171,83 @@ impl Jobs {
         names.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Weak;
+
+    /// A job that ends when it is asked whether it has.
+    struct Ready {
+        jobs: Weak<Jobs>,
+        number: u64,
+        concluded: Mutex<Vec<By>>,
+    }
+
+    impl Conclude for Ready {
+        fn ended(&self) -> Option<cl_int> {
+            Some(CL_SUCCESS)
+        }
+
+        fn conclude(&self, _status: cl_int, by: By) {
+            self.concluded.lock().push(by);
+            if let Some(jobs) = self.jobs.upgrade() {
+                jobs.end(self.number);
+            }
+        }
+    }
+
+    #[test]
+    fn memory_is_full_until_half_of_it_is_free() {
+        let jobs = Jobs::default();
+        let first = jobs.begin(1, Some("k"));
+        let second = jobs.begin(1, None);
+        jobs.hold(first, MOST_HELD - 10);
+        assert!(!jobs.is_full(10));
+        assert!(jobs.is_full(11));
+        jobs.hold(second, 10);
+        assert!(jobs.is_full(1));
+        assert_eq!(jobs.unfinished(), ["k"], "only of kernels");
+        jobs.end(first);
+        assert!(!jobs.is_full(1));
+        jobs.end(first);
+        jobs.make_room();
+        assert!(jobs.unfinished().is_empty());
+    }
+
+    #[test]
+    fn who_waits_concludes_only_what_is_meant() {
+        let jobs = Arc::new(Jobs::default());
+        let ready = |queue| {
+            let number = jobs.begin(queue, None);
+            let ready = Arc::new(Ready {
+                jobs: Arc::downgrade(&jobs),
+                number,
+                concluded: Mutex::default(),
+            });
+            jobs.offer(number, ready.clone());
+            ready
+        };
+        let (one, two) = (ready(1), ready(2));
+        jobs.wait(PATIENCE, |_, queue| queue == 2);
+        assert_eq!(*one.concluded.lock(), []);
+        assert_eq!(*two.concluded.lock(), [By::Waiter]);
+    }
+
+    #[test]
+    fn a_wait_ends_when_patience_does_or_the_job() {
+        let jobs = Arc::new(Jobs::default());
+        let number = jobs.begin(1, None);
+        let begun = Instant::now();
+        jobs.wait(Duration::from_millis(20), |_, _| true);
+        assert!(begun.elapsed() >= Duration::from_millis(20));
+        let other = jobs.clone();
+        let thread = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            other.end(number);
+        });
+        jobs.wait(PATIENCE, |_, _| true);
+        assert!(begun.elapsed() < PATIENCE);
+        thread.join().unwrap();
+    }
+}

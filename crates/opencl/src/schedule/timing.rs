@@ -60,3 +60,39 @@ unsafe extern "C" fn stamp(_event: cl_event, _status: cl_int, data: *mut c_void)
     let ended = unsafe { Arc::from_raw(data.cast::<OnceLock<Instant>>()) };
     let _ = ended.set(Instant::now());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::fake::Fake;
+
+    #[test]
+    fn a_scan_is_timed_from_the_end_of_its_kernel() {
+        let fake = Fake::new();
+        let event = fake.event(1);
+        let timing = Timing {
+            class: Class::of(false, 1, 64),
+            checker: Checker::Host,
+            enqueuing: Duration::from_secs(1),
+            enqueued: Instant::now(),
+            ended: ending(event),
+        };
+        let second = Duration::from_secs(1);
+        let now = timing.enqueued + 10 * second;
+        assert_eq!(
+            timing.taken(now, By::Platform),
+            None,
+            "the kernel has not ended"
+        );
+        assert_eq!(timing.taken(now, By::Waiter), Some(11 * second));
+        fake.end(event, 0);
+        let taken = timing.taken(now, By::Platform).unwrap();
+        assert!(taken > 10 * second && taken <= 11 * second, "{taken:?}");
+        // A kernel that had ended before the scan was enqueued.
+        let late = Timing {
+            enqueued: timing.enqueued + 5 * second,
+            ..timing
+        };
+        assert_eq!(late.taken(now, By::Platform), Some(6 * second));
+    }
+}

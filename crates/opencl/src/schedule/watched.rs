@@ -120,3 +120,55 @@ impl WatchedEvents {
         scans
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::fake::Fake;
+
+    /// Watches a new event, and returns it and that of its scan.
+    fn watch(fake: &Fake, watched: &WatchedEvents, job: u64, gate: Gate) -> (Event, cl_event) {
+        let done = Event::of(fake.event(1)).unwrap();
+        let scan = fake.event(1);
+        let entry = Watched::new(Event::of(scan).unwrap(), job, gate);
+        watched.watch(&done, entry);
+        (done, scan)
+    }
+
+    #[test]
+    fn a_scan_is_held_as_long_as_the_program_holds_the_event() {
+        let fake = Fake::new();
+        let watched = WatchedEvents::default();
+        let (done, scan) = watch(&fake, &watched, 3, Gate::Open);
+        let raw = done.raw();
+        let other = fake.event(0);
+        assert_eq!(watched.jobs_behind(&[other, raw]), [(3, raw)]);
+        let scans = watched.scans_behind(&[other, raw]);
+        assert_eq!(scans.events().collect::<Vec<_>>(), [scan]);
+        drop(scans);
+        watched.retained(raw);
+        watched.released(raw);
+        assert_eq!(fake.references(scan), 1);
+        watched.released(raw);
+        assert_eq!(fake.references(scan), 0);
+        assert!(watched.scans_behind(&[raw]).last().is_none());
+        // One reference more than there are is the program's mistake.
+        watched.released(raw);
+    }
+
+    #[test]
+    fn only_what_waits_for_a_pending_user_event_is_gated() {
+        let fake = Fake::new();
+        let watched = WatchedEvents::default();
+        let user = fake.user_event();
+        let (free, _) = watch(&fake, &watched, 1, Gate::Open);
+        let (gated, _) = watch(&fake, &watched, 2, Gate::Program);
+        assert_eq!(watched.gate(&[]), Gate::Open);
+        assert_eq!(watched.gate(&[free.raw(), fake.event(1)]), Gate::Open);
+        assert_eq!(watched.gate(&[free.raw(), user]), Gate::Program);
+        assert_eq!(watched.gate(&[gated.raw()]), Gate::Program);
+        fake.end(user, 0);
+        fake.end(gated.raw(), 0);
+        assert_eq!(watched.gate(&[user, gated.raw()]), Gate::Open);
+    }
+}

@@ -1,6 +1,9 @@
 //! What the layers below report, and the trait of who takes it: findings,
 //! counts and errors. [`crate::output`] writes them; tests keep them.
 
+#[cfg(test)]
+pub mod testing;
+
 use crate::objects::access::Access;
 use crate::objects::buffer::Buffer;
 use crate::objects::kernel::Kernel;
