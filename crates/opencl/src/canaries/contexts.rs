@@ -4,13 +4,12 @@
 //! What is ours keeps a context alive, so it goes when the program gives its
 //! last reference back, even if objects of the program's live on in it.
 
-use crate::canaries::Canaries;
 use crate::canaries::blocks::enclosed;
 use crate::canaries::checker::Checker;
 use crate::canaries::flags;
 use crate::findings::Report;
 use crate::objects::block::Memory;
-use crate::objects::buffer::{Buffer, Place};
+use crate::objects::buffer::{Buffer, Given, Place};
 use crate::objects::staging::Copied;
 use crate::platform::ask::ask;
 use crate::platform::call;
@@ -35,7 +34,7 @@ pub struct Context {
     own: Mutex<Own>,
     choice: Mutex<Choice>,
     rent: Mutex<Rent>,
-    pub known_flags: flags::Known,
+    known_flags: flags::Known,
 }
 
 /// What is ours in a context.
@@ -125,6 +124,18 @@ impl Context {
         }
     }
 
+    /// What the platform answers to a buffer made with these.
+    pub fn flags(&self, given: Given) -> flags::Answer {
+        self.known_flags.of_buffer(self.context(), given)
+    }
+
+    /// What the platform answers to a part, made with these flags, of a buffer
+    /// that was made with `given`.
+    pub fn flags_of_part(&self, given: Given, flags: u64) -> flags::Answer {
+        self.known_flags.of_part(self.context(), given, flags)
+    }
+
+    /// Its handle.
     pub fn context(&self) -> cl_context {
         self.handle as cl_context
     }
@@ -243,9 +254,14 @@ impl Chosen {
 
 impl Context {
     /// Who is to make a scan of this class: the device's checker, or the host.
-    /// `full`: the host has no memory for it.
-    pub fn choose(&self, canaries: &Canaries, class: Class, full: bool) -> Chosen {
-        let wanted = canaries.checker;
+    /// `wanted` is what the settings say. `full`: the host has no memory for it.
+    pub fn choose(
+        &self,
+        wanted: CanaryChecker,
+        class: Class,
+        full: bool,
+        report: &dyn Report,
+    ) -> Chosen {
         if wanted == CanaryChecker::Host || !self.is_open() {
             return Chosen::HOST;
         }
@@ -263,7 +279,7 @@ impl Context {
             }
         };
         let checker = match build {
-            true => self.build(&*canaries.report),
+            true => self.build(report),
             false => checker,
         };
         let Some(checker) = checker else {

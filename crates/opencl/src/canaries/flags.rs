@@ -5,7 +5,6 @@
 //! have other rules. So the platform is asked, once for each combination of
 //! flags, with a small buffer of the same kind as the program's.
 
-use crate::canaries::contexts::Context;
 use crate::objects::buffer::Given;
 use crate::platform::ask::ask;
 use crate::platform::call;
@@ -27,20 +26,20 @@ pub struct Known(Mutex<FxHashMap<(Given, Option<u64>), Answer>>);
 /// type has, which any buffer may have.
 const BYTES: usize = 128;
 
-impl Context {
+impl Known {
     /// What the platform answers to a buffer made with these.
-    pub fn flags(&self, given: Given) -> Answer {
+    pub fn of_buffer(&self, context: cl_context, given: Given) -> Answer {
         self.answer((given, None), || {
-            let probe = Probe::of(self.context(), given)?;
+            let probe = Probe::of(context, given)?;
             probe.flags()
         })
     }
 
     /// What the platform answers to a part, made with these flags, of a buffer
     /// that was made with `given`.
-    pub fn flags_of_part(&self, given: Given, flags: u64) -> Answer {
+    pub fn of_part(&self, context: cl_context, given: Given, flags: u64) -> Answer {
         self.answer((given, Some(flags)), || {
-            let probe = Probe::of(self.context(), given)?;
+            let probe = Probe::of(context, given)?;
             let region = cl_buffer_region {
                 origin: 0,
                 size: BYTES,
@@ -58,7 +57,7 @@ impl Context {
     }
 
     fn answer(&self, question: (Given, Option<u64>), ask: impl FnOnce() -> Answer) -> Answer {
-        if let Some(known) = self.known_flags.0.lock().get(&question) {
+        if let Some(known) = self.0.lock().get(&question) {
             return *known;
         }
         let answer = ask();
@@ -69,7 +68,7 @@ impl Context {
             CL_MEM_OBJECT_ALLOCATION_FAILURE,
         ];
         if !answer.is_err_and(|code| lasting.contains(&code)) {
-            self.known_flags.0.lock().insert(question, answer);
+            self.0.lock().insert(question, answer);
         }
         answer
     }
@@ -123,21 +122,27 @@ mod tests {
     #[test]
     fn each_question_is_asked_once_and_leaves_nothing() {
         let fake = Fake::new();
-        let context = Context::of(fake.context);
+        let (context, known) = (fake.context, Known::default());
         let given = |flags| Given { flags, host: true };
-        assert_eq!(context.flags(given(CL_MEM_READ_ONLY)), Ok(CL_MEM_READ_ONLY));
-        let part = context.flags_of_part(given(CL_MEM_READ_ONLY), CL_MEM_WRITE_ONLY);
+        assert_eq!(
+            known.of_buffer(context, given(CL_MEM_READ_ONLY)),
+            Ok(CL_MEM_READ_ONLY)
+        );
+        let part = known.of_part(context, given(CL_MEM_READ_ONLY), CL_MEM_WRITE_ONLY);
         assert_eq!(part, Ok(CL_MEM_WRITE_ONLY));
         assert_eq!(fake.mems(), 0);
         // What is known needs no platform; want of memory is no answer.
         fake.refuse("clCreateBuffer", CL_OUT_OF_RESOURCES);
-        assert_eq!(context.flags(given(CL_MEM_READ_ONLY)), Ok(CL_MEM_READ_ONLY));
-        assert_eq!(context.flags(given(0)), Err(CL_OUT_OF_RESOURCES));
+        assert_eq!(
+            known.of_buffer(context, given(CL_MEM_READ_ONLY)),
+            Ok(CL_MEM_READ_ONLY)
+        );
+        assert_eq!(known.of_buffer(context, given(0)), Err(CL_OUT_OF_RESOURCES));
         fake.refuse("clCreateBuffer", CL_INVALID_VALUE);
-        assert_eq!(context.flags(given(0)), Err(CL_INVALID_VALUE));
+        assert_eq!(known.of_buffer(context, given(0)), Err(CL_INVALID_VALUE));
         fake.allow();
         assert_eq!(
-            context.flags(given(0)),
+            known.of_buffer(context, given(0)),
             Err(CL_INVALID_VALUE),
             "it is known"
         );

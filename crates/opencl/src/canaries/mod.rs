@@ -30,7 +30,7 @@ pub struct Canaries {
     /// Bytes of each.
     size: u64,
     /// Who scans them.
-    checker: CanaryChecker,
+    pub checker: CanaryChecker,
     contexts: ByHandle<Arc<Context>>,
     pub report: Arc<dyn Report>,
 }

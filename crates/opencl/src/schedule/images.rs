@@ -9,9 +9,9 @@ use crate::objects::registry::Objects;
 use crate::objects::staging::Gate;
 use crate::platform::call;
 use crate::platform::events::{Event, List, Waits, Wanted};
-use crate::schedule::Schedule;
 use crate::schedule::behind::Enqueued;
 use crate::schedule::job::Work;
+use crate::schedule::state::Schedule;
 use crate::sys::*;
 use std::sync::Arc;
 

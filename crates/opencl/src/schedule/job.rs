@@ -3,7 +3,7 @@
 
 use crate::canaries::backing::Use;
 use crate::canaries::checker::Checker;
-use crate::canaries::contexts::Context;
+use crate::canaries::contexts::{Chosen, Context};
 use crate::canaries::rounds::Round;
 use crate::canaries::scan::{Held, Scan, by_host};
 use crate::findings::{Culprit, Damaged, Overwritten};
@@ -12,8 +12,8 @@ use crate::platform::call;
 use crate::platform::commands::{Commands, Followed, Order};
 use crate::platform::events::{COMPLETE, Chain, Event, status};
 use crate::platform::release::is_failure_of_the_program;
-use crate::schedule::Schedule;
 use crate::schedule::jobs::{By, Conclude};
+use crate::schedule::state::Schedule;
 use crate::schedule::timing::{Timing, ending};
 use crate::sys::*;
 use heap::choice::{self, Class};
@@ -165,7 +165,7 @@ impl Job {
         let full = schedule.jobs.is_full(bytes);
         let chosen = match self.work.scans.is_empty() {
             true => None,
-            false => Some(self.context.choose(&schedule.canaries, class, full)),
+            false => Some(self.choose(class, full)),
         };
         let timed = chosen.as_ref().is_some_and(|chosen| chosen.timed);
         let checker = chosen.and_then(|chosen| chosen.checker);
@@ -201,6 +201,13 @@ impl Job {
             });
         }
         Ok(last)
+    }
+
+    /// Who is to make a scan of this class.
+    fn choose(&self, class: Class, full: bool) -> Chosen {
+        let schedule = &self.schedule;
+        let wanted = schedule.canaries.checker;
+        self.context.choose(wanted, class, full, schedule.report())
     }
 
     /// Enqueues scans by the device's checker; `None`: that does not work.
@@ -389,7 +396,7 @@ mod tests {
     use crate::objects::buffer::{Buffer, Place};
     use crate::objects::kernel::Kernel;
     use crate::platform::fake::{Fake, peek, poke};
-    use crate::schedule::PATIENCE;
+    use crate::schedule::jobs::PATIENCE;
     use heap::canary::{Key, Layout, Side};
     use model::{CanaryChecker, Settings};
     use std::time::Duration;
