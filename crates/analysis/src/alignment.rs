@@ -14,7 +14,7 @@ use crate::code::{Code, Referent};
 use crate::dominators::Dominators;
 use crate::names::SymbolSpace;
 use crate::ranges::registers::{Class, Reaching, Register, Registers, Write};
-use ptx::{OperandKind, Type};
+use ptx::{Mnemonic, Modifier, OperandKind, Type};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -530,43 +530,56 @@ impl<'a> Solver<'_, '_, 'a> {
         if write.unknown {
             return unknown();
         }
-        if opcode.base() == "ld" {
+        if opcode.mnemonic() == Mnemonic::Ld {
             let parameter = self.parameter(write).unwrap_or(LowBits::UNKNOWN);
             return Step::OneOf(SmallVec::from_slice(&[Input::Known(parameter)]));
         }
         let is_lowest = match instruction.operands.first().map(|o| &o.kind) {
             Some(OperandKind::Name(_)) => true,
-            Some(OperandKind::Vector(_)) => opcode.base() == "mov" && write.element == 0,
+            Some(OperandKind::Vector(_)) => {
+                opcode.mnemonic() == Mnemonic::Mov && write.element == 0
+            }
             _ => false,
         };
-        if write.operand != 0 || !is_lowest || !opcode.types().all(is_integer) || opcode.has("sat")
+        if write.operand != 0
+            || !is_lowest
+            || !opcode.types().all(is_integer)
+            || opcode.has(Modifier::Sat)
         {
             return unknown();
         }
-        let is_whole = !opcode.has("hi");
+        let is_whole = !opcode.has(Modifier::Hi);
         let two = |this: &mut Self| [this.operand(at, 1), this.operand(at, 2)];
-        match opcode.base() {
-            "mov" | "cvta" | "cvt" => Step::OneOf(SmallVec::from_slice(&[self.operand(at, 1)])),
-            "add" => Step::Add(two(self)),
-            "sub" => Step::Subtract(two(self)),
-            "mul" if is_whole => Step::Multiply(two(self)),
-            "mad" if is_whole => {
+        match opcode.mnemonic() {
+            Mnemonic::Mov | Mnemonic::Cvta | Mnemonic::Cvt => {
+                Step::OneOf(SmallVec::from_slice(&[self.operand(at, 1)]))
+            }
+            Mnemonic::Add => Step::Add(two(self)),
+            Mnemonic::Sub => Step::Subtract(two(self)),
+            Mnemonic::Mul if is_whole => Step::Multiply(two(self)),
+            Mnemonic::Mad if is_whole => {
                 let [a, b] = two(self);
                 Step::MultiplyAdd([a, b, self.operand(at, 3)])
             }
-            "shl" => Step::ShiftLeft(self.operand(at, 1), constant(2)),
-            "shr" => Step::ShiftRight(self.operand(at, 1), constant(2)),
-            "bfe" => Step::Field(self.operand(at, 1), constant(2).zip(constant(3))),
-            "and" => Step::And(two(self)),
-            "or" => Step::Or(two(self)),
-            "xor" => Step::Xor(two(self)),
-            "neg" | "not" => {
-                let from = if opcode.base() == "neg" { 0 } else { -1 };
+            Mnemonic::Shl => Step::ShiftLeft(self.operand(at, 1), constant(2)),
+            Mnemonic::Shr => Step::ShiftRight(self.operand(at, 1), constant(2)),
+            Mnemonic::Bfe => Step::Field(self.operand(at, 1), constant(2).zip(constant(3))),
+            Mnemonic::And => Step::And(two(self)),
+            Mnemonic::Or => Step::Or(two(self)),
+            Mnemonic::Xor => Step::Xor(two(self)),
+            Mnemonic::Neg | Mnemonic::Not => {
+                let from = if opcode.mnemonic() == Mnemonic::Neg {
+                    0
+                } else {
+                    -1
+                };
                 let from = Input::Known(LowBits::constant(from));
                 Step::Subtract([from, self.operand(at, 1)])
             }
-            "rem" => Step::Remainder(self.operand(at, 1), constant(2)),
-            "selp" | "min" | "max" => Step::OneOf(SmallVec::from_buf(two(self))),
+            Mnemonic::Rem => Step::Remainder(self.operand(at, 1), constant(2)),
+            Mnemonic::Selp | Mnemonic::Min | Mnemonic::Max => {
+                Step::OneOf(SmallVec::from_buf(two(self)))
+            }
             _ => unknown(),
         }
     }
@@ -638,7 +651,7 @@ mod tests {
             .code
             .instructions
             .iter()
-            .rposition(|inst| inst.instruction.opcode.base() == "st")
+            .rposition(|inst| inst.instruction.opcode.mnemonic() == Mnemonic::St)
             .unwrap();
         analysis.low_bits(last as u32, 0)
     }

@@ -5,7 +5,7 @@ use crate::Analysis;
 use crate::code::{Reference, Referent, Role};
 use crate::names::SymbolId;
 use crate::ssa::ValueId;
-use ptx::{Instruction, Item, Module, OperandKind, Statement};
+use ptx::{Instruction, Item, Mnemonic, Modifier, Module, OperandKind, Statement};
 use rustc_hash::FxHashSet;
 
 /// What one instruction stores of an argument or a result, in eight bytes.
@@ -40,7 +40,7 @@ pub fn stores(
     let code = &analysis.code;
     let instruction = code.instructions[at].instruction;
     if analysis.cfg.block_of[at] != analysis.cfg.block_of[index]
-        || instruction.opcode.base() != "st"
+        || instruction.opcode.mnemonic() != Mnemonic::St
         || !is_of_parameters(instruction)
         || instruction.guard.is_some()
     {
@@ -175,7 +175,6 @@ pub fn mentioned<'a>(module: &Module<'a>) -> FxHashSet<&'a str> {
 }
 
 fn is_of_parameters(instruction: &Instruction<'_>) -> bool {
-    ["param", "param::func"]
-        .iter()
-        .any(|space| instruction.opcode.has(space))
+    let spaces = [Modifier::Param, Modifier::ParamFunc];
+    instruction.opcode.has_any(&spaces)
 }

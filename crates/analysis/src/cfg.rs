@@ -4,7 +4,7 @@
 //! a branch whose target cannot be found may go to any label.
 
 use crate::code::Code;
-use ptx::OperandKind;
+use ptx::{Mnemonic, OperandKind};
 use smallvec::SmallVec;
 
 /// Number of a basic block.
@@ -47,7 +47,7 @@ impl Cfg {
             starts[label as usize] = true;
         }
         for (index, inst) in code.instructions.iter().enumerate() {
-            if ends_block(inst.instruction.opcode.base()) {
+            if ends_block(inst.instruction.opcode.mnemonic()) {
                 starts[index + 1] = true;
             }
         }
@@ -129,8 +129,11 @@ impl Cfg {
 
 /// Whether control may leave after an instruction. (`call` comes back or
 /// ends the thread: it does not end a block, but see the users of blocks.)
-fn ends_block(base: &str) -> bool {
-    matches!(base, "bra" | "brx" | "ret" | "exit" | "trap")
+fn ends_block(mnemonic: Mnemonic) -> bool {
+    matches!(
+        mnemonic,
+        Mnemonic::Bra | Mnemonic::Brx | Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Trap
+    )
 }
 
 /// Pushes where instruction `index` may branch to; answers whether it may
@@ -150,8 +153,8 @@ fn targets(
                 .filter_map(|&label| block_at(label)),
         );
     };
-    match instruction.opcode.base() {
-        "bra" => {
+    match instruction.opcode.mnemonic() {
+        Mnemonic::Bra => {
             let target = match instruction.operands.first().map(|operand| &operand.kind) {
                 Some(OperandKind::Name(name)) => code.label(index, name).and_then(block_at),
                 _ => None,
@@ -162,7 +165,7 @@ fn targets(
             }
             guarded
         }
-        "brx" => {
+        Mnemonic::Brx => {
             let list = instruction
                 .operands
                 .iter()
@@ -183,7 +186,7 @@ fn targets(
             }
             guarded
         }
-        "ret" | "exit" | "trap" => guarded,
+        Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Trap => guarded,
         _ => true,
     }
 }

@@ -4,7 +4,9 @@
 use crate::names::{Meaning, ModuleSymbols, Scopes, Symbol, SymbolId, WideReg, is_narrow};
 use crate::ssa::ValueId;
 use ptx::table::{Info, classify};
-use ptx::{Block, CallPrototype, Function, Instruction, Loc, OperandKind, Span, Statement};
+use ptx::{
+    Block, CallPrototype, Function, Instruction, Loc, Mnemonic, OperandKind, Span, Statement,
+};
 use rustc_hash::FxHashMap;
 
 /// What an operand does with a register.
@@ -277,8 +279,7 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
         let end = self.code.references.len();
         let mut info = NO_INFO;
         if end > first || has_address {
-            let base = instruction.opcode.base();
-            if !has_address && first_operand_is_written(base) {
+            if !has_address && instruction.opcode.mnemonic().is_plain() {
                 for reference in &mut self.code.references[first..end] {
                     if reference.operand == 0 {
                         reference.role = Role::Write;
@@ -304,7 +305,7 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
                 self.code.infos.push(answer);
             }
         }
-        let ends_with_predicate = instruction.opcode.base() == "cp"
+        let ends_with_predicate = instruction.opcode.mnemonic() == Mnemonic::Cp
             && match instruction.operands.last().map(|operand| &operand.kind) {
                 Some(OperandKind::Name(name)) => self.scopes.resolve(name) == Meaning::Predicate,
                 Some(OperandKind::Not(_)) => true,
@@ -361,33 +362,4 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
             value: ValueId::NONE,
         });
     }
-}
-
-/// Arithmetic whose first operand is its only result: the table need not be
-/// asked. Everything else is.
-fn first_operand_is_written(base: &str) -> bool {
-    matches!(
-        base,
-        "add"
-            | "sub"
-            | "mul"
-            | "mad"
-            | "mov"
-            | "cvta"
-            | "cvt"
-            | "shl"
-            | "shr"
-            | "and"
-            | "or"
-            | "xor"
-            | "not"
-            | "neg"
-            | "selp"
-            | "min"
-            | "max"
-            | "div"
-            | "rem"
-            | "fma"
-            | "abs"
-    )
 }

@@ -22,7 +22,7 @@ use crate::names::SymbolSpace;
 use crate::origin::Root;
 use crate::ssa::{Definition, Ssa, ValueId};
 use debuginfo::{DebugInfo, FrameObject, Place, TypeId, TypeKind};
-use ptx::OperandKind;
+use ptx::{Mnemonic, Modifier, OperandKind};
 use rustc_hash::FxHashMap;
 
 /// How an array that is a field is indexed.
@@ -124,16 +124,18 @@ impl<'a> Finder<'_, '_, 'a> {
     /// The factor that an index was multiplied with, at least two.
     fn scale(&self, index: ValueId) -> Option<u64> {
         let at = self.instruction(index)?;
-        let opcode = self.code.instructions[at].instruction.opcode;
+        let opcode = &self.code.instructions[at].instruction.opcode;
         let Some(OperandKind::Integer(factor)) = self.operand(at, 2) else {
             return None;
         };
         let factor = u64::try_from(*factor).ok()?;
-        match opcode.base() {
-            "shl" => 1u64
+        match opcode.mnemonic() {
+            Mnemonic::Shl => 1u64
                 .checked_shl(u32::try_from(factor).ok()?)
                 .filter(|&scale| scale > 1),
-            "mul" if opcode.has("lo") || opcode.has("wide") => Some(factor).filter(|&f| f > 1),
+            Mnemonic::Mul if opcode.has(Modifier::Lo) || opcode.has(Modifier::Wide) => {
+                Some(factor).filter(|&f| f > 1)
+            }
             _ => None,
         }
     }
@@ -141,7 +143,7 @@ impl<'a> Finder<'_, '_, 'a> {
     /// An addition of an index to an address: the operand that is the
     /// address, its value, and the factor of the index.
     fn indexed(&self, at: usize) -> Option<(u8, ValueId, u64)> {
-        let opcode = self.code.instructions[at].instruction.opcode;
+        let opcode = &self.code.instructions[at].instruction.opcode;
         if !matches!(opcode.text, "add.s64" | "add.u64") {
             return None;
         }
@@ -222,25 +224,25 @@ impl<'a> Finder<'_, '_, 'a> {
 
     fn type_of(&mut self, value: ValueId, depth: usize) -> Option<Typed> {
         let at = self.instruction(value)?;
-        let opcode = self.code.instructions[at].instruction.opcode;
+        let opcode = &self.code.instructions[at].instruction.opcode;
         if let Some(&Expr::Copy(Term::Root(root))) = self.exprs.get(value.0 as usize)
             && let Some(&Root::Part { symbol, start }) = self.roots.get(root.0 as usize)
         {
             return self.local(at, symbol, start);
         }
-        match opcode.base() {
-            "ld" => self.loaded(at, depth),
-            "mov" => match self.read(at, 1) {
+        match opcode.mnemonic() {
+            Mnemonic::Ld => self.loaded(at, depth),
+            Mnemonic::Mov => match self.read(at, 1) {
                 Some(source) => self.typed(source, depth),
                 None => self.variable(at),
             },
-            "cvt" => self.typed(self.read(at, 1)?, depth),
-            "cvta" => {
+            Mnemonic::Cvt => self.typed(self.read(at, 1)?, depth),
+            Mnemonic::Cvta => {
                 let mut typed = self.typed(self.read(at, 1)?, depth)?;
-                typed.is_generic = !opcode.has("to");
+                typed.is_generic = !opcode.has(Modifier::To);
                 Some(typed)
             }
-            "add" => {
+            Mnemonic::Add => {
                 if let Some(OperandKind::Integer(bytes)) = self.operand(at, 2) {
                     let bytes = u64::try_from(*bytes).ok()?;
                     let mut typed = self.typed(self.read(at, 1)?, depth)?;
@@ -293,7 +295,7 @@ impl<'a> Finder<'_, '_, 'a> {
     /// The frame that a value is the address of.
     fn frame(&self, value: ValueId) -> Option<&'a str> {
         let at = self.instruction(value)?;
-        let opcode = self.code.instructions[at].instruction.opcode;
+        let opcode = &self.code.instructions[at].instruction.opcode;
         if opcode.text == "cvta.local.u64" {
             return self.frame(self.read(at, 1)?);
         }
@@ -303,7 +305,8 @@ impl<'a> Finder<'_, '_, 'a> {
             return None;
         };
         let symbol = &self.code.symbols[symbol.0 as usize];
-        (opcode.base() == "mov" && symbol.space == SymbolSpace::Local).then_some(symbol.name)
+        (opcode.mnemonic() == Mnemonic::Mov && symbol.space == SymbolSpace::Local)
+            .then_some(symbol.name)
     }
 
     /// The address of an object in the function's frame.
@@ -311,11 +314,11 @@ impl<'a> Finder<'_, '_, 'a> {
         let frame = self.code.symbols[frame.0 as usize].name;
         let object = self.object(frame, u64::from(start))?;
         let base = self.instruction(self.read(at, 1)?)?;
-        let opcode = self.code.instructions[base].instruction.opcode;
+        let opcode = &self.code.instructions[base].instruction.opcode;
         Some(Typed {
             ty: object.ty,
             offset: 0,
-            is_generic: opcode.base() == "cvta" && !opcode.has("to"),
+            is_generic: opcode.mnemonic() == Mnemonic::Cvta && !opcode.has(Modifier::To),
             name: object.name,
             joint: ".",
         })
@@ -352,7 +355,7 @@ impl<'a> Finder<'_, '_, 'a> {
         let OperandKind::Name(target) = *self.operand(at, 0)? else {
             return None;
         };
-        if instruction.opcode.has("param") {
+        if instruction.opcode.has(Modifier::Param) {
             let function = self.code.function.name;
             let symbol = address.base.filter(|_| address.offset == 0)?;
             let local = self.debug.parameter(function, symbol).or_else(|| {

@@ -6,7 +6,7 @@ use crate::lower::{Expr, Packed, Term};
 use crate::names::SymbolId;
 use crate::origin::{Leader, Origin};
 use crate::ssa::{Definition, ValueId};
-use ptx::OperandKind;
+use ptx::{Mnemonic, Modifier, OperandKind};
 use rustc_hash::FxHashSet;
 
 impl Analysis<'_, '_> {
@@ -74,12 +74,12 @@ impl Analysis<'_, '_> {
                     instruction, old, ..
                 } => {
                     stack.extend(old);
-                    let opcode = self.code.instructions[instruction as usize]
+                    let opcode = &self.code.instructions[instruction as usize]
                         .instruction
                         .opcode;
-                    match opcode.base() {
-                        "cvta" if opcode.has("to") => continue,
-                        "cvta" => return false,
+                    match opcode.mnemonic() {
+                        Mnemonic::Cvta if opcode.has(Modifier::To) => continue,
+                        Mnemonic::Cvta => return false,
                         _ => {}
                     }
                     let Some(expr) = self.provenance.expr(id) else {
@@ -115,11 +115,11 @@ impl Analysis<'_, '_> {
                 .iter()
                 .find(|r| r.operand == 1 && r.role == Role::Read)?;
             match (
-                instruction.opcode.base(),
+                instruction.opcode.mnemonic(),
                 instruction.operands.get(2).map(|o| &o.kind),
             ) {
-                ("mov" | "cvta", None) => {}
-                ("add", Some(OperandKind::Integer(constant))) => {
+                (Mnemonic::Mov | Mnemonic::Cvta, None) => {}
+                (Mnemonic::Add, Some(OperandKind::Integer(constant))) => {
                     offset = offset.checked_add(*constant)?
                 }
                 _ => return None,

@@ -6,7 +6,7 @@ use crate::code::{Code, Referent, Role};
 use crate::names::SymbolSpace;
 use crate::origin::{Root, RootId};
 use crate::ssa::{Definition, Ssa, ValueId};
-use ptx::{OperandKind, Type};
+use ptx::{Mnemonic, Modifier, OperandKind, Type};
 use rustc_hash::FxHashMap;
 
 /// An operand of a definition.
@@ -223,26 +223,28 @@ impl Lowering<'_, '_, '_> {
         if reference.role == Role::Unknown {
             return Expr::Copy(Term::Unknown);
         }
-        let opcode = instruction.opcode;
-        let base = opcode.base();
+        let opcode = &instruction.opcode;
+        let mnemonic = opcode.mnemonic();
         let is_float = || opcode.types().any(is_floating);
         if let Referent::Wide(register) = reference.referent
             && self.code.is_narrow(register)
         {
             return self.narrow(id, at);
         }
-        match base {
-            "mov" if self.declares_bounds(at) => {
+        match mnemonic {
+            Mnemonic::Mov if self.declares_bounds(at) => {
                 Expr::Copy(self.root(Root::Declared { value: id }))
             }
-            "mov" => self.moved(id, at),
-            "cvta" => {
-                let space = opcode.modifiers().find_map(|modifier| match modifier {
-                    "global" => Some(None),
-                    "shared" | "shared::cta" | "shared::cluster" => Some(Some(Root::Shared)),
-                    "local" => Some(Some(Root::Local)),
-                    "const" => Some(Some(Root::Const)),
-                    "param" | "param::entry" => Some(Some(Root::ParameterWindow)),
+            Mnemonic::Mov => self.moved(id, at),
+            Mnemonic::Cvta => {
+                let space = opcode.modifiers().iter().find_map(|m| match m {
+                    Modifier::Global => Some(None),
+                    Modifier::Shared | Modifier::SharedCta | Modifier::SharedCluster => {
+                        Some(Some(Root::Shared))
+                    }
+                    Modifier::Local => Some(Some(Root::Local)),
+                    Modifier::Const => Some(Some(Root::Const)),
+                    Modifier::Param | Modifier::ParamEntry => Some(Some(Root::ParameterWindow)),
                     _ => None,
                 });
                 match space {
@@ -255,25 +257,31 @@ impl Lowering<'_, '_, '_> {
                 }
             }
             // The upper half of a sum of 128 bits, and the lower.
-            "addc" | "subc" | "madc" => Expr::Copy(Term::Opaque),
-            "add" | "sub" | "mad" | "min" | "max" if is_float() => Expr::Copy(Term::Integer),
-            "add" => match self.object(at) {
+            Mnemonic::Addc | Mnemonic::Subc | Mnemonic::Madc => Expr::Copy(Term::Opaque),
+            Mnemonic::Add | Mnemonic::Sub | Mnemonic::Mad | Mnemonic::Min | Mnemonic::Max
+                if is_float() =>
+            {
+                Expr::Copy(Term::Integer)
+            }
+            Mnemonic::Add => match self.object(at) {
                 Some(root) => Expr::Copy(self.root(root)),
                 None => Expr::Add(self.term(at, 1), self.term(at, 2)),
             },
-            "sub" => Expr::Subtract(self.term(at, 1), self.term(at, 2)),
-            "mad" => Expr::Add(self.product(at), self.term(at, 3)),
-            "sad" => Expr::Add(Term::Integer, self.term(at, 3)),
-            "min" | "max" => Expr::Choose(self.term(at, 1), self.term(at, 2)),
-            "slct" => Expr::Choose(self.term(at, 1), self.term(at, 2)),
-            "selp" => Expr::Select(self.term(at, 1), self.term(at, 2)),
-            "neg" | "not" if !is_float() => Expr::Subtract(Term::Integer, self.term(at, 1)),
-            "or" | "xor" => self.packed(id, at, base == "or"),
-            "and" => self.masked(id, at),
-            "shl" => self.shifted_left(at),
-            "shr" => self.shifted_right(id, at),
-            "mul" => Expr::Copy(self.product(at)),
-            "cvt" => {
+            Mnemonic::Sub => Expr::Subtract(self.term(at, 1), self.term(at, 2)),
+            Mnemonic::Mad => Expr::Add(self.product(at), self.term(at, 3)),
+            Mnemonic::Sad => Expr::Add(Term::Integer, self.term(at, 3)),
+            Mnemonic::Min | Mnemonic::Max => Expr::Choose(self.term(at, 1), self.term(at, 2)),
+            Mnemonic::Slct => Expr::Choose(self.term(at, 1), self.term(at, 2)),
+            Mnemonic::Selp => Expr::Select(self.term(at, 1), self.term(at, 2)),
+            Mnemonic::Neg | Mnemonic::Not if !is_float() => {
+                Expr::Subtract(Term::Integer, self.term(at, 1))
+            }
+            Mnemonic::Or | Mnemonic::Xor => self.packed(id, at, mnemonic == Mnemonic::Or),
+            Mnemonic::And => self.masked(id, at),
+            Mnemonic::Shl => self.shifted_left(at),
+            Mnemonic::Shr => self.shifted_right(id, at),
+            Mnemonic::Mul => Expr::Copy(self.product(at)),
+            Mnemonic::Cvt => {
                 let same = opcode
                     .types()
                     .all(|ty| matches!(ty, Type::U64 | Type::S64 | Type::B64));
@@ -283,29 +291,49 @@ impl Lowering<'_, '_, '_> {
                     _ => Expr::Copy(Term::Integer),
                 }
             }
-            "bfe" => match self.constant(at, 3) {
+            Mnemonic::Bfe => match self.constant(at, 3) {
                 Some(0..ADDRESS_BITS) => Expr::Copy(Term::Integer),
                 _ => Expr::Cut(self.term(at, 1), Term::Null, self.fresh(id)),
             },
-            "bfi" => Expr::Packed(self.fresh(id)),
-            "div" | "rem" | "fma" | "abs" | "neg" | "not" | "brev" | "sqrt" | "rcp" | "rsqrt"
-            | "ex2" | "lg2" | "copysign" | "createpolicy" | "mbarrier" | "stacksave" | "szext"
-            | "dp4a" | "dp2a" | "mma" | "wmma" => Expr::Copy(Term::Integer),
-            "ld" | "ldu" => match self.converted(at) {
+            Mnemonic::Bfi => Expr::Packed(self.fresh(id)),
+            Mnemonic::Div
+            | Mnemonic::Rem
+            | Mnemonic::Fma
+            | Mnemonic::Abs
+            | Mnemonic::Neg
+            | Mnemonic::Not
+            | Mnemonic::Brev
+            | Mnemonic::Sqrt
+            | Mnemonic::Rcp
+            | Mnemonic::Rsqrt
+            | Mnemonic::Ex2
+            | Mnemonic::Lg2
+            | Mnemonic::Copysign
+            | Mnemonic::Createpolicy
+            | Mnemonic::Mbarrier
+            | Mnemonic::Stacksave
+            | Mnemonic::Szext
+            | Mnemonic::Dp4a
+            | Mnemonic::Dp2a
+            | Mnemonic::Mma
+            | Mnemonic::Wmma => Expr::Copy(Term::Integer),
+            Mnemonic::Ld | Mnemonic::Ldu => match self.converted(at) {
                 Some(pointer) => self.window(pointer, Root::Shared),
                 None => Expr::Copy(self.load(id, at, reference.element)),
             },
-            "atom" | "call" => {
-                let narrow = base == "atom" && opcode.types().any(|ty| ty.bytes() != 8);
+            Mnemonic::Atom | Mnemonic::Call => {
+                let narrow = mnemonic == Mnemonic::Atom && opcode.types().any(|ty| ty.bytes() != 8);
                 Expr::Copy(if narrow {
                     Term::Integer
                 } else {
                     self.root(Root::Lookup { value: id })
                 })
             }
-            "mapa" => Expr::Copy(self.root(Root::Mapped { value: id })),
-            "alloca" => Expr::Copy(self.root(Root::Alloca { value: id })),
-            "tex" | "tld4" | "suld" => Expr::Copy(Term::Root(self.fresh(id))),
+            Mnemonic::Mapa => Expr::Copy(self.root(Root::Mapped { value: id })),
+            Mnemonic::Alloca => Expr::Copy(self.root(Root::Alloca { value: id })),
+            Mnemonic::Tex | Mnemonic::Tld4 | Mnemonic::Suld => {
+                Expr::Copy(Term::Root(self.fresh(id)))
+            }
             _ => Expr::Copy(Term::Unknown),
         }
     }
@@ -314,12 +342,12 @@ impl Lowering<'_, '_, '_> {
     /// whatever is not known to pass such an address on makes a number.
     fn narrow(&mut self, id: ValueId, at: usize) -> Expr {
         let instruction = self.code.instructions[at].instruction;
-        let opcode = instruction.opcode;
-        if opcode.types().any(is_floating) || opcode.has("cc") {
+        let opcode = &instruction.opcode;
+        if opcode.types().any(is_floating) || opcode.has(Modifier::Cc) {
             return Expr::Copy(Term::Integer);
         }
-        match opcode.base() {
-            "mov" => match instruction
+        match opcode.mnemonic() {
+            Mnemonic::Mov => match instruction
                 .operands
                 .get(..2)
                 .map(|o| (&o[0].kind, &o[1].kind))
@@ -335,14 +363,16 @@ impl Lowering<'_, '_, '_> {
                     term => term,
                 }),
             },
-            "add" => Expr::Add(self.term(at, 1), self.term(at, 2)),
-            "sub" => Expr::Subtract(self.term(at, 1), self.term(at, 2)),
-            "mad" if opcode.has("lo") => Expr::Add(Term::Integer, self.term(at, 3)),
-            "min" | "max" | "slct" => Expr::Choose(self.term(at, 1), self.term(at, 2)),
-            "selp" => Expr::Select(self.term(at, 1), self.term(at, 2)),
-            "neg" | "not" => Expr::Subtract(Term::Integer, self.term(at, 1)),
-            "or" | "xor" => Expr::Combine(self.term(at, 1), self.term(at, 2)),
-            "and" => match (self.constant(at, 1), self.constant(at, 2)) {
+            Mnemonic::Add => Expr::Add(self.term(at, 1), self.term(at, 2)),
+            Mnemonic::Sub => Expr::Subtract(self.term(at, 1), self.term(at, 2)),
+            Mnemonic::Mad if opcode.has(Modifier::Lo) => Expr::Add(Term::Integer, self.term(at, 3)),
+            Mnemonic::Min | Mnemonic::Max | Mnemonic::Slct => {
+                Expr::Choose(self.term(at, 1), self.term(at, 2))
+            }
+            Mnemonic::Selp => Expr::Select(self.term(at, 1), self.term(at, 2)),
+            Mnemonic::Neg | Mnemonic::Not => Expr::Subtract(Term::Integer, self.term(at, 1)),
+            Mnemonic::Or | Mnemonic::Xor => Expr::Combine(self.term(at, 1), self.term(at, 2)),
+            Mnemonic::And => match (self.constant(at, 1), self.constant(at, 2)) {
                 (Some(_), Some(_)) => Expr::Copy(Term::Integer),
                 (None, None) => Expr::Mask(self.term(at, 1), self.term(at, 2)),
                 (mask, other) => {
@@ -354,16 +384,16 @@ impl Lowering<'_, '_, '_> {
                     }
                 }
             },
-            "cvt" => match self.term(at, 1) {
+            Mnemonic::Cvt => match self.term(at, 1) {
                 operand @ Term::Value(value) if self.is_in_shared(value) => Expr::Narrow(operand),
                 operand @ Term::Value(_) => Expr::Resize(operand),
                 _ => Expr::Copy(Term::Integer),
             },
-            "mapa" => Expr::Copy(self.root(Root::Mapped { value: id })),
-            "bfi" | "prmt" | "lop3" => {
+            Mnemonic::Mapa => Expr::Copy(self.root(Root::Mapped { value: id })),
+            Mnemonic::Bfi | Mnemonic::Prmt | Mnemonic::Lop3 => {
                 Expr::Bits([self.term(at, 1), self.term(at, 2), self.term(at, 3)])
             }
-            "shfl" => Expr::Shuffle(self.term(at, 1)),
+            Mnemonic::Shfl => Expr::Shuffle(self.term(at, 1)),
             _ => Expr::Copy(Term::Integer),
         }
     }
@@ -489,7 +519,7 @@ impl Lowering<'_, '_, '_> {
             return None;
         };
         let at = instruction as usize;
-        let is_shift = self.code.instructions[at].instruction.opcode.base() == "shr";
+        let is_shift = self.code.instructions[at].instruction.opcode.mnemonic() == Mnemonic::Shr;
         (is_shift && self.constant(at, 2) == Some(by)).then(|| self.term(at, 1))
     }
 
@@ -515,7 +545,7 @@ impl Lowering<'_, '_, '_> {
         };
         let (before, own) = (&self.code.instructions[before], &self.code.instructions[at]);
         let target = before.instruction.operands.first().map(|o| &o.kind);
-        before.instruction.opcode.base() == "mov"
+        before.instruction.opcode.mnemonic() == Mnemonic::Mov
             && before.scope == own.scope
             && own.instruction.guard.is_none()
             && matches!(target, Some(OperandKind::Name(name)) if *name == BYTES_REGISTER)
@@ -568,7 +598,7 @@ impl Lowering<'_, '_, '_> {
 
     fn load(&mut self, id: ValueId, at: usize, element: u8) -> Term {
         let inst = &self.code.instructions[at];
-        let opcode = inst.instruction.opcode;
+        let opcode = &inst.instruction.opcode;
         if opcode.types().any(|ty| ty.bytes() != 8) {
             return Term::Integer;
         }
@@ -579,9 +609,7 @@ impl Lowering<'_, '_, '_> {
             .find(|r| r.role == Role::Address);
         if let Some(Referent::Symbol(symbol, offset)) = address.map(|r| r.referent)
             && inst.instruction.guard.is_none()
-            && ["param", "param::entry", "param::func"]
-                .iter()
-                .any(|space| opcode.has(space))
+            && opcode.has_any(&[Modifier::Param, Modifier::ParamEntry, Modifier::ParamFunc])
             && let SymbolSpace::EntryParameter { offset: start, .. }
             | SymbolSpace::Argument { offset: start } =
                 self.code.symbols[symbol.0 as usize].space
@@ -592,7 +620,7 @@ impl Lowering<'_, '_, '_> {
         {
             return self.root(Root::KernelParameter { offset });
         }
-        if opcode.has("param") && self.is_device_runtime_result(at) {
+        if opcode.has(Modifier::Param) && self.is_device_runtime_result(at) {
             return self.root(Root::System);
         }
         self.root(Root::Lookup { value: id })
@@ -610,8 +638,8 @@ impl Lowering<'_, '_, '_> {
     fn called_before(&self, at: usize) -> Option<(usize, &str)> {
         let from = at.saturating_sub(16);
         let call = (from..at).rev().find(|&index| {
-            let opcode = self.code.instructions[index].instruction.opcode;
-            opcode.base() == "call"
+            let opcode = &self.code.instructions[index].instruction.opcode;
+            opcode.mnemonic() == Mnemonic::Call
         })?;
         let operands = &self.code.instructions[call].instruction.operands;
         operands.iter().find_map(|operand| match operand.kind {
@@ -624,14 +652,19 @@ impl Lowering<'_, '_, '_> {
     /// function did the conversion: CUDA's own, which is not inlined in builds
     /// for debuggers.
     fn converted(&mut self, at: usize) -> Option<Term> {
-        if !self.code.instructions[at].instruction.opcode.has("param") {
+        if !self.code.instructions[at]
+            .instruction
+            .opcode
+            .has(Modifier::Param)
+        {
             return None;
         }
         let (call, name) = self.called_before(at)?;
         let store = call.checked_sub(1)?;
-        let opcode = self.code.instructions[store].instruction.opcode;
+        let opcode = &self.code.instructions[store].instruction.opcode;
         let is_one = name.contains(TO_SHARED) && at == call + 1;
-        (is_one && opcode.base() == "st" && opcode.has("param")).then(|| self.term(store, 1))
+        (is_one && opcode.mnemonic() == Mnemonic::St && opcode.has(Modifier::Param))
+            .then(|| self.term(store, 1))
     }
 
     /// Whether a value is an address as shared memory has it, because that is
@@ -646,10 +679,13 @@ impl Lowering<'_, '_, '_> {
             return false;
         };
         let at = instruction as usize;
-        let opcode = self.code.instructions[at].instruction.opcode;
-        match opcode.base() {
-            "cvta" => opcode.has("to") && (opcode.has("shared") || opcode.has("shared::cta")),
-            "ld" => self.converted(at).is_some(),
+        let opcode = &self.code.instructions[at].instruction.opcode;
+        match opcode.mnemonic() {
+            Mnemonic::Cvta => {
+                opcode.has(Modifier::To)
+                    && (opcode.has(Modifier::Shared) || opcode.has(Modifier::SharedCta))
+            }
+            Mnemonic::Ld => self.converted(at).is_some(),
             _ => false,
         }
     }

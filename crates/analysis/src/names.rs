@@ -4,7 +4,7 @@
 //! PTX scopes nest (`{ .reg … }`), and inner declarations hide outer ones.
 
 use debuginfo::DebugInfo;
-use ptx::{Function, Module, Type, VariableSpace};
+use ptx::{Function, Mnemonic, Modifier, Module, Type, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// An integer register of a function that is followed: a 64-bit one, or a
@@ -385,7 +385,7 @@ fn addresses_taken<'a>(function: &Function<'a>) -> FxHashSet<&'a str> {
             continue;
         };
         for operand in &instruction.operands {
-            let is_loaded = instruction.opcode.base() == "ld"
+            let is_loaded = instruction.opcode.mnemonic() == Mnemonic::Ld
                 && matches!(operand.kind, ptx::OperandKind::Address(_));
             if !is_loaded {
                 operand.names(&mut |name| {
@@ -403,10 +403,14 @@ fn addresses_taken<'a>(function: &Function<'a>) -> FxHashSet<&'a str> {
 /// registers hold: some instruction names the space.
 fn touches_shared(function: &Function<'_>) -> bool {
     function.statements().any(|(_, statement)| match statement {
-        ptx::Statement::Instruction(instruction) => instruction
-            .opcode
-            .modifiers()
-            .any(|modifier| modifier.starts_with("shared")),
+        ptx::Statement::Instruction(instruction) => {
+            let spaces = [
+                Modifier::Shared,
+                Modifier::SharedCta,
+                Modifier::SharedCluster,
+            ];
+            instruction.opcode.has_any(&spaces)
+        }
         _ => false,
     })
 }

@@ -9,7 +9,7 @@ use crate::code::{Referent, Role};
 use crate::names::{ModuleSymbols, SymbolId, SymbolSpace, WideReg};
 use crate::ssa::{Definition, ValueId};
 use ptx::printf::{Most, printed};
-use ptx::{Item, Linkage, Module, OperandKind, Value, VariableSpace};
+use ptx::{Item, Linkage, Mnemonic, Modifier, Module, OperandKind, Value, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The function that prints.
@@ -264,21 +264,21 @@ fn passed(analysis: &Analysis<'_, '_>, index: usize, list: usize) -> Option<[Sto
 fn around(analysis: &Analysis<'_, '_>, index: usize) -> (usize, usize) {
     let code = &analysis.code;
     let block = analysis.cfg.block_of[index];
-    let of_parameters = |at: usize, base: &str| {
+    let of_parameters = |at: usize, mnemonic: Mnemonic| {
         code.instructions.get(at).is_some_and(|inst| {
             let opcode = &inst.instruction.opcode;
-            opcode.base() == base
-                && (opcode.has("param") || opcode.has("param::func"))
+            opcode.mnemonic() == mnemonic
+                && (opcode.has(Modifier::Param) || opcode.has(Modifier::ParamFunc))
                 && inst.scope == code.instructions[index].scope
                 && analysis.cfg.block_of[at] == block
         })
     };
     let mut first = index;
-    while first > 0 && of_parameters(first - 1, "st") {
+    while first > 0 && of_parameters(first - 1, Mnemonic::St) {
         first -= 1;
     }
     let mut last = index;
-    while of_parameters(last + 1, "ld") {
+    while of_parameters(last + 1, Mnemonic::Ld) {
         last += 1;
     }
     (first, last)
@@ -311,13 +311,13 @@ fn constants(analysis: &Analysis<'_, '_>, value: ValueId) -> Option<Vec<(SymbolI
                 old: None,
                 ..
             } => {
-                let base = analysis.code.instructions[instruction as usize]
+                let mnemonic = analysis.code.instructions[instruction as usize]
                     .instruction
                     .opcode
-                    .base();
-                let operands: &[u8] = match base {
-                    "selp" => &[1, 2],
-                    "mov" | "cvta" => &[1],
+                    .mnemonic();
+                let operands: &[u8] = match mnemonic {
+                    Mnemonic::Selp => &[1, 2],
+                    Mnemonic::Mov | Mnemonic::Cvta => &[1],
                     _ => return None,
                 };
                 let references = analysis.code.references_of(instruction as usize);
@@ -356,9 +356,9 @@ fn stored(
         let instruction = inst.instruction;
         let opcode = &instruction.opcode;
         let references = code.references_of(index);
-        match opcode.base() {
-            "call" => return None,
-            "st" if opcode.has("local") || is_generic(opcode) => {
+        match opcode.mnemonic() {
+            Mnemonic::Call => return None,
+            Mnemonic::St if opcode.has(Modifier::Local) || is_generic(opcode) => {
                 let OperandKind::Address(address) = &instruction.operands.first()?.kind else {
                     return None;
                 };
@@ -412,15 +412,13 @@ fn stored(
 
 /// Whether an instruction's address may lie in any space.
 fn is_generic(opcode: &ptx::Opcode<'_>) -> bool {
-    ![
-        "global",
-        "shared",
-        "shared::cta",
-        "shared::cluster",
-        "param",
-        "param::func",
-        "async",
-    ]
-    .iter()
-    .any(|space| opcode.has(space))
+    !opcode.has_any(&[
+        Modifier::Global,
+        Modifier::Shared,
+        Modifier::SharedCta,
+        Modifier::SharedCluster,
+        Modifier::Param,
+        Modifier::ParamFunc,
+        Modifier::Async,
+    ])
 }

@@ -8,6 +8,7 @@ mod common;
 use analysis::{Analysis, ModuleSymbols};
 use common::{Bench, P};
 use proptest::prelude::*;
+use ptx::Mnemonic;
 
 /// Records that a kernel may write.
 const RECORDS: usize = 4096;
@@ -213,7 +214,7 @@ proptest! {
         let held = bench.read_u64s(out, 2 * RECORDS);
 
         for (at, inst) in instructions.iter().enumerate() {
-            if inst.instruction.opcode.base() != "prefetch" {
+            if inst.instruction.opcode.mnemonic() != Mnemonic::Prefetch {
                 continue;
             }
             let after = &text[inst.instruction.span.start as usize..];

@@ -11,7 +11,7 @@ use crate::protocol::{FREE, HEAP_LAUNCH, HEAP_PLACE, MALLOC};
 use crate::sites::{NewSite, Sites};
 use analysis::Code;
 use model::{AccessKind, Provenance, SiteId, Space};
-use ptx::{Function, Instruction, Item, Module, OperandKind, Span};
+use ptx::{Function, Instruction, Item, Mnemonic, Module, OperandKind, Span};
 
 /// One call of `malloc` or `free`.
 pub(crate) struct HeapCall {
@@ -25,7 +25,7 @@ pub(crate) struct HeapCall {
 }
 
 fn call(instruction: &Instruction<'_>) -> Option<(bool, Span, u32)> {
-    if instruction.opcode.base() != "call" {
+    if instruction.opcode.mnemonic() != Mnemonic::Call {
         return None;
     }
     let at = instruction
@@ -104,9 +104,9 @@ pub(crate) fn frees(module: &Module<'_>) -> bool {
 /// barrier. (Without a barrier, a use in one thread and a free in another have
 /// no order; the use is then held to the bounds it had.)
 pub(crate) fn may_free(instruction: &Instruction<'_>) -> bool {
-    match instruction.opcode.base() {
-        "bar" | "barrier" => true,
-        "call" => !instruction.operands.iter().any(|operand| {
+    match instruction.opcode.mnemonic() {
+        Mnemonic::Bar | Mnemonic::Barrier => true,
+        Mnemonic::Call => !instruction.operands.iter().any(|operand| {
             matches!(
                 operand.kind,
                 OperandKind::Name("malloc" | "vprintf" | "__assertfail")

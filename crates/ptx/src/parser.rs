@@ -5,8 +5,8 @@
 
 use crate::cursor::{Cursor, Failed, Step};
 use crate::{
-    Block, CallPrototype, Error, File, Guard, Instruction, Item, Label, Linkage, Loc, Module,
-    Opcode, Operand, Position, Span, Statement, Targets, TokenKind, VariableSpace,
+    Block, CallPrototype, Error, File, Guard, Instruction, Item, Label, Linkage, Loc, Mnemonic,
+    Module, Opcode, Operand, Position, Span, Statement, Targets, TokenKind, VariableSpace,
 };
 use std::collections::HashMap;
 
@@ -528,18 +528,18 @@ impl<'a> Parser<'a> {
     fn instruction(
         &mut self,
         guard: Option<Guard<'a>>,
-        text: &'a str,
-        span: Span,
+        mut text: &'a str,
+        mut span: Span,
         start: u32,
     ) -> Step<Instruction<'a>> {
-        let mut opcode = Opcode { text, span };
         while self.cursor.token.kind == TokenKind::Directive {
             self.cursor.bump();
-            opcode.span.end = self.cursor.previous_end;
-            opcode.text = self.cursor.slice(opcode.span.start, opcode.span.end);
+            span.end = self.cursor.previous_end;
+            text = self.cursor.slice(span.start, span.end);
         }
+        let opcode = Opcode::new(text, span);
         self.operands.clear();
-        self.cursor.in_call = opcode.base() == "call";
+        self.cursor.in_call = opcode.mnemonic() == Mnemonic::Call;
         self.cursor
             .operands(&mut self.operands, b';', "after an operand")?;
         self.cursor.bump();

@@ -1,8 +1,8 @@
 //! Questions to the tree that every reader of it asks.
 
 use crate::{
-    Address, Block, File, Function, Instruction, Item, Module, Operand, OperandKind, Position,
-    Span, Statement, Variable,
+    Address, Block, File, Function, Instruction, Item, Mnemonic, Module, Operand, OperandKind,
+    Position, Span, Statement, Variable,
 };
 
 impl<'a> Module<'a> {
@@ -75,7 +75,7 @@ impl<'a> Function<'a> {
 impl<'a> Instruction<'a> {
     /// The function that a call names, and which operand names it.
     pub fn called_function(&self) -> Option<(usize, &'a str)> {
-        if self.opcode.base() != "call" {
+        if self.opcode.mnemonic() != Mnemonic::Call {
             return None;
         }
         let (place, name) = self.first_name()?;
@@ -85,7 +85,7 @@ impl<'a> Instruction<'a> {
     /// Of a call through a pointer, which operand is the register, and the name
     /// of the prototype or of the list of targets.
     pub fn called_pointer(&self) -> Option<(usize, &'a str)> {
-        if self.opcode.base() != "call" {
+        if self.opcode.mnemonic() != Mnemonic::Call {
             return None;
         }
         let (place, register) = self.first_name()?;

@@ -1,6 +1,6 @@
 //! The statement and scope tree. Every node borrows the source and has a span.
 
-use crate::Span;
+use crate::{Modifier, Opcode, Span};
 
 /// A whole PTX file.
 #[derive(Clone, Debug)]
@@ -322,37 +322,6 @@ pub struct Instruction<'a> {
     pub span: Span,
 }
 
-/// An opcode token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Opcode<'a> {
-    /// The token: `ld.global.f32`.
-    pub text: &'a str,
-    /// Its place.
-    pub span: Span,
-}
-
-impl<'a> Opcode<'a> {
-    /// The part before the first dot: `ld`.
-    pub fn base(&self) -> &'a str {
-        self.text.split('.').next().unwrap_or("").trim_end()
-    }
-
-    /// Modifiers in the order written, without dots (`shared::cta` is one).
-    pub fn modifiers(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        self.text.split('.').skip(1).map(str::trim)
-    }
-
-    /// Whether a modifier is present, at any place.
-    pub fn has(&self, modifier: &str) -> bool {
-        self.modifiers().any(|m| m == modifier)
-    }
-
-    /// Types among the modifiers, in order: `cvt.rn.f32.s32` gives F32, S32.
-    pub fn types(&self) -> impl Iterator<Item = Type> + use<'a> {
-        self.modifiers().filter_map(Type::from_modifier)
-    }
-}
-
 /// An operand with its place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operand<'a> {
@@ -409,53 +378,7 @@ pub struct Address<'a> {
 impl Type {
     /// The type that a modifier (without its dot) names.
     pub fn from_modifier(text: &str) -> Option<Type> {
-        Some(match text {
-            "pred" => Type::Pred,
-            "b8" => Type::B8,
-            "b16" => Type::B16,
-            "b32" => Type::B32,
-            "b64" => Type::B64,
-            "b128" => Type::B128,
-            "u8" => Type::U8,
-            "u16" => Type::U16,
-            "u32" => Type::U32,
-            "u64" => Type::U64,
-            "s8" => Type::S8,
-            "s16" => Type::S16,
-            "s32" => Type::S32,
-            "s64" => Type::S64,
-            "f16" => Type::F16,
-            "f16x2" => Type::F16x2,
-            "bf16" => Type::BF16,
-            "bf16x2" => Type::BF16x2,
-            "tf32" => Type::TF32,
-            "f32" => Type::F32,
-            "f32x2" => Type::F32x2,
-            "f64" => Type::F64,
-            "u16x2" => Type::U16x2,
-            "s16x2" => Type::S16x2,
-            "e4m3" => Type::E4M3,
-            "e5m2" => Type::E5M2,
-            "e4m3x2" => Type::E4M3x2,
-            "e5m2x2" => Type::E5M2x2,
-            "e2m3" => Type::E2M3,
-            "e3m2" => Type::E3M2,
-            "e2m1" => Type::E2M1,
-            "ue8m0" => Type::UE8M0,
-            "e2m3x2" => Type::E2M3x2,
-            "e3m2x2" => Type::E3M2x2,
-            "e2m1x2" => Type::E2M1x2,
-            "ue8m0x2" => Type::UE8M0x2,
-            "e4m3x4" => Type::E4M3x4,
-            "e5m2x4" => Type::E5M2x4,
-            "e2m3x4" => Type::E2M3x4,
-            "e3m2x4" => Type::E3M2x4,
-            "e2m1x4" => Type::E2M1x4,
-            "texref" => Type::Texref,
-            "samplerref" => Type::Samplerref,
-            "surfref" => Type::Surfref,
-            _ => return None,
-        })
+        Modifier::of(text).ty()
     }
 
     /// Size in bytes. `.pred` has none: 0.

@@ -1,8 +1,8 @@
 //! What the tree says of a file that has one of everything.
 
 use ptx::{
-    Function, Instruction, Item, LineIndex, Linkage, Module, OperandKind, Position, Statement,
-    Type, Value, VariableSpace, parse,
+    Function, Instruction, Item, LineIndex, Linkage, Modifier, Module, OperandKind, Position,
+    Statement, Type, Value, VariableSpace, parse,
 };
 
 const SOURCE: &str = r#"// A comment.
@@ -86,7 +86,7 @@ fn function<'m>(module: &'m Module<'static>, name: &str) -> &'m Function<'static
 fn instruction<'m>(module: &'m Module<'static>, base: &str) -> &'m Instruction<'static> {
     function(module, "kernel")
         .instructions()
-        .find(|i| i.opcode.base() == base)
+        .find(|i| i.opcode.text.split('.').next() == Some(base))
         .expect("instruction")
 }
 
@@ -299,7 +299,11 @@ fn operands() {
     let guard = load.guard.expect("guard");
     assert!(guard.negated && guard.register == "%p1" && guard.span.text(SOURCE) == "@!%p1");
     assert!(load.span.text(SOURCE).starts_with("@!%p1") && load.span.text(SOURCE).ends_with(';'));
-    assert!(load.opcode.has("global") && load.opcode.has("v2") && !load.opcode.has("ld"));
+    assert!(
+        load.opcode.has(Modifier::Global)
+            && load.opcode.has(Modifier::V2)
+            && !load.opcode.has(Modifier::Ld)
+    );
     assert_eq!(load.opcode.types().collect::<Vec<_>>(), [Type::B32]);
     let (index, address) = load.address_operand().expect("address");
     assert_eq!((index, address.base, address.offset), (1, Some("%rd1"), -4));

@@ -16,6 +16,7 @@ use super::{Alignment, Query};
 use crate::Analysis;
 use crate::cfg::BlockId;
 use crate::loops::Loops;
+use ptx::Mnemonic;
 use rustc_hash::FxHashMap;
 
 /// The last fact of a chain; `None`: nothing is known.
@@ -267,9 +268,9 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         let instruction = analysis.code.instructions[last as usize].instruction;
         let guard = instruction.guard?;
         let next = BlockId(from.0 + 1);
-        let taken = match (instruction.opcode.base(), block.successors.len()) {
-            ("bra", 2) => to != next,
-            ("ret" | "exit" | "trap", 1) => false,
+        let taken = match (instruction.opcode.mnemonic(), block.successors.len()) {
+            (Mnemonic::Bra, 2) => to != next,
+            (Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Trap, 1) => false,
             _ => return None,
         };
         let condition = self.expand.guard(last, guard.register, guard.negated);

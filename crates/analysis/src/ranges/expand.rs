@@ -8,7 +8,7 @@ use crate::Analysis;
 use crate::cfg::BlockId;
 use crate::code::{Referent, Role};
 use crate::names::SymbolSpace;
-use ptx::{Instruction, Opcode, OperandKind, Type};
+use ptx::{Instruction, Mnemonic, Modifier, Opcode, OperandKind, Type};
 use rustc_hash::FxHashMap;
 
 /// Definitions followed one inside the other before one is taken as anything.
@@ -238,11 +238,11 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         if write.unknown || instruction.guard.is_some() {
             return None;
         }
-        let opcode = instruction.opcode;
-        match opcode.base() {
-            "setp" => {
+        let opcode = &instruction.opcode;
+        match opcode.mnemonic() {
+            Mnemonic::Setp => {
                 let (view, width) = integer(opcode.types().last()?)?;
-                let relation = opcode.modifiers().find_map(|m| relation(m, view))?;
+                let relation = opcode.modifiers().iter().find_map(|m| relation(*m, view))?;
                 let a = self.operand(at, 1, width)?;
                 let b = self.operand(at, 2, width)?;
                 let mut condition = self
@@ -253,39 +253,40 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
                 }
                 let combined = opcode
                     .modifiers()
-                    .find(|m| matches!(*m, "and" | "or" | "xor"));
+                    .iter()
+                    .find(|m| matches!(m, Modifier::And | Modifier::Or | Modifier::Xor));
                 match (combined, instruction.operands.len()) {
                     (None, 3) => Some(condition),
-                    (Some("and"), 4) => {
+                    (Some(Modifier::And), 4) => {
                         let other = self.predicate_operand(at, 3)?;
                         Some(self.forms.keep_condition(Condition::And(condition, other)))
                     }
-                    (Some("or"), 4) => {
+                    (Some(Modifier::Or), 4) => {
                         let other = self.predicate_operand(at, 3)?;
                         Some(self.forms.keep_condition(Condition::Or(condition, other)))
                     }
                     _ => None,
                 }
             }
-            "and" => {
+            Mnemonic::And => {
                 let (a, b) = (
                     self.predicate_operand(at, 1)?,
                     self.predicate_operand(at, 2)?,
                 );
                 Some(self.forms.keep_condition(Condition::And(a, b)))
             }
-            "or" => {
+            Mnemonic::Or => {
                 let (a, b) = (
                     self.predicate_operand(at, 1)?,
                     self.predicate_operand(at, 2)?,
                 );
                 Some(self.forms.keep_condition(Condition::Or(a, b)))
             }
-            "not" => {
+            Mnemonic::Not => {
                 let a = self.predicate_operand(at, 1)?;
                 Some(self.forms.keep_condition(Condition::Not(a)))
             }
-            "mov" => self.predicate_operand(at, 1),
+            Mnemonic::Mov => self.predicate_operand(at, 1),
             _ => None,
         }
     }
@@ -355,8 +356,8 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
     /// An address of a variable, or some way into it, converted to or from
     /// the generic space. Where the window lies there is not known, so that
     /// the two have nothing in common.
-    fn between_spaces(&mut self, form: FormId, opcode: Opcode<'_>) -> Option<FormId> {
-        let to_generic = !opcode.has("to");
+    fn between_spaces(&mut self, form: FormId, opcode: &Opcode<'_>) -> Option<FormId> {
+        let to_generic = !opcode.has(Modifier::To);
         let mut converted = self.forms.form(form).clone();
         let (old, symbol) = converted.terms.iter().find_map(|&(atom, factor)| {
             let symbol = match self.forms.atom(atom).0 {
@@ -365,11 +366,13 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
                 _ => return None,
             };
             let is_meant = match self.analysis.code.symbols[symbol.0 as usize].space {
-                SymbolSpace::Shared => opcode.has("shared") || opcode.has("shared::cta"),
-                SymbolSpace::Local => opcode.has("local"),
-                SymbolSpace::Const => opcode.has("const"),
+                SymbolSpace::Shared => {
+                    opcode.has(Modifier::Shared) || opcode.has(Modifier::SharedCta)
+                }
+                SymbolSpace::Local => opcode.has(Modifier::Local),
+                SymbolSpace::Const => opcode.has(Modifier::Const),
                 SymbolSpace::EntryParameter { .. } => {
-                    opcode.has("param") || opcode.has("param::entry")
+                    opcode.has(Modifier::Param) || opcode.has(Modifier::ParamEntry)
                 }
                 _ => false,
             };
@@ -514,43 +517,42 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         width: Width,
         place: Reaching,
     ) -> Option<FormId> {
-        let opcode = instruction.opcode;
-        let base = opcode.base();
-        if base == "ld" {
+        let opcode = &instruction.opcode;
+        let mnemonic = opcode.mnemonic();
+        if mnemonic == Mnemonic::Ld {
             return self.load(instruction, at, element, width, place);
         }
         if operand != 0 || !matches!(instruction.operands.first()?.kind, OperandKind::Name(_)) {
             return None;
         }
-        let refused = |m: &&str| matches!(*m, "cc" | "sat" | "relu");
-        if opcode.modifiers().any(|m| refused(&m)) {
+        if opcode.has_any(&[Modifier::Cc, Modifier::Sat, Modifier::Relu]) {
             return None;
         }
-        if base == "cvt" {
+        if mnemonic == Mnemonic::Cvt {
             let mut types = opcode.types();
             let (to, from) = (types.next()?, types.next()?);
             return self.converted(at, to, from, width);
         }
         let (view, bits) = integer(opcode.types().next()?)?;
-        match base {
-            "mov" if bits == width => self.operand(at, 1, width),
-            "cvta" => {
+        match mnemonic {
+            Mnemonic::Mov if bits == width => self.operand(at, 1, width),
+            Mnemonic::Cvta => {
                 let form = self.operand(at, 1, width)?;
                 // (The global window of the generic space is all of it.)
-                if opcode.has("global") {
+                if opcode.has(Modifier::Global) {
                     return Some(form);
                 }
                 self.between_spaces(form, opcode)
             }
-            "mul" | "mad" if bits <= width => {
+            Mnemonic::Mul | Mnemonic::Mad if bits <= width => {
                 let (a, b) = (self.operand(at, 1, bits)?, self.operand(at, 2, bits)?);
-                let product = if opcode.has("wide") && width == bits * 2 {
+                let product = if opcode.has(Modifier::Wide) && width == bits * 2 {
                     let a = self.extended(view, a, bits, width);
                     let b = self.extended(view, b, bits, width);
                     self.product(a, b)
-                } else if opcode.has("lo") && bits == width {
+                } else if opcode.has(Modifier::Lo) && bits == width {
                     self.product(a, b)
-                } else if opcode.has("hi") && bits == width && bits <= 32 {
+                } else if opcode.has(Modifier::Hi) && bits == width && bits <= 32 {
                     let a = self.extended(view, a, bits, bits * 2);
                     let b = self.extended(view, b, bits, bits * 2);
                     let product = self.product(a, b);
@@ -562,35 +564,35 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
                 } else {
                     return None;
                 };
-                if base == "mul" {
+                if mnemonic == Mnemonic::Mul {
                     return Some(product);
                 }
                 let c = self.operand(at, 3, width)?;
                 Some(self.sum(product, c, 1))
             }
             _ if bits != width => None,
-            "add" => {
+            Mnemonic::Add => {
                 let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
                 Some(self.sum(a, b, 1))
             }
-            "sub" => {
+            Mnemonic::Sub => {
                 let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
                 Some(self.sum(a, b, -1))
             }
-            "neg" => {
+            Mnemonic::Neg => {
                 let a = self.operand(at, 1, width)?;
                 Some(self.scaled(a, -1))
             }
-            "not" => {
+            Mnemonic::Not => {
                 let a = self.operand(at, 1, width)?;
                 let minus_one = self.forms.constant(-1, width);
                 Some(self.sum(minus_one, a, -1))
             }
-            "abs" => {
+            Mnemonic::Abs => {
                 let a = self.operand(at, 1, width)?;
                 Some(self.forms.atom_form(Atom::Absolute(a), width))
             }
-            "shl" => {
+            Mnemonic::Shl => {
                 let (a, by) = (self.operand(at, 1, width)?, self.operand(at, 2, 32)?);
                 match self.forms.form(by).as_constant() {
                     Some(by @ 0..64) if by < i64::from(width) => {
@@ -601,44 +603,44 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
                     None => Some(self.forms.atom_form(Atom::ShiftLeft(a, by), width)),
                 }
             }
-            "shr" => {
+            Mnemonic::Shr => {
                 let (a, by) = (self.operand(at, 1, width)?, self.operand(at, 2, 32)?);
                 Some(self.forms.atom_form(Atom::ShiftRight(view, a, by), width))
             }
-            "and" => {
+            Mnemonic::And => {
                 let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
                 Some(self.masked(a, b))
             }
-            "or" => {
+            Mnemonic::Or => {
                 let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
                 Some(self.forms.atom_form(Atom::Or(a, b), width))
             }
-            "xor" => {
+            Mnemonic::Xor => {
                 let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
                 Some(self.forms.atom_form(Atom::Xor(a, b), width))
             }
-            "div" => {
+            Mnemonic::Div => {
                 let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
                 Some(self.forms.atom_form(Atom::Divide(view, a, b), width))
             }
-            "rem" => {
+            Mnemonic::Rem => {
                 let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
                 Some(self.forms.atom_form(Atom::Remainder(view, a, b), width))
             }
-            "min" => {
+            Mnemonic::Min => {
                 let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
                 Some(self.forms.atom_form(Atom::Minimum(view, a, b), width))
             }
-            "max" => {
+            Mnemonic::Max => {
                 let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
                 Some(self.forms.atom_form(Atom::Maximum(view, a, b), width))
             }
-            "selp" => {
+            Mnemonic::Selp => {
                 let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
                 let condition = self.predicate_operand(at, 3)?;
                 Some(self.forms.atom_form(Atom::Select(condition, a, b), width))
             }
-            "bfe" if view == View::Unsigned => {
+            Mnemonic::Bfe if view == View::Unsigned => {
                 let a = self.operand(at, 1, width)?;
                 let place = self.operand(at, 2, 32)?;
                 let count = self.operand(at, 3, 32)?;
@@ -679,7 +681,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         width: Width,
         place: Reaching,
     ) -> Option<FormId> {
-        let opcode = instruction.opcode;
+        let opcode = &instruction.opcode;
         let (view, bits) = integer(opcode.types().last()?)?;
         if bits > width {
             return None;
@@ -688,7 +690,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
             .operands
             .iter()
             .position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
-        let reads_parameter = opcode.has("param") || opcode.has("param::entry");
+        let reads_parameter = opcode.has(Modifier::Param) || opcode.has(Modifier::ParamEntry);
         if reads_parameter
             && let Some(reference) = self
                 .analysis
@@ -740,18 +742,18 @@ fn integer(ty: Type) -> Option<(View, Width)> {
     })
 }
 
-fn relation(modifier: &str, view: View) -> Option<Relation> {
+fn relation(modifier: Modifier, view: View) -> Option<Relation> {
     Some(match modifier {
-        "eq" => Relation::Equal,
-        "ne" => Relation::Differs,
-        "lt" => Relation::Less(view),
-        "le" => Relation::AtMost(view),
-        "gt" => Relation::Greater(view),
-        "ge" => Relation::AtLeast(view),
-        "lo" => Relation::Less(View::Unsigned),
-        "ls" => Relation::AtMost(View::Unsigned),
-        "hi" => Relation::Greater(View::Unsigned),
-        "hs" => Relation::AtLeast(View::Unsigned),
+        Modifier::Eq => Relation::Equal,
+        Modifier::Ne => Relation::Differs,
+        Modifier::Lt => Relation::Less(view),
+        Modifier::Le => Relation::AtMost(view),
+        Modifier::Gt => Relation::Greater(view),
+        Modifier::Ge => Relation::AtLeast(view),
+        Modifier::Lo => Relation::Less(View::Unsigned),
+        Modifier::Ls => Relation::AtMost(View::Unsigned),
+        Modifier::Hi => Relation::Greater(View::Unsigned),
+        Modifier::Hs => Relation::AtLeast(View::Unsigned),
         _ => return None,
     })
 }

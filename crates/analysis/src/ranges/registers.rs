@@ -7,7 +7,7 @@ use crate::cfg::{BlockId, Cfg};
 use crate::code::Code;
 use crate::dominators::Dominators;
 use ptx::table::{Role, classify};
-use ptx::{Block, Instruction, OperandKind, Statement, Type, Variable, VariableSpace};
+use ptx::{Block, Instruction, Mnemonic, OperandKind, Statement, Type, Variable, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -397,11 +397,12 @@ enum Written {
 
 impl Written {
     fn of(instruction: &Instruction<'_>) -> Written {
-        match instruction.opcode.base() {
-            "add" | "sub" | "mul" | "mad" | "mov" | "cvta" | "cvt" | "shl" | "shr" | "and"
-            | "or" | "xor" | "not" | "neg" | "selp" | "min" | "max" | "div" | "rem" | "fma"
-            | "abs" | "ld" | "setp" => Written::First,
-            "st" | "bra" | "ret" | "exit" | "red" => Written::None,
+        match instruction.opcode.mnemonic() {
+            Mnemonic::Ld => Written::First,
+            mnemonic if mnemonic.is_plain() => Written::First,
+            Mnemonic::St | Mnemonic::Bra | Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Red => {
+                Written::None
+            }
             _ => match classify(instruction) {
                 Some(info) => Written::Known(info),
                 None => Written::Unknown,

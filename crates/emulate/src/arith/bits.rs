@@ -1,6 +1,7 @@
 //! Bits, fields, shifts and permutes (PTX ISA 9.7.1.14 to 9.7.1.23, 9.7.8).
 
 use super::integer::Integer;
+use ptx::Modifier;
 
 /// `popc`
 #[inline(always)]
@@ -145,16 +146,16 @@ pub enum Permute {
 }
 
 impl Permute {
-    /// The mode that a modifier (without its dot) names.
-    pub fn from_modifier(text: &str) -> Option<Permute> {
-        Some(match text {
-            "b32" => Permute::Generic,
-            "f4e" => Permute::Forward4,
-            "b4e" => Permute::Backward4,
-            "rc8" => Permute::Replicate8,
-            "ecl" => Permute::EdgeLeft,
-            "ecr" => Permute::EdgeRight,
-            "rc16" => Permute::Replicate16,
+    /// The mode that a modifier names.
+    pub fn from_modifier(modifier: Modifier) -> Option<Permute> {
+        Some(match modifier {
+            Modifier::B32 => Permute::Generic,
+            Modifier::F4e => Permute::Forward4,
+            Modifier::B4e => Permute::Backward4,
+            Modifier::Rc8 => Permute::Replicate8,
+            Modifier::Ecl => Permute::EdgeLeft,
+            Modifier::Ecr => Permute::EdgeRight,
+            Modifier::Rc16 => Permute::Replicate16,
             _ => return None,
         })
     }

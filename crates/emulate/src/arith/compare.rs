@@ -2,6 +2,7 @@
 
 use super::convert::flush;
 use super::integer::Integer;
+use ptx::Modifier;
 
 /// The relation of `set` and `setp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,28 +33,28 @@ pub enum Compare {
 }
 
 impl Compare {
-    /// The relation that a modifier (without its dot) names.
-    pub fn from_modifier(text: &str) -> Option<Compare> {
+    /// The relation that a modifier names.
+    pub fn from_modifier(modifier: Modifier) -> Option<Compare> {
         use Compare::*;
-        Some(match text {
-            "eq" => Eq,
-            "ne" => Ne,
-            "lt" => Lt,
-            "le" => Le,
-            "gt" => Gt,
-            "ge" => Ge,
-            "lo" => Lo,
-            "ls" => Ls,
-            "hi" => Hi,
-            "hs" => Hs,
-            "equ" => Equ,
-            "neu" => Neu,
-            "ltu" => Ltu,
-            "leu" => Leu,
-            "gtu" => Gtu,
-            "geu" => Geu,
-            "num" => Num,
-            "nan" => Nan,
+        Some(match modifier {
+            Modifier::Eq => Eq,
+            Modifier::Ne => Ne,
+            Modifier::Lt => Lt,
+            Modifier::Le => Le,
+            Modifier::Gt => Gt,
+            Modifier::Ge => Ge,
+            Modifier::Lo => Lo,
+            Modifier::Ls => Ls,
+            Modifier::Hi => Hi,
+            Modifier::Hs => Hs,
+            Modifier::Equ => Equ,
+            Modifier::Neu => Neu,
+            Modifier::Ltu => Ltu,
+            Modifier::Leu => Leu,
+            Modifier::Gtu => Gtu,
+            Modifier::Geu => Geu,
+            Modifier::Num => Num,
+            Modifier::Nan => Nan,
             _ => return None,
         })
     }
@@ -136,15 +137,15 @@ pub enum Test {
 }
 
 impl Test {
-    /// The test that a modifier (without its dot) names.
-    pub fn from_modifier(text: &str) -> Option<Test> {
-        Some(match text {
-            "finite" => Test::Finite,
-            "infinite" => Test::Infinite,
-            "number" => Test::Number,
-            "notanumber" => Test::NotANumber,
-            "normal" => Test::Normal,
-            "subnormal" => Test::Subnormal,
+    /// The test that a modifier names.
+    pub fn from_modifier(modifier: Modifier) -> Option<Test> {
+        Some(match modifier {
+            Modifier::Finite => Test::Finite,
+            Modifier::Infinite => Test::Infinite,
+            Modifier::Number => Test::Number,
+            Modifier::Notanumber => Test::NotANumber,
+            Modifier::Normal => Test::Normal,
+            Modifier::Subnormal => Test::Subnormal,
             _ => return None,
         })
     }

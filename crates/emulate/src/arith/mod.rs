@@ -30,6 +30,8 @@ pub mod narrow;
 pub mod packed;
 pub mod soft;
 
+use ptx::Modifier;
+
 /// Direction in which an inexact floating-point result is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Round {
@@ -47,15 +49,15 @@ pub enum Round {
 }
 
 impl Round {
-    /// The rounding that a modifier (without its dot) names, of float or
+    /// The rounding that a modifier names, of float or
     /// integer results alike.
-    pub fn from_modifier(text: &str) -> Option<Round> {
-        Some(match text {
-            "rn" | "rni" => Round::Nearest,
-            "rz" | "rzi" => Round::Zero,
-            "rm" | "rmi" => Round::Down,
-            "rp" | "rpi" => Round::Up,
-            "rna" => Round::Away,
+    pub fn from_modifier(modifier: Modifier) -> Option<Round> {
+        Some(match modifier {
+            Modifier::Rn | Modifier::Rni => Round::Nearest,
+            Modifier::Rz | Modifier::Rzi => Round::Zero,
+            Modifier::Rm | Modifier::Rmi => Round::Down,
+            Modifier::Rp | Modifier::Rpi => Round::Up,
+            Modifier::Rna => Round::Away,
             _ => return None,
         })
     }

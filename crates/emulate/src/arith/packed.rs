@@ -1,6 +1,8 @@
 //! Dot products and video instructions: bytes and halves of a 32-bit register
 //! (PTX ISA 9.7.1.24, 9.7.1.25, 9.7.17, 9.7.18).
 
+use ptx::Mnemonic;
+
 /// Lane `index` of `bits` bits, extended to 64.
 #[inline(always)]
 fn lane(a: u32, index: u32, bits: u32, signed: bool) -> i64 {
@@ -53,14 +55,14 @@ pub enum Video {
 
 impl Video {
     /// `vadd`, `vadd2`, `vadd4` and so on.
-    pub fn from_opcode(base: &str) -> Option<Video> {
-        Some(match base.trim_end_matches(['2', '4']) {
-            "vadd" => Video::Add,
-            "vsub" => Video::Sub,
-            "vavrg" => Video::Average,
-            "vabsdiff" => Video::AbsDiff,
-            "vmin" => Video::Min,
-            "vmax" => Video::Max,
+    pub fn from_opcode(mnemonic: Mnemonic) -> Option<Video> {
+        Some(match mnemonic {
+            Mnemonic::Vadd | Mnemonic::Vadd2 | Mnemonic::Vadd4 => Video::Add,
+            Mnemonic::Vsub | Mnemonic::Vsub2 | Mnemonic::Vsub4 => Video::Sub,
+            Mnemonic::Vavrg2 | Mnemonic::Vavrg4 => Video::Average,
+            Mnemonic::Vabsdiff | Mnemonic::Vabsdiff2 | Mnemonic::Vabsdiff4 => Video::AbsDiff,
+            Mnemonic::Vmin | Mnemonic::Vmin2 | Mnemonic::Vmin4 => Video::Min,
+            Mnemonic::Vmax | Mnemonic::Vmax2 | Mnemonic::Vmax4 => Video::Max,
             _ => return None,
         })
     }
@@ -303,6 +305,9 @@ mod tests {
             .take(0x8000_0000),
             -128
         );
-        assert_eq!(Video::from_opcode("vabsdiff4"), Some(Video::AbsDiff));
+        assert_eq!(
+            Video::from_opcode(Mnemonic::Vabsdiff4),
+            Some(Video::AbsDiff)
+        );
     }
 }

@@ -16,7 +16,7 @@ use super::window::Fate;
 use crate::patch::{Patch, line};
 use analysis::Inst;
 use ptx::table::{Access, Predication, Width};
-use ptx::{Guard, Instruction, OperandKind};
+use ptx::{Guard, Instruction, Mnemonic, Modifier, OperandKind};
 
 /// The predicates that take an instruction out.
 #[derive(Clone, Copy)]
@@ -137,7 +137,7 @@ struct Completion<'a> {
 impl<'a> Completion<'a> {
     /// `None` if it tells none, or the number of bytes is not to be had.
     fn of(instruction: &Instruction<'a>) -> Option<Completion<'a>> {
-        if !instruction.opcode.has("mbarrier::complete_tx::bytes") {
+        if !instruction.opcode.has(Modifier::MbarrierCompleteTxBytes) {
             return None;
         }
         let info = ptx::table::classify(instruction)?;
@@ -232,11 +232,13 @@ enum Outcome {
 /// What an instruction gives where it is skipped, in its first operand.
 fn result_of(instruction: &Instruction<'_>) -> Option<Outcome> {
     let opcode = &instruction.opcode;
-    match opcode.base() {
-        "ld" | "ldu" | "atom" | "ldmatrix" => Some(Outcome::Zero),
-        "wmma" if opcode.has("load") => Some(Outcome::Zero),
-        "mbarrier" if opcode.has("test_wait") || opcode.has("try_wait") => Some(Outcome::True),
-        "mbarrier" => Some(Outcome::Zero),
+    match opcode.mnemonic() {
+        Mnemonic::Ld | Mnemonic::Ldu | Mnemonic::Atom | Mnemonic::Ldmatrix => Some(Outcome::Zero),
+        Mnemonic::Wmma if opcode.has(Modifier::Load) => Some(Outcome::Zero),
+        Mnemonic::Mbarrier if opcode.has(Modifier::TestWait) || opcode.has(Modifier::TryWait) => {
+            Some(Outcome::True)
+        }
+        Mnemonic::Mbarrier => Some(Outcome::Zero),
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ use super::indirect::Through;
 use super::plan::Call;
 use crate::parameters::{self, ParameterSlot};
 use analysis::{Analysis, Referent, Role, Signature, Stored, SymbolId, ValueId, stores};
-use ptx::{Function, Instruction, OperandKind, Span, VariableSpace};
+use ptx::{Function, Instruction, Mnemonic, Modifier, OperandKind, Span, VariableSpace};
 
 /// A call whose form is understood.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ fn loads_of(
     let code = &analysis.code;
     let instruction = code.instructions.get(at)?.instruction;
     if analysis.cfg.block_of[at] != analysis.cfg.block_of[index]
-        || instruction.opcode.base() != "ld"
+        || instruction.opcode.mnemonic() != Mnemonic::Ld
         || !is_of_parameters(instruction)
         || instruction.guard.is_some()
     {
@@ -199,7 +199,6 @@ fn loads_of(
 }
 
 fn is_of_parameters(instruction: &Instruction<'_>) -> bool {
-    ["param", "param::func"]
-        .iter()
-        .any(|space| instruction.opcode.has(space))
+    let spaces = [Modifier::Param, Modifier::ParamFunc];
+    instruction.opcode.has_any(&spaces)
 }

@@ -22,7 +22,7 @@ use crate::protocol::{LABEL_PREFIX, RESULT};
 use analysis::{Analysis, Definition, Nameable, Root, RootId, ValueId, WideReg};
 use model::layout::{LAUNCH_PARAMETER, UNBOUNDED};
 use ptx::table::Extent;
-use ptx::{Guard, OperandKind, Span};
+use ptx::{Guard, Mnemonic, Modifier, OperandKind, Span};
 use rustc_hash::FxHashMap;
 use std::fmt::Write;
 
@@ -179,8 +179,8 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         for index in 0..code.instructions.len() {
             let inst = &code.instructions[index];
             let instruction = inst.instruction;
-            let base = instruction.opcode.base();
-            if matches!(base, "ret" | "exit" | "trap") {
+            let mnemonic = instruction.opcode.mnemonic();
+            if matches!(mnemonic, Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Trap) {
                 patch.insert(inst.attached_from, |out| {
                     self.report(instruction.guard, out)
                 });
@@ -261,8 +261,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             }
             let in_run = |i: usize| {
                 code.instructions.get(i).is_some_and(|next| {
-                    let opcode = next.instruction.opcode;
-                    opcode.base() == "ld" && (opcode.has("param") || opcode.has("param::func"))
+                    let opcode = &next.instruction.opcode;
+                    opcode.mnemonic() == Mnemonic::Ld
+                        && (opcode.has(Modifier::Param) || opcode.has(Modifier::ParamFunc))
                 })
             };
             let run_goes_on = in_run(index)
@@ -334,8 +335,12 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 Some(inst) => {
                     inst.instruction.guard.is_none()
                         && matches!(
-                            inst.instruction.opcode.base(),
-                            "ret" | "exit" | "trap" | "bra" | "brx"
+                            inst.instruction.opcode.mnemonic(),
+                            Mnemonic::Ret
+                                | Mnemonic::Exit
+                                | Mnemonic::Trap
+                                | Mnemonic::Bra
+                                | Mnemonic::Brx
                         )
                 }
                 None => false,

@@ -10,7 +10,7 @@
 //! program did.
 
 use analysis::{Analysis, Signature};
-use ptx::{Function, Span};
+use ptx::{Function, Mnemonic, Span};
 
 /// Functions of one class are compared with an address one after the other.
 const MOST_MEMBERS: usize = 256;
@@ -63,7 +63,7 @@ impl Classes {
         };
         for (number, (_, analysis)) in functions.iter().enumerate() {
             for (index, inst) in analysis.code.instructions.iter().enumerate() {
-                if inst.instruction.opcode.base() != "call"
+                if inst.instruction.opcode.mnemonic() != Mnemonic::Call
                     || inst.instruction.called_function().is_some()
                 {
                     continue;

@@ -16,7 +16,7 @@ use analysis::{
 use model::layout::LaunchBounds;
 use model::{AccessKind, Checked, KernelCoverage, Provenance, SiteId, Space};
 use ptx::table::{Access, Effect, Extent, Info, Predication, used_bytes};
-use ptx::{OperandKind, Span};
+use ptx::{Mnemonic, Modifier, OperandKind, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Where a check's bounds come from.
@@ -219,8 +219,8 @@ impl Plan {
             symbols,
             texts,
             has_clusters: analysis.code.instructions.iter().any(|inst| {
-                let opcode = inst.instruction.opcode;
-                opcode.base() == "mapa" || opcode.has("shared::cluster")
+                let opcode = &inst.instruction.opcode;
+                opcode.mnemonic() == Mnemonic::Mapa || opcode.has(Modifier::SharedCluster)
             }),
             plan: Plan::default(),
             open: FxHashMap::default(),
@@ -345,7 +345,7 @@ impl<'a> Planner<'_, '_, 'a> {
             return;
         }
         let instruction = self.analysis.code.instructions[index].instruction;
-        if instruction.opcode.base() == "call" {
+        if instruction.opcode.mnemonic() == Mnemonic::Call {
             self.open.clear();
             return;
         }
@@ -434,7 +434,7 @@ impl<'a> Planner<'_, '_, 'a> {
         if !self.is_asked_for(source, window) {
             return Ok(());
         }
-        if instruction.opcode.base() == "multimem" || (generic && info.is_shared_only) {
+        if instruction.opcode.mnemonic() == Mnemonic::Multimem || (generic && info.is_shared_only) {
             self.unchecked(index);
             return Ok(());
         }
@@ -652,7 +652,7 @@ pub(super) fn callees(code: &Code<'_, '_>) -> (Vec<String>, bool) {
     let mut names = Vec::new();
     let mut unknown = false;
     for inst in &code.instructions {
-        if inst.instruction.opcode.base() != "call" {
+        if inst.instruction.opcode.mnemonic() != Mnemonic::Call {
             continue;
         }
         let name = inst

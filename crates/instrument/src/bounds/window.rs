@@ -6,8 +6,8 @@ use super::plan::{Base, Source};
 use analysis::{Analysis, Code, Definition, Nameable, Origin, Place, Referent, RootId};
 use analysis::{SymbolId, SymbolSpace, ValueId};
 use model::{AllocationKind, Neighbour, Space, StaticObject};
-use ptx::Statement;
 use ptx::table::Predication;
+use ptx::{Mnemonic, Modifier, Statement};
 
 /// A space with addresses of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,10 +130,10 @@ pub(super) fn mapped_place(analysis: &Analysis<'_, '_>, value: ValueId) -> Optio
         return None;
     };
     let place = analysis.place(root)?;
-    let opcode = analysis.code.instructions[instruction as usize]
+    let opcode = &analysis.code.instructions[instruction as usize]
         .instruction
         .opcode;
-    (place.space == SymbolSpace::Shared).then_some((root, opcode.has("shared::cluster")))
+    (place.space == SymbolSpace::Shared).then_some((root, opcode.has(Modifier::SharedCluster)))
 }
 
 /// The object that a check holds an access to.
@@ -232,12 +232,12 @@ pub(super) struct OwnFrame {
 /// calls, no local memory is alive but its own. `None` where that cannot be
 /// said or does not matter.
 pub(super) fn own_frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Option<OwnFrame> {
-    let has = |base: &str| {
+    let has = |mnemonic: Mnemonic| {
         code.instructions
             .iter()
-            .any(|inst| inst.instruction.opcode.base() == base)
+            .any(|inst| inst.instruction.opcode.mnemonic() == mnemonic)
     };
-    if !code.function.is_entry || !has("call") || has("alloca") {
+    if !code.function.is_entry || !has(Mnemonic::Call) || has(Mnemonic::Alloca) {
         return None;
     }
     frame(code, nameable)

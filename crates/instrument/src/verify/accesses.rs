@@ -10,7 +10,7 @@ use crate::protocol::register::{ADDRESS, RECORD_BASE, RECORD_SIZE};
 use analysis::Root;
 use model::layout::{READ_SINK, SINK_SIZE, WRITE_SINK};
 use ptx::table::{Access, Effect, Extent, Info, Predication, Space, Width, extent, used_bytes};
-use ptx::{Instruction, OperandKind};
+use ptx::{Instruction, Mnemonic, OperandKind};
 
 /// One access of an instruction, as it was and as it is.
 pub(super) struct Subject<'x, 'a> {
@@ -97,7 +97,8 @@ pub(super) fn duty(subject: &Subject<'_, '_>, input: &Input<'_, '_, '_>) -> Opti
         space if is_window(space) => Duty::InWindow(extents::in_window(input, reference, space)?),
         _ => return None,
     };
-    let out_of_reach = old.opcode.base() == "multimem" || is_generic && subject.info.is_shared_only;
+    let out_of_reach =
+        old.opcode.mnemonic() == Mnemonic::Multimem || is_generic && subject.info.is_shared_only;
     let touches_nothing = match subject.extent(input)? {
         Extent::Bytes(0) => true,
         _ => subject.used(input).is_some_and(|(_, bytes)| bytes == 0),

@@ -11,7 +11,7 @@ use crate::protocol::family::{ROOT_BASE, ROOT_SIZE};
 use crate::protocol::{NAME_PREFIX, PASSED, RESULT};
 use analysis::{Referent, Root, Signature};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
-use ptx::{Function, Instruction, Item, Module, OperandKind, Variable};
+use ptx::{Function, Instruction, Item, Mnemonic, Module, OperandKind, Variable};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
@@ -501,8 +501,8 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
-        match old.opcode.base() {
-            "ld" => {
+        match old.opcode.mnemonic() {
+            Mnemonic::Ld => {
                 let (from, to) = (address(old, 1).0, address(new, 1).0);
                 let stands = match self.calls.renamed.get(from) {
                     Some(renamed) => *renamed == to,
@@ -512,9 +512,10 @@ impl State {
                     errors.at(new.span, format!("the result is not in `{to}`"));
                 }
             }
-            "st" if input
-                .result
-                .is_some_and(|(own, ..)| address(old, 0).0 == own) =>
+            Mnemonic::St
+                if input
+                    .result
+                    .is_some_and(|(own, ..)| address(old, 0).0 == own) =>
             {
                 self.gives_back(old, input);
             }

@@ -20,7 +20,7 @@ use crate::protocol::{PROTOTYPE, REGISTER_PREFIX};
 use analysis::{Analysis, ModuleSymbols, Nameable, Texts, WideReg};
 use model::layout::LAUNCH_PARAMETER;
 use ptx::table::classify;
-use ptx::{Instruction, OperandKind, Statement, Variable};
+use ptx::{Instruction, Mnemonic, OperandKind, Statement, Variable};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
@@ -506,7 +506,7 @@ impl State {
     pub(super) fn limit(&mut self, instruction: &Instruction<'_>) {
         let first = name(instruction, 0).unwrap_or("").to_owned();
         let less = integer(instruction, 2).map(|less| less as u64);
-        if instruction.opcode.base() == "max" {
+        if instruction.opcode.mnemonic() == Mnemonic::Max {
             let size = self.constant(self.text(instruction, 1));
             self.limits.insert(first.clone(), (size, less.unwrap_or(0)));
             self.half.insert(first);
@@ -536,9 +536,9 @@ impl State {
         {
             return;
         }
-        let is_understood = match instruction.opcode.base() {
-            "ld" => self.own_load(instruction, input, errors),
-            "st" => {
+        let is_understood = match instruction.opcode.mnemonic() {
+            Mnemonic::Ld => self.own_load(instruction, input, errors),
+            Mnemonic::St => {
                 self.store(instruction, input, errors);
                 true
             }
@@ -626,8 +626,13 @@ impl State {
     /// hold.
     fn forget(&mut self, instruction: &Instruction<'_>) {
         if matches!(
-            instruction.opcode.base(),
-            "bra" | "brx" | "ret" | "exit" | "trap" | "call"
+            instruction.opcode.mnemonic(),
+            Mnemonic::Bra
+                | Mnemonic::Brx
+                | Mnemonic::Ret
+                | Mnemonic::Exit
+                | Mnemonic::Trap
+                | Mnemonic::Call
         ) {
             self.verdicts.clear();
             self.redirects.clear();

@@ -6,7 +6,7 @@ use analysis::{
     ValueId,
 };
 use ptx::table::{Access, Extent, Space, Width, classify, extent};
-use ptx::{Instruction, OperandKind, Statement};
+use ptx::{Instruction, Mnemonic, Modifier, OperandKind, Statement};
 
 /// Whether a space has addresses of its own, in which nothing is redirected.
 pub(super) fn is_window(space: Space) -> bool {
@@ -156,11 +156,11 @@ pub(super) fn frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Option<
 /// between its calls no other local memory is alive. `None` where that cannot
 /// be said or does not matter.
 pub(super) fn own_frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Option<Frame> {
-    let is_in = |base: &str| {
+    let is_in = |mnemonic: Mnemonic| {
         let mut all = code.instructions.iter();
-        all.any(|inst| inst.instruction.opcode.base() == base)
+        all.any(|inst| inst.instruction.opcode.mnemonic() == mnemonic)
     };
-    let matters = code.function.is_entry && is_in("call") && !is_in("alloca");
+    let matters = code.function.is_entry && is_in(Mnemonic::Call) && !is_in(Mnemonic::Alloca);
     matters.then(|| frame(code, nameable)).flatten()
 }
 
@@ -177,7 +177,7 @@ pub(super) fn mapped_place(analysis: &Analysis<'_, '_>, value: ValueId) -> Optio
     };
     let inst = &analysis.code.instructions[instruction as usize];
     let is_shared = analysis.place(root)?.space == SymbolSpace::Shared;
-    is_shared.then(|| (root, inst.instruction.opcode.has("shared::cluster")))
+    is_shared.then(|| (root, inst.instruction.opcode.has(Modifier::SharedCluster)))
 }
 
 /// Whether check code can have the bounds of a root.
@@ -225,7 +225,7 @@ pub(super) struct Completion<'a> {
 
 /// `None` if it tells none, or the number of bytes is not to be had.
 pub(super) fn completion<'a>(instruction: &Instruction<'a>) -> Option<Completion<'a>> {
-    if !instruction.opcode.has("mbarrier::complete_tx::bytes") {
+    if !instruction.opcode.has(Modifier::MbarrierCompleteTxBytes) {
         return None;
     }
     // What is written comes first in these instructions, the barrier last.
@@ -269,13 +269,11 @@ pub(super) fn left_out(instruction: &Instruction<'_>) -> Option<LeftOut> {
     if info.roles.first() != Some(&ptx::table::Role::Destination) {
         return None;
     }
-    let waits = ["test_wait", "try_wait"];
-    Some(
-        match waits.iter().any(|wait| instruction.opcode.has(wait)) {
-            true => LeftOut::True,
-            false => LeftOut::Zero,
-        },
-    )
+    let waits = [Modifier::TestWait, Modifier::TryWait];
+    Some(match instruction.opcode.has_any(&waits) {
+        true => LeftOut::True,
+        false => LeftOut::Zero,
+    })
 }
 
 /// Whether an instruction calls the program's `malloc` (`true`) or `free`.

@@ -7,7 +7,7 @@ use crate::protocol::{FREE, MALLOC};
 use crate::support;
 use analysis::{Analysis, ModuleSymbols, Nameable, Texts, mentioned};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
-use ptx::{Function, Item, Module, Span, Statement};
+use ptx::{Function, Item, Mnemonic, Modifier, Module, Span, Statement};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What was found of a module that is as it must be.
@@ -296,8 +296,8 @@ impl<'x, 'a> Judge<'x, 'a> {
         let input = checks::Input {
             own_frame: own_frame(&analysis.code, &nameable),
             has_clusters: analysis.code.instructions.iter().any(|inst| {
-                let opcode = inst.instruction.opcode;
-                opcode.base() == "mapa" || opcode.has("shared::cluster")
+                let opcode = &inst.instruction.opcode;
+                opcode.mnemonic() == Mnemonic::Mapa || opcode.has(Modifier::SharedCluster)
             }),
             analysis: &analysis,
             index: &index,

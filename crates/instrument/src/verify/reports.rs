@@ -8,7 +8,7 @@ use super::roots::under;
 use super::written::{append_unless, reads, word};
 use crate::protocol::LABEL_PREFIX;
 use crate::protocol::register::{ADDRESS, OUTSIDE, RECORD_BASE, RECORD_SIZE, SITE, UNHARMED};
-use ptx::{Instruction, Span};
+use ptx::{Instruction, Mnemonic, Span};
 
 /// What is known of records.
 #[derive(Default)]
@@ -105,11 +105,16 @@ impl State {
     /// One of the program's instructions is next: a thread may leave there.
     pub(super) fn may_leave(&mut self, old: &Instruction<'_>, new: &Instruction<'_>) {
         let left = self.reports.left.take();
-        let base = old.opcode.base();
-        if matches!(base, "ret" | "exit" | "trap") && left != Some(under(old)) {
+        let mnemonic = old.opcode.mnemonic();
+        if matches!(mnemonic, Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Trap)
+            && left != Some(under(old))
+        {
             self.reports.missing.push(new.span);
         }
-        let is_end = matches!(base, "ret" | "exit" | "trap" | "bra" | "brx");
+        let is_end = matches!(
+            mnemonic,
+            Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Trap | Mnemonic::Bra | Mnemonic::Brx
+        );
         self.reports.falls_out = !(is_end && old.guard.is_none());
     }
 

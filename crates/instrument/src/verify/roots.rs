@@ -16,7 +16,7 @@ use crate::protocol::register::{BLOCK, DYNAMIC, LANE, SCRATCH, SCRATCH2, WEAK_BA
 use crate::support::RESERVED_SHARED;
 use analysis::{Root, RootId, ValueId, WideReg};
 use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
-use ptx::Instruction;
+use ptx::{Instruction, Mnemonic, Modifier};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -367,8 +367,9 @@ impl State {
         let loads = |index: u32| {
             let inst = input.analysis.code.instructions.get(index as usize);
             inst.is_some_and(|inst| {
-                let opcode = inst.instruction.opcode;
-                opcode.base() == "ld" && (opcode.has("param") || opcode.has("param::func"))
+                let opcode = &inst.instruction.opcode;
+                opcode.mnemonic() == Mnemonic::Ld
+                    && (opcode.has(Modifier::Param) || opcode.has(Modifier::ParamFunc))
             })
         };
         let index = index as u32;
@@ -496,9 +497,9 @@ fn parameter_at<'a>(input: &Input<'_, '_, 'a>, offset: u32) -> Option<(&'a str, 
 /// Whether other code may have freed blocks when an instruction is done: the
 /// function it calls, or other threads before a barrier.
 fn may_free(instruction: &Instruction<'_>) -> bool {
-    match instruction.opcode.base() {
-        "bar" | "barrier" => true,
-        "call" => {
+    match instruction.opcode.mnemonic() {
+        Mnemonic::Bar | Mnemonic::Barrier => true,
+        Mnemonic::Call => {
             let harmless = ["malloc", "vprintf", "__assertfail"];
             let called = instruction.called_function();
             !called.is_some_and(|(_, name)| harmless.contains(&name))

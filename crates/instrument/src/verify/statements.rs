@@ -8,7 +8,7 @@ use crate::protocol::{
     FREE, HEAP_LAUNCH, HEAP_PLACE, LABEL_PREFIX, MALLOC, NAME_PREFIX, REGISTER_PREFIX, RESULT,
 };
 use model::layout::LAUNCH_PARAMETER;
-use ptx::{Block, Function, Instruction, OperandKind, Span, Statement};
+use ptx::{Block, Function, Instruction, Mnemonic, Modifier, OperandKind, Span, Statement};
 
 /// A statement or the edge of a scope, in text order.
 #[derive(Clone, Copy)]
@@ -158,7 +158,7 @@ fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
         return true;
     }
     // The result of a call may stand in another parameter: `calls` asks which.
-    let loads_result = old.opcode.base() == "ld" && old.opcode.has("param");
+    let loads_result = old.opcode.mnemonic() == Mnemonic::Ld && old.opcode.has(Modifier::Param);
     guards
         && old.opcode.text == new.opcode.text
         && old.operands.len() == new.operands.len()
@@ -217,8 +217,8 @@ pub(super) fn differs_in_heap_calls_only(matched: &[Matched<'_, '_>]) -> bool {
             variable.space == ptx::VariableSpace::Param
         }
         Matched::Added(Piece::Statement(Statement::Instruction(instruction))) => {
-            instruction.opcode.base() == "st"
-                && instruction.opcode.has("param")
+            instruction.opcode.mnemonic() == Mnemonic::St
+                && instruction.opcode.has(Modifier::Param)
                 && instruction.guard.is_none()
                 && matches!(
                     &instruction.operands[..],
@@ -252,14 +252,16 @@ pub(super) fn beyond_heap_calls(piece: &Matched<'_, '_>) -> Option<Span> {
             let fine = match piece {
                 Piece::Statement(Statement::Variable(_)) => true,
                 Piece::Statement(Statement::Instruction(added)) => {
-                    let param = added.opcode.has("param");
+                    let param = added.opcode.has(Modifier::Param);
                     added.guard.is_none()
-                        && match (added.opcode.base(), &added.operands[..]) {
-                            ("mov", [to, what]) => is_own(to) && is_own(what),
-                            ("ld", [to, from]) => {
+                        && match (added.opcode.mnemonic(), &added.operands[..]) {
+                            (Mnemonic::Mov, [to, what]) => is_own(to) && is_own(what),
+                            (Mnemonic::Ld, [to, from]) => {
                                 param && is_own(to) && at(from, &|base| base == LAUNCH_PARAMETER)
                             }
-                            ("st", [to, what]) => param && at(to, &is_reserved) && is_own(what),
+                            (Mnemonic::St, [to, what]) => {
+                                param && at(to, &is_reserved) && is_own(what)
+                            }
                             _ => false,
                         }
                 }

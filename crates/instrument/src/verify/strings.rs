@@ -13,7 +13,7 @@ use crate::protocol::{self, NAME_PREFIX, REGISTER_PREFIX};
 use analysis::{Argument, Reference, Referent, Role, printing};
 use model::layout::READ_SINK;
 use ptx::printf::Most;
-use ptx::{Instruction, OperandKind};
+use ptx::{Instruction, Mnemonic, Modifier, OperandKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A place in the arguments: the register with their address, and bytes.
@@ -259,12 +259,12 @@ impl State {
         input: &Input<'_, '_, '_>,
         errors: &mut Errors<'_>,
     ) {
-        let base = old.opcode.base();
-        if matches!(base, "st" | "ld") && old.opcode.has("param") {
+        let mnemonic = old.opcode.mnemonic();
+        if matches!(mnemonic, Mnemonic::St | Mnemonic::Ld) && old.opcode.has(Modifier::Param) {
             // They belong to the call.
             return;
         }
-        let print = (base == "call")
+        let print = (mnemonic == Mnemonic::Call)
             .then(|| input.index.get(&old.span.start))
             .flatten()
             .and_then(|&index| printing(input.analysis, input.symbols, input.texts, index))

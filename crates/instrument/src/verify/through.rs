@@ -11,7 +11,7 @@ use crate::protocol::family::CALLEE;
 use crate::protocol::{CALLED, NAME_PREFIX, PASSED, PROTOTYPE, RESULT, TARGET, THUNK};
 use crate::support::{Dispatch, prototype};
 use analysis::Signature;
-use ptx::{Function, Instruction, Module, OperandKind, Statement};
+use ptx::{Function, Instruction, Mnemonic, Module, OperandKind, Statement};
 use rustc_hash::FxHashMap;
 
 /// What the copies of a class take and give.
@@ -70,7 +70,7 @@ fn class(
     let mut names = Vec::new();
     for (_, statement) in target.statements() {
         if let Statement::Instruction(instruction) = statement
-            && instruction.opcode.base() == "mov"
+            && instruction.opcode.mnemonic() == Mnemonic::Mov
             && let Some(name) = name(instruction, 1)
             && !name.starts_with(NAME_PREFIX)
         {

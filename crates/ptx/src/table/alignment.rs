@@ -9,9 +9,8 @@
 //! for sm_75, sm_80, sm_90 and sm_100; where they differ, the smaller counts.)
 
 use super::rows::AlignmentRule;
-use super::rules::parse_shape;
 use super::{Space, Width};
-use crate::{Instruction, Opcode, OperandKind, Type};
+use crate::{Instruction, Modifier, Opcode, OperandKind, Type};
 
 /// Bytes that an access's address must be a multiple of.
 pub(super) fn of(
@@ -44,9 +43,9 @@ pub(super) fn of(
 
 /// What the loads and stores of a `wmma` fragment need.
 fn fragment(opcode: &Opcode<'_>, element_bits: u32, space: Space) -> u32 {
-    let is_factor = opcode.has("a") || opcode.has("b");
+    let is_factor = opcode.has(Modifier::A) || opcode.has(Modifier::B);
     // Whether what a lane of `mma` holds of a row, or column, is contiguous.
-    let is_straight = opcode.has("a") == opcode.has("row");
+    let is_straight = opcode.has(Modifier::A) == opcode.has(Modifier::Row);
     // Rows of 16 bytes, as `ldmatrix` reads them; else a register at a time.
     let row_or = |bytes: u32| match space {
         Space::Shared => 16,
@@ -61,11 +60,12 @@ fn fragment(opcode: &Opcode<'_>, element_bits: u32, space: Space) -> u32 {
         32 | 64 => {
             // Sums are made in pairs along rows. Of 8 rows the transposed
             // product is made, of integers from sm_80 on.
-            let (rows, ..) = opcode.modifiers().find_map(parse_shape).unwrap_or_default();
-            let is_long = opcode.modifiers().any(|m| m == "m8n32k16");
+            let mut shapes = opcode.modifiers().iter().filter_map(|m| m.shape());
+            let (rows, ..) = shapes.next().unwrap_or_default();
+            let is_long = opcode.has(Modifier::M8n32k16);
             let is_pair = match rows {
-                8 if is_long => opcode.has("col") && opcode.has("f32"),
-                _ => opcode.has("row"),
+                8 if is_long => opcode.has(Modifier::Col) && opcode.has(Modifier::F32),
+                _ => opcode.has(Modifier::Row),
             };
             element_bits / 8 * if is_pair { 2 } else { 1 }
         }
@@ -203,9 +203,8 @@ mod tests {
     #[test]
     fn every_access_has_a_reviewed_alignment() {
         let reviewed = include_str!("../../tests/table.txt");
-        let mut unseen: Vec<_> = super::super::rows::ROWS
-            .iter()
-            .filter(|row| !row.accesses.is_empty())
+        let mut unseen: Vec<_> = super::super::rows::all()
+            .filter(|(_, row)| !row.accesses.is_empty())
             .collect();
         for line in reviewed.lines() {
             let text = line.split("  // ").next().unwrap_or_default().trim_end();
@@ -216,9 +215,9 @@ mod tests {
             let module = crate::parse(&source).unwrap();
             let instruction = module.functions().next().unwrap().instructions().next();
             let row = super::super::rules::find(&instruction.unwrap().opcode);
-            unseen.retain(|other| !row.is_some_and(|row| std::ptr::eq(row, *other)));
+            unseen.retain(|other| !row.is_some_and(|row| std::ptr::eq(row, other.1)));
         }
-        let names = unseen.iter().map(|row| (row.base, row.with));
+        let names = unseen.iter().map(|(mnemonic, row)| (mnemonic, row.with));
         assert_eq!(names.collect::<Vec<_>>(), []);
     }
 }

@@ -1,7 +1,7 @@
 //! Which bytes an access covers (PTX ISA, chapter 9: `ld`, `cp.async`,
 //! `wmma`), and which of them a load uses.
 
-use super::{Access, Width};
+use super::{Access, Mnemonic, Width};
 use crate::{Instruction, Operand, OperandKind};
 
 /// Bytes that an access covers, from its address on, and what tells them.
@@ -102,7 +102,7 @@ pub fn extent(
 /// pragmas that stand directly before the instruction.
 pub fn used_bytes(instruction: &Instruction<'_>, bytes: u64, attached: &str) -> (u64, u64) {
     let (mut from, mut to) = (0, bytes);
-    if !matches!(instruction.opcode.base(), "ld" | "ldu") {
+    if !matches!(instruction.opcode.mnemonic(), Mnemonic::Ld | Mnemonic::Ldu) {
         return (from, to);
     }
     if let Some(OperandKind::Vector(elements)) = instruction.operands.first().map(|o| &o.kind)

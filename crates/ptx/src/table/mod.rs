@@ -3,10 +3,12 @@
 //! Unknown opcodes are answered with `None`, never guessed.
 //!
 //! # To add an instruction
-//! Add one row to `rows::ROWS` (the notation is explained there). Rows of one
-//! base are tried in order and the first whose modifiers are all present is
-//! taken, so put the special before the general. Nothing else is needed:
-//! [`classify`] applies rows, it knows no opcode but `call`.
+//! Add one row to the list in `rows` (the notation is explained there), from
+//! which [`Mnemonic`] is made. Rows of one mnemonic are tried in order and the
+//! first whose modifiers are all present is taken, so put the special before
+//! the general. Nothing else is needed, unless a row asks for a modifier that
+//! [`Modifier`](crate::Modifier) lacks: [`classify`] applies rows, it knows no
+//! instruction but `call`.
 
 mod alignment;
 mod extent;
@@ -14,6 +16,7 @@ mod rows;
 mod rules;
 
 pub use extent::{Extent, extent, used_bytes};
+pub use rows::Mnemonic;
 pub use rules::{classify, knows, space_of, vector_length};
 
 /// What an operand is for.

@@ -3,13 +3,13 @@
 use super::Convergence::{self, Block, Mask, Warp};
 use super::Effect::{self, Atomic, Read, Write};
 use super::{Predication, Space};
+use crate::Modifier as M;
+use crate::names::Names;
 
 /// One instruction, or those of its forms that have the modifiers `with`.
 pub(super) struct Row {
-    /// Opcode up to the first dot.
-    pub base: &'static str,
     /// Modifiers that this form must have, in any order.
-    pub with: &'static [&'static str],
+    pub with: &'static [M],
     /// Roles of the first operands, a letter each: `d` destination, `b` read
     /// and written, `s` source, `t` target. Operands beyond the letters are
     /// addresses where bracketed and sources elsewhere.
@@ -103,9 +103,8 @@ use SpaceRule::{Is, Nth};
 use Which::{Bracket, Descriptor as AtDescriptor};
 use WidthRule::{Bytes, CopySource, Descriptor, Fragment, MatrixRow, Operand, Typed};
 
-const fn row(base: &'static str, with: &'static [&'static str], roles: &'static str) -> Row {
+const fn row(with: &'static [M], roles: &'static str) -> Row {
     Row {
-        base,
         with,
         roles,
         accesses: &[],
@@ -135,6 +134,13 @@ impl Row {
     const fn predicated(mut self, predication: Predication) -> Row {
         self.predication = predication;
         self
+    }
+
+    const fn is_plain(&self) -> bool {
+        matches!(self.roles.as_bytes(), b"d")
+            && self.accesses.is_empty()
+            && matches!(self.convergence, Convergence::None)
+            && !self.is_control
     }
 
     const fn shared_only(mut self) -> Row {
@@ -222,175 +228,277 @@ const COPY: &[AccessRow] = &[
 
 const TENSOR: SpaceRule = Is(Space::Tensor);
 
-/// All instructions; per base the special forms come before the general.
+/// Declares the instructions: a variant of [`Mnemonic`], its text, and its rows
+/// each.
+macro_rules! instructions {
+    ($($mnemonic:ident $text:literal: $($row:expr),+;)*) => {
+        /// The part of an opcode before its first dot.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)]
+        #[repr(u8)]
+        pub enum Mnemonic {
+            $($mnemonic,)*
+            /// The table has no such instruction.
+            Unknown,
+        }
+
+        const ALL: &[Mnemonic] = &[$(Mnemonic::$mnemonic,)*];
+
+        static NAMES: Names<512> = Names::of(&[$($text,)*]);
+
+        static ROWS: &[&[Row]] = &[$(&[$($row),+],)*];
+    };
+}
+
+// All instructions; per mnemonic the special forms come before the general.
 #[rustfmt::skip]
-pub(super) static ROWS: &[Row] = &[
+instructions! {
     // Loads, stores, atomics (9.7.9)
-    row("ld", &[], "d").accesses(&[now(0, Read, Nth(0), Typed)]).predicated(Lane),
-    row("ldu", &[], "d").accesses(&[now(0, Read, Nth(0), Typed)]).predicated(Lane),
-    row("st", &["async"], "").accesses(&[later(0, Write, Nth(0), Typed), completes(1, Nth(0))]).predicated(Whole).shared_only(),
-    // (The ISA asks for a size that is a multiple of 8, and for nothing of the address.)
-    row("st", &["bulk"], "").accesses(&[now(0, Write, Nth(0), Operand(1)).aligned(AlignmentRule::Any)]).predicated(Whole).shared_only(),
-    row("st", &[], "").accesses(&[now(0, Write, Nth(0), Typed)]).predicated(Lane),
-    row("atom", &[], "d").accesses(&[now(0, Atomic, Nth(0), Typed)]).predicated(Lane),
-    row("red", &["async"], "").accesses(&[later(0, Atomic, Nth(0), Typed), completes(1, Nth(0))]).predicated(Whole).shared_only(),
-    row("red", &[], "").accesses(&[now(0, Atomic, Nth(0), Typed)]).predicated(Lane),
-    row("multimem", &["ld_reduce"], "d").accesses(&[now(0, Read, Nth(0), Typed)]),
-    row("multimem", &["st"], "").accesses(&[now(0, Write, Nth(0), Typed)]),
-    row("multimem", &["red"], "").accesses(&[now(0, Atomic, Nth(0), Typed)]),
-    row("multimem", &["cp", "reduce"], "").accesses(&[later(0, Atomic, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2))]),
-    row("multimem", &["cp"], "").accesses(&[later(0, Write, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2))]),
+    Ld "ld": row(&[], "d").accesses(&[now(0, Read, Nth(0), Typed)]).predicated(Lane);
+    Ldu "ldu": row(&[], "d").accesses(&[now(0, Read, Nth(0), Typed)]).predicated(Lane);
+    St "st":
+        row(&[M::Async], "").accesses(&[later(0, Write, Nth(0), Typed), completes(1, Nth(0))]).predicated(Whole).shared_only(),
+        // (The ISA asks for a size that is a multiple of 8, and for nothing of the address.)
+        row(&[M::Bulk], "").accesses(&[now(0, Write, Nth(0), Operand(1)).aligned(AlignmentRule::Any)]).predicated(Whole).shared_only(),
+        row(&[], "").accesses(&[now(0, Write, Nth(0), Typed)]).predicated(Lane);
+    Atom "atom": row(&[], "d").accesses(&[now(0, Atomic, Nth(0), Typed)]).predicated(Lane);
+    Red "red":
+        row(&[M::Async], "").accesses(&[later(0, Atomic, Nth(0), Typed), completes(1, Nth(0))]).predicated(Whole).shared_only(),
+        row(&[], "").accesses(&[now(0, Atomic, Nth(0), Typed)]).predicated(Lane);
+    Multimem "multimem":
+        row(&[M::LdReduce], "d").accesses(&[now(0, Read, Nth(0), Typed)]),
+        row(&[M::St], "").accesses(&[now(0, Write, Nth(0), Typed)]),
+        row(&[M::Red], "").accesses(&[now(0, Atomic, Nth(0), Typed)]),
+        row(&[M::Cp, M::Reduce], "").accesses(&[later(0, Atomic, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2))]),
+        row(&[M::Cp], "").accesses(&[later(0, Write, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2))]);
+
     // Hints: out of bounds is harmless. `discard` destroys what it names.
-    row("prefetch", &[], ""),
-    row("prefetchu", &[], ""),
-    row("applypriority", &[], ""),
-    row("createpolicy", &[], "d"),
+    Prefetch "prefetch": row(&[], ""); Prefetchu "prefetchu": row(&[], "");
+    Applypriority "applypriority": row(&[], ""); Createpolicy "createpolicy": row(&[], "d");
     // (The ISA asks for 128 bytes; it is an operation on a line of the cache.)
-    row("discard", &[], "").accesses(&[now(0, Write, Nth(0), Bytes(128)).aligned(AlignmentRule::Any)]),
+    Discard "discard": row(&[], "").accesses(&[now(0, Write, Nth(0), Bytes(128)).aligned(AlignmentRule::Any)]);
 
     // Asynchronous copies (9.7.9.25)
-    row("cp", &["async", "commit_group"], ""),
-    row("cp", &["async", "wait_group"], ""),
-    row("cp", &["async", "wait_all"], ""),
-    row("cp", &["async", "mbarrier"], "").accesses(&[completes(0, Nth(0))]).predicated(Lane).shared_only(),
-    row("cp", &["async", "bulk", "prefetch"], ""),
-    row("cp", &["reduce", "async", "bulk", "tensor"], "").accesses(&[
-        later(0, Atomic, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor)]).predicated(Whole),
-    row("cp", &["reduce", "async", "bulk"], "").accesses(&[
-        later(0, Atomic, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]).predicated(Whole),
-    row("cp", &["async", "bulk", "tensor"], "").accesses(&[
-        later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]).predicated(Whole),
-    // Which of the bytes are written, or read, a mask or counts at both ends tell.
-    row("cp", &["async", "bulk", "cp_mask"], "").accesses(&[
-        later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]).predicated(Whole),
-    row("cp", &["async", "bulk", "ignore_oob"], "").accesses(&[
-        later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]).predicated(Whole),
-    row("cp", &["async", "bulk"], "").accesses(&[
-        later(0, Write, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]).predicated(Whole),
-    row("cp", &["async", "shared", "global"], "").accesses(COPY).predicated(Lane),
-    row("cp", &["async", "shared::cta", "global"], "").accesses(COPY).predicated(Lane),
+    Cp "cp":
+        row(&[M::Async, M::CommitGroup], ""),
+        row(&[M::Async, M::WaitGroup], ""),
+        row(&[M::Async, M::WaitAll], ""),
+        row(&[M::Async, M::Mbarrier], "").accesses(&[completes(0, Nth(0))]).predicated(Lane).shared_only(),
+        row(&[M::Async, M::Bulk, M::Prefetch], ""),
+        row(&[M::Reduce, M::Async, M::Bulk, M::Tensor], "").accesses(&[
+            later(0, Atomic, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor)]).predicated(Whole),
+        row(&[M::Reduce, M::Async, M::Bulk], "").accesses(&[
+            later(0, Atomic, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]).predicated(Whole),
+        row(&[M::Async, M::Bulk, M::Tensor], "").accesses(&[
+            later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]).predicated(Whole),
+        // Which of the bytes are written, or read, a mask or counts at both ends tell.
+        row(&[M::Async, M::Bulk, M::CpMask], "").accesses(&[
+            later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]).predicated(Whole),
+        row(&[M::Async, M::Bulk, M::IgnoreOob], "").accesses(&[
+            later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]).predicated(Whole),
+        row(&[M::Async, M::Bulk], "").accesses(&[
+            later(0, Write, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]).predicated(Whole),
+        row(&[M::Async, M::Shared, M::Global], "").accesses(COPY).predicated(Lane),
+        row(&[M::Async, M::SharedCta, M::Global], "").accesses(COPY).predicated(Lane);
     // (Fields are read and written alone, and a map is copied by words of 4 bytes.)
-    row("tensormap", &["replace"], "").accesses(&[now(0, Write, Nth(0), Bytes(128)).aligned(AlignmentRule::Field)]),
-    row("tensormap", &["cp_fenceproxy"], "").accesses(&[
-        now(0, Write, Nth(0), Bytes(128)).aligned(AlignmentRule::Bytes(4)),
-        now(1, Read, Nth(1), Bytes(128)).aligned(AlignmentRule::Bytes(4))]),
+    Tensormap "tensormap":
+        row(&[M::Replace], "").accesses(&[now(0, Write, Nth(0), Bytes(128)).aligned(AlignmentRule::Field)]),
+        row(&[M::CpFenceproxy], "").accesses(&[
+            now(0, Write, Nth(0), Bytes(128)).aligned(AlignmentRule::Bytes(4)),
+            now(1, Read, Nth(1), Bytes(128)).aligned(AlignmentRule::Bytes(4))]);
 
     // mbarrier objects: 8 bytes (9.7.13.15)
-    row("mbarrier", &["init"], "").accesses(&[now(0, Write, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
-    row("mbarrier", &["inval"], "").accesses(&[now(0, Write, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
-    row("mbarrier", &["arrive"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
-    row("mbarrier", &["arrive_drop"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
-    row("mbarrier", &["expect_tx"], "").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
-    row("mbarrier", &["complete_tx"], "").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
-    row("mbarrier", &["test_wait"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
-    row("mbarrier", &["try_wait"], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
-    row("mbarrier", &["pending_count"], "d"),
-    row("clusterlaunchcontrol", &["try_cancel"], "").accesses(&[
-        later(0, Write, Nth(0), Bytes(16)), completes(1, Nth(0))]).shared_only(),
-    row("clusterlaunchcontrol", &["query_cancel"], "d"),
+    Mbarrier "mbarrier":
+        row(&[M::Init], "").accesses(&[now(0, Write, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+        row(&[M::Inval], "").accesses(&[now(0, Write, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+        row(&[M::Arrive], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+        row(&[M::ArriveDrop], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+        row(&[M::ExpectTx], "").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+        row(&[M::CompleteTx], "").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+        row(&[M::TestWait], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+        row(&[M::TryWait], "d").accesses(&[now(0, Atomic, Nth(0), Bytes(8))]).predicated(Lane).shared_only(),
+        row(&[M::PendingCount], "d");
+    Clusterlaunchcontrol "clusterlaunchcontrol":
+        row(&[M::TryCancel], "").accesses(&[
+            later(0, Write, Nth(0), Bytes(16)), completes(1, Nth(0))]).shared_only(),
+        row(&[M::QueryCancel], "d");
 
     // Matrices (9.7.14 to 9.7.16)
-    row("ldmatrix", &[], "d").accesses(&[now(0, Read, Nth(0), MatrixRow)]).convergence(Warp).predicated(AllOfWarp).shared_only(),
-    row("stmatrix", &[], "").accesses(&[now(0, Write, Nth(0), MatrixRow)]).convergence(Warp).predicated(AllOfWarp).shared_only(),
-    row("movmatrix", &[], "d").convergence(Warp),
-    row("mma", &[], "d").convergence(Warp),
-    row("wmma", &["load"], "d").accesses(&[now(0, Read, Nth(0), Fragment)]).convergence(Warp).predicated(AllOfWarp),
-    row("wmma", &["store"], "").accesses(&[now(0, Write, Nth(0), Fragment)]).convergence(Warp).predicated(AllOfWarp),
-    row("wmma", &["mma"], "d").convergence(Warp),
-    row("wgmma", &["mma_async"], "b").accesses(&[described(1), described(2)]).convergence(Warp),
-    row("wgmma", &["fence"], "").convergence(Warp),
-    row("wgmma", &["commit_group"], "").convergence(Warp),
-    row("wgmma", &["wait_group"], "").convergence(Warp),
-    row("tcgen05", &["alloc"], "").accesses(&[now(0, Write, Nth(0), Bytes(4))]).convergence(Warp).shared_only(),
-    row("tcgen05", &["dealloc"], "").convergence(Warp),
-    row("tcgen05", &["relinquish_alloc_permit"], "").convergence(Warp),
-    row("tcgen05", &["ld", "red"], "dd").accesses(&[later(0, Read, TENSOR, Descriptor)]).convergence(Warp).shared_only(),
-    row("tcgen05", &["ld"], "d").accesses(&[later(0, Read, TENSOR, Descriptor)]).convergence(Warp).shared_only(),
-    row("tcgen05", &["st"], "").accesses(&[later(0, Write, TENSOR, Descriptor)]).convergence(Warp).shared_only(),
-    row("tcgen05", &["wait::ld"], "").convergence(Warp),
-    row("tcgen05", &["wait::st"], "").convergence(Warp),
-    row("tcgen05", &["wait"], "").convergence(Warp),
-    row("tcgen05", &["cp"], "").accesses(&[later(0, Write, TENSOR, Descriptor), described(1)]).shared_only(),
-    row("tcgen05", &["shift"], "").accesses(&[later(0, Write, TENSOR, Descriptor)]).shared_only(),
-    row("tcgen05", &["mma"], "").accesses(&[
-        later(0, Write, TENSOR, Descriptor), described(1), described(2), tensor(1), tensor(2), tensor(3), tensor(4)]).shared_only(),
-    row("tcgen05", &["commit"], "").accesses(&[completes(0, Nth(0))]).shared_only(),
-    row("tcgen05", &["fence"], ""),
-    row("tcgen05", &["fence::before_thread_sync"], ""),
-    row("tcgen05", &["fence::after_thread_sync"], ""),
+    Ldmatrix "ldmatrix": row(&[], "d").accesses(&[now(0, Read, Nth(0), MatrixRow)]).convergence(Warp).predicated(AllOfWarp).shared_only();
+    Stmatrix "stmatrix": row(&[], "").accesses(&[now(0, Write, Nth(0), MatrixRow)]).convergence(Warp).predicated(AllOfWarp).shared_only();
+    Movmatrix "movmatrix": row(&[], "d").convergence(Warp);
+    Mma "mma": row(&[], "d").convergence(Warp);
+    Wmma "wmma":
+        row(&[M::Load], "d").accesses(&[now(0, Read, Nth(0), Fragment)]).convergence(Warp).predicated(AllOfWarp),
+        row(&[M::Store], "").accesses(&[now(0, Write, Nth(0), Fragment)]).convergence(Warp).predicated(AllOfWarp),
+        row(&[M::Mma], "d").convergence(Warp);
+    Wgmma "wgmma":
+        row(&[M::MmaAsync], "b").accesses(&[described(1), described(2)]).convergence(Warp),
+        row(&[M::Fence], "").convergence(Warp),
+        row(&[M::CommitGroup], "").convergence(Warp),
+        row(&[M::WaitGroup], "").convergence(Warp);
+    Tcgen05 "tcgen05":
+        row(&[M::Alloc], "").accesses(&[now(0, Write, Nth(0), Bytes(4))]).convergence(Warp).shared_only(),
+        row(&[M::Dealloc], "").convergence(Warp),
+        row(&[M::RelinquishAllocPermit], "").convergence(Warp),
+        row(&[M::Ld, M::Red], "dd").accesses(&[later(0, Read, TENSOR, Descriptor)]).convergence(Warp).shared_only(),
+        row(&[M::Ld], "d").accesses(&[later(0, Read, TENSOR, Descriptor)]).convergence(Warp).shared_only(),
+        row(&[M::St], "").accesses(&[later(0, Write, TENSOR, Descriptor)]).convergence(Warp).shared_only(),
+        row(&[M::WaitLd], "").convergence(Warp),
+        row(&[M::WaitSt], "").convergence(Warp),
+        row(&[M::Wait], "").convergence(Warp),
+        row(&[M::Cp], "").accesses(&[later(0, Write, TENSOR, Descriptor), described(1)]).shared_only(),
+        row(&[M::Shift], "").accesses(&[later(0, Write, TENSOR, Descriptor)]).shared_only(),
+        row(&[M::Mma], "").accesses(&[
+            later(0, Write, TENSOR, Descriptor), described(1), described(2), tensor(1), tensor(2), tensor(3), tensor(4)]).shared_only(),
+        row(&[M::Commit], "").accesses(&[completes(0, Nth(0))]).shared_only(),
+        row(&[M::Fence], ""),
+        row(&[M::FenceBeforeThreadSync], ""),
+        row(&[M::FenceAfterThreadSync], "");
 
     // Textures and surfaces: opaque handles, bounded by the hardware (9.7.10, 9.7.11)
-    row("tex", &[], "ds"),
-    row("tld4", &[], "ds"),
-    row("txq", &[], "ds"),
-    row("suld", &[], "ds"),
-    row("sust", &[], "s"),
-    row("sured", &[], "s"),
-    row("suq", &[], "ds"),
-    row("istypep", &[], "d"),
+    Tex "tex": row(&[], "ds"); Tld4 "tld4": row(&[], "ds"); Txq "txq": row(&[], "ds");
+    Suld "suld": row(&[], "ds"); Sust "sust": row(&[], "s"); Sured "sured": row(&[], "s");
+    Suq "suq": row(&[], "ds"); Istypep "istypep": row(&[], "d");
 
     // Addresses (9.7.9)
-    row("cvta", &[], "d"),
-    row("isspacep", &[], "d"),
-    row("mapa", &[], "d"),
-    row("getctarank", &[], "d"),
-    row("alloca", &[], "d"),
-    row("stacksave", &[], "d"),
-    row("stackrestore", &[], ""),
+    Cvta "cvta": row(&[], "d"); Isspacep "isspacep": row(&[], "d"); Mapa "mapa": row(&[], "d");
+    Getctarank "getctarank": row(&[], "d"); Alloca "alloca": row(&[], "d");
+    Stacksave "stacksave": row(&[], "d"); Stackrestore "stackrestore": row(&[], "");
 
     // Control (9.7.12)
-    row("bra", &[], "t").control(),
-    row("brx", &[], "st").control(),
-    row("call", &[], "").control(),
-    row("ret", &[], "").control(),
-    row("exit", &[], "").control(),
-    row("trap", &[], "").control(),
+    Bra "bra": row(&[], "t").control();
+    Brx "brx": row(&[], "st").control();
+    Call "call": row(&[], "").control();
+    Ret "ret": row(&[], "").control();
+    Exit "exit": row(&[], "").control();
+    Trap "trap": row(&[], "").control();
 
     // Barriers and what needs other lanes (9.7.13)
-    row("bar", &["warp"], "").convergence(Mask),
-    row("bar", &["red"], "d").convergence(Block),
-    row("bar", &[], "").convergence(Block),
-    row("barrier", &["red"], "d").convergence(Block),
-    row("barrier", &[], "").convergence(Block),
-    row("vote", &["sync"], "d").convergence(Mask),
-    row("vote", &[], "d").convergence(Warp),
-    row("shfl", &["sync"], "d").convergence(Mask),
-    row("shfl", &[], "d").convergence(Warp),
-    row("match", &[], "d").convergence(Mask),
-    row("redux", &[], "d").convergence(Mask),
-    row("elect", &[], "d").convergence(Mask),
-    row("activemask", &[], "d"),
-    row("setmaxnreg", &[], "").convergence(Warp),
-    row("griddepcontrol", &[], ""),
-    row("membar", &[], ""),
-    row("fence", &[], ""),
+    Bar "bar":
+        row(&[M::Warp], "").convergence(Mask),
+        row(&[M::Red], "d").convergence(Block),
+        row(&[], "").convergence(Block);
+    Barrier "barrier":
+        row(&[M::Red], "d").convergence(Block),
+        row(&[], "").convergence(Block);
+    Vote "vote":
+        row(&[M::Sync], "d").convergence(Mask),
+        row(&[], "d").convergence(Warp);
+    Shfl "shfl":
+        row(&[M::Sync], "d").convergence(Mask),
+        row(&[], "d").convergence(Warp);
+    Match "match": row(&[], "d").convergence(Mask);
+    Redux "redux": row(&[], "d").convergence(Mask);
+    Elect "elect": row(&[], "d").convergence(Mask);
+    Activemask "activemask": row(&[], "d");
+    Setmaxnreg "setmaxnreg": row(&[], "").convergence(Warp);
+    Griddepcontrol "griddepcontrol": row(&[], "");
+    Membar "membar": row(&[], ""); Fence "fence": row(&[], "");
 
     // Everything below reads sources and writes its first operand.
-    row("mov", &[], "d"), row("cvt", &[], "d"), row("prmt", &[], "d"), row("selp", &[], "d"),
-    row("slct", &[], "d"), row("set", &[], "d"), row("setp", &[], "d"),
+    Mov "mov": row(&[], "d"); Cvt "cvt": row(&[], "d"); Prmt "prmt": row(&[], "d");
+    Selp "selp": row(&[], "d"); Slct "slct": row(&[], "d"); Set "set": row(&[], "d");
+    Setp "setp": row(&[], "d");
+
     // Integers, with and without carry (9.7.1, 9.7.2)
-    row("add", &[], "d"), row("addc", &[], "d"), row("sub", &[], "d"), row("subc", &[], "d"),
-    row("mul", &[], "d"), row("mul24", &[], "d"), row("mad", &[], "d"), row("mad24", &[], "d"),
-    row("madc", &[], "d"), row("sad", &[], "d"), row("div", &[], "d"), row("rem", &[], "d"),
-    row("abs", &[], "d"), row("neg", &[], "d"), row("min", &[], "d"), row("max", &[], "d"),
-    row("popc", &[], "d"), row("clz", &[], "d"), row("bfind", &[], "d"), row("fns", &[], "d"),
-    row("brev", &[], "d"), row("bfe", &[], "d"), row("bfi", &[], "d"), row("szext", &[], "d"),
-    row("bmsk", &[], "d"), row("dp4a", &[], "d"), row("dp2a", &[], "d"), row("clmad", &[], "d"),
+    Add "add": row(&[], "d"); Addc "addc": row(&[], "d"); Sub "sub": row(&[], "d");
+    Subc "subc": row(&[], "d"); Mul "mul": row(&[], "d"); Mul24 "mul24": row(&[], "d");
+    Mad "mad": row(&[], "d"); Mad24 "mad24": row(&[], "d"); Madc "madc": row(&[], "d");
+    Sad "sad": row(&[], "d"); Div "div": row(&[], "d"); Rem "rem": row(&[], "d"); Abs "abs": row(&[], "d");
+    Neg "neg": row(&[], "d"); Min "min": row(&[], "d"); Max "max": row(&[], "d"); Popc "popc": row(&[], "d");
+    Clz "clz": row(&[], "d"); Bfind "bfind": row(&[], "d"); Fns "fns": row(&[], "d");
+    Brev "brev": row(&[], "d"); Bfe "bfe": row(&[], "d"); Bfi "bfi": row(&[], "d");
+    Szext "szext": row(&[], "d"); Bmsk "bmsk": row(&[], "d"); Dp4a "dp4a": row(&[], "d");
+    Dp2a "dp2a": row(&[], "d"); Clmad "clmad": row(&[], "d");
+
     // Floating point (9.7.3 to 9.7.5)
-    row("testp", &[], "d"), row("copysign", &[], "d"), row("fma", &[], "d"), row("rcp", &[], "d"),
-    row("sqrt", &[], "d"), row("rsqrt", &[], "d"), row("sin", &[], "d"), row("cos", &[], "d"),
-    row("lg2", &[], "d"), row("ex2", &[], "d"), row("tanh", &[], "d"),
+    Testp "testp": row(&[], "d"); Copysign "copysign": row(&[], "d"); Fma "fma": row(&[], "d");
+    Rcp "rcp": row(&[], "d"); Sqrt "sqrt": row(&[], "d"); Rsqrt "rsqrt": row(&[], "d");
+    Sin "sin": row(&[], "d"); Cos "cos": row(&[], "d"); Lg2 "lg2": row(&[], "d"); Ex2 "ex2": row(&[], "d");
+    Tanh "tanh": row(&[], "d");
+
     // Logic and shifts (9.7.8)
-    row("and", &[], "d"), row("or", &[], "d"), row("xor", &[], "d"), row("not", &[], "d"),
-    row("cnot", &[], "d"), row("lop3", &[], "d"), row("shl", &[], "d"), row("shr", &[], "d"),
-    row("shf", &[], "d"),
+    And "and": row(&[], "d"); Or "or": row(&[], "d"); Xor "xor": row(&[], "d"); Not "not": row(&[], "d");
+    Cnot "cnot": row(&[], "d"); Lop3 "lop3": row(&[], "d"); Shl "shl": row(&[], "d");
+    Shr "shr": row(&[], "d"); Shf "shf": row(&[], "d");
+
     // Video (9.7.17, 9.7.18)
-    row("vadd", &[], "d"), row("vsub", &[], "d"), row("vabsdiff", &[], "d"), row("vmin", &[], "d"),
-    row("vmax", &[], "d"), row("vshl", &[], "d"), row("vshr", &[], "d"), row("vmad", &[], "d"),
-    row("vset", &[], "d"), row("vadd2", &[], "d"), row("vsub2", &[], "d"), row("vavrg2", &[], "d"),
-    row("vabsdiff2", &[], "d"), row("vmin2", &[], "d"), row("vmax2", &[], "d"), row("vset2", &[], "d"),
-    row("vadd4", &[], "d"), row("vsub4", &[], "d"), row("vavrg4", &[], "d"), row("vabsdiff4", &[], "d"),
-    row("vmin4", &[], "d"), row("vmax4", &[], "d"), row("vset4", &[], "d"),
+    Vadd "vadd": row(&[], "d"); Vsub "vsub": row(&[], "d"); Vabsdiff "vabsdiff": row(&[], "d");
+    Vmin "vmin": row(&[], "d"); Vmax "vmax": row(&[], "d"); Vshl "vshl": row(&[], "d");
+    Vshr "vshr": row(&[], "d"); Vmad "vmad": row(&[], "d"); Vset "vset": row(&[], "d");
+    Vadd2 "vadd2": row(&[], "d"); Vsub2 "vsub2": row(&[], "d"); Vavrg2 "vavrg2": row(&[], "d");
+    Vabsdiff2 "vabsdiff2": row(&[], "d"); Vmin2 "vmin2": row(&[], "d"); Vmax2 "vmax2": row(&[], "d");
+    Vset2 "vset2": row(&[], "d"); Vadd4 "vadd4": row(&[], "d"); Vsub4 "vsub4": row(&[], "d");
+    Vavrg4 "vavrg4": row(&[], "d"); Vabsdiff4 "vabsdiff4": row(&[], "d"); Vmin4 "vmin4": row(&[], "d");
+    Vmax4 "vmax4": row(&[], "d"); Vset4 "vset4": row(&[], "d");
+
     // The rest (9.7.19)
-    row("brkpt", &[], ""), row("nanosleep", &[], ""), row("pmevent", &[], ""),
-];
+    Brkpt "brkpt": row(&[], ""); Nanosleep "nanosleep": row(&[], ""); Pmevent "pmevent": row(&[], "");
+}
+
+/// See [`Mnemonic::is_plain`].
+static PLAIN: [bool; ALL.len()] = {
+    let mut plain = [true; ALL.len()];
+    let mut at = 0;
+    while at < ROWS.len() {
+        let mut form = 0;
+        while form < ROWS[at].len() {
+            plain[at] &= ROWS[at][form].is_plain();
+            form += 1;
+        }
+        at += 1;
+    }
+    plain
+};
+
+impl Mnemonic {
+    /// The mnemonic that is written so.
+    #[inline]
+    pub fn of(text: &str) -> Mnemonic {
+        match NAMES.find(text) {
+            Some(index) => ALL[index],
+            None => Mnemonic::Unknown,
+        }
+    }
+
+    /// How it is written; `None` for [`Mnemonic::Unknown`].
+    pub fn text(self) -> Option<&'static str> {
+        NAMES.text(self as usize)
+    }
+
+    /// Whether it does nothing but read its operands and write the first one,
+    /// whatever its modifiers: arithmetic, comparisons, moves.
+    #[inline]
+    pub fn is_plain(self) -> bool {
+        PLAIN.get(self as usize).copied().unwrap_or(false)
+    }
+
+    /// The rows of its forms.
+    pub(super) fn rows(self) -> &'static [Row] {
+        ROWS.get(self as usize).copied().unwrap_or_default()
+    }
+}
+
+/// All rows, each with its mnemonic.
+#[cfg(test)]
+pub(super) fn all() -> impl Iterator<Item = (Mnemonic, &'static Row)> {
+    let mnemonics = ALL.iter().copied();
+    mnemonics.flat_map(|mnemonic| mnemonic.rows().iter().map(move |row| (mnemonic, row)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, Mnemonic};
+
+    #[test]
+    fn each_mnemonic_is_found_by_its_text() {
+        for mnemonic in ALL {
+            let text = mnemonic.text().expect("a known mnemonic has a text");
+            assert_eq!(Mnemonic::of(text), *mnemonic);
+            assert!(!mnemonic.rows().is_empty());
+        }
+        assert!(Mnemonic::Unknown.rows().is_empty());
+        assert_eq!(Mnemonic::of("ldx"), Mnemonic::Unknown);
+    }
+}

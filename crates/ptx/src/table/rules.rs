@@ -1,19 +1,8 @@
 //! Applies the rows of the table to an instruction.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
-
-use super::rows::{AccessRow, ROWS, Row, SpaceRule, Which, WidthRule};
+use super::rows::{AccessRow, Mnemonic, Row, SpaceRule, Which, WidthRule};
 use super::{Access, Convergence, Info, Predication, Role, Space, Width, alignment};
-use crate::{Instruction, Opcode, OperandKind, Type};
-
-static BY_BASE: LazyLock<HashMap<&'static str, Vec<&'static Row>>> = LazyLock::new(|| {
-    let mut map: HashMap<_, Vec<_>> = HashMap::with_capacity(ROWS.len());
-    for row in ROWS {
-        map.entry(row.base).or_default().push(row);
-    }
-    map
-});
+use crate::{Instruction, Modifier, Opcode, OperandKind};
 
 /// What the table says of `instruction`; `None` for opcodes it lacks, and for
 /// accesses that cannot be told: a missing type, size or bracketed operand
@@ -30,7 +19,7 @@ pub fn classify(instruction: &Instruction<'_>) -> Option<Info> {
         }
     }
     let convergence = match row.convergence {
-        Convergence::None if opcode.has("aligned") => Convergence::Warp,
+        Convergence::None if opcode.has(Modifier::Aligned) => Convergence::Warp,
         other => other,
     };
     Some(Info {
@@ -40,7 +29,7 @@ pub fn classify(instruction: &Instruction<'_>) -> Option<Info> {
         is_control: row.is_control,
         predication: match row.predication {
             // All blocks that a copy goes to wait for it.
-            Predication::Whole if opcode.has("multicast::cluster") => Predication::Never,
+            Predication::Whole if opcode.has(Modifier::MulticastCluster) => Predication::Never,
             other => other,
         },
         is_shared_only: row.is_shared_only,
@@ -54,16 +43,16 @@ pub fn knows(opcode: &Opcode<'_>) -> bool {
 
 /// State spaces among the modifiers, in the order written: `.shared::cta` is
 /// [`Space::Shared`], `.param::entry` is [`Space::Param`].
-fn spaces<'a>(opcode: &Opcode<'a>) -> impl Iterator<Item = Space> + use<'a> {
-    opcode.modifiers().filter_map(|modifier| {
+fn spaces(opcode: &Opcode<'_>) -> impl Iterator<Item = Space> {
+    opcode.modifiers().iter().filter_map(|modifier| {
         // `.const[2]` cannot be an opcode token; the bank is gone since PTX 2.2.
         Some(match modifier {
-            "global" => Space::Global,
-            "shared" | "shared::cta" => Space::Shared,
-            "shared::cluster" => Space::SharedCluster,
-            "local" => Space::Local,
-            "const" => Space::Const,
-            "param" | "param::entry" | "param::func" => Space::Param,
+            Modifier::Global => Space::Global,
+            Modifier::Shared | Modifier::SharedCta => Space::Shared,
+            Modifier::SharedCluster => Space::SharedCluster,
+            Modifier::Local => Space::Local,
+            Modifier::Const => Space::Const,
+            Modifier::Param | Modifier::ParamEntry | Modifier::ParamFunc => Space::Param,
             _ => return None,
         })
     })
@@ -78,20 +67,19 @@ pub fn space_of(opcode: &Opcode<'_>) -> Space {
 pub fn vector_length(opcode: &Opcode<'_>) -> u32 {
     opcode
         .modifiers()
+        .iter()
         .find_map(|modifier| match modifier {
-            "v2" => Some(2),
-            "v4" => Some(4),
-            "v8" => Some(8),
+            Modifier::V2 => Some(2),
+            Modifier::V4 => Some(4),
+            Modifier::V8 => Some(8),
             _ => None,
         })
         .unwrap_or(1)
 }
 
 pub(super) fn find(opcode: &Opcode<'_>) -> Option<&'static Row> {
-    let rows = BY_BASE.get(opcode.base())?;
-    rows.iter()
-        .copied()
-        .find(|row| row.with.iter().all(|modifier| opcode.has(modifier)))
+    let mut rows = opcode.mnemonic().rows().iter();
+    rows.find(|row| row.with.iter().all(|modifier| opcode.has(*modifier)))
 }
 
 fn locate(which: Which, instruction: &Instruction<'_>) -> Option<usize> {
@@ -124,7 +112,7 @@ fn resolve(row: &AccessRow, operand: usize, instruction: &Instruction<'_>) -> Op
         WidthRule::CopySource => {
             let size = present(instruction, 2)?;
             // With a cache policy it is the last operand.
-            let count = instruction.operands.len() - usize::from(opcode.has("L2::cache_hint"));
+            let count = instruction.operands.len() - usize::from(opcode.has(Modifier::L2CacheHint));
             if count > 3 {
                 Width::CopySource { size, source: 3 }
             } else {
@@ -159,7 +147,7 @@ fn present(instruction: &Instruction<'_>, index: usize) -> Option<usize> {
 fn typed_width(instruction: &Instruction<'_>) -> Option<u32> {
     let element = instruction.opcode.types().last()?.bytes();
     let mut count = vector_length(&instruction.opcode);
-    if instruction.opcode.base() == "ld"
+    if instruction.opcode.mnemonic() == Mnemonic::Ld
         && let Some(OperandKind::Vector(elements)) =
             instruction.operands.first().map(|operand| &operand.kind)
         && elements.len() == count as usize
@@ -178,14 +166,14 @@ fn typed_width(instruction: &Instruction<'_>) -> Option<u32> {
 fn matrix_rows(opcode: &Opcode<'_>) -> Option<u32> {
     let mut matrices = None;
     let mut rows = 8;
-    for modifier in opcode.modifiers() {
+    for &modifier in opcode.modifiers() {
         match modifier {
-            "x1" => matrices = Some(1),
-            "x2" => matrices = Some(2),
-            "x4" => matrices = Some(4),
+            Modifier::X1 => matrices = Some(1),
+            Modifier::X2 => matrices = Some(2),
+            Modifier::X4 => matrices = Some(4),
             // 16 rows of 16 bytes; all other shapes have 8 of them. (`m16n8`
             // is stored transposed, 8 rows of 16 elements of a byte.)
-            "m16n16" => rows = 16,
+            Modifier::M16n16 => rows = 16,
             _ => {}
         }
     }
@@ -196,17 +184,17 @@ fn matrix_rows(opcode: &Opcode<'_>) -> Option<u32> {
 fn fragment(instruction: &Instruction<'_>, address: usize) -> Option<Width> {
     let opcode = &instruction.opcode;
     let (mut which, mut shape, mut is_row, mut element_bits) = (None, None, None, None);
-    for modifier in opcode.modifiers() {
+    for &modifier in opcode.modifiers() {
         match modifier {
-            "a" | "b" | "c" | "d" => which = Some(modifier),
-            "row" => is_row = Some(true),
-            "col" => is_row = Some(false),
-            "s4" | "u4" => element_bits = Some(4),
-            "b1" => element_bits = Some(1),
+            Modifier::A | Modifier::B | Modifier::C | Modifier::D => which = Some(modifier),
+            Modifier::Row => is_row = Some(true),
+            Modifier::Col => is_row = Some(false),
+            Modifier::S4 | Modifier::U4 => element_bits = Some(4),
+            Modifier::B1 => element_bits = Some(1),
             _ => {
-                if let Some(parsed) = parse_shape(modifier) {
-                    shape = Some(parsed);
-                } else if let Some(ty) = Type::from_modifier(modifier) {
+                if let Some(named) = modifier.shape() {
+                    shape = Some(named);
+                } else if let Some(ty) = modifier.ty() {
                     // `.tf32` is 4 bytes in memory, as its type says.
                     element_bits = Some(ty.bytes() * 8);
                 }
@@ -215,8 +203,8 @@ fn fragment(instruction: &Instruction<'_>, address: usize) -> Option<Width> {
     }
     let (m, n, k) = shape?;
     let (rows, columns) = match which? {
-        "a" => (m, k),
-        "b" => (k, n),
+        Modifier::A => (m, k),
+        Modifier::B => (k, n),
         _ => (m, n),
     };
     let (rows, length) = if is_row? {
@@ -226,7 +214,7 @@ fn fragment(instruction: &Instruction<'_>, address: usize) -> Option<Width> {
     };
     let element_bits = element_bits?;
     // Loads: address, stride. Stores: address, registers, stride.
-    let stride = address + if opcode.has("store") { 2 } else { 1 };
+    let stride = address + if opcode.has(Modifier::Store) { 2 } else { 1 };
     let stride = present(instruction, stride);
     Some(Width::Matrix {
         rows,
@@ -236,15 +224,8 @@ fn fragment(instruction: &Instruction<'_>, address: usize) -> Option<Width> {
     })
 }
 
-/// `m16n8k32`
-pub(super) fn parse_shape(text: &str) -> Option<(u32, u32, u32)> {
-    let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
-    let (n, k) = rest.split_once('k')?;
-    Some((m.parse().ok()?, n.parse().ok()?, k.parse().ok()?))
-}
-
 fn roles(row: &Row, instruction: &Instruction<'_>) -> Vec<Role> {
-    if row.base == "call" {
+    if instruction.opcode.mnemonic() == Mnemonic::Call {
         return call_roles(instruction);
     }
     let letters = row.roles.as_bytes();

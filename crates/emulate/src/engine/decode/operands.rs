@@ -5,30 +5,36 @@ use crate::engine::inst::{CONSTANT, Class, NONE};
 use crate::engine::ops::special::{self, Special};
 use crate::engine::program::FUNCTION_ADDRESSES;
 use crate::mapping::{LANES, SHARED_WINDOW};
-use ptx::{Instruction, Operand, OperandKind, Type};
+use ptx::{Instruction, Mnemonic, Modifier, Opcode, Operand, OperandKind, Type};
 
 /// An instruction with its opcode taken apart.
 pub(crate) struct Ins<'a> {
-    pub base: &'a str,
-    pub mods: Vec<&'a str>,
+    opcode: &'a Opcode<'a>,
+    pub mnemonic: Mnemonic,
+    pub mods: &'a [Modifier],
     pub types: Vec<Type>,
     pub ops: &'a [Operand<'a>],
 }
 
 impl<'a> Ins<'a> {
     pub fn new(instruction: &'a Instruction<'a>) -> Ins<'a> {
-        let mods: Vec<_> = instruction.opcode.modifiers().collect();
-        let types = mods.iter().filter_map(|m| Type::from_modifier(m)).collect();
+        let opcode = &instruction.opcode;
         Ins {
-            base: instruction.opcode.base(),
-            mods,
-            types,
+            opcode,
+            mnemonic: opcode.mnemonic(),
+            mods: opcode.modifiers(),
+            types: opcode.types().collect(),
             ops: &instruction.operands,
         }
     }
 
-    pub fn has(&self, modifier: &str) -> bool {
+    pub fn has(&self, modifier: Modifier) -> bool {
         self.mods.contains(&modifier)
+    }
+
+    /// The modifiers as text.
+    pub fn mod_texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.opcode.modifier_texts()
     }
 
     /// The last type of the opcode.
@@ -46,13 +52,10 @@ impl<'a> Ins<'a> {
     }
 
     /// Refuse modifiers that the family does not know.
-    pub fn only(&self, known: &[&str]) -> Result<(), Problem> {
-        match self
-            .mods
-            .iter()
-            .find(|m| !known.contains(m) && Type::from_modifier(m).is_none())
-        {
-            Some(m) => unsupported(format!("modifier .{m}")),
+    pub fn only(&self, known: &[Modifier]) -> Result<(), Problem> {
+        let mut mods = self.mods.iter().zip(self.mod_texts());
+        match mods.find(|(m, _)| !known.contains(m) && m.ty().is_none()) {
+            Some((_, text)) => unsupported(format!("modifier .{text}")),
             None => Ok(()),
         }
     }
@@ -408,12 +411,12 @@ impl<'a> Decoder<'a> {
 /// The space that an opcode's modifiers name.
 pub(crate) fn space_of(x: &Ins<'_>) -> Option<SpaceTag> {
     x.mods.iter().find_map(|m| {
-        Some(match *m {
-            "global" | "const" => SpaceTag::Global,
-            "shared" | "shared::cta" => SpaceTag::Shared,
-            "shared::cluster" => SpaceTag::SharedCluster,
-            "local" => SpaceTag::Local,
-            "param" | "param::entry" | "param::func" => SpaceTag::Parameter,
+        Some(match m {
+            Modifier::Global | Modifier::Const => SpaceTag::Global,
+            Modifier::Shared | Modifier::SharedCta => SpaceTag::Shared,
+            Modifier::SharedCluster => SpaceTag::SharedCluster,
+            Modifier::Local => SpaceTag::Local,
+            Modifier::Param | Modifier::ParamEntry | Modifier::ParamFunc => SpaceTag::Parameter,
             _ => return None,
         })
     })

@@ -9,7 +9,7 @@ use crate::engine::inst::{Class, Flow, Handler, Inst, NONE};
 use crate::engine::lanes::lanes;
 use crate::engine::warp::Warp;
 use crate::mapping::{AccessFault, LANES};
-use ptx::OperandKind;
+use ptx::{Modifier, OperandKind};
 
 /// An mbarrier object, in its 64 bits. Programs treat them as opaque.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -297,24 +297,24 @@ fn nothing(_: &mut Warp, _: &mut Context<'_>, _: &Inst, _: u32) -> Flow {
 pub(crate) fn decode_mbarrier<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     // Without a space the address is generic.
     let place = space(x);
-    let action = x.mods.first().copied().unwrap_or_default();
-    if action == "pending_count" {
+    let action = x.mods.first().copied().unwrap_or(Modifier::Unknown);
+    if action == Modifier::PendingCount {
         let dst = d.dst(x.op(0)?, Class::B32)?;
         let a = d.src(x.op(1)?, Class::B64)?;
         d.emit_to(pending_count, dst, |i| i.a = a);
         return Ok(());
     }
-    if action == "inval" {
+    if action == Modifier::Inval {
         let address = d.address(x.op(0)?, place)?;
         let a = d.address_value(&address);
         d.emit(touch, |i| (i.a, i.side) = (a, tag_of(address.space)));
         return Ok(());
     }
-    if action == "test_wait" || action == "try_wait" {
+    if action == Modifier::TestWait || action == Modifier::TryWait {
         let dst = d.dst(x.op(0)?, Class::Pred)?;
         let address = d.address(x.op(1)?, place)?;
         let a = d.address_value(&address);
-        let parity = x.has("parity");
+        let parity = x.has(Modifier::Parity);
         let b = d.src(x.op(2)?, if parity { Class::B32 } else { Class::B64 })?;
         d.emit(test, |i| {
             (i.d, i.a, i.b, i.side, i.imm) = (dst, a, b, tag_of(address.space), u64::from(parity))
@@ -322,13 +322,13 @@ pub(crate) fn decode_mbarrier<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<()
         return Ok(());
     }
     let (kind, has_state) = match action {
-        "init" => (Action::Init, false),
-        "arrive" if x.has("expect_tx") => (Action::ArriveExpect, true),
-        "arrive" if x.has("noComplete") => (Action::ArriveNoComplete, true),
-        "arrive" => (Action::Arrive, true),
-        "arrive_drop" if !x.has("expect_tx") => (Action::ArriveDrop, true),
-        "expect_tx" => (Action::Expect, false),
-        "complete_tx" => (Action::CompleteBytes, false),
+        Modifier::Init => (Action::Init, false),
+        Modifier::Arrive if x.has(Modifier::ExpectTx) => (Action::ArriveExpect, true),
+        Modifier::Arrive if x.has(Modifier::NoComplete) => (Action::ArriveNoComplete, true),
+        Modifier::Arrive => (Action::Arrive, true),
+        Modifier::ArriveDrop if !x.has(Modifier::ExpectTx) => (Action::ArriveDrop, true),
+        Modifier::ExpectTx => (Action::Expect, false),
+        Modifier::CompleteTx => (Action::CompleteBytes, false),
         _ => return unsupported("mbarrier operation"),
     };
     // The remote form has no state: its first operand is the address.
@@ -353,14 +353,18 @@ pub(crate) fn decode_mbarrier<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<()
 }
 
 pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    if x.has("commit_group") || x.has("wait_group") || x.has("wait_all") {
+    if x.has(Modifier::CommitGroup) || x.has(Modifier::WaitGroup) || x.has(Modifier::WaitAll) {
         d.emit(nothing, |_| {});
         return Ok(());
     }
-    if x.has("mbarrier") && x.has("arrive") {
+    if x.has(Modifier::Mbarrier) && x.has(Modifier::Arrive) {
         // Earlier copies are complete. Without `.noinc` the arrival is counted
         // by one more expected arrival: no change.
-        let run = if x.has("noinc") { change } else { touch };
+        let run = if x.has(Modifier::Noinc) {
+            change
+        } else {
+            touch
+        };
         let address = d.address(x.op(0)?, space(x))?;
         let a = d.address_value(&address);
         d.emit(run, |i| {
@@ -368,22 +372,22 @@ pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Pr
         });
         return Ok(());
     }
-    if x.has("tensor")
-        || (x.has("reduce") && !x.has("bulk"))
-        || x.has("prefetch")
-        || x.has("multicast::cluster")
-        || x.has("cp_mask")
-        || x.has("ignore_oob")
+    if x.has(Modifier::Tensor)
+        || (x.has(Modifier::Reduce) && !x.has(Modifier::Bulk))
+        || x.has(Modifier::Prefetch)
+        || x.has(Modifier::MulticastCluster)
+        || x.has(Modifier::CpMask)
+        || x.has(Modifier::IgnoreOob)
     {
         return unsupported("this form of cp.async");
     }
     let spaces: Vec<SpaceTag> = x
         .mods
         .iter()
-        .filter_map(|m| match *m {
-            "shared" | "shared::cta" => Some(SpaceTag::Shared),
-            "shared::cluster" => Some(SpaceTag::SharedCluster),
-            "global" => Some(SpaceTag::Global),
+        .filter_map(|m| match m {
+            Modifier::Shared | Modifier::SharedCta => Some(SpaceTag::Shared),
+            Modifier::SharedCluster => Some(SpaceTag::SharedCluster),
+            Modifier::Global => Some(SpaceTag::Global),
             _ => None,
         })
         .collect();
@@ -396,9 +400,9 @@ pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Pr
     let c = d.src(x.op(2)?, Class::B32)?;
     let mut imm = u64::from(tag_of(to.space)) | u64::from(tag_of(from.space)) << 8;
     let mut e = NONE;
-    if x.has("bulk") {
+    if x.has(Modifier::Bulk) {
         imm |= 16 << 16;
-        if x.mods.iter().any(|m| m.starts_with("mbarrier::")) {
+        if x.has(Modifier::MbarrierCompleteTxBytes) {
             let barrier = d.address(x.op(3)?, Some(SpaceTag::SharedCluster))?;
             let slot = d.address_value(&barrier);
             imm |= (u64::from(slot) + 1) << 32;
@@ -411,7 +415,7 @@ pub(crate) fn decode_copy<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Pr
             _ => {}
         }
     }
-    let run: Handler = if x.has("reduce") {
+    let run: Handler = if x.has(Modifier::Reduce) {
         super::atomic::bulk_reduction(x)?
     } else {
         copy

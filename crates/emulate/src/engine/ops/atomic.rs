@@ -15,7 +15,7 @@ use crate::engine::inst::{Class, Flow, Handler, Inst, NONE};
 use crate::engine::lanes::{Raw, lanes};
 use crate::engine::warp::Warp;
 use crate::mapping::{AccessFault, Atomic};
-use ptx::Type;
+use ptx::{Mnemonic, Modifier, Type};
 
 /// One operation on one type.
 trait Operation: 'static {
@@ -197,93 +197,106 @@ fn handlers<O: Operation>() -> Forms {
     }
 }
 
-fn choose(operation: &str, ty: Type, shared: bool) -> Option<Forms> {
+fn choose(operation: Modifier, ty: Type, shared: bool) -> Option<Forms> {
     use Type::*;
     Some(match (operation, ty) {
-        ("add", U32 | S32 | B32) => handlers::<Add32>(),
-        ("add", U64 | S64 | B64) => handlers::<Add64>(),
-        ("add", F32) if shared => handlers::<AddF32Shared>(),
-        ("add", F32) => handlers::<AddF32Global>(),
-        ("add", F64) => handlers::<AddF64>(),
-        ("add", F16) => handlers::<AddF16>(),
-        ("add", BF16) => handlers::<AddBF16>(),
-        ("add", F16x2) => handlers::<AddF16x2>(),
-        ("add", BF16x2) => handlers::<AddBF16x2>(),
-        ("and", B32 | U32 | S32) => handlers::<And32>(),
-        ("and", B64 | U64 | S64) => handlers::<And64>(),
-        ("or", B32 | U32 | S32) => handlers::<Or32>(),
-        ("or", B64 | U64 | S64) => handlers::<Or64>(),
-        ("xor", B32 | U32 | S32) => handlers::<Xor32>(),
-        ("xor", B64 | U64 | S64) => handlers::<Xor64>(),
-        ("min", U32) => handlers::<MinU32>(),
-        ("max", U32) => handlers::<MaxU32>(),
-        ("min", S32) => handlers::<MinS32>(),
-        ("max", S32) => handlers::<MaxS32>(),
-        ("min", U64) => handlers::<MinU64>(),
-        ("max", U64) => handlers::<MaxU64>(),
-        ("min", S64) => handlers::<MinS64>(),
-        ("max", S64) => handlers::<MaxS64>(),
-        ("min", F32) => handlers::<MinF32>(),
-        ("max", F32) => handlers::<MaxF32>(),
-        ("min", F16) => handlers::<MinF16>(),
-        ("max", F16) => handlers::<MaxF16>(),
-        ("min", BF16) => handlers::<MinBF16>(),
-        ("max", BF16) => handlers::<MaxBF16>(),
-        ("min", F16x2) => handlers::<MinF16x2>(),
-        ("max", F16x2) => handlers::<MaxF16x2>(),
-        ("min", BF16x2) => handlers::<MinBF16x2>(),
-        ("max", BF16x2) => handlers::<MaxBF16x2>(),
-        ("inc", U32) => handlers::<Inc32>(),
-        ("dec", U32) => handlers::<Dec32>(),
-        ("exch", B16 | U16) => handlers::<Exchange16>(),
-        ("exch", B32 | U32 | S32 | F32) => handlers::<Exchange32>(),
-        ("exch", B64 | U64 | S64 | F64) => handlers::<Exchange64>(),
-        ("exch", B128) => handlers::<Exchange128>(),
-        ("cas", B16 | U16) => handlers::<Compare16>(),
-        ("cas", B32 | U32 | S32 | F32) => handlers::<Compare32>(),
-        ("cas", B64 | U64 | S64 | F64) => handlers::<Compare64>(),
-        ("cas", B128) => handlers::<Compare128>(),
+        (Modifier::Add, U32 | S32 | B32) => handlers::<Add32>(),
+        (Modifier::Add, U64 | S64 | B64) => handlers::<Add64>(),
+        (Modifier::Add, F32) if shared => handlers::<AddF32Shared>(),
+        (Modifier::Add, F32) => handlers::<AddF32Global>(),
+        (Modifier::Add, F64) => handlers::<AddF64>(),
+        (Modifier::Add, F16) => handlers::<AddF16>(),
+        (Modifier::Add, BF16) => handlers::<AddBF16>(),
+        (Modifier::Add, F16x2) => handlers::<AddF16x2>(),
+        (Modifier::Add, BF16x2) => handlers::<AddBF16x2>(),
+        (Modifier::And, B32 | U32 | S32) => handlers::<And32>(),
+        (Modifier::And, B64 | U64 | S64) => handlers::<And64>(),
+        (Modifier::Or, B32 | U32 | S32) => handlers::<Or32>(),
+        (Modifier::Or, B64 | U64 | S64) => handlers::<Or64>(),
+        (Modifier::Xor, B32 | U32 | S32) => handlers::<Xor32>(),
+        (Modifier::Xor, B64 | U64 | S64) => handlers::<Xor64>(),
+        (Modifier::Min, U32) => handlers::<MinU32>(),
+        (Modifier::Max, U32) => handlers::<MaxU32>(),
+        (Modifier::Min, S32) => handlers::<MinS32>(),
+        (Modifier::Max, S32) => handlers::<MaxS32>(),
+        (Modifier::Min, U64) => handlers::<MinU64>(),
+        (Modifier::Max, U64) => handlers::<MaxU64>(),
+        (Modifier::Min, S64) => handlers::<MinS64>(),
+        (Modifier::Max, S64) => handlers::<MaxS64>(),
+        (Modifier::Min, F32) => handlers::<MinF32>(),
+        (Modifier::Max, F32) => handlers::<MaxF32>(),
+        (Modifier::Min, F16) => handlers::<MinF16>(),
+        (Modifier::Max, F16) => handlers::<MaxF16>(),
+        (Modifier::Min, BF16) => handlers::<MinBF16>(),
+        (Modifier::Max, BF16) => handlers::<MaxBF16>(),
+        (Modifier::Min, F16x2) => handlers::<MinF16x2>(),
+        (Modifier::Max, F16x2) => handlers::<MaxF16x2>(),
+        (Modifier::Min, BF16x2) => handlers::<MinBF16x2>(),
+        (Modifier::Max, BF16x2) => handlers::<MaxBF16x2>(),
+        (Modifier::Inc, U32) => handlers::<Inc32>(),
+        (Modifier::Dec, U32) => handlers::<Dec32>(),
+        (Modifier::Exch, B16 | U16) => handlers::<Exchange16>(),
+        (Modifier::Exch, B32 | U32 | S32 | F32) => handlers::<Exchange32>(),
+        (Modifier::Exch, B64 | U64 | S64 | F64) => handlers::<Exchange64>(),
+        (Modifier::Exch, B128) => handlers::<Exchange128>(),
+        (Modifier::Cas, B16 | U16) => handlers::<Compare16>(),
+        (Modifier::Cas, B32 | U32 | S32 | F32) => handlers::<Compare32>(),
+        (Modifier::Cas, B64 | U64 | S64 | F64) => handlers::<Compare64>(),
+        (Modifier::Cas, B128) => handlers::<Compare128>(),
         _ => return None,
     })
 }
 
 /// The operation and type of an instruction.
-fn forms(x: &Ins<'_>, shared: bool) -> Result<(&'static str, Forms), Problem> {
-    const OPERATIONS: &[&str] = &[
-        "add", "and", "or", "xor", "min", "max", "inc", "dec", "exch", "cas",
+fn forms(x: &Ins<'_>, shared: bool) -> Result<(Modifier, Forms), Problem> {
+    const OPERATIONS: &[Modifier] = &[
+        Modifier::Add,
+        Modifier::And,
+        Modifier::Or,
+        Modifier::Xor,
+        Modifier::Min,
+        Modifier::Max,
+        Modifier::Inc,
+        Modifier::Dec,
+        Modifier::Exch,
+        Modifier::Cas,
     ];
     let ty = x.ty()?;
-    let Some(operation) = OPERATIONS.iter().find(|o| x.mods.contains(o)) else {
+    let Some(&operation) = OPERATIONS.iter().find(|o| x.mods.contains(o)) else {
         return unsupported("atomic operation");
     };
     match choose(operation, ty, shared) {
         Some(forms) => Ok((operation, forms)),
-        None => unsupported(format!("atomic {operation} of type {ty:?}")),
+        None => {
+            let operation = operation.text().unwrap_or_default();
+            unsupported(format!("atomic {operation} of type {ty:?}"))
+        }
     }
 }
 
 /// What runs a `cp.reduce.async.bulk`.
 pub(super) fn bulk_reduction(x: &Ins<'_>) -> Result<Handler, Problem> {
-    let to_shared = x
-        .mods
-        .iter()
-        .find(|m| m.starts_with("shared") || **m == "global");
-    Ok(forms(x, to_shared.is_some_and(|m| *m != "global"))?.1.bulk)
+    let to_shared = x.mods.iter().find_map(|m| match m {
+        Modifier::Shared | Modifier::SharedCta | Modifier::SharedCluster => Some(true),
+        Modifier::Global => Some(false),
+        _ => None,
+    });
+    Ok(forms(x, to_shared.unwrap_or(false))?.1.bulk)
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let ty = x.ty()?;
-    if x.has("async") {
+    if x.has(Modifier::Async) {
         return unsupported("asynchronous reduction");
     }
-    let first = usize::from(x.base == "atom");
+    let first = usize::from(x.mnemonic == Mnemonic::Atom);
     let address = d.address(x.op(first)?, space_of(x))?;
     use crate::engine::decode::SpaceTag;
     let shared = matches!(address.space, SpaceTag::Shared | SpaceTag::SharedCluster);
     let (operation, forms) = forms(x, shared)?;
     let width = class(ty)?;
     let side = address.tag();
-    if x.has("v2") || x.has("v4") || x.has("v8") {
+    if x.has(Modifier::V2) || x.has(Modifier::V4) || x.has(Modifier::V8) {
         let sources = Decoder::vector(x.op(first + 1)?)
             .iter()
             .map(|o| d.src(o, width))
@@ -318,7 +331,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         d.src(operand, width)
     };
     let b = value(d, first + 1)?;
-    let c = if operation == "cas" {
+    let c = if operation == Modifier::Cas {
         value(d, first + 2)?
     } else {
         b

@@ -7,6 +7,7 @@ use crate::engine::fault::FaultKind;
 use crate::engine::inst::{Class, Flow, Handler, Inst, NONE};
 use crate::engine::warp::{Wait, Warp};
 use crate::mapping::full_fence;
+use ptx::{Mnemonic, Modifier};
 
 /// What arrives at a barrier does; in `imm`.
 const SYNC: u64 = 0;
@@ -121,28 +122,28 @@ fn sleep(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> 
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    match x.base {
-        "membar" => emit(d, memory_fence),
-        "fence" => emit(
+    match x.mnemonic {
+        Mnemonic::Membar => emit(d, memory_fence),
+        Mnemonic::Fence => emit(
             d,
-            if x.has("mbarrier_init") {
+            if x.has(Modifier::MbarrierInit) {
                 nothing
             } else {
                 memory_fence
             },
         ),
-        "nanosleep" => {
+        Mnemonic::Nanosleep => {
             x.count(1, 1)?;
             let a = d.src(&x.ops[0], Class::B32)?;
             d.emit(sleep, |i| i.a = a);
             Ok(())
         }
-        "pmevent" | "griddepcontrol" => emit(d, nothing),
-        _ if x.has("warp") => sync::decode_warp_barrier(d, x),
-        _ if x.has("cluster") => {
-            if x.has("arrive") {
+        Mnemonic::Pmevent | Mnemonic::Griddepcontrol => emit(d, nothing),
+        _ if x.has(Modifier::Warp) => sync::decode_warp_barrier(d, x),
+        _ if x.has(Modifier::Cluster) => {
+            if x.has(Modifier::Arrive) {
                 emit(d, cluster_arrive)
-            } else if x.has("wait") {
+            } else if x.has(Modifier::Wait) {
                 emit(d, cluster_wait)
             } else {
                 unsupported("barrier of the cluster")
@@ -158,12 +159,12 @@ fn emit(d: &mut Decoder<'_>, run: Handler) -> Result<(), Problem> {
 }
 
 fn block<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    if x.has("red") {
-        let operation = if x.has("popc") {
+    if x.has(Modifier::Red) {
+        let operation = if x.has(Modifier::Popc) {
             0
-        } else if x.has("and") {
+        } else if x.has(Modifier::And) {
             1
-        } else if x.has("or") {
+        } else if x.has(Modifier::Or) {
             2
         } else {
             return malformed("bar.red without its operation");
@@ -192,9 +193,9 @@ fn block<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
         return Ok(());
     }
     x.count(1, 2)?;
-    let kind = if x.has("arrive") {
+    let kind = if x.has(Modifier::Arrive) {
         ARRIVE
-    } else if x.has("sync") {
+    } else if x.has(Modifier::Sync) {
         SYNC
     } else {
         return unsupported("barrier");

@@ -10,7 +10,7 @@ use crate::engine::decode::{Decoder, Ins, Problem, class, malformed, unsupported
 use crate::engine::inst::{Class, Flow, Handler, Inst};
 use crate::engine::lanes::{Fun1, Fun2, Fun3, Value, one, operations, three, two};
 use crate::engine::warp::Warp;
-use ptx::{OperandKind, Type};
+use ptx::{Mnemonic, Modifier, OperandKind, Type};
 use std::marker::PhantomData;
 
 macro_rules! shift {
@@ -173,11 +173,11 @@ fn logic_pred(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let ty = x.ty()?;
     if ty == Type::Pred {
-        let kind = match x.base {
-            "and" => 0,
-            "or" => 1,
-            "xor" => 2,
-            "not" => 3,
+        let kind = match x.mnemonic {
+            Mnemonic::And => 0,
+            Mnemonic::Or => 1,
+            Mnemonic::Xor => 2,
+            Mnemonic::Not => 3,
             _ => return unsupported("logic on predicates"),
         };
         let dst = d.dst(x.op(0)?, Class::Pred)?;
@@ -193,15 +193,15 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         return Ok(());
     }
     let width = class(ty)?;
-    match x.base {
-        "and" => binary(d, x, width, by_width!(width, T => two::<And<T>>)),
-        "or" => binary(d, x, width, by_width!(width, T => two::<Or<T>>)),
-        "xor" => binary(d, x, width, by_width!(width, T => two::<Xor<T>>)),
-        "not" => unary(d, x, width, width, by_width!(width, T => one::<Not<T>>), 0),
-        "cnot" => unary(d, x, width, width, by_width!(width, T => one::<Cnot<T>>), 0),
-        "shl" | "shr" => {
+    match x.mnemonic {
+        Mnemonic::And => binary(d, x, width, by_width!(width, T => two::<And<T>>)),
+        Mnemonic::Or => binary(d, x, width, by_width!(width, T => two::<Or<T>>)),
+        Mnemonic::Xor => binary(d, x, width, by_width!(width, T => two::<Xor<T>>)),
+        Mnemonic::Not => unary(d, x, width, width, by_width!(width, T => one::<Not<T>>), 0),
+        Mnemonic::Cnot => unary(d, x, width, width, by_width!(width, T => one::<Cnot<T>>), 0),
+        Mnemonic::Shl | Mnemonic::Shr => {
             x.count(3, 3)?;
-            let run: Handler = if x.base == "shl" {
+            let run: Handler = if x.mnemonic == Mnemonic::Shl {
                 by_width!(width, T => two::<Shl<T>>)
             } else {
                 by_integer!(ty, T => two::<Shr<T>>)
@@ -211,16 +211,19 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             d.emit_to(run, dst, |i| (i.a, i.b) = (a, b));
             Ok(())
         }
-        "shf" => {
-            let run: Handler = if x.has("l") {
+        Mnemonic::Shf => {
+            let run: Handler = if x.has(Modifier::L) {
                 three::<ShfL>
             } else {
                 three::<ShfR>
             };
-            ternary(d, x, Class::B32, run, u64::from(x.has("clamp")))
+            ternary(d, x, Class::B32, run, u64::from(x.has(Modifier::Clamp)))
         }
-        "lop3" => {
-            if x.mods.iter().any(|m| *m == "or" || *m == "and") {
+        Mnemonic::Lop3 => {
+            if x.mods
+                .iter()
+                .any(|m| *m == Modifier::Or || *m == Modifier::And)
+            {
                 return unsupported("lop3 with a predicate");
             }
             x.count(5, 5)?;
@@ -238,18 +241,18 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             });
             Ok(())
         }
-        "prmt" => {
+        Mnemonic::Prmt => {
             let mode = x
                 .mods
                 .iter()
                 .rev()
-                .find_map(|m| Permute::from_modifier(m))
+                .find_map(|m| Permute::from_modifier(*m))
                 .filter(|_| x.mods.len() > 1)
                 .unwrap_or(Permute::Generic);
             let index = PERMUTES.iter().position(|p| *p == mode).unwrap_or(0);
             ternary(d, x, Class::B32, three::<Prmt>, index as u64)
         }
-        "popc" => unary(
+        Mnemonic::Popc => unary(
             d,
             x,
             Class::B32,
@@ -257,7 +260,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             by_width!(width, T => one::<Popc<T>>),
             0,
         ),
-        "clz" => unary(
+        Mnemonic::Clz => unary(
             d,
             x,
             Class::B32,
@@ -265,7 +268,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             by_width!(width, T => one::<Clz<T>>),
             0,
         ),
-        "bfind" if x.has("shiftamt") => unary(
+        Mnemonic::Bfind if x.has(Modifier::Shiftamt) => unary(
             d,
             x,
             Class::B32,
@@ -273,7 +276,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             by_integer!(ty, T => one::<BfindShift<T>>),
             0,
         ),
-        "bfind" => unary(
+        Mnemonic::Bfind => unary(
             d,
             x,
             Class::B32,
@@ -281,7 +284,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             by_integer!(ty, T => one::<Bfind<T>>),
             0,
         ),
-        "brev" => {
+        Mnemonic::Brev => {
             let run: Handler = if width == Class::B64 {
                 one::<Brev64>
             } else {
@@ -289,7 +292,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             };
             unary(d, x, width, width, run, 0)
         }
-        "bfe" => {
+        Mnemonic::Bfe => {
             x.count(4, 4)?;
             let run: Handler = by_integer!(ty, T => three::<Bfe<T>>);
             let dst = d.dst(&x.ops[0], width)?;
@@ -301,7 +304,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             d.emit_to(run, dst, |i| (i.a, i.b, i.c) = (a, b, c));
             Ok(())
         }
-        "bfi" => {
+        Mnemonic::Bfi => {
             x.count(5, 5)?;
             let run: Handler = by_width!(width, T => bfi::<T>);
             let dst = d.dst(&x.ops[0], width)?;
@@ -310,10 +313,10 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             d.emit_to(run, dst, |i| (i.a, i.b, i.c, i.e) = (a, b, c, e));
             Ok(())
         }
-        "fns" => ternary(d, x, Class::B32, three::<Fns>, 0),
-        "szext" | "bmsk" => {
-            let run: Handler = match (x.base, ty) {
-                ("bmsk", _) => two::<Bmsk>,
+        Mnemonic::Fns => ternary(d, x, Class::B32, three::<Fns>, 0),
+        Mnemonic::Szext | Mnemonic::Bmsk => {
+            let run: Handler = match (x.mnemonic, ty) {
+                (Mnemonic::Bmsk, _) => two::<Bmsk>,
                 (_, Type::S32) => two::<SzextS>,
                 _ => two::<SzextU>,
             };
@@ -321,7 +324,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             let dst = d.dst(&x.ops[0], Class::B32)?;
             let (a, b) = (d.src(&x.ops[1], Class::B32)?, d.src(&x.ops[2], Class::B32)?);
             d.emit_to(run, dst, |i| {
-                (i.a, i.b, i.imm) = (a, b, u64::from(x.has("clamp")))
+                (i.a, i.b, i.imm) = (a, b, u64::from(x.has(Modifier::Clamp)))
             });
             Ok(())
         }
@@ -330,12 +333,18 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
                 return malformed("dot product needs two types");
             };
             let signs = u64::from(a_type == Type::S32) | u64::from(b_type == Type::S32) << 1;
-            let run: Handler = if x.base == "dp4a" {
+            let run: Handler = if x.mnemonic == Mnemonic::Dp4a {
                 three::<Dp4a>
             } else {
                 three::<Dp2a>
             };
-            ternary(d, x, Class::B32, run, signs | u64::from(x.has("hi")) << 2)
+            ternary(
+                d,
+                x,
+                Class::B32,
+                run,
+                signs | u64::from(x.has(Modifier::Hi)) << 2,
+            )
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::engine::inst::{Class, Flow, Handler, Inst, NONE};
 use crate::engine::lanes::Value;
 use crate::engine::warp::Warp;
 use crate::mapping::{LANES, Twice, twice};
-use ptx::Type;
+use ptx::{Mnemonic, Modifier, Type};
 use std::marker::PhantomData;
 
 /// Values that can be compared.
@@ -95,31 +95,31 @@ fn combine(imm: u64, bits: u32, c: u32) -> u32 {
     }
 }
 
-const RELATIONS: [(&str, Compare); 18] = [
-    ("eq", Compare::Eq),
-    ("ne", Compare::Ne),
-    ("lt", Compare::Lt),
-    ("le", Compare::Le),
-    ("gt", Compare::Gt),
-    ("ge", Compare::Ge),
-    ("lo", Compare::Lo),
-    ("ls", Compare::Ls),
-    ("hi", Compare::Hi),
-    ("hs", Compare::Hs),
-    ("equ", Compare::Equ),
-    ("neu", Compare::Neu),
-    ("ltu", Compare::Ltu),
-    ("leu", Compare::Leu),
-    ("gtu", Compare::Gtu),
-    ("geu", Compare::Geu),
-    ("num", Compare::Num),
-    ("nan", Compare::Nan),
+const RELATIONS: [Compare; 18] = [
+    Compare::Eq,
+    Compare::Ne,
+    Compare::Lt,
+    Compare::Le,
+    Compare::Gt,
+    Compare::Ge,
+    Compare::Lo,
+    Compare::Ls,
+    Compare::Hi,
+    Compare::Hs,
+    Compare::Equ,
+    Compare::Neu,
+    Compare::Ltu,
+    Compare::Leu,
+    Compare::Gtu,
+    Compare::Geu,
+    Compare::Num,
+    Compare::Nan,
 ];
 
 fn compare_rows<C: Compared>(warp: &Warp, context: &Context<'_>, inst: &Inst) -> u32 {
     let a = warp.row::<<C::Held as Value>::Raw>(context, inst.a);
     let b = warp.row::<<C::Held as Value>::Raw>(context, inst.b);
-    let relation = RELATIONS[(inst.imm & 0xff) as usize].1;
+    let relation = RELATIONS[(inst.imm & 0xff) as usize];
     twice(
         context.wide,
         Bits::<C> {
@@ -183,7 +183,7 @@ fn packed<H: Half, const SETP: bool, const FORM: u8>(
 ) -> Flow {
     let a = *warp.row::<u32>(context, inst.a);
     let b = *warp.row::<u32>(context, inst.b);
-    let relation = RELATIONS[(inst.imm & 0xff) as usize].1;
+    let relation = RELATIONS[(inst.imm & 0xff) as usize];
     let bits = |shift: u32| {
         (0..LANES).fold(0u32, |bits, lane| {
             let (a, b) = (
@@ -307,7 +307,7 @@ macro_rules! by_compared {
 
 fn decode_testp<'a>(d: &mut Decoder<'a>, x: &Ins<'a>, ty: Type) -> Result<(), Problem> {
     x.count(2, 2)?;
-    let test = x.mods.iter().find_map(|m| Test::from_modifier(m));
+    let test = x.mods.iter().find_map(|m| Test::from_modifier(*m));
     let Some(imm) = test.and_then(|t| TESTS.iter().position(|u| *u == t)) else {
         return malformed("testp without its property");
     };
@@ -325,21 +325,22 @@ fn decode_testp<'a>(d: &mut Decoder<'a>, x: &Ins<'a>, ty: Type) -> Result<(), Pr
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let ty = x.ty()?;
-    if x.base == "testp" {
+    if x.mnemonic == Mnemonic::Testp {
         return decode_testp(d, x, ty);
     }
     let Some(relation) = x
         .mods
         .iter()
-        .find_map(|m| RELATIONS.iter().position(|(name, _)| name == m))
+        .find_map(|m| Compare::from_modifier(*m))
+        .and_then(|relation| RELATIONS.iter().position(|r| *r == relation))
     else {
         return malformed("comparison without a relation");
     };
-    let bool_op = if x.has("and") {
+    let bool_op = if x.has(Modifier::And) {
         AND
-    } else if x.has("or") {
+    } else if x.has(Modifier::Or) {
         OR
-    } else if x.has("xor") {
+    } else if x.has(Modifier::Xor) {
         XOR
     } else {
         0
@@ -357,10 +358,10 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         imm |= NOT;
     }
     let width = class(ty)?;
-    let flush = x.has("ftz");
+    let flush = x.has(Modifier::Ftz);
     let packed_type = matches!(ty, Type::F16x2 | Type::BF16x2);
     let (a, b) = (d.src(&x.ops[1], width)?, d.src(&x.ops[2], width)?);
-    if x.base == "setp" {
+    if x.mnemonic == Mnemonic::Setp {
         let (p, q) = d.dst_pair(&x.ops[0], Class::Pred, Class::Pred)?;
         let run = match ty {
             Type::F16x2 => packed::<F16, true, 0>,

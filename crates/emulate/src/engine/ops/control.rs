@@ -8,7 +8,7 @@ use crate::engine::inst::{Class, Flow, Handler, Inst};
 use crate::engine::lanes::lanes;
 use crate::engine::program::{Builtin, CallSite, Callee, FUNCTION_ADDRESSES, Place};
 use crate::engine::warp::{Caller, Frame, Warp};
-use ptx::{Operand, OperandKind};
+use ptx::{Mnemonic, Operand, OperandKind};
 
 /// Calls nested deeper than this overflow the stack.
 const DEEPEST: usize = 2048;
@@ -243,12 +243,12 @@ fn copy_row<R: crate::engine::lanes::Raw>(
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    match x.base {
-        "bra" => match x.op(0)?.kind {
+    match x.mnemonic {
+        Mnemonic::Bra => match x.op(0)?.kind {
             OperandKind::Name(label) => d.emit_branch(bra, label),
             _ => malformed("bra without a label"),
         },
-        "brx" => {
+        Mnemonic::Brx => {
             x.count(2, 2)?;
             let a = d.src(&x.ops[0], Class::B32)?;
             let OperandKind::Name(list) = x.ops[1].kind else {
@@ -261,15 +261,15 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             d.emit(brx, |i| (i.a, i.side) = (a, side));
             Ok(())
         }
-        "ret" => {
+        Mnemonic::Ret => {
             d.emit(ret, |_| {});
             Ok(())
         }
-        "exit" => {
+        Mnemonic::Exit => {
             d.emit(exit, |_| {});
             Ok(())
         }
-        "trap" | "brkpt" => {
+        Mnemonic::Trap | Mnemonic::Brkpt => {
             d.emit(trap, |_| {});
             Ok(())
         }

@@ -11,7 +11,7 @@ use crate::engine::decode::{Decoder, Ins, Problem, malformed, unsupported};
 use crate::engine::inst::{Class, Flow, Handler, Inst};
 use crate::engine::lanes::{Raw, lanes, one, operations, two};
 use crate::engine::warp::Warp;
-use ptx::Type;
+use ptx::{Modifier, Type};
 use std::marker::PhantomData;
 
 const SAT: u64 = 1 << 4;
@@ -293,21 +293,21 @@ operations! {
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     x.only(&[
-        "rn",
-        "rz",
-        "rm",
-        "rp",
-        "rna",
-        "rni",
-        "rzi",
-        "rmi",
-        "rpi",
-        "ftz",
-        "sat",
-        "relu",
-        "satfinite",
+        Modifier::Rn,
+        Modifier::Rz,
+        Modifier::Rm,
+        Modifier::Rp,
+        Modifier::Rna,
+        Modifier::Rni,
+        Modifier::Rzi,
+        Modifier::Rmi,
+        Modifier::Rpi,
+        Modifier::Ftz,
+        Modifier::Sat,
+        Modifier::Relu,
+        Modifier::Satfinite,
     ])?;
-    if x.has("pack") {
+    if x.has(Modifier::Pack) {
         return unsupported("cvt.pack");
     }
     let [to, from] = x.types[..] else {
@@ -316,7 +316,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     let mut imm = pack(x);
     if x.mods
         .iter()
-        .any(|m| ["rni", "rzi", "rmi", "rpi"].contains(m))
+        .any(|m| [Modifier::Rni, Modifier::Rzi, Modifier::Rmi, Modifier::Rpi].contains(m))
     {
         imm |= INTEGRAL;
     }
@@ -343,8 +343,8 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         (Type::E4M3x2 | Type::E5M2x2, Type::F16x2) => Some(one::<Fp8FromHalves>),
         (Type::F16x2, Type::E4M3x2 | Type::E5M2x2) => Some(one::<HalvesFromFp8>),
         (Type::TF32 | Type::B32, Type::F32) => Some(one::<Tf32>),
-        (Type::F16, Type::F16) if x.has("relu") => Some(one::<ReluF16>),
-        (Type::BF16, Type::BF16) if x.has("relu") => Some(one::<ReluBF16>),
+        (Type::F16, Type::F16) if x.has(Modifier::Relu) => Some(one::<ReluF16>),
+        (Type::BF16, Type::BF16) if x.has(Modifier::Relu) => Some(one::<ReluBF16>),
         _ => None,
     };
     if special.is_some() && (target != default(to) || source != default(from)) {
@@ -357,7 +357,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     // with one, but older compilers leave it out).
     if is_integer(to)
         && !is_integer(from)
-        && !x.mods.iter().any(|m| Round::from_modifier(m).is_some())
+        && !x.mods.iter().any(|m| Round::from_modifier(*m).is_some())
     {
         imm |= 1;
     }

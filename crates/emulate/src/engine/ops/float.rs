@@ -9,14 +9,14 @@ use crate::engine::inst::{Class, Flow, Handler, Inst};
 use crate::engine::lanes::{FULL, lanes, one, operations, two};
 use crate::engine::warp::Warp;
 use crate::mapping::{LANES, Twice, twice};
-use ptx::Type;
+use ptx::{Mnemonic, Modifier, Type};
 
 /// Modifiers as [`Inst::imm`].
 pub(crate) fn pack(x: &Ins<'_>) -> u64 {
     let round = x
         .mods
         .iter()
-        .find_map(|m| Round::from_modifier(m))
+        .find_map(|m| Round::from_modifier(*m))
         .unwrap_or_default();
     let round = match round {
         Round::Nearest => 0,
@@ -26,12 +26,12 @@ pub(crate) fn pack(x: &Ins<'_>) -> u64 {
         Round::Away => 4,
     };
     round
-        | u64::from(x.has("ftz")) << 3
-        | u64::from(x.has("sat")) << 4
-        | u64::from(x.has("NaN")) << 5
-        | u64::from(x.has("xorsign")) << 6
-        | u64::from(x.has("relu")) << 7
-        | u64::from(x.has("satfinite")) << 8
+        | u64::from(x.has(Modifier::Ftz)) << 3
+        | u64::from(x.has(Modifier::Sat)) << 4
+        | u64::from(x.has(Modifier::NaN)) << 5
+        | u64::from(x.has(Modifier::Xorsign)) << 6
+        | u64::from(x.has(Modifier::Relu)) << 7
+        | u64::from(x.has(Modifier::Satfinite)) << 8
 }
 
 #[inline(always)]
@@ -273,16 +273,27 @@ fn packed_f32<const KIND: u8>(
     Flow::Next
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: an arm for each opcode")]
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     x.only(&[
-        "rn", "rz", "rm", "rp", "ftz", "sat", "approx", "full", "NaN", "xorsign", "abs",
+        Modifier::Rn,
+        Modifier::Rz,
+        Modifier::Rm,
+        Modifier::Rp,
+        Modifier::Ftz,
+        Modifier::Sat,
+        Modifier::Approx,
+        Modifier::Full,
+        Modifier::NaN,
+        Modifier::Xorsign,
+        Modifier::Abs,
     ])?;
     let ty = x.ty()?;
     if matches!(ty, Type::F16 | Type::F16x2 | Type::BF16 | Type::BF16x2) {
         return super::half::decode(d, x);
     }
     let imm = pack(x);
-    let approx = x.has("approx");
+    let approx = x.has(Modifier::Approx);
     let (class, single) = match ty {
         Type::F32 => (Class::B32, true),
         Type::F64 => (Class::B64, false),
@@ -294,22 +305,22 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         8 => flush,
         _ => any,
     };
-    let run: Handler = match (x.base, single) {
-        ("add", true) => plain(two::<AddF32>, two::<AddF32Ftz>, two::<AddF32Any>),
-        ("sub", true) => plain(two::<SubF32>, two::<SubF32Ftz>, two::<SubF32Any>),
-        ("mul", true) => plain(two::<MulF32>, two::<MulF32Ftz>, two::<MulF32Any>),
-        ("add", false) => plain(two::<AddF64>, two::<AddF64>, two::<AddF64Any>),
-        ("sub", false) => plain(two::<SubF64>, two::<SubF64>, two::<SubF64Any>),
-        ("mul", false) => plain(two::<MulF64>, two::<MulF64>, two::<MulF64Any>),
-        ("div", true) if approx => two::<DivApprox>,
-        ("div", true) if x.has("full") => two::<DivFull>,
-        ("div", true) => two::<DivF32>,
-        ("div", false) => two::<DivF64>,
-        ("min" | "max", _) if x.ops.len() == 4 => {
+    let run: Handler = match (x.mnemonic, single) {
+        (Mnemonic::Add, true) => plain(two::<AddF32>, two::<AddF32Ftz>, two::<AddF32Any>),
+        (Mnemonic::Sub, true) => plain(two::<SubF32>, two::<SubF32Ftz>, two::<SubF32Any>),
+        (Mnemonic::Mul, true) => plain(two::<MulF32>, two::<MulF32Ftz>, two::<MulF32Any>),
+        (Mnemonic::Add, false) => plain(two::<AddF64>, two::<AddF64>, two::<AddF64Any>),
+        (Mnemonic::Sub, false) => plain(two::<SubF64>, two::<SubF64>, two::<SubF64Any>),
+        (Mnemonic::Mul, false) => plain(two::<MulF64>, two::<MulF64>, two::<MulF64Any>),
+        (Mnemonic::Div, true) if approx => two::<DivApprox>,
+        (Mnemonic::Div, true) if x.has(Modifier::Full) => two::<DivFull>,
+        (Mnemonic::Div, true) => two::<DivF32>,
+        (Mnemonic::Div, false) => two::<DivF64>,
+        (Mnemonic::Min | Mnemonic::Max, _) if x.ops.len() == 4 => {
             // Three inputs: the extremum of an extremum.
-            let run = match (x.base, single) {
-                ("min", true) => two::<MinF32>,
-                ("max", true) => two::<MaxF32>,
+            let run = match (x.mnemonic, single) {
+                (Mnemonic::Min, true) => two::<MinF32>,
+                (Mnemonic::Max, true) => two::<MaxF32>,
                 _ => return unsupported("extremum of three f64"),
             };
             let dst = d.dst(&x.ops[0], class)?;
@@ -324,35 +335,35 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             d.emit_to(run, dst, |i| (i.a, i.b, i.imm) = (temporary, c, imm));
             return Ok(());
         }
-        ("min", true) => two::<MinF32>,
-        ("max", true) => two::<MaxF32>,
-        ("min", false) => two::<MinF64>,
-        ("max", false) => two::<MaxF64>,
-        ("copysign", true) => two::<CopysignF32>,
-        ("copysign", false) => two::<CopysignF64>,
-        ("fma" | "mad", true) => return ternary(d, x, class, fma_f32, imm),
-        ("fma" | "mad", false) => return ternary(d, x, class, fma_f64, imm),
+        (Mnemonic::Min, true) => two::<MinF32>,
+        (Mnemonic::Max, true) => two::<MaxF32>,
+        (Mnemonic::Min, false) => two::<MinF64>,
+        (Mnemonic::Max, false) => two::<MaxF64>,
+        (Mnemonic::Copysign, true) => two::<CopysignF32>,
+        (Mnemonic::Copysign, false) => two::<CopysignF64>,
+        (Mnemonic::Fma | Mnemonic::Mad, true) => return ternary(d, x, class, fma_f32, imm),
+        (Mnemonic::Fma | Mnemonic::Mad, false) => return ternary(d, x, class, fma_f64, imm),
         _ => {
-            let run: Handler = match (x.base, single) {
-                ("rcp", true) if approx => one::<RcpApprox>,
-                ("rcp", true) => one::<RcpF32>,
-                ("rcp", false) if approx => one::<RcpApproxF64>,
-                ("rcp", false) => one::<RcpF64>,
-                ("sqrt", true) if approx => one::<SqrtApprox>,
-                ("sqrt", true) => one::<SqrtF32>,
-                ("sqrt", false) => one::<SqrtF64>,
-                ("rsqrt", true) => one::<Rsqrt>,
-                ("rsqrt", false) if x.has("ftz") => one::<RsqrtF64Ftz>,
-                ("rsqrt", false) => one::<RsqrtF64>,
-                ("sin", true) => one::<Sin>,
-                ("cos", true) => one::<Cos>,
-                ("lg2", true) => one::<Lg2>,
-                ("ex2", true) => one::<Ex2>,
-                ("tanh", true) => one::<Tanh>,
-                ("abs", true) => one::<AbsF32>,
-                ("neg", true) => one::<NegF32>,
-                ("abs", false) => one::<AbsF64>,
-                ("neg", false) => one::<NegF64>,
+            let run: Handler = match (x.mnemonic, single) {
+                (Mnemonic::Rcp, true) if approx => one::<RcpApprox>,
+                (Mnemonic::Rcp, true) => one::<RcpF32>,
+                (Mnemonic::Rcp, false) if approx => one::<RcpApproxF64>,
+                (Mnemonic::Rcp, false) => one::<RcpF64>,
+                (Mnemonic::Sqrt, true) if approx => one::<SqrtApprox>,
+                (Mnemonic::Sqrt, true) => one::<SqrtF32>,
+                (Mnemonic::Sqrt, false) => one::<SqrtF64>,
+                (Mnemonic::Rsqrt, true) => one::<Rsqrt>,
+                (Mnemonic::Rsqrt, false) if x.has(Modifier::Ftz) => one::<RsqrtF64Ftz>,
+                (Mnemonic::Rsqrt, false) => one::<RsqrtF64>,
+                (Mnemonic::Sin, true) => one::<Sin>,
+                (Mnemonic::Cos, true) => one::<Cos>,
+                (Mnemonic::Lg2, true) => one::<Lg2>,
+                (Mnemonic::Ex2, true) => one::<Ex2>,
+                (Mnemonic::Tanh, true) => one::<Tanh>,
+                (Mnemonic::Abs, true) => one::<AbsF32>,
+                (Mnemonic::Neg, true) => one::<NegF32>,
+                (Mnemonic::Abs, false) => one::<AbsF64>,
+                (Mnemonic::Neg, false) => one::<NegF64>,
                 _ => return unsupported("floating-point instruction"),
             };
             return unary(d, x, class, class, run, imm);
@@ -369,16 +380,16 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
 }
 
 fn packed<'a>(d: &mut Decoder<'a>, x: &Ins<'a>, imm: u64) -> Result<(), Problem> {
-    let run: Handler = match x.base {
-        "add" => packed_f32::<0>,
-        "sub" => packed_f32::<1>,
-        "mul" => packed_f32::<2>,
-        "fma" => packed_f32::<3>,
+    let run: Handler = match x.mnemonic {
+        Mnemonic::Add => packed_f32::<0>,
+        Mnemonic::Sub => packed_f32::<1>,
+        Mnemonic::Mul => packed_f32::<2>,
+        Mnemonic::Fma => packed_f32::<3>,
         _ => return unsupported("packed f32 instruction"),
     };
     let dst = d.dst(x.op(0)?, Class::B64)?;
     let (a, b) = (d.src(x.op(1)?, Class::B64)?, d.src(x.op(2)?, Class::B64)?);
-    let c = if x.base == "fma" {
+    let c = if x.mnemonic == Mnemonic::Fma {
         d.src(x.op(3)?, Class::B64)?
     } else {
         b

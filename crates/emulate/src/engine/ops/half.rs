@@ -6,7 +6,7 @@ use crate::arith::half::{self, BF16, F16, Half, Mode};
 use crate::engine::decode::{Decoder, Ins, Problem, unsupported};
 use crate::engine::inst::{Class, Handler};
 use crate::engine::lanes::{Fun1, Fun2, Fun3, one, three, two};
-use ptx::Type;
+use ptx::{Mnemonic, Modifier, Type};
 use std::marker::PhantomData;
 
 #[inline(always)]
@@ -88,36 +88,44 @@ halves! { 3
 }
 
 fn choose<H: Half + 'static>(x: &Ins<'_>, packed: bool) -> Option<Handler> {
-    Some(match (x.base, packed) {
-        ("add", false) => two::<Add<H>>,
-        ("add", true) => two::<AddPacked<H>>,
-        ("sub", false) => two::<Sub<H>>,
-        ("sub", true) => two::<SubPacked<H>>,
-        ("mul", false) => two::<Mul<H>>,
-        ("mul", true) => two::<MulPacked<H>>,
-        ("min", false) => two::<Min<H>>,
-        ("min", true) => two::<MinPacked<H>>,
-        ("max", false) => two::<Max<H>>,
-        ("max", true) => two::<MaxPacked<H>>,
-        ("fma", false) if x.has("oob") => three::<FmaOob<H>>,
-        ("fma", true) if x.has("oob") => three::<FmaOobPacked<H>>,
-        ("fma", false) => three::<Fma<H>>,
-        ("fma", true) => three::<FmaPacked<H>>,
-        ("neg", false) => one::<Neg<H>>,
-        ("neg", true) => one::<NegPacked<H>>,
-        ("abs", false) => one::<Abs<H>>,
-        ("abs", true) => one::<AbsPacked<H>>,
-        ("tanh", false) => one::<Tanh<H>>,
-        ("tanh", true) => one::<TanhPacked<H>>,
-        ("ex2", false) => one::<Ex2<H>>,
-        ("ex2", true) => one::<Ex2Packed<H>>,
+    Some(match (x.mnemonic, packed) {
+        (Mnemonic::Add, false) => two::<Add<H>>,
+        (Mnemonic::Add, true) => two::<AddPacked<H>>,
+        (Mnemonic::Sub, false) => two::<Sub<H>>,
+        (Mnemonic::Sub, true) => two::<SubPacked<H>>,
+        (Mnemonic::Mul, false) => two::<Mul<H>>,
+        (Mnemonic::Mul, true) => two::<MulPacked<H>>,
+        (Mnemonic::Min, false) => two::<Min<H>>,
+        (Mnemonic::Min, true) => two::<MinPacked<H>>,
+        (Mnemonic::Max, false) => two::<Max<H>>,
+        (Mnemonic::Max, true) => two::<MaxPacked<H>>,
+        (Mnemonic::Fma, false) if x.has(Modifier::Oob) => three::<FmaOob<H>>,
+        (Mnemonic::Fma, true) if x.has(Modifier::Oob) => three::<FmaOobPacked<H>>,
+        (Mnemonic::Fma, false) => three::<Fma<H>>,
+        (Mnemonic::Fma, true) => three::<FmaPacked<H>>,
+        (Mnemonic::Neg, false) => one::<Neg<H>>,
+        (Mnemonic::Neg, true) => one::<NegPacked<H>>,
+        (Mnemonic::Abs, false) => one::<Abs<H>>,
+        (Mnemonic::Abs, true) => one::<AbsPacked<H>>,
+        (Mnemonic::Tanh, false) => one::<Tanh<H>>,
+        (Mnemonic::Tanh, true) => one::<TanhPacked<H>>,
+        (Mnemonic::Ex2, false) => one::<Ex2<H>>,
+        (Mnemonic::Ex2, true) => one::<Ex2Packed<H>>,
         _ => return None,
     })
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     x.only(&[
-        "rn", "ftz", "sat", "relu", "approx", "NaN", "xorsign", "abs", "oob",
+        Modifier::Rn,
+        Modifier::Ftz,
+        Modifier::Sat,
+        Modifier::Relu,
+        Modifier::Approx,
+        Modifier::NaN,
+        Modifier::Xorsign,
+        Modifier::Abs,
+        Modifier::Oob,
     ])?;
     let (class, packed) = match x.ty()? {
         Type::F16 | Type::BF16 => (Class::B16, false),

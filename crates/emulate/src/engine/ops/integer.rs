@@ -7,7 +7,7 @@ use crate::engine::decode::{Decoder, Ins, Problem, class, unsupported};
 use crate::engine::inst::{Class, Flow, Handler, Inst};
 use crate::engine::lanes::{Fun1, Fun2, Fun3, Value, lanes, one, three, two};
 use crate::engine::warp::Warp;
-use ptx::Type;
+use ptx::{Mnemonic, Modifier, Type};
 use std::marker::PhantomData;
 
 /// Declares operations that are generic over an integer type.
@@ -202,47 +202,54 @@ pub(crate) fn ternary<'a>(
 
 #[expect(clippy::too_many_lines, reason = "a table: an arm for each opcode")]
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    x.only(&["lo", "hi", "wide", "sat", "cc", "relu"])?;
+    x.only(&[
+        Modifier::Lo,
+        Modifier::Hi,
+        Modifier::Wide,
+        Modifier::Sat,
+        Modifier::Cc,
+        Modifier::Relu,
+    ])?;
     let ty = x.ty()?;
     if matches!(ty, Type::U16x2 | Type::S16x2) {
-        let run = match (x.base, ty) {
-            ("add", _) => two::<AddU16x2>,
-            ("min", Type::U16x2) => two::<MinU16x2>,
-            ("max", Type::U16x2) => two::<MaxU16x2>,
-            ("min", _) if x.has("relu") => two::<MinReluS16x2>,
-            ("max", _) if x.has("relu") => two::<MaxReluS16x2>,
-            ("min", _) => two::<MinS16x2>,
-            ("max", _) => two::<MaxS16x2>,
+        let run = match (x.mnemonic, ty) {
+            (Mnemonic::Add, _) => two::<AddU16x2>,
+            (Mnemonic::Min, Type::U16x2) => two::<MinU16x2>,
+            (Mnemonic::Max, Type::U16x2) => two::<MaxU16x2>,
+            (Mnemonic::Min, _) if x.has(Modifier::Relu) => two::<MinReluS16x2>,
+            (Mnemonic::Max, _) if x.has(Modifier::Relu) => two::<MaxReluS16x2>,
+            (Mnemonic::Min, _) => two::<MinS16x2>,
+            (Mnemonic::Max, _) => two::<MaxS16x2>,
             _ => return unsupported("packed 16-bit form"),
         };
         return binary(d, x, Class::B32, run);
     }
-    if x.has("relu") {
-        let run = match (x.base, ty) {
-            ("min", Type::S32) => two::<MinReluS32>,
-            ("max", Type::S32) => two::<MaxReluS32>,
+    if x.has(Modifier::Relu) {
+        let run = match (x.mnemonic, ty) {
+            (Mnemonic::Min, Type::S32) => two::<MinReluS32>,
+            (Mnemonic::Max, Type::S32) => two::<MaxReluS32>,
             _ => return unsupported("modifier .relu on integers"),
         };
         return binary(d, x, Class::B32, run);
     }
     let width = class(ty)?;
-    let saturates = x.has("sat") && ty == Type::S32;
-    if x.has("cc") || x.base.ends_with('c') {
+    let saturates = x.has(Modifier::Sat) && ty == Type::S32;
+    if x.has(Modifier::Cc) || takes_carry(x) {
         return carry_chain(d, x, ty, width);
     }
-    match x.base {
-        "add" if saturates => binary(d, x, width, two::<AddSat<i32>>),
-        "sub" if saturates => binary(d, x, width, two::<SubSat<i32>>),
-        "add" => binary(d, x, width, by_width!(width, T => two::<Add<T>>)),
-        "sub" => binary(d, x, width, by_width!(width, T => two::<Sub<T>>)),
-        "div" => binary(d, x, width, by_integer!(ty, T => two::<Div<T>>)),
-        "rem" => binary(d, x, width, by_integer!(ty, T => two::<Rem<T>>)),
-        "min" => binary(d, x, width, by_integer!(ty, T => two::<Min<T>>)),
-        "max" => binary(d, x, width, by_integer!(ty, T => two::<Max<T>>)),
-        "neg" => unary(d, x, width, width, by_width!(width, T => one::<Neg<T>>), 0),
-        "abs" => unary(d, x, width, width, by_integer!(ty, T => one::<Abs<T>>), 0),
-        "sad" => ternary(d, x, width, by_integer!(ty, T => three::<Sad<T>>), 0),
-        "mul" if x.has("wide") => {
+    match x.mnemonic {
+        Mnemonic::Add if saturates => binary(d, x, width, two::<AddSat<i32>>),
+        Mnemonic::Sub if saturates => binary(d, x, width, two::<SubSat<i32>>),
+        Mnemonic::Add => binary(d, x, width, by_width!(width, T => two::<Add<T>>)),
+        Mnemonic::Sub => binary(d, x, width, by_width!(width, T => two::<Sub<T>>)),
+        Mnemonic::Div => binary(d, x, width, by_integer!(ty, T => two::<Div<T>>)),
+        Mnemonic::Rem => binary(d, x, width, by_integer!(ty, T => two::<Rem<T>>)),
+        Mnemonic::Min => binary(d, x, width, by_integer!(ty, T => two::<Min<T>>)),
+        Mnemonic::Max => binary(d, x, width, by_integer!(ty, T => two::<Max<T>>)),
+        Mnemonic::Neg => unary(d, x, width, width, by_width!(width, T => one::<Neg<T>>), 0),
+        Mnemonic::Abs => unary(d, x, width, width, by_integer!(ty, T => one::<Abs<T>>), 0),
+        Mnemonic::Sad => ternary(d, x, width, by_integer!(ty, T => three::<Sad<T>>), 0),
+        Mnemonic::Mul if x.has(Modifier::Wide) => {
             let (run, to): (Handler, Class) = match ty {
                 Type::U16 => (two::<MulWide<u16>>, Class::B32),
                 Type::S16 => (two::<MulWide<i16>>, Class::B32),
@@ -256,7 +263,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             d.emit_to(run, dst, |i| (i.a, i.b) = (a, b));
             Ok(())
         }
-        "mad" if x.has("wide") => {
+        Mnemonic::Mad if x.has(Modifier::Wide) => {
             let (run, to): (Handler, Class) = match ty {
                 Type::U16 => (three::<MadWide<u16>>, Class::B32),
                 Type::S16 => (three::<MadWide<i16>>, Class::B32),
@@ -274,13 +281,19 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             d.emit_to(run, dst, |i| (i.a, i.b, i.c) = (a, b, c));
             Ok(())
         }
-        "mul" if x.has("hi") => binary(d, x, width, by_integer!(ty, T => two::<MulHi<T>>)),
-        "mul" => binary(d, x, width, by_width!(width, T => two::<MulLo<T>>)),
-        "mad" if x.has("hi") && saturates => ternary(d, x, width, three::<MadHiSat<i32>>, 0),
-        "mad" if x.has("hi") => ternary(d, x, width, by_integer!(ty, T => three::<MadHi<T>>), 0),
-        "mad" => ternary(d, x, width, by_width!(width, T => three::<MadLo<T>>), 0),
-        "mul24" => {
-            let run = match (ty, x.has("hi")) {
+        Mnemonic::Mul if x.has(Modifier::Hi) => {
+            binary(d, x, width, by_integer!(ty, T => two::<MulHi<T>>))
+        }
+        Mnemonic::Mul => binary(d, x, width, by_width!(width, T => two::<MulLo<T>>)),
+        Mnemonic::Mad if x.has(Modifier::Hi) && saturates => {
+            ternary(d, x, width, three::<MadHiSat<i32>>, 0)
+        }
+        Mnemonic::Mad if x.has(Modifier::Hi) => {
+            ternary(d, x, width, by_integer!(ty, T => three::<MadHi<T>>), 0)
+        }
+        Mnemonic::Mad => ternary(d, x, width, by_width!(width, T => three::<MadLo<T>>), 0),
+        Mnemonic::Mul24 => {
+            let run = match (ty, x.has(Modifier::Hi)) {
                 (Type::U32, false) => two::<Mul24LoU>,
                 (Type::U32, true) => two::<Mul24HiU>,
                 (Type::S32, false) => two::<Mul24LoS>,
@@ -289,10 +302,10 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             };
             binary(d, x, width, run)
         }
-        "mad24" if !x.has("sat") => {
+        Mnemonic::Mad24 if !x.has(Modifier::Sat) => {
             // A 24-bit product, then an addition.
             x.count(4, 4)?;
-            let run = match (ty, x.has("hi")) {
+            let run = match (ty, x.has(Modifier::Hi)) {
                 (Type::U32, false) => two::<Mul24LoU>,
                 (Type::U32, true) => two::<Mul24HiU>,
                 (Type::S32, false) => two::<Mul24LoS>,
@@ -314,23 +327,28 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     }
 }
 
+/// Whether the carry flag is an operand: `addc`, `subc`, `madc`.
+fn takes_carry(x: &Ins<'_>) -> bool {
+    matches!(x.mnemonic, Mnemonic::Addc | Mnemonic::Subc | Mnemonic::Madc)
+}
+
 fn carry_chain<'a>(
     d: &mut Decoder<'a>,
     x: &Ins<'a>,
     ty: Type,
     width: Class,
 ) -> Result<(), Problem> {
-    let carry_in = x.base.ends_with('c');
-    let imm = if carry_in { CARRY_IN } else { 0 } | if x.has("cc") { CARRY_OUT } else { 0 };
-    let high = x.has("hi");
-    let run: Handler = match (x.base.trim_end_matches('c'), high, ty) {
-        ("add", ..) => by_integer!(ty, T => carry::<T, 0>),
-        ("sub", ..) => by_integer!(ty, T => carry::<T, 1>),
-        ("mad", false, _) => by_integer!(ty, T => carry::<T, 2>),
-        ("mad", true, _) => by_integer!(ty, T => carry::<T, 3>),
+    let carry_in = takes_carry(x);
+    let imm = if carry_in { CARRY_IN } else { 0 } | if x.has(Modifier::Cc) { CARRY_OUT } else { 0 };
+    let high = x.has(Modifier::Hi);
+    let run: Handler = match (x.mnemonic, high, ty) {
+        (Mnemonic::Add | Mnemonic::Addc, ..) => by_integer!(ty, T => carry::<T, 0>),
+        (Mnemonic::Sub | Mnemonic::Subc, ..) => by_integer!(ty, T => carry::<T, 1>),
+        (Mnemonic::Mad | Mnemonic::Madc, false, _) => by_integer!(ty, T => carry::<T, 2>),
+        (Mnemonic::Mad | Mnemonic::Madc, true, _) => by_integer!(ty, T => carry::<T, 3>),
         _ => return unsupported("carry chain of this instruction"),
     };
-    let is_mad = x.base.starts_with("mad");
+    let is_mad = matches!(x.mnemonic, Mnemonic::Mad | Mnemonic::Madc);
     x.count(if is_mad { 4 } else { 3 }, if is_mad { 4 } else { 3 })?;
     let dst = d.dst_or_scratch(&x.ops[0], width)?;
     let a = d.src(&x.ops[1], width)?;

@@ -12,7 +12,7 @@ use crate::engine::inst::{Class, Flow, Inst};
 use crate::engine::lanes::FULL;
 use crate::engine::warp::Warp;
 use crate::mapping::LANES;
-use ptx::{Operand, Type};
+use ptx::{Mnemonic, Modifier, Operand, Type};
 
 /// `ldmatrix` of 8×8 matrices of 16 bits: `d` lists registers, `a` holds row
 /// addresses, `imm` 1 transposes.
@@ -264,18 +264,18 @@ fn registers<'a>(
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let everyone = d.constant32(FULL);
-    if x.base != "mma" {
-        if !x.has("m8n8") || x.types.last() != Some(&Type::B16) {
+    if x.mnemonic != Mnemonic::Mma {
+        if !x.has(Modifier::M8n8) || x.types.last() != Some(&Type::B16) {
             return unsupported("matrices of this shape");
         }
-        let count = if x.has("x4") {
+        let count = if x.has(Modifier::X4) {
             4
-        } else if x.has("x2") {
+        } else if x.has(Modifier::X2) {
             2
         } else {
             1
         };
-        let load = x.base == "ldmatrix";
+        let load = x.mnemonic == Mnemonic::Ldmatrix;
         let list = registers(d, x.op(usize::from(!load))?, count, load)?;
         let address = d.address(
             x.op(usize::from(load))?,
@@ -289,22 +289,22 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
                 a,
                 everyone,
                 tag_of(address.space),
-                u64::from(x.has("trans")),
+                u64::from(x.has(Modifier::Trans)),
             )
         });
         return Ok(());
     }
     x.only(&[
-        "sync",
-        "aligned",
-        "row",
-        "col",
-        "satfinite",
-        "m16n8k4",
-        "m16n8k8",
-        "m16n8k16",
-        "m16n8k32",
-        "m8n8k16",
+        Modifier::Sync,
+        Modifier::Aligned,
+        Modifier::Row,
+        Modifier::Col,
+        Modifier::Satfinite,
+        Modifier::M16n8k4,
+        Modifier::M16n8k8,
+        Modifier::M16n8k16,
+        Modifier::M16n8k32,
+        Modifier::M8n8k16,
     ])?;
     let [dt, at, bt, ct] = x.types[..] else {
         return malformed("mma needs four types");
@@ -325,11 +325,15 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         (Type::S32, Type::S32) => 2,
         _ => return unsupported("mma with sums of two types"),
     };
-    let (rows, depth) = match x.mods.iter().find(|m| m.contains("n8k")) {
-        Some(&"m16n8k4") => (16, 4),
-        Some(&"m16n8k8") => (16, 8),
-        Some(&"m16n8k16") => (16, 16),
-        Some(&"m16n8k32") => (16, 32),
+    let (rows, depth) = match x
+        .mods
+        .iter()
+        .find(|m| m.shape().is_some_and(|(_, n, _)| n == 8))
+    {
+        Some(Modifier::M16n8k4) => (16, 4),
+        Some(Modifier::M16n8k8) => (16, 8),
+        Some(Modifier::M16n8k16) => (16, 16),
+        Some(Modifier::M16n8k32) => (16, 32),
         _ => (8, 16),
     };
     let shape = Shape {
@@ -338,7 +342,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         rows,
         depth,
         sum,
-        saturates: x.has("satfinite"),
+        saturates: x.has(Modifier::Satfinite),
     };
     if bits_of(shape.a) != bits_of(shape.b) {
         return malformed("mma of elements of two sizes");

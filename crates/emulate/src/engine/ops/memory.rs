@@ -9,7 +9,7 @@ use crate::engine::inst::{Class, Flow, Handler, Inst, NONE};
 use crate::engine::lanes::{FULL, Raw, lanes};
 use crate::engine::warp::Warp;
 use crate::mapping::{LANES, Plain};
-use ptx::Type;
+use ptx::{Mnemonic, Modifier, Type};
 
 /// Memory values as integers.
 trait Cell: Plain {
@@ -313,63 +313,66 @@ macro_rules! by_total_and_class {
 
 /// Modifiers that change no result here: caching, ordering (x86 orders loads
 /// and stores at least as `.acquire` and `.release` ask), scopes.
-const HARMLESS: &[&str] = &[
-    "global",
-    "const",
-    "shared",
-    "shared::cta",
-    "shared::cluster",
-    "local",
-    "param",
-    "param::entry",
-    "param::func",
-    "generic",
-    "nc",
-    "volatile",
-    "weak",
-    "relaxed",
-    "acquire",
-    "release",
-    "mmio",
-    "cta",
-    "cluster",
-    "gpu",
-    "sys",
-    "ca",
-    "cg",
-    "cs",
-    "lu",
-    "cv",
-    "wb",
-    "wt",
-    "v2",
-    "v4",
-    "v8",
-    "L1::evict_normal",
-    "L1::evict_unchanged",
-    "L1::evict_first",
-    "L1::evict_last",
-    "L1::no_allocate",
-    "L2::evict_last",
-    "L2::evict_normal",
-    "L2::evict_first",
-    "L2::cache_hint",
-    "L2::64B",
-    "L2::128B",
-    "L2::256B",
-    "unified",
-    "L1::evict_last",
+const HARMLESS: &[Modifier] = &[
+    Modifier::Global,
+    Modifier::Const,
+    Modifier::Shared,
+    Modifier::SharedCta,
+    Modifier::SharedCluster,
+    Modifier::Local,
+    Modifier::Param,
+    Modifier::ParamEntry,
+    Modifier::ParamFunc,
+    Modifier::Generic,
+    Modifier::Nc,
+    Modifier::Volatile,
+    Modifier::Weak,
+    Modifier::Relaxed,
+    Modifier::Acquire,
+    Modifier::Release,
+    Modifier::Mmio,
+    Modifier::Cta,
+    Modifier::Cluster,
+    Modifier::Gpu,
+    Modifier::Sys,
+    Modifier::Ca,
+    Modifier::Cg,
+    Modifier::Cs,
+    Modifier::Lu,
+    Modifier::Cv,
+    Modifier::Wb,
+    Modifier::Wt,
+    Modifier::V2,
+    Modifier::V4,
+    Modifier::V8,
+    Modifier::L1EvictNormal,
+    Modifier::L1EvictUnchanged,
+    Modifier::L1EvictFirst,
+    Modifier::L1EvictLast,
+    Modifier::L1NoAllocate,
+    Modifier::L2EvictLast,
+    Modifier::L2EvictNormal,
+    Modifier::L2EvictFirst,
+    Modifier::L2CacheHint,
+    Modifier::L2Prefetch64,
+    Modifier::L2Prefetch128,
+    Modifier::L2Prefetch256,
+    Modifier::Unified,
+    Modifier::L1EvictLast,
 ];
 
 /// Whether lanes may wait for what others do through this access.
 pub(crate) fn polls(x: &Ins<'_>) -> bool {
-    x.has("volatile") || x.has("relaxed") || x.has("acquire") || x.has("mmio")
+    x.has(Modifier::Volatile)
+        || x.has(Modifier::Relaxed)
+        || x.has(Modifier::Acquire)
+        || x.has(Modifier::Mmio)
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     x.only(HARMLESS)?;
     let ty = x.ty()?;
-    let is_load = x.base != "st";
+    let is_load = x.mnemonic != Mnemonic::St;
     let (data, address) = if is_load { (0, 1) } else { (1, 0) };
     x.count(2, 3)?;
     let address: Address = d.address(&x.ops[address], space(x))?;
@@ -378,7 +381,11 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     }
     let data = &x.ops[data];
     let element = ty.bytes();
-    let elements = match (x.has("v2"), x.has("v4"), x.has("v8")) {
+    let elements = match (
+        x.has(Modifier::V2),
+        x.has(Modifier::V4),
+        x.has(Modifier::V8),
+    ) {
         (true, ..) => 2,
         (_, true, _) => 4,
         (.., true) => 8,

@@ -26,7 +26,7 @@ pub(crate) mod video;
 pub(crate) mod wmma;
 
 use super::decode::{Decoder, Ins, Problem, unsupported};
-use ptx::Type;
+use ptx::{Mnemonic, Modifier, Type};
 
 /// `$e` with `$t` bound to the Rust type of an integer type.
 macro_rules! by_integer {
@@ -85,6 +85,7 @@ macro_rules! by_width {
 pub(crate) use {by_integer, by_width};
 
 /// Emit what executes an instruction.
+#[expect(clippy::too_many_lines, reason = "a table: an arm for each opcode")]
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let float = matches!(
         x.types.last(),
@@ -102,44 +103,148 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         x.types.last(),
         Some(Type::F16 | Type::F16x2 | Type::BF16 | Type::BF16x2)
     );
-    match x.base {
-        "mov" | "selp" | "slct" | "cvta" | "isspacep" | "prefetch" | "prefetchu"
-        | "applypriority" | "discard" | "createpolicy" | "getctarank" | "mapa" => {
-            moves::decode(d, x)
-        }
-        "add" | "sub" | "mul" | "fma" | "mad" | "neg" | "abs" | "min" | "max" | "ex2" | "tanh"
+    match x.mnemonic {
+        Mnemonic::Mov
+        | Mnemonic::Selp
+        | Mnemonic::Slct
+        | Mnemonic::Cvta
+        | Mnemonic::Isspacep
+        | Mnemonic::Prefetch
+        | Mnemonic::Prefetchu
+        | Mnemonic::Applypriority
+        | Mnemonic::Discard
+        | Mnemonic::Createpolicy
+        | Mnemonic::Getctarank
+        | Mnemonic::Mapa => moves::decode(d, x),
+        Mnemonic::Add
+        | Mnemonic::Sub
+        | Mnemonic::Mul
+        | Mnemonic::Fma
+        | Mnemonic::Mad
+        | Mnemonic::Neg
+        | Mnemonic::Abs
+        | Mnemonic::Min
+        | Mnemonic::Max
+        | Mnemonic::Ex2
+        | Mnemonic::Tanh
             if half =>
         {
             half::decode(d, x)
         }
-        "add" | "sub" | "mul" | "mad" | "div" | "min" | "max" | "neg" | "abs" if float => {
+        Mnemonic::Add
+        | Mnemonic::Sub
+        | Mnemonic::Mul
+        | Mnemonic::Mad
+        | Mnemonic::Div
+        | Mnemonic::Min
+        | Mnemonic::Max
+        | Mnemonic::Neg
+        | Mnemonic::Abs
+            if float =>
+        {
             float::decode(d, x)
         }
-        "fma" | "rcp" | "sqrt" | "rsqrt" | "sin" | "cos" | "lg2" | "ex2" | "tanh" | "copysign" => {
-            float::decode(d, x)
-        }
-        "add" | "sub" | "mul" | "mad" | "div" | "rem" | "min" | "max" | "neg" | "abs" | "addc"
-        | "subc" | "madc" | "mul24" | "mad24" | "sad" => integer::decode(d, x),
-        "and" | "or" | "xor" | "not" | "cnot" | "lop3" | "shl" | "shr" | "shf" | "prmt" | "bfe"
-        | "bfi" | "bfind" | "popc" | "clz" | "brev" | "fns" | "bmsk" | "szext" | "dp4a"
-        | "dp2a" => bits::decode(d, x),
-        "setp" | "set" | "testp" => compare::decode(d, x),
-        "cvt" => convert::decode(d, x),
-        "ld" | "ldu" | "st" => memory::decode(d, x),
-        "atom" | "red" => atomic::decode(d, x),
-        "bra" | "brx" | "ret" | "exit" | "trap" | "brkpt" | "call" => control::decode(d, x),
-        "bar" | "barrier" | "membar" | "fence" | "nanosleep" | "pmevent" | "griddepcontrol" => {
-            barrier::decode(d, x)
-        }
-        "shfl" | "vote" | "match" | "redux" | "activemask" | "elect" => sync::decode(d, x),
-        "cp" if x.has("async") => asynchronous::decode_copy(d, x),
-        "mbarrier" => asynchronous::decode_mbarrier(d, x),
-        "alloca" | "stacksave" | "stackrestore" => stack::decode(d, x),
-        "wmma" => wmma::decode(d, x),
-        "tex" | "tld4" => texture::decode(d, x),
-        "suld" | "sust" => surface::decode(d, x),
-        "ldmatrix" | "stmatrix" | "mma" => matrix::decode(d, x),
-        base if base.starts_with('v') && base != "vote" => video::decode(d, x),
+        Mnemonic::Fma
+        | Mnemonic::Rcp
+        | Mnemonic::Sqrt
+        | Mnemonic::Rsqrt
+        | Mnemonic::Sin
+        | Mnemonic::Cos
+        | Mnemonic::Lg2
+        | Mnemonic::Ex2
+        | Mnemonic::Tanh
+        | Mnemonic::Copysign => float::decode(d, x),
+        Mnemonic::Add
+        | Mnemonic::Sub
+        | Mnemonic::Mul
+        | Mnemonic::Mad
+        | Mnemonic::Div
+        | Mnemonic::Rem
+        | Mnemonic::Min
+        | Mnemonic::Max
+        | Mnemonic::Neg
+        | Mnemonic::Abs
+        | Mnemonic::Addc
+        | Mnemonic::Subc
+        | Mnemonic::Madc
+        | Mnemonic::Mul24
+        | Mnemonic::Mad24
+        | Mnemonic::Sad => integer::decode(d, x),
+        Mnemonic::And
+        | Mnemonic::Or
+        | Mnemonic::Xor
+        | Mnemonic::Not
+        | Mnemonic::Cnot
+        | Mnemonic::Lop3
+        | Mnemonic::Shl
+        | Mnemonic::Shr
+        | Mnemonic::Shf
+        | Mnemonic::Prmt
+        | Mnemonic::Bfe
+        | Mnemonic::Bfi
+        | Mnemonic::Bfind
+        | Mnemonic::Popc
+        | Mnemonic::Clz
+        | Mnemonic::Brev
+        | Mnemonic::Fns
+        | Mnemonic::Bmsk
+        | Mnemonic::Szext
+        | Mnemonic::Dp4a
+        | Mnemonic::Dp2a => bits::decode(d, x),
+        Mnemonic::Setp | Mnemonic::Set | Mnemonic::Testp => compare::decode(d, x),
+        Mnemonic::Cvt => convert::decode(d, x),
+        Mnemonic::Ld | Mnemonic::Ldu | Mnemonic::St => memory::decode(d, x),
+        Mnemonic::Atom | Mnemonic::Red => atomic::decode(d, x),
+        Mnemonic::Bra
+        | Mnemonic::Brx
+        | Mnemonic::Ret
+        | Mnemonic::Exit
+        | Mnemonic::Trap
+        | Mnemonic::Brkpt
+        | Mnemonic::Call => control::decode(d, x),
+        Mnemonic::Bar
+        | Mnemonic::Barrier
+        | Mnemonic::Membar
+        | Mnemonic::Fence
+        | Mnemonic::Nanosleep
+        | Mnemonic::Pmevent
+        | Mnemonic::Griddepcontrol => barrier::decode(d, x),
+        Mnemonic::Shfl
+        | Mnemonic::Vote
+        | Mnemonic::Match
+        | Mnemonic::Redux
+        | Mnemonic::Activemask
+        | Mnemonic::Elect => sync::decode(d, x),
+        Mnemonic::Cp if x.has(Modifier::Async) => asynchronous::decode_copy(d, x),
+        Mnemonic::Mbarrier => asynchronous::decode_mbarrier(d, x),
+        Mnemonic::Alloca | Mnemonic::Stacksave | Mnemonic::Stackrestore => stack::decode(d, x),
+        Mnemonic::Wmma => wmma::decode(d, x),
+        Mnemonic::Tex | Mnemonic::Tld4 => texture::decode(d, x),
+        Mnemonic::Suld | Mnemonic::Sust => surface::decode(d, x),
+        Mnemonic::Ldmatrix | Mnemonic::Stmatrix | Mnemonic::Mma => matrix::decode(d, x),
+        Mnemonic::Vadd
+        | Mnemonic::Vsub
+        | Mnemonic::Vabsdiff
+        | Mnemonic::Vmin
+        | Mnemonic::Vmax
+        | Mnemonic::Vset
+        | Mnemonic::Vshl
+        | Mnemonic::Vshr
+        | Mnemonic::Vmad
+        | Mnemonic::Vadd2
+        | Mnemonic::Vsub2
+        | Mnemonic::Vavrg2
+        | Mnemonic::Vabsdiff2
+        | Mnemonic::Vmin2
+        | Mnemonic::Vmax2
+        | Mnemonic::Vset2
+        | Mnemonic::Vadd4
+        | Mnemonic::Vsub4
+        | Mnemonic::Vavrg4
+        | Mnemonic::Vabsdiff4
+        | Mnemonic::Vmin4
+        | Mnemonic::Vmax4
+        | Mnemonic::Vset4 => video::decode(d, x),
         _ => unsupported("instruction"),
     }
 }

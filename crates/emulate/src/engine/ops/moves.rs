@@ -9,7 +9,7 @@ use crate::engine::inst::{Class, Flow, Handler, Inst};
 use crate::engine::lanes::{FULL, Fun1, Fun3, Raw, Value, lanes, one, three, two};
 use crate::engine::warp::Warp;
 use crate::mapping::{LANES, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_SIZE};
-use ptx::{OperandKind, Type};
+use ptx::{Mnemonic, Modifier, OperandKind, Type};
 use std::marker::PhantomData;
 
 /// `mov`
@@ -205,9 +205,9 @@ fn nothing(_: &mut Warp, _: &mut Context<'_>, _: &Inst, _: u32) -> Flow {
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    match x.base {
-        "mov" => decode_mov(d, x),
-        "selp" => {
+    match x.mnemonic {
+        Mnemonic::Mov => decode_mov(d, x),
+        Mnemonic::Selp => {
             x.count(4, 4)?;
             let width = class(x.ty()?)?;
             let run: Handler = by_width!(width, T => select::<T>);
@@ -219,7 +219,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             });
             Ok(())
         }
-        "slct" => {
+        Mnemonic::Slct => {
             x.count(4, 4)?;
             let [ty, by] = x.types[..] else {
                 return malformed("slct needs two types");
@@ -237,20 +237,20 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
                 d.src(&x.ops[3], Class::B32)?,
             );
             d.emit_to(run, dst, |i| {
-                (i.a, i.b, i.c, i.imm) = (a, b, c, u64::from(x.has("ftz")))
+                (i.a, i.b, i.c, i.imm) = (a, b, c, u64::from(x.has(Modifier::Ftz)))
             });
             Ok(())
         }
-        "cvta" => decode_cvta(d, x),
-        "isspacep" => {
+        Mnemonic::Cvta => decode_cvta(d, x),
+        Mnemonic::Isspacep => {
             x.count(2, 2)?;
             let imm = match x.mods.first().copied() {
-                Some("global") => 0,
-                Some("shared") | Some("shared::cta") => 5,
-                Some("shared::cluster") => 1,
-                Some("local") => 2,
-                Some("param") | Some("param::entry") => 3,
-                Some("const") => 4,
+                Some(Modifier::Global) => 0,
+                Some(Modifier::Shared) | Some(Modifier::SharedCta) => 5,
+                Some(Modifier::SharedCluster) => 1,
+                Some(Modifier::Local) => 2,
+                Some(Modifier::Param) | Some(Modifier::ParamEntry) => 3,
+                Some(Modifier::Const) => 4,
                 other => return unsupported(format!("isspacep of {other:?}")),
             };
             let dst = d.dst(&x.ops[0], Class::Pred)?;
@@ -258,7 +258,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             d.emit_to(isspacep, dst, |i| (i.a, i.imm) = (a, imm));
             Ok(())
         }
-        "mapa" => {
+        Mnemonic::Mapa => {
             x.count(3, 3)?;
             let width = class(x.ty()?)?;
             let run: Handler = if width == Class::B64 {
@@ -271,7 +271,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             d.emit_to(run, dst, |i| (i.a, i.b) = (a, b));
             Ok(())
         }
-        "getctarank" => {
+        Mnemonic::Getctarank => {
             x.count(2, 2)?;
             let width = class(x.ty()?)?;
             let run: Handler = if width == Class::B64 {
@@ -284,14 +284,14 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             d.emit_to(run, dst, |i| i.a = a);
             Ok(())
         }
-        "createpolicy" => {
+        Mnemonic::Createpolicy => {
             // A cache policy changes no result; any value is one.
             let dst = d.dst(x.op(0)?, Class::B64)?;
             let zero = d.constant64(0);
             d.emit_to(one::<Move<u64>>, dst, |i| i.a = zero);
             Ok(())
         }
-        "discard" => {
+        Mnemonic::Discard => {
             // Counts as a write of undefined values; the old ones are such.
             d.emit(nothing, |_| {});
             Ok(())
@@ -418,7 +418,7 @@ fn decode_cvta<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     if window == 0 {
         d.emit_to(one::<Move<u64>>, dst, |i| i.a = a);
     } else {
-        let by = d.constant64(if x.has("to") {
+        let by = d.constant64(if x.has(Modifier::To) {
             window.wrapping_neg()
         } else {
             window

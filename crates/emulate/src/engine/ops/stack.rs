@@ -12,7 +12,7 @@ use crate::engine::inst::{Class, Flow, Handler, Inst};
 use crate::engine::lanes::{Raw, lanes};
 use crate::engine::warp::Warp;
 use crate::mapping::LANES;
-use ptx::OperandKind;
+use ptx::{Mnemonic, OperandKind};
 
 /// What every object on the stack is aligned to at least.
 const ALIGN: u64 = 16;
@@ -73,8 +73,8 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         _ => return malformed("the stack has 32-bit or 64-bit addresses"),
     };
     let width = if wide { Class::B64 } else { Class::B32 };
-    match x.base {
-        "alloca" => {
+    match x.mnemonic {
+        Mnemonic::Alloca => {
             x.count(2, 3)?;
             let run: Handler = if wide { alloca::<u64> } else { alloca::<u32> };
             let align = match x.ops.get(2).map(|operand| &operand.kind) {
@@ -89,7 +89,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             let a = d.src(&x.ops[1], width)?;
             d.emit_to(run, dst, |i| (i.a, i.imm) = (a, align.max(ALIGN)));
         }
-        "stacksave" => {
+        Mnemonic::Stacksave => {
             x.count(1, 1)?;
             let run: Handler = if wide { save::<u64> } else { save::<u32> };
             let dst = d.dst(&x.ops[0], width)?;

@@ -10,6 +10,7 @@ use crate::engine::inst::{Class, Flow, Inst, NONE};
 use crate::engine::lanes::lanes;
 use crate::engine::warp::Warp;
 use crate::mapping::AccessFault;
+use ptx::{Mnemonic, Modifier};
 
 /// What happens outside of the surface.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -181,22 +182,37 @@ fn surface(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     x.only(&[
-        "b", "1d", "2d", "3d", "a1d", "a2d", "v2", "v4", "trap", "clamp", "zero", "ca", "cg", "cs",
-        "cv", "wb", "wt",
+        Modifier::B,
+        Modifier::D1,
+        Modifier::D2,
+        Modifier::D3,
+        Modifier::A1d,
+        Modifier::A2d,
+        Modifier::V2,
+        Modifier::V4,
+        Modifier::Trap,
+        Modifier::Clamp,
+        Modifier::Zero,
+        Modifier::Ca,
+        Modifier::Cg,
+        Modifier::Cs,
+        Modifier::Cv,
+        Modifier::Wb,
+        Modifier::Wt,
     ])?;
     x.count(2, 2)?;
-    if !x.has("b") {
+    if !x.has(Modifier::B) {
         return unsupported("formatted surface access");
     }
-    let layered = x.has("a1d") || x.has("a2d");
-    let rows = !x.has("1d") && !x.has("a1d");
+    let layered = x.has(Modifier::A1d) || x.has(Modifier::A2d);
+    let rows = !x.has(Modifier::D1) && !x.has(Modifier::A1d);
     let wanted = match () {
-        () if x.has("1d") => 1,
-        () if x.has("2d") || x.has("a1d") => 2,
-        () if x.has("3d") || x.has("a2d") => 3,
+        () if x.has(Modifier::D1) => 1,
+        () if x.has(Modifier::D2) || x.has(Modifier::A1d) => 2,
+        () if x.has(Modifier::D3) || x.has(Modifier::A2d) => 3,
         () => return malformed("surface access without a geometry"),
     };
-    let store = x.base == "sust";
+    let store = x.mnemonic == Mnemonic::Sust;
     let ty = x.ty()?;
     let class = match Class::of(ty) {
         Some(class @ (Class::B16 | Class::B32 | Class::B64)) => class,
@@ -217,9 +233,9 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     let form = Form {
         rows,
         layered,
-        outside: if x.has("clamp") {
+        outside: if x.has(Modifier::Clamp) {
             Outside::Clamp
-        } else if x.has("zero") {
+        } else if x.has(Modifier::Zero) {
             Outside::Zero
         } else {
             Outside::Trap

@@ -10,7 +10,7 @@ use crate::engine::inst::{Class, Flow, Handler, Inst, NONE};
 use crate::engine::lanes::{Raw, lanes};
 use crate::engine::warp::{Wait, Warp};
 use crate::mapping::LANES;
-use ptx::Type;
+use ptx::{Mnemonic, Modifier, Type};
 
 /// The lanes that execute this `.sync` instruction together now; the other
 /// lanes, and all if some are missing, are set aside. `member` is the slot
@@ -219,7 +219,7 @@ pub(crate) fn decode_warp_barrier<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Resul
 
 #[expect(clippy::too_many_lines, reason = "a table: an arm for each opcode")]
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    let synchronous = x.has("sync");
+    let synchronous = x.has(Modifier::Sync);
     let member = |d: &mut Decoder<'a>, index: usize| {
         if synchronous {
             d.src(x.op(index)?, Class::B32)
@@ -227,19 +227,18 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             Ok(NONE)
         }
     };
-    match x.base {
-        "shfl" => {
-            let mode = match x
-                .mods
-                .iter()
-                .find(|m| ["up", "down", "bfly", "idx"].contains(m))
-            {
-                Some(&"up") => UP,
-                Some(&"down") => DOWN,
-                Some(&"bfly") => BUTTERFLY,
-                Some(_) => INDEX,
-                None => return malformed("shfl without its mode"),
-            };
+    match x.mnemonic {
+        Mnemonic::Shfl => {
+            let mode =
+                match x.mods.iter().find(|m| {
+                    [Modifier::Up, Modifier::Down, Modifier::Bfly, Modifier::Idx].contains(m)
+                }) {
+                    Some(Modifier::Up) => UP,
+                    Some(Modifier::Down) => DOWN,
+                    Some(Modifier::Bfly) => BUTTERFLY,
+                    Some(_) => INDEX,
+                    None => return malformed("shfl without its mode"),
+                };
             x.count(4, 5)?;
             let (dst, p) = d.dst_pair(&x.ops[0], Class::B32, Class::Pred)?;
             let (a, b, c) = (
@@ -252,15 +251,19 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
                 (i.d, i.e, i.a, i.b, i.c, i.imm, i.side) = (dst, p, a, b, c, mode, side)
             });
         }
-        "vote" => {
-            let mode = match x
-                .mods
-                .iter()
-                .find(|m| ["all", "any", "uni", "ballot"].contains(m))
-            {
-                Some(&"all") => ALL,
-                Some(&"any") => ANY,
-                Some(&"uni") => UNIFORM,
+        Mnemonic::Vote => {
+            let mode = match x.mods.iter().find(|m| {
+                [
+                    Modifier::All,
+                    Modifier::Any,
+                    Modifier::Uni,
+                    Modifier::Ballot,
+                ]
+                .contains(m)
+            }) {
+                Some(Modifier::All) => ALL,
+                Some(Modifier::Any) => ANY,
+                Some(Modifier::Uni) => UNIFORM,
                 Some(_) => BALLOT,
                 None => return malformed("vote without its mode"),
             };
@@ -279,10 +282,10 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
                 (i.d, i.a, i.imm, i.side) = (dst, a, mode | if negated { NOT } else { 0 }, side)
             });
         }
-        "match" => {
+        Mnemonic::Match => {
             x.count(3, 3)?;
             let width = class(x.ty()?)?;
-            let all = x.has("all");
+            let all = x.has(Modifier::All);
             let run: Handler = match (width, all) {
                 (Class::B32, false) => match_values::<u32, false>,
                 (Class::B64, false) => match_values::<u64, false>,
@@ -295,24 +298,30 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             let side = member(d, 2)?;
             d.emit(run, |i| (i.d, i.e, i.a, i.side) = (dst, p, a, side));
         }
-        "redux" => {
+        Mnemonic::Redux => {
             x.count(3, 3)?;
             let signed = x.ty()? == Type::S32;
             if !matches!(x.ty()?, Type::U32 | Type::S32 | Type::B32) {
                 return unsupported("reduction of this type");
             }
-            let imm = match x
-                .mods
-                .iter()
-                .find(|m| ["add", "and", "or", "xor", "min", "max"].contains(m))
-            {
-                Some(&"add") => 0,
-                Some(&"and") => 1,
-                Some(&"or") => 2,
-                Some(&"xor") => 3,
-                Some(&"min") if signed => 6,
-                Some(&"max") if signed => 7,
-                Some(&"min") => 4,
+            let imm = match x.mods.iter().find(|m| {
+                [
+                    Modifier::Add,
+                    Modifier::And,
+                    Modifier::Or,
+                    Modifier::Xor,
+                    Modifier::Min,
+                    Modifier::Max,
+                ]
+                .contains(m)
+            }) {
+                Some(Modifier::Add) => 0,
+                Some(Modifier::And) => 1,
+                Some(Modifier::Or) => 2,
+                Some(Modifier::Xor) => 3,
+                Some(Modifier::Min) if signed => 6,
+                Some(Modifier::Max) if signed => 7,
+                Some(Modifier::Min) => 4,
                 Some(_) => 5,
                 None => return malformed("redux without its operation"),
             };
@@ -321,7 +330,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
             let side = member(d, 2)?;
             d.emit(reduce, |i| (i.d, i.a, i.imm, i.side) = (dst, a, imm, side));
         }
-        "activemask" => {
+        Mnemonic::Activemask => {
             let dst = d.dst(x.op(0)?, Class::B32)?;
             d.emit_to(active_mask, dst, |_| {});
         }

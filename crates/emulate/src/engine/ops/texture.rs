@@ -11,7 +11,7 @@ use crate::engine::inst::{Class, Flow, Inst, NONE};
 use crate::engine::lanes::lanes;
 use crate::engine::warp::Warp;
 use crate::mapping::AccessFault;
-use ptx::{OperandKind, Type};
+use ptx::{Mnemonic, Modifier, OperandKind, Type};
 
 /// Bits of the `imm` of `tex`: 2 for the number of filtered axes, then these.
 mod form {
@@ -360,16 +360,16 @@ fn tex(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Fl
 
 /// Axes that are filtered, coordinates that are needed, and the form's bits.
 fn geometry(x: &Ins<'_>) -> Result<(u64, usize, u64), Problem> {
-    const GEOMETRIES: [(&str, u64, usize, u64); 7] = [
-        ("1d", 1, 1, 0),
-        ("2d", 2, 2, 0),
-        ("3d", 3, 3, 0),
-        ("a1d", 1, 2, form::LAYERED),
-        ("a2d", 2, 3, form::LAYERED),
-        ("cube", 2, 3, form::CUBE),
-        ("acube", 2, 4, form::CUBE | form::LAYERED),
+    const GEOMETRIES: [(Modifier, u64, usize, u64); 7] = [
+        (Modifier::D1, 1, 1, 0),
+        (Modifier::D2, 2, 2, 0),
+        (Modifier::D3, 3, 3, 0),
+        (Modifier::A1d, 1, 2, form::LAYERED),
+        (Modifier::A2d, 2, 3, form::LAYERED),
+        (Modifier::Cube, 2, 3, form::CUBE),
+        (Modifier::Acube, 2, 4, form::CUBE | form::LAYERED),
     ];
-    match GEOMETRIES.iter().find(|(name, ..)| x.has(name)) {
+    match GEOMETRIES.iter().find(|(name, ..)| x.has(*name)) {
         Some((_, axes, wanted, bits)) => Ok((*axes, *wanted, *bits)),
         None => unsupported("texture of this geometry"),
     }
@@ -405,8 +405,21 @@ pub(super) fn object<'a>(
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     x.only(&[
-        "1d", "2d", "3d", "a1d", "a2d", "cube", "acube", "v4", "level", "grad", "base", "r", "g",
-        "b", "a",
+        Modifier::D1,
+        Modifier::D2,
+        Modifier::D3,
+        Modifier::A1d,
+        Modifier::A2d,
+        Modifier::Cube,
+        Modifier::Acube,
+        Modifier::V4,
+        Modifier::Level,
+        Modifier::Grad,
+        Modifier::Base,
+        Modifier::R,
+        Modifier::G,
+        Modifier::B,
+        Modifier::A,
     ])?;
     x.count(2, 4)?;
     let [result, coordinate] = x.types[..] else {
@@ -420,17 +433,19 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     if coordinate == Type::S32 {
         bits |= form::INDEX;
     }
-    if x.base == "tld4" {
-        let channel = ["r", "g", "b", "a"].iter().position(|name| x.has(name));
+    if x.mnemonic == Mnemonic::Tld4 {
+        let channel = [Modifier::R, Modifier::G, Modifier::B, Modifier::A]
+            .iter()
+            .position(|name| x.has(*name));
         bits |= form::GATHER | (channel.unwrap_or(0) as u64) << form::CHANNEL;
     }
     let (handle, coordinates) = object(d, x.op(1)?, wanted, "texture")?;
-    let extra: Vec<&'a ptx::Operand<'a>> = if x.has("level") {
+    let extra: Vec<&'a ptx::Operand<'a>> = if x.has(Modifier::Level) {
         bits |= form::LEVEL;
         vec![x.op(2)?]
-    } else if x.has("grad") {
+    } else if x.has(Modifier::Grad) {
         bits |= form::GRADIENT;
-        let axes = if x.has("cube") || x.has("acube") {
+        let axes = if x.has(Modifier::Cube) || x.has(Modifier::Acube) {
             3
         } else {
             axes as usize

@@ -7,7 +7,7 @@ use crate::engine::decode::{Decoder, Ins, Problem, malformed, unsupported};
 use crate::engine::inst::{Class, Flow, Inst};
 use crate::engine::lanes::lanes;
 use crate::engine::warp::Warp;
-use ptx::Type;
+use ptx::{Mnemonic, Modifier, Type};
 
 const OPERATIONS: [Video; 6] = [
     Video::Add,
@@ -25,7 +25,6 @@ const RELATIONS: [Compare; 6] = [
     Compare::Gt,
     Compare::Ge,
 ];
-const RELATION_NAMES: [&str; 6] = ["eq", "ne", "lt", "le", "gt", "ge"];
 
 /// `imm`: operation (from 16 on: relation of `vset`) in the low byte, then
 /// bits of an element, signs of d, a, b, `.sat`, `.add`, element mask.
@@ -68,23 +67,37 @@ fn packed(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) ->
 }
 
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
-    let bits = match x.base.as_bytes().last() {
-        Some(b'2') => 16,
-        Some(b'4') => 8,
+    let bits = match x.mnemonic {
+        Mnemonic::Vadd2
+        | Mnemonic::Vsub2
+        | Mnemonic::Vavrg2
+        | Mnemonic::Vabsdiff2
+        | Mnemonic::Vmin2
+        | Mnemonic::Vmax2
+        | Mnemonic::Vset2 => 16,
+        Mnemonic::Vadd4
+        | Mnemonic::Vsub4
+        | Mnemonic::Vavrg4
+        | Mnemonic::Vabsdiff4
+        | Mnemonic::Vmin4
+        | Mnemonic::Vmax4
+        | Mnemonic::Vset4 => 8,
         _ => return unsupported("scalar video instruction"),
     };
     let relation = x
         .mods
         .iter()
-        .find_map(|m| RELATION_NAMES.iter().position(|n| n == m));
-    let operation = match (Video::from_opcode(x.base), relation) {
+        .find_map(|m| Compare::from_modifier(*m))
+        .and_then(|relation| RELATIONS.iter().position(|r| *r == relation));
+    let operation = match (Video::from_opcode(x.mnemonic), relation) {
         (Some(video), _) => OPERATIONS.iter().position(|o| *o == video).unwrap_or(0),
-        (None, Some(relation)) if x.base.starts_with("vset") => 16 + relation,
+        (None, Some(relation)) if matches!(x.mnemonic, Mnemonic::Vset2 | Mnemonic::Vset4) => {
+            16 + relation
+        }
         _ => return unsupported("video instruction"),
     };
     x.count(4, 4)?;
-    if x.mods
-        .iter()
+    if x.mod_texts()
         .any(|m| m.starts_with(['b', 'h']) && m.len() == 5)
         || x.ops.iter().any(
             |o| matches!(o.kind, ptx::OperandKind::Name(n) if n.contains(".b") || n.contains(".h")),
@@ -104,8 +117,8 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
         | signed(dt, 16)
         | signed(at, 17)
         | signed(bt, 18)
-        | u64::from(x.has("sat")) << 19
-        | u64::from(x.has("add")) << 20
+        | u64::from(x.has(Modifier::Sat)) << 19
+        | u64::from(x.has(Modifier::Add)) << 20
         | (if bits == 16 { 3 } else { 15 }) << 24;
     let dst = d.dst(&x.ops[0], Class::B32)?;
     let (a, b, c) = (

@@ -14,24 +14,22 @@ use crate::engine::inst::{Class, Flow, Handler, Inst, NONE};
 use crate::engine::lanes::FULL;
 use crate::engine::warp::Warp;
 use crate::mapping::{AccessFault, LANES};
-use ptx::Type;
+use ptx::{Modifier, Type};
+
+const SHAPES: [(u32, u32, u32); 5] = [
+    (16, 16, 16),
+    (32, 8, 16),
+    (8, 32, 16),
+    (16, 16, 8),
+    (8, 8, 4),
+];
 
 /// `.mMnNkK`
 fn shape(x: &Ins<'_>) -> Result<(u64, u64, u64), Problem> {
-    Ok(
-        match x
-            .mods
-            .iter()
-            .find(|m| m.starts_with('m') && m.contains('k'))
-        {
-            Some(&"m16n16k16") => (16, 16, 16),
-            Some(&"m32n8k16") => (32, 8, 16),
-            Some(&"m8n32k16") => (8, 32, 16),
-            Some(&"m16n16k8") => (16, 16, 8),
-            Some(&"m8n8k4") => (8, 8, 4),
-            _ => return unsupported("wmma of this shape"),
-        },
-    )
+    match x.mods.iter().find_map(|m| m.shape()) {
+        Some((m, n, k)) if SHAPES.contains(&(m, n, k)) => Ok((m.into(), n.into(), k.into())),
+        _ => unsupported("wmma of this shape"),
+    }
 }
 
 /// The matrix a load or store moves; in `imm`.
@@ -108,22 +106,22 @@ impl Matrix {
 /// What ptxas relies on for the rows of a fragment: the bytes that a lane loads
 /// or stores at once, or `ldmatrix`'s rows of 16, which it uses for factors in
 /// shared memory. (That is less than the ISA asks for: programs pad rows.)
-fn alignment(which: &str, shape: (u64, u64, u64), bits: u64, x: &Ins<'_>) -> u64 {
-    let is_row = x.has("row");
-    let in_shared = x.has("shared") || x.has("shared::cta");
+fn alignment(which: Modifier, shape: (u64, u64, u64), bits: u64, x: &Ins<'_>) -> u64 {
+    let is_row = x.has(Modifier::Row);
+    let in_shared = x.has(Modifier::Shared) || x.has(Modifier::SharedCta);
     match (which, bits) {
         // A lane has four neighbours along K, contiguous only if rows of A, or
         // columns of B, are.
-        ("a", 8) if !is_row => 1,
-        ("b", 8) if is_row => 1,
-        ("a" | "b", 8 | 16) => {
+        (Modifier::A, 8) if !is_row => 1,
+        (Modifier::B, 8) if is_row => 1,
+        (Modifier::A | Modifier::B, 8 | 16) => {
             if in_shared {
                 16
             } else {
                 4
             }
         }
-        ("a" | "b", _) => bits / 8,
+        (Modifier::A | Modifier::B, _) => bits / 8,
         (_, 16) => 4,
         // Two neighbours in a row. Of 8 rows the transposed product is made: of
         // integers only on some devices.
@@ -348,14 +346,14 @@ fn fragment<'a>(
 pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem> {
     let everyone = d.constant32(FULL);
     let (m, n, k) = shape(x)?;
-    let action = x.mods.first().copied().unwrap_or_default();
+    let action = x.mods.first().copied().unwrap_or(Modifier::Unknown);
     let double = x.types.contains(&Type::F64);
     if double != ((m, n, k) == (8, 8, 4)) {
         return unsupported("wmma of this type in this shape");
     }
     let class = if double { Class::B64 } else { Class::B32 };
-    if action == "load" || action == "store" {
-        return decode_access(d, x, everyone, class, action == "load");
+    if action == Modifier::Load || action == Modifier::Store {
+        return decode_access(d, x, everyone, class, action == Modifier::Load);
     }
     let (target, _) = fragment(d, x, 0, class, true)?;
     let (a, _) = fragment(d, x, 1, class, false)?;
@@ -402,7 +400,7 @@ fn types(x: &Ins<'_>) -> Result<u64, Problem> {
         | kind(bt)? << 28
         | form(ct)? << 32
         | form(dt)? << 36
-        | u64::from(x.has("satfinite")) << 40)
+        | u64::from(x.has(Modifier::Satfinite)) << 40)
 }
 
 /// `wmma.load` and `wmma.store`.
@@ -414,10 +412,10 @@ fn decode_access<'a>(
     is_load: bool,
 ) -> Result<(), Problem> {
     let (m, n, k) = shape(x)?;
-    let which = x.mods.get(1).copied().unwrap_or_default();
+    let which = x.mods.get(1).copied().unwrap_or(Modifier::Unknown);
     let (rows, columns) = match which {
-        "a" => (m, k),
-        "b" => (k, n),
+        Modifier::A => (m, k),
+        Modifier::B => (k, n),
         _ => (m, n),
     };
     let bits = match x.ty()? {
@@ -442,7 +440,7 @@ fn decode_access<'a>(
         rows: rows as usize,
         columns: columns as usize,
         bits: bits as usize,
-        column_major: x.has("col"),
+        column_major: x.has(Modifier::Col),
         alignment: alignment(which, (m, n, k), bits, x),
     };
     let run = if is_load { load } else { store };
@@ -503,7 +501,7 @@ mod tests {
                     let x = Ins::new(instruction);
                     let bits = u64::from(x.ty().unwrap().bytes()) * 8;
                     let own = alignment(
-                        &which[which.len() - 1..],
+                        Modifier::of(&which[which.len() - 1..]),
                         super::shape(&x).unwrap(),
                         bits,
                         &x,
