@@ -1,14 +1,15 @@
-//! From instructions to sums: one row an instruction. What has no row is
-//! [`Atom::Opaque`], never a guess.
+//! Values of registers as sums: follows each to its definition, or to the phi
+//! that joins several.
 
 use super::form::{Atom, Condition, ConditionId, Form, FormId, Forms, Special, wrap};
+use super::instructions::integer;
 use super::interval::{Relation, View, Width};
 use super::registers::{Class, Reaching, Register, Registers};
 use crate::Analysis;
 use crate::cfg::BlockId;
-use crate::code::{Referent, Role};
+use crate::code::Referent;
 use crate::names::SymbolSpace;
-use ptx::{Instruction, Mnemonic, Modifier, Opcode, OperandKind, Type};
+use ptx::{Instruction, Mnemonic, Modifier, Opcode, OperandKind};
 use rustc_hash::FxHashMap;
 
 /// Definitions followed one inside the other before one is taken as anything.
@@ -36,7 +37,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         })
     }
 
-    fn instruction(&self, index: u32) -> &'m Instruction<'a> {
+    pub(super) fn instruction(&self, index: u32) -> &'m Instruction<'a> {
         self.analysis.code.instructions[index as usize].instruction
     }
 
@@ -158,14 +159,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
             return self.forms.atom_form(opaque, width);
         }
         let new = self
-            .definition(
-                instruction,
-                write.instruction,
-                write.operand,
-                write.element,
-                width,
-                Reaching::Write(register, index),
-            )
+            .definition(write, width, Reaching::Write(register, index))
             .unwrap_or_else(|| self.forms.atom_form(opaque, width));
         let Some(guard) = instruction.guard else {
             return new;
@@ -220,7 +214,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         condition
     }
 
-    fn predicate_operand(&mut self, at: u32, operand: usize) -> Option<ConditionId> {
+    pub(super) fn predicate_operand(&mut self, at: u32, operand: usize) -> Option<ConditionId> {
         match &self.instruction(at).operands.get(operand)?.kind {
             OperandKind::Name(name) => Some(self.predicate(at, name)),
             OperandKind::Not(name) => {
@@ -356,7 +350,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
     /// An address of a variable, or some way into it, converted to or from
     /// the generic space. Where the window lies there is not known, so that
     /// the two have nothing in common.
-    fn between_spaces(&mut self, form: FormId, opcode: &Opcode<'_>) -> Option<FormId> {
+    pub(super) fn between_spaces(&mut self, form: FormId, opcode: &Opcode<'_>) -> Option<FormId> {
         let to_generic = !opcode.has(Modifier::To);
         let mut converted = self.forms.form(form).clone();
         let (old, symbol) = converted.terms.iter().find_map(|&(atom, factor)| {
@@ -392,7 +386,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
     }
 
     /// The low bits of a sum.
-    fn truncated(&mut self, form: FormId, width: Width) -> FormId {
+    pub(super) fn truncated(&mut self, form: FormId, width: Width) -> FormId {
         let wide = self.forms.form(form).clone();
         let mut low = Form::constant(i128::from(wide.constant), width);
         for &(atom, factor) in &wide.terms {
@@ -416,17 +410,17 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         self.forms.keep(low)
     }
 
-    fn sum(&mut self, a: FormId, b: FormId, by: i64) -> FormId {
+    pub(super) fn sum(&mut self, a: FormId, b: FormId, by: i64) -> FormId {
         let sum = self.forms.form(a).plus(self.forms.form(b), by);
         self.forms.keep(sum)
     }
 
-    fn scaled(&mut self, a: FormId, by: i64) -> FormId {
+    pub(super) fn scaled(&mut self, a: FormId, by: i64) -> FormId {
         let product = self.forms.form(a).times(by);
         self.forms.keep(product)
     }
 
-    fn extended(&mut self, view: View, a: FormId, from: Width, to: Width) -> FormId {
+    pub(super) fn extended(&mut self, view: View, a: FormId, from: Width, to: Width) -> FormId {
         if from == to {
             return a;
         }
@@ -440,7 +434,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         self.forms.atom_form(Atom::Extend(view, from, a), to)
     }
 
-    fn product(&mut self, a: FormId, b: FormId) -> FormId {
+    pub(super) fn product(&mut self, a: FormId, b: FormId) -> FormId {
         let width = self.forms.form(a).width;
         match (
             self.forms.form(a).as_constant(),
@@ -456,7 +450,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
 
     /// `a & b`. A mask that clears low bits is what is left after the low
     /// bits are taken away, so that `x - (x & -16)` comes out as `x & 15`.
-    fn masked(&mut self, a: FormId, b: FormId) -> FormId {
+    pub(super) fn masked(&mut self, a: FormId, b: FormId) -> FormId {
         let width = self.forms.form(a).width;
         let (value, mask) = match (
             self.forms.form(a).as_constant(),
@@ -486,7 +480,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
 
     /// The low `bits` of a value: terms with larger factors have no part in
     /// them.
-    fn low_bits(&mut self, value: FormId, bits: u32, width: Width) -> FormId {
+    pub(super) fn low_bits(&mut self, value: FormId, bits: u32, width: Width) -> FormId {
         if bits == 0 {
             return self.forms.constant(0, width);
         }
@@ -506,240 +500,6 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         let mask = self.forms.constant(i128::from(mask), width);
         self.forms.atom_form(Atom::And(form, mask), width)
     }
-
-    /// What an instruction writes to one of its destinations.
-    fn definition(
-        &mut self,
-        instruction: &Instruction<'_>,
-        at: u32,
-        operand: u8,
-        element: u8,
-        width: Width,
-        place: Reaching,
-    ) -> Option<FormId> {
-        let opcode = &instruction.opcode;
-        let mnemonic = opcode.mnemonic();
-        if mnemonic == Mnemonic::Ld {
-            return self.load(instruction, at, element, width, place);
-        }
-        if operand != 0 || !matches!(instruction.operands.first()?.kind, OperandKind::Name(_)) {
-            return None;
-        }
-        if opcode.has_any(&[Modifier::Cc, Modifier::Sat, Modifier::Relu]) {
-            return None;
-        }
-        if mnemonic == Mnemonic::Cvt {
-            let mut types = opcode.types();
-            let (to, from) = (types.next()?, types.next()?);
-            return self.converted(at, to, from, width);
-        }
-        let (view, bits) = integer(opcode.types().next()?)?;
-        match mnemonic {
-            Mnemonic::Mov if bits == width => self.operand(at, 1, width),
-            Mnemonic::Cvta => {
-                let form = self.operand(at, 1, width)?;
-                // (The global window of the generic space is all of it.)
-                if opcode.has(Modifier::Global) {
-                    return Some(form);
-                }
-                self.between_spaces(form, opcode)
-            }
-            Mnemonic::Mul | Mnemonic::Mad if bits <= width => {
-                let (a, b) = (self.operand(at, 1, bits)?, self.operand(at, 2, bits)?);
-                let product = if opcode.has(Modifier::Wide) && width == bits * 2 {
-                    let a = self.extended(view, a, bits, width);
-                    let b = self.extended(view, b, bits, width);
-                    self.product(a, b)
-                } else if opcode.has(Modifier::Lo) && bits == width {
-                    self.product(a, b)
-                } else if opcode.has(Modifier::Hi) && bits == width && bits <= 32 {
-                    let a = self.extended(view, a, bits, bits * 2);
-                    let b = self.extended(view, b, bits, bits * 2);
-                    let product = self.product(a, b);
-                    let by = self.forms.constant(i128::from(bits), 32);
-                    let high = self
-                        .forms
-                        .atom_form(Atom::ShiftRight(view, product, by), bits * 2);
-                    self.truncated(high, bits)
-                } else {
-                    return None;
-                };
-                if mnemonic == Mnemonic::Mul {
-                    return Some(product);
-                }
-                let c = self.operand(at, 3, width)?;
-                Some(self.sum(product, c, 1))
-            }
-            _ if bits != width => None,
-            Mnemonic::Add => {
-                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
-                Some(self.sum(a, b, 1))
-            }
-            Mnemonic::Sub => {
-                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
-                Some(self.sum(a, b, -1))
-            }
-            Mnemonic::Neg => {
-                let a = self.operand(at, 1, width)?;
-                Some(self.scaled(a, -1))
-            }
-            Mnemonic::Not => {
-                let a = self.operand(at, 1, width)?;
-                let minus_one = self.forms.constant(-1, width);
-                Some(self.sum(minus_one, a, -1))
-            }
-            Mnemonic::Abs => {
-                let a = self.operand(at, 1, width)?;
-                Some(self.forms.atom_form(Atom::Absolute(a), width))
-            }
-            Mnemonic::Shl => {
-                let (a, by) = (self.operand(at, 1, width)?, self.operand(at, 2, 32)?);
-                match self.forms.form(by).as_constant() {
-                    Some(by @ 0..64) if by < i64::from(width) => {
-                        let factor = wrap(1 << by, width);
-                        Some(self.scaled(a, factor))
-                    }
-                    Some(_) => Some(self.forms.constant(0, width)),
-                    None => Some(self.forms.atom_form(Atom::ShiftLeft(a, by), width)),
-                }
-            }
-            Mnemonic::Shr => {
-                let (a, by) = (self.operand(at, 1, width)?, self.operand(at, 2, 32)?);
-                Some(self.forms.atom_form(Atom::ShiftRight(view, a, by), width))
-            }
-            Mnemonic::And => {
-                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
-                Some(self.masked(a, b))
-            }
-            Mnemonic::Or => {
-                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
-                Some(self.forms.atom_form(Atom::Or(a, b), width))
-            }
-            Mnemonic::Xor => {
-                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
-                Some(self.forms.atom_form(Atom::Xor(a, b), width))
-            }
-            Mnemonic::Div => {
-                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
-                Some(self.forms.atom_form(Atom::Divide(view, a, b), width))
-            }
-            Mnemonic::Rem => {
-                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
-                Some(self.forms.atom_form(Atom::Remainder(view, a, b), width))
-            }
-            Mnemonic::Min => {
-                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
-                Some(self.forms.atom_form(Atom::Minimum(view, a, b), width))
-            }
-            Mnemonic::Max => {
-                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
-                Some(self.forms.atom_form(Atom::Maximum(view, a, b), width))
-            }
-            Mnemonic::Selp => {
-                let (a, b) = (self.operand(at, 1, width)?, self.operand(at, 2, width)?);
-                let condition = self.predicate_operand(at, 3)?;
-                Some(self.forms.atom_form(Atom::Select(condition, a, b), width))
-            }
-            Mnemonic::Bfe if view == View::Unsigned => {
-                let a = self.operand(at, 1, width)?;
-                let place = self.operand(at, 2, 32)?;
-                let count = self.operand(at, 3, 32)?;
-                let count = self.forms.form(count).as_constant()?;
-                if !(0..64).contains(&self.forms.form(place).as_constant()?) {
-                    return None;
-                }
-                if !(1..i64::from(width)).contains(&count) {
-                    return None;
-                }
-                let shifted = self
-                    .forms
-                    .atom_form(Atom::ShiftRight(View::Unsigned, a, place), width);
-                Some(self.low_bits(shifted, count as u32, width))
-            }
-            _ => None,
-        }
-    }
-
-    /// `cvt` between integers.
-    fn converted(&mut self, at: u32, to: Type, from: Type, width: Width) -> Option<FormId> {
-        let ((to_view, to_bits), (from_view, from_bits)) = (integer(to)?, integer(from)?);
-        let source = self.operand(at, 1, from_bits)?;
-        let value = if to_bits < from_bits {
-            self.truncated(source, to_bits)
-        } else {
-            self.extended(from_view, source, from_bits, to_bits)
-        };
-        // A wider register holds the result extended as its type says.
-        (to_bits <= width).then(|| self.extended(to_view, value, to_bits, width))
-    }
-
-    fn load(
-        &mut self,
-        instruction: &Instruction<'_>,
-        at: u32,
-        element: u8,
-        width: Width,
-        place: Reaching,
-    ) -> Option<FormId> {
-        let opcode = &instruction.opcode;
-        let (view, bits) = integer(opcode.types().last()?)?;
-        if bits > width {
-            return None;
-        }
-        let address = instruction
-            .operands
-            .iter()
-            .position(|operand| matches!(operand.kind, OperandKind::Address(_)))?;
-        let reads_parameter = opcode.has(Modifier::Param) || opcode.has(Modifier::ParamEntry);
-        if reads_parameter
-            && let Some(reference) = self
-                .analysis
-                .code
-                .references_of(at as usize)
-                .iter()
-                .find(|r| r.role == Role::Address && usize::from(r.operand) == address)
-            && let Referent::Symbol(symbol, offset) = reference.referent
-            && let SymbolSpace::EntryParameter { offset: start, .. } =
-                self.analysis.code.symbols[symbol.0 as usize].space
-        {
-            let offset = i64::from(start)
-                .checked_add(offset)?
-                .checked_add(i64::from(element) * i64::from(bits / 8))?;
-            let offset = u32::try_from(offset).ok()?;
-            let parameter = Atom::Parameter {
-                offset,
-                bytes: bits / 8,
-            };
-            let form = self.forms.atom_form(parameter, bits);
-            return Some(self.extended(view, form, bits, width));
-        }
-        // What memory holds may be anything of its type.
-        let (low, high) = match (view, bits) {
-            (_, 32..) => return None,
-            (View::Signed, bits) => (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1),
-            (View::Unsigned, bits) => (0, (1i64 << bits) - 1),
-        };
-        if bits == width {
-            return None;
-        }
-        Some(self.forms.atom_form(Atom::Between(place, low, high), width))
-    }
-}
-
-/// How an instruction of this type reads its operands; `None` for what is no
-/// integer.
-fn integer(ty: Type) -> Option<(View, Width)> {
-    Some(match ty {
-        Type::S8 => (View::Signed, 8),
-        Type::S16 => (View::Signed, 16),
-        Type::S32 => (View::Signed, 32),
-        Type::S64 => (View::Signed, 64),
-        Type::B8 | Type::U8 => (View::Unsigned, 8),
-        Type::B16 | Type::U16 => (View::Unsigned, 16),
-        Type::B32 | Type::U32 => (View::Unsigned, 32),
-        Type::B64 | Type::U64 => (View::Unsigned, 64),
-        _ => return None,
-    })
 }
 
 fn relation(modifier: Modifier, view: View) -> Option<Relation> {

@@ -3,7 +3,8 @@
 //! block, parameters and buffers are known, by [`Program::proves`].
 //!
 //! `registers` says which definition reaches a use; `expand` turns
-//! definitions into sums (`form`); `compile` finds the range of a sum under
+//! definitions into sums (`form`), as `instructions` says for each opcode;
+//! `compile` finds the range of a sum under
 //! the branches that dominate a place, with `rounds` for loops, and writes it
 //! as a `program` over the sets of `interval`.
 //!
@@ -13,6 +14,7 @@
 mod compile;
 mod expand;
 mod form;
+mod instructions;
 mod interval;
 mod program;
 pub(crate) mod registers;

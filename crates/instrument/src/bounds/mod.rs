@@ -17,6 +17,7 @@ mod calls;
 mod demand;
 mod emit;
 mod extent;
+mod grouping;
 mod head;
 mod indirect;
 mod inside;

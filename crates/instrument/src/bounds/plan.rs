@@ -3,19 +3,19 @@
 
 use super::aligned::Aligned;
 use super::demand::About;
-use super::extent::{is_static, sink_alignment, width_of};
+use super::grouping::Key;
 use super::indirect::Through;
 use super::strings::CheckedPrint;
-use super::window::{self, Fate, Window, fate_of};
+use super::window::{self, Fate, Window};
 use crate::error::Error;
-use crate::sites::{NewSite, Sites};
+use crate::sites::Sites;
 use analysis::{
-    Analysis, Code, Lost, ModuleSymbols, Nameable, Referent, Return, Root, RootId, Stored,
-    SymbolId, Texts, ValueId, WideReg,
+    Analysis, Code, Lost, ModuleSymbols, Nameable, Return, Root, RootId, Stored, SymbolId, Texts,
+    ValueId, WideReg,
 };
 use model::layout::LaunchBounds;
-use model::{AccessKind, Checked, KernelCoverage, Provenance, SiteId, Space};
-use ptx::table::{Access, Effect, Extent, Info, Predication, used_bytes};
+use model::{Checked, KernelCoverage, SiteId};
+use ptx::table::Extent;
 use ptx::{Mnemonic, Modifier, OperandKind, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -201,9 +201,6 @@ pub(super) struct Plan {
     pub(super) kept_verdicts: u32,
 }
 
-/// Largest span of one group: well inside the sinks.
-const GROUP_SPAN: u64 = 16 << 10;
-
 impl Plan {
     pub(super) fn of<'a>(
         about: About<'_, '_, 'a>,
@@ -289,16 +286,6 @@ impl Plan {
     }
 }
 
-/// What must agree for two accesses to share a check.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key<'a> {
-    base: Base,
-    window: Option<Window>,
-    writes: bool,
-    guard: Option<(&'a str, bool, u32)>,
-    lanes: u32,
-}
-
 pub(super) struct Planner<'x, 'm, 'a> {
     pub(super) analysis: &'x Analysis<'m, 'a>,
     pub(super) nameable: &'x Nameable<'x, 'a>,
@@ -308,7 +295,7 @@ pub(super) struct Planner<'x, 'm, 'a> {
     pub(super) symbols: &'x ModuleSymbols<'a>,
     pub(super) texts: &'x Texts<'a>,
     pub(super) plan: Plan,
-    open: FxHashMap<Key<'a>, u32>,
+    pub(super) open: FxHashMap<Key<'a>, u32>,
 }
 
 impl<'a> Planner<'_, '_, 'a> {
@@ -375,7 +362,7 @@ impl<'a> Planner<'_, '_, 'a> {
         }
     }
 
-    fn unchecked(&mut self, index: usize) {
+    pub(super) fn unchecked(&mut self, index: usize) {
         let opcode = self.analysis.code.instructions[index]
             .instruction
             .opcode
@@ -394,257 +381,6 @@ impl<'a> Planner<'_, '_, 'a> {
             }
         }
     }
-
-    fn access(
-        &mut self,
-        index: usize,
-        (info, access): (&Info, &Access),
-        sites: &mut Sites<'_>,
-    ) -> Result<(), Error> {
-        let window = match access.space {
-            ptx::table::Space::Global | ptx::table::Space::Generic => None,
-            space => match Window::of(space) {
-                Some(window) => Some(window),
-                None => return Ok(()),
-            },
-        };
-        let generic = access.space == ptx::table::Space::Generic;
-        let code = &self.analysis.code;
-        let inst = &code.instructions[index];
-        let instruction = inst.instruction;
-        let Some(OperandKind::Address(address)) =
-            instruction.operands.get(access.operand).map(|o| &o.kind)
-        else {
-            self.unchecked(index);
-            return Ok(());
-        };
-        let Some(reference) = code.address_of(index, access.operand) else {
-            self.unchecked(index);
-            return Ok(());
-        };
-        let Some((base, source)) = (match window {
-            Some(window) => self.source_in(reference, window),
-            None => self.source(reference, generic),
-        }) else {
-            if window.is_some() && matches!(reference.referent, Referent::Wide(_)) {
-                self.unchecked(index);
-            }
-            return Ok(());
-        };
-        if !self.is_asked_for(source, window) {
-            return Ok(());
-        }
-        if instruction.opcode.mnemonic() == Mnemonic::Multimem || (generic && info.is_shared_only) {
-            self.unchecked(index);
-            return Ok(());
-        }
-        let Some(extent) = width_of(inst, access) else {
-            self.unchecked(index);
-            return Ok(());
-        };
-        let attached =
-            &sites.source()[inst.attached_from as usize..instruction.span.start as usize];
-        let (skipped, extent) = match extent {
-            Extent::Bytes(bytes) => {
-                let (from, to) = used_bytes(instruction, bytes, attached);
-                (from as i64, Extent::Bytes(to - from))
-            }
-            other => (0, other),
-        };
-        if extent == Extent::Bytes(0) {
-            return Ok(());
-        }
-        let kind = match access.effect {
-            Effect::Read => AccessKind::Read,
-            Effect::Write => AccessKind::Write,
-            Effect::Atomic => AccessKind::Atomic,
-        };
-        let in_doubt = window.is_none() && self.is_in_doubt(base, source);
-        let provenance = match in_doubt {
-            true => Provenance::Several,
-            false => self.provenance(source, base),
-        };
-        let width = match extent {
-            Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => bytes,
-            Extent::Steps { last, .. } => last,
-            Extent::Operand(_) => 1,
-        };
-        let low = address.offset.wrapping_add(skipped);
-        if is_static(self.analysis, index, access) {
-            // Nothing to do at run time.
-            self.plan.coverage.exact_sites += 1;
-            return Ok(());
-        }
-        if sites.list.len() >= u32::MAX as usize {
-            return Err(Error::TooManySites);
-        }
-        let id = sites.add(NewSite {
-            function: code.function.name,
-            kind,
-            space: match access.space {
-                ptx::table::Space::Global => Space::Global,
-                _ => window.map_or(Space::Generic, Window::space),
-            },
-            object: self.object(source, base),
-            width: u32::try_from(width).unwrap_or(u32::MAX),
-            width_at_run_time: matches!(extent, Extent::Operand(_) | Extent::Steps { .. }),
-            offset: low,
-            alignment: access.alignment,
-            skipped: skipped as u32,
-            provenance,
-            loc: inst.loc,
-            span: instruction.span,
-        });
-        match provenance {
-            Provenance::Unknown => {
-                self.plan.coverage.weak_sites += 1;
-                let lost = match base {
-                    Base::Register(value) => self.analysis.lost(value),
-                    Base::Symbol(_) => Lost::NoBounds,
-                };
-                self.plan.lost.push((id, lost));
-            }
-            _ => self.plan.coverage.exact_sites += 1,
-        }
-        self.plan.records_bounds |= !matches!(provenance, Provenance::KernelParameter { .. });
-        let writes = access.effect != Effect::Read;
-        // Nothing is redirected in a window: reads and writes share checks.
-        let (writes, alignment) = match window {
-            Some(_) => (false, (1, 0)),
-            None => (writes, (sink_alignment(access), address.offset)),
-        };
-        let needs = (u64::from(access.alignment), address.offset);
-        let fate = fate_of(info.predication, window.is_some());
-        let key = Key {
-            base,
-            window,
-            writes,
-            guard: instruction
-                .guard
-                .map(|guard| (guard.register, guard.negated, inst.scope)),
-            lanes: access.lanes,
-        };
-        // Values in unreachable code have no names.
-        // What completes a barrier must know which of its accesses failed.
-        let completes = info.predication == Predication::Whole;
-        let groupable = matches!(extent, Extent::Bytes(bytes) if bytes <= GROUP_SPAN)
-            && !completes
-            // By address, each access has its own bounds.
-            && source != Source::Weak
-            && !in_doubt
-            && base != Base::Register(ValueId::NONE);
-        if groupable
-            && let Some(&open) = self.open.get(&key)
-            && let Some(group) = self.plan.groups.get_mut(open as usize)
-            && let Some(grown) = merged(group, low, width, (alignment, needs))
-        {
-            group.low = grown.low;
-            group.extent = Extent::Bytes(grown.bytes);
-            group.alignment = grown.alignment;
-            group.needs = grown.needs;
-            group.redirects |= fate == Fate::Redirected;
-            group.stops |= fate == Fate::Stopped;
-            if let Some(site) = sites.list.last_mut() {
-                site.group = group.site;
-            }
-            self.plan.accesses.push(Planned {
-                instruction: index as u32,
-                operand: access.operand,
-                group: open,
-                leads: false,
-                fate,
-            });
-            return Ok(());
-        }
-        let number = self.plan.groups.len() as u32;
-        let other = Key {
-            writes: !writes,
-            ..key
-        };
-        // (A variable's address is in a register of each group's own.)
-        let twin = match base {
-            Base::Register(_) if groupable => self.open.get(&other).copied(),
-            _ => None,
-        };
-        self.plan.groups.push(Group {
-            twin,
-            keeps: None,
-            base,
-            source,
-            window,
-            is_wide: window.is_some() && self.is_wide(source, base),
-            in_doubt,
-            low,
-            extent,
-            writes,
-            alignment,
-            needs,
-            aligned: Aligned::Known,
-            site: id,
-            lanes: access.lanes,
-            redirects: fate == Fate::Redirected,
-            stops: fate == Fate::Stopped,
-        });
-        self.plan.accesses.push(Planned {
-            instruction: index as u32,
-            operand: access.operand,
-            group: number,
-            leads: true,
-            fate,
-        });
-        if groupable {
-            self.open.insert(key, number);
-        }
-        Ok(())
-    }
-}
-
-/// A group with one more member.
-struct Grown {
-    low: i64,
-    bytes: u64,
-    alignment: (u64, i64),
-    needs: (u64, i64),
-}
-
-/// The group with one more member. `None` if the two cannot share a sink, or
-/// cannot both be aligned.
-fn merged(
-    group: &Group,
-    low: i64,
-    width: u64,
-    (alignment, needs): ((u64, i64), (u64, i64)),
-) -> Option<Grown> {
-    let Extent::Bytes(bytes) = group.extent else {
-        return None;
-    };
-    let end = group
-        .low
-        .checked_add_unsigned(bytes)?
-        .max(low.checked_add_unsigned(width)?);
-    let new_low = group.low.min(low);
-    let span = u64::try_from(end.checked_sub(new_low)?).ok()?;
-    if span > GROUP_SPAN {
-        return None;
-    }
-    Some(Grown {
-        low: new_low,
-        bytes: span,
-        alignment: stricter(group.alignment, alignment)?,
-        needs: stricter(group.needs, needs)?,
-    })
-}
-
-/// The greater of two alignments, with the offset that it holds at. One address
-/// must be aligned for both: their offsets must agree modulo the smaller one,
-/// as they do for any address that is aligned for both.
-fn stricter(own: (u64, i64), other: (u64, i64)) -> Option<(u64, i64)> {
-    let smaller = own.0.min(other.0) as i64;
-    (other.1.wrapping_sub(own.1) % smaller == 0).then_some(if other.0 > own.0 {
-        other
-    } else {
-        own
-    })
 }
 
 /// Names of the functions that are called; whether others may be.

@@ -1,0 +1,391 @@
+//! Finds what an access is checked against, and joins it to the accesses that
+//! share a check with it.
+
+use super::aligned::Aligned;
+use super::extent::{is_static, sink_alignment, width_of};
+use super::plan::{Base, Group, Planned, Planner, Source};
+use super::window::{Fate, Window, fate_of};
+use crate::error::Error;
+use crate::sites::{NewSite, Sites};
+use analysis::{Lost, Referent, ValueId};
+use model::{AccessKind, Provenance, SiteId, Space};
+use ptx::table::{Access, Effect, Extent, Info, Predication, used_bytes};
+use ptx::{Mnemonic, OperandKind};
+
+/// Largest span of one group: well inside the sinks.
+const GROUP_SPAN: u64 = 16 << 10;
+
+/// What must agree for two accesses to share a check.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Key<'a> {
+    base: Base,
+    window: Option<Window>,
+    writes: bool,
+    pub(super) guard: Option<(&'a str, bool, u32)>,
+    lanes: u32,
+}
+
+/// An access that is to be checked.
+struct Found<'x> {
+    index: usize,
+    info: &'x Info,
+    access: &'x Access,
+    window: Option<Window>,
+    base: Base,
+    source: Source,
+    /// Bytes that are used.
+    extent: Extent,
+    /// Bytes before those.
+    skipped: i64,
+    /// The constant of the address.
+    offset: i64,
+    in_doubt: bool,
+}
+
+/// Why nothing is done about an access.
+enum Left {
+    /// It needs no check, or none is asked for.
+    Alone,
+    /// It cannot be checked, which is reported.
+    Unchecked,
+}
+
+impl Found<'_> {
+    /// From the address to the first byte that is used.
+    fn low(&self) -> i64 {
+        self.offset.wrapping_add(self.skipped)
+    }
+
+    /// Bytes that are known to be used.
+    fn width(&self) -> u64 {
+        match self.extent {
+            Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => bytes,
+            Extent::Steps { last, .. } => last,
+            Extent::Operand(_) => 1,
+        }
+    }
+
+    /// Whether it may share a check with others.
+    fn is_groupable(&self) -> bool {
+        // What completes a barrier must know which of its accesses failed.
+        let completes = self.info.predication == Predication::Whole;
+        matches!(self.extent, Extent::Bytes(bytes) if bytes <= GROUP_SPAN)
+            && !completes
+            // By address, each access has its own bounds.
+            && self.source != Source::Weak
+            && !self.in_doubt
+            // Values in unreachable code have no names.
+            && self.base != Base::Register(ValueId::NONE)
+    }
+
+    /// Whether it writes, and the alignment of its sink. Nothing is redirected
+    /// in a window: reads and writes share checks.
+    fn sink(&self) -> (bool, (u64, i64)) {
+        match self.window {
+            Some(_) => (false, (1, 0)),
+            None => (
+                self.access.effect != Effect::Read,
+                (sink_alignment(self.access), self.offset),
+            ),
+        }
+    }
+
+    /// The alignment that the access needs.
+    fn needs(&self) -> (u64, i64) {
+        (u64::from(self.access.alignment), self.offset)
+    }
+
+    fn fate(&self) -> Fate {
+        fate_of(self.info.predication, self.window.is_some())
+    }
+}
+
+impl<'x, 'a> Planner<'x, '_, 'a> {
+    /// Plans the check of one access.
+    pub(super) fn access(
+        &mut self,
+        index: usize,
+        (info, access): (&'x Info, &'x Access),
+        sites: &mut Sites<'_>,
+    ) -> Result<(), Error> {
+        let found = match self.find(index, (info, access), sites.source()) {
+            Ok(found) => found,
+            Err(Left::Alone) => return Ok(()),
+            Err(Left::Unchecked) => {
+                self.unchecked(index);
+                return Ok(());
+            }
+        };
+        if is_static(self.analysis, index, access) {
+            // Nothing to do at run time.
+            self.plan.coverage.exact_sites += 1;
+            return Ok(());
+        }
+        let provenance = match found.in_doubt {
+            true => Provenance::Several,
+            false => self.provenance(found.source, found.base),
+        };
+        let site = self.site(&found, provenance, sites)?;
+        self.count(&found, provenance, site);
+        if !self.join(&found, sites) {
+            self.open_group(&found, site);
+        }
+        Ok(())
+    }
+
+    /// What an access is checked against, if it is.
+    fn find(
+        &self,
+        index: usize,
+        (info, access): (&'x Info, &'x Access),
+        text: &str,
+    ) -> Result<Found<'x>, Left> {
+        let window = match access.space {
+            ptx::table::Space::Global | ptx::table::Space::Generic => None,
+            space => Some(Window::of(space).ok_or(Left::Alone)?),
+        };
+        let generic = access.space == ptx::table::Space::Generic;
+        let code = &self.analysis.code;
+        let inst = &code.instructions[index];
+        let instruction = inst.instruction;
+        let Some(OperandKind::Address(address)) =
+            instruction.operands.get(access.operand).map(|o| &o.kind)
+        else {
+            return Err(Left::Unchecked);
+        };
+        let reference = code
+            .address_of(index, access.operand)
+            .ok_or(Left::Unchecked)?;
+        let Some((base, source)) = (match window {
+            Some(window) => self.source_in(reference, window),
+            None => self.source(reference, generic),
+        }) else {
+            let is_lost = window.is_some() && matches!(reference.referent, Referent::Wide(_));
+            return Err(if is_lost {
+                Left::Unchecked
+            } else {
+                Left::Alone
+            });
+        };
+        if !self.is_asked_for(source, window) {
+            return Err(Left::Alone);
+        }
+        if instruction.opcode.mnemonic() == Mnemonic::Multimem || (generic && info.is_shared_only) {
+            return Err(Left::Unchecked);
+        }
+        let (skipped, extent) = match width_of(inst, access).ok_or(Left::Unchecked)? {
+            Extent::Bytes(bytes) => {
+                let attached = &text[inst.attached_from as usize..instruction.span.start as usize];
+                let (from, to) = used_bytes(instruction, bytes, attached);
+                (from as i64, Extent::Bytes(to - from))
+            }
+            other => (0, other),
+        };
+        if extent == Extent::Bytes(0) {
+            return Err(Left::Alone);
+        }
+        Ok(Found {
+            index,
+            info,
+            access,
+            window,
+            base,
+            source,
+            extent,
+            skipped,
+            offset: address.offset,
+            in_doubt: window.is_none() && self.is_in_doubt(base, source),
+        })
+    }
+
+    /// Lists the access as a site.
+    fn site(
+        &self,
+        found: &Found<'_>,
+        provenance: Provenance,
+        sites: &mut Sites<'_>,
+    ) -> Result<SiteId, Error> {
+        if sites.list.len() >= u32::MAX as usize {
+            return Err(Error::TooManySites);
+        }
+        let code = &self.analysis.code;
+        let inst = &code.instructions[found.index];
+        Ok(sites.add(NewSite {
+            function: code.function.name,
+            kind: match found.access.effect {
+                Effect::Read => AccessKind::Read,
+                Effect::Write => AccessKind::Write,
+                Effect::Atomic => AccessKind::Atomic,
+            },
+            space: match found.access.space {
+                ptx::table::Space::Global => Space::Global,
+                _ => found.window.map_or(Space::Generic, Window::space),
+            },
+            object: self.object(found.source, found.base),
+            width: u32::try_from(found.width()).unwrap_or(u32::MAX),
+            width_at_run_time: matches!(found.extent, Extent::Operand(_) | Extent::Steps { .. }),
+            offset: found.low(),
+            alignment: found.access.alignment,
+            skipped: found.skipped as u32,
+            provenance,
+            loc: inst.loc,
+            span: inst.instruction.span,
+        }))
+    }
+
+    /// Counts a site that is checked.
+    fn count(&mut self, found: &Found<'_>, provenance: Provenance, site: SiteId) {
+        match provenance {
+            Provenance::Unknown => {
+                self.plan.coverage.weak_sites += 1;
+                let lost = match found.base {
+                    Base::Register(value) => self.analysis.lost(value),
+                    Base::Symbol(_) => Lost::NoBounds,
+                };
+                self.plan.lost.push((site, lost));
+            }
+            _ => self.plan.coverage.exact_sites += 1,
+        }
+        self.plan.records_bounds |= !matches!(provenance, Provenance::KernelParameter { .. });
+    }
+
+    /// What must agree for an access to share a check.
+    fn key(&self, found: &Found<'_>) -> Key<'a> {
+        let inst = &self.analysis.code.instructions[found.index];
+        Key {
+            base: found.base,
+            window: found.window,
+            writes: found.sink().0,
+            guard: inst
+                .instruction
+                .guard
+                .map(|guard| (guard.register, guard.negated, inst.scope)),
+            lanes: found.access.lanes,
+        }
+    }
+
+    /// Adds an access to an open group; answers whether there is one for it.
+    fn join(&mut self, found: &Found<'_>, sites: &mut Sites<'_>) -> bool {
+        if !found.is_groupable() {
+            return false;
+        }
+        let Some(&open) = self.open.get(&self.key(found)) else {
+            return false;
+        };
+        let Some(group) = self.plan.groups.get_mut(open as usize) else {
+            return false;
+        };
+        let Some(grown) = merged(group, found) else {
+            return false;
+        };
+        let fate = found.fate();
+        group.low = grown.low;
+        group.extent = Extent::Bytes(grown.bytes);
+        group.alignment = grown.alignment;
+        group.needs = grown.needs;
+        group.redirects |= fate == Fate::Redirected;
+        group.stops |= fate == Fate::Stopped;
+        if let Some(site) = sites.list.last_mut() {
+            site.group = group.site;
+        }
+        self.plan.accesses.push(Planned {
+            instruction: found.index as u32,
+            operand: found.access.operand,
+            group: open,
+            leads: false,
+            fate,
+        });
+        true
+    }
+
+    /// Begins a group with an access.
+    fn open_group(&mut self, found: &Found<'_>, site: SiteId) {
+        let key = self.key(found);
+        let groupable = found.is_groupable();
+        let number = self.plan.groups.len() as u32;
+        let other = Key {
+            writes: !key.writes,
+            ..key
+        };
+        // (A variable's address is in a register of each group's own.)
+        let twin = match found.base {
+            Base::Register(_) if groupable => self.open.get(&other).copied(),
+            _ => None,
+        };
+        let fate = found.fate();
+        let (writes, alignment) = found.sink();
+        self.plan.groups.push(Group {
+            twin,
+            keeps: None,
+            base: found.base,
+            source: found.source,
+            window: found.window,
+            is_wide: found.window.is_some() && self.is_wide(found.source, found.base),
+            in_doubt: found.in_doubt,
+            low: found.low(),
+            extent: found.extent,
+            writes,
+            alignment,
+            needs: found.needs(),
+            aligned: Aligned::Known,
+            site,
+            lanes: found.access.lanes,
+            redirects: fate == Fate::Redirected,
+            stops: fate == Fate::Stopped,
+        });
+        self.plan.accesses.push(Planned {
+            instruction: found.index as u32,
+            operand: found.access.operand,
+            group: number,
+            leads: true,
+            fate,
+        });
+        if groupable {
+            self.open.insert(key, number);
+        }
+    }
+}
+
+/// A group with one more member.
+struct Grown {
+    low: i64,
+    bytes: u64,
+    alignment: (u64, i64),
+    needs: (u64, i64),
+}
+
+/// The group with one more member. `None` if the two cannot share a sink, or
+/// cannot both be aligned.
+fn merged(group: &Group, found: &Found<'_>) -> Option<Grown> {
+    let (low, width) = (found.low(), found.width());
+    let Extent::Bytes(bytes) = group.extent else {
+        return None;
+    };
+    let end = group
+        .low
+        .checked_add_unsigned(bytes)?
+        .max(low.checked_add_unsigned(width)?);
+    let new_low = group.low.min(low);
+    let span = u64::try_from(end.checked_sub(new_low)?).ok()?;
+    if span > GROUP_SPAN {
+        return None;
+    }
+    Some(Grown {
+        low: new_low,
+        bytes: span,
+        alignment: stricter(group.alignment, found.sink().1)?,
+        needs: stricter(group.needs, found.needs())?,
+    })
+}
+
+/// The greater of two alignments, with the offset that it holds at. One address
+/// must be aligned for both: their offsets must agree modulo the smaller one,
+/// as they do for any address that is aligned for both.
+fn stricter(own: (u64, i64), other: (u64, i64)) -> Option<(u64, i64)> {
+    let smaller = own.0.min(other.0) as i64;
+    (other.1.wrapping_sub(own.1) % smaller == 0).then_some(if other.0 > own.0 {
+        other
+    } else {
+        own
+    })
+}
