@@ -13,7 +13,7 @@ use crate::cfg::Cfg;
 use crate::code::{Code, Referent};
 use crate::dominators::Dominators;
 use crate::names::SymbolSpace;
-use crate::ranges::registers::{Class, Reaching, Register, Registers, Write};
+use crate::registers::{Class, Reaching, Register, Registers, Write};
 use ptx::{Mnemonic, Modifier, OperandKind, Type};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

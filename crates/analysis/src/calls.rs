@@ -2,8 +2,9 @@
 //! code that does not name them.
 
 use crate::Analysis;
-use crate::code::{Reference, Referent, Role};
+use crate::code::{Reference, Referent};
 use crate::names::SymbolId;
+use crate::roles::Role;
 use crate::ssa::ValueId;
 use ptx::{Instruction, Item, Mnemonic, Modifier, Module, OperandKind, Statement};
 use rustc_hash::FxHashSet;

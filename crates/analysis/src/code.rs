@@ -2,25 +2,14 @@
 //! provenance depends on resolved.
 
 use crate::names::{Meaning, ModuleSymbols, Scopes, Symbol, SymbolId, WideReg, is_narrow};
+use crate::roles::{Role, Roles};
 use crate::ssa::ValueId;
-use ptx::table::{Info, classify};
+use ptx::table::Info;
 use ptx::{
     Block, CallPrototype, Function, Instruction, Loc, Mnemonic, OperandKind, Span, Statement,
 };
 use rustc_hash::FxHashMap;
-
-/// What an operand does with a register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Written.
-    Write,
-    /// Read.
-    Read,
-    /// Read, as the base of an address.
-    Address,
-    /// Read or written or both: the opcode is not known.
-    Unknown,
-}
+use std::borrow::Cow;
 
 /// What a name in an operand refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +145,29 @@ impl<'m, 'a> Code<'m, 'a> {
             .as_ref()
     }
 
+    /// What an instruction does with the registers that its operands name.
+    pub(crate) fn roles(&self, index: usize) -> Roles<'_> {
+        let inst = &self.instructions[index];
+        match self.infos.get(inst.info as usize) {
+            Some(Some(info)) => Roles::Tabled(Cow::Borrowed(info)),
+            Some(None) => Roles::Unknown,
+            None => Roles::of(inst.instruction),
+        }
+    }
+
+    /// The integer that an operand is.
+    pub(crate) fn constant(&self, index: usize, operand: usize) -> Option<i64> {
+        match self.instructions[index]
+            .instruction
+            .operands
+            .get(operand)?
+            .kind
+        {
+            OperandKind::Integer(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// Whether the table was asked and had no answer.
     pub fn is_unclassified(&self, index: usize) -> bool {
         self.infos
@@ -279,30 +291,19 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
         let end = self.code.references.len();
         let mut info = NO_INFO;
         if end > first || has_address {
-            if !has_address && instruction.opcode.mnemonic().is_plain() {
-                for reference in &mut self.code.references[first..end] {
-                    if reference.operand == 0 {
-                        reference.role = Role::Write;
-                    }
+            let roles = match has_address {
+                // What is accessed is asked for, too.
+                true => Roles::tabled(instruction),
+                false => Roles::of(instruction),
+            };
+            for reference in &mut self.code.references[first..end] {
+                if reference.role != Role::Address {
+                    reference.role = roles.operand(usize::from(reference.operand));
                 }
-            } else {
-                let answer = classify(instruction);
-                for reference in &mut self.code.references[first..end] {
-                    if reference.role == Role::Address {
-                        continue;
-                    }
-                    reference.role = match &answer {
-                        None => Role::Unknown,
-                        Some(info) => match info.roles.get(usize::from(reference.operand)) {
-                            Some(ptx::table::Role::Destination) => Role::Write,
-                            Some(ptx::table::Role::Both) => Role::Unknown,
-                            Some(_) => Role::Read,
-                            None => Role::Unknown,
-                        },
-                    };
-                }
+            }
+            if !matches!(roles, Roles::Plain) {
                 info = self.code.infos.len() as u32;
-                self.code.infos.push(answer);
+                self.code.infos.push(roles.into_info());
             }
         }
         let ends_with_predicate = instruction.opcode.mnemonic() == Mnemonic::Cp

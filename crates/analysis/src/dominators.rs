@@ -104,7 +104,7 @@ impl Dominators {
 
     /// For each block, the joins where its dominance ends; `None` if they are
     /// more than `budget` in all (they can be quadratic in number).
-    pub fn frontiers(&self, cfg: &Cfg, budget: usize) -> Option<Vec<SmallVec<[BlockId; 2]>>> {
+    pub fn frontiers(&self, cfg: &Cfg, budget: usize) -> Option<Frontiers> {
         let mut frontiers: Vec<SmallVec<[BlockId; 2]>> = vec![SmallVec::new(); cfg.blocks.len()];
         let mut steps = 0;
         for &block in &cfg.order {
@@ -132,7 +132,33 @@ impl Dominators {
                 }
             }
         }
-        Some(frontiers)
+        Some(Frontiers(frontiers))
+    }
+}
+
+/// For each block, the joins where its dominance ends.
+#[derive(Clone, Debug)]
+pub struct Frontiers(Vec<SmallVec<[BlockId; 2]>>);
+
+impl Frontiers {
+    /// The joins at which definitions in these blocks meet others, and so the
+    /// phis there, which are definitions again. `place` is asked about each
+    /// join, perhaps more than once, and answers whether a phi was placed that
+    /// was not there; `None` ends the search.
+    pub fn joins(
+        &self,
+        definitions: impl IntoIterator<Item = BlockId>,
+        mut place: impl FnMut(BlockId) -> Option<bool>,
+    ) -> Option<()> {
+        let mut stack: SmallVec<[BlockId; 8]> = definitions.into_iter().collect();
+        while let Some(block) = stack.pop() {
+            for &join in &self.0[block.0 as usize] {
+                if place(join)? {
+                    stack.push(join);
+                }
+            }
+        }
+        Some(())
     }
 }
 

@@ -16,11 +16,12 @@
 //!   stand for as many as were allocated;
 //! * members of unions and bit fields.
 
-use crate::code::{Code, Referent, Role};
+use crate::code::{Code, Referent};
 use crate::lower::{Expr, Term};
 use crate::names::SymbolSpace;
 use crate::origin::Root;
-use crate::ssa::{Definition, Ssa, ValueId};
+use crate::roles::Role;
+use crate::ssa::{Ssa, ValueId};
 use debuginfo::{DebugInfo, FrameObject, Place, TypeId, TypeKind};
 use ptx::{Mnemonic, Modifier, OperandKind};
 use rustc_hash::FxHashMap;
@@ -96,18 +97,6 @@ struct Finder<'f, 'm, 'a> {
 }
 
 impl<'a> Finder<'_, '_, 'a> {
-    /// The instruction that alone makes a value.
-    fn instruction(&self, value: ValueId) -> Option<usize> {
-        match self.ssa.value(value)?.definition {
-            Definition::Instruction {
-                instruction,
-                old: None,
-                ..
-            } => Some(instruction as usize),
-            _ => None,
-        }
-    }
-
     fn operand(&self, at: usize, index: usize) -> Option<&OperandKind<'a>> {
         let operands = &self.code.instructions[at].instruction.operands;
         operands.get(index).map(|operand| &operand.kind)
@@ -123,7 +112,7 @@ impl<'a> Finder<'_, '_, 'a> {
 
     /// The factor that an index was multiplied with, at least two.
     fn scale(&self, index: ValueId) -> Option<u64> {
-        let at = self.instruction(index)?;
+        let at = self.ssa.made_by(index)?;
         let opcode = &self.code.instructions[at].instruction.opcode;
         let Some(OperandKind::Integer(factor)) = self.operand(at, 2) else {
             return None;
@@ -156,7 +145,7 @@ impl<'a> Finder<'_, '_, 'a> {
     }
 
     fn field(&mut self, value: ValueId) -> Option<Field> {
-        let at = self.instruction(value)?;
+        let at = self.ssa.made_by(value)?;
         let (operand, address, scale) = self.indexed(at)?;
         // The address is needed once more after the addition.
         let OperandKind::Name(target) = *self.operand(at, 0)? else {
@@ -223,7 +212,7 @@ impl<'a> Finder<'_, '_, 'a> {
     }
 
     fn type_of(&mut self, value: ValueId, depth: usize) -> Option<Typed> {
-        let at = self.instruction(value)?;
+        let at = self.ssa.made_by(value)?;
         let opcode = &self.code.instructions[at].instruction.opcode;
         if let Some(&Expr::Copy(Term::Root(root))) = self.exprs.get(value.0 as usize)
             && let Some(&Root::Part { symbol, start }) = self.roots.get(root.0 as usize)
@@ -294,7 +283,7 @@ impl<'a> Finder<'_, '_, 'a> {
 
     /// The frame that a value is the address of.
     fn frame(&self, value: ValueId) -> Option<&'a str> {
-        let at = self.instruction(value)?;
+        let at = self.ssa.made_by(value)?;
         let opcode = &self.code.instructions[at].instruction.opcode;
         if opcode.text == "cvta.local.u64" {
             return self.frame(self.read(at, 1)?);
@@ -313,7 +302,7 @@ impl<'a> Finder<'_, '_, 'a> {
     fn local(&self, at: usize, frame: crate::SymbolId, start: u32) -> Option<Typed> {
         let frame = self.code.symbols[frame.0 as usize].name;
         let object = self.object(frame, u64::from(start))?;
-        let base = self.instruction(self.read(at, 1)?)?;
+        let base = self.ssa.made_by(self.read(at, 1)?)?;
         let opcode = &self.code.instructions[base].instruction.opcode;
         Some(Typed {
             ty: object.ty,

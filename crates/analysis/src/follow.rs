@@ -1,12 +1,12 @@
 //! Follows values back to what they were made from.
 
 use crate::Analysis;
-use crate::code::{Referent, Role};
+use crate::code::Referent;
 use crate::lower::{Expr, Packed, Term};
 use crate::names::SymbolId;
 use crate::origin::{Leader, Origin};
 use crate::ssa::{Definition, ValueId};
-use ptx::{Mnemonic, Modifier, OperandKind};
+use ptx::{Mnemonic, Modifier};
 use rustc_hash::FxHashSet;
 
 impl Analysis<'_, '_> {
@@ -101,27 +101,11 @@ impl Analysis<'_, '_> {
     pub fn constant_address(&self, mut value: ValueId) -> Option<(SymbolId, i64)> {
         let mut offset = 0i64;
         for _ in 0..16 {
-            let Definition::Instruction {
-                instruction,
-                old: None,
-                ..
-            } = self.ssa.value(value)?.definition
-            else {
-                return None;
-            };
-            let references = self.code.references_of(instruction as usize);
-            let instruction = self.code.instructions[instruction as usize].instruction;
-            let source = references
-                .iter()
-                .find(|r| r.operand == 1 && r.role == Role::Read)?;
-            match (
-                instruction.opcode.mnemonic(),
-                instruction.operands.get(2).map(|o| &o.kind),
-            ) {
-                (Mnemonic::Mov | Mnemonic::Cvta, None) => {}
-                (Mnemonic::Add, Some(OperandKind::Integer(constant))) => {
-                    offset = offset.checked_add(*constant)?
-                }
+            let (at, source) = self.ssa.source(&self.code, value)?;
+            let instruction = self.code.instructions[at].instruction;
+            match instruction.opcode.mnemonic() {
+                Mnemonic::Mov | Mnemonic::Cvta if instruction.operands.len() == 2 => {}
+                Mnemonic::Add => offset = offset.checked_add(self.code.constant(at, 2)?)?,
                 _ => return None,
             }
             match source.referent {

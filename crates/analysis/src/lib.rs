@@ -33,6 +33,8 @@ mod origin;
 mod printed;
 mod provenance;
 mod ranges;
+mod registers;
+mod roles;
 mod signature;
 mod ssa;
 mod visible;
@@ -40,7 +42,7 @@ mod visible;
 pub use alignment::LowBits;
 pub use calls::{Piece, Return, Stored, mentioned, returns, stores};
 pub use cfg::{BasicBlock, BlockId, Cfg};
-pub use code::{Code, Inst, Reference, Referent, Role};
+pub use code::{Code, Inst, Reference, Referent};
 pub use dominators::Dominators;
 pub use fields::Field;
 pub use loops::{Loop, Loops};
@@ -54,6 +56,7 @@ pub use provenance::Provenance;
 pub use ranges::{
     Alignment, BoundedPointer, Bounds, Input, LaunchShape, Program, Query, Unprovable, Values,
 };
+pub use roles::Role;
 pub use signature::{ListOf, Passed, Signature};
 pub use ssa::{Definition, Ssa, Value, ValueId};
 pub use visible::{Nameable, end_of_declarations};

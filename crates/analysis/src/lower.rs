@@ -2,9 +2,10 @@
 //!
 //! Anything that has no row is [`Term::Unknown`], never a guess.
 
-use crate::code::{Code, Referent, Role};
+use crate::code::{Code, Referent};
 use crate::names::SymbolSpace;
 use crate::origin::{Root, RootId};
+use crate::roles::Role;
 use crate::ssa::{Definition, Ssa, ValueId};
 use ptx::{Mnemonic, Modifier, OperandKind, Type};
 use rustc_hash::FxHashMap;
@@ -205,18 +206,6 @@ impl Lowering<'_, '_, '_> {
         }
     }
 
-    fn constant(&self, instruction: usize, index: usize) -> Option<i64> {
-        match self.code.instructions[instruction]
-            .instruction
-            .operands
-            .get(index)?
-            .kind
-        {
-            OperandKind::Integer(value) => Some(value),
-            _ => None,
-        }
-    }
-
     fn definition(&mut self, id: ValueId, at: usize, reference: usize) -> Expr {
         let instruction = self.code.instructions[at].instruction;
         let reference = self.code.references[reference];
@@ -291,7 +280,7 @@ impl Lowering<'_, '_, '_> {
                     _ => Expr::Copy(Term::Integer),
                 }
             }
-            Mnemonic::Bfe => match self.constant(at, 3) {
+            Mnemonic::Bfe => match self.code.constant(at, 3) {
                 Some(0..ADDRESS_BITS) => Expr::Copy(Term::Integer),
                 _ => Expr::Cut(self.term(at, 1), Term::Null, self.fresh(id)),
             },
@@ -372,7 +361,7 @@ impl Lowering<'_, '_, '_> {
             Mnemonic::Selp => Expr::Select(self.term(at, 1), self.term(at, 2)),
             Mnemonic::Neg | Mnemonic::Not => Expr::Subtract(Term::Integer, self.term(at, 1)),
             Mnemonic::Or | Mnemonic::Xor => Expr::Combine(self.term(at, 1), self.term(at, 2)),
-            Mnemonic::And => match (self.constant(at, 1), self.constant(at, 2)) {
+            Mnemonic::And => match (self.code.constant(at, 1), self.code.constant(at, 2)) {
                 (Some(_), Some(_)) => Expr::Copy(Term::Integer),
                 (None, None) => Expr::Mask(self.term(at, 1), self.term(at, 2)),
                 (mask, other) => {
@@ -435,7 +424,8 @@ impl Lowering<'_, '_, '_> {
     /// may be a packed pointer if the scale is large.
     fn product(&self, at: usize) -> Term {
         let is_large = |index| {
-            self.constant(at, index)
+            self.code
+                .constant(at, index)
                 .is_some_and(|factor| factor.unsigned_abs() >> SCALE_BITS != 0)
         };
         match is_large(1) || is_large(2) {
@@ -458,7 +448,7 @@ impl Lowering<'_, '_, '_> {
 
     /// An operand of `or` or `xor`. Only few low bits, set, are an offset.
     fn packed_term(&mut self, at: usize, index: usize, is_or: bool) -> Term {
-        match self.constant(at, index) {
+        match self.code.constant(at, index) {
             Some(0) => Term::Null,
             Some(1..4096) if is_or => Term::Null,
             Some(_) if is_or => Term::Opaque,
@@ -469,7 +459,7 @@ impl Lowering<'_, '_, '_> {
 
     /// `and`.
     fn masked(&mut self, id: ValueId, at: usize) -> Expr {
-        let (mask, index) = match (self.constant(at, 1), self.constant(at, 2)) {
+        let (mask, index) = match (self.code.constant(at, 1), self.code.constant(at, 2)) {
             (Some(_), Some(_)) => return Expr::Copy(Term::Integer),
             (None, None) => {
                 let fresh = self.fresh(id);
@@ -495,7 +485,7 @@ impl Lowering<'_, '_, '_> {
     /// `shl`: a part of an address at most, or a scaled index.
     fn shifted_left(&mut self, at: usize) -> Expr {
         let operand = self.term(at, 1);
-        let by = self.constant(at, 2);
+        let by = self.code.constant(at, 2);
         if let (Term::Value(value), Some(by)) = (operand, by)
             && let Some(whole) = self.shifted_by(value, by)
         {
@@ -510,23 +500,15 @@ impl Lowering<'_, '_, '_> {
 
     /// What a value was before it was shifted to the right by so many bits.
     fn shifted_by(&mut self, value: ValueId, by: i64) -> Option<Term> {
-        let Definition::Instruction {
-            instruction,
-            old: None,
-            ..
-        } = self.ssa.value(value)?.definition
-        else {
-            return None;
-        };
-        let at = instruction as usize;
+        let at = self.ssa.made_by(value)?;
         let is_shift = self.code.instructions[at].instruction.opcode.mnemonic() == Mnemonic::Shr;
-        (is_shift && self.constant(at, 2) == Some(by)).then(|| self.term(at, 1))
+        (is_shift && self.code.constant(at, 2) == Some(by)).then(|| self.term(at, 1))
     }
 
     /// `shr`: the pointer that was in the upper bits of a word, or a number.
     fn shifted_right(&mut self, id: ValueId, at: usize) -> Expr {
         let operand = self.term(at, 1);
-        match self.constant(at, 2) {
+        match self.code.constant(at, 2) {
             Some(0) => Expr::Copy(operand),
             Some(by) if by > 64 - ADDRESS_BITS => Expr::Copy(Term::Integer),
             _ => Expr::Cut(operand, Term::Null, self.fresh(id)),
@@ -561,26 +543,14 @@ impl Lowering<'_, '_, '_> {
         if instruction.opcode.text != "add.u64" {
             return None;
         }
-        let start = u32::try_from(self.constant(at, 2)?).ok()?;
+        let start = u32::try_from(self.code.constant(at, 2)?).ok()?;
         let mut value = match self.term(at, 1) {
             Term::Value(value) => value,
             _ => return None,
         };
         for _ in 0..2 {
-            let Definition::Instruction {
-                instruction,
-                old: None,
-                ..
-            } = self.ssa.value(value)?.definition
-            else {
-                return None;
-            };
-            let source = self.code.instructions[instruction as usize].instruction;
-            let operand = self
-                .code
-                .references_of(instruction as usize)
-                .iter()
-                .find(|r| r.operand == 1)?;
+            let (at, operand) = self.ssa.source(self.code, value)?;
+            let source = self.code.instructions[at].instruction;
             match (source.opcode.text, operand.referent) {
                 ("mov.u64" | "mov.b64", Referent::Symbol(symbol, 0)) => {
                     let frame = &self.code.symbols[symbol.0 as usize];
@@ -670,15 +640,9 @@ impl Lowering<'_, '_, '_> {
     /// Whether a value is an address as shared memory has it, because that is
     /// what it was converted to.
     fn is_in_shared(&mut self, value: ValueId) -> bool {
-        let Some(Definition::Instruction {
-            instruction,
-            old: None,
-            ..
-        }) = self.ssa.value(value).map(|value| value.definition)
-        else {
+        let Some(at) = self.ssa.made_by(value) else {
             return false;
         };
-        let at = instruction as usize;
         let opcode = &self.code.instructions[at].instruction.opcode;
         match opcode.mnemonic() {
             Mnemonic::Cvta => {

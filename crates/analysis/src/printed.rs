@@ -5,8 +5,9 @@
 
 use crate::Analysis;
 use crate::calls::{Stored, stores};
-use crate::code::{Referent, Role};
+use crate::code::Referent;
 use crate::names::{ModuleSymbols, SymbolId, SymbolSpace, WideReg};
+use crate::roles::Role;
 use crate::ssa::{Definition, ValueId};
 use ptx::printf::{Most, printed};
 use ptx::{Item, Linkage, Mnemonic, Modifier, Module, OperandKind, Value, VariableSpace};

@@ -7,12 +7,13 @@
 //! definition strictly dominates; every other phi makes
 //! [`Origin::Several`].
 
-use crate::code::{Code, Referent, Role};
+use crate::code::{Code, Referent};
 use crate::dominators::Dominators;
 use crate::fields::{Field, fields};
 use crate::lower::{Expr, Lowered, Packed, Term, lower};
 use crate::names::{Symbol, SymbolSpace};
 use crate::origin::{Certainty, Origin, Root, RootId};
+use crate::roles::Role;
 use crate::ssa::{Definition, Ssa, ValueId};
 use debuginfo::DebugInfo;
 use ptx::table::Space;

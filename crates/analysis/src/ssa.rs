@@ -5,9 +5,10 @@
 //! remembers both ([`Definition::Instruction::old`]).
 
 use crate::cfg::{BlockId, Cfg};
-use crate::code::{Code, Referent, Role};
+use crate::code::{Code, Reference, Referent};
 use crate::dominators::Dominators;
 use crate::names::WideReg;
+use crate::roles::Role;
 
 /// Number of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -84,6 +85,32 @@ impl Ssa {
             Some(Definition::Phi { first, end }) => &self.arguments[first as usize..end as usize],
             _ => &[],
         }
+    }
+
+    /// The instruction that alone makes a value: no join of several, and none
+    /// that may leave what was there before.
+    pub fn made_by(&self, value: ValueId) -> Option<usize> {
+        match self.value(value)?.definition {
+            Definition::Instruction {
+                instruction,
+                old: None,
+                ..
+            } => Some(instruction as usize),
+            _ => None,
+        }
+    }
+
+    /// The instruction that alone makes a value, and what its first source
+    /// refers to, if that is a value or a symbol.
+    pub fn source<'c>(
+        &self,
+        code: &'c Code<'_, '_>,
+        value: ValueId,
+    ) -> Option<(usize, &'c Reference)> {
+        let at = self.made_by(value)?;
+        let mut references = code.references_of(at).iter();
+        let source = references.find(|r| r.operand == 1 && r.role == Role::Read)?;
+        Some((at, source))
     }
 
     /// The value with that number.
@@ -187,18 +214,17 @@ fn place_phis(
                 }
             }
         }
-        stack.extend(place.definitions.iter().copied());
-        while let Some(block) = stack.pop() {
-            for &join in &frontiers[block as usize] {
-                let at = join.0 as usize;
-                budget = budget.checked_sub(1)?;
-                if placed[at] != number && live[at] == number {
-                    placed[at] = number;
-                    phis[at].push(WideReg(number));
-                    stack.push(join.0);
-                }
+        let definitions = place.definitions.iter().map(|&block| BlockId(block));
+        frontiers.joins(definitions, |join| {
+            let at = join.0 as usize;
+            budget = budget.checked_sub(1)?;
+            let is_new = placed[at] != number && live[at] == number;
+            if is_new {
+                placed[at] = number;
+                phis[at].push(WideReg(number));
             }
-        }
+            Some(is_new)
+        })?;
     }
     Some(phis)
 }

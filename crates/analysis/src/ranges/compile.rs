@@ -11,11 +11,11 @@ use super::expand::Expand;
 use super::form::{Atom, AtomId, Condition, ConditionId, Form, FormId, Special, Support, share};
 use super::interval::{Relation, Width};
 use super::program::{Binary, Check, Input, Node, NodeId, Program};
-use super::registers::Reaching;
 use super::{Alignment, Query};
 use crate::Analysis;
 use crate::cfg::BlockId;
 use crate::loops::Loops;
+use crate::registers::Reaching;
 use ptx::Mnemonic;
 use rustc_hash::FxHashMap;
 

@@ -4,11 +4,11 @@
 use super::form::{Atom, Condition, ConditionId, Form, FormId, Forms, Special, wrap};
 use super::instructions::integer;
 use super::interval::{Relation, View, Width};
-use super::registers::{Class, Reaching, Register, Registers};
 use crate::Analysis;
 use crate::cfg::BlockId;
 use crate::code::Referent;
 use crate::names::SymbolSpace;
+use crate::registers::{Class, Reaching, Register, Registers};
 use ptx::{Instruction, Mnemonic, Modifier, Opcode, OperandKind};
 use rustc_hash::FxHashMap;
 

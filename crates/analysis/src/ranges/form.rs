@@ -4,8 +4,8 @@
 //! of the other, and differences cancel.
 
 use super::interval::{Relation, View, Width};
-use super::registers::Reaching;
 use crate::names::SymbolId;
+use crate::registers::Reaching;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 

@@ -4,9 +4,10 @@
 use super::expand::Expand;
 use super::form::{Atom, FormId, wrap};
 use super::interval::{View, Width};
-use super::registers::{Reaching, Write};
-use crate::code::{Referent, Role};
+use crate::code::Referent;
 use crate::names::SymbolSpace;
+use crate::registers::{Reaching, Write};
+use crate::roles::Role;
 use ptx::{Mnemonic, Modifier, OperandKind, Type};
 
 impl Expand<'_, '_, '_> {

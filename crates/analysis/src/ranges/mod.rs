@@ -2,7 +2,7 @@
 //! a [`Program`] of interval arithmetic; and at each launch, when grid,
 //! block, parameters and buffers are known, by [`Program::proves`].
 //!
-//! `registers` says which definition reaches a use; `expand` turns
+//! [`crate::registers`] says which definition reaches a use; `expand` turns
 //! definitions into sums (`form`), as `instructions` says for each opcode;
 //! `compile` finds the range of a sum under
 //! the branches that dominate a place, with `rounds` for loops, and writes it
@@ -17,7 +17,6 @@ mod form;
 mod instructions;
 mod interval;
 mod program;
-pub(crate) mod registers;
 mod relative;
 mod rounds;
 #[cfg(test)]

@@ -8,9 +8,9 @@ use super::compile::{Compile, Context};
 use super::form::{Atom, AtomId, Condition, ConditionId, FormId};
 use super::interval::{Relation, View, Width};
 use super::program::{Binary, Node, NodeId, Stays};
-use super::registers::{Reaching, Register};
 use crate::cfg::BlockId;
 use crate::loops::Loop;
+use crate::registers::{Reaching, Register};
 
 /// Joins inside a loop that are followed to find what a round adds.
 const DEEPEST: u32 = 4;

@@ -2,14 +2,12 @@
 //! registers of all classes (see [`crate::Ssa`] for the 64-bit ones, which
 //! provenance names one and all).
 
-use super::interval::Width;
 use crate::cfg::{BlockId, Cfg};
 use crate::code::Code;
-use crate::dominators::Dominators;
-use ptx::table::{Role, classify};
-use ptx::{Block, Instruction, Mnemonic, OperandKind, Statement, Type, Variable, VariableSpace};
+use crate::dominators::{Dominators, Frontiers};
+use crate::roles::Role;
+use ptx::{Block, Instruction, OperandKind, Statement, Type, Variable, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
 
 /// Number of a register that some instruction mentions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,8 +17,8 @@ pub(crate) struct Register(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     Predicate,
-    /// An integer, or anything else of so many bits.
-    Bits(Width),
+    /// An integer, or anything else, of so many bits.
+    Bits(u8),
     Other,
 }
 
@@ -52,7 +50,7 @@ pub(crate) struct Registers<'a> {
     names: FxHashMap<(u32, &'a str), Register>,
     classes: Vec<Class>,
     writes: Vec<Vec<Write>>,
-    frontiers: Vec<SmallVec<[BlockId; 2]>>,
+    frontiers: Frontiers,
     phis: FxHashMap<Register, FxHashSet<BlockId>>,
     steps: usize,
 }
@@ -64,6 +62,7 @@ impl<'a> Registers<'a> {
     pub(crate) fn of(code: &Code<'_, 'a>, cfg: &Cfg, dominators: &Dominators) -> Option<Self> {
         let body = code.function.body.as_ref()?;
         let mut walk = Walk {
+            code,
             registers: Registers {
                 names: FxHashMap::default(),
                 classes: Vec::new(),
@@ -184,18 +183,10 @@ impl<'a> Registers<'a> {
             return;
         }
         let mut phis: FxHashSet<BlockId> = FxHashSet::default();
-        let mut stack: Vec<BlockId> = self.writes[register.0 as usize]
-            .iter()
-            .map(|write| cfg.block_of[write.instruction as usize])
-            .collect();
-        stack.dedup();
-        while let Some(block) = stack.pop() {
-            for &join in &self.frontiers[block.0 as usize] {
-                if phis.insert(join) {
-                    stack.push(join);
-                }
-            }
-        }
+        let writes = self.writes[register.0 as usize].iter();
+        let definitions = writes.map(|write| cfg.block_of[write.instruction as usize]);
+        self.frontiers
+            .joins(definitions, |join| Some(phis.insert(join)));
         self.phis.insert(register, phis);
     }
 }
@@ -214,7 +205,8 @@ struct Open<'a> {
     has_instructions: bool,
 }
 
-struct Walk<'a> {
+struct Walk<'c, 'm, 'a> {
+    code: &'c Code<'m, 'a>,
     registers: Registers<'a>,
     /// Registers by the scope that declares them.
     canonical: FxHashMap<(u32, &'a str), Register>,
@@ -223,7 +215,7 @@ struct Walk<'a> {
     instruction: u32,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Walk<'_, '_, 'a> {
     fn block(&mut self, block: &Block<'a>) -> Option<()> {
         self.open.push(Open {
             number: self.scopes,
@@ -293,10 +285,14 @@ impl<'a> Walk<'a> {
         if let Some(guard) = instruction.guard {
             self.resolve(guard.register);
         }
-        let written = Written::of(instruction);
+        let roles = self.code.roles(self.instruction as usize);
         for (index, operand) in instruction.operands.iter().enumerate() {
             let index = index.min(255) as u8;
-            let writes = written.operand(usize::from(index));
+            let writes = match roles.operand(usize::from(index)) {
+                Role::Write => Some(false),
+                Role::Unknown => Some(true),
+                Role::Read | Role::Address => None,
+            };
             match &operand.kind {
                 OperandKind::Name(name) | OperandKind::Not(name) => {
                     self.mention(name, index, 0, writes);
@@ -385,44 +381,4 @@ fn is_member(prefix: &str, count: u32, name: &str) -> bool {
         && digits.bytes().all(|byte| byte.is_ascii_digit())
         && (digits.len() == 1 || !digits.starts_with('0'));
     is_number && digits.parse::<u32>().is_ok_and(|n| n < count)
-}
-
-/// Which operands an instruction writes.
-enum Written {
-    None,
-    First,
-    Known(ptx::table::Info),
-    Unknown,
-}
-
-impl Written {
-    fn of(instruction: &Instruction<'_>) -> Written {
-        match instruction.opcode.mnemonic() {
-            Mnemonic::Ld => Written::First,
-            mnemonic if mnemonic.is_plain() => Written::First,
-            Mnemonic::St | Mnemonic::Bra | Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Red => {
-                Written::None
-            }
-            _ => match classify(instruction) {
-                Some(info) => Written::Known(info),
-                None => Written::Unknown,
-            },
-        }
-    }
-
-    /// Whether an operand is written (`None`: it is not), and whether that is
-    /// uncertain.
-    fn operand(&self, index: usize) -> Option<bool> {
-        match self {
-            Written::None => None,
-            Written::First => (index == 0).then_some(false),
-            Written::Known(info) => match info.roles.get(index) {
-                Some(Role::Destination) => Some(false),
-                Some(Role::Both) => Some(true),
-                Some(_) => None,
-                None => Some(true),
-            },
-            Written::Unknown => Some(true),
-        }
-    }
 }
