@@ -8,7 +8,6 @@
 //! loses bits until nothing changes; the step of a loop is mostly a multiple of
 //! what the loop accesses. Only what addresses depend on is looked at.
 
-use crate::Analysis;
 use crate::cfg::Cfg;
 use crate::code::{Code, Referent};
 use crate::dominators::Dominators;
@@ -213,13 +212,7 @@ pub(crate) struct Alignments {
 }
 
 impl Alignments {
-    pub(crate) fn of(analysis: &Analysis<'_, '_>) -> Self {
-        let Analysis {
-            code,
-            cfg,
-            dominators,
-            ..
-        } = analysis;
+    pub(crate) fn of(code: &Code<'_, '_>, cfg: &Cfg, dominators: &Dominators) -> Self {
         let Some(registers) = Registers::of(code, cfg, dominators) else {
             return Alignments::default();
         };
@@ -631,7 +624,7 @@ fn is_integer(ty: Type) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ModuleSymbols;
+    use crate::{Analysis, ModuleSymbols};
 
     /// The low bits of the address of the last access.
     fn of(body: &str) -> LowBits {

@@ -1,11 +1,10 @@
 //! What calls pass and functions return, and which functions may be called by
 //! code that does not name them.
 
-use crate::Analysis;
-use crate::code::{Reference, Referent};
+use crate::code::{Reference, Referent, ValueId};
+use crate::function::Analysis;
 use crate::names::SymbolId;
 use crate::roles::Role;
-use crate::ssa::ValueId;
 use ptx::{Instruction, Item, Mnemonic, Modifier, Module, OperandKind, Statement};
 use rustc_hash::FxHashSet;
 

@@ -3,13 +3,21 @@
 
 use crate::names::{Meaning, ModuleSymbols, Scopes, Symbol, SymbolId, WideReg, is_narrow};
 use crate::roles::{Role, Roles};
-use crate::ssa::ValueId;
 use ptx::table::Info;
 use ptx::{
     Block, CallPrototype, Function, Instruction, Loc, Mnemonic, OperandKind, Span, Statement,
 };
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
+
+/// Number of a value of a register (see [`crate::Ssa`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub u32);
+
+impl ValueId {
+    /// No value: the instruction is unreachable.
+    pub const NONE: ValueId = ValueId(u32::MAX);
+}
 
 /// What a name in an operand refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

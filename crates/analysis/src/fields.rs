@@ -16,12 +16,12 @@
 //!   stand for as many as were allocated;
 //! * members of unions and bit fields.
 
-use crate::code::{Code, Referent};
+use crate::code::{Code, Referent, ValueId};
 use crate::lower::{Expr, Term};
 use crate::names::SymbolSpace;
 use crate::origin::Root;
 use crate::roles::Role;
-use crate::ssa::{Ssa, ValueId};
+use crate::ssa::Ssa;
 use debuginfo::{DebugInfo, FrameObject, Place, TypeId, TypeKind};
 use ptx::{Mnemonic, Modifier, OperandKind};
 use rustc_hash::FxHashMap;
@@ -299,7 +299,7 @@ impl<'a> Finder<'_, '_, 'a> {
     }
 
     /// The address of an object in the function's frame.
-    fn local(&self, at: usize, frame: crate::SymbolId, start: u32) -> Option<Typed> {
+    fn local(&self, at: usize, frame: crate::names::SymbolId, start: u32) -> Option<Typed> {
         let frame = self.code.symbols[frame.0 as usize].name;
         let object = self.object(frame, u64::from(start))?;
         let base = self.ssa.made_by(self.read(at, 1)?)?;

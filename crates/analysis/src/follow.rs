@@ -1,11 +1,11 @@
 //! Follows values back to what they were made from.
 
-use crate::Analysis;
-use crate::code::Referent;
+use crate::code::{Referent, ValueId};
+use crate::function::Analysis;
 use crate::lower::{Expr, Packed, Term};
 use crate::names::SymbolId;
 use crate::origin::{Leader, Origin};
-use crate::ssa::{Definition, ValueId};
+use crate::ssa::Definition;
 use ptx::{Mnemonic, Modifier};
 use rustc_hash::FxHashSet;
 

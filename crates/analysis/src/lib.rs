@@ -24,6 +24,7 @@ mod code;
 mod dominators;
 mod fields;
 mod follow;
+mod function;
 mod loops;
 mod lost;
 mod lower;
@@ -42,9 +43,10 @@ mod visible;
 pub use alignment::LowBits;
 pub use calls::{Piece, Return, Stored, mentioned, returns, stores};
 pub use cfg::{BasicBlock, BlockId, Cfg};
-pub use code::{Code, Inst, Reference, Referent};
+pub use code::{Code, Inst, Reference, Referent, ValueId};
 pub use dominators::Dominators;
 pub use fields::Field;
+pub use function::Analysis;
 pub use loops::{Loop, Loops};
 pub use lost::Lost;
 pub use lower::{BYTES_REGISTER, Expr, Packed, Term};
@@ -58,65 +60,5 @@ pub use ranges::{
 };
 pub use roles::Role;
 pub use signature::{ListOf, Passed, Signature};
-pub use ssa::{Definition, Ssa, Value, ValueId};
+pub use ssa::{Definition, Ssa, Value};
 pub use visible::{Nameable, end_of_declarations};
-
-use alignment::Alignments;
-use debuginfo::DebugInfo;
-use std::sync::OnceLock;
-
-/// Everything the crate finds out about one function.
-#[derive(Debug)]
-pub struct Analysis<'m, 'a> {
-    /// The flat body.
-    pub code: Code<'m, 'a>,
-    /// Its control flow.
-    pub cfg: Cfg,
-    /// Its dominator tree.
-    pub dominators: Dominators,
-    /// Values of registers.
-    pub ssa: Ssa,
-    /// Where those values come from.
-    pub provenance: Provenance,
-    /// What the frames in local memory hold.
-    pub frames: Vec<ObjectTable>,
-    /// The low bits of its addresses, once someone asks.
-    alignments: OnceLock<Alignments>,
-}
-
-impl<'m, 'a> Analysis<'m, 'a> {
-    /// Analyses `function`; `None` for a declaration without a body.
-    pub fn of(module: &ModuleSymbols<'a>, function: &'m ptx::Function<'a>) -> Option<Self> {
-        let code = Code::of(module, function)?;
-        let cfg = Cfg::of(&code);
-        let dominators = Dominators::of(&cfg);
-        let mut code = code;
-        let ssa = Ssa::of(&mut code, &cfg, &dominators);
-        let none = DebugInfo::default();
-        let types = if module.has_fields {
-            &module.debug
-        } else {
-            &none
-        };
-        let provenance = Provenance::of(&code, &dominators, &ssa, types);
-        let mut frames = ObjectTable::of(&code, &provenance.roots);
-        ObjectTable::refine_all(&mut frames, &code, &module.debug);
-        Some(Analysis {
-            frames,
-            code,
-            cfg,
-            dominators,
-            ssa,
-            provenance,
-            alignments: OnceLock::new(),
-        })
-    }
-
-    /// The low bits of what the address in an operand is based on, without
-    /// the operand's own constant.
-    pub fn low_bits(&self, instruction: u32, operand: usize) -> LowBits {
-        self.alignments
-            .get_or_init(|| Alignments::of(self))
-            .of_address(instruction, operand)
-    }
-}

@@ -1,9 +1,10 @@
 //! Why it is not known which buffer an address was derived from.
 
-use crate::Analysis;
+use crate::code::ValueId;
+use crate::function::Analysis;
 use crate::lower::{Expr, Term};
 use crate::origin::Origin;
-use crate::ssa::{Definition, ValueId};
+use crate::ssa::Definition;
 use std::fmt;
 
 /// What an address was made of where its root was lost.

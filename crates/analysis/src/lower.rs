@@ -2,11 +2,11 @@
 //!
 //! Anything that has no row is [`Term::Unknown`], never a guess.
 
-use crate::code::{Code, Referent};
+use crate::code::{Code, Referent, ValueId};
 use crate::names::SymbolSpace;
 use crate::origin::{Root, RootId};
 use crate::roles::Role;
-use crate::ssa::{Definition, Ssa, ValueId};
+use crate::ssa::{Definition, Ssa};
 use ptx::{Mnemonic, Modifier, OperandKind, Type};
 use rustc_hash::FxHashMap;
 
@@ -150,7 +150,7 @@ impl Lowering<'_, '_, '_> {
     }
 
     /// The root that a symbol's address is derived from.
-    fn symbol(&mut self, space: SymbolSpace, symbol: crate::SymbolId) -> Term {
+    fn symbol(&mut self, space: SymbolSpace, symbol: crate::names::SymbolId) -> Term {
         let root = match space {
             SymbolSpace::Global => Root::Variable { symbol },
             SymbolSpace::Const

@@ -3,7 +3,7 @@
 
 use crate::code::Code;
 use crate::names::{SymbolId, SymbolSpace};
-use crate::origin::{Root, RootId};
+use crate::origin::Root;
 use debuginfo::DebugInfo;
 
 /// An object in a function's frame.
@@ -122,34 +122,4 @@ pub struct Place {
     pub start: u32,
     /// Bytes; `None` for the dynamic shared memory of the launch.
     pub size: Option<u64>,
-}
-
-impl crate::Analysis<'_, '_> {
-    /// The place that a root is the address of, if it is one in a window.
-    pub fn place(&self, root: RootId) -> Option<Place> {
-        let (symbol, start) = match self.provenance.root(root)? {
-            Root::Whole { symbol } => (symbol, 0),
-            Root::Part { symbol, start } => (symbol, start),
-            _ => return None,
-        };
-        let declared = self.code.symbols[symbol.0 as usize];
-        let object = self
-            .frames
-            .iter()
-            .find(|table| table.frame == symbol)
-            .and_then(|table| table.at(start));
-        let size = match self.provenance.root(root)? {
-            Root::Part { .. } => object.map(|object| u64::from(object.size)),
-            _ => declared.size,
-        };
-        if size.is_none() && declared.space != SymbolSpace::Shared {
-            return None;
-        }
-        Some(Place {
-            symbol,
-            space: declared.space,
-            start,
-            size,
-        })
-    }
 }

@@ -1,7 +1,7 @@
 //! The lattice: what a value can be, as far as pointers go.
 
+use crate::code::ValueId;
 use crate::names::SymbolId;
-use crate::ssa::ValueId;
 
 /// Number of a root within a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -3,12 +3,12 @@
 //! which has to be a constant of the module, and that of the arguments, which
 //! compilers keep in the frame.
 
-use crate::Analysis;
 use crate::calls::{Stored, stores};
-use crate::code::Referent;
+use crate::code::{Referent, ValueId};
+use crate::function::Analysis;
 use crate::names::{ModuleSymbols, SymbolId, SymbolSpace, WideReg};
 use crate::roles::Role;
-use crate::ssa::{Definition, ValueId};
+use crate::ssa::Definition;
 use ptx::printf::{Most, printed};
 use ptx::{Item, Linkage, Mnemonic, Modifier, Module, OperandKind, Value, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -7,14 +7,14 @@
 //! definition strictly dominates; every other phi makes
 //! [`Origin::Several`].
 
-use crate::code::{Code, Referent};
+use crate::code::{Code, Referent, ValueId};
 use crate::dominators::Dominators;
 use crate::fields::{Field, fields};
 use crate::lower::{Expr, Lowered, Packed, Term, lower};
 use crate::names::{Symbol, SymbolSpace};
 use crate::origin::{Certainty, Origin, Root, RootId};
 use crate::roles::Role;
-use crate::ssa::{Definition, Ssa, ValueId};
+use crate::ssa::{Definition, Ssa};
 use debuginfo::DebugInfo;
 use ptx::table::Space;
 use rustc_hash::FxHashMap;
@@ -328,7 +328,7 @@ impl Joins<'_> {
     }
 
     /// Whether a phi in `block` always sees the newest instance of `root`.
-    fn survives(&self, root: RootId, block: crate::BlockId) -> bool {
+    fn survives(&self, root: RootId, block: crate::cfg::BlockId) -> bool {
         let Some(value) = self
             .roots
             .get(root.0 as usize)

@@ -1,6 +1,6 @@
 //! What functions take and return, as calls see it.
 
-use crate::Analysis;
+use crate::function::Analysis;
 use ptx::{Function, Variable, VariableSpace};
 
 /// One parameter as a call passes it.

@@ -5,19 +5,10 @@
 //! remembers both ([`Definition::Instruction::old`]).
 
 use crate::cfg::{BlockId, Cfg};
-use crate::code::{Code, Reference, Referent};
+use crate::code::{Code, Reference, Referent, ValueId};
 use crate::dominators::Dominators;
 use crate::names::WideReg;
 use crate::roles::Role;
-
-/// Number of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ValueId(pub u32);
-
-impl ValueId {
-    /// No value: the instruction is unreachable.
-    pub const NONE: ValueId = ValueId(u32::MAX);
-}
 
 /// Where a value is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

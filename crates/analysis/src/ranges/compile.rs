@@ -12,8 +12,8 @@ use super::form::{Atom, AtomId, Condition, ConditionId, Form, FormId, Special, S
 use super::interval::{Relation, Width};
 use super::program::{Binary, Check, Input, Node, NodeId, Program};
 use super::{Alignment, Query};
-use crate::Analysis;
 use crate::cfg::BlockId;
+use crate::function::Analysis;
 use crate::loops::Loops;
 use crate::registers::Reaching;
 use ptx::Mnemonic;

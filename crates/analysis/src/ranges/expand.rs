@@ -4,9 +4,9 @@
 use super::form::{Atom, Condition, ConditionId, Form, FormId, Forms, Special, wrap};
 use super::instructions::integer;
 use super::interval::{Relation, View, Width};
-use crate::Analysis;
 use crate::cfg::BlockId;
 use crate::code::Referent;
+use crate::function::Analysis;
 use crate::names::SymbolSpace;
 use crate::registers::{Class, Reaching, Register, Registers};
 use ptx::{Instruction, Mnemonic, Modifier, Opcode, OperandKind};
@@ -78,7 +78,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         Some(self.forms.atom_form(Atom::Symbol(symbol.0), 64))
     }
 
-    fn symbol(&self, at: u32, operand: usize) -> Option<(crate::SymbolId, i64)> {
+    fn symbol(&self, at: u32, operand: usize) -> Option<(crate::names::SymbolId, i64)> {
         self.analysis
             .code
             .references_of(at as usize)
@@ -327,7 +327,12 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         }
     }
 
-    fn address_of(&mut self, symbol: crate::SymbolId, offset: i64, width: Width) -> Option<FormId> {
+    fn address_of(
+        &mut self,
+        symbol: crate::names::SymbolId,
+        offset: i64,
+        width: Width,
+    ) -> Option<FormId> {
         if self.analysis.code.symbols[symbol.0 as usize].space == SymbolSpace::Other {
             return None;
         }
@@ -339,7 +344,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
 
     /// How a variable's address looks in its own space, or in the generic
     /// one. In the latter, what is global is where it is.
-    pub(crate) fn address_atom(&self, symbol: crate::SymbolId, generic: bool) -> Atom {
+    pub(crate) fn address_atom(&self, symbol: crate::names::SymbolId, generic: bool) -> Atom {
         match self.analysis.code.symbols[symbol.0 as usize].space {
             SymbolSpace::Global => Atom::Symbol(symbol),
             _ if generic => Atom::Generic(symbol),

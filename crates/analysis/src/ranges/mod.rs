@@ -22,7 +22,8 @@ mod rounds;
 #[cfg(test)]
 mod tests;
 
-use crate::{Analysis, SymbolId};
+use crate::function::Analysis;
+use crate::names::SymbolId;
 use compile::Compile;
 pub use compile::Unprovable;
 pub use program::{Bounds, Input, LaunchShape, Program, Values};
