@@ -130,29 +130,23 @@ pub fn returns(analysis: &Analysis<'_, '_>) -> Vec<Return> {
 pub fn mentioned<'a>(module: &Module<'a>) -> FxHashSet<&'a str> {
     let is_word = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$');
     let mut found = FxHashSet::default();
-    let mut instruction = |instruction: &Instruction<'a>| {
-        let called = instruction.called_function().map(|(place, _)| place);
-        for (place, operand) in instruction.operands.iter().enumerate() {
-            if Some(place) != called {
-                operand.names(&mut |name| {
-                    if !name.starts_with('%') {
-                        found.insert(name);
+    for function in module.functions() {
+        for (_, statement) in function.statements() {
+            match statement {
+                Statement::Instruction(instruction) => {
+                    let called = instruction.called_function().map(|(place, _)| place);
+                    for (place, operand) in instruction.operands.iter().enumerate() {
+                        if Some(place) != called {
+                            operand.names(&mut |name| {
+                                if !name.starts_with('%') {
+                                    found.insert(name);
+                                }
+                            });
+                        }
                     }
-                });
-            }
-        }
-    };
-    for function in module.functions() {
-        for (_, statement) in function.statements() {
-            if let Statement::Instruction(one) = statement {
-                instruction(one);
-            }
-        }
-    }
-    for function in module.functions() {
-        for (_, statement) in function.statements() {
-            if let Statement::Targets(targets) = statement {
-                found.extend(targets.names.iter().copied());
+                }
+                Statement::Targets(targets) => found.extend(targets.names.iter().copied()),
+                _ => {}
             }
         }
     }

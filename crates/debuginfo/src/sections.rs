@@ -95,7 +95,11 @@ impl<'a> Sections<'a> {
         let mut bytes = self.bytes.remove(name).unwrap_or_default();
         self.numbers.insert(name, 0);
         for line in body.lines() {
-            let line = line.split("//").next().unwrap_or_default().trim();
+            // (One byte is found faster than two, and comments are rare.)
+            let line = match line.contains('/') {
+                true => line.split("//").next().unwrap_or_default().trim(),
+                false => line.trim(),
+            };
             if line.is_empty() {
                 continue;
             }
