@@ -11,8 +11,8 @@
 use crate::cfg::Cfg;
 use crate::code::{Code, Referent};
 use crate::dominators::Dominators;
-use crate::names::SymbolSpace;
-use crate::registers::{Class, Reaching, Register, Registers, Write};
+use crate::names::{Class, Register, SymbolSpace};
+use crate::registers::{Reaching, Registers, Write};
 use ptx::{Mnemonic, Modifier, OperandKind, Type};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -355,7 +355,7 @@ struct Solver<'x, 'm, 'a> {
     code: &'x Code<'m, 'a>,
     cfg: &'x Cfg,
     dominators: &'x Dominators,
-    registers: Registers<'a>,
+    registers: Registers,
     values: Vec<Step>,
     numbers: FxHashMap<Reaching, u32>,
     /// Values whose steps are still to be found, last first.
@@ -470,8 +470,7 @@ impl<'a> Solver<'_, '_, 'a> {
 
     /// What a register or variable holds before an instruction.
     fn named(&mut self, at: u32, name: &str, operand: usize) -> Input {
-        let scope = self.code.instructions[at as usize].scope;
-        if let Some(register) = self.registers.named(scope, name) {
+        if let Some(register) = self.code.register(at as usize, name) {
             return match self.registers.class(register) {
                 Class::Bits(_) => self.before(register, at),
                 _ => UNKNOWN,

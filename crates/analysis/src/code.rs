@@ -1,7 +1,9 @@
 //! A function's body as a flat list of instructions, with the names that
 //! provenance depends on resolved.
 
-use crate::names::{Meaning, ModuleSymbols, Scopes, Symbol, SymbolId, WideReg, is_narrow};
+use crate::names::{
+    Class, Declared, Meaning, ModuleSymbols, Register, Scopes, Symbol, SymbolId, WideReg, is_narrow,
+};
 use crate::roles::{Role, Roles};
 use ptx::table::Info;
 use ptx::{
@@ -44,6 +46,19 @@ pub struct Reference {
     pub value: ValueId,
 }
 
+/// One mention of any register by an instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mention<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) register: Register,
+    pub(crate) class: Class,
+    /// Index of the operand that may be written; `None` for guards and for
+    /// what an address is based on.
+    pub(crate) operand: Option<u8>,
+    /// Index within a vector, list or pair.
+    pub(crate) element: u8,
+}
+
 /// One instruction with its surroundings.
 #[derive(Clone, Copy, Debug)]
 pub struct Inst<'m, 'a> {
@@ -51,6 +66,8 @@ pub struct Inst<'m, 'a> {
     pub instruction: &'m Instruction<'a>,
     /// First and one past the last of its [`Reference`]s.
     pub references: (u32, u32),
+    /// First and one past the last of its [`Mention`]s.
+    mentions: (u32, u32),
     /// The closest `.loc` before it, in text order.
     pub loc: Option<&'m Loc<'a>>,
     /// The first of the `.pragma`s that stand directly before it, else the
@@ -77,6 +94,9 @@ pub struct Code<'m, 'a> {
     pub instructions: Vec<Inst<'m, 'a>>,
     /// References of all instructions.
     pub references: Vec<Reference>,
+    mentions: Vec<Mention<'a>>,
+    /// Number of all registers.
+    pub(crate) declared: u32,
     /// Symbols that [`Referent::Symbol`] refers to.
     pub symbols: Vec<Symbol<'a>>,
     /// Number of registers that are followed.
@@ -102,6 +122,8 @@ impl<'m, 'a> Code<'m, 'a> {
                 function,
                 instructions: Vec::new(),
                 references: Vec::new(),
+                mentions: Vec::new(),
+                declared: 0,
                 symbols: Vec::new(),
                 registers: 0,
                 narrow: Vec::new(),
@@ -120,6 +142,7 @@ impl<'m, 'a> Code<'m, 'a> {
             mut code, scopes, ..
         } = walk;
         code.registers = scopes.registers;
+        code.declared = scopes.declared;
         code.narrow = scopes.narrow;
         code.symbols = scopes.symbols;
         code.label_targets.dedup();
@@ -135,6 +158,19 @@ impl<'m, 'a> Code<'m, 'a> {
     pub fn references_of(&self, index: usize) -> &[Reference] {
         let (start, end) = self.instructions[index].references;
         &self.references[start as usize..end as usize]
+    }
+
+    /// Mentions of registers by one instruction.
+    pub(crate) fn mentions_of(&self, index: usize) -> &[Mention<'a>] {
+        let (start, end) = self.instructions[index].mentions;
+        &self.mentions[start as usize..end as usize]
+    }
+
+    /// The register that an instruction names so.
+    pub(crate) fn register(&self, index: usize, name: &str) -> Option<Register> {
+        let mut mentions = self.mentions_of(index).iter();
+        let mention = mentions.find(|mention| mention.name == name)?;
+        Some(mention.register)
     }
 
     /// What the address that an operand holds is based on.
@@ -268,6 +304,11 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
 
     fn instruction(&mut self, instruction: &'m Instruction<'a>, scope: u32, attached_from: u32) {
         let first = self.code.references.len();
+        let first_mention = self.code.mentions.len() as u32;
+        if let Some(guard) = instruction.guard {
+            let meaning = self.scopes.resolve(guard.register);
+            self.register(guard.register, meaning, None, 0);
+        }
         let mut has_address = false;
         for (index, operand) in instruction.operands.iter().enumerate() {
             let index = index.min(255) as u8;
@@ -293,6 +334,10 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
                     self.mention(left, 0, index, 0, Role::Read);
                     self.mention(right, 0, index, 1, Role::Read);
                 }
+                OperandKind::Not(name) => {
+                    let meaning = self.scopes.resolve(name);
+                    self.register(name, meaning, Some(index), 0);
+                }
                 _ => {}
             }
         }
@@ -316,7 +361,9 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
         }
         let ends_with_predicate = instruction.opcode.mnemonic() == Mnemonic::Cp
             && match instruction.operands.last().map(|operand| &operand.kind) {
-                Some(OperandKind::Name(name)) => self.scopes.resolve(name) == Meaning::Predicate,
+                Some(OperandKind::Name(name)) => {
+                    matches!(self.scopes.resolve(name), Meaning::Register(declared) if declared.class == Class::Predicate)
+                }
                 Some(OperandKind::Not(_)) => true,
                 _ => false,
             };
@@ -329,6 +376,7 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
             instruction,
             register_bytes,
             references: (first as u32, end as u32),
+            mentions: (first_mention, self.code.mentions.len() as u32),
             loc: self.loc,
             attached_from,
             scope,
@@ -357,11 +405,29 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
         if agree { bytes } else { 0 }
     }
 
-    fn mention(&mut self, name: &str, offset: i64, operand: u8, element: u8, role: Role) {
-        let referent = match self.scopes.resolve(name) {
-            Meaning::Wide(register) => Referent::Wide(register),
+    fn register(&mut self, name: &'a str, meaning: Meaning, operand: Option<u8>, element: u8) {
+        if let Meaning::Register(declared) = meaning {
+            self.code.mentions.push(Mention {
+                name,
+                register: declared.register,
+                class: declared.class,
+                operand,
+                element,
+            });
+        }
+    }
+
+    fn mention(&mut self, name: &'a str, offset: i64, operand: u8, element: u8, role: Role) {
+        let meaning = self.scopes.resolve(name);
+        let written = (role != Role::Address).then_some(operand);
+        self.register(name, meaning, written, element);
+        let referent = match meaning {
+            Meaning::Register(Declared {
+                wide: Some(register),
+                ..
+            }) => Referent::Wide(register),
             Meaning::Symbol(symbol) => Referent::Symbol(symbol, offset),
-            Meaning::Predicate | Meaning::Register(_) | Meaning::Nothing => return,
+            Meaning::Register(_) | Meaning::Nothing => return,
         };
         self.code.references.push(Reference {
             operand,

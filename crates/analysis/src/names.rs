@@ -13,6 +13,33 @@ use rustc_hash::{FxHashMap, FxHashSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WideReg(pub u32);
 
+/// Any register of a function. Numbered densely, in the order of the
+/// declarations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Register(pub(crate) u32);
+
+/// What a register holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Predicate,
+    /// An integer, or anything else, of so many bits.
+    Bits(u8),
+    Other,
+}
+
+impl Class {
+    fn of(variable: &ptx::Variable<'_>) -> Class {
+        match variable.ty {
+            _ if variable.vector > 1 => Class::Other,
+            Type::Pred => Class::Predicate,
+            Type::B16 | Type::U16 | Type::S16 => Class::Bits(16),
+            Type::B32 | Type::U32 | Type::S32 => Class::Bits(32),
+            Type::B64 | Type::U64 | Type::S64 => Class::Bits(64),
+            _ => Class::Other,
+        }
+    }
+}
+
 /// A variable or parameter that a function mentions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SymbolId(pub u32);
@@ -133,22 +160,39 @@ fn symbol_of<'a>(variable: &ptx::Variable<'a>) -> Symbol<'a> {
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
-    Wide(WideReg),
+    Register(Declared),
     Symbol(SymbolId),
-    /// A predicate register.
-    Predicate,
-    /// A register that is not followed, of so many bytes.
-    Register(u8),
     /// A label, a special register, a constant.
     Nothing,
+}
+
+/// A register as it is declared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Declared {
+    pub(crate) register: Register,
+    pub(crate) class: Class,
+    /// Its number among those that are followed, if it is one of them.
+    pub(crate) wide: Option<WideReg>,
+    /// Bytes of an element; 0 for predicates.
+    bytes: u8,
+}
+
+impl Declared {
+    /// The register that is declared so many places later.
+    fn plus(mut self, number: u32) -> Declared {
+        self.register.0 = self.register.0.saturating_add(number);
+        if let Some(wide) = &mut self.wide {
+            wide.0 = wide.0.saturating_add(number);
+        }
+        self
+    }
 }
 
 /// `%rd<10>`: registers `%rd0` to `%rd9`.
 struct Family<'a> {
     prefix: &'a str,
     count: u32,
-    /// What the first one means.
-    first: Meaning,
+    first: Declared,
     depth: u32,
 }
 
@@ -161,8 +205,11 @@ pub(crate) struct Scopes<'m, 'a> {
     hidden: Vec<(&'a str, Option<(Meaning, u32)>)>,
     open: Vec<(usize, usize)>,
     depth: u32,
+    /// Number of registers that are followed.
     pub(crate) registers: u32,
-    /// Registers of 32 bits among them: first and one past the last.
+    /// Number of all registers.
+    pub(crate) declared: u32,
+    /// Registers of 32 bits among those that are followed: first and one past the last.
     pub(crate) narrow: Vec<(u32, u32)>,
     /// Whether 32-bit registers are followed.
     follows_narrow: bool,
@@ -180,6 +227,7 @@ impl<'m, 'a> Scopes<'m, 'a> {
             open: Vec::new(),
             depth: 0,
             registers: 0,
+            declared: 0,
             narrow: Vec::new(),
             follows_narrow: touches_shared(function),
             symbols: Vec::new(),
@@ -259,11 +307,13 @@ impl<'m, 'a> Scopes<'m, 'a> {
         let narrow = self.follows_narrow
             && matches!(variable.ty, Type::B32 | Type::U32 | Type::S32)
             && variable.vector <= 1;
-        let meaning = match variable.ty {
-            _ if wide || narrow => Meaning::Wide(WideReg(self.registers)),
-            Type::Pred => Meaning::Predicate,
-            ty => Meaning::Register(ty.bytes() as u8),
+        let first = Declared {
+            register: Register(self.declared),
+            class: Class::of(variable),
+            wide: (wide || narrow).then_some(WideReg(self.registers)),
+            bytes: variable.ty.bytes() as u8,
         };
+        self.declared = self.declared.saturating_add(variable.range.unwrap_or(1));
         if wide || narrow {
             let first = self.registers;
             self.registers = first.saturating_add(variable.range.unwrap_or(1));
@@ -276,11 +326,11 @@ impl<'m, 'a> Scopes<'m, 'a> {
                 self.families.push(Family {
                     prefix: variable.name,
                     count,
-                    first: meaning,
+                    first,
                     depth: self.depth,
                 });
             }
-            None => self.bind(variable.name, meaning),
+            None => self.bind(variable.name, Meaning::Register(first)),
         }
     }
 
@@ -300,10 +350,8 @@ impl<'m, 'a> Scopes<'m, 'a> {
     /// Bytes of the register that `name` is here; 0 if it is none.
     pub(crate) fn register_bytes(&mut self, name: &str) -> u8 {
         match self.resolve(name) {
-            Meaning::Wide(register) if is_narrow(&self.narrow, register) => 4,
-            Meaning::Wide(_) => 8,
-            Meaning::Register(bytes) => bytes,
-            Meaning::Symbol(_) | Meaning::Predicate | Meaning::Nothing => 0,
+            Meaning::Register(declared) => declared.bytes,
+            Meaning::Symbol(_) | Meaning::Nothing => 0,
         }
     }
 
@@ -360,11 +408,7 @@ impl<'m, 'a> Scopes<'m, 'a> {
             if number >= family.count {
                 continue;
             }
-            let meaning = match family.first {
-                Meaning::Wide(WideReg(first)) => Meaning::Wide(WideReg(first + number)),
-                other => other,
-            };
-            return Some((meaning, family.depth));
+            return Some((Meaning::Register(family.first.plus(number)), family.depth));
         }
         None
     }

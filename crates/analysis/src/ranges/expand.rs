@@ -7,8 +7,8 @@ use super::interval::{Relation, View, Width};
 use crate::cfg::BlockId;
 use crate::code::Referent;
 use crate::function::Analysis;
-use crate::names::SymbolSpace;
-use crate::registers::{Class, Reaching, Register, Registers};
+use crate::names::{Class, Register, SymbolSpace};
+use crate::registers::{Reaching, Registers};
 use ptx::{Instruction, Mnemonic, Modifier, Opcode, OperandKind};
 use rustc_hash::FxHashMap;
 
@@ -18,7 +18,7 @@ const DEEPEST: u32 = 160;
 /// The values of a function as sums.
 pub(crate) struct Expand<'x, 'm, 'a> {
     pub(crate) analysis: &'x Analysis<'m, 'a>,
-    pub(crate) registers: Registers<'a>,
+    pub(crate) registers: Registers,
     pub(crate) forms: Forms,
     values: FxHashMap<Reaching, FormId>,
     predicates: FxHashMap<Reaching, ConditionId>,
@@ -42,8 +42,7 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
     }
 
     fn register(&self, at: u32, name: &str) -> Option<Register> {
-        let scope = self.analysis.code.instructions[at as usize].scope;
-        self.registers.named(scope, name)
+        self.analysis.code.register(at as usize, name)
     }
 
     /// What a register holds before an instruction.

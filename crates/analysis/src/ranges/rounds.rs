@@ -10,7 +10,8 @@ use super::interval::{Relation, View, Width};
 use super::program::{Binary, Node, NodeId, Stays};
 use crate::cfg::BlockId;
 use crate::loops::Loop;
-use crate::registers::{Reaching, Register};
+use crate::names::Register;
+use crate::registers::Reaching;
 
 /// Joins inside a loop that are followed to find what a round adds.
 const DEEPEST: u32 = 4;
