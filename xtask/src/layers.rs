@@ -22,23 +22,26 @@ pub type Table = Vec<(String, BTreeSet<String>)>;
 ///
 /// Every place where they differ.
 pub fn check() -> Result<()> {
-    let text = std::fs::read_to_string(root().join("ARCHITECTURE.md"))
-        .context("failed to read ARCHITECTURE.md")?;
+    let page = |name: &str| {
+        std::fs::read_to_string(root().join(name)).with_context(|| format!("failed to read {name}"))
+    };
+    let text = page("ARCHITECTURE.md")?;
     let metadata = MetadataCommand::new()
         .manifest_path(root().join("Cargo.toml"))
         .no_deps()
         .exec()?;
     let mut problems = problems(&table(&text), &metadata);
-    let inside = modules::tables(&text);
+    let inside = modules::tables(&page(modules::PAGE)?);
     for (name, table) in &inside {
         let source = root().join("crates").join(name).join("src");
         problems.extend(modules::problems(name, table, &source)?);
     }
     ensure!(problems.is_empty(), "{}", problems.join("\n"));
     println!(
-        "layers: {} crates, and the modules of {} of them, as in ARCHITECTURE.md",
+        "layers: {} crates as in ARCHITECTURE.md, and the modules of {} of them as in {}",
         metadata.packages.len(),
-        inside.len()
+        inside.len(),
+        modules::PAGE
     );
     Ok(())
 }

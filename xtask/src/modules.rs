@@ -1,5 +1,5 @@
 //! Checks that the modules of a crate use each other as a table in
-//! `ARCHITECTURE.md` says, whose head is `| module of` and the crate's name:
+//! [`PAGE`] says, whose head is `| module of` and the crate's name:
 //! each module at the top of the crate has a row, uses only what its row names,
 //! and what a row names stands further up. So there are no cycles. `lib.rs`
 //! may use all modules; no module may use `lib.rs`.
@@ -11,6 +11,9 @@ use crate::layers::{Table, rows_of};
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+
+/// The page with the tables, from the workspace's root.
+pub const PAGE: &str = "docs/modules.md";
 
 /// The tables of a page, by crate.
 pub fn tables(text: &str) -> Vec<(String, Table)> {
@@ -69,12 +72,12 @@ fn judge(name: &str, table: &Table, files: &[File]) -> Vec<String> {
     for (module, uses) in table {
         for used in uses.iter().filter(|used| !above.contains(used.as_str())) {
             problems.push(format!(
-                "ARCHITECTURE.md: `{module}` of `{name}` may use `{used}`, which does not stand above it"
+                "{PAGE}: `{module}` of `{name}` may use `{used}`, which does not stand above it"
             ));
         }
         if !above.insert(module) {
             problems.push(format!(
-                "ARCHITECTURE.md: `{module}` of `{name}` has two rows"
+                "{PAGE}: `{module}` of `{name}` has two rows"
             ));
         }
     }
@@ -84,13 +87,13 @@ fn judge(name: &str, table: &Table, files: &[File]) -> Vec<String> {
         .collect();
     for module in above.difference(&modules) {
         problems.push(format!(
-            "ARCHITECTURE.md: `{name}` has no module `{module}`"
+            "{PAGE}: `{name}` has no module `{module}`"
         ));
     }
     for module in &modules {
         let Some(allowed) = rows.get(module) else {
             problems.push(format!(
-                "ARCHITECTURE.md: the module `{module}` of `{name}` has no row"
+                "{PAGE}: the module `{module}` of `{name}` has no row"
             ));
             continue;
         };
@@ -105,7 +108,7 @@ fn judge(name: &str, table: &Table, files: &[File]) -> Vec<String> {
                 ));
             } else if !allowed.contains(used) {
                 problems.push(format!(
-                    "`{module}` of `{name}` uses `{used}`, which its row in ARCHITECTURE.md does not allow"
+                    "`{module}` of `{name}` uses `{used}`, which its row in {PAGE} does not allow"
                 ));
             }
         }
