@@ -24,9 +24,9 @@ struct Summary {
     constant_geomean: f64,
     /// Kernels of these means.
     kernels: usize,
-    /// Of the kernels with array fields, in a `-G` build: held to the whole.
+    /// Of the kernels with array fields, in a `-G` build: checked against the whole.
     whole_geomean: f64,
-    /// Held to the fields.
+    /// Checked against the fields.
     fields_geomean: f64,
     /// Of a pair of cudaMalloc and cudaFree of 4 KiB, native, in microseconds.
     native_allocate_us: f64,

@@ -56,7 +56,7 @@ use model::Note;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// The group whose twins are told apart by `-DBAD`.
+/// The group whose twins are distinguished by `-DBAD`.
 const COMPILED_TWINS: &str = "global";
 
 /// Marks the lines that a finding may name.

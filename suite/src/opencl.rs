@@ -1,4 +1,4 @@
-//! The OpenCL cases: C programs, one a file, whose twins are told apart by
+//! The OpenCL cases: C programs, one a file, whose twins are distinguished by
 //! their argument. Their heads are written as those of the other cases
 //! ([`crate::case`]), and so is the manifest, so that one runner judges all.
 

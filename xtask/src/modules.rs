@@ -76,9 +76,7 @@ fn judge(name: &str, table: &Table, files: &[File]) -> Vec<String> {
             ));
         }
         if !above.insert(module) {
-            problems.push(format!(
-                "{PAGE}: `{module}` of `{name}` has two rows"
-            ));
+            problems.push(format!("{PAGE}: `{module}` of `{name}` has two rows"));
         }
     }
     let modules: BTreeSet<&str> = files
@@ -86,9 +84,7 @@ fn judge(name: &str, table: &Table, files: &[File]) -> Vec<String> {
         .filter_map(|(modules, _)| modules.first().map(String::as_str))
         .collect();
     for module in above.difference(&modules) {
-        problems.push(format!(
-            "{PAGE}: `{name}` has no module `{module}`"
-        ));
+        problems.push(format!("{PAGE}: `{name}` has no module `{module}`"));
     }
     for module in &modules {
         let Some(allowed) = rows.get(module) else {

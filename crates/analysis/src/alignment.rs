@@ -148,7 +148,7 @@ impl LowBits {
         }
     }
 
-    /// Of an unsigned or signed field: the bits above it are not told apart.
+    /// Of an unsigned or signed field: the bits above it are not distinguished.
     fn field(self, field: Option<(i64, i64)>) -> LowBits {
         match field {
             Some((from @ 0..64, bits @ 0..=64)) => {

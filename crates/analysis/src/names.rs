@@ -95,7 +95,7 @@ pub struct ModuleSymbols<'a> {
     /// What debug information tells of variables; empty if the module has
     /// none, or none that can be read.
     pub(crate) debug: DebugInfo,
-    /// Array fields of structs are told apart.
+    /// Array fields of structs are distinguished.
     pub(crate) has_fields: bool,
 }
 

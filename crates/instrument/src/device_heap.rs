@@ -102,7 +102,7 @@ pub(crate) fn frees(module: &Module<'_>) -> bool {
 /// Whether, when an instruction is done, a block may have been freed that
 /// this thread held: by the function it calls, or by other threads before a
 /// barrier. (Without a barrier, a use in one thread and a free in another have
-/// no order; the use is then held to the bounds it had.)
+/// no order; the use is then checked against the bounds it had.)
 pub(crate) fn may_free(instruction: &Instruction<'_>) -> bool {
     match instruction.opcode.mnemonic() {
         Mnemonic::Bar | Mnemonic::Barrier => true,

@@ -7,7 +7,7 @@ use std::fmt;
 /// What to instrument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Which accesses are held to their bounds; the others stay as they are.
+    /// Which accesses are checked against their bounds; the others stay as they are.
     pub checked: model::Checked,
     /// A thread that fails a check leaves its record and traps there, before
     /// the access.

@@ -41,7 +41,7 @@ pub enum AccessKind {
 #[serde(transparent)]
 pub struct SiteId(pub u32);
 
-/// Where the bounds that an access is held to come from.
+/// Where the bounds that an access is checked against come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Provenance {

@@ -5,7 +5,7 @@ use crate::settings::form::{Flags, Form, flags};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
-/// Which accesses are held to their bounds. By default, all.
+/// Which accesses are checked against their bounds. By default, all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Checked {
@@ -21,7 +21,7 @@ pub struct Checked {
     /// To parameters of kernels.
     pub parameter: bool,
     /// Of array fields to those, where debug information tells of them. Off,
-    /// they are held to what they are part of.
+    /// they are checked against what they are part of.
     pub fields: bool,
 }
 

@@ -93,7 +93,7 @@ impl Reporter {
         };
         let is_shown = output.finding(id, &make());
         if is_shown && self.settings.halt_on_error {
-            output.line("ringfence: the program is ended, as --halt-on-error wants\n");
+            output.line("ringfence: the program is ended because of --halt-on-error\n");
             self.save(true);
             // SAFETY: ends the process.
             unsafe { libc::_exit(self.settings.error_exitcode.into()) };

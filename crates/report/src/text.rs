@@ -495,7 +495,7 @@ fn relation(near: &NearestAllocation) -> String {
     }
 }
 
-/// What an address is held to, in a word.
+/// What an address is checked against, in a word.
 fn noun(kind: AllocationKind) -> &'static str {
     match kind {
         AllocationKind::Device

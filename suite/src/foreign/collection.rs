@@ -125,7 +125,7 @@ const OPENCL_LAYOUTS: &[Layout] = &[
         folders: "OpenCL/*/*/*",
         ..POLYBENCH
     },
-    // Chai, whose versions are told apart by how memory is shared.
+    // Chai, whose versions are distinguished by how memory is shared.
     Layout {
         folders: "OpenCL-D/*",
         api: Api::OpenCl,

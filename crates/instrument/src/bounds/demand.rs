@@ -14,7 +14,7 @@ pub(super) struct About<'x, 'm, 'a> {
 }
 
 impl Plan {
-    /// Notes what the groups are held to.
+    /// Notes what the groups are checked against.
     pub(super) fn need_for_groups(&mut self, about: About<'_, '_, '_>) {
         let mut carried = Vec::new();
         for index in 0..self.groups.len() {

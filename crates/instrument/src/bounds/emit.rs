@@ -560,7 +560,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         line!(out, "{LABEL_PREFIX}known{number}:");
     }
 
-    /// Base and size that generic addresses are held to, where they are in
+    /// Base and size that generic addresses are checked against, where they are in
     /// registers or constants.
     pub(super) fn generic_bounds(&self, source: Source) -> (Op<'a>, Op<'a>) {
         let shadow = match source {

@@ -49,7 +49,7 @@ pub(super) fn is_static(analysis: &Analysis<'_, '_>, index: usize, access: &Acce
     {
         return false;
     }
-    // A pointer to an object of a frame is held to that object.
+    // A pointer to an object of a frame is checked against that object.
     let place = match reference.map(|reference| (reference.referent, reference.value)) {
         Some((Referent::Wide(_), value)) => match analysis.provenance.origin(value) {
             Origin::Pointer { root, .. } => analysis.place(root),

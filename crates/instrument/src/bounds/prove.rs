@@ -68,7 +68,7 @@ pub(super) fn proof(
     })
 }
 
-/// What a group's addresses are held to.
+/// What a group's addresses are checked against.
 struct Held {
     bounds: Bounds,
     /// What the bounds are an extent of, if they are not a buffer's.

@@ -1,4 +1,4 @@
-//! What an access is held to, by where its address comes from.
+//! What an access is checked against, by where its address comes from.
 
 use super::plan::{Base, Planner, Source};
 use super::window::{Window, mapped_place, object_of};

@@ -61,7 +61,7 @@ impl Known {
             return *known;
         }
         let answer = ask();
-        // Want of memory is no answer.
+        // Short memory is no answer.
         let lasting = [
             CL_OUT_OF_HOST_MEMORY,
             CL_OUT_OF_RESOURCES,
@@ -131,7 +131,7 @@ mod tests {
         let part = known.of_part(context, given(CL_MEM_READ_ONLY), CL_MEM_WRITE_ONLY);
         assert_eq!(part, Ok(CL_MEM_WRITE_ONLY));
         assert_eq!(fake.mems(), 0);
-        // What is known needs no platform; want of memory is no answer.
+        // What is known needs no platform; short memory is no answer.
         fake.refuse("clCreateBuffer", CL_OUT_OF_RESOURCES);
         assert_eq!(
             known.of_buffer(context, given(CL_MEM_READ_ONLY)),

@@ -135,7 +135,7 @@ impl Jobs {
     }
 
     /// Waits until half of what jobs may hold is free, for a while: no scan is
-    /// left out for want of memory.
+    /// left out because memory was short.
     pub fn make_room(&self) {
         let deadline = Instant::now() + FOR_ROOM;
         let mut state = self.state.lock();

@@ -116,7 +116,7 @@ fn a_generated_entry_suppresses_its_finding_and_no_other() {
     for (index, sample) in samples.iter().enumerate() {
         let text = entry_for(sample);
         assert!(matches(&text, sample), "{text}");
-        // The two leaks are told apart by their frames only.
+        // The two leaks are distinguished by their frames only.
         for other in samples.iter().take(index) {
             assert!(!matches(&text, other), "{text}");
         }

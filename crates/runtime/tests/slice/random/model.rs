@@ -23,7 +23,7 @@ impl Shape {
     }
 }
 
-/// Something that accesses are held to. What is read is never written, what
+/// Something that accesses are checked against. What is read is never written, what
 /// is written always gets the same byte, and what is added to is only ever
 /// added to, so that the order of threads does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
