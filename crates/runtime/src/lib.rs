@@ -7,11 +7,6 @@
 //! because the driver may call back into the program; work that must not
 //! interleave goes through a `turn::Turn` instead.
 
-#![expect(
-    clippy::too_many_arguments,
-    reason = "lists of arguments that are still to become values"
-)]
-
 mod canaries;
 mod copies;
 mod deep_stacks;

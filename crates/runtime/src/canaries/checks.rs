@@ -218,6 +218,21 @@ impl Checks {
     }
 }
 
+/// A scan of canaries by a kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Scan<'a> {
+    pub context: u64,
+    /// The stream that it follows, if it follows one.
+    pub name: Option<StreamName>,
+    /// Where it goes.
+    pub stream: SupportStream,
+    /// The first slot, and how many.
+    pub range: (u32, u32),
+    pub slots: &'a Slots,
+    /// Whether the slots' records are taken out of the table.
+    pub retire: bool,
+}
+
 fn stamp(canaries: &Canaries, check: u64) -> Option<CheckStamp> {
     let stamps = canaries.stamps.get()?;
     let at = check % STAMPS * size_of::<CheckStamp>() as u64;
@@ -552,14 +567,14 @@ impl Runtime {
         if count == 0 {
             return;
         }
-        let launched = self.launch_check(
-            pending.context,
+        let launched = self.launch_scan(&Scan {
+            context: pending.context,
             name,
-            pending.stream,
-            (first, count),
-            &pending.slots,
-            false,
-        );
+            stream: pending.stream,
+            range: (first, count),
+            slots: &pending.slots,
+            retire: false,
+        });
         match launched {
             Ok(_) => {
                 let mut state = self.canaries.checks.state.lock();
@@ -588,15 +603,16 @@ impl Runtime {
         }
     }
 
-    pub(super) fn launch_check(
-        &self,
-        context: u64,
-        name: Option<StreamName>,
-        stream: SupportStream,
-        (first, count): (u32, u32),
-        slots: &Slots,
-        retire: bool,
-    ) -> Result<u64, DriverError> {
+    /// Launches a scan. Returns its number, or 0 where no kernel can make it.
+    pub(super) fn launch_scan(&self, scan: &Scan<'_>) -> Result<u64, DriverError> {
+        let Scan {
+            context,
+            name,
+            stream,
+            range: (first, count),
+            slots,
+            retire,
+        } = *scan;
         let Some(kernels) = self.canary_kernels(context) else {
             return Ok(0);
         };

@@ -5,7 +5,7 @@
 //! with one launch ([`Retiring`]), and only what gives the memory back waits for
 //! that.
 
-use super::checks::Slots;
+use super::checks::{Scan, Slots};
 use crate::runtime::Runtime;
 use crate::streams::{StreamName, StreamUse};
 use driver::SupportStream;
@@ -172,7 +172,15 @@ impl Runtime {
     ) -> Option<u64> {
         let slots = Slots { all: false, named };
         let count = slots.named.len() as u32;
-        match self.launch_check(context, name, stream, (SLOTS_NAMED, count), &slots, true) {
+        let scan = Scan {
+            context,
+            name,
+            stream,
+            range: (SLOTS_NAMED, count),
+            slots: &slots,
+            retire: true,
+        };
+        match self.launch_scan(&scan) {
             Ok(check) => (check != 0).then_some(check),
             Err(error) => {
                 self.check_failed(&error);
