@@ -1,5 +1,6 @@
 //! What the guard costs by how often a program waits for its kernels and by how
-//! many buffers it has, and how the time until it sees a write grows with them.
+//! many buffers it has, and how the time until it detects a write grows with
+//! them.
 
 use crate::options::Options;
 use crate::turns::{Variant, in_turn, lines};
@@ -32,7 +33,7 @@ pub struct Waits {
     watch_us: f64,
 }
 
-/// A program with so many buffers of 4 KiB, beside three large ones.
+/// A program with this many buffers of 4 KiB, beside three large ones.
 #[derive(Debug, Serialize)]
 pub struct Buffers {
     buffers: u64,
@@ -128,7 +129,7 @@ pub fn measure(options: &Options) -> Result<(Vec<Waits>, Vec<Buffers>)> {
     Ok((waits, buffers.collect::<Result<_>>()?))
 }
 
-/// Kernels that write past the end of one of so many buffers.
+/// Kernels that write past the end of one of this many buffers.
 fn attacks(options: &Options, buffers: u64) -> Result<Attacks> {
     let scratch = tempfile::tempdir().context("there is no place for reports")?;
     let report = scratch.path().join("report.json");
@@ -152,8 +153,8 @@ fn attacks(options: &Options, buffers: u64) -> Result<Attacks> {
     Attacks::of(&found)
 }
 
-/// Kernels that ran one after the other, each with what was seen from its
-/// beginning to that of the next.
+/// Kernels that ran one after the other, each with the writes that were
+/// detected from its beginning to that of the next.
 fn attacked(kernels: &[Times], seen: &[u64]) -> Vec<Attacked> {
     let ends = kernels.iter().skip(1).map(|next| next.began);
     let spans = kernels.iter().zip(ends.chain([u64::MAX]));

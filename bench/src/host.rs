@@ -1,46 +1,51 @@
 //! What Ringfence adds to the host's time: launches, launches that differ in a
 //! scalar, allocations, and steps of training in PyTorch.
 
+use crate::live::{Live, side_by_side};
 use crate::options::Options;
-use crate::turns::{Variant, in_turn, numbers};
+use crate::turns::{Rounds, Variant};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use suite::process;
-use suite::results::round;
+use std::time::Duration;
+use suite::results::{median, round};
 
 /// What to measure, and where.
 #[derive(clap::Args)]
 pub struct Host {
     #[command(flatten)]
     options: Options,
-    /// Rounds that count.
-    #[arg(long, default_value_t = 7)]
-    rounds: usize,
+    /// How often all processes are started anew.
+    #[arg(long, default_value_t = 5)]
+    starts: usize,
+    /// Turns of each process.
+    #[arg(long, default_value_t = 60)]
+    turns: usize,
     /// Python with PyTorch, for steps of training; none are measured without.
     #[arg(long)]
     python: Option<PathBuf>,
     /// The program for it (`bench/torch/steps.py`).
     #[arg(long, requires = "python")]
     steps: Option<PathBuf>,
-    /// Rounds of PyTorch that count: each starts Python once for a variant.
-    #[arg(long, default_value_t = 5)]
-    python_rounds: usize,
+    /// The same for PyTorch, which is slow to start.
+    #[arg(long, default_value_t = 3)]
+    python_starts: usize,
 }
 
 /// Flat numbers of `gpu-host.json`. Microseconds are those that the defaults
-/// add; ratios are to native.
+/// add; ratios are to native. All are medians over turns, of what stands side by
+/// side in time.
 #[derive(Debug, Serialize)]
 struct Summary {
-    /// A launch that was seen before.
+    /// A repeated launch.
     launch_us: f64,
     /// A launch that differs from those before it in one scalar, with what it
     /// takes on the device.
     planes_us: f64,
     /// The same, to native.
     planes_ratio: f64,
-    /// The same, to `--prove off`.
-    planes_to_checked: f64,
+    /// The worst of all rows to `--prove off`.
+    worst_to_checked: f64,
     /// A pair of cudaMalloc and cudaFree of 4 KiB, without launches between.
     pair_us: f64,
     /// The same, eight pairs around each launch.
@@ -53,29 +58,67 @@ struct Summary {
     torch_compiled: Option<f64>,
 }
 
-/// One measurement: the median of rounds, and from the least to the greatest.
+/// One measurement: medians over turns.
 #[derive(Debug, Serialize)]
 struct Row {
     what: String,
     unit: &'static str,
     native: f64,
-    native_spread: f64,
     default: f64,
-    default_spread: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     checked: Option<f64>,
+    /// What the defaults add.
+    added: f64,
+    /// The defaults to native, and between which ratios half of the turns lie.
+    ratio: f64,
+    ratio_low: f64,
+    ratio_high: f64,
+    /// The defaults to `--prove off`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to_checked: Option<f64>,
+}
+
+impl Row {
+    /// Of turns in which native comes first, then the defaults, then
+    /// `--prove off`, if that is measured.
+    fn of<T>(
+        what: String,
+        unit: &'static str,
+        rounds: &Rounds<T>,
+        variants: usize,
+        time: impl Fn(&T) -> f64 + Copy,
+    ) -> Result<Row> {
+        let ratios = rounds.ratios(1, 0, time);
+        let quantile = |part: f64| {
+            let last = ratios.len().saturating_sub(1) as f64;
+            let ratio = ratios.get((last * part).round() as usize).copied();
+            ratio.map(round).context("nothing was measured")
+        };
+        let has_checked = variants > 2;
+        let checked = has_checked.then(|| rounds.median(2, time)).transpose()?;
+        let to_checked = has_checked.then(|| rounds.ratios(1, 2, time));
+        Ok(Row {
+            what,
+            unit,
+            native: round(rounds.median(0, time)?),
+            default: round(rounds.median(1, time)?),
+            checked: checked.map(round),
+            added: round(rounds.added(1, 0, time)?),
+            ratio: quantile(0.5)?,
+            ratio_low: quantile(0.25)?,
+            ratio_high: quantile(0.75)?,
+            to_checked: to_checked
+                .and_then(|mut ratios| median(&mut ratios))
+                .map(round),
+        })
+    }
 }
 
 const DEFAULT: Variant<'static> = Variant::Ringfence(&[]);
 const CHECKED: Variant<'static> = Variant::Ringfence(&["--prove", "off"]);
 
-/// What the program `host` does, and the number that it prints.
-const KINDS: [(&str, &str); 4] = [
-    ("launch", "launch_us"),
-    ("planes", "planes_us"),
-    ("allocate", "small_us"),
-    ("around", "around_us"),
-];
+/// What the program `host` does.
+const KINDS: [&str; 4] = ["launch", "planes", "allocate", "around"];
 
 /// Measures, and writes `gpu-host.json`.
 ///
@@ -86,22 +129,32 @@ pub fn measure(host: &Host) -> Result<()> {
     let options = &host.options;
     let variants = [Variant::Native, DEFAULT, CHECKED];
     let mut rows = Vec::new();
-    for (what, number) in KINDS {
-        let rounds = in_turn(variants.len(), options.rounds(host.rounds), |variant| {
-            let found = numbers(&options.host(what, variants[variant])?)?;
-            let found = found.get(number).copied();
-            found.with_context(|| format!("host {what} printed no {number}"))
-        })?;
-        let of = |variant| rounds.median(variant, |time| *time);
-        rows.push(Row {
-            what: what.to_owned(),
-            unit: "us",
-            native: round(of(0)?),
-            native_spread: round(rounds.spread(0, |time| *time)),
-            default: round(of(1)?),
-            default_spread: round(rounds.spread(1, |time| *time)),
-            checked: Some(round(of(2)?)),
-        });
+    for what in KINDS {
+        let rounds = side_by_side(
+            variants.len(),
+            options.rounds(host.starts),
+            options.rounds(host.turns),
+            |variant| {
+                let runner = options.runner();
+                let mut command = runner.command("host", variants[variant]);
+                command.arg(what).arg("--turns").args(options.size());
+                Live::start(&mut command, runner.timeout)
+            },
+            |processes| {
+                processes.iter().try_for_each(|process| {
+                    let line: serde_json::Value = process.line()?;
+                    ensure!(line["ready"] == true, "host {what} printed {line}");
+                    Ok(())
+                })
+            },
+        )?;
+        rows.push(Row::of(
+            what.to_owned(),
+            "us",
+            &rounds,
+            variants.len(),
+            |times| times[0],
+        )?);
         show(rows.last());
     }
     if let (Some(python), Some(steps)) = (&host.python, &host.steps) {
@@ -110,15 +163,16 @@ pub fn measure(host: &Host) -> Result<()> {
     let row = |what: &str| rows.iter().find(|row| row.what == what);
     let added = |what: &str| -> Result<f64> {
         let row = row(what).with_context(|| format!("{what} was not measured"))?;
-        Ok(round(row.default - row.native))
+        Ok(row.added)
     };
-    let ratio = |what: &str| row(what).map(|row| round(row.default / row.native));
+    let ratio = |what: &str| row(what).map(|row| row.ratio);
     let planes = row("planes").context("planes were not measured")?;
+    let slower_than_checked = rows.iter().filter_map(|row| row.to_checked);
     let summary = Summary {
         launch_us: added("launch")?,
         planes_us: added("planes")?,
-        planes_ratio: round(planes.default / planes.native),
-        planes_to_checked: round(planes.default / planes.checked.unwrap_or(f64::NAN)),
+        planes_ratio: planes.ratio,
+        worst_to_checked: slower_than_checked.fold(0.0, f64::max),
         pair_us: added("allocate")?,
         around_us: added("around")?,
         torch_eager: ratio("torch_eager"),
@@ -131,72 +185,75 @@ pub fn measure(host: &Host) -> Result<()> {
 fn show(row: Option<&Row>) {
     if let Some(row) = row {
         println!(
-            "{:<16} native {:>9.4} {} (spread {:.4}), default {:>9.4} (spread {:.4})",
-            row.what, row.native, row.unit, row.native_spread, row.default, row.default_spread
+            "{:<16} native {:>9.4} {unit}, default {:>9.4} {unit}, added {:>9.4}, ratio {:.4} ({:.4} to {:.4})",
+            row.what,
+            row.native,
+            row.default,
+            row.added,
+            row.ratio,
+            row.ratio_low,
+            row.ratio_high,
+            unit = row.unit,
         );
     }
 }
 
-/// What the program of PyTorch prints of one kind of step: milliseconds of each
-/// batch of steps.
+/// What the program of PyTorch prints of one kind of step before it is
+/// measured.
 #[derive(Debug, Deserialize)]
-struct Steps {
+struct Trained {
     kind: String,
-    ms: Vec<f64>,
     loss: f64,
 }
 
-/// Steps of training, natively and under Ringfence in turn. Other programs on
-/// the host disturb Python, always in one direction: a run counts with its
-/// fastest batch.
+/// Kinds of steps that the program makes.
+const STEPS: [&str; 2] = ["eager", "compiled"];
+/// What PyTorch may take to start and to compile.
+const COMPILING: Duration = Duration::from_secs(240);
+
+/// Steps of training, natively and under Ringfence side by side.
 fn torch(host: &Host, python: &Path, steps: &Path, rows: &mut Vec<Row>) -> Result<()> {
-    let runner = host.options.runner();
+    let options = &host.options;
+    let runner = options.runner();
     let variants = [Variant::Native, DEFAULT];
     let program = python.to_str().context("the path of Python is no text")?;
-    let script = steps.to_str().context("the program's path is no text")?;
-    let rounds = in_turn(
+    let rounds = side_by_side(
         variants.len(),
-        host.options.rounds(host.python_rounds),
+        options.rounds(host.python_starts),
+        options.rounds(host.turns),
         |variant| {
             let mut command = runner.command(program, variants[variant]);
-            command.arg(script).args(host.options.size());
-            let outcome = process::run(&mut command, runner.timeout)?;
-            ensure!(
-                outcome.code() == Some(0),
-                "PyTorch {}: {}",
-                outcome.describe(),
-                outcome.stderr.trim()
-            );
-            let lines = outcome.stdout.lines().filter(|line| line.starts_with('{'));
-            let found = lines.map(|line| {
-                serde_json::from_str::<Steps>(line).with_context(|| format!("in `{line}`"))
-            });
-            found.collect::<Result<Vec<_>>>()
+            Live::start(command.arg(steps).args(options.size()), COMPILING)
         },
+        same_losses,
     )?;
-    for (index, first) in rounds.of(0)[0].iter().enumerate() {
-        for run in (0..variants.len()).flat_map(|variant| rounds.of(variant)) {
-            let steps = run.get(index).context("a kind of step is missing")?;
+    for (index, kind) in STEPS.iter().enumerate() {
+        rows.push(Row::of(
+            format!("torch_{kind}"),
+            "ms",
+            &rounds,
+            variants.len(),
+            |times| times.get(index).copied().unwrap_or(f64::NAN),
+        )?);
+        show(rows.last());
+    }
+    Ok(())
+}
+
+/// Waits until all have trained, which must have given the same.
+fn same_losses(processes: &[Live]) -> Result<()> {
+    for kind in STEPS {
+        let mut native = None;
+        for process in processes {
+            let trained: Trained = process.line()?;
+            let loss = *native.get_or_insert(trained.loss);
             ensure!(
-                steps.kind == first.kind && (steps.loss - first.loss).abs() <= 1e-3,
-                "the loss of {} steps is {}, natively {}",
-                steps.kind,
-                steps.loss,
-                first.loss
+                trained.kind == kind && (trained.loss - loss).abs() <= 1e-3,
+                "the loss of {} steps is {}, natively {loss}",
+                trained.kind,
+                trained.loss,
             );
         }
-        let fastest =
-            |run: &Vec<Steps>| run[index].ms.iter().copied().fold(f64::INFINITY, f64::min);
-        rows.push(Row {
-            what: format!("torch_{}", first.kind),
-            unit: "ms",
-            native: round(rounds.median(0, fastest)?),
-            native_spread: round(rounds.spread(0, fastest)),
-            default: round(rounds.median(1, fastest)?),
-            default_spread: round(rounds.spread(1, fastest)),
-            checked: None,
-        });
-        show(rows.last());
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ mod guard;
 mod heap;
 mod host;
 mod instrument;
+mod live;
 mod opencl;
 mod options;
 mod origins;
@@ -36,14 +37,14 @@ enum Bench {
     Host(host::Host),
     /// What each protection costs.
     Protections(options::Options),
-    /// What looks at canaries cost in OpenCL programs.
+    /// What canary scans cost in OpenCL programs.
     Opencl(opencl::OpenCl),
-    /// What the guard costs, and how soon it sees what it is there for.
+    /// What the guard costs, and how soon it detects a write.
     Watch(options::Options),
     /// How fast PTX is instrumented.
     Instrument(instrument::Instrument),
-    /// Where the bounds of accesses come from, and why some have none but
-    /// their address's.
+    /// What the bounds of accesses are derived from, and why some are checked
+    /// by their address alone.
     Origins(origins::Origins),
 }
 

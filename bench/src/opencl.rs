@@ -1,9 +1,8 @@
-//! What looks at canaries cost in OpenCL programs: clARMOR's microbenchmarks
-//! (Erb et al., CGO 2017, figures 3 to 8). A kernel that does nothing gets
-//! many memory objects, and the time of a launch is compared: native, with the
-//! host's looks, and with those of the device; then for many launches, with
-//! what building the device's checker takes, and with the choice by
-//! measurement.
+//! What canary scans cost in OpenCL programs: clARMOR's microbenchmarks (Erb et
+//! al., CGO 2017, figures 3 to 8). A kernel that does nothing gets many memory
+//! objects, and the time of a launch is compared: native, with scans by the
+//! host, and with scans by the device; then for many launches, including the
+//! time to build the device's checker, and with the choice by measurement.
 
 use crate::plots::{self, Chart, Line};
 use anyhow::{Context, Result, bail, ensure};
@@ -62,16 +61,17 @@ enum Variant {
     Auto,
 }
 
-/// Flat numbers: `KIND_COUNT_{host,device}_us`, what a launch with so many
-/// objects takes longer than natively; `KIND_pays_after`: launches after which
-/// the device's checker, built anew, has taken less than the host.
+/// Flat numbers: `KIND_COUNT_{host,device}_us`, the time that a launch with
+/// this many objects takes beyond its native time; `KIND_pays_after`: the
+/// number of launches after which the device's checker, including its build,
+/// has cost less than the host.
 type Summary = BTreeMap<String, f64>;
 
 /// One point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case")]
 enum Row {
-    /// A launch with so many objects, in microseconds.
+    /// A launch with this many objects, in microseconds.
     Checks {
         kind: String,
         count: u32,
@@ -79,7 +79,7 @@ enum Row {
         host_us: f64,
         device_us: f64,
     },
-    /// So many launches with 8 objects, in milliseconds.
+    /// This many launches with 8 objects, in milliseconds.
     Repeated {
         kind: String,
         launches: u32,
@@ -252,7 +252,7 @@ impl Bench<'_> {
             outcome.describe(),
             outcome.stderr
         );
-        // A comparison of nothing would look best of all.
+        // An empty comparison would be the best result.
         if let Some("host" | "device") = checker {
             let by = format!("verified by the {}", checker.unwrap_or_default());
             let none = outcome.stdout.contains(" none\n");

@@ -1,4 +1,4 @@
-//! What the benches that run programs are told, and how they leave results.
+//! The options of the benches that run programs, and how they write results.
 
 use crate::turns::{Runner, Variant};
 use anyhow::Result;
@@ -66,7 +66,7 @@ impl Places {
     }
 }
 
-/// What most benches are told.
+/// The options of most benches.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
@@ -95,7 +95,7 @@ impl Options {
         if self.quick { 1 } else { wanted }
     }
 
-    /// What programs are told of the size of their problems.
+    /// The arguments that set the size of programs' problems.
     pub fn size(&self) -> &'static [&'static str] {
         if self.quick { &["--quick"] } else { &[] }
     }

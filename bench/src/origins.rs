@@ -1,5 +1,5 @@
-//! Where the bounds of each access come from: of how many sites the address
-//! alone is checked, because its buffer is not known, and why.
+//! What the bounds of each access are derived from: how many sites are checked
+//! by their address alone, because the buffer is not known, and why.
 
 use crate::instrument::folders;
 use anyhow::{Context, Result};
@@ -41,7 +41,7 @@ struct Row {
     files: usize,
     sites: usize,
     by_address: usize,
-    /// Sites by where their bounds come from (`kind` of a site's provenance).
+    /// Sites by the source of their bounds (`kind` of a site's provenance).
     bounds_from: BTreeMap<String, usize>,
     /// Sites that are checked by their address alone, by reason.
     because: BTreeMap<String, usize>,

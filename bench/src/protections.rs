@@ -34,7 +34,7 @@ struct Summary {
     allocate_us: f64,
     /// Where it is.
     quarantine_allocate_us: f64,
-    /// And where leaks are looked for.
+    /// The same with leak detection.
     leak_check_allocate_us: f64,
     /// The same four, of 4 MiB.
     native_allocate_large_us: f64,
@@ -59,8 +59,8 @@ struct Row {
     kernel: String,
     size: u64,
     native_ms: f64,
-    /// Kernel time over native, by what is checked; what comes later is
-    /// checked beside what comes before.
+    /// Kernel time over native, by what is checked; each column adds to those
+    /// before it.
     #[serde(flatten)]
     ratios: BTreeMap<&'static str, f64>,
 }

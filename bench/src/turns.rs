@@ -1,10 +1,10 @@
 //! Programs under one variant or the other, in turn.
 //!
-//! What is compared is measured in rounds: each round starts every variant
-//! once, the next round begins with another one, and the first round, in which
-//! caches fill, does not count. A device or a processor that warms up, or
-//! changes its clock, then changes all variants alike; and what a process that
-//! comes first pays is not always the same variant's.
+//! Variants are measured in rounds: each round starts every variant once, the
+//! next round begins with another one, and the first round, in which caches
+//! fill, does not count. A device or a processor that warms up, or changes its
+//! clock, then changes all variants alike; and the cost of running first in a
+//! round is not always on the same variant.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
@@ -133,7 +133,7 @@ pub fn numbers(outcome: &process::Outcome) -> Result<BTreeMap<String, f64>> {
     serde_json::from_str(text).with_context(|| format!("in `{text}`"))
 }
 
-/// All lines of JSON in which a key is.
+/// All lines of JSON that have a key.
 ///
 /// # Errors
 ///
@@ -164,8 +164,14 @@ pub struct Rounds<T> {
     rounds: Vec<Vec<T>>,
 }
 
-/// Measures variants in turn, so many rounds and one before that does not
-/// count.
+impl<T> Default for Rounds<T> {
+    fn default() -> Self {
+        Rounds { rounds: Vec::new() }
+    }
+}
+
+/// Measures variants in turn, for a number of rounds and one before them that
+/// does not count.
 ///
 /// # Errors
 ///
@@ -215,6 +221,26 @@ impl<T> Rounds<T> {
         let pairs = self.of(variant).iter().zip(self.of(to));
         let mut numbers: Vec<f64> = pairs.map(|(a, b)| number(a) - number(b)).collect();
         median(&mut numbers).context("nothing was measured")
+    }
+
+    /// What one variant has for one of another in the same round, in ascending
+    /// order.
+    pub fn ratios(&self, variant: usize, to: usize, number: impl Fn(&T) -> f64) -> Vec<f64> {
+        let pairs = self.of(variant).iter().zip(self.of(to));
+        let mut ratios: Vec<f64> = pairs.map(|(a, b)| number(a) / number(b)).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios
+    }
+
+    /// Puts the rounds of another measurement of the same variants behind these.
+    pub fn append(&mut self, more: Rounds<T>) {
+        if self.rounds.is_empty() {
+            *self = more;
+        } else {
+            for (all, more) in self.rounds.iter_mut().zip(more.rounds) {
+                all.extend(more);
+            }
+        }
     }
 
     /// From the least to the greatest number of one variant: differences that

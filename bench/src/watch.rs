@@ -1,4 +1,4 @@
-//! What the guard costs (`--protect watch`), and how long it takes to see a
+//! What the guard costs (`--protect watch`), and how long it takes to detect a
 //! canary that a kernel overwrites: the attacks of GMOD's table 3.
 
 use crate::guard::{self, Buffers, Waits};
@@ -20,7 +20,7 @@ struct Summary {
     worst: f64,
     /// Host time of one launch, native, in microseconds.
     native_launch_us: f64,
-    /// What the guard adds to it while it is there.
+    /// What the guard adds to it while it runs.
     launch_us: f64,
     /// Of a launch and a cudaDeviceSynchronize, native.
     native_synchronize_us: f64,
@@ -28,7 +28,8 @@ struct Summary {
     synchronize_us: f64,
     /// Runs of the attacks of the paper's table 3.
     attacks: usize,
-    /// Those in which the finding came before the attacked kernel ended.
+    /// Those in which the finding was reported before the attacked kernel
+    /// ended.
     in_time: usize,
     /// The largest median from the write to the finding, of the attacks.
     latency_ms: f64,
@@ -153,7 +154,7 @@ fn kernels(options: &Options, rounds: usize) -> Result<Vec<Kernel>> {
     Ok(rows)
 }
 
-/// Host times of what a program asks of the driver, in microseconds.
+/// Host times of a program's driver calls, in microseconds.
 fn host(options: &Options, rounds: usize, what: &str, name: &str) -> Result<Rounds<f64>> {
     in_turn(VARIANTS.len(), rounds, |variant| {
         let outcome = options.host(what, VARIANTS[variant])?;
@@ -162,8 +163,8 @@ fn host(options: &Options, rounds: usize, what: &str, name: &str) -> Result<Roun
     })
 }
 
-/// What a program tells of one of its kernels, in nanoseconds of the device's
-/// clock.
+/// Times that a program prints for one of its kernels, in nanoseconds of the
+/// device's clock.
 #[derive(Clone, Copy)]
 pub struct Times {
     /// When it began.
@@ -209,8 +210,7 @@ struct Watched {
     device_time: u64,
 }
 
-/// The options with which attacks are made, and what is seen is written to a
-/// file.
+/// The options for attacks, with a report to a file.
 pub fn seeing(report: &Path) -> Result<[&str; 6]> {
     let report = report.to_str().context("a folder whose name is no text")?;
     Ok([
@@ -223,7 +223,8 @@ pub fn seeing(report: &Path) -> Result<[&str; 6]> {
     ])
 }
 
-/// When the guard saw what is in a report, in nanoseconds of the device's clock.
+/// When the guard detected the finding of a report, in nanoseconds of the
+/// device's clock.
 pub fn seen_at(path: &Path) -> Result<Vec<u64>> {
     let text = std::fs::read_to_string(path).context("there is no report")?;
     let report: Report = serde_json::from_str(&text).context("in the report")?;
@@ -249,22 +250,22 @@ pub struct Attacks {
     pub runs: usize,
 }
 
-/// One attack, and when it was seen, if it was.
+/// One attack, and when it was detected, if it was.
 pub struct Attacked {
     /// When it had been made.
     pub wrote: u64,
     /// When the attacked kernel ended.
     pub ended: u64,
-    /// When it was seen.
+    /// When it was detected.
     pub seen: Option<u64>,
 }
 
 impl Attacks {
-    /// What came of all attacks of one kind.
+    /// The results of all attacks of one kind.
     ///
     /// # Errors
     ///
-    /// None was seen.
+    /// None was detected.
     pub fn of(attacks: &[Attacked]) -> Result<Attacks> {
         let seen = attacks
             .iter()

@@ -1,7 +1,9 @@
 """Steps of training a small network, eager and compiled.
 
-Prints a JSON line for each kind: the milliseconds of a step in each of several
-batches of steps, and the loss after the last.
+First prints a JSON line for each kind: its name, and the loss after the first
+steps. Then, for each line on standard input, it trains on for some steps of
+each kind and prints the milliseconds of one, in the same order: another process
+can take its turn in between.
 """
 
 import json
@@ -11,8 +13,8 @@ import time
 import torch
 
 QUICK = "--quick" in sys.argv[1:]
-BATCHES = 2 if QUICK else 8
-STEPS = 2 if QUICK else 40
+STEPS = 2 if QUICK else 20
+KINDS = ("eager", "compiled")
 
 
 def network():
@@ -22,7 +24,8 @@ def network():
     return torch.nn.Sequential(*layers, torch.nn.Linear(1024, 10)).cuda()
 
 
-def measure(kind):
+def training(kind):
+    """The function that makes a step, after ten of them, and their last loss."""
     torch.manual_seed(0)
     model = network()
     forward = torch.compile(model) if kind == "compiled" else model
@@ -39,16 +42,29 @@ def measure(kind):
 
     for _ in range(10):
         loss = step()
+    return step, loss.item()
+
+
+def measure(step):
+    # The other process had the device and the caches.
+    for _ in range(2):
+        step()
     torch.cuda.synchronize()
-    times = []
-    for _ in range(BATCHES):
-        start = time.perf_counter()
-        for _ in range(STEPS):
-            loss = step()
-        torch.cuda.synchronize()
-        times.append((time.perf_counter() - start) / STEPS * 1e3)
-    print(json.dumps({"kind": kind, "ms": times, "loss": loss.item()}), flush=True)
+    start = time.perf_counter()
+    for _ in range(STEPS):
+        step()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / STEPS * 1e3
 
 
-for kind in ("eager", "compiled"):
-    measure(kind)
+def main():
+    steps = []
+    for kind in KINDS:
+        step, loss = training(kind)
+        steps.append(step)
+        print(json.dumps({"kind": kind, "loss": loss}), flush=True)
+    for _ in sys.stdin:
+        print(json.dumps({"times": [measure(step) for step in steps]}), flush=True)
+
+
+main()

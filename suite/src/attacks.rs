@@ -12,7 +12,7 @@ pub struct Attack {
     pub name: &'static str,
     /// The kernel that writes where it must not.
     pub writer: &'static str,
-    /// The kernel that runs when it is to be seen.
+    /// The kernel during which it must be detected.
     pub victim: &'static str,
     /// How long that one runs, about as in the paper.
     pub microseconds: u32,

@@ -1,4 +1,5 @@
-//! What a case's source says about itself, and the manifest of built cases.
+//! The declarations at the head of a case's source, and the manifest of built
+//! cases.
 //!
 //! A case is one `.cu` file whose head holds comment lines:
 //!
@@ -25,7 +26,7 @@
 //! name of the device function that holds the access, `call` part of the name
 //! of the host function, `kernel` and `argument` name a kernel that was seen
 //! only after it had ended (an argument of CUDA by its number, from 0), and
-//! `leak` wants the allocation itself. `live` says that the allocation must be
+//! `leak` expects the allocation itself. `live` says that the allocation must be
 //! named as one that had not been freed. `while` names a kernel that must have
 //! been running when it was seen; of those that had been launched then,
 //! `kernel` may be any.
@@ -75,7 +76,7 @@ pub enum Cudart {
 /// How a case is compiled, where that is its point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Build {
-    /// Runtime library that the case asks for.
+    /// Runtime library that the case needs.
     pub cudart: Option<Cudart>,
     /// `sm_` number; nvcc's default otherwise.
     pub arch: Option<u32>,
@@ -89,23 +90,23 @@ pub struct Build {
     pub sources: Vec<PathBuf>,
 }
 
-/// Who must be named as having done it.
+/// What must be named as the culprit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Doer {
+pub enum Culprit {
     /// Device code: part of the mangled name of the function.
     Function(String),
     /// A host call: part of the driver function's name.
     Call(String),
-    /// A kernel that was seen only after it had ended, and its argument's
-    /// name; none for memory that no argument names.
+    /// A kernel whose write was detected only after it had ended, and its
+    /// argument's name; none for memory that no argument names.
     Kernel {
         /// Name of the kernel.
         name: String,
         /// Name of the argument.
         argument: Option<String>,
     },
-    /// Nobody: memory that was never freed.
+    /// None: memory that was never freed.
     Leak,
 }
 
@@ -114,8 +115,8 @@ pub enum Doer {
 pub struct Expectation {
     /// Id of the rule.
     pub rule: String,
-    /// Who does it.
-    pub doer: Doer,
+    /// What does it.
+    pub culprit: Culprit,
     /// Bytes of the allocation that the pointer came from, where fixed.
     pub size: Option<u64>,
     /// Bytes from the buffer to the nearest byte, where fixed: from its end
@@ -270,7 +271,7 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// It is not there, or is not a manifest.
+    /// It does not exist, or is not a manifest.
     pub fn read(folder: &Path) -> Result<Manifest> {
         let path = folder.join(Self::FILE);
         let text = std::fs::read_to_string(&path).with_context(|| {
@@ -479,17 +480,17 @@ pub(crate) fn read_build(text: &str) -> Result<Build> {
 }
 
 fn read_expectation(text: &str) -> Result<Expectation> {
-    let (mut rule, mut doer, mut size, mut at, mut running) = (None, None, None, None, None);
+    let (mut rule, mut culprit, mut size, mut at, mut running) = (None, None, None, None, None);
     let (mut named, mut error, mut live) = (None, None, false);
     for word in text.split_whitespace() {
         match word.split_once('=') {
             Some(("rule", id)) => rule = Some(id.to_owned()),
-            Some(("function", part)) => doer = Some(Doer::Function(part.to_owned())),
-            Some(("call", part)) => doer = Some(Doer::Call(part.to_owned())),
-            None if word == "leak" => doer = Some(Doer::Leak),
+            Some(("function", part)) => culprit = Some(Culprit::Function(part.to_owned())),
+            Some(("call", part)) => culprit = Some(Culprit::Call(part.to_owned())),
+            None if word == "leak" => culprit = Some(Culprit::Leak),
             None if word == "live" => live = true,
             Some(("kernel", name)) => {
-                doer = Some(Doer::Kernel {
+                culprit = Some(Culprit::Kernel {
                     name: name.to_owned(),
                     argument: None,
                 });
@@ -502,14 +503,14 @@ fn read_expectation(text: &str) -> Result<Expectation> {
             _ => bail!("`{word}` is nothing to expect"),
         }
     }
-    match (&mut doer, named) {
+    match (&mut culprit, named) {
         (_, None) => {}
-        (Some(Doer::Kernel { argument, .. }), named) => *argument = named,
+        (Some(Culprit::Kernel { argument, .. }), named) => *argument = named,
         _ => bail!("only a kernel has an argument"),
     }
     Ok(Expectation {
         rule: rule.context("it expects no rule")?,
-        doer: doer.context("it expects no function, kernel, call or leak")?,
+        culprit: culprit.context("it expects no function, kernel, call or leak")?,
         size,
         at,
         running,
@@ -568,9 +569,9 @@ mod tests {
                 machine_code: false,
             }
         );
-        let expect = |rule: &str, doer, size| Expectation {
+        let expect = |rule: &str, culprit, size| Expectation {
             rule: rule.into(),
-            doer,
+            culprit,
             size,
             at: None,
             running: None,
@@ -581,9 +582,9 @@ mod tests {
         assert_eq!(
             source.expect,
             [
-                expect("r", Doer::Function("f".into()), Some(12)),
-                expect("s", Doer::Call("g".into()), None),
-                expect("t", Doer::Leak, None),
+                expect("r", Culprit::Function("f".into()), Some(12)),
+                expect("s", Culprit::Call("g".into()), None),
+                expect("t", Culprit::Leak, None),
             ]
         );
         let plain = parse("// bug: b\n// expect: rule=r leak\nx  // BUG\n").unwrap();

@@ -1,10 +1,9 @@
 //! Runs every program alone and under compute-sanitizer, for the tables.
 //!
-//! Nothing is judged here but whether something was found: by the program
-//! alone when it ends in another way than its good twin or prints an error
-//! that a CUDA call returned, by compute-sanitizer when its `ERROR SUMMARY`
-//! counts an error. That is generous: any error counts, not only the right
-//! one at the right place.
+//! Only whether an error was found is judged. The program alone has found one
+//! if it ends in another way than its good twin, or prints an error that a CUDA
+//! call returned; compute-sanitizer has if its `ERROR SUMMARY` counts one. That
+//! is generous: any error counts, not only the right one at the right place.
 
 use crate::case::{Case, Manifest, Program};
 use crate::process::{self, Outcome};
@@ -41,7 +40,7 @@ pub struct CompareSummary {
     pub detected: usize,
     /// Good twins in which compute-sanitizer reported an error.
     pub false_alarms: usize,
-    /// Cases in which the program alone ended badly or was told of an error.
+    /// Cases in which the program alone failed or got an error.
     pub baseline_detected: usize,
     /// Good twins that did the same.
     pub baseline_false_alarms: usize,
@@ -63,7 +62,7 @@ pub struct CompareRow {
     pub found: bool,
     /// Whether it reported one in the good twin.
     pub alarm: bool,
-    /// Whether the bad twin alone ended badly or was told of an error.
+    /// Whether the bad twin alone failed or got an error.
     pub baseline_found: bool,
     /// Whether the good twin did.
     pub baseline_alarm: bool,
@@ -76,13 +75,13 @@ pub struct CompareRow {
 /// Results of a comparison.
 pub type CompareResults = Results<CompareSummary, CompareRow>;
 
-/// Runs all cases; `tell` gets one line for each.
+/// Runs all cases; `print` gets one line for each.
 ///
 /// # Errors
 ///
 /// The manifest, a program or compute-sanitizer is missing, or the
 /// sanitizer did not run.
-pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<CompareResults> {
+pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<CompareResults> {
     let manifest = Manifest::read(&options.cases)?;
     let options = &Options {
         cases: absolute(&options.cases, "cases")?,
@@ -102,7 +101,7 @@ pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<CompareRes
     let rows = in_parallel(options.jobs, &cases, |case| {
         let row = compare(options, &manifest, case)
             .with_context(|| format!("in the case {}", case.name))?;
-        tell(&format!(
+        print(&format!(
             "{:<48} alone {} sanitizer {}{} ({:.1} s) {}",
             row.case,
             if row.baseline_found {
@@ -301,8 +300,8 @@ mod tests {
         assert!(!ended_badly(&outcome(Some(0), "fine", "")));
         assert!(ended_badly(&outcome(Some(1), "", "")));
         assert!(ended_badly(&outcome(None, "", "")));
-        let told = "CUDA error: cudaFree(p): invalid argument\n";
-        assert!(ended_badly(&outcome(Some(0), "", told)));
+        let printed = "CUDA error: cudaFree(p): invalid argument\n";
+        assert!(ended_badly(&outcome(Some(0), "", printed)));
     }
 
     #[test]

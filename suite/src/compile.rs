@@ -17,7 +17,7 @@ pub struct Toolchain {
     cuda: toolchain::Cuda,
 }
 
-/// Runtime library of the cases that do not ask for one.
+/// Runtime library of the cases that declare none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Linkage {
     /// As nvcc does by default.
@@ -275,7 +275,7 @@ fn add_case(source: &Source, cudart: Cudart, out: &Path, jobs: &mut Vec<Job>) ->
         let mut flags = if source.compiled_twins() || source.build.rdc {
             flags(cudart, source.build.arch)
         } else {
-            // PTX alone: all that is looked at, and no time spent in ptxas.
+            // PTX alone: nothing else is read, and ptxas takes no time.
             let arch = source.build.arch.unwrap_or(75);
             let mut flags = flags(cudart, None);
             let code = if source.build.machine_code {

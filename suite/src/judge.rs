@@ -1,10 +1,11 @@
 //! Compares the JSON report of one run with what the case expects.
 //!
-//! Strict on purpose: a bad twin must give the expected finding and no other,
-//! a good one none at all, and in both every launch must have been checked or
-//! proved, or been followed by a look at canaries. A report that says less is a failure, never a pass.
+//! Strict on purpose: a bad twin must give the expected finding and no other, a
+//! good one none at all, and in both every launch must have been checked or
+//! proved, or been followed by a canary scan. A report with less coverage is a
+//! failure, never a pass.
 
-use crate::case::{Doer, Expectation};
+use crate::case::{Culprit, Expectation};
 use crate::process::Outcome;
 use model::{
     AllocationKind, Coverage, Finding, KernelRun, NearestAllocation, Note, Relation, Rule,
@@ -116,8 +117,9 @@ pub fn describe(finding: &Finding) -> String {
 }
 
 /// Where in the program it happened, innermost first: the source of an access
-/// and the calls through which it was inlined, the first frame of a call or of
-/// the launch of a kernel that was seen after it had ended, the place of the allocation of a leak.
+/// and the calls through which it was inlined, the first frame of a call, or of
+/// the launch of a kernel whose write was detected after it had ended, the
+/// place of the allocation of a leak.
 fn places(finding: &Finding) -> Vec<(&str, u32)> {
     let frame = |frame: &'_ model::HostFrame| frame.file.is_some() && frame.line.is_some();
     let frames = match &finding.subject {
@@ -184,7 +186,7 @@ pub fn judge_bad(expect: &[Expectation], outcome: &Outcome, report: Option<&Repo
     }
 }
 
-/// Judges the run of a bad twin whose bug nobody can see without the
+/// Judges the run of a bad twin whose bug cannot be detected without the
 /// program's annotations: no finding, and everything checked.
 pub fn judge_missed(found: &Verdict, outcome: &Outcome, report: Option<&Report>) -> Verdict {
     if found.pass {
@@ -224,7 +226,7 @@ pub fn judge_listed(reason: &str, verdict: &Verdict) -> Verdict {
 }
 
 /// Judges the run of a good program; `plain` is its output without checks.
-/// `also`: findings that it must give all the same, and no other.
+/// `also`: the findings that it must give, and no other.
 pub fn judge_good(
     also: &[Expectation],
     outcome: &Outcome,
@@ -324,8 +326,8 @@ fn usable<'a>(
     Ok(report)
 }
 
-/// Whether a kernel is named as having done it. Of what the guard has seen
-/// any kernel that was running may have.
+/// Whether a kernel is named as the culprit. For a finding of the guard, this
+/// may be any kernel that was running.
 fn may_be(run: &KernelRun, name: &str) -> bool {
     run.kernel == name || run.watched.is_some() && run.others.iter().any(|other| other == name)
 }
@@ -339,11 +341,13 @@ fn was_running(finding: &Finding, name: &str) -> bool {
     })
 }
 
-fn wrong_doer(doer: &Doer, finding: &Finding) -> Option<String> {
-    match (doer, &finding.subject) {
-        (Doer::Function(part), Subject::Access(access)) if access.function.contains(part) => None,
-        (Doer::Call(part), Subject::Call(call)) if call.function.contains(part) => None,
-        (Doer::Kernel { name, argument }, Subject::Kernel(run)) if may_be(run, name) => {
+fn wrong_culprit(culprit: &Culprit, finding: &Finding) -> Option<String> {
+    match (culprit, &finding.subject) {
+        (Culprit::Function(part), Subject::Access(access)) if access.function.contains(part) => {
+            None
+        }
+        (Culprit::Call(part), Subject::Call(call)) if call.function.contains(part) => None,
+        (Culprit::Kernel { name, argument }, Subject::Kernel(run)) if may_be(run, name) => {
             // CUDA's have no names.
             let found = run.argument.as_ref().map(|found| {
                 found
@@ -354,21 +358,21 @@ fn wrong_doer(doer: &Doer, finding: &Finding) -> Option<String> {
             (found != *argument).then(|| format!("expected the argument {argument:?}"))
         }
         (
-            Doer::Kernel {
+            Culprit::Kernel {
                 name,
                 argument: None,
             },
             Subject::Failure(failure),
         ) if failure.kernels.iter().any(|kernel| kernel.kernel == *name) => None,
-        (Doer::Leak, Subject::Leak) => None,
-        (Doer::Kernel { name, .. }, _) => Some(format!("expected the kernel {name}")),
-        (Doer::Function(part), _) => Some(format!("expected an access in {part}")),
-        (Doer::Call(part), _) => Some(format!("expected a call of {part}")),
-        (Doer::Leak, _) => Some("expected a leak".into()),
+        (Culprit::Leak, Subject::Leak) => None,
+        (Culprit::Kernel { name, .. }, _) => Some(format!("expected the kernel {name}")),
+        (Culprit::Function(part), _) => Some(format!("expected an access in {part}")),
+        (Culprit::Call(part), _) => Some(format!("expected a call of {part}")),
+        (Culprit::Leak, _) => Some("expected a leak".into()),
     }
 }
 
-/// Findings about lifetimes say where memory came from, and where it went.
+/// Findings about lifetimes name the allocation and the free.
 fn wrong_lifetime(finding: &Finding) -> Option<String> {
     let (allocated, freed) = match finding.rule {
         Rule::UseAfterFree | Rule::DoubleFree => (true, true),
@@ -408,7 +412,7 @@ fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
     if finding.rule.id() != expect.rule {
         return Some(format!("expected {}", expect.rule));
     }
-    if let Some(difference) = wrong_doer(&expect.doer, finding) {
+    if let Some(difference) = wrong_culprit(&expect.culprit, finding) {
         return Some(difference);
     }
     if let Some(difference) = wrong_lifetime(finding) {
@@ -428,7 +432,7 @@ fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
     if let Some(running) = &expect.running
         && !was_running(finding, running)
     {
-        return Some(format!("expected it to be seen while {running} ran"));
+        return Some(format!("expected it to be detected while {running} ran"));
     }
     let places = places(finding);
     if places.is_empty() {
@@ -568,7 +572,7 @@ mod tests {
     fn expectation() -> [Expectation; 1] {
         [Expectation {
             rule: "global-out-of-bounds-read".into(),
-            doer: Doer::Function("walk".into()),
+            culprit: Culprit::Function("walk".into()),
             size: Some(1024),
             at: None,
             running: None,
@@ -643,21 +647,21 @@ mod tests {
         leak.rule = Rule::MemoryLeak;
         leak.subject = Subject::Leak;
         leak.intended.as_mut().unwrap().allocated_at = frames;
-        for (found, doer, text) in [
+        for (found, culprit, text) in [
             (
                 copy,
-                Doer::Call("cuMemcpyHtoD".into()),
+                Culprit::Call("cuMemcpyHtoD".into()),
                 "copy-out-of-bounds-write by cuMemcpyHtoD_v2 at copy.cu:7 of 1024 bytes",
             ),
             (
                 leak,
-                Doer::Leak,
+                Culprit::Leak,
                 "memory-leak, allocated at copy.cu:7 of 1024 bytes",
             ),
         ] {
             let mut expected = Expectation {
                 rule: found.rule.id().into(),
-                doer,
+                culprit,
                 size: Some(1024),
                 at: None,
                 running: None,
@@ -678,7 +682,7 @@ mod tests {
             expected.places[0].1 = 9;
             assert!(!judge(&expected).pass);
             expected.places[0].1 = 7;
-            expected.doer = Doer::Function("upload".into());
+            expected.culprit = Culprit::Function("upload".into());
             assert!(!judge(&expected).pass);
         }
     }

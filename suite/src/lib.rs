@@ -1,10 +1,10 @@
-//! Detection cases, what each must be judged as, and the runner that finds
-//! out.
+//! Detection cases, the verdict that each must get, and the runner that judges
+//! them.
 //!
-//! Everything here looks at Ringfence from outside: it starts the `ringfence`
+//! Everything here uses Ringfence from outside: it starts the `ringfence`
 //! command on programs that nvcc, or for OpenCL a C compiler, built, and reads
-//! the JSON report. It must never look at a verdict in any other way, so that
-//! what it says holds for a user too.
+//! the JSON report. It must never get a verdict in any other way, so that the
+//! results also hold for a user.
 
 pub mod attacks;
 pub mod case;

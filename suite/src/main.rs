@@ -31,7 +31,7 @@ enum Command {
         /// Where programs and manifest go.
         #[arg(long)]
         out: PathBuf,
-        /// Runtime library of the cases that do not ask for one.
+        /// Runtime library of the cases that declare none.
         #[arg(long, default_value = "static")]
         cudart: Linkage,
     },
@@ -110,7 +110,7 @@ struct ForeignArguments {
     /// Its OpenCL programs, where it has others, too.
     #[arg(long)]
     opencl: bool,
-    /// Where programs are built, and foreign.jsonl with the results goes.
+    /// Where programs are built, and foreign.jsonl with the results is written.
     #[arg(long)]
     out: PathBuf,
     /// Python environment or folder with the CUDA compiler; the system's nvcc
@@ -142,8 +142,8 @@ struct ForeignArguments {
     /// Only build the programs, and find the size at which each runs.
     #[arg(long)]
     build_only: bool,
-    /// Only copy the sources of programs that need nothing else to this
-    /// folder, to be carried to another machine.
+    /// Only copy the sources of programs that need nothing else to this folder,
+    /// for use on another machine.
     #[arg(long, value_name = "FOLDER")]
     pack: Option<PathBuf>,
     /// Interpreter for a folder that holds a Python package's tests in place of
@@ -168,7 +168,7 @@ struct ForeignArguments {
     /// device-checker.
     #[arg(long, value_delimiter = ',')]
     variants: Vec<String>,
-    /// How often programs repeat their work at most, where they can be told.
+    /// How often programs repeat their work at most, where an argument sets it.
     #[arg(long, default_value_t = 2)]
     repeats: u64,
 }
@@ -212,7 +212,7 @@ impl ForeignArguments {
 }
 
 fn run_foreign(arguments: ForeignArguments) -> Result<()> {
-    let tell = |line: &str| println!("{line}");
+    let print = |line: &str| println!("{line}");
     let (pack, build_only) = (arguments.pack.clone(), arguments.build_only);
     let json = arguments.times.clone();
     let (rounds, also) = (arguments.rounds, arguments.also);
@@ -220,7 +220,7 @@ fn run_foreign(arguments: ForeignArguments) -> Result<()> {
     let python = arguments.python.clone();
     let options = arguments.options();
     if !foreign::python_tests::files(&options.folder)?.is_empty() {
-        let compared = foreign::python_tests::run(&options, &python, &tell)?;
+        let compared = foreign::python_tests::run(&options, &python, &print)?;
         for row in &compared.differences {
             println!(
                 "{} [{}] {}: {}, not {}",
@@ -233,7 +233,7 @@ fn run_foreign(arguments: ForeignArguments) -> Result<()> {
             compared.differences.len()
         );
     } else if !foreign::conformance::programs(&options.folder)?.is_empty() {
-        let rows = foreign::conformance::run(&options, &tell)?;
+        let rows = foreign::conformance::run(&options, &print)?;
         println!("{}", foreign::conformance::summary(&rows));
     } else if let Some(pack) = pack {
         let packed = foreign::pack::pack(&options, &pack)?;
@@ -244,23 +244,23 @@ fn run_foreign(arguments: ForeignArguments) -> Result<()> {
             packed.bytes as f64 / f64::from(1 << 20)
         );
     } else if build_only {
-        let ready = foreign::build_all(&options, &tell)?;
+        let ready = foreign::build_all(&options, &print)?;
         println!("{ready} programs run");
     } else if let Some(json) = json {
         match options.api {
             case::Api::Cuda => {
-                let results = foreign::time(&options, rounds, also, commit, &tell)?;
+                let results = foreign::time(&options, rounds, also, commit, &print)?;
                 println!("{:#?}", results.summary);
                 results.write(&json)?;
             }
             case::Api::OpenCl => {
-                let results = foreign::time_programs(&options, rounds, commit, &tell)?;
+                let results = foreign::time_programs(&options, rounds, commit, &print)?;
                 println!("{:#?}", results.summary);
                 results.write(&json)?;
             }
         }
     } else {
-        let rows = foreign::run(&options, &tell)?;
+        let rows = foreign::run(&options, &print)?;
         println!("{}", foreign::summary(&rows));
     }
     Ok(())

@@ -65,8 +65,8 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome> {
             break Some(status);
         }
         if start.elapsed() > limit {
-            // The group's id is the child's, which is not reaped yet: nobody
-            // else's process has it.
+            // The group's id is the child's, which is not reaped yet, so no
+            // other process has it.
             kill_process_group(Pid::from_child(&child), Signal::KILL)?;
             child.wait()?;
             break None;
@@ -85,7 +85,7 @@ pub fn run(command: &mut Command, limit: Duration) -> Result<Outcome> {
 fn drain(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // A pipe that breaks ends the output; what came before it counts.
+        // A broken pipe ends the output; what was read before counts.
         let _ = pipe.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
     })

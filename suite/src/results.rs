@@ -1,5 +1,5 @@
-//! The form of committed result files: flat numbers first, then the rows they
-//! come from, then where and when they were measured.
+//! The form of committed result files: flat numbers first, then the rows from
+//! which they are computed, then where and when they were measured.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -89,8 +89,8 @@ pub struct SuiteSummary {
     pub failed: usize,
     /// Programs that are listed as judged wrong, with their reason.
     pub expected_missing: usize,
-    /// Bad twins that need what the platform lacks; the rows name it. Those
-    /// and their good twins count for nothing else but `cases`.
+    /// Bad twins that need what the platform lacks; the rows name it. Those and
+    /// their good twins are only counted in `cases`.
     #[serde(default)]
     pub not_runnable: usize,
     /// `GROUP/CATEGORY/cases`, `.../detected` and `.../detected_annotated`.

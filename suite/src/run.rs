@@ -65,13 +65,13 @@ struct Judged {
     device: Option<(String, u32)>,
 }
 
-/// Runs the suite; `tell` gets one line for each program as it ends.
+/// Runs the suite; `print` gets one line for each program as it ends.
 ///
 /// # Errors
 ///
 /// The manifest or a program is missing, or nothing matches the filter. A
 /// wrong verdict is a row of the results.
-pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<SuiteResults> {
+pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<SuiteResults> {
     let manifest = Manifest::read(&options.cases)?;
     // Programs run in the folder of the cases, so relative paths will not do.
     let options = &Options {
@@ -99,7 +99,7 @@ pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<SuiteResul
     let judged = in_parallel(options.jobs, &tasks, |task| {
         let one = judge_task(options, &manifest, task, &scratch)
             .with_context(|| format!("in the case {}", task.case.name))?;
-        tell(&format!(
+        print(&format!(
             "{} {:<48} {} ({:.1} s)",
             match (&one.row.not_runnable, one.row.pass) {
                 (Some(_), _) => "none",
@@ -241,8 +241,8 @@ fn judge_task(
         .collect();
     let settings = settings.join(":");
     let start = |mode: &Mode<'_>, settings: &str| start(options, manifest, program, settings, mode);
-    // Asked without Ringfence, so that no fault of its own looks like one of
-    // the platform.
+    // Queried without Ringfence, so that a fault of Ringfence cannot be
+    // mistaken for one of the platform.
     let plain = match (manifest.api, options.device) {
         (Api::OpenCl, _) | (Api::Cuda, DeviceKind::Gpu) => Mode::Native,
         // Natively there is no device: the original code on the CPU device.
@@ -263,7 +263,7 @@ fn judge_task(
         Twin::Good => None,
         _ => Some(judge::judge_bad(expect, &outcome, report.as_ref())),
     };
-    // What a good twin must give all the same is no false alarm.
+    // A finding that a good twin must give is no false alarm.
     let also = task.case.also.as_slice();
     let alarm = report.as_ref().is_some_and(|report| {
         let mut findings = report.findings.iter();

@@ -31,9 +31,9 @@ fn read(name: &str) -> SuiteResults {
     serde_json::from_str(&text).unwrap()
 }
 
-/// A verdict as far as devices agree on it: a GPU tells that a kernel has failed,
-/// not where in it, nor always of what. Which places and errors are right, the
-/// head of each case says.
+/// The part of a verdict that is the same on all devices: a GPU reports that a
+/// kernel has failed, but not where, nor always why. The head of each case
+/// declares which places and errors are right.
 fn agreed(verdict: &str) -> Vec<&str> {
     let findings = verdict.split("; ");
     let parts = findings.map(|finding| match finding.starts_with("kernel-failed ") {

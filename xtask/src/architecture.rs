@@ -1,11 +1,11 @@
 //! Checks `ARCHITECTURE.md` against the workspace: every path that it names
-//! is there. (Its table of crates is checked by [`crate::layers`].)
+//! exists. (Its table of crates is checked by [`crate::layers`].)
 
 #[cfg(test)]
 mod tests {
     use crate::workspace::root;
 
-    /// Words in backquotes that look like paths of the workspace.
+    /// Words in backquotes that have the form of paths of the workspace.
     fn paths(text: &str) -> Vec<&str> {
         text.split('`')
             .skip(1)

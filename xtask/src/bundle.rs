@@ -105,10 +105,7 @@ pub fn write() -> Result<()> {
     instrumented(&built.command, &bundle.join("ptx"))?;
 
     std::fs::write(bundle.join("commit"), suite::results::commit(&root()))?;
-    let script = bundle.join("run");
-    std::fs::copy(root().join("bench/run-bundle.sh"), &script)
-        .context("failed to copy bench/run-bundle.sh")?;
-    run(command("chmod", ["+x"]).arg(&script))?;
+    scripts(&bundle)?;
 
     pack(&bundle)?;
     let size = folder_size(&bundle)?;
@@ -124,6 +121,17 @@ pub fn write() -> Result<()> {
         bundle.display(),
         size as f64 / f64::from(1 << 20)
     );
+    Ok(())
+}
+
+/// The scripts that run what the folder holds.
+fn scripts(bundle: &Path) -> Result<()> {
+    for (source, name) in [("run-bundle.sh", "run"), ("run-foreign.sh", "run-foreign")] {
+        let script = bundle.join(name);
+        std::fs::copy(root().join("bench").join(source), &script)
+            .with_context(|| format!("failed to copy bench/{source}"))?;
+        run(command("chmod", ["+x"]).arg(&script))?;
+    }
     Ok(())
 }
 
@@ -160,7 +168,7 @@ fn opencl(folder: &Path) -> Result<()> {
     manifest.write(folder)
 }
 
-/// The bench kernels as the driver gets them, for whoever wants to look.
+/// The bench kernels as the driver gets them, for inspection.
 fn instrumented(ringfence: &Path, folder: &Path) -> Result<()> {
     output(
         command(ringfence, ["instrument"])

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use suite::compile::Linkage;
 use suite::run::DeviceKind;
 
-/// What a run of the tests came to.
+/// The result of a run of the tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Tally {
     passed: u64,

@@ -1,10 +1,10 @@
-//! Runs the commands that README.md and docs show, and looks up the options
-//! that they name.
+//! Runs the commands that README.md and docs show, and checks that the options
+//! that they name exist.
 //!
 //! A block that is fenced as `sh` is run, line by line, in a folder that holds
 //! [`PROGRAM`] and [`SUPPRESSIONS`], with `ringfence` on PATH. One that is
-//! fenced as `sh no_run` needs a GPU, a network, much time or a program that
-//! is not here; only the options in it are looked up.
+//! fenced as `sh no_run` needs a GPU, a network, much time or a program that is
+//! not here; only its options are checked.
 
 use crate::build::Built;
 use crate::command::{command, output};
@@ -27,10 +27,10 @@ const LIMIT_SECONDS: &str = "120";
 #[cfg(test)]
 const LABELS: [&str; 6] = ["sh", "sh no_run", "text", "json", "cpp", "yaml"];
 
-/// Options of other programs that the pages speak of.
+/// Options of other programs that the pages mention.
 const OTHERS: [&str; 3] = ["--dry-run", "--path", "--release"];
 
-/// Runs and looks up; the number of commands that ran.
+/// Runs commands and checks options. Returns the number of commands that ran.
 ///
 /// # Errors
 ///

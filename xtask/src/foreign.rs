@@ -1,5 +1,6 @@
-//! `foreign`: programs of others under Ringfence. All of the work is done by
-//! `ringfence-suite foreign`, which machines with a GPU and no Rust have, too.
+//! `foreign`: third-party programs under Ringfence. All of the work is done by
+//! `ringfence-suite foreign`, which also runs on machines with a GPU and
+//! without Rust.
 
 use crate::command::{command, run};
 use crate::workspace::{root, target};

@@ -1,16 +1,13 @@
 //! Writes `crates/cudart/src/generated/`: types, signatures and names of the
 //! CUDA runtime API, and its error texts, from the pinned toolchain.
 //!
-//! Sources: `cuda_runtime_api.h` (types and signatures; numbers by the C
-//! compiler), the dynamic symbol table of `libcudart.so.13` (names), the
+//! Sources: `cuda_runtime_api.h` (types and signatures), the dynamic symbol table of `libcudart.so.13` (names), the
 //! library itself (error names and texts, which need no driver), and
 //! `crates/cudart/data/libcudart12-exports.txt` (names of CUDA 12's library).
 
-mod declarations;
-
+use crate::headers::{Function, Header, Item, Macro, Names, Record, Signature, Source, Type};
 use anyhow::{Context, bail, ensure};
-use declarations::{Declarations, Type};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -29,26 +26,24 @@ pub fn run(check: bool) -> anyhow::Result<()> {
     let scratch = root.join("target/generate-cudart");
     std::fs::create_dir_all(&scratch)?;
 
-    let unit = scratch.join("unit.c");
-    std::fs::write(&unit, "#include <cuda_runtime_api.h>\n")?;
-    let preprocessed = output(cc(&toolkit).args(["-E", "-P"]).arg(&unit))?;
-    let macros = macro_constants(&output(cc(&toolkit).args(["-E", "-dM"]).arg(&unit))?);
-    let declared = declarations::read(&preprocessed);
-    ensure!(
-        declared.functions.len() > 250,
-        "only {} functions read from cuda_runtime_api.h",
-        declared.functions.len()
-    );
-    let wanted = reachable(&declared);
-    let numbers = numbers(&toolkit, &scratch, &declared, &wanted, &macros)?;
+    let source = Source {
+        program: "#include <cuda_runtime_api.h>\n",
+        include: &toolkit.include(),
+        options: &[],
+        stubs: &[],
+    };
+    let header = source.read().context("in cuda_runtime_api.h")?;
+    let macros = source.values(header.macros.iter().filter(|m| is_number(m)))?;
+    let declared = Declarations::new(header)?;
+    let used = reachable(&declared);
     let exports13 = exported(&toolkit.libraries().join("libcudart.so.13"))?;
     let exports12 = listed(&root.join("crates/cudart/data/libcudart12-exports.txt"))?;
     let errors = error_texts(&toolkit, &scratch, &declared)?;
 
     let folder = root.join("crates/cudart/src/generated");
     let files = [
-        ("types.rs", types(&declared, &wanted, &numbers, &macros)?),
-        ("signatures.rs", signatures(&declared)),
+        ("types.rs", types(&declared, &used, &macros)?),
+        ("signatures.rs", signatures(&declared)?),
         ("names.rs", names(&exports13, &exports12)),
         ("errors.rs", errors),
     ];
@@ -110,136 +105,127 @@ fn rustfmt(text: &str) -> anyhow::Result<String> {
 }
 
 /// `#define cudaXyz <integer>`.
-fn macro_constants(text: &str) -> Vec<String> {
-    let mut out: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("#define "))
-        .filter_map(|line| line.split_once(' '))
-        .filter(|(name, value)| {
-            let digits = value.trim_end_matches(['u', 'U']);
-            let number = digits
-                .strip_prefix("0x")
-                .map_or(digits.parse::<u32>().is_ok(), |hex| {
-                    u32::from_str_radix(hex, 16).is_ok()
-                });
-            name.starts_with("cuda") && number
-        })
-        .map(|(name, _)| name.to_string())
-        .collect();
-    out.sort();
-    out
+fn is_number(Macro { name, body, .. }: &Macro) -> bool {
+    let [number] = &body[..] else {
+        return false;
+    };
+    name.starts_with("cuda") && number.starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// What the headers declare, by name. A record that is defined inside another
+/// has a name of its own here: `OUTER_FIELD`.
+#[derive(Default)]
+struct Declarations {
+    /// Names of types, in the headers' order; inner records before outer.
+    order: Vec<String>,
+    records: HashMap<String, Record>,
+    /// Those of `records` that are defined inside another.
+    inner: HashSet<String>,
+    enums: HashMap<String, Vec<(String, i64)>>,
+    typedefs: HashMap<String, Type>,
+    functions: Vec<Function>,
+}
+
+impl Declarations {
+    fn new(header: Header) -> anyhow::Result<Self> {
+        let mut declared = Declarations::default();
+        for item in header.items {
+            match item {
+                Item::Function(function) => declared.functions.push(function),
+                Item::Alias { name, of } => declared.typedef(name, of),
+                Item::Enum { names, values } => {
+                    let name = declared.named(names)?;
+                    declared.enums.insert(name, values);
+                }
+                Item::Record { names, mut record } => {
+                    let tag = names.tag.as_ref().or(names.typedef.as_ref());
+                    let tag = tag.context("a record without a name")?.clone();
+                    declared.name_inner(&tag, &mut record);
+                    let name = declared.named(names)?;
+                    declared.records.insert(name, record);
+                }
+            }
+        }
+        Ok(declared)
+    }
+
+    /// Puts a type into the order; its name is the tag, else the typedef.
+    fn named(&mut self, names: Names) -> anyhow::Result<String> {
+        let name = names.tag.clone().or(names.typedef.clone());
+        let name = name.context("a type without a name")?;
+        self.order.push(name.clone());
+        if let Some(typedef) = names.typedef {
+            self.typedef(typedef, Type::Tagged(name.clone()));
+        }
+        Ok(name)
+    }
+
+    /// `typedef struct X X` adds nothing: both names are one in Rust.
+    fn typedef(&mut self, name: String, of: Type) {
+        if of != Type::Tagged(name.clone()) {
+            self.order.push(name.clone());
+            self.typedefs.insert(name, of);
+        }
+    }
+
+    fn name_inner(&mut self, outer: &str, record: &mut Record) {
+        let mut anonymous = 0;
+        for field in &mut record.fields {
+            let name = field.name.get_or_insert_with(|| {
+                anonymous += 1;
+                format!("anonymous{anonymous}")
+            });
+            if let Type::Record(inner) = &mut field.ty {
+                let name = format!("{outer}_{name}");
+                self.name_inner(&name, inner);
+                self.order.push(name.clone());
+                self.inner.insert(name.clone());
+                let named = std::mem::replace(&mut field.ty, Type::Tagged(name.clone()));
+                if let Type::Record(inner) = named {
+                    self.records.insert(name, *inner);
+                }
+            }
+        }
+    }
 }
 
 /// Names of the types that functions mention, and all of the API's enums.
 fn reachable(declared: &Declarations) -> HashSet<String> {
     let mut seen = HashSet::new();
     let mut queue: Vec<Type> = Vec::new();
-    for (_, function) in &declared.functions {
-        queue.push(function.result.clone());
-        queue.extend(function.parameters.iter().map(|p| p.1.clone()));
+    let signature = |signature: Signature, queue: &mut Vec<Type>| {
+        queue.push(signature.result);
+        queue.extend(signature.parameters.into_iter().map(|(_, ty)| ty));
+    };
+    for function in &declared.functions {
+        signature(function.signature.clone(), &mut queue);
     }
-    let mut enums: Vec<_> = declared
-        .enums
-        .keys()
-        .filter(|name| name.starts_with("cuda"))
-        .cloned()
-        .collect();
-    enums.sort();
-    queue.extend(enums.into_iter().map(Type::Named));
+    let enums = declared.enums.keys();
+    let enums = enums.filter(|name| name.starts_with("cuda")).cloned();
+    queue.extend(enums.map(Type::Named));
     queue.extend(
         ["cudaFuncAttributes", "cudaStreamCallback_t", "uint3"]
             .map(|name| Type::Named(name.into())),
     );
     while let Some(ty) = queue.pop() {
         match ty {
-            Type::Void | Type::Builtin(_) => {}
-            Type::Pointer(inner, _) | Type::Array(inner, _) => queue.push(*inner),
-            Type::Function(parameters, result) => {
-                queue.extend(parameters);
-                queue.push(*result);
-            }
-            Type::Named(name) => {
+            Type::Void | Type::Primitive(_) => {}
+            Type::Pointer { to: inner, .. } | Type::Array { of: inner, .. } => queue.push(*inner),
+            Type::Function(inner) => signature(*inner, &mut queue),
+            Type::Record(record) => queue.extend(record.fields.into_iter().map(|f| f.ty)),
+            Type::Named(name) | Type::Tagged(name) => {
                 if !seen.insert(name.clone()) {
                     continue;
                 }
                 if let Some(target) = declared.typedefs.get(&name) {
                     queue.push(target.clone());
                 } else if let Some(record) = declared.records.get(&name) {
-                    queue.extend(record.fields.iter().map(|f| f.1.clone()));
+                    queue.extend(record.fields.iter().map(|f| f.ty.clone()));
                 }
             }
         }
     }
     seen
-}
-
-/// What the C compiler says: enum values, sizes, offsets, array lengths.
-fn numbers(
-    toolkit: &Cuda,
-    scratch: &Path,
-    declared: &Declarations,
-    wanted: &HashSet<String>,
-    macros: &[String],
-) -> anyhow::Result<HashMap<String, i64>> {
-    let mut body = String::new();
-    let mut put = |key: &str, expression: &str| {
-        let _ = writeln!(
-            body,
-            "  printf(\"%lld {key}\\n\", (long long)({expression}));"
-        );
-    };
-    for name in &declared.order {
-        if !wanted.contains(name) {
-            continue;
-        }
-        for constant in declared.enums.get(name).into_iter().flatten() {
-            put(&format!("enum {constant}"), constant);
-        }
-        let Some(record) = declared.records.get(name) else {
-            continue;
-        };
-        for (_, ty) in &record.fields {
-            let mut ty = ty;
-            while let Type::Array(element, length) = ty {
-                put(&format!("length {length}"), length);
-                ty = element;
-            }
-        }
-        if let Some(c_name) = &record.c_name {
-            put(&format!("size {name}"), &format!("sizeof({c_name})"));
-            put(&format!("align {name}"), &format!("_Alignof({c_name})"));
-            for (field, _) in record
-                .fields
-                .iter()
-                .filter(|f| !f.0.starts_with("anonymous"))
-            {
-                put(
-                    &format!("offset {name}.{field}"),
-                    &format!("offsetof({c_name}, {field})"),
-                );
-            }
-        }
-    }
-    for name in macros {
-        put(&format!("macro {name}"), name);
-    }
-    let source = scratch.join("numbers.c");
-    let program = scratch.join("numbers");
-    std::fs::write(
-        &source,
-        format!(
-            "#include <stdio.h>\n#include <stddef.h>\n#include <cuda_runtime_api.h>\nint main(void) {{\n{body}  return 0;\n}}\n"
-        ),
-    )?;
-    output(cc(toolkit).arg(&source).arg("-o").arg(&program))?;
-    let mut out = HashMap::new();
-    for line in output(&mut Command::new(&program))?.lines() {
-        let (value, key) = line
-            .split_once(' ')
-            .context("numbers program printed a line without a key")?;
-        out.insert(key.to_string(), value.parse()?);
-    }
-    Ok(out)
 }
 
 /// Functions that a library exports, sorted.
@@ -274,7 +260,7 @@ fn error_texts(toolkit: &Cuda, scratch: &Path, declared: &Declarations) -> anyho
         .get("cudaError")
         .context("no enum cudaError")?;
     let mut body = String::new();
-    for name in errors {
+    for (name, _) in errors {
         let _ = writeln!(
             body,
             "  printf(\"%d\\t%s\\t%s\\n\", (int){name}, cudaGetErrorName({name}), cudaGetErrorString({name}));"
@@ -325,24 +311,16 @@ const ALLOW: &str = "#![allow(missing_docs, non_camel_case_types, non_snake_case
 
 fn types(
     declared: &Declarations,
-    wanted: &HashSet<String>,
-    numbers: &HashMap<String, i64>,
-    macros: &[String],
+    used: &HashSet<String>,
+    macros: &BTreeMap<String, i64>,
 ) -> anyhow::Result<String> {
-    let number = |key: String| {
-        numbers
-            .get(&key)
-            .copied()
-            .with_context(|| format!("the C compiler gave no `{key}`"))
-    };
     let mut out = format!(
         "{HEADER}//! Types of the CUDA runtime API (cuda_runtime_api.h, driver_types.h). Sizes and\n\
          //! offsets are the C compiler's, asserted below each type.\n{ALLOW}\nuse std::ffi::{{c_char, c_void}};\n\n"
     );
-    let rust = |ty: &Type| rust_type(ty, declared, numbers);
     let mut done = HashSet::new();
     for name in &declared.order {
-        if !wanted.contains(name) || !done.insert(name.clone()) {
+        if !used.contains(name) || !done.insert(name) {
             continue;
         }
         if let Some(constants) = declared.enums.get(name) {
@@ -350,68 +328,75 @@ fn types(
                 out,
                 "#[repr(transparent)]\n#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]\npub struct {name}(pub u32);\nimpl {name} {{"
             );
-            for constant in constants {
-                let value = number(format!("enum {constant}"))? as u32;
+            for (constant, value) in constants {
+                let value = *value as u32;
                 let _ = writeln!(out, "    pub const {constant}: Self = Self({value});");
             }
             out.push_str("}\n\n");
         } else if let Some(target) = declared.typedefs.get(name) {
             let target = match handle(target) {
                 Some(handle) => format!("driver::sys::{handle}"),
-                None => rust(target)?,
+                None => rust_type(target, declared)?,
             };
             let _ = writeln!(out, "pub type {name} = {target};\n");
         } else if let Some(record) = declared.records.get(name) {
-            // Only the compiler's alignment can tell an aligned attribute.
-            let kind = if record.union { "union" } else { "struct" };
-            let _ = writeln!(
-                out,
-                "#[repr(C)]\n#[derive(Clone, Copy)]\npub {kind} {name} {{"
-            );
-            for (field, ty) in &record.fields {
-                let _ = writeln!(out, "    pub {}: {},", rust_name(field), rust(ty)?);
-            }
-            out.push_str("}\n");
-            if record.c_name.is_some() {
-                let size = number(format!("size {name}"))?;
-                let align = number(format!("align {name}"))?;
-                let _ = writeln!(
-                    out,
-                    "const _: () = assert!(size_of::<{name}>() == {size} && align_of::<{name}>() == {align});"
-                );
-                for (field, _) in record
-                    .fields
-                    .iter()
-                    .filter(|f| !f.0.starts_with("anonymous"))
-                {
-                    let offset = number(format!("offset {name}.{field}"))?;
-                    let _ = writeln!(
-                        out,
-                        "const _: () = assert!(std::mem::offset_of!({name}, {}) == {offset});",
-                        rust_name(field)
-                    );
-                }
-            }
-            out.push('\n');
+            self::record(&mut out, name, record, declared)?;
         }
     }
-    for name in macros {
-        let _ = writeln!(
-            out,
-            "pub const {name}: u32 = {};",
-            number(format!("macro {name}"))? as u32
-        );
+    for (name, value) in macros {
+        let _ = writeln!(out, "pub const {name}: u32 = {};", *value as u32);
     }
     Ok(out)
+}
+
+fn record(
+    out: &mut String,
+    name: &str,
+    record: &Record,
+    declared: &Declarations,
+) -> anyhow::Result<()> {
+    let Record { size, align, .. } = record;
+    let kind = if record.union { "union" } else { "struct" };
+    let aligned = if record.over_aligned {
+        format!(", align({align})")
+    } else {
+        String::new()
+    };
+    let mut fields = String::new();
+    let mut offsets = String::new();
+    for field in &record.fields {
+        let field_name = rust_name(field.name.as_deref().context("a field without a name")?);
+        let ty = rust_type(&field.ty, declared)?;
+        let _ = writeln!(fields, "    pub {field_name}: {ty},");
+        if !field_name.starts_with("anonymous") {
+            let _ = writeln!(
+                offsets,
+                "const _: () = assert!(std::mem::offset_of!({name}, {field_name}) == {});",
+                field.offset
+            );
+        }
+    }
+    let _ = writeln!(
+        out,
+        "#[repr(C{aligned})]\n#[derive(Clone, Copy)]\npub {kind} {name} {{\n{fields}}}"
+    );
+    if !declared.inner.contains(name) {
+        let _ = writeln!(
+            out,
+            "const _: () = assert!(size_of::<{name}>() == {size} && align_of::<{name}>() == {align});\n{offsets}"
+        );
+    }
+    out.push('\n');
+    Ok(())
 }
 
 /// Runtime handles are the driver's handles: the driver type for a pointer to
 /// such an opaque struct.
 fn handle(ty: &Type) -> Option<&'static str> {
-    let Type::Pointer(inner, _) = ty else {
+    let Type::Pointer { to, .. } = ty else {
         return None;
     };
-    let Type::Named(tag) = inner.as_ref() else {
+    let Type::Tagged(tag) = to.as_ref() else {
         return None;
     };
     Some(match tag.as_str() {
@@ -444,76 +429,58 @@ fn rust_name(name: &str) -> String {
     }
 }
 
-fn rust_type(
-    ty: &Type,
-    declared: &Declarations,
-    numbers: &HashMap<String, i64>,
-) -> anyhow::Result<String> {
+fn rust_type(ty: &Type, declared: &Declarations) -> anyhow::Result<String> {
     Ok(match ty {
         Type::Void => "c_void".into(),
-        Type::Builtin(name) => (*name).into(),
-        Type::Named(name) => {
+        Type::Primitive(name) => (*name).into(),
+        Type::Named(name) | Type::Tagged(name) => {
             let known = declared.enums.contains_key(name)
                 || declared.records.contains_key(name)
                 || declared.typedefs.contains_key(name);
             if known { name.clone() } else { "c_void".into() }
         }
-        Type::Pointer(inner, constant) => {
-            format!(
-                "*{} {}",
-                if *constant { "const" } else { "mut" },
-                rust_type(inner, declared, numbers)?
-            )
+        Type::Pointer { constant, to } => {
+            let kind = if *constant { "const" } else { "mut" };
+            format!("*{kind} {}", rust_type(to, declared)?)
         }
-        Type::Array(inner, length) => {
-            let count = numbers
-                .get(&format!("length {length}"))
-                .with_context(|| format!("no length for [{length}]"))?;
-            format!("[{}; {count}]", rust_type(inner, declared, numbers)?)
-        }
-        Type::Function(parameters, result) => {
+        Type::Array { of, length } => format!("[{}; {length}]", rust_type(of, declared)?),
+        Type::Function(signature) => {
+            let parameters = signature.parameters.iter();
             let parameters: Vec<_> = parameters
-                .iter()
-                .map(|p| rust_type(p, declared, numbers))
+                .map(|(_, ty)| rust_type(ty, declared))
                 .collect::<Result<_, _>>()?;
-            let result = match **result {
+            let result = match &signature.result {
                 Type::Void => String::new(),
-                ref ty => format!(" -> {}", rust_type(ty, declared, numbers)?),
+                ty => format!(" -> {}", rust_type(ty, declared)?),
             };
             format!(
                 "Option<unsafe extern \"C\" fn({}){result}>",
                 parameters.join(", ")
             )
         }
+        Type::Record(_) => bail!("a record without a name"),
     })
 }
 
-fn signatures(declared: &Declarations) -> String {
-    let none = HashMap::new();
+fn signatures(declared: &Declarations) -> anyhow::Result<String> {
     let mut out = format!(
         "{HEADER}//! Each function of cuda_runtime_api.h as a function pointer type, which the\n\
          //! implementations are checked against.\n{ALLOW}\nuse super::types::*;\nuse std::ffi::{{c_char, c_void}};\n\n"
     );
-    for (name, function) in &declared.functions {
-        let parameters: Vec<_> = function
+    for Function { name, signature } in &declared.functions {
+        let parameters: Vec<_> = signature
             .parameters
             .iter()
-            .filter_map(|(name, ty)| {
-                Some(format!(
-                    "{}: {}",
-                    rust_name(name),
-                    rust_type(ty, declared, &none).ok()?
-                ))
-            })
-            .collect();
-        let result = rust_type(&function.result, declared, &none).unwrap_or_default();
+            .map(|(name, ty)| Ok(format!("{}: {}", rust_name(name), rust_type(ty, declared)?)))
+            .collect::<anyhow::Result<_>>()?;
+        let result = rust_type(&signature.result, declared)?;
         let _ = writeln!(
             out,
             "pub type {name} = unsafe extern \"C\" fn({}) -> {result};",
             parameters.join(", ")
         );
     }
-    out
+    Ok(out)
 }
 
 fn names(exports13: &BTreeSet<String>, exports12: &BTreeSet<String>) -> String {

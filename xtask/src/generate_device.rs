@@ -10,7 +10,7 @@ use crate::workspace::root;
 use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 
-/// The function that every module needs which looks pointers up.
+/// The function that every module with pointer lookups needs.
 const BLOCK: &str = "__ringfence_block";
 /// The oldest devices that kernels of Ringfence's own run on, as PTX names them.
 const OLDEST: &str = "75";
@@ -83,7 +83,7 @@ fn module(text: &str) -> String {
     kept.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Lets the assembler look at a module.
+/// Checks a module with the assembler.
 fn assemble(text: &str, device: &str) -> Result<()> {
     let scratch = scratch()?;
     let source = scratch.join("module.ptx");

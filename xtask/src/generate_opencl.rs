@@ -3,14 +3,13 @@
 //! table of functions of OpenCL 3.0, in the order in which the loader of ICDs
 //! and its layers lay the table out (`cl_icd.h`).
 
-use crate::generate::parse::{self, Item, Type};
+use crate::headers::{Item, Macro, Signature, Source, Type};
 use crate::setup;
 use crate::workspace::root;
 use anyhow::{Context, Result, bail, ensure};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Command;
 
 /// Where the generated file lies, from the workspace root.
 const OUTPUT: &str = "crates/opencl/src/sys/generated.rs";
@@ -45,34 +44,47 @@ pub fn run(check: bool) -> Result<()> {
 }
 
 fn generate(include: &Path) -> Result<String> {
-    let aliases = aliases(&preprocessed(
+    let source = Source {
+        program: "#include <CL/cl_icd.h>\n",
         include,
-        &["cl_platform.h", "cl.h", "cl_gl.h", "cl_egl.h", "cl_ext.h"],
-    )?);
-    let table = parse::header(&preprocessed(include, &["cl_icd.h"])?).context("in cl_icd.h")?;
-    let mut functions = BTreeMap::new();
+        options: &[
+            "-DCL_TARGET_OPENCL_VERSION=300",
+            // Else cl_platform.h includes the C compiler's headers of vector
+            // types, which only that compiler can read.
+            "-mno-mmx",
+            "-mno-sse",
+        ],
+        stubs: &[],
+    };
+    let header = source.read().context("in cl_icd.h")?;
+    let mut aliases = HashMap::new();
     let mut dispatch = None;
-    for item in &table.items {
+    for item in &header.items {
         match item {
             Item::Alias { name, of } => {
-                functions.insert(name.as_str(), of);
+                aliases.insert(name.as_str(), of);
             }
-            Item::Record { name, record } if name == "cl_icd_dispatch" => dispatch = Some(record),
-            Item::Handle { .. } | Item::Enum { .. } | Item::Record { .. } => {}
+            Item::Record { names, record } if names.tag.as_deref() == Some("_cl_icd_dispatch") => {
+                dispatch = Some(record);
+            }
+            Item::Enum { .. } | Item::Record { .. } | Item::Function(_) => {}
         }
     }
     let dispatch = dispatch.context("cl_icd.h has no cl_icd_dispatch")?;
-    let mut used = BTreeMap::new();
+    let mut types = Types {
+        aliases,
+        used: BTreeMap::new(),
+    };
     let mut rows = String::new();
     let mut linked = String::new();
-    for (name, ty) in &dispatch.fields {
-        let (Some(name), Type::Named(alias)) = (name, ty) else {
+    for field in &dispatch.fields {
+        let (Some(name), Type::Named(alias)) = (&field.name, &field.ty) else {
             bail!("a field of cl_icd_dispatch is no named function")
         };
-        let ty = match functions.get(alias.as_str()) {
-            Some(ty @ Type::Function { .. }) => {
-                linked += &line(name, ty, &aliases, &mut used)?;
-                rust_type(ty, &aliases, &mut used)?
+        let ty = match types.aliases.get(alias.as_str()).copied() {
+            Some(ty @ Type::Function(signature)) => {
+                linked += &line(name, signature, &mut types)?;
+                types.rust(ty)?
             }
             // Functions of Windows.
             Some(_) => "*const c_void".into(),
@@ -81,12 +93,19 @@ fn generate(include: &Path) -> Result<String> {
         let _ = writeln!(rows, "    pub {name}: {ty},");
     }
     let mut out = HEAD.to_owned();
-    for ty in used.values() {
+    for ty in types.used.values() {
         out.push_str(ty);
         out.push('\n');
     }
     out.push('\n');
-    constants(include, &mut out)?;
+    let macros: Vec<&Macro> = header.macros.iter().filter(|m| is_number(m)).collect();
+    let values = source.values(macros.iter().copied())?;
+    for Macro { name, body, .. } in macros {
+        let value = *values
+            .get(name)
+            .with_context(|| format!("value of {name}"))?;
+        constant(name, body, value, &mut out);
+    }
     out.push_str("\n/// The table of functions; `None`: the platform, or the loader, lacks it.\n");
     out.push_str("#[repr(C)]\n#[derive(Clone, Copy)]\npub struct Dispatch {\n");
     out.push_str(&rows);
@@ -100,25 +119,17 @@ fn generate(include: &Path) -> Result<String> {
 
 /// A function as `name(a0: TYPE, …) -> TYPE;`. Those of extensions are asked
 /// for by name, so programs are not linked to them: no line.
-fn line(
-    name: &str,
-    ty: &Type,
-    aliases: &BTreeMap<String, String>,
-    used: &mut BTreeMap<String, String>,
-) -> Result<String> {
-    let Type::Function { result, parameters } = ty else {
-        return Ok(String::new());
-    };
+fn line(name: &str, signature: &Signature, types: &mut Types) -> Result<String> {
     if name.ends_with("KHR") || name.ends_with("EXT") {
         return Ok(String::new());
     }
     let mut list = Vec::new();
-    for (index, (_, ty)) in parameters.iter().enumerate() {
-        list.push(format!("a{index}: {}", rust_type(ty, aliases, used)?));
+    for (index, (_, ty)) in signature.parameters.iter().enumerate() {
+        list.push(format!("a{index}: {}", types.rust(ty)?));
     }
-    let result = match **result {
+    let result = match &signature.result {
         Type::Void => "()".into(),
-        ref other => rust_type(other, aliases, used)?,
+        other => types.rust(other)?,
     };
     Ok(format!(
         "            {name}({}) -> {result};\n",
@@ -126,177 +137,115 @@ fn line(
     ))
 }
 
-/// The lines of some of the headers after preprocessing.
-fn preprocessed(include: &Path, names: &[&str]) -> Result<String> {
-    let output = Command::new("cc")
-        .args(["-E", "-DCL_TARGET_OPENCL_VERSION=300", "-x", "c"])
-        // Else old functions carry an attribute.
-        .args(
-            ["1_0", "1_1", "1_2", "2_0", "2_1", "2_2"]
-                .map(|version| format!("-DCL_USE_DEPRECATED_OPENCL_{version}_APIS")),
-        )
-        .arg("-I")
-        .arg(include)
-        .arg(include.join("CL/cl_icd.h"))
-        .output()
-        .context("failed to start the C compiler `cc`")?;
-    ensure!(
-        output.status.success(),
-        "cc -E failed on cl_icd.h: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let text = String::from_utf8(output.stdout).context("cc -E printed no UTF-8")?;
-    let mut kept = String::new();
-    let mut wanted = false;
-    for line in text.lines() {
-        if let Some(marker) = line.strip_prefix("# ") {
-            let file = marker.split('"').nth(1).unwrap_or_default();
-            wanted = names
-                .iter()
-                .any(|name| file.ends_with(&format!("CL/{name}")));
-        } else if wanted {
-            kept.push_str(line);
-            kept.push('\n');
-        }
-    }
-    Ok(kept)
+/// The types of the headers, and those that are written.
+struct Types<'a> {
+    aliases: HashMap<&'a str, &'a Type>,
+    /// From the name of a typedef to its declaration in Rust.
+    used: BTreeMap<String, String>,
 }
 
-/// From a typedef's name to what it stands for, for typedefs of one line.
-fn aliases(text: &str) -> BTreeMap<String, String> {
-    text.lines()
-        .filter_map(|line| line.trim().strip_prefix("typedef ")?.strip_suffix(';'))
-        .filter(|line| !line.contains(['(', '{', '[']))
-        .filter_map(|line| {
-            let at = line.rfind([' ', '*'])?;
-            let (of, name) = line.split_at(at + 1);
-            Some((name.to_owned(), of.trim().to_owned()))
-        })
-        .collect()
-}
-
-fn rust_type(
-    ty: &Type,
-    aliases: &BTreeMap<String, String>,
-    used: &mut BTreeMap<String, String>,
-) -> Result<String> {
-    Ok(match ty {
-        Type::Void => "c_void".into(),
-        Type::Primitive(name) => (*name).into(),
-        Type::Named(name) => {
-            name_type(name, aliases, used)?;
-            name.clone()
-        }
-        Type::Pointer { constant, to } => {
-            let kind = if *constant { "*const" } else { "*mut" };
-            format!("{kind} {}", rust_type(to, aliases, used)?)
-        }
-        Type::Function { result, parameters } => {
-            let mut list = Vec::new();
-            for (name, ty) in parameters {
-                let ty = rust_type(ty, aliases, used)?;
-                list.push(match name.as_str() {
-                    "" => ty,
-                    "type" => format!("kind: {ty}"),
-                    name => format!("{name}: {ty}"),
-                });
+impl Types<'_> {
+    fn rust(&mut self, ty: &Type) -> Result<String> {
+        Ok(match ty {
+            Type::Void => "c_void".into(),
+            Type::Primitive(name) => (*name).into(),
+            Type::Named(name) => {
+                self.declare(name)?;
+                name.clone()
             }
-            let result = match **result {
-                Type::Void => String::new(),
-                ref other => format!(" -> {}", rust_type(other, aliases, used)?),
-            };
-            format!(
-                "Option<unsafe extern \"C\" fn({}){result}>",
-                list.join(", ")
-            )
+            Type::Pointer { constant, to } => {
+                let kind = if *constant { "*const" } else { "*mut" };
+                format!("{kind} {}", self.rust(to)?)
+            }
+            Type::Function(signature) => {
+                let mut list = Vec::new();
+                for (name, ty) in &signature.parameters {
+                    let ty = self.rust(ty)?;
+                    list.push(match name.as_str() {
+                        "" => ty,
+                        "type" => format!("kind: {ty}"),
+                        name => format!("{name}: {ty}"),
+                    });
+                }
+                let result = match &signature.result {
+                    Type::Void => String::new(),
+                    other => format!(" -> {}", self.rust(other)?),
+                };
+                format!(
+                    "Option<unsafe extern \"C\" fn({}){result}>",
+                    list.join(", ")
+                )
+            }
+            Type::Tagged(_) | Type::Array { .. } | Type::Record(_) => {
+                bail!("a function of OpenCL has the type {ty:?}, which is not supported")
+            }
+        })
+    }
+
+    /// Adds the declaration of a typedef, and of those that it uses.
+    fn declare(&mut self, name: &str) -> Result<()> {
+        if self.used.contains_key(name) {
+            return Ok(());
         }
-        Type::Tagged(_) | Type::Array { .. } | Type::Record(_) => {
-            bail!("the type {ty:?} is not known in cl_icd.h")
-        }
-    })
+        let text = if STRUCTS.contains(&name) {
+            format!("use crate::sys::{name};")
+        } else if name == "intptr_t" {
+            // The C library's.
+            "pub type intptr_t = isize;".into()
+        } else {
+            let of = *self
+                .aliases
+                .get(name)
+                .with_context(|| format!("{name} is not declared"))?;
+            match opaque(of) {
+                Some(tag) => format!(
+                    "#[repr(C)]\npub struct {tag} {{\n    _opaque: [u8; 0],\n}}\npub type {name} = *mut {tag};"
+                ),
+                None => format!("pub type {name} = {};", self.rust(of)?),
+            }
+        };
+        self.used.insert(name.into(), text);
+        Ok(())
+    }
+}
+
+/// For a pointer to a struct: the struct's tag.
+fn opaque(ty: &Type) -> Option<&str> {
+    match ty {
+        Type::Pointer { to, .. } => match &**to {
+            Type::Tagged(tag) => Some(tag),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Structs that `sys/mod.rs` lays out.
 const STRUCTS: [&str; 2] = ["cl_image_format", "cl_image_desc"];
 
-fn name_type(
-    name: &str,
-    aliases: &BTreeMap<String, String>,
-    used: &mut BTreeMap<String, String>,
-) -> Result<()> {
-    if used.contains_key(name) {
-        return Ok(());
-    }
-    if STRUCTS.contains(&name) {
-        used.insert(name.into(), format!("use crate::sys::{name};"));
-        return Ok(());
-    }
-    let primitive = match name {
-        "cl_int" => Some("i32"),
-        "cl_uint" => Some("u32"),
-        "cl_ulong" => Some("u64"),
-        "intptr_t" => Some("isize"),
-        _ => None,
+/// Whether a macro is a number, or a bit, of cl.h: extensions have theirs in
+/// other headers.
+fn is_number(Macro { name, file, body }: &Macro) -> bool {
+    let number = |token: &str| token.starts_with(|c: char| c.is_ascii_digit());
+    let tokens: Vec<&str> = body.iter().map(String::as_str).collect();
+    let numeric = match tokens[..] {
+        [token] | ["-", token] => number(token),
+        ["(", one, "<<", shift, ")"] => number(one) && number(shift),
+        _ => false,
     };
-    let text = match (primitive, aliases.get(name).map(String::as_str)) {
-        (Some(primitive), _) => format!("pub type {name} = {primitive};"),
-        (None, Some("void*" | "void *")) => format!("pub type {name} = *mut c_void;"),
-        (None, Some("unsigned int")) => format!("pub type {name} = u32;"),
-        (None, Some("int")) => format!("pub type {name} = i32;"),
-        (None, Some(of)) => match of
-            .strip_prefix("struct ")
-            .and_then(|of| of.strip_suffix('*'))
-        {
-            Some(tag) => {
-                let tag = tag.trim();
-                format!(
-                    "#[repr(C)]\npub struct {tag} {{\n    _opaque: [u8; 0],\n}}\npub type {name} = *mut {tag};"
-                )
-            }
-            None => {
-                name_type(of, aliases, used)?;
-                format!("pub type {name} = {of};")
-            }
-        },
-        (None, None) => bail!("the type {name} is not known"),
-    };
-    used.insert(name.into(), text);
-    Ok(())
+    numeric && file == "cl.h" && name.starts_with("CL_")
 }
 
-/// The macros of cl.h whose value is a number: status codes are signed, bits
-/// are of 64 bits, all others of 32.
-fn constants(include: &Path, out: &mut String) -> Result<()> {
-    let text = std::fs::read_to_string(include.join("CL/cl.h")).context("failed to read cl.h")?;
-    for line in text.lines() {
-        let mut words = line
-            .strip_prefix("#define ")
-            .unwrap_or_default()
-            .splitn(2, ' ');
-        let (Some(name), Some(value)) = (words.next(), words.next()) else {
-            continue;
-        };
-        let value = value.split("/*").next().unwrap_or_default().trim();
-        if !name.starts_with("CL_") || name.contains('(') {
-            continue;
-        }
-        let number = |text: &str| match text.strip_prefix("0x") {
-            Some(digits) => i64::from_str_radix(digits, 16).ok(),
-            None => text.parse::<i64>().ok(),
-        };
-        let shift = value
-            .strip_prefix("(1 << ")
-            .and_then(|rest| rest.strip_suffix(')'));
-        let (ty, value) = match (shift.and_then(number), number(value)) {
-            (Some(shift), _) => ("u64", 1 << shift),
-            (None, Some(value)) if value < 0 || name == "CL_SUCCESS" => ("i32", value),
-            (None, Some(value)) => ("u32", value),
-            (None, None) => continue,
-        };
-        let value = literal(value);
-        let _ = writeln!(out, "pub const {name}: {ty} = {value};");
-    }
-    Ok(())
+/// Status codes are signed, bits are of 64 bits, all others of 32.
+fn constant(name: &str, body: &[String], value: i64, out: &mut String) {
+    let ty = if body.iter().any(|token| token == "<<") {
+        "u64"
+    } else if value < 0 || name == "CL_SUCCESS" {
+        "i32"
+    } else {
+        "u32"
+    };
+    let _ = writeln!(out, "pub const {name}: {ty} = {};", literal(value));
 }
 
 /// Small and negative numbers in decimal, others as the headers write them.
@@ -305,20 +254,5 @@ fn literal(value: i64) -> String {
         value.to_string()
     } else {
         format!("{value:#x}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn typedefs_of_one_line_are_read() {
-        let read = aliases(
-            "typedef cl_uint cl_bool;\ntypedef struct _cl_mem * cl_mem;\ntypedef void* P;\n",
-        );
-        assert_eq!(read["cl_bool"], "cl_uint");
-        assert_eq!(read["cl_mem"], "struct _cl_mem *");
-        assert_eq!(read["P"], "void*");
     }
 }

@@ -25,7 +25,7 @@ fn described(what: &str) -> Option<&'static str> {
 /// The results lack a number or hold a row that is not known here.
 pub(crate) fn gpu_host(results: &Value) -> Result<String> {
     let mut out = String::from(
-        "| what | natively | by default | default / native | natively, from round to round by up to |\n\
+        "| what | natively | by default | default / native | half of all turns between |\n\
          | --- | ---: | ---: | ---: | ---: |\n",
     );
     for row in rows(results)? {
@@ -36,11 +36,17 @@ pub(crate) fn gpu_host(results: &Value) -> Result<String> {
             unit => unit.unwrap_or_default(),
         };
         let (native, default) = (number(row, "native")?, number(row, "default")?);
+        // Results of before processes took turns have no quartiles.
+        let (ratio, between) = match row["ratio"].as_f64() {
+            Some(ratio) => {
+                let (low, high) = (number(row, "ratio_low")?, number(row, "ratio_high")?);
+                (ratio, format!("{low:.2} and {high:.2}"))
+            }
+            None => (default / native, "–".to_owned()),
+        };
         let _ = writeln!(
             out,
-            "| {words} | {native:.2} {unit} | {default:.2} {unit} | {:.2} | {:.2} {unit} |",
-            default / native,
-            number(row, "native_spread")?,
+            "| {words} | {native:.2} {unit} | {default:.2} {unit} | {ratio:.2} | {between} |",
         );
     }
     Ok(out)
@@ -53,10 +59,12 @@ mod tests {
     #[test]
     fn each_row_is_described_with_its_unit_and_ratio() {
         let mut results = serde_json::json!({"rows": [{
-            "what": "launch", "unit": "us", "native": 4.0, "native_spread": 0.5, "default": 5.0,
+            "what": "launch", "unit": "us", "native": 4.0, "default": 5.0,
+            "ratio": 1.24, "ratio_low": 1.2, "ratio_high": 1.3,
         }]});
         let table = gpu_host(&results).unwrap();
-        let expected = "| a launch that was seen before | 4.00 µs | 5.00 µs | 1.25 | 0.50 µs |";
+        let expected =
+            "| a launch that was seen before | 4.00 µs | 5.00 µs | 1.24 | 1.20 and 1.30 |";
         assert!(table.contains(expected), "{table}");
         results["rows"][0]["what"] = "something else".into();
         assert!(gpu_host(&results).is_err());

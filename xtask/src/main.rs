@@ -18,6 +18,7 @@ mod generate_device;
 mod generate_layout;
 mod generate_opencl;
 mod generate_options;
+mod headers;
 mod headline;
 mod host_table;
 mod install;
@@ -75,9 +76,9 @@ enum Step {
     Ci,
     /// Writes a self-contained folder that runs suite and benches on a GPU.
     GpuBundle,
-    /// Builds a checked-out collection of others' programs and compares each
-    /// with itself without Ringfence: HeCBench, CUDA samples, Rodinia, PolyBench
-    /// for GPUs, or a Python package's tests.
+    /// Builds a checked-out collection of third-party programs and compares
+    /// each run under Ringfence with one without: HeCBench, CUDA samples,
+    /// Rodinia, PolyBench for GPUs, or a Python package's tests.
     Foreign {
         /// The collection.
         folder: std::path::PathBuf,

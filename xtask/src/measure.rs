@@ -5,7 +5,7 @@ use crate::workspace::{root, target};
 use crate::{build, setup};
 use anyhow::Result;
 
-/// Measures instrumentation, looks at canaries and the emulator, and judges the
+/// Measures instrumentation, canary scans and the emulator, and judges the
 /// OpenCL cases on this machine's platform.
 ///
 /// # Errors

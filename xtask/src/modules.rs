@@ -1,11 +1,13 @@
-//! Checks that the modules of a crate use each other as a table in
-//! [`PAGE`] says, whose head is `| module of` and the crate's name:
-//! each module at the top of the crate has a row, uses only what its row names,
-//! and what a row names stands further up. So there are no cycles. `lib.rs`
-//! may use all modules; no module may use `lib.rs`.
+//! Checks that the modules of a crate, or of a folder in it, use each other as a
+//! table in [`PAGE`] says, whose head is `| module of` and the name of the crate
+//! or the path of the folder (`emulate::device`): each module at its top has a
+//! row, uses only what its row names, and what a row names stands further up. So
+//! there are no cycles. `lib.rs`, or `mod.rs` of the folder, may use all
+//! modules; no module may use it.
 //!
-//! Uses are read from the text: paths that begin with `crate::`, or with as
-//! many `super::` as lead to the top of the crate. Tests may reach further.
+//! Uses are read from the text: paths that begin with `crate::` and the path of
+//! the folder, or with as many `super::` as lead to the top. Tests may reach
+//! further: what stands in modules that are named `tests` is not read.
 
 use crate::layers::{Table, rows_of};
 use anyhow::{Context, Result};
@@ -15,7 +17,7 @@ use std::path::Path;
 /// The page with the tables, from the workspace's root.
 pub const PAGE: &str = "docs/modules.md";
 
-/// The tables of a page, by crate.
+/// The tables of a page, by crate or folder.
 pub fn tables(text: &str) -> Vec<(String, Table)> {
     let lines: Vec<&str> = text.lines().collect();
     let heads = lines.iter().enumerate().filter_map(|(at, line)| {
@@ -27,18 +29,21 @@ pub fn tables(text: &str) -> Vec<(String, Table)> {
         .collect()
 }
 
-/// Where the modules of a crate do not follow its table.
+/// Where the modules of a crate or folder do not follow its table.
 ///
 /// # Errors
 ///
-/// If the crate's sources cannot be read.
-pub fn problems(name: &str, table: &Table, source: &Path) -> Result<Vec<String>> {
+/// If the sources, below the folder of all crates, cannot be read.
+pub fn problems(name: &str, table: &Table, crates: &Path) -> Result<Vec<String>> {
+    let mut parts = name.split("::");
+    let mut source = crates.join(parts.next().unwrap_or_default()).join("src");
+    source.extend(parts);
     let mut files = Vec::new();
-    collect(source, &mut Vec::new(), &mut files)?;
+    collect(&source, &mut Vec::new(), &mut files)?;
     Ok(judge(name, table, &files))
 }
 
-/// A file of a crate: the modules that it is in, and its text.
+/// A file: the modules that it is in, below the top, and its text.
 type File = (Vec<String>, String);
 
 fn collect(folder: &Path, inside: &mut Vec<String>, files: &mut Vec<File>) -> Result<()> {
@@ -79,8 +84,12 @@ fn judge(name: &str, table: &Table, files: &[File]) -> Vec<String> {
             problems.push(format!("{PAGE}: `{module}` of `{name}` has two rows"));
         }
     }
-    let modules: BTreeSet<&str> = files
-        .iter()
+    let files = || {
+        files
+            .iter()
+            .filter(|(m, _)| !m.iter().any(|m| m == "tests"))
+    };
+    let modules: BTreeSet<&str> = files()
         .filter_map(|(modules, _)| modules.first().map(String::as_str))
         .collect();
     for module in above.difference(&modules) {
@@ -93,14 +102,14 @@ fn judge(name: &str, table: &Table, files: &[File]) -> Vec<String> {
             ));
             continue;
         };
-        let own = files
-            .iter()
-            .filter(|(m, _)| m.first().is_some_and(|m| m == module));
-        let used: BTreeSet<String> = own.flat_map(|(m, text)| uses(text, m.len())).collect();
+        let own = files().filter(|(m, _)| m.first().is_some_and(|m| m == module));
+        let used: BTreeSet<String> = own
+            .flat_map(|(m, text)| uses(text, name, m.len()))
+            .collect();
         for used in used.iter().filter(|used| *used != module) {
             if !modules.contains(used.as_str()) {
                 problems.push(format!(
-                    "`{module}` of `{name}` uses `{used}` of the crate's top: it should name the module that declares it"
+                    "`{module}` of `{name}` uses `{used}` of its top: it should name the module that declares it"
                 ));
             } else if !allowed.contains(used) {
                 problems.push(format!(
@@ -112,15 +121,19 @@ fn judge(name: &str, table: &Table, files: &[File]) -> Vec<String> {
     problems
 }
 
-/// What a file of so many modules' depth names of the top of its crate.
-fn uses(text: &str, depth: usize) -> BTreeSet<String> {
+/// The modules at the top of a crate or folder that a file at this depth names.
+fn uses(text: &str, top: &str, depth: usize) -> BTreeSet<String> {
     let text = code_of(text);
     let mut found = BTreeSet::new();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut paths: Vec<usize> = Vec::new();
-    for (at, _) in text.match_indices("crate::") {
+    let absolute = match top.split_once("::") {
+        None => "crate::".to_owned(),
+        Some((_, folder)) => format!("crate::{folder}::"),
+    };
+    for (at, _) in text.match_indices(&absolute) {
         if !text[..at].ends_with(is_word) {
-            paths.push(at + "crate::".len());
+            paths.push(at + absolute.len());
         }
     }
     let up = "super::".repeat(depth);
@@ -216,7 +229,24 @@ text
         let mut tests = sources();
         tests[3].1 += "#[cfg(test)]\nmod tests {\nuse crate::pass::make;\n}\n";
         tests[4].1 += "// use crate::pass;\n";
+        tests.push(file(&["tests"], "use crate::pass::make;\n"));
+        tests.push(file(&["verify", "tests"], "use crate::pass::make;\n"));
         assert_eq!(judge("maker", &tables[0].1, &tests), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_folder_has_a_table_of_its_own() {
+        let (_, table) = tables(PAGE).remove(0);
+        let mut files = sources();
+        files[3].1 = "use crate::code::names::A;\nuse crate::names::B;\n".into();
+        assert_eq!(judge("maker::code", &table, &files), Vec::<String>::new());
+        files[3].1 += "use crate::code::pass::make;\n";
+        let found = judge("maker::code", &table, &files);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].contains("`verify` of `maker::code` uses `pass`"),
+            "{found:?}"
+        );
     }
 
     #[test]
@@ -235,7 +265,7 @@ text
                 "fn a() { crate::verify::judge() }",
                 "`names` of `maker` uses `verify`",
             ),
-            (3, "use crate::make;", "uses `make` of the crate's top"),
+            (3, "use crate::make;", "uses `make` of its top"),
         ] {
             let mut files = sources();
             files[place].1 += text;

@@ -1,10 +1,10 @@
 //! Writes the tables of README.md and docs from the committed results, so that
-//! no number in them can be older or better than the file it comes from.
+//! no number in them can differ from the file that it is computed from.
 //!
 //! Between `<!-- bench:NAME -->` and `<!-- /bench:NAME -->` stands what
-//! [`render`] makes of `bench/results/NAME.json`, or what [`suite_tables`] and
-//! [`headline`] make of several. A file that is not there gives a sentence that
-//! says so.
+//! [`render`] generates from `bench/results/NAME.json`, or what
+//! [`suite_tables`] and [`headline`] generate from several. For a missing file,
+//! a sentence says so.
 
 use crate::pages::documentation;
 use crate::workspace::root;
@@ -330,7 +330,7 @@ fn gpu_foreign(results: &Value) -> Result<String> {
     Ok(out)
 }
 
-/// What whole OpenCL programs of others take under Ringfence.
+/// The wall time of whole third-party OpenCL programs under Ringfence.
 fn opencl_apps(results: &Value) -> Result<String> {
     let summary = &results["summary"];
     let of = |key| number(summary, key);

@@ -1,7 +1,7 @@
-//! Installs what the tests need and Rust does not bring: the pinned CUDA
-//! compiler and the tools that make the PTX corpora, each in a Python
-//! environment below `target/toolchain`, and beside them mdBook, which makes
-//! the site.
+//! Installs what the tests need and Rust does not provide: the pinned CUDA
+//! compiler, the tools that make the PTX corpora, and libclang, which reads C
+//! headers, each in a Python environment below `target/toolchain`; beside them
+//! mdBook, which makes the site.
 //!
 //! A stamp file holds the list of packages, so that a second call does
 //! nothing. Nothing outside `target` is touched, but for OpenCL: its loader
@@ -14,15 +14,15 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use suite::compile::Toolchain;
 
-/// The compiler's parts. They are pinned together: newer crt and nvvm bring
-/// a code generator whose PTX this ptxas refuses.
+/// The compiler's parts. They are pinned together: newer crt and nvvm contain a
+/// code generator whose PTX this ptxas refuses.
 const CUDA_PACKAGES: &[&str] = &[
     "nvidia-cuda-nvcc==13.0.88",
     "nvidia-cuda-crt==13.0.88",
     "nvidia-nvvm==13.0.88",
     "nvidia-cuda-runtime==13.0.96",
     "nvidia-cuda-cccl==13.0.85",
-    // Headers only: the suite's programs that tell tools of their pools.
+    // Headers only: for the suite's programs that declare their pools to tools.
     "nvidia-nvtx==13.0.85",
 ];
 
@@ -36,13 +36,39 @@ pub fn cuda() -> Result<Toolchain> {
     let folder = crate::workspace::cuda();
     environment(&folder, CUDA_PACKAGES)?;
     let toolchain = Toolchain::find(&folder)?;
-    // The linker looks for libcudart.so; the package brings only libcudart.so.13.
+    // The linker searches for libcudart.so; the package has only
+    // libcudart.so.13.
     let link = toolchain.libraries().join("libcudart.so");
     if !link.exists() {
         std::os::unix::fs::symlink("libcudart.so.13", &link)
             .with_context(|| format!("failed to make {}", link.display()))?;
     }
     Ok(toolchain)
+}
+
+/// The version of libclang, which reads headers.
+pub const LIBCLANG_VERSION: &str = "18.1.1";
+
+/// Installs libclang where `.cargo/config.toml` sets `LIBCLANG_PATH` to.
+///
+/// # Errors
+///
+/// As [`cuda`].
+pub fn libclang() -> Result<()> {
+    let folder = root().join("target/toolchain/libclang");
+    environment(&folder, &[&format!("libclang=={LIBCLANG_VERSION}")])?;
+    let link = folder.join("libclang.so");
+    if link.exists() {
+        return Ok(());
+    }
+    // The folder that pip installs into has Python's version in its name.
+    let library = std::fs::read_dir(folder.join("lib"))?
+        .filter_map(|entry| Some(Path::new("lib").join(entry.ok()?.file_name())))
+        .map(|python| python.join("site-packages/clang/native/libclang.so"))
+        .find(|library| folder.join(library).is_file())
+        .with_context(|| format!("no libclang.so in {}", folder.display()))?;
+    std::os::unix::fs::symlink(library, &link)
+        .with_context(|| format!("failed to make {}", link.display()))
 }
 
 /// Debian's packages that the tests of the layer for OpenCL need: a platform
@@ -302,7 +328,7 @@ fn environment(folder: &Path, packages: &[&str]) -> Result<()> {
         "python3",
         ["-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
     ))
-    .context("Python 3 is needed to fetch the CUDA compiler: install python3")?;
+    .context("Python 3 is needed to fetch the toolchain: install python3")?;
     let version = version.trim();
     println!(
         "installing into {}: {}",

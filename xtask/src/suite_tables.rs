@@ -1,6 +1,6 @@
 //! The tables of what is found: category by tool.
 //!
-//! Ringfence's columns and those of compute-sanitizer come from committed
+//! Ringfence's columns and those of compute-sanitizer are made from committed
 //! results, the papers' columns from `bench/published`. A column without a
 //! committed file shows dashes.
 

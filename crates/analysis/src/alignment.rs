@@ -1,27 +1,27 @@
-//! The low bits of registers: what an address is congruent to modulo a small
-//! power of two, as far as the text of a function tells. Whether an access is
+//! The low bits of registers: the residue of an address modulo a small power of
+//! two, as far as the text of a function determines it. Whether an access is
 //! aligned depends on nothing else.
 //!
-//! The answer for an address covers the definitions that reach it, so that a
-//! register may hold an index here and a pointer there. The analysis is
-//! optimistic: a value has no low bits until one that it is made of has, and
-//! loses bits until nothing changes; the step of a loop is mostly a multiple of
-//! what the loop accesses. Only what addresses depend on is looked at.
+//! The result for an address covers all definitions that reach it, because a
+//! register may hold an index at one place and a pointer at another. The
+//! analysis is optimistic: a value has no low bits until one of its operands
+//! has, and loses bits until nothing changes. The step of a loop is mostly a
+//! multiple of the size that the loop accesses. Only values that addresses
+//! depend on are analysed.
 
 use crate::cfg::Cfg;
-use crate::code::{Code, Referent};
-use crate::dominators::Dominators;
-use crate::names::{Class, Register, SymbolSpace};
-use crate::registers::{Reaching, Registers, Write};
-use ptx::{Mnemonic, Modifier, OperandKind, Type};
+use crate::code::{Code, Reference, Referent, ValueId};
+use crate::names::{Class, SymbolSpace};
+use crate::operation::{Binary, Operation, Part, View, integer};
+use crate::roles::Role;
+use crate::ssa::{Definition, Ssa};
+use ptx::{Mnemonic, OperandKind};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Low bits that are followed. No instruction asks for more than 128 bytes.
+/// Low bits that are followed. No instruction needs an alignment above 128
+/// bytes.
 const MOST_BITS: u8 = 8;
-/// Blocks that may be passed on the way to definitions, an instruction.
-/// Structured code passes two or three.
-const MOST_STEPS: usize = 64;
 
 /// What a value is congruent to, modulo two to the power of `bits`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl LowBits {
         }
     }
 
-    /// The same for who has no use for a parameter's value.
+    /// The same, if the parameter's value is not used.
     fn number(self) -> LowBits {
         match self.parameter {
             None => self,
@@ -117,21 +117,46 @@ impl LowBits {
         LowBits::new(parameter, self.bits.min(other.bits), difference)
     }
 
+    /// What an operation makes of the rests.
+    fn folded(self, binary: Binary, other: u64, bits: u8) -> LowBits {
+        // Low bits depend on low bits only, however wide the register is; the
+        // rests are small enough to be shifted as numbers of any kind.
+        let rest = binary.fold(self.rest.into(), other as i64, 64);
+        LowBits::new(None, bits, rest.unwrap_or(0) as u64)
+    }
+
+    /// What an operation makes of two values.
+    fn binary(self, binary: Binary, other: LowBits) -> LowBits {
+        match binary {
+            Binary::Multiply => self.multiply(other),
+            Binary::And => self.and(other),
+            Binary::Or | Binary::Xor => self.combine(other, binary),
+            _ => LowBits::UNKNOWN,
+        }
+    }
+
+    /// What an operation makes of a value and a constant, if that is one.
+    fn with_constant(self, binary: Binary, by: Option<i64>) -> LowBits {
+        match binary {
+            Binary::ShiftLeft => self.shift_left(by),
+            Binary::ShiftRight(_) => self.shift_right(by),
+            Binary::Remainder(_) => self.remainder(by),
+            _ => LowBits::UNKNOWN,
+        }
+    }
+
     /// `(a + 2^m x)(b + 2^n y)` is `ab` and multiples of `2^m b`, `2^n a`,
     /// `2^(m + n)`.
     fn multiply(self, other: LowBits) -> LowBits {
         let (this, other) = (self.number(), other.number());
         let bits = (this.bits + other.zeros()).min(other.bits + this.zeros());
-        let product = u64::from(this.rest) * u64::from(other.rest);
-        LowBits::new(None, bits, product)
+        this.folded(Binary::Multiply, other.rest.into(), bits)
     }
 
     fn shift_left(self, by: Option<i64>) -> LowBits {
         let this = self.number();
         match by {
-            Some(by @ 0..64) => {
-                LowBits::new(None, this.bits + by as u8, u64::from(this.rest) << by)
-            }
+            Some(by @ 0..64) => this.folded(Binary::ShiftLeft, by as u64, this.bits + by as u8),
             // What is a multiple stays one.
             _ => LowBits::new(None, this.zeros(), 0),
         }
@@ -139,11 +164,10 @@ impl LowBits {
 
     fn shift_right(self, by: Option<i64>) -> LowBits {
         match (self.parameter, by) {
-            (None, Some(by @ 0..64)) => LowBits::new(
-                None,
-                self.bits.saturating_sub(by as u8),
-                u64::from(self.rest) >> by,
-            ),
+            (None, Some(by @ 0..64)) => {
+                let bits = self.bits.saturating_sub(by as u8);
+                self.folded(Binary::ShiftRight(View::Unsigned), by as u64, bits)
+            }
             _ => LowBits::UNKNOWN,
         }
     }
@@ -174,11 +198,11 @@ impl LowBits {
                 (known(self, bit) && known(other, bit)) || zero(self, bit) || zero(other, bit)
             })
             .count() as u8;
-        let both = (0..bits).filter(|&bit| !zero(self, bit) && !zero(other, bit));
-        LowBits::new(None, bits, both.map(|bit| 1u64 << bit).sum())
+        self.folded(Binary::And, other.rest.into(), bits)
     }
 
-    fn combine(self, other: LowBits, with: fn(u64, u64) -> u64) -> LowBits {
+    /// `or`, `xor`
+    fn combine(self, other: LowBits, binary: Binary) -> LowBits {
         for (value, zero) in [(self, other), (other, self)] {
             if zero == LowBits::constant(0) {
                 return value;
@@ -187,8 +211,7 @@ impl LowBits {
         if self.parameter.is_some() || other.parameter.is_some() {
             return LowBits::UNKNOWN;
         }
-        let rest = with(self.rest.into(), other.rest.into());
-        LowBits::new(None, self.bits.min(other.bits), rest)
+        self.folded(binary, other.rest.into(), self.bits.min(other.bits))
     }
 
     /// The remainder of a division by a constant differs from the value by a
@@ -212,38 +235,31 @@ pub(crate) struct Alignments {
 }
 
 impl Alignments {
-    pub(crate) fn of(code: &Code<'_, '_>, cfg: &Cfg, dominators: &Dominators) -> Self {
-        let Some(registers) = Registers::of(code, cfg, dominators) else {
+    pub(crate) fn of(code: &Code<'_, '_>, cfg: &Cfg, ssa: &Ssa) -> Self {
+        if code.has_registers_as_parameters() {
             return Alignments::default();
-        };
+        }
         let mut solver = Solver {
             code,
-            cfg,
-            dominators,
-            registers,
+            ssa,
             values: Vec::new(),
-            numbers: FxHashMap::default(),
+            numbers: vec![NONE; ssa.values.len()],
             pending: Vec::new(),
         };
         let mut addresses = Vec::new();
         for (at, inst) in code.instructions.iter().enumerate() {
-            let at = at as u32;
-            if !cfg.is_reachable(cfg.block_of[at as usize]) {
+            if !cfg.is_reachable(cfg.block_of[at]) {
                 continue;
             }
-            for (operand, kind) in inst.instruction.operands.iter().enumerate().take(256) {
-                let OperandKind::Address(address) = &kind.kind else {
-                    continue;
-                };
-                if let Some(base) = address.base {
-                    let input = solver.named(at, base, operand);
-                    addresses.push(((at, operand as u8), input));
+            let operands = inst.instruction.operands.iter().enumerate();
+            for (operand, _) in operands.filter(|(_, o)| matches!(o.kind, OperandKind::Address(_)))
+            {
+                if let (Some(base), Ok(place)) = (code.named(at, operand), u8::try_from(operand)) {
+                    addresses.push(((at as u32, place), solver.named(base)));
                 }
             }
         }
-        if solver.expand().is_none() {
-            return Alignments::default();
-        }
+        solver.expand();
         let held = solver.solve();
         let known = addresses
             .into_iter()
@@ -288,119 +304,91 @@ impl Input {
     }
 }
 
-/// How a value comes from others.
+/// How a value is computed from others.
 #[derive(Debug)]
 enum Step {
     /// It is one of these: a copy, a choice, a phi.
     OneOf(SmallVec<[Input; 2]>),
     Add([Input; 2]),
     Subtract([Input; 2]),
-    Multiply([Input; 2]),
     MultiplyAdd([Input; 3]),
+    Binary(Binary, [Input; 2]),
     /// By a constant, if it is one.
-    ShiftLeft(Input, Option<i64>),
-    ShiftRight(Input, Option<i64>),
-    /// So many bits from the first given one on.
+    WithConstant(Binary, Input, Option<i64>),
+    /// A field of bits: first bit and length, if they are constants.
     Field(Input, Option<(i64, i64)>),
-    Remainder(Input, Option<i64>),
-    And([Input; 2]),
-    Or([Input; 2]),
-    Xor([Input; 2]),
 }
 
 impl Step {
     fn inputs(&self) -> &[Input] {
         match self {
             Step::OneOf(inputs) => inputs,
-            Step::Add(two)
-            | Step::Subtract(two)
-            | Step::Multiply(two)
-            | Step::And(two)
-            | Step::Or(two)
-            | Step::Xor(two) => two,
+            Step::Add(two) | Step::Subtract(two) | Step::Binary(_, two) => two,
             Step::MultiplyAdd(three) => three,
-            Step::ShiftLeft(one, _)
-            | Step::ShiftRight(one, _)
-            | Step::Field(one, _)
-            | Step::Remainder(one, _) => std::slice::from_ref(one),
+            Step::WithConstant(_, one, _) | Step::Field(one, _) => std::slice::from_ref(one),
         }
     }
 
     /// What it makes of values; `None`: it depends on what holds nothing yet.
-    fn taken(&self, held: &[Option<LowBits>]) -> Option<LowBits> {
+    fn apply(&self, held: &[Option<LowBits>]) -> Option<LowBits> {
         let of = |input: &Input| input.low_bits(held);
-        let both = |two: &[Input; 2], operation: fn(LowBits, LowBits) -> LowBits| {
-            Some(operation(of(&two[0])?, of(&two[1])?))
-        };
         match self {
             // What holds nothing yet adds nothing.
             Step::OneOf(inputs) => inputs.iter().filter_map(of).reduce(LowBits::join),
-            Step::Add(two) => both(two, LowBits::add),
-            Step::Subtract(two) => both(two, LowBits::subtract),
-            Step::Multiply(two) => both(two, LowBits::multiply),
+            Step::Add([a, b]) => Some(of(a)?.add(of(b)?)),
+            Step::Subtract([a, b]) => Some(of(a)?.subtract(of(b)?)),
             Step::MultiplyAdd([a, b, c]) => Some(of(a)?.multiply(of(b)?).add(of(c)?)),
-            Step::ShiftLeft(value, by) => Some(of(value)?.shift_left(*by)),
-            Step::ShiftRight(value, by) => Some(of(value)?.shift_right(*by)),
+            Step::Binary(binary, [a, b]) => Some(of(a)?.binary(*binary, of(b)?)),
+            Step::WithConstant(binary, value, by) => Some(of(value)?.with_constant(*binary, *by)),
             Step::Field(value, field) => Some(of(value)?.field(*field)),
-            Step::Remainder(value, by) => Some(of(value)?.remainder(*by)),
-            Step::And(two) => both(two, LowBits::and),
-            Step::Or(two) => both(two, |a, b| a.combine(b, |a, b| a | b)),
-            Step::Xor(two) => both(two, |a, b| a.combine(b, |a, b| a ^ b)),
         }
     }
 }
+
+const NONE: u32 = u32::MAX;
 
 /// Finds the values that addresses depend on, and then their low bits.
 struct Solver<'x, 'm, 'a> {
     code: &'x Code<'m, 'a>,
-    cfg: &'x Cfg,
-    dominators: &'x Dominators,
-    registers: Registers,
+    ssa: &'x Ssa,
     values: Vec<Step>,
-    numbers: FxHashMap<Reaching, u32>,
+    /// The step of each value of the function, if it was asked for.
+    numbers: Vec<u32>,
     /// Values whose steps are still to be found, last first.
-    pending: Vec<(u32, Reaching)>,
+    pending: Vec<(u32, ValueId)>,
 }
 
-impl<'a> Solver<'_, '_, 'a> {
-    /// Finds the steps of all values that were asked for. `None`: it takes too
-    /// long.
-    fn expand(&mut self) -> Option<()> {
-        let most = MOST_STEPS * self.code.instructions.len() + (1 << 20);
-        while let Some((value, reaching)) = self.pending.pop() {
-            self.values[value as usize] = match reaching {
-                Reaching::Write(register, index) => {
-                    let write = self.registers.write(register, index);
-                    let mut step = self.written(&write);
-                    let before = self.code.instructions[write.instruction as usize];
-                    if before.instruction.guard.is_some() {
-                        step = self.unless_guarded(step, register, &write);
-                    }
-                    step
+impl Solver<'_, '_, '_> {
+    /// Finds the steps of all values that were asked for.
+    fn expand(&mut self) {
+        while let Some((number, value)) = self.pending.pop() {
+            let step = match self.ssa.values[value.0 as usize].definition {
+                Definition::Instruction {
+                    instruction,
+                    reference,
+                    old,
+                } => {
+                    let reference = self.code.references[reference as usize];
+                    let step = self.written(instruction as usize, &reference);
+                    self.unless_kept(step, old)
                 }
-                Reaching::Phi(register, block) => {
-                    let cfg = self.cfg;
-                    let mut inputs = SmallVec::new();
-                    for &from in &cfg.blocks[block.0 as usize].predecessors {
-                        if cfg.is_reachable(from) {
-                            let held = self.registers.at_end(cfg, self.dominators, register, from);
-                            inputs.push(self.input(held));
-                        }
-                    }
-                    Step::OneOf(inputs)
+                Definition::Phi { .. } => {
+                    let arguments = self.ssa.phi_arguments(value).iter();
+                    // (Predecessors that are never reached have no argument.)
+                    let arguments = arguments.filter(|&&value| value != ValueId::NONE);
+                    Step::OneOf(arguments.map(|&value| self.input(value)).collect())
                 }
-                Reaching::Undefined(_) => Step::OneOf(SmallVec::new()),
+                Definition::Undefined => Step::OneOf(SmallVec::new()),
             };
-            if self.registers.steps() > most {
-                return None;
-            }
+            self.values[number as usize] = step;
         }
-        Some(())
     }
 
     /// A predicated instruction may leave what was there before.
-    fn unless_guarded(&mut self, step: Step, register: Register, write: &Write) -> Step {
-        let old = self.before(register, write.instruction);
+    fn unless_kept(&mut self, step: Step, old: Option<ValueId>) -> Step {
+        let Some(old) = old.map(|old| self.input(old)) else {
+            return step;
+        };
         match step {
             Step::OneOf(mut inputs) => {
                 inputs.push(old);
@@ -432,7 +420,7 @@ impl<'a> Solver<'_, '_, 'a> {
         while let Some(value) = queue.pop() {
             let at = value as usize;
             is_queued[at] = false;
-            let Some(new) = self.values[at].taken(&held) else {
+            let Some(new) = self.values[at].apply(&held) else {
                 continue;
             };
             let joined = held[at].map_or(new, |old| old.join(new));
@@ -448,82 +436,68 @@ impl<'a> Solver<'_, '_, 'a> {
         held
     }
 
-    fn before(&mut self, register: Register, instruction: u32) -> Input {
-        let reaching = self
-            .registers
-            .before(self.cfg, self.dominators, register, instruction);
-        self.input(reaching)
-    }
-
-    fn input(&mut self, reaching: Reaching) -> Input {
-        if let Reaching::Undefined(_) = reaching {
-            return Input::Nothing;
+    fn input(&mut self, value: ValueId) -> Input {
+        match self.ssa.value(value).map(|value| value.definition) {
+            None => return UNKNOWN,
+            Some(Definition::Undefined) => return Input::Nothing,
+            Some(_) => {}
         }
-        let number = *self.numbers.entry(reaching).or_insert_with(|| {
-            let number = self.values.len() as u32;
+        let number = &mut self.numbers[value.0 as usize];
+        if *number == NONE {
+            *number = self.values.len() as u32;
             self.values.push(Step::OneOf(SmallVec::new()));
-            self.pending.push((number, reaching));
-            number
-        });
-        Input::Value(number, 0)
+            self.pending.push((*number, value));
+        }
+        Input::Value(*number, 0)
     }
 
     /// What a register or variable holds before an instruction.
-    fn named(&mut self, at: u32, name: &str, operand: usize) -> Input {
-        if let Some(register) = self.code.register(at as usize, name) {
-            return match self.registers.class(register) {
-                Class::Bits(_) => self.before(register, at),
-                _ => UNKNOWN,
-            };
+    fn named(&mut self, reference: &Reference) -> Input {
+        match reference.referent {
+            Referent::Wide(register) | Referent::Other(register) => {
+                match self.code.class(register) {
+                    Class::Bits(_) if matches!(reference.role, Role::Read | Role::Address) => {
+                        self.input(reference.value)
+                    }
+                    _ => UNKNOWN,
+                }
+            }
+            Referent::Symbol(id, _) => {
+                let symbol = &self.code.symbols[id.0 as usize];
+                Input::Known(LowBits::multiple_of(symbol.alignment))
+            }
         }
-        let references = self.code.references_of(at as usize);
-        let symbol = references
-            .iter()
-            .find_map(|reference| match reference.referent {
-                Referent::Symbol(id, _) if usize::from(reference.operand) == operand => Some(id),
-                _ => None,
-            });
-        symbol.map_or(UNKNOWN, |id| {
-            let symbol = &self.code.symbols[id.0 as usize];
-            Input::Known(LowBits::multiple_of(symbol.alignment))
-        })
     }
 
-    fn operand(&mut self, at: u32, index: usize) -> Input {
+    fn operand(&mut self, at: usize, index: usize) -> Input {
         let code = self.code;
-        let operands = &code.instructions[at as usize].instruction.operands;
-        match operands.get(index).map(|operand| &operand.kind) {
-            Some(OperandKind::Integer(value)) => Input::Known(LowBits::constant(*value)),
-            Some(OperandKind::Name(name)) => self.named(at, name, index),
-            Some(OperandKind::NameOffset(name, offset)) => match self.named(at, name, index) {
-                Input::Known(low) => Input::Known(low.add(LowBits::constant(*offset))),
-                Input::Value(value, 0) => Input::Value(value, *offset),
-                other => other,
-            },
+        let operands = &code.instructions[at].instruction.operands;
+        let plus = match operands.get(index).map(|operand| &operand.kind) {
+            Some(OperandKind::Integer(value)) => return Input::Known(LowBits::constant(*value)),
+            Some(OperandKind::NameOffset(_, offset)) => *offset,
             // A register from parts: the first is the lowest.
-            Some(OperandKind::Vector(elements)) => match elements.first().map(|e| &e.kind) {
-                Some(OperandKind::Name(name)) => self.named(at, name, index),
-                _ => UNKNOWN,
-            },
-            _ => UNKNOWN,
+            Some(OperandKind::Name(_) | OperandKind::Vector(_)) => 0,
+            _ => return UNKNOWN,
+        };
+        match code.named(at, index).map(|named| self.named(named)) {
+            Some(Input::Known(low)) => Input::Known(low.add(LowBits::constant(plus))),
+            Some(Input::Value(value, 0)) => Input::Value(value, plus),
+            Some(other) => other,
+            None => UNKNOWN,
         }
     }
 
-    /// How a write comes from operands.
-    fn written(&mut self, write: &Write) -> Step {
-        let at = write.instruction;
-        let instruction = self.code.instructions[at as usize].instruction;
+    /// How a written value is computed from the operands.
+    fn written(&mut self, at: usize, write: &Reference) -> Step {
+        let instruction = self.code.instructions[at].instruction;
         let opcode = &instruction.opcode;
-        let constant = |index: usize| match instruction.operands.get(index)?.kind {
-            OperandKind::Integer(value) => Some(value),
-            _ => None,
-        };
+        let constant = |index: usize| self.code.constant(at, index);
         let unknown = || Step::OneOf(SmallVec::from_slice(&[UNKNOWN]));
-        if write.unknown {
+        if write.role == Role::Unknown {
             return unknown();
         }
         if opcode.mnemonic() == Mnemonic::Ld {
-            let parameter = self.parameter(write).unwrap_or(LowBits::UNKNOWN);
+            let parameter = self.parameter(at, write).unwrap_or(LowBits::UNKNOWN);
             return Step::OneOf(SmallVec::from_slice(&[Input::Known(parameter)]));
         }
         let is_lowest = match instruction.operands.first().map(|o| &o.kind) {
@@ -533,34 +507,39 @@ impl<'a> Solver<'_, '_, 'a> {
             }
             _ => false,
         };
-        if write.operand != 0
-            || !is_lowest
-            || !opcode.types().all(is_integer)
-            || opcode.has(Modifier::Sat)
-        {
+        let has_integers = || opcode.types().all(|ty| integer(ty).is_some());
+        if write.operand != 0 || !is_lowest || !has_integers() {
             return unknown();
         }
-        let is_whole = !opcode.has(Modifier::Hi);
+        let Some((operation, ..)) = Operation::of(opcode) else {
+            return unknown();
+        };
         let two = |this: &mut Self| [this.operand(at, 1), this.operand(at, 2)];
-        match opcode.mnemonic() {
-            Mnemonic::Mov | Mnemonic::Cvta | Mnemonic::Cvt => {
+        match operation {
+            Operation::Copy | Operation::Space | Operation::Convert => {
                 Step::OneOf(SmallVec::from_slice(&[self.operand(at, 1)]))
             }
-            Mnemonic::Add => Step::Add(two(self)),
-            Mnemonic::Sub => Step::Subtract(two(self)),
-            Mnemonic::Mul if is_whole => Step::Multiply(two(self)),
-            Mnemonic::Mad if is_whole => {
+            Operation::Add => Step::Add(two(self)),
+            Operation::Subtract => Step::Subtract(two(self)),
+            Operation::Multiply(Part::Low | Part::Wide) => {
+                Step::Binary(Binary::Multiply, two(self))
+            }
+            Operation::MultiplyAdd(Part::Low | Part::Wide) => {
                 let [a, b] = two(self);
                 Step::MultiplyAdd([a, b, self.operand(at, 3)])
             }
-            Mnemonic::Shl => Step::ShiftLeft(self.operand(at, 1), constant(2)),
-            Mnemonic::Shr => Step::ShiftRight(self.operand(at, 1), constant(2)),
-            Mnemonic::Bfe => Step::Field(self.operand(at, 1), constant(2).zip(constant(3))),
-            Mnemonic::And => Step::And(two(self)),
-            Mnemonic::Or => Step::Or(two(self)),
-            Mnemonic::Xor => Step::Xor(two(self)),
-            Mnemonic::Neg | Mnemonic::Not => {
-                let from = if opcode.mnemonic() == Mnemonic::Neg {
+            Operation::Binary(
+                binary @ (Binary::ShiftLeft | Binary::ShiftRight(_) | Binary::Remainder(_)),
+            ) => Step::WithConstant(binary, self.operand(at, 1), constant(2)),
+            Operation::Select | Operation::Binary(Binary::Minimum(_) | Binary::Maximum(_)) => {
+                Step::OneOf(SmallVec::from_buf(two(self)))
+            }
+            Operation::Binary(binary @ (Binary::And | Binary::Or | Binary::Xor)) => {
+                Step::Binary(binary, two(self))
+            }
+            Operation::Field(_) => Step::Field(self.operand(at, 1), constant(2).zip(constant(3))),
+            Operation::Negate | Operation::Not => {
+                let from = if operation == Operation::Negate {
                     0
                 } else {
                     -1
@@ -568,17 +547,16 @@ impl<'a> Solver<'_, '_, 'a> {
                 let from = Input::Known(LowBits::constant(from));
                 Step::Subtract([from, self.operand(at, 1)])
             }
-            Mnemonic::Rem => Step::Remainder(self.operand(at, 1), constant(2)),
-            Mnemonic::Selp | Mnemonic::Min | Mnemonic::Max => {
-                Step::OneOf(SmallVec::from_buf(two(self)))
-            }
-            _ => unknown(),
+            Operation::Absolute
+            | Operation::Binary(_)
+            | Operation::Multiply(Part::High)
+            | Operation::MultiplyAdd(Part::High) => unknown(),
         }
     }
 
     /// Eight bytes of the parameters.
-    fn parameter(&self, write: &Write) -> Option<LowBits> {
-        let instruction = self.code.instructions[write.instruction as usize].instruction;
+    fn parameter(&self, at: usize, write: &Reference) -> Option<LowBits> {
+        let instruction = self.code.instructions[at].instruction;
         let opcode = &instruction.opcode;
         let is_wide = opcode.types().last().is_some_and(|ty| ty.bytes() == 8);
         let element = match instruction.operands.first()?.kind {
@@ -586,7 +564,7 @@ impl<'a> Solver<'_, '_, 'a> {
             OperandKind::Vector(_) => u32::from(write.element),
             _ => return None,
         };
-        let reference = self.code.address_of(write.instruction as usize, 1)?;
+        let reference = self.code.address_of(at, 1)?;
         let Referent::Symbol(id, offset) = reference.referent else {
             return None;
         };
@@ -601,24 +579,6 @@ impl<'a> Solver<'_, '_, 'a> {
 }
 
 const UNKNOWN: Input = Input::Known(LowBits::UNKNOWN);
-
-fn is_integer(ty: Type) -> bool {
-    matches!(
-        ty,
-        Type::B8
-            | Type::U8
-            | Type::S8
-            | Type::B16
-            | Type::U16
-            | Type::S16
-            | Type::B32
-            | Type::U32
-            | Type::S32
-            | Type::B64
-            | Type::U64
-            | Type::S64
-    )
-}
 
 #[cfg(test)]
 mod tests {
@@ -755,7 +715,8 @@ mod tests {
         assert_eq!(of(text), LowBits::UNKNOWN);
     }
 
-    /// Every operation against all small numbers that its operands stand for.
+    /// Tests every operation with all small numbers that its operands
+    /// represent.
     #[test]
     fn operations_hold_for_all_that_they_stand_for() {
         let numbers: Vec<LowBits> = (0..=4u8)
@@ -770,8 +731,8 @@ mod tests {
             (LowBits::subtract, u64::wrapping_sub),
             (LowBits::multiply, u64::wrapping_mul),
             (LowBits::and, |a, b| a & b),
-            (|a, b| a.combine(b, |a, b| a | b), |a, b| a | b),
-            (|a, b| a.combine(b, |a, b| a ^ b), |a, b| a ^ b),
+            (|a, b| a.combine(b, Binary::Or), |a, b| a | b),
+            (|a, b| a.combine(b, Binary::Xor), |a, b| a ^ b),
         ];
         for &a in &numbers {
             for &b in &numbers {

@@ -125,8 +125,8 @@ pub fn returns(analysis: &Analysis<'_, '_>) -> Vec<Return> {
         .collect()
 }
 
-/// Names that a module mentions other than to declare or to call them, among
-/// them all functions whose address is taken.
+/// Names that a module mentions other than to declare or call them. They
+/// include all functions whose address is taken.
 pub fn mentioned<'a>(module: &Module<'a>) -> FxHashSet<&'a str> {
     let is_word = |c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$');
     let mut found = FxHashSet::default();

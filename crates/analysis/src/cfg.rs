@@ -6,6 +6,7 @@
 use crate::code::Code;
 use ptx::{Mnemonic, OperandKind};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Number of a basic block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,7 +54,7 @@ impl Cfg {
         }
         let mut blocks = Vec::new();
         let mut block_of = Vec::with_capacity(count);
-        // A label may stand after the last instruction: an empty last block.
+        // A label after the last instruction makes an empty last block.
         let ends_with_label = code
             .label_targets
             .last()
@@ -121,14 +122,20 @@ impl Cfg {
         }
     }
 
+    /// The instructions of a block.
+    pub fn instructions(&self, block: BlockId) -> Range<usize> {
+        let block = &self.blocks[block.0 as usize];
+        block.first as usize..block.end as usize
+    }
+
     /// Whether control can get to `block`.
     pub fn is_reachable(&self, block: BlockId) -> bool {
         self.position[block.0 as usize] != u32::MAX
     }
 }
 
-/// Whether control may leave after an instruction. (`call` comes back or
-/// ends the thread: it does not end a block, but see the users of blocks.)
+/// Whether an instruction ends a block. (A `call` returns or ends the thread:
+/// it does not end a block, but see the users of blocks.)
 fn ends_block(mnemonic: Mnemonic) -> bool {
     matches!(
         mnemonic,

@@ -1,16 +1,14 @@
-//! A function's body as a flat list of instructions, with the names that
-//! provenance depends on resolved.
+//! A function's body as a flat list of instructions, with the registers and
+//! symbols that their operands name resolved.
 
-use crate::names::{
-    Class, Declared, Meaning, ModuleSymbols, Register, Scopes, Symbol, SymbolId, WideReg, is_narrow,
-};
+use crate::names::{Class, Meaning, ModuleSymbols, Register, Registers, Scopes, Symbol, SymbolId};
 use crate::roles::{Role, Roles};
 use ptx::table::Info;
 use ptx::{
     Block, CallPrototype, Function, Instruction, Loc, Mnemonic, OperandKind, Span, Statement,
+    VariableSpace,
 };
 use rustc_hash::FxHashMap;
-use std::borrow::Cow;
 
 /// Number of a value of a register (see [`crate::Ssa`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,18 +22,31 @@ impl ValueId {
 /// What a name in an operand refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Referent {
-    /// A register that is followed.
-    Wide(WideReg),
+    /// A register that may hold an address: one of 64 bits, or one of 32 where
+    /// addresses in shared memory may be in such.
+    Wide(Register),
+    /// Any other register.
+    Other(Register),
     /// A variable or parameter, plus a constant.
     Symbol(SymbolId, i64),
 }
 
-/// One mention of a 64-bit register or a symbol by an instruction.
+impl Referent {
+    /// The register, if it is one.
+    pub fn register(self) -> Option<Register> {
+        match self {
+            Referent::Wide(register) | Referent::Other(register) => Some(register),
+            Referent::Symbol(..) => None,
+        }
+    }
+}
+
+/// One mention of a register or a symbol by an instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Reference {
-    /// Index of the operand.
+    /// Index of the operand; [`GUARD`] for the guard.
     pub operand: u8,
-    /// Index within a vector or list operand.
+    /// Index within a vector, list or pair.
     pub element: u8,
     /// What is done with it.
     pub role: Role,
@@ -46,18 +57,8 @@ pub struct Reference {
     pub value: ValueId,
 }
 
-/// One mention of any register by an instruction.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Mention<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) register: Register,
-    pub(crate) class: Class,
-    /// Index of the operand that may be written; `None` for guards and for
-    /// what an address is based on.
-    pub(crate) operand: Option<u8>,
-    /// Index within a vector, list or pair.
-    pub(crate) element: u8,
-}
+/// The operand of a [`Reference`] that is a guard.
+pub const GUARD: u8 = u8::MAX;
 
 /// One instruction with its surroundings.
 #[derive(Clone, Copy, Debug)]
@@ -66,13 +67,10 @@ pub struct Inst<'m, 'a> {
     pub instruction: &'m Instruction<'a>,
     /// First and one past the last of its [`Reference`]s.
     pub references: (u32, u32),
-    /// First and one past the last of its [`Mention`]s.
-    mentions: (u32, u32),
     /// The closest `.loc` before it, in text order.
     pub loc: Option<&'m Loc<'a>>,
-    /// The first of the `.pragma`s that stand directly before it, else the
-    /// instruction itself: text that must stay attached to the instruction
-    /// begins here.
+    /// The first of the `.pragma`s directly before it, else the instruction
+    /// itself: from here on, the text must stay attached to the instruction.
     pub attached_from: u32,
     /// The innermost `{ … }` around it: names in different scopes may differ
     /// although their texts agree.
@@ -94,15 +92,10 @@ pub struct Code<'m, 'a> {
     pub instructions: Vec<Inst<'m, 'a>>,
     /// References of all instructions.
     pub references: Vec<Reference>,
-    mentions: Vec<Mention<'a>>,
-    /// Number of all registers.
-    pub(crate) declared: u32,
     /// Symbols that [`Referent::Symbol`] refers to.
     pub symbols: Vec<Symbol<'a>>,
-    /// Number of registers that are followed.
-    pub registers: u32,
-    narrow: Vec<(u32, u32)>,
-    /// Instruction indices that labels stand before, in order, deduplicated.
+    registers: Registers,
+    /// Indices of the instructions that labels precede, in order, deduplicated.
     pub label_targets: Vec<u32>,
     infos: Vec<Option<Info>>,
     labels: FxHashMap<(u32, &'a str), u32>,
@@ -122,11 +115,8 @@ impl<'m, 'a> Code<'m, 'a> {
                 function,
                 instructions: Vec::new(),
                 references: Vec::new(),
-                mentions: Vec::new(),
-                declared: 0,
                 symbols: Vec::new(),
-                registers: 0,
-                narrow: Vec::new(),
+                registers: Registers::default(),
                 label_targets: Vec::new(),
                 infos: Vec::new(),
                 labels: FxHashMap::default(),
@@ -142,16 +132,38 @@ impl<'m, 'a> Code<'m, 'a> {
             mut code, scopes, ..
         } = walk;
         code.registers = scopes.registers;
-        code.declared = scopes.declared;
-        code.narrow = scopes.narrow;
         code.symbols = scopes.symbols;
         code.label_targets.dedup();
         Some(code)
     }
 
+    /// Number of registers.
+    pub fn registers(&self) -> u32 {
+        self.registers.count
+    }
+
     /// Whether a register has 32 bits.
-    pub fn is_narrow(&self, register: WideReg) -> bool {
-        is_narrow(&self.narrow, register)
+    pub fn is_narrow(&self, register: Register) -> bool {
+        self.class(register) == Class::Bits(32)
+    }
+
+    /// Whether a register may hold an address.
+    pub fn is_wide(&self, register: Register) -> bool {
+        self.registers.is_wide(register)
+    }
+
+    pub(crate) fn class(&self, register: Register) -> Class {
+        self.registers.class(register)
+    }
+
+    /// Whether the function is one of old that gets parameters in registers.
+    pub(crate) fn has_registers_as_parameters(&self) -> bool {
+        let mut parameters = self
+            .function
+            .parameters
+            .iter()
+            .chain(&self.function.returns);
+        parameters.any(|variable| variable.space == VariableSpace::Reg)
     }
 
     /// References of one instruction.
@@ -160,43 +172,37 @@ impl<'m, 'a> Code<'m, 'a> {
         &self.references[start as usize..end as usize]
     }
 
-    /// Mentions of registers by one instruction.
-    pub(crate) fn mentions_of(&self, index: usize) -> &[Mention<'a>] {
-        let (start, end) = self.instructions[index].mentions;
-        &self.mentions[start as usize..end as usize]
+    /// The register or symbol that an operand names, or the one that the
+    /// first element of a vector does.
+    pub(crate) fn named(&self, index: usize, operand: usize) -> Option<&Reference> {
+        self.references_of(index)
+            .iter()
+            .find(|r| usize::from(r.operand) == operand && r.element == 0)
     }
 
-    /// The register that an instruction names so.
-    pub(crate) fn register(&self, index: usize, name: &str) -> Option<Register> {
-        let mut mentions = self.mentions_of(index).iter();
-        let mention = mentions.find(|mention| mention.name == name)?;
-        Some(mention.register)
+    /// The guard of an instruction, if it is a register.
+    pub fn guard(&self, index: usize) -> Option<&Reference> {
+        let last = self.references_of(index).last()?;
+        (last.role == Role::Guard).then_some(last)
     }
 
-    /// What the address that an operand holds is based on.
+    /// What the address that an operand holds is based on, if that may hold
+    /// one.
     pub fn address_of(&self, index: usize, operand: usize) -> Option<&Reference> {
         self.references_of(index).iter().find(|reference| {
-            reference.role == Role::Address && usize::from(reference.operand) == operand
+            reference.role == Role::Address
+                && usize::from(reference.operand) == operand
+                && !matches!(reference.referent, Referent::Other(_))
         })
     }
 
-    /// What the instruction table says of an instruction that mentions an
-    /// address, a 64-bit register or a symbol; `None` for opcodes it lacks
-    /// and for instructions that mention none of these.
+    /// The row of the instruction table for an instruction that mentions an
+    /// address, a 64-bit register or a symbol; `None` for opcodes it lacks and
+    /// for instructions that mention none of these.
     pub fn info(&self, index: usize) -> Option<&Info> {
         self.infos
             .get(self.instructions[index].info as usize)?
             .as_ref()
-    }
-
-    /// What an instruction does with the registers that its operands name.
-    pub(crate) fn roles(&self, index: usize) -> Roles<'_> {
-        let inst = &self.instructions[index];
-        match self.infos.get(inst.info as usize) {
-            Some(Some(info)) => Roles::Tabled(Cow::Borrowed(info)),
-            Some(None) => Roles::Unknown,
-            None => Roles::of(inst.instruction),
-        }
     }
 
     /// The integer that an operand is.
@@ -219,13 +225,13 @@ impl<'m, 'a> Code<'m, 'a> {
             .is_some_and(Option::is_none)
     }
 
-    /// The instruction that label `name` stands before, as seen from
-    /// instruction `from`. May be one past the last.
+    /// The instruction after label `name`, as seen from instruction `from`. May
+    /// be one past the last.
     pub fn label(&self, from: usize, name: &str) -> Option<u32> {
         self.find(&self.labels, from, name)
     }
 
-    /// What a `.callprototype` says under `name`.
+    /// The `.callprototype` with the label `name`.
     pub fn call_prototype(&self, from: usize, name: &str) -> Option<&'m CallPrototype<'a>> {
         self.find(&self.prototypes, from, name)
     }
@@ -304,14 +310,9 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
 
     fn instruction(&mut self, instruction: &'m Instruction<'a>, scope: u32, attached_from: u32) {
         let first = self.code.references.len();
-        let first_mention = self.code.mentions.len() as u32;
-        if let Some(guard) = instruction.guard {
-            let meaning = self.scopes.resolve(guard.register);
-            self.register(guard.register, meaning, None, 0);
-        }
         let mut has_address = false;
         for (index, operand) in instruction.operands.iter().enumerate() {
-            let index = index.min(255) as u8;
+            let index = index.min(usize::from(GUARD) - 1) as u8;
             match &operand.kind {
                 OperandKind::Name(name) => self.mention(name, 0, index, 0, Role::Read),
                 OperandKind::NameOffset(name, offset) => {
@@ -326,7 +327,8 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
                 OperandKind::Vector(elements) | OperandKind::List(elements) => {
                     for (element, operand) in elements.iter().enumerate() {
                         if let OperandKind::Name(name) = &operand.kind {
-                            self.mention(name, 0, index, element.min(255) as u8, Role::Read);
+                            let element = element.min(usize::from(u8::MAX)) as u8;
+                            self.mention(name, 0, index, element, Role::Read);
                         }
                     }
                 }
@@ -334,31 +336,15 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
                     self.mention(left, 0, index, 0, Role::Read);
                     self.mention(right, 0, index, 1, Role::Read);
                 }
-                OperandKind::Not(name) => {
-                    let meaning = self.scopes.resolve(name);
-                    self.register(name, meaning, Some(index), 0);
-                }
+                OperandKind::Not(name) => self.mention(name, 0, index, 0, Role::Read),
                 _ => {}
             }
         }
-        let end = self.code.references.len();
-        let mut info = NO_INFO;
-        if end > first || has_address {
-            let roles = match has_address {
-                // What is accessed is asked for, too.
-                true => Roles::tabled(instruction),
-                false => Roles::of(instruction),
-            };
-            for reference in &mut self.code.references[first..end] {
-                if reference.role != Role::Address {
-                    reference.role = roles.operand(usize::from(reference.operand));
-                }
-            }
-            if !matches!(roles, Roles::Plain) {
-                info = self.code.infos.len() as u32;
-                self.code.infos.push(roles.into_info());
-            }
+        let info = self.roles(instruction, first, has_address);
+        if let Some(guard) = instruction.guard {
+            self.mention(guard.register, 0, GUARD, 0, Role::Guard);
         }
+        let end = self.code.references.len();
         let ends_with_predicate = instruction.opcode.mnemonic() == Mnemonic::Cp
             && match instruction.operands.last().map(|operand| &operand.kind) {
                 Some(OperandKind::Name(name)) => {
@@ -376,7 +362,6 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
             instruction,
             register_bytes,
             references: (first as u32, end as u32),
-            mentions: (first_mention, self.code.mentions.len() as u32),
             loc: self.loc,
             attached_from,
             scope,
@@ -405,29 +390,39 @@ impl<'m, 'a> Walk<'_, 'm, 'a> {
         if agree { bytes } else { 0 }
     }
 
-    fn register(&mut self, name: &'a str, meaning: Meaning, operand: Option<u8>, element: u8) {
-        if let Meaning::Register(declared) = meaning {
-            self.code.mentions.push(Mention {
-                name,
-                register: declared.register,
-                class: declared.class,
-                operand,
-                element,
-            });
+    /// Fills in how an instruction uses the names in its operands, from
+    /// reference `first` on. Returns the place where the code keeps the
+    /// instruction's row of the table.
+    fn roles(&mut self, instruction: &Instruction<'a>, first: usize, has_address: bool) -> u32 {
+        let references = &mut self.code.references[first..];
+        if references.is_empty() && !has_address {
+            return NO_INFO;
         }
+        let roles = match has_address {
+            // What is accessed is asked for, too.
+            true => Roles::tabled(instruction),
+            false => Roles::of(instruction),
+        };
+        let mut may_access = has_address;
+        for reference in references {
+            may_access |= !matches!(reference.referent, Referent::Other(_));
+            if reference.role != Role::Address {
+                reference.role = roles.operand(usize::from(reference.operand));
+            }
+        }
+        if !may_access || matches!(roles, Roles::Plain) {
+            return NO_INFO;
+        }
+        self.code.infos.push(roles.into_info());
+        self.code.infos.len() as u32 - 1
     }
 
     fn mention(&mut self, name: &'a str, offset: i64, operand: u8, element: u8, role: Role) {
-        let meaning = self.scopes.resolve(name);
-        let written = (role != Role::Address).then_some(operand);
-        self.register(name, meaning, written, element);
-        let referent = match meaning {
-            Meaning::Register(Declared {
-                wide: Some(register),
-                ..
-            }) => Referent::Wide(register),
+        let referent = match self.scopes.resolve(name) {
+            Meaning::Register(declared) if declared.is_wide => Referent::Wide(declared.register),
+            Meaning::Register(declared) => Referent::Other(declared.register),
             Meaning::Symbol(symbol) => Referent::Symbol(symbol, offset),
-            Meaning::Register(_) | Meaning::Nothing => return,
+            Meaning::Nothing => return,
         };
         self.code.references.push(Reference {
             operand,

@@ -86,7 +86,8 @@ impl Dominators {
     }
 
     /// Whether every path from the entry to `below` goes through `above`. A
-    /// block dominates itself; unreachable blocks take part in nothing.
+    /// block dominates itself. Unreachable blocks dominate nothing and are
+    /// dominated by nothing.
     pub fn dominates(&self, above: BlockId, below: BlockId) -> bool {
         let (Some(&(first, last)), Some(&(at, _))) = (
             self.span.get(above.0 as usize),

@@ -1,13 +1,13 @@
 //! Indices into arrays that are fields of structs.
 //!
 //! `p->a[i]` computes the address of the field, adds the index, and accesses
-//! what is there. With the types that debug information gives, the sum is a
-//! root of its own ([`crate::Root::Field`]): what is derived from it must stay
-//! in the field, whatever lies around it.
+//! the sum. With the types from debug information, the sum is a root of its own
+//! ([`crate::Root::Field`]): a pointer derived from it must stay in the field.
 //!
-//! Only what types prove is a field: the address of an object of known type,
-//! more than zero constant bytes into it, where exactly one array starts, and
-//! an index scaled by the size of the array's elements. Left alone are
+//! A root is a field only if types prove it: it is in an object of known type,
+//! more than zero constant bytes from its start, where exactly one array
+//! starts, with an index scaled by the size of the array's elements. Not
+//! treated as fields are
 //!
 //! * the first field of a struct, whose address is the struct's own: programs
 //!   copy whole structs by words;
@@ -61,8 +61,7 @@ pub(crate) fn fields(
         known: FxHashMap::default(),
     };
     let mut found = Vec::new();
-    for id in 0..ssa.values.len() {
-        let id = ValueId(id as u32);
+    for &id in ssa.wide_values() {
         if let Some(field) = finder.field(id) {
             found.push((id, field));
         }

@@ -10,8 +10,8 @@ use ptx::{Mnemonic, Modifier};
 use rustc_hash::FxHashSet;
 
 impl Analysis<'_, '_> {
-    /// The operands of a definition that its bounds come from: one, or two that
-    /// the execution decides between.
+    /// The operands of a definition that its bounds are copied from: one, or
+    /// two, between which the decision is made at run time.
     pub fn carried(&self, expr: Expr) -> Vec<Term> {
         let origin = |term| self.provenance.origin_of(term);
         match expr {
@@ -52,8 +52,8 @@ impl Analysis<'_, '_> {
         }
     }
 
-    /// Whether a value is a 64-bit address as its own space has it, whichever way
-    /// it came from the place's.
+    /// Whether a value is a 64-bit address in its own space, however it was
+    /// computed from the variable's address.
     pub fn is_wide(&self, value: ValueId) -> bool {
         let mut seen = FxHashSet::default();
         let mut stack = vec![value];
@@ -113,6 +113,7 @@ impl Analysis<'_, '_> {
                     return Some((symbol, offset.checked_add(constant)?));
                 }
                 Referent::Wide(_) => value = source.value,
+                Referent::Other(_) => return None,
             }
         }
         None

@@ -2,13 +2,14 @@
 
 use crate::alignment::{Alignments, LowBits};
 use crate::cfg::Cfg;
-use crate::code::Code;
+use crate::code::{Code, ValueId};
 use crate::dominators::Dominators;
 use crate::names::{ModuleSymbols, SymbolSpace};
 use crate::objects::{ObjectTable, Place};
 use crate::origin::{Root, RootId};
 use crate::provenance::Provenance;
 use crate::ssa::Ssa;
+use crate::uses::{Use, Uses};
 use debuginfo::DebugInfo;
 use std::sync::OnceLock;
 
@@ -23,12 +24,14 @@ pub struct Analysis<'m, 'a> {
     pub dominators: Dominators,
     /// Values of registers.
     pub ssa: Ssa,
-    /// Where those values come from.
+    /// The origins of those values.
     pub provenance: Provenance,
     /// What the frames in local memory hold.
     pub frames: Vec<ObjectTable>,
-    /// The low bits of its addresses, once someone asks.
+    /// The low bits of its addresses, computed on first use.
     alignments: OnceLock<Alignments>,
+    /// The uses of values, computed on first use.
+    uses: OnceLock<Uses>,
 }
 
 impl<'m, 'a> Analysis<'m, 'a> {
@@ -56,14 +59,23 @@ impl<'m, 'a> Analysis<'m, 'a> {
             ssa,
             provenance,
             alignments: OnceLock::new(),
+            uses: OnceLock::new(),
         })
+    }
+
+    /// The uses of a value: instructions, phis, and memory that it may be
+    /// stored in.
+    pub fn uses(&self, value: ValueId) -> &[Use] {
+        self.uses
+            .get_or_init(|| Uses::of(&self.code, &self.ssa))
+            .of_value(value)
     }
 
     /// The low bits of what the address in an operand is based on, without
     /// the operand's own constant.
     pub fn low_bits(&self, instruction: u32, operand: usize) -> LowBits {
         self.alignments
-            .get_or_init(|| Alignments::of(&self.code, &self.cfg, &self.dominators))
+            .get_or_init(|| Alignments::of(&self.code, &self.cfg, &self.ssa))
             .of_address(instruction, operand)
     }
 

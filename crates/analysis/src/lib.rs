@@ -2,20 +2,15 @@
 //!
 //! [`Code`] flattens a function's body and resolves its names; [`Cfg`] is its
 //! control flow; [`Dominators`] and [`Loops`] are its structure; [`Ssa`] gives
-//! every register that can hold an address a value at every point (PTX is not in SSA form:
-//! registers are redefined, and a predicated definition is a
-//! may-definition); [`Provenance`] says which buffer each of those values was
-//! derived from, after the base pointer analysis of cuCatch (PLDI 2023,
-//! 4.1.1).
+//! each register a value wherever an instruction reads or writes it (PTX is not
+//! in SSA form: registers are redefined, and a predicated definition is a
+//! may-definition). All else is an analysis of these values: [`Provenance`]
+//! says which buffer an address was derived from, after the base pointer
+//! analysis of cuCatch (PLDI 2023, 4.1.1), [`LowBits`] what it is congruent to,
+//! and [`Program`] in which range it lies at a launch.
 //!
-//! The analysis never guesses: what it cannot follow is
-//! [`Origin::Unknown`]. It has no opinion on what is done with the answer.
-
-#![expect(
-    clippy::too_many_lines,
-    clippy::too_many_arguments,
-    reason = "procedures that are still to be split into verbs"
-)]
+//! The analysis never guesses: an address that it cannot follow is
+//! [`Origin::Unknown`]. How the result is used is left to the caller.
 
 mod alignment;
 mod calls;
@@ -30,27 +25,29 @@ mod lost;
 mod lower;
 mod names;
 mod objects;
+mod operation;
 mod origin;
+mod phis;
 mod printed;
 mod provenance;
 mod ranges;
-mod registers;
 mod roles;
 mod signature;
 mod ssa;
+mod uses;
 mod visible;
 
 pub use alignment::LowBits;
 pub use calls::{Piece, Return, Stored, mentioned, returns, stores};
 pub use cfg::{BasicBlock, BlockId, Cfg};
-pub use code::{Code, Inst, Reference, Referent, ValueId};
+pub use code::{Code, GUARD, Inst, Reference, Referent, ValueId};
 pub use dominators::Dominators;
 pub use fields::Field;
 pub use function::Analysis;
 pub use loops::{Loop, Loops};
 pub use lost::Lost;
 pub use lower::{BYTES_REGISTER, Expr, Packed, Term};
-pub use names::{ModuleSymbols, Symbol, SymbolId, SymbolSpace, WideReg};
+pub use names::{ModuleSymbols, Register, Symbol, SymbolId, SymbolSpace};
 pub use objects::{ObjectTable, Place, StackObject};
 pub use origin::{Certainty, Leader, Origin, Root, RootId};
 pub use printed::{Argument, PRINTF, Print, Printing, Texts, printing, prints};
@@ -61,4 +58,5 @@ pub use ranges::{
 pub use roles::Role;
 pub use signature::{ListOf, Passed, Signature};
 pub use ssa::{Definition, Ssa, Value};
+pub use uses::Use;
 pub use visible::{Nameable, end_of_declarations};

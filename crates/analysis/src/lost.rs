@@ -14,7 +14,7 @@ pub enum Lost {
     Number,
     /// Bits that were moved or put together.
     Bits,
-    /// Taken from another lane.
+    /// Read from another lane.
     Shuffled,
     /// The difference of two words that may be pointers.
     Difference,
@@ -64,7 +64,7 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Steps after which the search gives up.
+/// The most steps of the search.
 const STEPS: usize = 1000;
 
 impl Analysis<'_, '_> {

@@ -21,7 +21,7 @@ pub enum Term {
     Integer,
     /// See [`crate::Origin::Opaque`].
     Opaque,
-    /// A pointer that comes into being here.
+    /// A pointer that is defined here.
     Root(RootId),
     /// Not followed.
     Unknown,
@@ -66,8 +66,8 @@ pub enum Expr {
     /// The same, made wider or narrower: an address in a window survives
     /// this, any other becomes a number.
     Resize(Term),
-    /// The same, of an address as shared memory has it, wherever the pointer
-    /// came from.
+    /// The same, for an address in shared memory, whatever the pointer's
+    /// origin.
     Narrow(Term),
 }
 
@@ -93,11 +93,12 @@ const ADDRESS_BITS: i64 = 40;
 /// a part of one.
 const SCALE_BITS: u32 = 15;
 
-/// The register that holds the bytes behind a pointer that the program gives
-/// bounds to: `ringfence_bounds` of `ringfence.h`.
+/// The register with the size of a region that the program declares:
+/// `ringfence_bounds` of `ringfence.h`.
 pub const BYTES_REGISTER: &str = "ringfence_bytes";
 
-/// Definitions of all values, and the roots found on the way.
+/// Definitions of all values that may be addresses, and the roots found on the
+/// way.
 pub(crate) struct Lowered {
     pub(crate) exprs: Vec<Expr>,
     pub(crate) roots: Vec<Root>,
@@ -110,19 +111,18 @@ pub(crate) fn lower(code: &Code<'_, '_>, ssa: &Ssa) -> Lowered {
         roots: Vec::new(),
         known: FxHashMap::default(),
     };
-    let exprs = ssa
-        .values
-        .iter()
-        .enumerate()
-        .map(|(id, value)| match value.definition {
-            Definition::Instruction {
-                instruction,
-                reference,
-                ..
-            } => lowering.definition(ValueId(id as u32), instruction as usize, reference as usize),
-            _ => Expr::Copy(Term::Unknown),
-        })
-        .collect();
+    let mut exprs = vec![Expr::Copy(Term::Unknown); ssa.values.len()];
+    for &id in ssa.wide_values() {
+        if let Definition::Instruction {
+            instruction,
+            reference,
+            ..
+        } = ssa.values[id.0 as usize].definition
+        {
+            exprs[id.0 as usize] =
+                lowering.definition(id, instruction as usize, reference as usize);
+        }
+    }
     Lowered {
         exprs,
         roots: lowering.roots,
@@ -167,9 +167,8 @@ impl Lowering<'_, '_, '_> {
     fn term(&mut self, instruction: usize, index: usize) -> Term {
         let found = self
             .code
-            .references_of(instruction)
-            .iter()
-            .find(|r| usize::from(r.operand) == index && r.element == 0 && r.role != Role::Write)
+            .named(instruction, index)
+            .filter(|r| r.role != Role::Write)
             .copied();
         let is_vector = matches!(
             self.code.instructions[instruction]
@@ -179,11 +178,12 @@ impl Lowering<'_, '_, '_> {
                 .map(|o| &o.kind),
             Some(OperandKind::Vector(_))
         );
-        if let (Some(reference), false) = (found, is_vector) {
-            return match reference.referent {
-                Referent::Wide(_) => Term::Value(reference.value),
-                Referent::Symbol(id, _) => self.symbol(self.code.symbols[id.0 as usize].space, id),
-            };
+        match found.filter(|_| !is_vector).map(|r| (r.referent, r.value)) {
+            Some((Referent::Wide(_), value)) => return Term::Value(value),
+            Some((Referent::Symbol(id, _), _)) => {
+                return self.symbol(self.code.symbols[id.0 as usize].space, id);
+            }
+            Some((Referent::Other(_), _)) | None => {}
         }
         match self.code.instructions[instruction]
             .instruction
@@ -207,44 +207,73 @@ impl Lowering<'_, '_, '_> {
     }
 
     fn definition(&mut self, id: ValueId, at: usize, reference: usize) -> Expr {
-        let instruction = self.code.instructions[at].instruction;
         let reference = self.code.references[reference];
         if reference.role == Role::Unknown {
             return Expr::Copy(Term::Unknown);
         }
-        let opcode = &instruction.opcode;
-        let mnemonic = opcode.mnemonic();
-        let is_float = || opcode.types().any(is_floating);
         if let Referent::Wide(register) = reference.referent
             && self.code.is_narrow(register)
         {
             return self.narrow(id, at);
         }
+        let opcode = &self.code.instructions[at].instruction.opcode;
+        let mnemonic = opcode.mnemonic();
         match mnemonic {
             Mnemonic::Mov if self.declares_bounds(at) => {
                 Expr::Copy(self.root(Root::Declared { value: id }))
             }
             Mnemonic::Mov => self.moved(id, at),
-            Mnemonic::Cvta => {
-                let space = opcode.modifiers().iter().find_map(|m| match m {
-                    Modifier::Global => Some(None),
-                    Modifier::Shared | Modifier::SharedCta | Modifier::SharedCluster => {
-                        Some(Some(Root::Shared))
-                    }
-                    Modifier::Local => Some(Some(Root::Local)),
-                    Modifier::Const => Some(Some(Root::Const)),
-                    Modifier::Param | Modifier::ParamEntry => Some(Some(Root::ParameterWindow)),
-                    _ => None,
-                });
-                match space {
-                    Some(None) => Expr::Sure(self.term(at, 1), self.fresh(id)),
-                    Some(Some(root)) => {
-                        let operand = self.term(at, 1);
-                        self.window(operand, root)
-                    }
-                    None => Expr::Copy(Term::Unknown),
-                }
+            Mnemonic::Cvta => self.between_spaces(id, at),
+            Mnemonic::Ld | Mnemonic::Ldu => match self.converted(at) {
+                Some(pointer) => self.window(pointer, Root::Shared),
+                None => Expr::Copy(self.load(id, at, reference.element)),
+            },
+            Mnemonic::Atom | Mnemonic::Call => {
+                let narrow = mnemonic == Mnemonic::Atom && opcode.types().any(|ty| ty.bytes() != 8);
+                Expr::Copy(if narrow {
+                    Term::Integer
+                } else {
+                    self.root(Root::Lookup { value: id })
+                })
             }
+            Mnemonic::Mapa => Expr::Copy(self.root(Root::Mapped { value: id })),
+            Mnemonic::Alloca => Expr::Copy(self.root(Root::Alloca { value: id })),
+            Mnemonic::Tex | Mnemonic::Tld4 | Mnemonic::Suld => {
+                Expr::Copy(Term::Root(self.fresh(id)))
+            }
+            _ => self.computed(id, at),
+        }
+    }
+
+    /// `cvta`
+    fn between_spaces(&mut self, id: ValueId, at: usize) -> Expr {
+        let opcode = &self.code.instructions[at].instruction.opcode;
+        let space = opcode.modifiers().iter().find_map(|m| match m {
+            Modifier::Global => Some(None),
+            Modifier::Shared | Modifier::SharedCta | Modifier::SharedCluster => {
+                Some(Some(Root::Shared))
+            }
+            Modifier::Local => Some(Some(Root::Local)),
+            Modifier::Const => Some(Some(Root::Const)),
+            Modifier::Param | Modifier::ParamEntry => Some(Some(Root::ParameterWindow)),
+            _ => None,
+        });
+        match space {
+            Some(None) => Expr::Sure(self.term(at, 1), self.fresh(id)),
+            Some(Some(root)) => {
+                let operand = self.term(at, 1);
+                self.window(operand, root)
+            }
+            None => Expr::Copy(Term::Unknown),
+        }
+    }
+
+    /// What arithmetic makes of 64 bits.
+    fn computed(&mut self, id: ValueId, at: usize) -> Expr {
+        let opcode = &self.code.instructions[at].instruction.opcode;
+        let mnemonic = opcode.mnemonic();
+        let is_float = || opcode.types().any(is_floating);
+        match mnemonic {
             // The upper half of a sum of 128 bits, and the lower.
             Mnemonic::Addc | Mnemonic::Subc | Mnemonic::Madc => Expr::Copy(Term::Opaque),
             Mnemonic::Add | Mnemonic::Sub | Mnemonic::Mad | Mnemonic::Min | Mnemonic::Max
@@ -306,23 +335,6 @@ impl Lowering<'_, '_, '_> {
             | Mnemonic::Dp2a
             | Mnemonic::Mma
             | Mnemonic::Wmma => Expr::Copy(Term::Integer),
-            Mnemonic::Ld | Mnemonic::Ldu => match self.converted(at) {
-                Some(pointer) => self.window(pointer, Root::Shared),
-                None => Expr::Copy(self.load(id, at, reference.element)),
-            },
-            Mnemonic::Atom | Mnemonic::Call => {
-                let narrow = mnemonic == Mnemonic::Atom && opcode.types().any(|ty| ty.bytes() != 8);
-                Expr::Copy(if narrow {
-                    Term::Integer
-                } else {
-                    self.root(Root::Lookup { value: id })
-                })
-            }
-            Mnemonic::Mapa => Expr::Copy(self.root(Root::Mapped { value: id })),
-            Mnemonic::Alloca => Expr::Copy(self.root(Root::Alloca { value: id })),
-            Mnemonic::Tex | Mnemonic::Tld4 | Mnemonic::Suld => {
-                Expr::Copy(Term::Root(self.fresh(id)))
-            }
             _ => Expr::Copy(Term::Unknown),
         }
     }
@@ -470,7 +482,7 @@ impl Lowering<'_, '_, '_> {
         };
         let operand = self.term(at, index);
         match mask {
-            // Aligns: the bits that say where stay.
+            // The mask aligns an address: the upper bits stay.
             -16..0 => Expr::Add(operand, Term::Integer),
             // The same, or takes out what was packed into the low bits.
             ..-16 => Expr::Unpack(operand, Term::Integer, self.fresh(id), Packed::Mixed),
@@ -533,11 +545,11 @@ impl Lowering<'_, '_, '_> {
             && matches!(target, Some(OperandKind::Name(name)) if *name == BYTES_REGISTER)
     }
 
-    /// The object that an address within a compiler's frame is the start of:
+    /// The object in a compiler's frame that an address is the start of:
     /// `add.u64 %rd1, %SP, 16`. LLVM, which all compilers to PTX share, writes
-    /// the address of an object in this way, and only that: other arithmetic
-    /// on addresses is signed, and constants are never folded into this one
-    /// (`LEA_ADDRi64` stands for a frame index alone).
+    /// the address of an object in this form, and uses the form for nothing
+    /// else: other arithmetic on addresses is signed, and constants are never
+    /// folded into this one (`LEA_ADDRi64` is only used for a frame index).
     fn object(&mut self, at: usize) -> Option<Root> {
         let instruction = self.code.instructions[at].instruction;
         if instruction.opcode.text != "add.u64" {

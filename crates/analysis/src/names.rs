@@ -1,5 +1,5 @@
-//! What a name means at a place in a function: a 64-bit register, a
-//! variable, a parameter, or nothing the analysis follows.
+//! What a name means at a place in a function: a register, a variable, a
+//! parameter, or nothing the analysis follows.
 //!
 //! PTX scopes nest (`{ .reg … }`), and inner declarations hide outer ones.
 
@@ -7,16 +7,10 @@ use debuginfo::DebugInfo;
 use ptx::{Function, Mnemonic, Modifier, Module, Type, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// An integer register of a function that is followed: a 64-bit one, or a
-/// 32-bit one where addresses in shared memory may be in such. Numbered
-/// densely.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct WideReg(pub u32);
-
-/// Any register of a function. Numbered densely, in the order of the
+/// A register of a function. Numbered densely, in the order of the
 /// declarations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Register(pub(crate) u32);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Register(pub u32);
 
 /// What a register holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +75,8 @@ pub struct Symbol<'a> {
     pub name: &'a str,
     /// Space.
     pub space: SymbolSpace,
-    /// Size in bytes, where the declaration fixes it: not for arrays without
-    /// a length, and not for `.common`, where another file may say more.
+    /// Size in bytes, if the declaration fixes it. Arrays without a length have
+    /// none, nor has `.common`, whose size another file may increase.
     pub size: Option<u64>,
     /// Bytes that its address is a multiple of, by its declaration.
     pub alignment: u32,
@@ -92,8 +86,8 @@ pub struct Symbol<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct ModuleSymbols<'a> {
     map: FxHashMap<&'a str, Symbol<'a>>,
-    /// What debug information tells of variables; empty if the module has
-    /// none, or none that can be read.
+    /// Debug information about variables; empty if the module has none, or none
+    /// that can be read.
     pub(crate) debug: DebugInfo,
     /// Array fields of structs are distinguished.
     pub(crate) has_fields: bool,
@@ -124,7 +118,7 @@ impl<'a> ModuleSymbols<'a> {
         }
     }
 
-    /// Does not tell array fields from the structs that they are part of.
+    /// Treats array fields as part of their structs.
     pub fn forget_fields(&mut self) {
         self.has_fields = false;
     }
@@ -157,7 +151,7 @@ fn symbol_of<'a>(variable: &ptx::Variable<'a>) -> Symbol<'a> {
     }
 }
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Register(Declared),
@@ -171,8 +165,8 @@ pub(crate) enum Meaning {
 pub(crate) struct Declared {
     pub(crate) register: Register,
     pub(crate) class: Class,
-    /// Its number among those that are followed, if it is one of them.
-    pub(crate) wide: Option<WideReg>,
+    /// It may hold an address.
+    pub(crate) is_wide: bool,
     /// Bytes of an element; 0 for predicates.
     bytes: u8,
 }
@@ -181,10 +175,36 @@ impl Declared {
     /// The register that is declared so many places later.
     fn plus(mut self, number: u32) -> Declared {
         self.register.0 = self.register.0.saturating_add(number);
-        if let Some(wide) = &mut self.wide {
-            wide.0 = wide.0.saturating_add(number);
-        }
         self
+    }
+}
+
+/// All registers of a function, as they are declared: the first of each
+/// declaration, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Registers {
+    declarations: Vec<Declared>,
+    /// How many there are.
+    pub(crate) count: u32,
+}
+
+impl Registers {
+    fn declaration(&self, register: Register) -> Option<&Declared> {
+        let after = self
+            .declarations
+            .partition_point(|first| first.register <= register);
+        self.declarations.get(after.checked_sub(1)?)
+    }
+
+    pub(crate) fn class(&self, register: Register) -> Class {
+        self.declaration(register)
+            .map_or(Class::Other, |declared| declared.class)
+    }
+
+    /// Whether a register may hold an address.
+    pub(crate) fn is_wide(&self, register: Register) -> bool {
+        self.declaration(register)
+            .is_some_and(|declared| declared.is_wide)
     }
 }
 
@@ -205,14 +225,9 @@ pub(crate) struct Scopes<'m, 'a> {
     hidden: Vec<(&'a str, Option<(Meaning, u32)>)>,
     open: Vec<(usize, usize)>,
     depth: u32,
-    /// Number of registers that are followed.
-    pub(crate) registers: u32,
-    /// Number of all registers.
-    pub(crate) declared: u32,
-    /// Registers of 32 bits among those that are followed: first and one past the last.
-    pub(crate) narrow: Vec<(u32, u32)>,
-    /// Whether 32-bit registers are followed.
-    follows_narrow: bool,
+    pub(crate) registers: Registers,
+    /// Whether 32-bit registers may hold addresses: those in shared memory.
+    has_narrow_addresses: bool,
     pub(crate) symbols: Vec<Symbol<'a>>,
     from_module: FxHashMap<&'a str, SymbolId>,
 }
@@ -226,10 +241,8 @@ impl<'m, 'a> Scopes<'m, 'a> {
             hidden: Vec::new(),
             open: Vec::new(),
             depth: 0,
-            registers: 0,
-            declared: 0,
-            narrow: Vec::new(),
-            follows_narrow: touches_shared(function),
+            registers: Registers::default(),
+            has_narrow_addresses: touches_shared(function),
             symbols: Vec::new(),
             from_module: FxHashMap::default(),
         };
@@ -303,24 +316,20 @@ impl<'m, 'a> Scopes<'m, 'a> {
         if variable.space != VariableSpace::Reg {
             return self.declare_symbol(symbol_of(variable));
         }
-        let wide = matches!(variable.ty, Type::B64 | Type::U64 | Type::S64) && variable.vector <= 1;
-        let narrow = self.follows_narrow
-            && matches!(variable.ty, Type::B32 | Type::U32 | Type::S32)
-            && variable.vector <= 1;
+        let class = Class::of(variable);
         let first = Declared {
-            register: Register(self.declared),
-            class: Class::of(variable),
-            wide: (wide || narrow).then_some(WideReg(self.registers)),
+            register: Register(self.registers.count),
+            class,
+            is_wide: match class {
+                Class::Bits(64) => true,
+                Class::Bits(32) => self.has_narrow_addresses,
+                _ => false,
+            },
             bytes: variable.ty.bytes() as u8,
         };
-        self.declared = self.declared.saturating_add(variable.range.unwrap_or(1));
-        if wide || narrow {
-            let first = self.registers;
-            self.registers = first.saturating_add(variable.range.unwrap_or(1));
-            if narrow {
-                self.narrow.push((first, self.registers));
-            }
-        }
+        let count = variable.range.unwrap_or(1);
+        self.registers.count = self.registers.count.saturating_add(count);
+        self.registers.declarations.push(first);
         match variable.range {
             Some(count) => {
                 self.families.push(Family {
@@ -412,12 +421,6 @@ impl<'m, 'a> Scopes<'m, 'a> {
         }
         None
     }
-}
-
-/// Whether a register has 32 bits, by the list of those that have.
-pub(crate) fn is_narrow(narrow: &[(u32, u32)], register: WideReg) -> bool {
-    let after = narrow.partition_point(|&(first, _)| first <= register.0);
-    after > 0 && register.0 < narrow[after - 1].1
 }
 
 /// Names that instructions mention outside of the address of a `ld`: what

@@ -13,14 +13,14 @@ pub struct StackObject {
     pub offset: u32,
     /// Bytes, with the padding behind it where only starts are known.
     pub size: u32,
-    /// Name, where debug information tells it.
+    /// Name, if debug information has it.
     pub name: Option<String>,
 }
 
-/// The objects of one frame, by offset, without gaps in what is known.
+/// The objects of one frame, by offset, without gaps in the known part.
 ///
-/// The compiler's text tells where objects start; debug information also how
-/// long they are and what they are called ([`ObjectTable::refine`]).
+/// The compiler's text has the starts of objects; debug information also has
+/// their lengths and names ([`ObjectTable::refine`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectTable {
     /// The frame.
@@ -65,7 +65,7 @@ impl ObjectTable {
         tables
     }
 
-    /// Takes over what debug information knows of a function's frames.
+    /// Adds the debug information about a function's frames.
     pub(crate) fn refine_all(tables: &mut [ObjectTable], code: &Code<'_, '_>, debug: &DebugInfo) {
         let known = debug.frame_objects(code.function.name);
         for table in tables {
@@ -85,8 +85,8 @@ impl ObjectTable {
         }
     }
 
-    /// Takes over what another source knows of objects that start where the
-    /// text has a start: their names, and their lengths where these are
+    /// Adds the names and lengths of objects from another source, for objects
+    /// that start where the text has a start. A length is only used if it is
     /// shorter.
     pub fn refine(&mut self, known: &[StackObject]) {
         for object in &mut self.objects {

@@ -7,8 +7,8 @@ use crate::names::SymbolId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RootId(pub u32);
 
-/// A place where a pointer comes into being (a base pointer definition of
-/// cuCatch, 4.1.1).
+/// A place that defines a pointer (a base pointer definition of cuCatch,
+/// 4.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Root {
     /// Eight bytes of the parameters of the kernel, or of another function,
@@ -40,8 +40,8 @@ pub enum Root {
         /// Bytes from the start of the frame.
         start: u32,
     },
-    /// A pointer that the program gives bounds of its own (`ringfence.h`):
-    /// from the value on, as many bytes as the program says.
+    /// A pointer with bounds that the program declares (`ringfence.h`): the
+    /// declared number of bytes, from the value on.
     Declared {
         /// The value.
         value: ValueId,
@@ -122,12 +122,12 @@ pub enum Certainty {
     Certain,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 ///
-/// `in_doubt` means: something was added to the pointer that may be the
-/// pointer itself, and the root the offset; or the root was put together from
-/// bits, and more may follow. If the root turns out to point into no
-/// allocation, only the address itself tells its bounds.
+/// `in_doubt` means that the root may not be the pointer. Either the other
+/// operand of an addition may be the pointer, and the root its offset; or the
+/// root was combined from bits, and more may follow. If the root turns out to
+/// point into no allocation, the bounds are those of the address itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Nothing yet, or a register read before its definition.
@@ -147,8 +147,8 @@ pub enum Origin {
         /// See above.
         in_doubt: bool,
     },
-    /// A pointer derived from one of several roots (or from several
-    /// instances of one): only the execution tells which.
+    /// A pointer derived from one of several roots, or from several instances
+    /// of one. Which one is only known at run time.
     Several {
         /// Whether it is a pointer.
         certainty: Certainty,
@@ -171,7 +171,7 @@ pub enum Leader {
     FirstInDoubt,
     /// The second, unless its root points to nothing.
     SecondInDoubt,
-    /// One of the two: the execution tells.
+    /// One of the two, which is only known at run time.
     Either,
     /// None, or both.
     Neither,
@@ -374,10 +374,10 @@ impl Origin {
         self.plus(other)
     }
 
-    /// The origin of a value that takes bits from both: `fresh` if one of
-    /// them may be a pointer or a part of one, unless the other is a number and
-    /// it is certainly a pointer, which the program moves about its buffer.
-    /// `is_sum` tells that the bits of the two add up.
+    /// The origin of a value that combines bits of both. It is `fresh` if one
+    /// of them may be a pointer or a part of one. An exception: the other is a
+    /// number and this one is certainly a pointer, which the program moves in
+    /// its buffer. `is_sum` means that the bits of the two are added.
     #[must_use]
     pub fn unpack(self, other: Origin, fresh: Origin, is_sum: bool) -> Origin {
         use Certainty::Certain;

@@ -1,12 +1,12 @@
-//! Which strings a call of device-side `printf` reads, as far as the text of
-//! the module tells: `vprintf(format, arguments)` gets the address of a format,
-//! which has to be a constant of the module, and that of the arguments, which
-//! compilers keep in the frame.
+//! The strings that a call of device-side `printf` reads, as far as the text of
+//! the module determines them. `vprintf(format, arguments)` has the address of
+//! a format, which must be a constant of the module, and the address of the
+//! arguments, which compilers keep in the frame.
 
 use crate::calls::{Stored, stores};
 use crate::code::{Referent, ValueId};
 use crate::function::Analysis;
-use crate::names::{ModuleSymbols, SymbolId, SymbolSpace, WideReg};
+use crate::names::{ModuleSymbols, Register, SymbolId, SymbolSpace};
 use crate::roles::Role;
 use crate::ssa::Definition;
 use ptx::printf::{Most, printed};
@@ -47,8 +47,9 @@ impl<'a> Texts<'a> {
             return Texts { is_own, known };
         }
         for item in &module.items {
-            // What other files can name, they may change. (The host may change
-            // any: a format counts as what the text of the module says.)
+            // Other files may change variables that they can name. (The host
+            // may change any variable: for a format, the module's text is
+            // used.)
             if let Item::Variable(variable) = item
                 && variable.linkage == Linkage::Local
                 && matches!(variable.space, VariableSpace::Global | VariableSpace::Const)
@@ -92,9 +93,9 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Whether a variable is a literal, which nothing may change, by the names that
-/// compilers give them: nvcc `$str$1` and `__unnamed_1`, LLVM `_$_str_$_1`,
-/// Triton `printfFormat_1`. Other names are the program's.
+/// Whether a variable is a literal, which nothing may change, by the name that
+/// compilers generate for it: nvcc `$str$1` and `__unnamed_1`, LLVM
+/// `_$_str_$_1`, Triton `printfFormat_1`. Other names are the program's.
 fn is_literal(name: &str) -> bool {
     let prefixes = ["__unnamed_", "printfFormat_"];
     name.contains('$') || prefixes.iter().any(|prefix| name.starts_with(prefix))
@@ -106,7 +107,7 @@ pub struct Print {
     /// The store of the address of the arguments: the first operand behind its
     /// place is a register.
     pub buffer: u32,
-    /// The first of the stores for the call, where checks stand.
+    /// The first of the stores for the call, where checks are inserted.
     pub first: u32,
     /// The call, or the last of the loads of its result.
     pub last: u32,
@@ -122,7 +123,7 @@ pub struct Argument {
     /// How much of it is read.
     pub most: Most,
     /// What was stored there, in a register that still holds it.
-    pub pointer: Option<(WideReg, ValueId)>,
+    pub pointer: Option<(Register, ValueId)>,
 }
 
 /// What is known of a call.
@@ -329,6 +330,7 @@ fn constants(analysis: &Analysis<'_, '_>, value: ValueId) -> Option<Vec<(SymbolI
                     match read.referent {
                         Referent::Symbol(symbol, offset) => places.push((symbol, offset)),
                         Referent::Wide(_) => open.push(read.value),
+                        Referent::Other(_) => return None,
                     }
                 }
             }
@@ -345,10 +347,10 @@ fn stored(
     analysis: &Analysis<'_, '_>,
     before: usize,
     (frame, at): (SymbolId, i64),
-) -> Option<(WideReg, ValueId)> {
+) -> Option<(Register, ValueId)> {
     let code = &analysis.code;
     let block = analysis.cfg.block_of[before];
-    let mut written: FxHashSet<WideReg> = FxHashSet::default();
+    let mut written: FxHashSet<Register> = FxHashSet::default();
     for index in (0..before).rev() {
         if analysis.cfg.block_of[index] != block {
             return None;
@@ -370,6 +372,7 @@ fn stored(
                         let (symbol, offset) = analysis.constant_address(reference.value)?;
                         (symbol, offset.checked_add(address.offset)?)
                     }
+                    Referent::Other(_) => return None,
                 };
                 if symbol != frame {
                     continue;

@@ -1,11 +1,10 @@
 //! Base pointer analysis: the origin of every value, by iteration over
 //! [`Expr`]s to a fixed point.
 //!
-//! A root is an *instance*: the list node loaded in this round of a loop is
-//! not the one loaded in the last. In SSA form a chain of definitions without
-//! a phi always stays with one instance, and so does a phi that the root's
-//! definition strictly dominates; every other phi makes
-//! [`Origin::Several`].
+//! A root is an *instance*: the list node loaded in this iteration of a loop is
+//! not the one loaded in the last. In SSA form a chain of definitions without a
+//! phi always has one instance. So has a phi that the root's definition
+//! strictly dominates. Every other phi makes [`Origin::Several`].
 
 use crate::code::{Code, Referent, ValueId};
 use crate::dominators::Dominators;
@@ -29,12 +28,12 @@ pub struct Provenance {
     fields: FxHashMap<ValueId, Field>,
 }
 
-/// Rounds after which values that still change are given up as unknown. Real
-/// code needs three or four.
+/// Iterations after which values that still change become unknown. Real code
+/// needs three or four.
 const ROUNDS: usize = 40;
 
 impl Provenance {
-    /// Analyses a function; `debug` tells the types of its variables.
+    /// Analyses a function; `debug` has the types of its variables.
     pub fn of(
         code: &Code<'_, '_>,
         dominators: &Dominators,
@@ -106,7 +105,7 @@ impl Provenance {
         .then_some(root)
     }
 
-    /// The field that a [`Root::Field`] of this value stands for.
+    /// The field of a [`Root::Field`] of this value.
     pub fn field(&self, value: ValueId) -> Option<&Field> {
         self.fields.get(&value)
     }
@@ -119,7 +118,10 @@ impl Provenance {
         Lowered { exprs, roots }: Lowered,
     ) -> Provenance {
         let known = pointer_evidence(code, ssa, &exprs, &roots);
-        let mut origins = vec![Origin::Undefined; ssa.values.len()];
+        let mut origins = vec![Origin::Unknown; ssa.values.len()];
+        for value in ssa.wide_values() {
+            origins[value.0 as usize] = Origin::Undefined;
+        }
         let joins = Joins {
             dominators,
             ssa,
@@ -129,7 +131,8 @@ impl Provenance {
         };
         for round in 0..=ROUNDS {
             let mut changed = false;
-            for id in 0..ssa.values.len() {
+            for &ValueId(id) in ssa.wide_values() {
+                let id = id as usize;
                 let new = joins.evaluate(id, &exprs, &origins, &known);
                 // Joined with what was there, so that origins only rise.
                 let mut new = origins[id].join(new);
@@ -145,8 +148,8 @@ impl Provenance {
                 break;
             }
             if round == ROUNDS {
-                // What has not settled may still feed others: give up on all
-                // that could, rather than answer half an iteration.
+                // Values that still change may affect others: all of those
+                // become unknown as well.
                 origins
                     .iter_mut()
                     .for_each(|origin| *origin = Origin::Unknown);
@@ -160,7 +163,8 @@ impl Provenance {
         }
     }
 
-    /// The origin of a value; unknown in unreachable code.
+    /// The origin of a value; unknown in unreachable code, and of what cannot
+    /// be an address.
     pub fn origin(&self, value: ValueId) -> Origin {
         self.origins
             .get(value.0 as usize)

@@ -2,7 +2,6 @@
 
 use ptx::Instruction;
 use ptx::table::{Info, Role as Tabled, classify};
-use std::borrow::Cow;
 
 /// What an operand does with a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,22 +12,24 @@ pub enum Role {
     Read,
     /// Read, as the base of an address.
     Address,
+    /// Read, to decide whether the instruction executes.
+    Guard,
     /// Read or written or both: the opcode is not known.
     Unknown,
 }
 
 /// The roles of an instruction's operands.
-pub(crate) enum Roles<'i> {
+pub(crate) enum Roles {
     /// The first one is written, all others are read: the table need not be
     /// asked for more.
     Plain,
-    /// As the table says.
-    Tabled(Cow<'i, Info>),
+    /// The row of the table.
+    Tabled(Info),
     /// The table lacks the instruction.
     Unknown,
 }
 
-impl Roles<'_> {
+impl Roles {
     pub(crate) fn of(instruction: &Instruction<'_>) -> Self {
         if instruction.opcode.mnemonic().is_plain() {
             return Roles::Plain;
@@ -39,15 +40,15 @@ impl Roles<'_> {
     /// As [`Roles::of`], and never [`Roles::Plain`].
     pub(crate) fn tabled(instruction: &Instruction<'_>) -> Self {
         match classify(instruction) {
-            Some(info) => Roles::Tabled(Cow::Owned(info)),
+            Some(info) => Roles::Tabled(info),
             None => Roles::Unknown,
         }
     }
 
-    /// What the table says, as far as it was asked.
+    /// The row of the table, if it was looked up.
     pub(crate) fn into_info(self) -> Option<Info> {
         match self {
-            Roles::Tabled(info) => Some(info.into_owned()),
+            Roles::Tabled(info) => Some(info),
             Roles::Plain | Roles::Unknown => None,
         }
     }

@@ -44,7 +44,7 @@ impl Passed {
     }
 }
 
-/// What functions take and return, as far as a call can tell them apart.
+/// The parameters and results of functions, as far as a call depends on them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Signature {
     /// The parameters.
@@ -92,7 +92,7 @@ impl Signature {
         all.any(|passed| passed.bytes >= 8)
     }
 
-    /// Bytes of what comes back.
+    /// Bytes of the results.
     pub fn result_bytes(&self) -> u64 {
         self.returns.map_or(0, |returns| returns.bytes.into())
     }

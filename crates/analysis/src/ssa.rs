@@ -1,5 +1,6 @@
-//! Values of 64-bit registers: pruned SSA form beside the text, which is
-//! never rewritten.
+//! SSA form beside the text, which is never rewritten: each register that an
+//! instruction reads or writes has a value ([`crate::Reference::value`]).
+//! Provenance, low bits and ranges are analyses of these values.
 //!
 //! A predicated definition makes a new value that may be the old one: it
 //! remembers both ([`Definition::Instruction::old`]).
@@ -7,16 +8,20 @@
 use crate::cfg::{BlockId, Cfg};
 use crate::code::{Code, Reference, Referent, ValueId};
 use crate::dominators::Dominators;
-use crate::names::WideReg;
+use crate::names::Register;
+use crate::phis::{Phi, Phis};
 use crate::roles::Role;
+use std::ops::Range;
 
 /// Where a value is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Definition {
-    /// Read before any definition.
+    /// Read before any definition. A register has one such value.
     Undefined,
     /// At the head of a block, from its predecessors; arguments are
     /// [`Ssa::phi_arguments`], in the order of [`crate::BasicBlock::predecessors`].
+    /// (What a register holds where the function starts is none of them, if
+    /// the first block has predecessors, too.)
     Phi {
         /// First argument's place.
         first: u32,
@@ -39,7 +44,7 @@ pub enum Definition {
 #[derive(Clone, Copy, Debug)]
 pub struct Value {
     /// The register.
-    pub register: WideReg,
+    pub register: Register,
     /// Block where it is made.
     pub block: BlockId,
     /// How it is made.
@@ -49,33 +54,57 @@ pub struct Value {
 /// All values of a function.
 #[derive(Clone, Debug, Default)]
 pub struct Ssa {
-    /// Values; those made by instructions come in dominator-tree preorder.
+    /// Values: the phis, block by block; then those made by instructions, in
+    /// dominator-tree preorder.
     pub values: Vec<Value>,
     arguments: Vec<ValueId>,
+    /// For each block, one past the last of its phis.
+    ends_of_phis: Vec<u32>,
+    wide: Vec<ValueId>,
 }
 
 impl Ssa {
-    /// Gives every reference to a 64-bit register in `code` its value. Where
-    /// control flow is so tangled that this would take time quadratic in the
-    /// size of the function, no reference gets one, as if nothing could be
-    /// reached.
+    /// Gives every reference to a register in `code` its value. For some
+    /// control flow this would take time quadratic in the size of the function.
+    /// Then no reference has a value, or only references to registers that can
+    /// hold addresses have one; the others are treated as unreachable.
     pub fn of(code: &mut Code<'_, '_>, cfg: &Cfg, dominators: &Dominators) -> Ssa {
-        match place_phis(code, cfg, dominators) {
-            Some(phis) => rename(code, cfg, dominators, &phis),
+        match Phis::place(code, cfg, dominators) {
+            Some(phis) => Rename::all(code, cfg, dominators, &phis),
             None => Ssa::default(),
         }
     }
 
-    /// The arguments of a phi.
+    /// The value with that number.
+    pub fn value(&self, id: ValueId) -> Option<&Value> {
+        self.values.get(id.0 as usize)
+    }
+
+    /// The values of registers that may hold addresses, in order.
+    pub fn wide_values(&self) -> &[ValueId] {
+        &self.wide
+    }
+
+    /// The phis at the head of a block.
+    pub fn phis(&self, block: BlockId) -> impl ExactSizeIterator<Item = ValueId> + use<> {
+        let Range { start, end } = phis_of(&self.ends_of_phis, block);
+        (start..end).map(ValueId)
+    }
+
+    /// The arguments of a phi; [`ValueId::NONE`] from unreachable blocks.
     pub fn phi_arguments(&self, value: ValueId) -> &[ValueId] {
-        match self
-            .values
-            .get(value.0 as usize)
-            .map(|value| value.definition)
-        {
+        match self.value(value).map(|value| value.definition) {
             Some(Definition::Phi { first, end }) => &self.arguments[first as usize..end as usize],
             _ => &[],
         }
+    }
+
+    /// The argument of a phi for the edge from a block.
+    pub fn phi_argument(&self, cfg: &Cfg, phi: ValueId, from: BlockId) -> Option<ValueId> {
+        let block = self.value(phi)?.block;
+        let predecessors = &cfg.blocks[block.0 as usize].predecessors;
+        let place = predecessors.iter().position(|&other| other == from)?;
+        self.phi_arguments(phi).get(place).copied()
     }
 
     /// The instruction that alone makes a value: no join of several, and none
@@ -103,286 +132,216 @@ impl Ssa {
         let source = references.find(|r| r.operand == 1 && r.role == Role::Read)?;
         Some((at, source))
     }
+}
 
-    /// The value with that number.
-    pub fn value(&self, id: ValueId) -> Option<&Value> {
-        self.values.get(id.0 as usize)
+impl Ssa {
+    fn add(
+        &mut self,
+        register: Register,
+        is_wide: bool,
+        block: BlockId,
+        definition: Definition,
+    ) -> ValueId {
+        let id = ValueId(self.values.len() as u32);
+        self.values.push(Value {
+            register,
+            block,
+            definition,
+        });
+        if is_wide {
+            self.wide.push(id);
+        }
+        id
     }
 }
 
-/// Where a register is defined and where its value must come from outside
-/// the block.
-#[derive(Clone, Default)]
-struct Places {
-    definitions: Vec<u32>,
-    exposed: Vec<u32>,
-}
-
-/// Steps that placing phis may take beyond 64 an instruction. Structured code
-/// takes two or three.
-const BUDGET: usize = 1 << 20;
-
-/// Registers that need a phi at each block; `None` if the budget ran out.
-fn place_phis(
-    code: &Code<'_, '_>,
-    cfg: &Cfg,
-    dominators: &Dominators,
-) -> Option<Vec<Vec<WideReg>>> {
-    let registers = code.registers as usize;
-    let mut places: Vec<Places> = vec![Places::default(); registers];
-    let mut defined_in = vec![u32::MAX; registers];
-    let mut multiple = vec![false; registers];
-    for &block in &cfg.order {
-        let BlockRange { first, end } = range(cfg, block);
-        for index in first..end {
-            let guarded = code.instructions[index].instruction.guard.is_some();
-            let references = code.references_of(index);
-            for pass_writes in [false, true] {
-                for reference in references {
-                    let Referent::Wide(register) = reference.referent else {
-                        continue;
-                    };
-                    let writes = matches!(reference.role, Role::Write | Role::Unknown);
-                    if writes != pass_writes {
-                        continue;
-                    }
-                    let register = register.0 as usize;
-                    let reads = !writes || guarded || reference.role == Role::Unknown;
-                    if reads
-                        && defined_in[register] != block.0
-                        && places[register].exposed.last() != Some(&block.0)
-                    {
-                        places[register].exposed.push(block.0);
-                    }
-                    if writes {
-                        multiple[register] |= !places[register].definitions.is_empty();
-                        if defined_in[register] != block.0 {
-                            defined_in[register] = block.0;
-                            places[register].definitions.push(block.0);
-                        }
-                    }
-                }
-            }
-        }
-    }
-    let mut budget = BUDGET + 64 * code.instructions.len();
-    let frontiers = dominators.frontiers(cfg, budget)?;
-    let mut phis: Vec<Vec<WideReg>> = vec![Vec::new(); cfg.blocks.len()];
-    let mut live = vec![u32::MAX; cfg.blocks.len()];
-    let mut defines = vec![u32::MAX; cfg.blocks.len()];
-    let mut placed = vec![u32::MAX; cfg.blocks.len()];
-    let mut stack = Vec::new();
-    for (register, place) in places.iter().enumerate() {
-        if place.exposed.is_empty() || place.definitions.is_empty() {
-            continue;
-        }
-        let number = register as u32;
-        if !multiple[register] {
-            let definition = BlockId(place.definitions[0]);
-            let strictly = |&block: &u32| {
-                block != definition.0 && dominators.dominates(definition, BlockId(block))
-            };
-            if place.exposed.iter().all(strictly) {
-                continue;
-            }
-        }
-        for &block in &place.definitions {
-            defines[block as usize] = number;
-        }
-        // Blocks at whose head the register is live.
-        stack.clear();
-        stack.extend(place.exposed.iter().copied());
-        for &block in &place.exposed {
-            live[block as usize] = number;
-        }
-        while let Some(block) = stack.pop() {
-            budget = budget.checked_sub(1)?;
-            for &predecessor in &cfg.blocks[block as usize].predecessors {
-                let at = predecessor.0 as usize;
-                if live[at] != number && defines[at] != number && cfg.is_reachable(predecessor) {
-                    live[at] = number;
-                    stack.push(predecessor.0);
-                }
-            }
-        }
-        let definitions = place.definitions.iter().map(|&block| BlockId(block));
-        frontiers.joins(definitions, |join| {
-            let at = join.0 as usize;
-            budget = budget.checked_sub(1)?;
-            let is_new = placed[at] != number && live[at] == number;
-            if is_new {
-                placed[at] = number;
-                phis[at].push(WideReg(number));
-            }
-            Some(is_new)
-        })?;
-    }
-    Some(phis)
-}
-
-struct BlockRange {
-    first: usize,
-    end: usize,
-}
-
-fn range(cfg: &Cfg, block: BlockId) -> BlockRange {
-    let block = &cfg.blocks[block.0 as usize];
-    BlockRange {
-        first: block.first as usize,
-        end: block.end as usize,
-    }
+/// The numbers of a block's phis, which are their values.
+fn phis_of(ends: &[u32], block: BlockId) -> Range<u32> {
+    let at = block.0 as usize;
+    let start = at.checked_sub(1).and_then(|before| ends.get(before));
+    let start = start.copied().unwrap_or(0);
+    start..ends.get(at).copied().unwrap_or(start)
 }
 
 /// Walks the dominator tree and names the values.
-fn rename(
-    code: &mut Code<'_, '_>,
-    cfg: &Cfg,
-    dominators: &Dominators,
-    phis: &[Vec<WideReg>],
-) -> Ssa {
-    let mut ssa = Ssa::default();
-    let mut phi_values: Vec<Vec<ValueId>> = vec![Vec::new(); cfg.blocks.len()];
-    for (block, registers) in phis.iter().enumerate() {
-        for &register in registers {
-            let first = ssa.arguments.len() as u32;
-            let count = cfg.blocks[block].predecessors.len();
-            ssa.arguments
-                .resize(ssa.arguments.len() + count, ValueId::NONE);
-            phi_values[block].push(ValueId(ssa.values.len() as u32));
-            ssa.values.push(Value {
-                register,
-                block: BlockId(block as u32),
-                definition: Definition::Phi {
-                    first,
-                    end: ssa.arguments.len() as u32,
-                },
-            });
-        }
-    }
-    let mut current = vec![ValueId::NONE; code.registers as usize];
-    let mut undo: Vec<(u32, ValueId)> = Vec::new();
-    let Some(&entry) = cfg.order.first() else {
-        return ssa;
-    };
-    let mut stack: Vec<(BlockId, usize, usize)> = Vec::new();
-    let enter = |block: BlockId,
-                 code: &mut Code<'_, '_>,
-                 ssa: &mut Ssa,
-                 current: &mut Vec<ValueId>,
-                 undo: &mut Vec<(u32, ValueId)>| {
-        let at = block.0 as usize;
-        for (&register, &value) in phis[at].iter().zip(&phi_values[at]) {
-            undo.push((register.0, current[register.0 as usize]));
-            current[register.0 as usize] = value;
-        }
-        let BlockRange { first, end } = range(cfg, block);
-        for index in first..end {
-            name_instruction(code, index, block, entry, ssa, current, undo);
-        }
-        for &successor in &cfg.blocks[at].successors {
-            let to = successor.0 as usize;
-            for (&register, &phi) in phis[to].iter().zip(&phi_values[to]) {
-                let value = read(register, entry, ssa, current, undo, false);
-                let Definition::Phi { first, .. } = ssa.values[phi.0 as usize].definition else {
-                    continue;
-                };
-                for (place, &predecessor) in cfg.blocks[to].predecessors.iter().enumerate() {
-                    if predecessor == block {
-                        ssa.arguments[first as usize + place] = value;
-                    }
-                }
-            }
-        }
-    };
-    let mark = undo.len();
-    enter(entry, code, &mut ssa, &mut current, &mut undo);
-    stack.push((entry, 0, mark));
-    while let Some((block, next, mark)) = stack.last_mut() {
-        match dominators.children(*block).get(*next) {
-            Some(&child) => {
-                *next += 1;
-                let mark = undo.len();
-                enter(child, code, &mut ssa, &mut current, &mut undo);
-                stack.push((child, 0, mark));
-            }
-            None => {
-                while undo.len() > *mark {
-                    if let Some((register, old)) = undo.pop() {
-                        current[register as usize] = old;
-                    }
-                }
-                stack.pop();
-            }
-        }
-    }
-    ssa
+struct Rename<'x, 'm, 'a> {
+    code: &'x mut Code<'m, 'a>,
+    cfg: &'x Cfg,
+    phis: &'x Phis,
+    entry: BlockId,
+    ssa: Ssa,
+    /// The value of each register here.
+    current: Vec<ValueId>,
+    /// What values were before, on the way from the entry.
+    undo: Vec<(Register, ValueId)>,
 }
 
-/// The current value of a register; an undefined one is made on demand.
-fn read(
-    register: WideReg,
-    entry: BlockId,
-    ssa: &mut Ssa,
-    current: &mut [ValueId],
-    undo: &mut Vec<(u32, ValueId)>,
-    keep: bool,
-) -> ValueId {
-    let at = register.0 as usize;
-    if current[at] != ValueId::NONE {
-        return current[at];
-    }
-    let value = ValueId(ssa.values.len() as u32);
-    ssa.values.push(Value {
-        register,
-        block: entry,
-        definition: Definition::Undefined,
-    });
-    if keep {
-        undo.push((register.0, ValueId::NONE));
-        current[at] = value;
-    }
-    value
-}
-
-fn name_instruction(
-    code: &mut Code<'_, '_>,
-    index: usize,
-    block: BlockId,
-    entry: BlockId,
-    ssa: &mut Ssa,
-    current: &mut [ValueId],
-    undo: &mut Vec<(u32, ValueId)>,
-) {
-    let (first, end) = code.instructions[index].references;
-    let guarded = code.instructions[index].instruction.guard.is_some();
-    for reference in &mut code.references[first as usize..end as usize] {
-        if let (Referent::Wide(register), Role::Read | Role::Address) =
-            (reference.referent, reference.role)
-        {
-            reference.value = read(register, entry, ssa, current, undo, true);
-        }
-    }
-    for place in first..end {
-        let reference = code.references[place as usize];
-        let (Referent::Wide(register), Role::Write | Role::Unknown) =
-            (reference.referent, reference.role)
-        else {
-            continue;
+impl<'x, 'm, 'a> Rename<'x, 'm, 'a> {
+    fn all(
+        code: &'x mut Code<'m, 'a>,
+        cfg: &'x Cfg,
+        dominators: &'x Dominators,
+        phis: &'x Phis,
+    ) -> Ssa {
+        let mut ssa = Ssa::default();
+        make_phis(&mut ssa, cfg, phis);
+        let Some(&entry) = cfg.order.first() else {
+            return ssa;
         };
-        let may_keep = guarded || reference.role == Role::Unknown;
-        let old = may_keep.then(|| read(register, entry, ssa, current, undo, true));
-        let value = ValueId(ssa.values.len() as u32);
-        ssa.values.push(Value {
-            register,
-            block,
-            definition: Definition::Instruction {
+        ssa.values.reserve(code.instructions.len());
+        let mut rename = Rename {
+            current: vec![ValueId::NONE; code.registers() as usize],
+            undo: Vec::new(),
+            code,
+            cfg,
+            phis,
+            entry,
+            ssa,
+        };
+        let mut stack = vec![(entry, 0, 0)];
+        rename.enter(entry);
+        while let Some((block, next, mark)) = stack.last_mut() {
+            match dominators.children(*block).get(*next) {
+                Some(&child) => {
+                    *next += 1;
+                    stack.push((child, 0, rename.undo.len()));
+                    rename.enter(child);
+                }
+                None => {
+                    rename.leave(*mark);
+                    stack.pop();
+                }
+            }
+        }
+        rename.ssa
+    }
+
+    fn enter(&mut self, block: BlockId) {
+        for phi in phis_of(&self.ssa.ends_of_phis, block) {
+            let register = self.phis.all[phi as usize].register;
+            self.set(register, ValueId(phi));
+        }
+        for index in self.cfg.instructions(block) {
+            self.instruction(index, block);
+        }
+        self.hand_on(block);
+    }
+
+    fn leave(&mut self, mark: usize) {
+        for (register, old) in self.undo.drain(mark..).rev() {
+            self.current[register.0 as usize] = old;
+        }
+    }
+
+    /// The current value of a register; an undefined one is made on demand,
+    /// and stays current wherever nothing defines the register.
+    fn read(&mut self, register: Register) -> ValueId {
+        let current = &mut self.current[register.0 as usize];
+        if *current == ValueId::NONE {
+            let is_wide = self.code.is_wide(register);
+            let entry = self.entry;
+            *current = self
+                .ssa
+                .add(register, is_wide, entry, Definition::Undefined);
+        }
+        *current
+    }
+
+    fn set(&mut self, register: Register, value: ValueId) {
+        let current = &mut self.current[register.0 as usize];
+        self.undo.push((register, *current));
+        *current = value;
+    }
+
+    /// Reads precede writes, whatever the order of operands.
+    fn instruction(&mut self, index: usize, block: BlockId) {
+        let inst = &self.code.instructions[index];
+        let (first, end) = inst.references;
+        let is_guarded = inst.instruction.guard.is_some();
+        let mut writes = false;
+        for place in first..end {
+            let reference = self.code.references[place as usize];
+            let Some(register) = self.named(&reference) else {
+                continue;
+            };
+            match reference.role {
+                Role::Read | Role::Address | Role::Guard => {
+                    let value = self.read(register);
+                    self.code.references[place as usize].value = value;
+                }
+                Role::Write | Role::Unknown => writes = true,
+            }
+        }
+        if !writes {
+            return;
+        }
+        for place in first..end {
+            let reference = self.code.references[place as usize];
+            let (Some(register), Role::Write | Role::Unknown) =
+                (self.named(&reference), reference.role)
+            else {
+                continue;
+            };
+            let may_keep = is_guarded || reference.role == Role::Unknown;
+            let old = may_keep.then(|| self.read(register));
+            let definition = Definition::Instruction {
                 instruction: index as u32,
                 reference: place,
                 old,
-            },
-        });
-        undo.push((register.0, current[register.0 as usize]));
-        current[register.0 as usize] = value;
-        code.references[place as usize].value = value;
+            };
+            let is_wide = matches!(reference.referent, Referent::Wide(_));
+            let value = self.ssa.add(register, is_wide, block, definition);
+            self.set(register, value);
+            self.code.references[place as usize].value = value;
+        }
+    }
+
+    /// The register of a reference that gets a value.
+    fn named(&self, reference: &Reference) -> Option<Register> {
+        match reference.referent {
+            Referent::Wide(register) => Some(register),
+            Referent::Other(register) => self.phis.has_others.then_some(register),
+            Referent::Symbol(..) => None,
+        }
+    }
+
+    /// Sets the arguments of the phis in the successors of a block.
+    fn hand_on(&mut self, block: BlockId) {
+        for &to in &self.cfg.blocks[block.0 as usize].successors {
+            let predecessors = &self.cfg.blocks[to.0 as usize].predecessors;
+            let Some(place) = predecessors.iter().position(|&from| from == block) else {
+                continue;
+            };
+            for phi in phis_of(&self.ssa.ends_of_phis, to) {
+                let value = self.read(self.phis.all[phi as usize].register);
+                let definition = self.ssa.values[phi as usize].definition;
+                if let Definition::Phi { first, .. } = definition {
+                    self.ssa.arguments[first as usize + place] = value;
+                }
+            }
+        }
+    }
+}
+
+/// Makes the values of phis, still without arguments.
+fn make_phis(ssa: &mut Ssa, cfg: &Cfg, phis: &Phis) {
+    let mut all = phis.all.iter().peekable();
+    for (number, block) in cfg.blocks.iter().enumerate() {
+        let number = BlockId(number as u32);
+        let predecessors = block.predecessors.len();
+        while let Some(&Phi {
+            register, is_wide, ..
+        }) = all.next_if(|phi| phi.block == number)
+        {
+            let first = ssa.arguments.len();
+            let end = first + predecessors;
+            ssa.arguments.resize(end, ValueId::NONE);
+            let definition = Definition::Phi {
+                first: first as u32,
+                end: end as u32,
+            };
+            ssa.add(register, is_wide, number, definition);
+        }
+        ssa.ends_of_phis.push(ssa.values.len() as u32);
     }
 }

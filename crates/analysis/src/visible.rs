@@ -39,8 +39,8 @@ impl<'x, 'a> Nameable<'x, 'a> {
     }
 }
 
-/// The declarations that a body begins with. A label that nothing jumps to may
-/// stand before them: debug information refers to the start of a function.
+/// The declarations at the start of a body. They may follow a label that no
+/// branch names: debug information refers to the start of a function.
 fn leading_declarations<'m, 'a>(
     function: &'m Function<'a>,
 ) -> impl Iterator<Item = &'m ptx::Variable<'a>> {

@@ -1,11 +1,10 @@
-//! One test for each rule of provenance: a few lines of PTX, and what the
-//! address of a marked access comes from.
+//! One test for each rule of provenance: a few lines of PTX, and the origin of
+//! the address of a marked access.
 
 use analysis::{Analysis, ModuleSymbols, Origin, Referent, Root};
 use ptx::table::Space;
 
-/// Where the address of the last global or generic access comes from, said in
-/// words.
+/// The origin of the address of the last global or generic access, in words.
 fn last_access(body: &str) -> String {
     let text = format!(
         ".version 7.8\n.target sm_90\n.address_size 64\n\
@@ -159,7 +158,7 @@ fn what_cannot_be_followed_is_not_guessed() {
         ("cvt.u64.u32 %rd6, %r2; shl.b64 %rd5, %rd6, 32;", "opaque"),
         ("mul.wide.u32 %rd5, %r2, 65536;", "opaque"),
         ("shl.b64 %rd5, %rd1, 4;", "opaque"),
-        // Absolute: nothing tells of what.
+        // Absolute: the object is unknown.
         ("mov.u64 %rd5, 81985529216486895;", "opaque"),
         ("frobnicate.b64 %rd5, %rd2;", "unknown"),
         ("neg.s64 %rd5, %rd2;", "unknown"),
@@ -173,7 +172,7 @@ fn what_cannot_be_followed_is_not_guessed() {
 }
 
 #[test]
-fn a_pointer_that_is_unpacked_comes_into_being_there() {
+fn an_unpacked_pointer_is_a_root_of_its_own() {
     for step in [
         "mov.b64 %rd5, {%r1, %r2};",
         "mov.b64 %rd5, %fd1;",
@@ -198,7 +197,8 @@ fn a_pointer_that_is_unpacked_comes_into_being_there() {
             "{step}"
         );
     }
-    // Indexed by a word: the pointer, if it is one; else the execution tells.
+    // Indexed by a word: the pointer, if it is one; else it is only known at
+    // run time.
     let unpacked = |step: &str| {
         with_parameters(&format!(
             "{step}\nadd.s64 %rd7, %rd5, %rd4;\nld.u8 %h1, [%rd7];"
@@ -268,7 +268,7 @@ fn of_two_candidates_the_one_known_to_be_a_pointer_wins() {
     let body =
         "cvta.to.global.u64 %rd6, %rd1;\nadd.s64 %rd5, %rd4, %rd6;\nld.global.u8 %h1, [%rd5];";
     assert_eq!(with_parameters(body), "parameter 0");
-    // Nothing tells them apart: the execution must.
+    // Which one is the pointer is only known at run time.
     assert_eq!(
         with_parameters("add.s64 %rd5, %rd3, %rd4;\nld.u8 %h1, [%rd5];"),
         "several in doubt"
@@ -493,7 +493,7 @@ fn pointers_that_advance_in_a_loop_keep_their_root() {
     // Looked up before the loop: one instance.
     let body = "ld.global.u64 %rd5, [%rd2];\nL:\nld.global.u32 %r3, [%rd5];\nadd.s64 %rd5, %rd5, 16;\n@%p1 bra L;";
     assert_eq!(with_parameters(body), "lookup");
-    // Two buffers that swap in every round.
+    // Two buffers that are swapped in every iteration.
     let body = "L:\nld.global.u32 %r3, [%rd1];\nmov.u64 %rd5, %rd1;\nmov.u64 %rd1, %rd2;\nmov.u64 %rd2, %rd5;\n@%p1 bra L;";
     assert_eq!(with_parameters(body), "several");
 }

@@ -1,37 +1,96 @@
 //! `ringfence instrument`: the pass that `run` applies, on a file.
 
-use crate::options::InstrumentOptions;
+use crate::options::{InstrumentOptions, Pass};
 use anyhow::{Context, Result};
-use serde_json::json;
+use instrument::{Fenced, VerifyError};
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// Instruments one PTX file. Writes nothing unless all of it succeeds.
 pub fn instrument(options: &InstrumentOptions) -> Result<()> {
     let source = read_text(&options.input)?;
-    let instrumented = instrument::instrument(&source, &instrument::Options::default())
-        .map_err(|error| anyhow::anyhow!("{}: {error}", options.input.display()))?;
-    let sites = options.sites.as_ref().map(|path| {
-        let kernels: Vec<_> = instrumented
-            .entries
-            .iter()
-            .map(|entry| {
-                json!({
-                    "name": entry.name,
-                    "checked_name": entry.checked_name,
-                    "parameter_bytes": entry.parameter_bytes,
-                    "launch_parameter_offset": entry.launch_parameter.as_ref().map(|slot| slot.offset),
-                    "roots": entry.roots,
-                    "coverage": entry.coverage,
-                })
-            })
-            .collect();
-        (path, json!({ "version": 1, "module": instrumented.tag, "kernels": kernels, "sites": instrumented.sites }))
-    });
-    write(&options.output, &instrumented.text)?;
-    if let Some((path, sites)) = sites {
+    let (text, sites) = match options.protect {
+        Pass::Bounds => check_bounds(&source, options)?,
+        Pass::Fence => fence(&source, options)?,
+    };
+    write(&options.output, &text)?;
+    if let Some(path) = &options.sites {
         write(path, &(serde_json::to_string_pretty(&sites)? + "\n"))?;
     }
     Ok(())
+}
+
+/// PTX with checks of bounds, and its sites.
+fn check_bounds(source: &str, options: &InstrumentOptions) -> Result<(String, Value)> {
+    let instrumented = instrument::instrument(source, &instrument::Options::default())
+        .map_err(|error| anyhow::anyhow!("{}: {error}", options.input.display()))?;
+    let kernels: Vec<_> = instrumented
+        .entries
+        .iter()
+        .map(|entry| {
+            json!({
+                "name": entry.name,
+                "checked_name": entry.checked_name,
+                "parameter_bytes": entry.parameter_bytes,
+                "launch_parameter_offset": entry.launch_parameter.as_ref().map(|slot| slot.offset),
+                "roots": entry.roots,
+                "coverage": entry.coverage,
+            })
+        })
+        .collect();
+    let sites = json!({
+        "version": 1,
+        "module": instrumented.tag,
+        "kernels": kernels,
+        "sites": instrumented.sites,
+    });
+    Ok((instrumented.text, sites))
+}
+
+/// PTX with fences, and what the host must know of it. What is written was
+/// judged by the verifier.
+fn fence(source: &str, options: &InstrumentOptions) -> Result<(String, Value)> {
+    let input = options.input.display();
+    let fenced = instrument::fence(source, options.fence_form.into())
+        .map_err(|error| anyhow::anyhow!("{input} cannot be fenced:\n{error}"))?;
+    instrument::verify_contained(&fenced.text).map_err(|errors| {
+        anyhow::anyhow!("{input}: its fences are not complete: {}", all(&errors))
+    })?;
+    let Fenced {
+        text,
+        variables,
+        counts,
+    } = fenced;
+    let variables: Vec<_> = variables
+        .iter()
+        .map(|variable| {
+            json!({
+                "name": variable.name,
+                "size": variable.size,
+                "alignment": variable.alignment,
+            })
+        })
+        .collect();
+    let known = json!({
+        "version": 1,
+        "table": model::layout::fence::VARIABLE,
+        "variables": variables,
+        "accesses": {
+            "loads": counts.loads,
+            "stores": counts.stores,
+            "fixed": counts.fixed,
+            "global": counts.global,
+            "generic": counts.generic,
+            "shared": counts.shared,
+            "variable": counts.variable,
+        },
+    });
+    Ok((text, known))
+}
+
+fn all(errors: &[VerifyError]) -> String {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    lines.join("; ")
 }
 
 fn read_text(path: &Path) -> Result<String> {
@@ -42,7 +101,8 @@ fn read_text(path: &Path) -> Result<String> {
             path.display()
         )
     })?;
-    // ptxas and the driver take PTX with the NUL that ends it in fat binaries.
+    // ptxas and the driver accept PTX with the NUL that ends it in fat
+    // binaries.
     Ok(text.strip_suffix('\0').map(str::to_string).unwrap_or(text))
 }
 

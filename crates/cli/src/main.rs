@@ -1,9 +1,9 @@
 //! The `ringfence` command.
 //!
-//! `run` is the front door: it checks what it is given before anything
-//! starts, puts Ringfence's library in front of the program, and turns what
-//! the processes leave into one line, one file and one exit code. What it
-//! cannot do, it says in one message: what, where, what to do.
+//! `run` checks its arguments before anything starts, preloads Ringfence's
+//! library into the program, and merges the results of all processes into one
+//! line, one file and one exit code. An error is one message: what, where, what
+//! to do.
 
 mod explain;
 mod inspect;
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let help = !error.use_stderr();
-            // Writing help to a closed pipe is no reason to fail.
+            // Help that is written to a closed pipe is no failure.
             let _ = error.print();
             return ExitCode::from(if help { 0 } else { exit_code::FAILED });
         }

@@ -1,8 +1,8 @@
-//! What can be typed. Names follow compute-sanitizer where both have the
-//! thing. Every option of `run` ends in `model::Settings`, over what
-//! `RINGFENCE_OPTIONS` says.
+//! The command line. Options have compute-sanitizer's names where both tools
+//! have them. Every option of `run` sets a field of `model::Settings` and
+//! overrides `RINGFENCE_OPTIONS`.
 
-use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use model::exit_code::{EXIT_CODES, SIGNAL};
 use model::settings::{CommandOption, SECTIONS, Setting};
 use model::{LeakCheck, Settings, SettingsError};
@@ -142,12 +142,48 @@ fn option(setting: &'static Setting) -> Arg {
 pub struct InstrumentOptions {
     /// The PTX to instrument.
     pub input: PathBuf,
-    /// Where the result goes.
+    /// Where the result is written.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// Also write the access sites and kernels as JSON.
+    /// Also write the access sites and kernels as JSON; of a fenced module, its
+    /// variables and how many accesses have which fence.
     #[arg(long, value_name = "FILE")]
     pub sites: Option<PathBuf>,
+    /// What is added: checks of bounds, or fences, which keep every access in
+    /// the memory of one tenant.
+    #[arg(long, value_enum, default_value = "bounds")]
+    pub protect: Pass,
+    /// How fences force an address into a partition: by a mask, for sizes that
+    /// are powers of two, or by a remainder, for any size.
+    #[arg(long, value_enum, value_name = "FORM", default_value = "mask")]
+    pub fence_form: FenceForm,
+}
+
+/// Passes from PTX to PTX.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Pass {
+    /// Checks of bounds.
+    Bounds,
+    /// Fences.
+    Fence,
+}
+
+/// See [`instrument::FenceForm`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FenceForm {
+    /// By a mask.
+    Mask,
+    /// By a remainder.
+    Modulo,
+}
+
+impl From<FenceForm> for instrument::FenceForm {
+    fn from(form: FenceForm) -> Self {
+        match form {
+            FenceForm::Mask => instrument::FenceForm::Mask,
+            FenceForm::Modulo => instrument::FenceForm::Modulo,
+        }
+    }
 }
 
 /// Options of `ringfence inspect`.
@@ -175,12 +211,12 @@ impl RunOptions {
         for (setting, value) in &self.given {
             setting.set(&mut settings, value)?;
         }
-        // Frees are followed only where something is checked: every
+        // Frees are only followed if something is checked: otherwise every
         // allocation would be a leak.
         if !settings.check && settings.leak_check != LeakCheck::No {
             return Err(SettingsError {
                 setting: "leak-check=full".into(),
-                help: "leaks are found only with checking on; leave --no-check away".into(),
+                help: "leaks are found only with checking on; remove --no-check".into(),
             });
         }
         Ok(settings)
@@ -236,7 +272,7 @@ mod tests {
         assert!(options.settings(Some("sed=9")).is_err());
     }
 
-    /// The settings that these arguments of `run` make, if they are accepted.
+    /// The settings that these arguments of `run` give, if they are accepted.
     fn parsed(arguments: &[&str]) -> Option<Settings> {
         let all = ["ringfence", "run"]
             .iter()

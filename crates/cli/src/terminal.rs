@@ -1,6 +1,5 @@
-//! Text for the terminal, which may be full, or a pipe that nobody reads any
-//! more. Messages beside a run are then lost: they must not change its exit
-//! code.
+//! Text for the terminal, or a pipe, which may be full or closed by its reader.
+//! Messages beside a run are then lost: they must not change its exit code.
 
 use anyhow::{Context, Result};
 use std::io::{ErrorKind, Write as _};
@@ -15,8 +14,8 @@ pub fn line(text: &str) {
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
-/// Prints what the user asked for to stdout. A reader that needs no more of it
-/// may go.
+/// Prints the requested output to stdout. A reader may close the pipe before
+/// the end.
 ///
 /// # Errors
 ///

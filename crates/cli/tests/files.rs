@@ -32,6 +32,38 @@ fn instrumenting_a_file() {
 }
 
 #[test]
+fn fencing_a_file() {
+    let scratch = Scratch::new();
+    scratch.write("in.ptx", PTX);
+    let fence = |form: &str| {
+        scratch.ringfence([
+            "instrument",
+            "in.ptx",
+            "--protect",
+            "fence",
+            "--fence-form",
+            form,
+            "-o",
+            "out.ptx",
+            "--sites",
+            "known.json",
+        ])
+    };
+    for (form, instruction) in [("mask", "lop3.b32"), ("modulo", "mul.hi.u64")] {
+        let outcome = fence(form);
+        assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""));
+        let text = std::fs::read_to_string(scratch.path("out.ptx")).unwrap();
+        assert!(text.contains(instruction), "{text}");
+        let known = std::fs::read_to_string(scratch.path("known.json")).unwrap();
+        let known: serde_json::Value = serde_json::from_str(&known).unwrap();
+        assert_eq!(known["accesses"]["global"], 1);
+        assert_eq!(known["table"], "__ringfence_fence");
+    }
+    scratch.write("in.ptx", PTX.replace("st.global.u32 [%rd1], 1;", "brkpt;"));
+    fence("mask").assert_error(&["in.ptx cannot be fenced", "line 8", "_Z5storePi", "`brkpt`"]);
+}
+
+#[test]
 fn files_that_cannot_be_instrumented() {
     let scratch = Scratch::new();
     let output = scratch.path("out.ptx");

@@ -277,7 +277,7 @@ fn an_output_that_takes_no_text_changes_no_exit_code() {
         let status = command().stderr(output).status().unwrap();
         assert_eq!(status.code(), Some(98));
     }
-    // What was asked for itself, to a reader that needs no more of it.
+    // The requested output, to a reader that closes the pipe early.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let status = scratch.command(["explain"]).stdout(writer).status();

@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What to build one forwarding library from; see [`Forwarding::compile`].
+/// The inputs of one forwarding library; see [`Forwarding::compile`].
 #[derive(Clone, Debug)]
 pub struct Forwarding {
     /// File name and SONAME, `libcudart.so.13`.

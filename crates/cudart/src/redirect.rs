@@ -11,7 +11,7 @@
 //! are not in that list.
 //!
 //! Must run before the program's constructors, while there is one thread.
-//! Libraries that the program opens later (dlopen) are not looked at.
+//! Libraries that the program opens later (dlopen) are not patched.
 
 use crate::error::say;
 use crate::table::{Version, lookup_version};
@@ -24,7 +24,8 @@ use std::io;
 const JUMP: usize = 5;
 /// Bytes of a trampoline: `jmp *0(%rip)`, the address, padding.
 const TRAMPOLINE: usize = 16;
-/// Where to look for room for the trampolines, which `jmp rel32` must reach.
+/// Where to search for free addresses for the trampolines, which `jmp rel32`
+/// must reach.
 const REACH: u64 = 1 << 30;
 
 /// What [`redirect_static`] did.
@@ -48,7 +49,7 @@ pub enum Redirected {
 /// to redirect the static CUDA runtime: …".
 #[derive(Debug, thiserror::Error)]
 pub enum RedirectError {
-    /// The symbol table is gone.
+    /// The symbol table was stripped.
     #[error(
         "the program contains the static CUDA runtime but was stripped of its symbols, so its entry points cannot be \
          found; link it with `nvcc -cudart shared`, or do not strip it"
@@ -58,7 +59,7 @@ pub enum RedirectError {
     #[error("cannot read /proc/self/exe: {0}")]
     Read(#[source] io::Error),
     /// It is no 64-bit ELF file that can be understood.
-    #[error("cannot understand the executable: {0}; link it with `nvcc -cudart shared`")]
+    #[error("cannot parse the executable: {0}; link it with `nvcc -cudart shared`")]
     Parse(#[from] object::Error),
     /// A function with too little room for a jump.
     #[error(
@@ -394,8 +395,8 @@ fn map_near(start: u64, end: u64, bytes: usize) -> Result<u64, RedirectError> {
         if mapped as u64 == at {
             return Ok(at);
         }
-        // A kernel before 4.17 takes the address for a hint.
-        // SAFETY: unmaps what was just mapped and nobody uses.
+        // A kernel before 4.17 takes the address for a hint. SAFETY: unmaps
+        // what was just mapped and is not in use.
         unsafe { libc::munmap(mapped, bytes) };
     }
     Err(RedirectError::Room {

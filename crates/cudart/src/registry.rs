@@ -1,7 +1,7 @@
 //! What the program's objects register before `main`: device code images, and
-//! the host addresses that stand for kernels and variables.
+//! the host addresses that identify kernels and variables.
 //!
-//! Registration only remembers. An image is loaded when something of it is
+//! Registration only stores data. An image is loaded when something of it is
 //! first used, by one thread while others wait; the registry's lock is never
 //! held across a driver call.
 
@@ -34,7 +34,8 @@ struct Registry {
     functions: HashMap<usize, Function>,
     /// By the address of the host shadow.
     variables: HashMap<usize, Symbol>,
-    /// Kernel handles that were given out, and their host stub if they have one.
+    /// Kernel handles that were returned to the program, and their host stub if
+    /// they have one.
     kernels: HashMap<u64, Option<usize>>,
 }
 
@@ -73,9 +74,10 @@ struct Managed {
     found: Option<Variable>,
 }
 
-/// Remembers an image; the handle is a pointer that stays valid.
+/// Registers an image; the handle is a pointer that stays valid.
 pub(crate) fn register_binary(image: *const c_void) -> *mut *mut c_void {
-    // Old host code may look through the handle: it points at the image's address.
+    // Old host code may dereference the handle: it points at the image's
+    // address.
     let handle = Box::leak(Box::new(image.cast_mut()));
     let binary = Binary {
         image: image as usize,
@@ -89,7 +91,7 @@ pub(crate) fn register_binary(image: *const c_void) -> *mut *mut c_void {
     handle
 }
 
-/// Forgets an image and unloads it. Also called at exit, after everything.
+/// Removes an image and unloads it. Also called at exit, after everything.
 pub(crate) fn unregister_binary(handle: usize) {
     let binary = {
         let mut registry = REGISTRY.lock();
@@ -110,14 +112,14 @@ pub(crate) fn unregister_binary(handle: usize) {
         && let Some(unload) = api.cuLibraryUnload
     {
         // SAFETY: the table's own function, and a library that was loaded and
-        // is no longer in the registry, so nobody unloads it twice.
-        // At exit the driver may be gone already (CUDA_ERROR_DEINITIALIZED),
-        // which leaves nothing to do: there is no one to tell.
+        // is no longer in the registry, so it is not unloaded twice. At exit
+        // the driver may be shut down already (CUDA_ERROR_DEINITIALIZED): then
+        // nothing is left to unload, and no caller can handle an error.
         let _ = unsafe { unload(library) };
     }
 }
 
-/// Remembers which kernel a host stub stands for.
+/// Registers which kernel a host stub stands for.
 pub(crate) fn register_function(handle: usize, host: usize, name: &CStr) {
     let function = Function {
         binary: handle,
@@ -127,7 +129,7 @@ pub(crate) fn register_function(handle: usize, host: usize, name: &CStr) {
     REGISTRY.lock().functions.insert(host, function);
 }
 
-/// Remembers which variable a host shadow stands for.
+/// Registers which variable a host shadow stands for.
 pub(crate) fn register_variable(handle: usize, host: usize, name: &CStr) {
     let symbol = Symbol {
         binary: handle,
@@ -137,7 +139,8 @@ pub(crate) fn register_variable(handle: usize, host: usize, name: &CStr) {
     REGISTRY.lock().variables.insert(host, symbol);
 }
 
-/// Remembers a `__managed__` variable and the host pointer that is to get its address.
+/// Registers a `__managed__` variable and the host pointer that is to get its
+/// address.
 pub(crate) fn register_managed(handle: usize, pointer: usize, name: &CStr) {
     if let Some(binary) = REGISTRY.lock().binaries.get_mut(&handle) {
         binary.managed.push(Managed {
@@ -177,7 +180,7 @@ pub(crate) fn kernel(host: usize) -> Result<CUkernel, cudaError_t> {
     Ok(kernel)
 }
 
-/// Remembers a kernel handle that the program got from a library of its own.
+/// Registers a kernel handle that the program got from a library of its own.
 pub(crate) fn note_kernel(kernel: CUkernel) {
     REGISTRY.lock().kernels.entry(kernel.0).or_insert(None);
 }
@@ -233,7 +236,7 @@ pub(crate) fn variable(host: usize) -> Result<Variable, cudaError_t> {
     Ok(found)
 }
 
-/// Forgets what a reset of the device made invalid: addresses of variables.
+/// Removes what a reset of the device made invalid: addresses of variables.
 pub(crate) fn forget_addresses() {
     for symbol in REGISTRY.lock().variables.values_mut() {
         symbol.found = None;

@@ -162,8 +162,8 @@ pub(crate) fn per_thread(stream: CUstream) -> CUstream {
     }
 }
 
-/// Asks without a context being needed: is the driver there at all? Used by
-/// calls at exit, which must not start anything.
+/// Whether the driver is available; needs no context. For calls at exit, which
+/// must not initialize anything.
 pub(crate) fn started() -> bool {
     INITIALISED.load(Ordering::Acquire) == std::process::id() && API.get().is_some()
 }

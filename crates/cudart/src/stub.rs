@@ -5,7 +5,7 @@ use crate::generated::names::NAMES;
 use crate::generated::types::cudaError_t;
 
 /// The function at position `INDEX` of [`NAMES`]. It may be called with any
-/// arguments of the C calling convention, since it looks at none.
+/// arguments of the C calling convention, since it reads none.
 pub(crate) extern "C" fn stub<const INDEX: usize>() -> cudaError_t {
     say(&format!(
         "{} is not available on the cpu device",

@@ -3,8 +3,8 @@
 use crate::generated::names::{EXPORTS_12, EXPORTS_13, NAMES, STUBS};
 use crate::{api, twelve};
 
-/// Whose names and signatures a program was compiled against. CUDA 13 took
-/// the plain names for what CUDA 12 calls `…_v2`.
+/// The runtime version against whose names and signatures a program was
+/// compiled. CUDA 13 uses the plain names for what CUDA 12 calls `…_v2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// libcudart.so.12.

@@ -1,5 +1,5 @@
-//! What CUDA 12's runtime has under a name that CUDA 13 uses for something
-//! else, or not at all.
+//! Functions of CUDA 12's runtime whose names CUDA 13 uses for others, or not
+//! at all.
 //!
 //! CUDA 13 dropped the `_v2` suffixes: its plain names are CUDA 12's `…_v2`
 //! (and `_v3`). Layouts are those of CUDA 12.8's headers, which are not among
@@ -264,8 +264,8 @@ fn place(device: i32) -> CUmemLocation {
     }
 }
 
-/// The version that CUDA 12 programs are told. They test `>= 12000` and the
-/// like; the newest runtime of that line whose names are listed.
+/// The version that CUDA 12 programs get. They test `>= 12000` and the like;
+/// the newest runtime of that line whose names are listed.
 const VERSION: i32 = 12080;
 
 runtime! {

@@ -1,6 +1,6 @@
-//! What the runtime asks of the driver, and when: over a driver made of C
-//! functions that keep a log. One test, since the driver of a process is
-//! chosen once.
+//! Which driver calls the runtime makes, and when: over a driver made of C
+//! functions that keep a log. One test, since the driver of a process is chosen
+//! once.
 
 use cudart::lookup;
 use driver::Api;

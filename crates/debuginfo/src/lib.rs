@@ -1,12 +1,12 @@
 //! Debug information in PTX: names, places and types of variables.
 //!
 //! `nvcc -G` writes DWARF as text: `.section .debug_info { .b8 … }`, with
-//! labels where addresses would stand. The module `sections` turns that into bytes
+//! labels in place of addresses. The module `sections` turns that into bytes
 //! again, the gimli crate reads them, and [`DebugInfo`] keeps what bounds and
 //! reports need. A program built with `-lineinfo` has lines only, and so an
 //! empty [`DebugInfo`].
 //!
-//! The text comes from the program: whatever stands in it, the answer is an
+//! The text is input of the program: whatever it contains, the result is an
 //! error or an incomplete [`DebugInfo`], never a panic.
 
 mod entries;
@@ -33,7 +33,7 @@ pub enum Error {
     Dwarf(#[from] gimli::Error),
 }
 
-/// What the debug information of a module tells.
+/// What the debug information of a module contains.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DebugInfo {
     /// Types, shared by all variables.
@@ -73,8 +73,8 @@ pub struct Local {
 /// Where a variable is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// At a symbol of the text, so many bytes in: a local depot, a parameter
-    /// of an entry.
+    /// At a symbol of the text plus an offset in bytes: a local depot, a
+    /// parameter of an entry.
     Symbol {
         /// The symbol.
         name: String,

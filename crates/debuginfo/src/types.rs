@@ -24,7 +24,8 @@ pub enum TypeKind {
     Pointer(Option<TypeId>),
     /// Another name of a type, or the type with `const` or the like.
     Alias(Option<TypeId>),
-    /// So many elements of a type; `None`: nobody says how many.
+    /// An array of a type; the number of elements is `None` if the DWARF does
+    /// not give it.
     Array {
         /// The element.
         element: Option<TypeId>,
@@ -56,8 +57,8 @@ pub struct Member {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Types(pub(crate) Vec<Type>);
 
-/// How deep types are followed: nobody nests deeper, and a type may claim to
-/// hold itself.
+/// How deep types are followed. No real program nests deeper, and in damaged
+/// debug information a type may contain itself.
 const DEPTH: usize = 32;
 
 impl Types {
@@ -97,16 +98,16 @@ impl Types {
         None
     }
 
-    /// The field of array type that starts exactly so many bytes into a
-    /// struct, with the names on the way to it. `None` where a union, a bit
-    /// field or two candidates leave a doubt, for an open array, and for a
-    /// struct's first field, whose address is the struct's own.
+    /// The field of array type that starts exactly at an offset in a struct,
+    /// with the names on the way to it. `None` where a union, a bit field or
+    /// two candidates make it ambiguous, for an open array, and for a struct's
+    /// first field, whose address is the struct's own.
     pub fn array_at(&self, id: TypeId, offset: u64) -> Option<(String, TypeId)> {
         self.walk(id, offset, true)
     }
 
-    /// What neither a struct nor an array holds so many bytes into a type:
-    /// number or pointer, with the names on the way to it.
+    /// The scalar (number or pointer) at an offset in a type, with the names on
+    /// the way to it.
     pub fn scalar_at(&self, id: TypeId, offset: u64) -> Option<(String, TypeId)> {
         self.walk(id, offset, false)
     }

@@ -1,5 +1,5 @@
 //! What nvcc 13 writes for a program built with `-G` (`nvcc.ptx`, from the
-//! source in its head), and what hostile text comes to.
+//! source in its head), and the results for hostile text.
 
 use debuginfo::{DebugInfo, Place, TypeKind};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! The table of functions as a table: access by position.
+//! Access to the table of functions by position.
 
 use crate::{Api, COUNT};
 

@@ -1,13 +1,13 @@
 //! What the runtime itself needs from a device, whatever the device is.
 //!
-//! The program's own calls do not go through this trait: they are passed on
-//! to the device's API table with the program's arguments. This is for what
-//! Ringfence adds: metadata at fixed addresses and questions about memory.
+//! The program's own calls do not go through this trait: they are passed on to
+//! the device's API table with the program's arguments. This is for what
+//! Ringfence adds: metadata at fixed addresses and queries about memory.
 
 use crate::sys::CUresult;
 use crate::{
-    DeviceFailure, HostMapping, Mark, SupportKernel, SupportLaunch, SupportModule, SupportStream,
-    kernel_error,
+    DeviceFailure, HostMapping, StreamEvent, SupportKernel, SupportLaunch, SupportModule,
+    SupportStream, kernel_error,
 };
 use model::{DeviceAddress, DeviceKind, Extent};
 
@@ -23,10 +23,10 @@ pub struct DriverError {
 }
 
 impl DriverError {
-    /// Whether nothing works in the context any more: a kernel of the program
-    /// has failed, and `cuda.h` says that the context, or the process, must end
-    /// before CUDA is of use again; or it has ended. The program's own calls say
-    /// so as well.
+    /// Whether every call in the context fails: a kernel of the program has
+    /// failed, after which `cuda.h` requires that the context, or the process,
+    /// be ended before CUDA can be used again; or it has ended. The program's
+    /// own calls return the same error.
     pub fn is_sticky(&self) -> bool {
         let context_is_lost = matches!(
             self.code,
@@ -53,8 +53,8 @@ impl std::fmt::Display for DriverError {
 
 impl std::error::Error for DriverError {}
 
-/// Memory of the program to be given back to the device, long after the
-/// program freed it.
+/// Memory of the program to be released to the device, long after the program
+/// freed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Release {
     /// First byte.
@@ -96,7 +96,7 @@ pub enum Store<'a> {
     },
 }
 
-/// A device as the runtime sees it. Every call must be legal while a stream
+/// The runtime's interface to a device. Every call must be legal while a stream
 /// is being captured, and must not wait for kernels of the program, unless it
 /// says otherwise.
 pub trait Driver: Send + Sync {
@@ -114,17 +114,18 @@ pub trait Driver: Send + Sync {
 
     /// Map zero-filled device memory at exactly this address, readable and
     /// writable by kernels of the current device. The range lies in the
-    /// metadata region or the device heap of `model::layout`; `size` is a multiple of 2 MiB. An address range that is taken is an error that names it.
+    /// metadata region or the device heap of `model::layout`; `size` is a
+    /// multiple of 2 MiB. If an address range is in use, the error names it.
     fn map_fixed(&self, address: DeviceAddress, size: u64) -> Result<(), DriverError>;
 
-    /// Map zero-filled host memory at exactly this address, at which the
-    /// device sees it too. Stays until the process ends.
+    /// Map zero-filled host memory at exactly this address, which is also its
+    /// device address. Stays until the process ends.
     fn map_host_fixed(&self, address: DeviceAddress, size: u64)
     -> Result<HostMapping, DriverError>;
 
-    /// A context was destroyed: make sure that the device sees `mapping`
-    /// again. Registrations of host memory end with their context, mappings
-    /// of device memory do not (measured on driver 580).
+    /// A context was destroyed: make `mapping` accessible to the device again.
+    /// Registrations of host memory end with their context, mappings of device
+    /// memory do not (measured on driver 580).
     fn restore_host(&self, mapping: HostMapping) -> Result<(), DriverError>;
 
     /// Copy bytes into mapped device memory; done when it returns.
@@ -137,8 +138,8 @@ pub trait Driver: Send + Sync {
             .try_for_each(|(address, bytes)| self.write(*address, bytes))
     }
 
-    /// Several [`Driver::write`]s and [`Driver::fill`]s, in this order as kernels
-    /// see it; done when it returns.
+    /// Several [`Driver::write`]s and [`Driver::fill`]s, which kernels observe
+    /// in this order; complete on return.
     fn store_all(&self, stores: &[Store<'_>]) -> Result<(), DriverError> {
         stores.iter().try_for_each(|store| match *store {
             Store::Bytes(address, bytes) => self.write(address, bytes),
@@ -156,9 +157,9 @@ pub trait Driver: Send + Sync {
     /// Copy bytes out of device memory; done when it returns.
     fn read(&self, address: DeviceAddress, bytes: &mut [u8]) -> Result<(), DriverError>;
 
-    /// Loads a module of Ringfence's own in the current context; the same one
-    /// when it is asked for again. Loading may wait for the device: do it
-    /// before the program depends on what it launches.
+    /// Loads a module of Ringfence's own in the current context; a second call
+    /// returns the same one. Loading may synchronize the device: do it before
+    /// the program depends on concurrent kernels.
     fn load_support(&self, ptx: &'static str) -> Result<SupportModule, DriverError>;
 
     /// A kernel of such a module, ready to be launched.
@@ -188,26 +189,26 @@ pub trait Driver: Send + Sync {
         work: &mut dyn FnMut() -> Result<(), DriverError>,
     ) -> Result<(), DriverError>;
 
-    /// Marks what was put into a stream of the current context so far. Not
-    /// legal in a stream that is being captured. Give the mark to
-    /// [`Driver::wait_for_mark`] or [`Driver::forget_mark`] in the end.
-    fn mark(&self, stream: SupportStream) -> Result<Mark, DriverError>;
+    /// Records an event behind the work that is in a stream of the current
+    /// context. Not legal in a stream that is being captured. Pass the event to
+    /// [`Driver::wait_for_event`] or [`Driver::destroy_event`] in the end.
+    fn record_event(&self, stream: SupportStream) -> Result<StreamEvent, DriverError>;
 
-    /// Waits for what was marked: only for that. The stream may be gone.
-    fn wait_for_mark(&self, mark: Mark) -> Result<(), DriverError>;
+    /// Waits for the recorded event only. The stream may have been destroyed.
+    fn wait_for_event(&self, event: StreamEvent) -> Result<(), DriverError>;
 
-    /// Whether what was marked is over. Never waits.
-    fn is_over(&self, mark: Mark) -> Result<bool, DriverError>;
+    /// Whether the work before the event is complete. Never waits.
+    fn is_over(&self, event: StreamEvent) -> Result<bool, DriverError>;
 
-    /// The mark is needed no more.
-    fn forget_mark(&self, mark: Mark);
+    /// The event is no longer needed.
+    fn destroy_event(&self, event: StreamEvent);
 
-    /// Whether everything that was put into a stream of the current context is
-    /// over. Never waits.
+    /// Whether all work in a stream of the current context is complete. Never
+    /// waits.
     fn is_idle(&self, stream: SupportStream) -> Result<bool, DriverError>;
 
-    /// The allocation that holds an address, as the driver knows it; `None`
-    /// if it knows of none.
+    /// The allocation that holds an address, according to the driver; `None` if
+    /// there is none.
     fn allocation_of(&self, address: DeviceAddress) -> Option<Extent>;
 
     /// Whether a kernel has failed in the current context, and what is known
@@ -215,13 +216,12 @@ pub trait Driver: Send + Sync {
     fn failure(&self) -> Option<DeviceFailure>;
 
     /// Handles of kernels that were put into streams and have not run to their
-    /// end, each as often as it was, since this was asked last. Empty where the
-    /// device does not tell.
+    /// end, each as often as it was launched, since the last call of this.
+    /// Empty where the device does not report them.
     fn take_not_run(&self) -> Vec<u64>;
 
-    /// Whether kernels of the current device may access memory of the host that
-    /// nobody has registered
-    /// (`CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS`).
+    /// Whether kernels of the current device may access host memory that was
+    /// not registered (`CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS`).
     fn accesses_pageable_memory(&self) -> bool {
         false
     }
@@ -248,10 +248,10 @@ pub trait Driver: Send + Sync {
 
     /// Waits for kernels as `cuMemFree` of memory of this context does:
     /// programs rely on it. Not legal while a stream is being captured. The
-    /// error is what the free would have answered.
+    /// error is what the free would have returned.
     fn settle(&self, context: u64) -> Result<(), DriverError>;
 
-    /// Gives memory of the program back. Not legal while a stream is being
+    /// Releases memory of the program. Not legal while a stream is being
     /// captured; may wait for kernels.
     fn release(&self, release: &Release) -> Result<(), DriverError>;
 }

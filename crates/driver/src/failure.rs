@@ -1,10 +1,10 @@
-//! The errors by which the driver says that a kernel failed, and what a device
-//! can tell about it.
+//! The errors by which the driver reports that a kernel failed, and a device's
+//! details about it.
 
 use crate::sys::CUresult;
 use model::Stopped;
 
-/// What an error means, if it says that a kernel failed: every later call in
+/// What an error means, if it reports that a kernel failed: every later call in
 /// its context returns it, too (`cuda.h`, `cudaError_enum`).
 #[inline]
 pub fn kernel_error(code: CUresult) -> Option<&'static str> {
@@ -26,16 +26,16 @@ pub fn kernel_error(code: CUresult) -> Option<&'static str> {
     })
 }
 
-/// What a device tells about the failure of a kernel.
+/// A device's details about the failure of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFailure {
     /// The error that calls return.
     pub code: CUresult,
-    /// The kernel; `None` if the device does not tell, or if it was none.
+    /// The kernel; `None` if the device does not report it, or if none failed.
     pub kernel: Option<FailedKernel>,
-    /// What happened, in words; empty if the device does not tell.
+    /// What happened, in words; empty if the device does not report it.
     pub detail: String,
-    /// The device lacks what the kernel needs: the program did nothing wrong.
+    /// The device lacks what the kernel needs: this is no error of the program.
     pub device_lacks: bool,
 }
 

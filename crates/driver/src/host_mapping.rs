@@ -8,8 +8,8 @@ use model::Extent;
 use model::layout::Record;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Host memory that the device sees at the same address. It stays mapped
-/// until the process ends, which is what makes the `'static` words sound.
+/// Host memory that the device maps at the same address. It stays mapped until
+/// the process ends, which is what makes the `'static` words sound.
 #[derive(Clone, Copy, Debug)]
 pub struct HostMapping {
     extent: Extent,
@@ -34,8 +34,8 @@ impl HostMapping {
         HostMapping { extent, words }
     }
 
-    /// A mapping over words of the process itself, for devices that live in
-    /// it. `extent` is the address at which that device sees the words.
+    /// A mapping over words of the process itself, for devices that live in it.
+    /// `extent` is the address at which that device has the words.
     ///
     /// Returns `None` if the sizes differ.
     pub fn from_words(extent: Extent, words: &'static [AtomicU64]) -> Option<HostMapping> {

@@ -39,4 +39,4 @@ pub use generated::api::{Api, COUNT, FUNCTIONS, index};
 pub use generated::extra::{EXTRA, extra_index};
 pub use generated::signatures;
 pub use host_mapping::HostMapping;
-pub use support::{Mark, SupportKernel, SupportLaunch, SupportModule, SupportStream};
+pub use support::{StreamEvent, SupportKernel, SupportLaunch, SupportModule, SupportStream};

@@ -1,6 +1,6 @@
-//! What cuGetProcAddress answers, from the table of revisions in
-//! cudaTypedefs.h. For devices that have no resolver of their own, and to
-//! know which variant a real driver chose.
+//! The results of cuGetProcAddress, from the table of revisions in
+//! cudaTypedefs.h: for devices that have no resolver of their own, and to find
+//! which variant a real driver chose.
 
 pub use crate::generated::resolver::{REVISIONS, Revision};
 

@@ -1,8 +1,8 @@
 //! Kernels of Ringfence's own: what the runtime runs on the device beside the
 //! program's, and where.
 
-/// A module of Ringfence's own, loaded in one context. The program does not
-/// see it.
+/// A module of Ringfence's own, loaded in one context and hidden from the
+/// program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SupportModule {
     /// The module's handle.
@@ -19,8 +19,8 @@ pub struct SupportKernel {
 /// Where a kernel of Ringfence's own runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SupportStream {
-    /// In a stream of the program, after what is there. While that stream is
-    /// captured the launch becomes a node of the graph.
+    /// In a stream of the program, after the work already in it. While that
+    /// stream is captured the launch becomes a node of the graph.
     Program {
         /// The stream, as the program names it.
         handle: u64,
@@ -54,9 +54,10 @@ pub struct SupportLaunch<'a> {
     pub waits_itself: bool,
 }
 
-/// A place in a stream: what was put there before.
+/// An event of Ringfence's own in a stream: it is complete when the work before
+/// it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Mark {
-    /// The handle of what marks it.
+pub struct StreamEvent {
+    /// Its handle.
     pub handle: u64,
 }

@@ -1,5 +1,5 @@
-//! `Gpu` over a driver made of a few C functions, which checks that calls come
-//! on Ringfence's own stream with a relaxed capture mode.
+//! `Gpu` over a driver made of a few C functions, which checks that calls use
+//! Ringfence's own stream with a relaxed capture mode.
 
 use driver::gpu::{Gpu, OpenError};
 use driver::{Driver, DriverError, SupportLaunch, SupportStream};
@@ -111,7 +111,8 @@ fn metadata_is_mapped_at_its_addresses() {
 
     assert!(gpu.reaches_current_device());
 
-    // A thread without a context, like the watcher, borrows one.
+    // A thread without a context, like the record-drain thread, uses another
+    // thread's.
     std::thread::scope(|scope| {
         scope.spawn(|| {
             call(&gpu, c"fakeForgetContext");
@@ -179,7 +180,7 @@ fn kernels_that_wait_themselves_are_started_early_where_that_can_be() {
     assert_eq!(launch(SupportStream::Own, true), Ok((1, 0)));
     assert_eq!(launch(stream(false), false), Ok((2, 0)));
     assert_eq!(launch(stream(false), true), Ok((2, 1)));
-    // A graph takes in what every driver knows.
+    // A graph accepts what every driver supports.
     call(&gpu, c"fakeBeginCapture");
     assert_eq!(launch(stream(false), true), Ok((3, 1)));
     call(&gpu, c"fakeEndCapture");
@@ -187,7 +188,7 @@ fn kernels_that_wait_themselves_are_started_early_where_that_can_be() {
     // A driver that has neither entry for a thread's own stream.
     let error = launch(stream(true), true).expect_err("there is none");
     assert_eq!(error.call, "cuLaunchKernel_ptsz");
-    // One that does not know the attribute.
+    // A driver that does not support the attribute.
     call(&gpu, c"fakeForgetAttributes");
     assert_eq!(launch(stream(false), true), Ok((4, 2)));
 }

@@ -1,8 +1,8 @@
 //! How fast the CPU device executes PTX, on one core. Writes
 //! `bench/results/cpu-emulator.json` at the root of the workspace.
 //!
-//! Each kernel runs until it has taken a second and a half, in rounds; the
-//! best round counts, since others share the machine.
+//! Each kernel runs for one and a half seconds, in rounds; the best round
+//! counts, because other processes share the machine.
 
 use emulate::engine::{LaunchConfig, Machine, Options, Program};
 use emulate::mapping::{GRANULE, Memory};

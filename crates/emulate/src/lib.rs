@@ -1,7 +1,7 @@
 //! A CPU device that executes PTX, a warp of 32 lanes at a time.
 //!
-//! * [`mapping`]: the memory that device code sees, and every access to it;
-//!   the crate's only `unsafe`.
+//! * [`mapping`]: the memory of device code, and every access to it; the
+//!   crate's only `unsafe`.
 //! * [`arith`]: what each instruction computes, as pure scalar functions.
 //! * [`engine`]: decodes, links and executes PTX modules.
 //! * [`device`]: allocations, streams, events and modules over the engine.

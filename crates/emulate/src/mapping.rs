@@ -1,4 +1,4 @@
-//! Memory that device code sees, and every access to it.
+//! The memory of device code, and every access to it.
 //!
 //! A device address *is* the host address of mapped memory. [`Memory`] keeps
 //! the list of ranges that device code may touch; [`View`] checks each access
@@ -92,7 +92,7 @@ pub enum MapError {
         address: u64,
     },
     /// The windows could not be reserved at start-up.
-    #[error("the address windows of shared and local memory are taken in this process")]
+    #[error("the address windows of shared and local memory are in use in this process")]
     Windows,
 }
 
@@ -136,7 +136,7 @@ pub enum Protection {
     ReadWrite,
 }
 
-/// Who made a range.
+/// The origin of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// Mapped here, unmapped here.
@@ -158,7 +158,8 @@ struct Region {
 struct Regions {
     /// By first byte; ranges do not overlap.
     by_start: BTreeMap<u64, Region>,
-    /// Changes so far, so that a [`View`] knows when its cache is stale.
+    /// Number of changes so far, by which a [`View`] detects that its cache is
+    /// stale.
     changes: u64,
     /// What is not listed is the program's own memory, which device code may
     /// access where it is mapped.
@@ -244,8 +245,8 @@ fn reserve_windows() -> bool {
 fn map_pages(address: u64, size: u64, protection: i32, flags: i32) -> Result<u64, i32> {
     let hint = std::ptr::without_provenance_mut(address as usize);
     let flags = flags | libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: `flags` never has MAP_FIXED, so no existing mapping is replaced
-    // and no memory that Rust knows of changes.
+    // SAFETY: `flags` never has MAP_FIXED, so no existing mapping is replaced,
+    // and no memory of a Rust object changes.
     let at = unsafe { libc::mmap(hint, size as usize, protection, flags, -1, 0) };
     if at == libc::MAP_FAILED {
         Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
@@ -438,7 +439,7 @@ impl Memory {
         self.regions.write().admits_host = admits;
     }
 
-    /// See [`Memory::admit_host`].
+    /// Whether host memory is admitted ([`Memory::admit_host`]).
     pub fn admits_host(&self) -> bool {
         self.regions.read().admits_host
     }

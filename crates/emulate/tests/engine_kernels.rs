@@ -610,7 +610,7 @@ fn atomics_of_every_kind() {
         );
         let wrapped = b.read_u32s(u, 5);
         assert_eq!(wrapped[0], n % 100);
-        // 0 goes to 50 first, then down: a cycle of 51.
+        // From 0 to 50, then down: a cycle of 51.
         assert_eq!(wrapped[1], (51 - n % 51) % 51);
         assert_eq!(wrapped[2..], [7, 1000, n - 1]);
         assert_eq!(b.read_u64s(l, 2), [u64::from(n) << 33, 1 << 59]);

@@ -7,12 +7,12 @@ pub const CONTAINER_MAGIC: u32 = 0xba55_ed50;
 /// Bytes of a container's header: u32 magic, u16 version, u16 header size,
 /// u64 bytes that follow.
 pub const CONTAINER_HEADER_SIZE: usize = 16;
-/// The only container version seen.
+/// The only container version observed.
 pub(crate) const CONTAINER_VERSION: u16 = 1;
 
 /// Bytes of the fixed part of an entry's header.
 pub(crate) const ENTRY_HEADER_SIZE: usize = 64;
-/// Second u16 of an entry, the same in all that were seen.
+/// Second u16 of an entry; the same in all observed entries.
 pub(crate) const ENTRY_VERSION: u16 = 0x101;
 
 /// Offsets in an entry's header.

@@ -7,12 +7,13 @@ use std::io::Read;
 /// An LZ4 byte yields at most 255 bytes of output, so a larger claim is a lie
 /// and needs no buffer.
 const LZ4_HIGHEST_RATIO: u64 = 255;
-/// log2 of the largest window that a zstd frame may ask for; nvcc's use 2^21.
+/// log2 of the largest window that a zstd frame may require; nvcc's frames use
+/// 2^21.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
 impl<'a> Entry<'a> {
-    /// The payload, decompressed, at most `limit` bytes of it. PTX comes
-    /// without its trailing NUL and padding.
+    /// The payload, decompressed, at most `limit` bytes of it. The trailing NUL
+    /// and padding of PTX are removed.
     pub fn payload(&self, limit: u64) -> Result<Cow<'a, [u8]>, Error> {
         let mut bytes = match self.compression {
             Compression::None => {

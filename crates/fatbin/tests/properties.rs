@@ -78,7 +78,8 @@ proptest! {
             prop_assert_eq!(read.compression, written.compression);
             let payload = read.payload(LIMIT).unwrap();
             if read.kind != Kind::Ptx && read.compression == Compression::None {
-                // Machine code knows its own length; padding stays.
+                // Machine code contains its own length, so padding is not
+                // removed.
                 prop_assert_eq!(&payload[..written.payload.len()], &written.payload[..]);
                 prop_assert!(payload.len() < written.payload.len() + 8);
             } else {
@@ -201,9 +202,8 @@ fn apply(change: &Change, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Real containers with a few things wrong: an answer or an error, no panic,
-/// and no more memory than the limit. Of the entries of most of them something
-/// can still be read.
+/// Real containers with a few errors: a result or an error, no panic, and no
+/// more memory than the limit. In most of them some entries can still be read.
 #[test]
 fn changed_containers_are_read_or_refused() {
     let mut runner = TestRunner::new(ProptestConfig {

@@ -1,11 +1,11 @@
-//! The algebra of canaries: bytes of a known pattern before and after a
-//! buffer, which nothing may write.
+//! The algebra of canaries: bytes of a known pattern before and after a buffer,
+//! which no program may write.
 //!
-//! A block that holds a buffer and its canaries is laid out by [`Layout`]; what
-//! the canaries hold is decided by a [`Key`], byte by byte from the offset in
-//! the block, so that host and device can make and verify any part of them
-//! alone; what a look at them shows is a [`Damage`]. Plain data: reading and
-//! writing device memory is someone else's work.
+//! A block that holds a buffer and its canaries is laid out by [`Layout`]; a
+//! [`Key`] determines their content, byte by byte from the offset in the block,
+//! so that host and device can each write and verify any part of them; a scan
+//! that finds a change returns a [`Damage`]. Plain data: callers read and write
+//! the device memory.
 
 use model::{CanaryPattern, Settings};
 use std::hash::{BuildHasher, RandomState};
@@ -23,9 +23,9 @@ impl Key {
         Key([byte; PERIOD as usize])
     }
 
-    /// Bytes that nobody guesses, other ones for each `serial`: what a kernel
-    /// copies from another buffer's canary is damage, too. The bytes that
-    /// programs write most, 0, 1 and 255, do not occur.
+    /// Unpredictable bytes, different for each `serial`, so that bytes copied
+    /// from another buffer's canary are damage, too. The bytes that programs
+    /// write most, 0, 1 and 255, do not occur.
     pub fn derive(seed: u64, serial: u64) -> Key {
         let mut state = seed ^ serial.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut bytes = [0; PERIOD as usize];
@@ -80,9 +80,9 @@ impl Keys {
     }
 }
 
-/// What the keys of a process are made from: the settings' seed, else another
-/// one at each call. Not for secrets: only so that no program knows them by
-/// chance.
+/// The seed of a process's keys: that of the settings, else a new one at each
+/// call. It is no secret: it only makes it unlikely that a program writes the
+/// same bytes by chance.
 pub fn seed(settings: &Settings) -> u64 {
     match settings.seed {
         0 => RandomState::new().hash_one(std::process::id()),
@@ -160,12 +160,12 @@ impl Layout {
         }
     }
 
-    /// Writes a canary as it must be into `bytes`, which stand for all of it.
+    /// Writes an intact canary into `bytes`, which have its length.
     pub fn fill(&self, key: &Key, side: Side, bytes: &mut [u8]) {
         key.fill(self.canary(side), bytes);
     }
 
-    /// What is wrong with a canary whose bytes were read; `None`: nothing.
+    /// The damage of a canary whose bytes were read, if any.
     pub fn verify(&self, key: &Key, side: Side, bytes: &[u8]) -> Option<Damage> {
         let (offset, length) = (self.canary(side), self.canary);
         let mut first_and_last = None;
@@ -216,7 +216,7 @@ pub struct Damage {
     pub farthest: u64,
     /// How many bytes changed.
     pub bytes: u64,
-    /// What was found from the lowest changed byte on, at most 16 bytes.
+    /// The bytes from the lowest changed one on, at most 16.
     pub found: Vec<u8>,
 }
 

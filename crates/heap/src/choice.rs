@@ -1,15 +1,14 @@
-//! Which of two checkers verifies canaries: decided by what both have taken so
-//! far, class by class, because what a look costs depends on how much there is
-//! to look at.
+//! Whether the host or a kernel scans canaries: the one that was faster so far,
+//! for each class of scans, because the cost of a scan depends on its size.
 //!
 //! The device's checker must be built first, which costs more than thousands of
-//! looks. It is worth it once as much was spent without it ([`Rent`]): who
-//! rents until then and buys then pays at most twice of what he would have
-//! paid had he known how long he stays.
+//! scans. It is built once the scans by the host have cost as much ([`Rent`]).
+//! This is the ski-rental rule: the total cost is at most twice that of the
+//! best choice made with knowledge of the future.
 
 use std::collections::BTreeMap;
 
-/// Who looks at canaries.
+/// What scans canaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checker {
     /// The host, which reads them.
@@ -18,7 +17,7 @@ pub enum Checker {
     Device,
 }
 
-/// Looks whose costs can be compared.
+/// Scans whose costs can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class {
     images: bool,
@@ -27,7 +26,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// The class of a look at so many objects with so many bytes of canaries.
+    /// The class of a scan of this many objects and bytes of canaries.
     pub fn of(images: bool, objects: u64, bytes: u64) -> Class {
         Class {
             images,
@@ -37,10 +36,10 @@ impl Class {
     }
 }
 
-/// Looks of each checker that are timed before one is chosen.
+/// How many scans of each checker are timed before one is chosen.
 const SAMPLES: u32 = 4;
 
-/// What one checker has taken for one class.
+/// The measured times of one checker for one class.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     asked: u32,
@@ -48,12 +47,12 @@ struct Times {
     least: Option<u64>,
 }
 
-/// See the module's header.
+/// The choice for each class of scans, from measured times.
 #[derive(Clone, Debug, Default)]
 pub struct Choice(BTreeMap<Class, [Times; 2]>);
 
 impl Choice {
-    /// Who is to make the next look, and whether it is to be timed.
+    /// Which checker makes the next scan, and whether to time it.
     pub fn next(&mut self, class: Class) -> (Checker, bool) {
         let [host, device] = self.0.entry(class).or_default();
         if host.asked < SAMPLES && host.asked <= device.asked {
@@ -66,12 +65,12 @@ impl Choice {
         }
         match (host.least, device.least) {
             (Some(host), Some(device)) if device < host => (Checker::Device, false),
-            // Also while the times are not known: looks may be long under way.
+            // Also while times are missing: timed scans may still be running.
             _ => (Checker::Host, false),
         }
     }
 
-    /// Tells what a look has taken that was to be timed.
+    /// Records the time of a scan that was to be timed.
     pub fn measured(&mut self, class: Class, checker: Checker, nanoseconds: u64) {
         let [host, device] = self.0.entry(class).or_default();
         let times = match checker {
@@ -86,7 +85,7 @@ impl Choice {
     }
 }
 
-/// What was spent without something that could be bought.
+/// A running cost, compared with the price of what would end it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rent {
     spent: u64,
@@ -94,12 +93,12 @@ pub struct Rent {
 }
 
 impl Rent {
-    /// Nothing was spent so far.
+    /// No cost so far.
     pub fn of(price: u64) -> Rent {
         Rent { spent: 0, price }
     }
 
-    /// Spends; whether it is time to buy.
+    /// Adds a cost. Returns whether the price is now worth paying.
     pub fn spend(&mut self, cost: u64) -> bool {
         self.spent = self.spent.saturating_add(cost);
         self.spent >= self.price
@@ -120,7 +119,7 @@ mod tests {
                 Checker::Host => host,
                 Checker::Device => device,
             };
-            // One look in four was held up.
+            // One scan in four was delayed.
             let disturbed = if round % 4 < 2 { 100 } else { 1 };
             choice.measured(class, checker, cost * disturbed);
         }
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_looks_while_times_are_not_known() {
+    fn the_host_scans_while_times_are_not_known() {
         let mut choice = Choice::default();
         let class = Class::of(true, 3, 100_000);
         for _ in 0..2 * SAMPLES {

@@ -1,6 +1,6 @@
-//! The heap of device-side `malloc` and `free`, seen from the host: how it is
-//! set up, and what its metadata says about an address. The device works on it
-//! in `device/heap.cu`; the host never changes it while kernels run.
+//! The heap of device-side `malloc` and `free`, from the host's side: how it is
+//! set up, and the block that an address belongs to. The device works on it in
+//! `device/heap.cu`; the host never changes it while kernels run.
 
 use crate::TableUpdate;
 use crate::canary::Key;
@@ -19,8 +19,8 @@ use std::mem::offset_of;
 
 /// What the driver maps at a time.
 const GRANULE: u64 = 2 << 20;
-/// Memory beyond what the program asked for, so that whatever fits CUDA's heap
-/// fits this one: blocks are rounded up, and freed ones are held back.
+/// Memory beyond the requested size, so that whatever fits CUDA's heap fits
+/// this one: blocks are rounded up, and freed ones are held back.
 const SLACK: u64 = 16 << 20;
 /// The quarantine's part of the heap.
 const HELD_PART: u64 = 8;
@@ -31,7 +31,7 @@ const PAGE: u64 = CHUNK_BLOCKS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceHeap {
     chunks: u64,
-    /// Blocks have canaries, and records for who verifies them.
+    /// Blocks have canaries, and records by which they are verified.
     keys: Option<HeapKeys>,
     /// Freed blocks are held back.
     holds: bool,
@@ -40,7 +40,7 @@ pub struct DeviceHeap {
 /// Reads device memory; `None` if that fails.
 pub type Read<'a> = dyn Fn(DeviceAddress, &mut [u8]) -> Option<()> + 'a;
 
-/// A block of the heap, as its header tells.
+/// A block of the heap, as its header describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The bytes that the program asked for.
@@ -57,8 +57,7 @@ pub struct Block {
 }
 
 impl DeviceHeap {
-    /// The heap for a program that asks CUDA for this many bytes
-    /// (`cudaLimitMallocHeapSize`).
+    /// The heap for a program that sets this limit (`cudaLimitMallocHeapSize`).
     pub fn for_limit(limit: u64) -> DeviceHeap {
         let bytes = limit.saturating_mul(2).saturating_add(SLACK);
         let most = HEAP_RESERVED - GRANULE;
@@ -91,8 +90,8 @@ impl DeviceHeap {
             address,
             size: size.next_multiple_of(GRANULE),
         };
-        // The largest first: what cannot be had should fail before the rest
-        // is taken.
+        // The largest first: if memory is short, this should fail before the
+        // rest is allocated.
         let mut updates = vec![map(HEAP_BASE, self.chunks << CHUNK_SHIFT)];
         updates.extend(
             self.metadata()
@@ -134,7 +133,7 @@ impl DeviceHeap {
     }
 
     /// All chunks are free but the first, which stands for "none". The number
-    /// of chunks comes last: with it the heap is there.
+    /// of chunks is written last: from then on the heap is usable.
     fn first_state(self) -> Vec<TableUpdate> {
         let write = |address, bytes| TableUpdate::Write { address, bytes };
         let mut maps = Vec::with_capacity(self.chunks as usize * 4);

@@ -1,11 +1,11 @@
-//! Canaries of images: an image is grown in each of its dimensions, and what
-//! it gains is filled with a known pattern.
+//! Canaries of images: an image is padded in each of its dimensions, and the
+//! padding is filled with a known pattern.
 //!
-//! A [`Grown`] image cuts what was gained into [`Strip`]s, boxes that do not
-//! overlap, one a dimension: the first holds what lies past the end of the
-//! rows, the second what lies below the last row, the third what lies behind
-//! the last slice. The pattern is that of [`Key`] over all strips, one after
-//! the other. Plain data, as in [`crate::canary`].
+//! A [`Grown`] image divides the padding into [`Strip`]s, boxes that do not
+//! overlap, one for each dimension: the first holds what lies past the end of
+//! the rows, the second what lies below the last row, the third what lies
+//! behind the last slice. The pattern is that of [`Key`] over all strips, one
+//! after the other. Plain data, as in [`crate::canary`].
 
 use crate::canary::Key;
 
@@ -54,13 +54,13 @@ pub struct PixelDamage {
 }
 
 impl Grown {
-    /// An image of these pixels, of which `dimensions` are its own. `None`:
-    /// nothing can be that large, or it has no such number of dimensions.
+    /// An image of these pixels, of which `dimensions` are its own. `None`: no
+    /// image can have that size or that number of dimensions.
     pub fn around(size: [u64; 3], dimensions: usize, pixel: u64) -> Option<Grown> {
         Grown::with_margins(size, dimensions, pixel, MARGIN)
     }
 
-    /// The same with so many pixels more in each dimension.
+    /// The same with this many more pixels in each dimension.
     pub(crate) fn with_margins(
         size: [u64; 3],
         dimensions: usize,
@@ -122,7 +122,7 @@ impl Grown {
         self.size
     }
 
-    /// The strips; together they are what was gained.
+    /// The strips; together they are the padding.
     pub fn strips(&self) -> &[Strip] {
         &self.strips
     }
@@ -133,7 +133,7 @@ impl Grown {
     }
 
     /// What is wrong with the strips, whose bytes were read one strip after the
-    /// other, each pixel by pixel and row by row; `None`: nothing.
+    /// other, each pixel by pixel and row by row; `None` if they are intact.
     pub fn verify(&self, key: &Key, bytes: &[u8]) -> Option<PixelDamage> {
         let mut found: Option<PixelDamage> = None;
         let mut dimension = None;
@@ -158,7 +158,7 @@ impl Grown {
                 });
                 known.bytes += 1;
                 known.farthest = known.farthest.max(distance);
-                // Strips come in the order of their dimensions.
+                // Strips are in the order of their dimensions.
                 if distance < known.nearest
                     && *dimension.get_or_insert(strip.dimension) == strip.dimension
                 {
@@ -177,8 +177,8 @@ impl Grown {
         self.away(strip, pixel[dimension] - self.size[dimension])
     }
 
-    /// Bytes from the end of the strip's dimension to the pixels that lie so
-    /// many past it.
+    /// Bytes from the end of the strip's dimension to pixels at this distance
+    /// past it.
     pub(crate) fn away(&self, strip: &Strip, past: u64) -> u64 {
         let step: u64 = self.size[..strip.dimension].iter().product();
         past * step * self.pixel

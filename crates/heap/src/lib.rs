@@ -1,15 +1,16 @@
-//! What the host knows about device memory, and the tables by which the device learns it.
+//! The host's view of device memory, and the lookup tables that it writes for
+//! the device.
 //!
-//! [`Registry`] holds the live allocations and remembers the freed ones.
-//! [`StreamOrder`] knows what happens before what.
-//! [`Quarantine`] keeps freed addresses from being given out again.
-//! [`Tables`] turns changes of live allocations into writes to the lookup
-//! tables of [`model::layout`]. [`DeviceHeap`] does the same for the heap of
-//! device-side `malloc`. [`canary`] is the algebra of known bytes around a
-//! buffer, [`image_canary`] that of known pixels around an image; [`mipmaps`]
-//! that of images with levels; [`pieces`]
-//! is how a kernel verifies both, [`choice`] whether one does. All are plain data: nothing here locks,
-//! allocates device memory, or calls a driver.
+//! [`Registry`] holds the live and the recently freed allocations.
+//! [`StreamOrder`] is the happens-before relation between streams and the host.
+//! [`Quarantine`] delays the reuse of freed addresses. [`Tables`] turns changes
+//! of live allocations into writes to the lookup tables of [`model::layout`].
+//! [`DeviceHeap`] does the same for the heap of device-side `malloc`.
+//! [`canary`] is the algebra of known bytes around a buffer, [`image_canary`]
+//! that of known pixels around an image; [`mipmaps`] that of images with
+//! levels; [`pieces`] divides their verification among the threads of a kernel,
+//! and [`choice`] decides between a kernel and the host. All are plain data:
+//! nothing here locks, allocates device memory, or calls a driver.
 
 pub mod canary;
 pub mod choice;
@@ -33,5 +34,5 @@ pub use order::{Blocking, Point, StreamOrder};
 pub use parts::{Layer, PartEdit, PartError};
 pub use placement::padded_size;
 pub use quarantine::{Held, Quarantine};
-pub use registry::{Around, Entry, Freed, Inserted, Neighbours, Owner, Registry, Reshaped};
+pub use registry::{Entry, Freed, Inserted, Neighbours, Owner, Redzones, Registry, Reshaped};
 pub use tables::{TableUpdate, Tables, TablesError};

@@ -1,16 +1,16 @@
 //! Canaries of mipmaps: an image of several levels, each half as large as the
 //! one before, of which each gets canaries of its own.
 //!
-//! Levels cannot be grown alone: the platform halves the whole image. One that
-//! gains `m << (n - 1)` pixels gains `m << (n - 1 - i)` at level `i` of `n`, so
-//! every level has at least `m`. An image of one level is a [`Grown`] one. Plain
-//! data, as in [`crate::canary`].
+//! A level cannot be padded alone: the platform halves the whole image. An
+//! image that gains `m << (n - 1)` pixels gains `m << (n - 1 - i)` at level `i`
+//! of `n`, so every level has at least `m`. An image of one level is a
+//! [`Grown`] one. Plain data, as in [`crate::canary`].
 
 use crate::canary::{Key, PERIOD};
 use crate::image_canary::{Grown, MARGIN, PixelDamage};
 use crate::pieces::{Answer, Piece};
 
-/// See the module's header.
+/// The padded levels of a mipmap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Levels {
     whole: [u64; 3],
@@ -43,8 +43,8 @@ fn halved(side: u64, level: u32) -> u64 {
 }
 
 impl Levels {
-    /// An image of these pixels with so many levels. `None`: nothing can be that
-    /// large, or have so many.
+    /// An image of these pixels with this many levels. `None`: no image can
+    /// have that size, or that many levels.
     pub fn around(
         size: [u64; 3],
         dimensions: Dimensions,
@@ -93,7 +93,7 @@ impl Levels {
         })
     }
 
-    /// Pixels of the first level with all that was gained.
+    /// Pixels of the first level with its padding.
     pub fn whole(&self) -> [u64; 3] {
         self.whole
     }

@@ -1,11 +1,11 @@
-//! Which operations of streams happen before which, as far as the program made
-//! sure of it: vector clocks, one for each stream, one for each recorded event,
-//! and one for the host.
+//! Which operations of streams happen before which, as far as the program has
+//! ordered them: vector clocks, one for each stream, one for each recorded
+//! event, and one for the host.
 //!
-//! What the program does that is not reported here must be reported as
-//! [`StreamOrder::everything_so_far`]: an order that is believed too strong
-//! misses errors, one that is believed too weak invents them. For the same
-//! reason all threads of the host share one clock.
+//! A call that is not modelled must be reported as
+//! [`StreamOrder::everything_so_far`]: an order that is assumed too strong
+//! misses errors, one that is assumed too weak causes false alarms. For the
+//! same reason all threads of the host share one clock.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub enum Blocking {
     No,
 }
 
-/// Number of operations by stream: those that have happened.
+/// Number of operations by stream that have happened.
 type Clock = Vec<u64>;
 
 #[derive(Clone, Debug)]
@@ -52,13 +52,14 @@ struct Stream {
     count: u64,
 }
 
-/// See the module's header. Streams go by names `K`, events by handle.
+/// The happens-before relation. Streams are identified by names `K`, events by
+/// handle.
 #[derive(Clone, Debug)]
 pub struct StreamOrder<K> {
     names: BTreeMap<K, usize>,
     streams: Vec<Stream>,
     events: BTreeMap<u64, Clock>,
-    /// What the host knows to have happened.
+    /// What has happened before the host's next operation.
     host: Clock,
     epoch: u64,
 }
@@ -90,7 +91,7 @@ impl<K: Ord + Copy> StreamOrder<K> {
             return *index;
         }
         if self.streams.len() >= STREAMS {
-            // What was before is before all that comes.
+            // What happened before is ordered before everything that follows.
             *self = StreamOrder {
                 epoch: self.epoch + 1,
                 ..StreamOrder::default()
@@ -152,8 +153,8 @@ impl<K: Ord + Copy> StreamOrder<K> {
         self.events.insert(event, seen);
     }
 
-    /// A stream waits for an event. One that nothing is known of may stand for
-    /// everything.
+    /// A stream waits for an event. An unknown one may be recorded behind any
+    /// operation.
     pub fn wait(&mut self, event: u64, name: K, group: u64, blocking: Blocking) {
         let point = self.enqueue(name, group, blocking);
         let clock = self.event(event);
@@ -171,17 +172,17 @@ impl<K: Ord + Copy> StreamOrder<K> {
         self.streams.iter().map(|stream| stream.count).collect()
     }
 
-    /// An event is recorded in a way that is not known, or is gone.
+    /// An event was destroyed, or recorded in a way that is not modelled.
     pub fn forget_event(&mut self, event: u64) {
         self.events.remove(&event);
     }
 
-    /// All events are recorded in ways that are not known.
+    /// All events are recorded in ways that are not modelled.
     pub fn forget_events(&mut self) {
         self.events.clear();
     }
 
-    /// A stream is gone; its name may come to mean another.
+    /// A stream was destroyed; its name may be reused for another.
     pub fn forget_stream(&mut self, name: K) {
         self.names.remove(&name);
     }
@@ -199,15 +200,17 @@ impl<K: Ord + Copy> StreamOrder<K> {
         join(&mut self.host, &clock);
     }
 
-    /// The host may know of all that a stream's latest operation knows of.
+    /// Whatever is ordered before the stream's latest operation is now ordered
+    /// before the host's next one.
     pub fn host_learns(&mut self, point: Point) {
         if point.epoch == self.epoch {
             join(&mut self.host, &self.streams[point.stream].seen);
         }
     }
 
-    /// Whatever comes now comes after all that was: the host has waited for
-    /// everything, or did what is not modelled.
+    /// Everything so far is ordered before everything that follows: the host
+    /// has synchronized with the whole device, or made a call that is not
+    /// modelled.
     pub fn everything_so_far(&mut self) {
         self.host = self.now();
     }

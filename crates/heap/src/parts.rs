@@ -2,7 +2,7 @@
 //! blocks that its own allocator hands out.
 //!
 //! A region is a part of an allocation whose rest stays what it was. A pool is
-//! a part whose addresses belong to nobody but where a block was handed out.
+//! a part in which only the blocks that were handed out may be accessed.
 
 use crate::registry::Entry;
 use model::{DeviceAddress, Extent};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// Which kind of part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Layer {
-    /// A range that an allocator of the program's manages.
+    /// A range that an allocator of the program manages.
     Pool,
     /// What that allocator handed out.
     Block,
@@ -31,16 +31,16 @@ pub enum PartEdit {
         /// Its serial; 0 for a pool.
         serial: u64,
     },
-    /// The part that starts there is gone.
+    /// The part that starts there was removed.
     Remove {
         /// Which kind.
         layer: Layer,
         /// First byte.
         base: u64,
     },
-    /// Kernels that were launched before may still use a block that is no
-    /// more: until [`PartEdit::Settle`] its allocation answers there, whatever
-    /// is handed out meanwhile.
+    /// Kernels that were launched before may still use a removed block: until
+    /// [`PartEdit::Settle`], its bytes resolve to the allocation, whatever is
+    /// handed out meanwhile.
     Limbo {
         /// The block's bytes.
         extent: Extent,
@@ -53,7 +53,7 @@ pub enum PartEdit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartError {
     /// It does not lie in one live allocation.
-    #[error("{base:#x} + {size} bytes does not lie in one allocation that Ringfence knows")]
+    #[error("{base:#x} + {size} bytes does not lie in one known allocation")]
     NoAllocation {
         /// First byte.
         base: u64,
@@ -89,12 +89,12 @@ pub(crate) struct Parts<T> {
 /// Whose an address is, as far as parts go.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer<'a, T> {
-    /// Nobody declared anything there.
+    /// No part was declared there.
     Allocation,
     /// A block's or region's.
     Part(&'a Entry<T>),
-    /// Nobody's: in a pool, outside its blocks.
-    Nobody,
+    /// In a pool, outside its blocks.
+    NoOwner,
 }
 
 impl<T> Default for Parts<T> {
@@ -107,8 +107,9 @@ impl<T> Default for Parts<T> {
 }
 
 impl<T> Parts<T> {
-    /// Whose a pointer is. One past the end of a block is the block's, unless
-    /// another starts there; one past the end of a region is the allocation's.
+    /// What a pointer points into. A pointer one past the end of a block
+    /// belongs to the block, unless another starts there; one past the end of a
+    /// region belongs to the allocation.
     pub fn answer(&self, address: DeviceAddress) -> Answer<'_, T> {
         if self.inner.is_empty() && self.pools.is_empty() {
             return Answer::Allocation;
@@ -121,7 +122,7 @@ impl<T> Parts<T> {
             }
         }
         if self.pool(address).is_some() {
-            Answer::Nobody
+            Answer::NoOwner
         } else {
             Answer::Allocation
         }
@@ -159,7 +160,7 @@ impl<T> Parts<T> {
         before_end.is_some_and(|(_, pool)| pool.end() > extent.base)
     }
 
-    /// Adds a pool. Regions in it are gone: returns their bases.
+    /// Adds a pool. Removes the regions in it and returns their bases.
     pub fn add_pool(&mut self, extent: Extent) -> Result<Vec<(Layer, u64)>, PartError> {
         if self.overlaps_pool(extent) {
             let (base, size) = (extent.base.0, extent.size);
@@ -170,7 +171,8 @@ impl<T> Parts<T> {
         Ok(gone)
     }
 
-    /// Adds a block or region. What it overlaps is gone: its end was not declared.
+    /// Adds a block or region. Removes what it overlaps, whose end was not
+    /// declared.
     pub fn add(&mut self, layer: Layer, entry: Entry<T>) -> Result<Vec<(Layer, u64)>, PartError> {
         let extent = entry.allocation.extent;
         let (base, size) = (extent.base.0, extent.size);
@@ -197,8 +199,8 @@ impl<T> Parts<T> {
         self.inner.remove(&base.0).map(|(_, entry)| entry)
     }
 
-    /// Removes the pool that starts at `base` with its blocks: returns what is
-    /// gone, blocks first.
+    /// Removes the pool that starts at `base` and its blocks. Returns what was
+    /// removed, blocks first.
     pub fn remove_pool(&mut self, base: DeviceAddress) -> Option<Vec<(Layer, u64)>> {
         let pool = self.pools.remove(&base.0)?;
         let mut gone = self.take(pool);
@@ -206,7 +208,7 @@ impl<T> Parts<T> {
         Some(gone)
     }
 
-    /// Removes every part that touches an allocation which is gone.
+    /// Removes every part that touches an allocation which was freed.
     pub fn clear(&mut self, extent: Extent) -> Vec<(Layer, u64)> {
         let mut gone = self.take(extent);
         while self.overlaps_pool(extent)
@@ -219,8 +221,8 @@ impl<T> Parts<T> {
         gone
     }
 
-    /// Removes every part that touches bytes which are gone while the rest of
-    /// their allocation stays; a pool goes with all its blocks.
+    /// Removes every part that touches bytes which were freed while the rest of
+    /// their allocation stays. A pool is removed with all its blocks.
     pub fn cut(&mut self, extent: Extent) -> Vec<(Layer, u64)> {
         let mut gone = self.take(extent);
         while let Some((base, pool)) = self.pools.range(..extent.end().0).next_back()

@@ -1,10 +1,10 @@
-//! Canaries cut into pieces, each for one group of a device's threads, and
-//! what such a group answers.
+//! Canaries cut into pieces, one for each work-group of a kernel, and the
+//! answers that the groups write.
 //!
 //! A kernel that verifies canaries gets a [`Piece`] for each group and writes
-//! an [`Answer`] for each, both as plain bytes of the layout below. What is
-//! made of the answers is what the host would have found by reading the
-//! canaries itself; only `found` may be cut short where a piece ends.
+//! an [`Answer`] for each, both as plain bytes of the layout below. The answers
+//! add up to what the host would find by reading the canaries itself; only
+//! `found` may be shorter, because it ends with its piece.
 
 use crate::canary::{Damage, Key, Layout, PERIOD, SHOWN, Side};
 use crate::image_canary::{Grown, PixelDamage};
@@ -59,10 +59,10 @@ impl Piece {
     }
 }
 
-/// What a look at a piece shows.
+/// The result of scanning a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Bytes that changed; with none, the rest means nothing.
+    /// Bytes that changed; with none, the other fields are undefined.
     pub changed: u32,
     /// Steps to the nearest of them.
     pub nearest: u32,
@@ -95,8 +95,8 @@ impl Answer {
     }
 }
 
-/// What the answers for one canary show together: the first of the nearest
-/// bytes, and where the piece that holds it ends.
+/// The combined answers for one canary: the first of the nearest changed bytes,
+/// and the end of the piece that holds it.
 struct Joined {
     changed: u64,
     farthest: u32,
@@ -164,7 +164,7 @@ impl Layout {
         Some([side(Side::Before)?, side(Side::After)?])
     }
 
-    /// What the answers for all pieces of a canary show; `None`: nothing.
+    /// The damage that the answers for all pieces of a canary show, if any.
     pub fn damage(&self, side: Side, answers: &[(Piece, Answer)]) -> Option<Damage> {
         let joined = join(answers)?;
         let (first, last) = (u64::from(joined.first), u64::from(joined.farthest));
@@ -202,7 +202,7 @@ impl Grown {
         self.strips().iter().map(strip).collect()
     }
 
-    /// What the answers for all pieces of each strip show; `None`: nothing.
+    /// The damage that the answers for all pieces of each strip show, if any.
     pub fn damage(&self, answers: &[Vec<(Piece, Answer)>]) -> Option<PixelDamage> {
         let mut damage: Option<PixelDamage> = None;
         for (strip, answers) in self.strips().iter().zip(answers) {

@@ -1,11 +1,12 @@
-//! How much to ask the driver for.
+//! How many bytes to allocate for a request.
 
-/// Bytes to ask the driver for so that `base + size` is an address of this
-/// allocation and of no other: a pointer one past the end must not be taken
-/// for a pointer to the next buffer. The driver aligns allocations to 256
-/// bytes or more, one lookup granule, so one byte more is enough.
+/// Bytes to allocate so that `base + size` is an address of this allocation and
+/// of no other: otherwise a pointer one past the end would be looked up as a
+/// pointer to the next buffer. The driver aligns allocations to 256 bytes or
+/// more, one lookup granule, so one byte more is enough.
 ///
-/// A size of 0 stays 0: the driver refuses it, and the program must see that.
+/// A size of 0 stays 0: the driver refuses it, and the program must get that
+/// error.
 pub fn padded_size(size: u64) -> u64 {
     if size == 0 { 0 } else { size.saturating_add(1) }
 }

@@ -1,10 +1,10 @@
-//! Freed allocations whose memory is not given back yet, so that their
-//! addresses name nothing else while a stale pointer may still be used.
+//! Freed allocations whose memory is not returned to the driver yet, so that
+//! their addresses are not reused while a stale pointer may still be used.
 //!
-//! First in, first out, within a budget of bytes and of entries. Whoever takes
-//! an entry out gives its memory back to the driver and then says so: until
-//! then its addresses still count as held, because the driver still knows
-//! them.
+//! First in, first out, within a budget of bytes and of entries. The caller
+//! that takes an entry out returns its memory to the driver and then reports
+//! that. Until then its addresses still count as held, because the driver has
+//! not released them.
 
 use model::{DeviceAddress, Extent};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub struct Held<T> {
 #[derive(Clone, Debug)]
 pub struct Quarantine<T> {
     by_base: BTreeMap<u64, Held<T>>,
-    /// Bases of those that nobody has taken out, by ticket.
+    /// Bases of the entries that were not taken out, by ticket.
     waiting: BTreeMap<u64, u64>,
     budget: u64,
     entries: usize,
@@ -53,7 +53,7 @@ impl<T: Clone> Quarantine<T> {
         cost <= self.budget && self.budget > 0 && self.entries > 0
     }
 
-    /// Bytes held that nobody has taken out.
+    /// Bytes of the entries that were not taken out.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -63,8 +63,8 @@ impl<T: Clone> Quarantine<T> {
         self.by_base.values()
     }
 
-    /// Holds an allocation. What it overlaps is forgotten: the driver has
-    /// given those addresses out again.
+    /// Adds an allocation. Drops the entries that it overlaps: the driver has
+    /// reused those addresses.
     pub fn hold(&mut self, extent: Extent, cost: u64, note: T) {
         self.forget_overlapping(extent);
         self.next += 1;
@@ -82,7 +82,7 @@ impl<T: Clone> Quarantine<T> {
         );
     }
 
-    /// Forgets what overlaps an extent that the driver has given out.
+    /// Drops the entries that overlap an extent which the driver has allocated.
     pub fn forget_overlapping(&mut self, extent: Extent) {
         let stale: Vec<u64> = self
             .by_base
@@ -108,8 +108,8 @@ impl<T: Clone> Quarantine<T> {
         }
     }
 
-    /// Takes out what is over the budget, oldest first. Each is to be given
-    /// back to the driver and then reported to [`Quarantine::released`].
+    /// Takes out what exceeds the budget, oldest first. The caller returns each
+    /// to the driver and then reports it to [`Quarantine::released`].
     pub fn surplus(&mut self) -> Vec<Held<T>> {
         let mut out = Vec::new();
         while (self.bytes > self.budget || self.waiting.len() > self.entries)
@@ -137,7 +137,7 @@ impl<T: Clone> Quarantine<T> {
         out
     }
 
-    /// The driver has the memory of an entry that was taken out.
+    /// The memory of an entry that was taken out was returned to the driver.
     pub fn released(&mut self, held: &Held<T>) {
         let base = held.extent.base.0;
         if self
@@ -149,7 +149,7 @@ impl<T: Clone> Quarantine<T> {
         }
     }
 
-    /// Drops what matches without giving it back: it went with its context.
+    /// Drops what matches without releasing it: it was freed with its context.
     pub fn drop_matching(&mut self, matches: impl Fn(&Held<T>) -> bool) {
         let gone: Vec<u64> = self
             .by_base

@@ -2,11 +2,12 @@
 //! in `device/heap_guard.cuh`; `docs/watch-records.md` says why it holds): the
 //! same steps in the same order on the host, where loom runs them in every
 //! order that a bounded number of preemptions gives, and with every value that
-//! the memory model lets a load see. A `__threadfence` is a fence here and
-//! all else is relaxed, what only the holder of a lock touches too: without the
-//! fences that order it, loom shows a load that sees an old value.
+//! the memory model allows a load to return. A `__threadfence` is a fence here
+//! and every other access is relaxed, even to data that a lock protects:
+//! without the fences that order it, loom finds a load that returns a stale
+//! value.
 //!
-//! The functions have the names of those of the device, and a test compares
+//! The functions have the names of the device functions, and a test compares
 //! the steps of each with the device's source.
 
 use crate::steps::Source;
@@ -15,7 +16,7 @@ use loom::sync::atomic::Ordering::{AcqRel, Relaxed};
 use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
 use loom::thread;
 
-/// Small, so that all of it is gone through: two segments.
+/// Two segments: small enough for an exhaustive search.
 const SEGMENT: u32 = 2;
 const SLOTS: u32 = 2 * SEGMENT;
 const EMPTY: u32 = 0;
@@ -34,8 +35,8 @@ const WANTED: i32 = SLOTS.div_ceil(5) as i32;
 
 struct Block {
     state: AtomicU32,
-    /// Canaries and header: written by who allocates, marked by who frees,
-    /// read by who scans.
+    /// Canaries and header: written by the thread that allocates, marked by the
+    /// one that frees, read by the one that scans.
     content: AtomicU32,
     /// How often the scanner gave it back.
     given_back: AtomicU32,
@@ -156,8 +157,8 @@ impl Ring {
         self.lock.store(0, Relaxed);
     }
 
-    /// A pass of the scanner: every record is verified, what is freed is given
-    /// back. Whether nobody else was at it.
+    /// A pass of the scanner: verifies every record and releases what was
+    /// freed. Returns whether no other scanner was running.
     fn scan(&self) -> bool {
         if !self.lock() {
             return false;
@@ -220,7 +221,7 @@ impl Ring {
     fn verify(&self, handle: u32) -> bool {
         let block = self.block(handle);
         let state = block.state.load(Relaxed);
-        assert_ne!(state, 0, "a record of a block that is not there");
+        assert_ne!(state, 0, "a record of a block that does not exist");
         fence(AcqRel);
         let content = block.content.load(Relaxed);
         assert_eq!(
@@ -287,7 +288,7 @@ impl Ring {
         true
     }
 
-    /// What is recorded, when nothing runs any more.
+    /// What is recorded, when all threads have ended.
     fn records(&self) -> Vec<u32> {
         let (first, end) = (self.first.load(Relaxed), self.end());
         let mut handles = Vec::new();
@@ -451,7 +452,7 @@ fn the_model_takes_the_steps_of_the_device() {
     }
 }
 
-/// Runs a scenario in every order with at most so many preemptions.
+/// Runs a scenario in every order with a limited number of preemptions.
 fn check(preemptions: usize, scenario: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(preemptions);
@@ -494,15 +495,16 @@ fn a_block_is_freed_once_and_given_back_once() {
             .into_iter()
             .map(|free| u32::from(free.join().unwrap()))
             .sum::<u32>();
-        assert_eq!(freed, 1, "a double free was not seen, or both were");
+        assert_eq!(freed, 1, "a double free was missed, or counted twice");
         ring.scan();
         assert_eq!(ring.given_back(0), 1);
         assert_eq!(ring.records(), []);
     });
 }
 
-/// Numbers wrap around; two segments, the first freed: whoever comes last finds
-/// no slot, and takes the first segment back, or waits for who does.
+/// Numbers wrap around; there are two segments, and the first was freed. The
+/// last thread finds no slot; it reclaims the first segment, or waits for the
+/// thread that does.
 #[test]
 fn slots_are_taken_back_while_others_are_handed_out() {
     check(2, || {

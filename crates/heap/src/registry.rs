@@ -1,47 +1,47 @@
 //! The live allocations of the process, by address.
 //!
 //! A lookup is on the path of every kernel launch: it is one search in an
-//! ordered map. Live extents never overlap; what the driver hands out anew
-//! displaces whatever was believed to be there.
+//! ordered map. Live extents never overlap: what the driver allocates replaces
+//! the entries that overlap it.
 
 use crate::parts::{Answer, Layer, PartEdit, PartError, Parts};
 use model::{Allocation, AllocationKind, DeviceAddress, Extent};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Whose an allocation is, in the driver's handles.
+/// The owner of an allocation, as the driver's handles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// The context that it goes with; 0 if it is not the program's to free
-    /// (a module's, a graph's, another interface's) or not known.
+    /// The context that owns it; 0 if that is not known, or if the program does
+    /// not free it (memory of a module, a graph or another interface).
     pub context: u64,
-    /// The memory pool that it came from; 0 if none.
+    /// The memory pool that it was allocated from; 0 if none.
     pub pool: u64,
     /// Canaries around it.
-    pub around: Around,
+    pub redzones: Redzones,
 }
 
-/// Canaries around an allocation: what the driver gave beside the bytes that
-/// the program knows.
+/// Canaries around an allocation: bytes that the driver allocated beside those
+/// of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Around {
-    /// Bytes before it: the driver's own address is so much lower.
+pub struct Redzones {
+    /// Bytes before it: the driver's own address is lower by this.
     pub before: u32,
     /// Bytes after it.
     pub after: u32,
-    /// Its place in the device's table of canaries; `None`: nobody verifies
-    /// them.
+    /// Its place in the device's table of canaries; `None` if they are not
+    /// verified.
     pub slot: Option<u32>,
 }
 
-impl Around {
+impl Redzones {
     /// Bytes that canaries take.
     pub fn bytes(&self) -> u64 {
         u64::from(self.before) + u64::from(self.after)
     }
 }
 
-/// A live allocation and what its creator noted about it (the runtime keeps
-/// the host call stack there).
+/// A live allocation with a note of its creator (the runtime keeps the host
+/// call stack there).
 #[derive(Clone, Debug)]
 pub struct Entry<T> {
     /// The allocation.
@@ -74,15 +74,15 @@ pub struct Freed<T> {
 pub struct Inserted {
     /// Order of creation in the process, from 1.
     pub serial: u64,
-    /// Extents that the new one overlaps, now gone: their frees went through
-    /// calls that are not hooked.
+    /// Removed extents that the new one overlaps: they were freed by calls that
+    /// are not hooked.
     pub displaced: Vec<Extent>,
 }
 
 /// What mapping or unmapping did to the live allocations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reshaped {
-    /// First bytes of those that are no more as they were.
+    /// First bytes of the allocations that changed.
     pub gone: Vec<u64>,
     /// What is there instead, with serials.
     pub new: Vec<(Extent, u64)>,
@@ -104,7 +104,7 @@ pub struct Registry<T> {
     /// Pieces of host memory as they were registered: ends by base.
     pieces: BTreeMap<u64, u64>,
     parts: Parts<T>,
-    /// Changes of the parts that nobody has taken yet.
+    /// Changes of the parts since the last call that returned them.
     edits: Vec<PartEdit>,
     freed: VecDeque<Freed<T>>,
     /// Bases of freed allocations, and how many of them have it.
@@ -116,8 +116,7 @@ pub struct Registry<T> {
 }
 
 impl<T: Clone> Registry<T> {
-    /// An empty registry that remembers the `history` latest freed
-    /// allocations.
+    /// An empty registry that keeps the `history` latest freed allocations.
     pub fn new(history: usize) -> Registry<T> {
         Registry {
             live: BTreeMap::new(),
@@ -194,8 +193,8 @@ impl<T: Clone> Registry<T> {
         })
     }
 
-    /// Takes out what has bytes in `base..end`; the driver is believed if it
-    /// gives them out anew.
+    /// Takes out what has bytes in `base..end`: the driver has allocated them
+    /// again.
     fn displace(&mut self, base: DeviceAddress, end: u64) -> Vec<Extent> {
         let stale: Vec<u64> = self
             .live
@@ -257,9 +256,9 @@ impl<T: Clone> Registry<T> {
         Some(reshaped)
     }
 
-    /// The piece of registered host memory that starts at `base` is unregistered
-    /// and remembered as freed; those beside it stay. Also returns the piece as
-    /// it was. `None` if none starts there.
+    /// The piece of registered host memory that starts at `base` is
+    /// unregistered and added to the freed ones; those beside it stay. Also
+    /// returns the piece as it was. `None` if none starts there.
     pub fn unregister(&mut self, base: DeviceAddress, note: T) -> Option<(Entry<T>, Reshaped)> {
         let extent = self.piece(base).filter(|piece| piece.base == base)?;
         let mut entry = self.find(base)?.clone();
@@ -278,8 +277,8 @@ impl<T: Clone> Registry<T> {
         })
     }
 
-    /// Removes the live allocation that starts at `base` and remembers it as
-    /// freed. Returns `None` if none starts there.
+    /// Moves the live allocation that starts at `base` to the freed ones.
+    /// Returns `None` if none starts there.
     pub fn remove(&mut self, base: DeviceAddress, note: T) -> Option<&Freed<T>> {
         let entry = self.live.remove(&base.0)?;
         self.clear_pieces(entry.allocation.extent);
@@ -302,7 +301,7 @@ impl<T: Clone> Registry<T> {
         if extent.size == 0 {
             return None;
         }
-        // The driver is believed if it maps what was believed to be there.
+        // If entries overlap what the driver maps, they are outdated.
         let mut reshaped = self.unmap(extent, note.clone());
         let is_run = |entry: &&Entry<T>| entry.allocation.kind == AllocationKind::Mapped;
         let below = self.live.range(..extent.base.0).next_back();
@@ -373,14 +372,14 @@ impl<T: Clone> Registry<T> {
         self.live.insert(base.0, entry);
     }
 
-    /// Memory was unmapped: remembered as freed, while what is mapped beside
-    /// it stays.
+    /// Memory was unmapped: it is added to the freed ones, while memory mapped
+    /// beside it stays.
     pub fn unmap(&mut self, extent: Extent, note: T) -> Reshaped {
         self.cut_out(AllocationKind::Mapped, extent, note)
     }
 
-    /// Takes bytes out of the live allocations of a kind, and remembers them as
-    /// freed.
+    /// Removes bytes from the live allocations of a kind, and adds them to the
+    /// freed ones.
     fn cut_out(&mut self, kind: AllocationKind, extent: Extent, note: T) -> Reshaped {
         let mut reshaped = Reshaped::default();
         let end = extent.base.0.saturating_add(extent.size);
@@ -456,8 +455,8 @@ impl<T: Clone> Registry<T> {
         }
     }
 
-    /// Whether [`Registry::freed`] may know the address: cheap, and never
-    /// wrongly no.
+    /// Whether [`Registry::freed`] may find the address: cheap, with no false
+    /// negatives.
     pub fn may_be_freed(&self, address: DeviceAddress) -> bool {
         let lowest = address.0.saturating_sub(self.largest_freed);
         self.freed_bases.range(lowest..=address.0).next().is_some()
@@ -475,12 +474,12 @@ impl<T: Clone> Registry<T> {
         self.edits.extend(removals);
     }
 
-    /// Declares a part of a live allocation. Parts that it overlaps are gone.
-    /// Returns the serial; 0 for a pool.
+    /// Declares a part of a live allocation and removes the parts that it
+    /// overlaps. Returns the serial; 0 for a pool.
     ///
     /// # Errors
     ///
-    /// It does not lie where such a part can.
+    /// Such a part cannot lie there.
     pub fn declare(
         &mut self,
         layer: Layer,
@@ -537,8 +536,8 @@ impl<T: Clone> Registry<T> {
     }
 
     /// The end of the part of this kind that starts at `base`; a pool's blocks
-    /// go with it. Blocks and regions are remembered as freed. Returns whether
-    /// there is one.
+    /// go with it. Blocks and regions are added to the freed ones. Returns
+    /// whether there is one.
     pub fn release(&mut self, layer: Layer, base: DeviceAddress, note: T) -> bool {
         if layer == Layer::Pool {
             let gone = self.parts.remove_pool(base);
@@ -558,14 +557,14 @@ impl<T: Clone> Registry<T> {
         true
     }
 
-    /// Whose a pointer is: the declared part's, else the allocation's
-    /// ([`Registry::find`]). In a pool, outside its blocks: nobody's.
+    /// What a pointer points into: the declared part, else the allocation
+    /// ([`Registry::find`]). In a pool, outside its blocks: nothing.
     #[inline]
     pub fn find_part(&self, address: DeviceAddress) -> Option<&Entry<T>> {
         match self.parts.answer(address) {
             Answer::Allocation => self.find(address),
             Answer::Part(entry) => Some(entry),
-            Answer::Nobody => None,
+            Answer::NoOwner => None,
         }
     }
 
@@ -615,14 +614,14 @@ impl<T: Clone> Registry<T> {
             .collect()
     }
 
-    /// Changes of the declared parts since the last call. They come before
-    /// the change of the allocation that caused them.
+    /// Changes of the declared parts since the last call. Apply them before the
+    /// change of the allocation that caused them.
     pub fn take_part_edits(&mut self) -> Vec<PartEdit> {
         std::mem::take(&mut self.edits)
     }
 
-    /// The free of the allocation with this serial did not happen after all:
-    /// it is live again, unless its addresses have been given out meanwhile.
+    /// Undoes the free of the allocation with this serial, which the driver
+    /// refused: it is live again, unless its addresses were reused meanwhile.
     /// Returns whether it is.
     pub fn restore(&mut self, serial: u64) -> bool {
         let is_it = |freed: &Freed<T>| freed.entry.allocation.serial == serial;
@@ -683,16 +682,16 @@ impl<T: Clone> Registry<T> {
     }
 
     /// The live allocation whose canaries or padding hold the address: bytes
-    /// that the driver gave with it, and that belong to nobody.
+    /// that were allocated with it and that the program may not use.
     pub fn beside(&self, address: DeviceAddress) -> Option<&Entry<T>> {
         let near = self.neighbours(address);
         let after = |entry: &&Entry<T>| {
             let distance = address.0.checked_sub(entry.allocation.extent.end().0);
-            distance.is_some_and(|distance| distance < entry.owner.around.after.into())
+            distance.is_some_and(|distance| distance < entry.owner.redzones.after.into())
         };
         let before = |entry: &&Entry<T>| {
             let distance = entry.allocation.extent.base.0 - address.0;
-            distance <= entry.owner.around.before.into()
+            distance <= entry.owner.redzones.before.into()
         };
         near.below.filter(after).or(near.above.filter(before))
     }
@@ -706,14 +705,14 @@ impl<T: Clone> Registry<T> {
         let within = self.live.range(from..to.max(from));
         let entries = first.into_iter().chain(within).chain(last);
         let sides = |entry: &'_ Entry<T>| {
-            let (extent, around) = (entry.allocation.extent, entry.owner.around);
+            let (extent, redzones) = (entry.allocation.extent, entry.owner.redzones);
             let before = Extent {
-                base: DeviceAddress(extent.base.0 - u64::from(around.before)),
-                size: around.before.into(),
+                base: DeviceAddress(extent.base.0 - u64::from(redzones.before)),
+                size: redzones.before.into(),
             };
             let after = Extent {
                 base: extent.end(),
-                size: around.after.into(),
+                size: redzones.after.into(),
             };
             [before, after]
         };
@@ -724,22 +723,22 @@ impl<T: Clone> Registry<T> {
             })
     }
 
-    /// The live allocation that a pointer most likely was computed from which
-    /// lies in none: the one whose canaries or padding hold it, or that is at
-    /// most `near` bytes away; the nearer one of two. C forbids such pointers
-    /// and programs use them all the same, above all `p - 1` for arrays that
-    /// they index from 1. Memory that was freed there is not it.
+    /// For a pointer that lies in no allocation, the live allocation that it
+    /// was most likely computed from: the one whose canaries or padding hold
+    /// it, or that is at most `near` bytes away; the nearer one of two. C
+    /// forbids such pointers, but programs use them, above all `p - 1` for
+    /// arrays that they index from 1. Freed memory is not considered.
     pub fn just_outside(&self, address: DeviceAddress, near: u64) -> Option<&Entry<T>> {
         let neighbours = self.neighbours(address);
         let past = |entry: &Entry<T>| address.0.checked_sub(entry.allocation.extent.end().0);
         let below = neighbours.below.and_then(|entry| {
             let distance = past(entry)?;
-            let reach = near.max(entry.owner.around.after.into());
+            let reach = near.max(entry.owner.redzones.after.into());
             (distance <= reach).then_some((distance, entry))
         });
         let above = neighbours.above.and_then(|entry| {
             let distance = entry.allocation.extent.base.0 - address.0;
-            let reach = near.max(entry.owner.around.before.into());
+            let reach = near.max(entry.owner.redzones.before.into());
             (distance <= reach).then_some((distance, entry))
         });
         let nearest = match (below, above) {
@@ -747,7 +746,7 @@ impl<T: Clone> Registry<T> {
             (_, Some((_, above))) => above,
             (below, None) => below?.1,
         };
-        // A newer allocation shows that the memory of a freed one is gone.
+        // A newer allocation shows that the memory of a freed one was reused.
         let is_stale = self.beside(address).is_none()
             && self.freed(address).is_some_and(|freed| {
                 let old = freed.entry.allocation.extent;
@@ -772,7 +771,7 @@ impl<T: Clone> Registry<T> {
             .or_else(|| newest_first().find(|freed| offset(freed) == size(freed)))
     }
 
-    /// The freed allocations that are remembered, the latest last.
+    /// The kept freed allocations, the latest last.
     pub fn freed_entries(&self) -> impl Iterator<Item = &Entry<T>> {
         self.freed.iter().map(|freed| &freed.entry)
     }
@@ -826,13 +825,13 @@ mod tests {
     fn canaries_and_padding_are_nobodys_and_lead_to_their_allocation() {
         let mut registry: Registry<()> = Registry::new(4);
         let mut add = |base, size, before, after| {
-            let around = Around {
+            let redzones = Redzones {
                 before,
                 after,
                 slot: None,
             };
             let owner = Owner {
-                around,
+                redzones,
                 ..Owner::default()
             };
             registry.insert_owned(AllocationKind::Device, extent(base, size), None, owner, ());
@@ -864,7 +863,7 @@ mod tests {
         assert_eq!(zones(0xf00, 0x1001), [(0x1000, 0x200)]);
         assert_eq!(zones(0x1210, 0x1300), []);
         assert_eq!(zones(0x1210, 0x1541), [(0x1300, 0x40), (0x1340, 0x200)]);
-        // The nearer one is meant; far away nobody is.
+        // The nearer one is returned; far from both, none.
         let outside = |address| base(registry.just_outside(DeviceAddress(address), 0x10));
         assert_eq!(
             (outside(0x1302), outside(0x153c)),
@@ -927,7 +926,7 @@ mod tests {
                 .map(extent(base, 0x1000), reservation, owner, ())
                 .unwrap()
         };
-        // What ends where the reservation starts is another's.
+        // Memory that ends where the reservation starts belongs to another one.
         assert_eq!(map(0x1000).new, [(extent(0x1000, 0x1000), 2)]);
         let grown = map(0x2000);
         assert_eq!(grown.gone, [0x1000]);
@@ -965,7 +964,8 @@ mod tests {
         assert_eq!(part.as_deref(), Some("part"));
         let whole = registry.at(DeviceAddress(0x1000)).and_then(name);
         assert_eq!(whole.as_deref(), Some("whole"));
-        // Parts of what stays are kept; the pool is not whole any more.
+        // Parts of the bytes that stay are kept; the pool is removed, because a
+        // part of it was freed.
         assert!(registry.part(extent(0x1100, 0x80)).is_some());
         assert!(registry.pool_at(DeviceAddress(0x2800)).is_none());
         assert!(registry.part(extent(0x2900, 0x80)).is_none());

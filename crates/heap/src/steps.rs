@@ -1,6 +1,6 @@
 //! What ties a model of device code to that code: the steps of a function on
-//! shared memory, in the order in which its source has them. A step that is
-//! left out, added or moved on one side only makes the two lists differ.
+//! shared memory, in the order in which its source has them. If a step is
+//! missing, added or moved on one side only, the two lists differ.
 
 /// A source, and how it writes steps.
 pub struct Source<'t> {
@@ -9,7 +9,7 @@ pub struct Source<'t> {
     /// What stands before a function's name where it is defined, if anything.
     pub keyword: &'t str,
     /// How operations on shared memory begin. Each must be in the list of
-    /// steps: nothing is left out silently.
+    /// steps, so that none is omitted silently.
     pub operations: &'t [&'t str],
     /// From what is written, spaces left out, to the step that it is; an empty
     /// name: not part of the protocol.
@@ -71,7 +71,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Whether no name goes on into what stands at a place.
+/// Whether no identifier continues at this place.
 fn starts(text: &str, at: usize, pattern: &str) -> bool {
     let before = at.checked_sub(1).map(|at| text.as_bytes()[at]);
     !pattern.starts_with(|first: char| first.is_ascii() && is_word(first as u8))

@@ -1,31 +1,31 @@
 //! The lookup tables of `model::layout` as a sequence of writes.
 //!
-//! Kernels may run while the tables change, so every sequence keeps each
-//! lookup of an allocation that stays live right after *each* write: an extent
-//! entry is complete before anything leads to it, a leaf is painted before its
-//! region points at it, and the number of a removed extent is used again only
-//! after thousands of others.
+//! Kernels may run while the tables change, so every sequence keeps each lookup
+//! of an allocation that stays live right after *each* write: an extent entry
+//! is complete before any table refers to it, a leaf is filled before its
+//! region points at it, and the number of a removed extent is reused only after
+//! thousands of others.
 //!
 //! A region (64 MiB) is in one of three states. It starts empty; while one
 //! extent alone touches it, its entry is that extent; from the second on it
 //! has a leaf, which it keeps: taking a leaf back could not be made safe
 //! against a kernel that has just read its address.
 //!
-//! Which extent answers for a granule (256 bytes): the one that has bytes in
-//! it; else the one that ends exactly where it begins (a pointer one past the
+//! A granule (256 bytes) resolves to the extent that has bytes in it, else to
+//! the one that ends exactly where the granule begins (a pointer one past the
 //! end is legal). Where several have bytes in one granule, as small module
-//! variables do, a *shared* extent over all of them answers there: lookups in
+//! variables do, it resolves to a *shared* extent over all of them: lookups in
 //! that granule are then less exact, and never a false alarm.
 //!
-//! Where the device may access the host's memory as it is (*open* tables), an
-//! address of nobody's may be the program's own, from malloc: all of it answers
-//! there, as one extent without bounds. What was freed stays nobody's until it is
-//! given out again.
+//! Where the device may access the host's memory without registration (*open*
+//! tables), an address outside all extents may be memory of the program from
+//! malloc: such addresses resolve to one extent without bounds. Freed memory
+//! resolves to nothing until it is reused.
 //!
-//! Parts that the program declared lie over that. In the granules that a pool
-//! fills, its blocks answer as extents do elsewhere, and nobody where there is
-//! none. A region answers in the granules that it fills; where it shares one
-//! with the rest of its allocation, the allocation does.
+//! Parts that the program declared take precedence. In the granules that a pool
+//! fills, its blocks resolve as extents do elsewhere, and the rest resolves to
+//! nothing. The granules that a region fills resolve to the region; a granule
+//! that it shares with the rest of its allocation resolves to the allocation.
 
 use crate::parts::{Layer, PartEdit};
 use model::layout::{
@@ -35,7 +35,7 @@ use model::layout::{
 use model::{DeviceAddress, Extent};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Something to do to device memory. Updates of one list are done in order.
+/// A change of device memory. The updates of one list are applied in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableUpdate {
     /// Copy bytes to an address.
@@ -89,7 +89,7 @@ pub enum TablesError {
 const MAP_GRANULE: u64 = 2 << 20;
 const ENTRY_SIZE: u64 = size_of::<ExtentEntry>() as u64;
 const LEAF_SIZE: u64 = LEAF_ENTRIES * 4;
-/// Removed extents that are remembered before a number is used again.
+/// How many extents are removed before a number is reused.
 const RETIRED: usize = 4096;
 /// Bytes from address 0 on that no program can map (`vm.mmap_min_addr`).
 const NULL_PAGES: u64 = 1 << 16;
@@ -109,7 +109,7 @@ struct Claim {
     index: u32,
 }
 
-/// An extent that answers for one granule which several claims share.
+/// The extent for one granule that several claims share.
 #[derive(Clone, Copy, Debug)]
 struct Shared {
     base: u64,
@@ -117,7 +117,7 @@ struct Shared {
     index: u32,
 }
 
-/// Granules `first..=last` and who answers for them.
+/// Granules `first..=last` and the extent that they resolve to.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first: u64,
@@ -128,7 +128,7 @@ struct Run {
     index: Option<u32>,
 }
 
-/// The state of the lookup tables, as far as updates have been given out.
+/// The state of the lookup tables after all updates that were returned.
 #[derive(Clone, Debug)]
 pub struct Tables {
     claims: BTreeMap<u64, Claim>,
@@ -136,13 +136,14 @@ pub struct Tables {
     pools: BTreeMap<u64, u64>,
     blocks: BTreeMap<u64, Claim>,
     parts: BTreeMap<u64, Claim>,
-    /// Ends of what kernels may still use as blocks that are no more, by base.
+    /// Ends of removed blocks that kernels may still use, by base.
     limbo: BTreeMap<u64, u64>,
     shared: BTreeMap<u64, Shared>,
     regions: BTreeMap<u64, Region>,
     /// Number of the extent of the host's memory, in open tables.
     open: Option<u32>,
-    /// Granules that are nobody's in open tables: last ones by first, apart.
+    /// Ranges of granules that resolve to nothing in open tables: from the
+    /// first to the last granule. They do not touch each other.
     dead: BTreeMap<u64, u64>,
     next_index: u32,
     retired: VecDeque<u32>,
@@ -181,7 +182,7 @@ impl Tables {
     }
 
     /// Opens the tables, to which nothing has been added yet; appends the
-    /// writes. Null pointers with an offset are still nobody's.
+    /// writes. Null pointers with an offset still resolve to nothing.
     ///
     /// # Errors
     ///
@@ -208,8 +209,8 @@ impl Tables {
         )
     }
 
-    /// An extent was freed, and its addresses are not the host's: nobody answers
-    /// there. Of tables that are not open that is so anyway.
+    /// An extent was freed, and its addresses are not the host's: they resolve
+    /// to nothing. In tables that are not open this is so anyway.
     ///
     /// # Errors
     ///
@@ -230,7 +231,7 @@ impl Tables {
                 Some(Region::Leaf(leaf)) => {
                     self.paint(first.max(from), last.min(to), leaf, true, out)?;
                 }
-                // All of it is somebody's.
+                // All of it resolves to an extent.
                 Some(Region::Only(_)) => {}
                 None if first <= from && to <= last => nobodys.push(region),
                 None => self.take_region(region, out)?,
@@ -240,7 +241,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Granules that were nobody's may be somebody's again.
+    /// Granules that resolved to nothing may resolve to an extent again.
     fn revive(&mut self, first: u64, last: u64) {
         let overlapping: Vec<(u64, u64)> = self
             .dead
@@ -260,7 +261,7 @@ impl Tables {
         }
     }
 
-    /// Gives a region a leaf that is painted before the region points at it.
+    /// Gives a region a leaf, which is filled before the region points at it.
     fn take_region(&mut self, region: u64, out: &mut Vec<TableUpdate>) -> Result<(), TablesError> {
         let leaf = self.take_leaf();
         self.regions.insert(region, Region::Leaf(leaf));
@@ -270,15 +271,15 @@ impl Tables {
         Ok(())
     }
 
-    /// Whether an extent can be a region's only one. In open tables it has to
-    /// fill it: beside it lies the host's.
+    /// Whether an extent can be a region's only one. In open tables it must
+    /// fill the region: the rest resolves to the host.
     fn may_be_alone(&self, claim: &Claim, region: u64) -> bool {
         let fills =
             claim.base <= region << REGION_SHIFT && (region + 1) << REGION_SHIFT <= claim.end;
         self.open.is_none() || fills
     }
 
-    /// The entry of a region that nobody has touched.
+    /// The entry of a region that no extent has touched.
     fn untouched(&self, region: u64) -> u64 {
         let Some(index) = self.open else { return 0 };
         let (first, last) = granules(region);
@@ -364,8 +365,8 @@ impl Tables {
     }
 
     /// Replaces extents by others that lie where they did, or beside them:
-    /// memory that grew, shrank or was split. Lookups in what stays live find
-    /// an extent that holds it throughout. Appends the writes.
+    /// memory that grew, shrank or was split. Lookups in bytes that stay live
+    /// find an extent that holds them at any time. Appends the writes.
     ///
     /// # Errors
     ///
@@ -465,7 +466,7 @@ impl Tables {
             .take_while(move |claim| claim.end >> REGION_SHIFT >= region)
     }
 
-    /// Does what happened to a declared part; appends the writes.
+    /// Applies a change of the declared parts; appends the writes.
     ///
     /// # Errors
     ///
@@ -532,8 +533,8 @@ impl Tables {
         self.repaint(base, end, out)
     }
 
-    /// Writes who answers in `base..=end`; what is one extent's alone gets a
-    /// leaf first. Regions that nobody has touched stay as they are: a part
+    /// Writes what `base..=end` resolves to. A region with one extent gets a
+    /// leaf first. Regions that no extent has touched stay as they are: a part
     /// lies in an extent.
     fn repaint(
         &mut self,
@@ -551,7 +552,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Repaints the granules of `base..=end` that lie in one region.
+    /// Rewrites the granules of `base..=end` that lie in one region.
     fn paint_claim(
         &mut self,
         base: u64,
@@ -566,8 +567,9 @@ impl Tables {
         self.paint(first, last, leaf, true, out)
     }
 
-    /// Writes who answers for granules `first..=last`, all of one region, to
-    /// its leaf. `clear`: also where nobody does (a new leaf is zero).
+    /// Writes what granules `first..=last`, all of one region, resolve to, into
+    /// its leaf. `clear`: also write those that resolve to nothing (a new leaf
+    /// is zero).
     fn paint(
         &mut self,
         first: u64,
@@ -611,7 +613,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Writes who answers where no extent does: nobody, or the host.
+    /// Writes what granules without an extent resolve to: nothing, or the host.
     fn fill_between(
         &self,
         first: u64,
@@ -669,8 +671,8 @@ impl Tables {
         Ok(index)
     }
 
-    /// Who answers for granules `first..=last`, in order, without gaps that
-    /// anybody claims.
+    /// What granules `first..=last` resolve to, in order; granules in between
+    /// are unclaimed.
     fn runs(&self, first: u64, last: u64) -> Vec<Run> {
         let mut runs = Self::runs_of(&self.claims, first, last);
         let past = (last + 1) << GRANULE_SHIFT;
@@ -703,8 +705,8 @@ impl Tables {
         runs
     }
 
-    /// The granules of `first..=last` that a part fills, but for bytes that
-    /// are nobody's.
+    /// The granules of `first..=last` that a part fills, apart from bytes that
+    /// belong to no extent.
     fn filled(&self, base: u64, end: u64, first: u64, last: u64) -> Option<(u64, u64)> {
         let from = base.div_ceil(GRANULE).max(first);
         let to = if self.ends_an_extent(base, end) {
@@ -777,7 +779,8 @@ impl Tables {
             .peekable();
         let mut hard = hard.into_iter().peekable();
         loop {
-            // A claim that ends at a granule's start answers there if nobody has bytes in it.
+            // A granule resolves to a claim that ends at its start if no claim
+            // has bytes in it.
             let soft = rest.peek().map(|claim| claim.end >> GRANULE_SHIFT);
             match (hard.peek(), soft) {
                 (Some(run), Some(granule)) if granule >= run.first => {
@@ -866,7 +869,7 @@ impl Tables {
         self.map_leaves(needed + ends, out)
     }
 
-    /// Maps what so many more leaves need.
+    /// Maps the memory that this many more leaves need.
     fn map_leaves(&mut self, needed: u64, out: &mut Vec<TableUpdate>) -> Result<(), TablesError> {
         let bytes = (self.next_leaf + needed) * LEAF_SIZE;
         if bytes > LEAVES_RESERVED {
@@ -906,7 +909,7 @@ fn claim_end(claim: Option<Claim>) -> (Option<u64>, Option<u32>) {
     (claim.map(|claim| claim.end), claim.map(|claim| claim.index))
 }
 
-/// Replaces what `runs` say about granules `first..=last`.
+/// Replaces the entries of granules `first..=last` in `runs`.
 fn overlay(runs: &mut Vec<Run>, first: u64, last: u64, with: Vec<Run>) {
     let mut all = Vec::with_capacity(runs.len() + with.len() + 1);
     for run in runs.iter() {

@@ -1,6 +1,6 @@
-//! What every part of Ringfence that lives in the program's own process
-//! needs: the host's call stacks, and the place where findings, errors and
-//! coverage go. Nothing here knows CUDA or OpenCL.
+//! What every part of Ringfence inside the program's process needs: host call
+//! stacks, and the output of findings, errors and coverage. Nothing here
+//! depends on CUDA or OpenCL.
 
 mod output;
 mod python;

@@ -1,6 +1,6 @@
-//! Where findings, errors and coverage go: text for people, session events for
-//! the command. A forked child shares neither file with its parent: it is
-//! silent until it executes another program.
+//! The output of findings, errors and coverage: text for people, session events
+//! for the command. A forked child writes to neither of its parent's files
+//! until it executes another program.
 
 use crate::stderr::{without_sigpipe, write_stderr};
 use model::{Coverage, Finding, Settings};
@@ -11,7 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// See the module's header.
+/// Where the findings, errors and coverage of this process are written.
 pub struct Output {
     pid: u32,
     text: Mutex<Text>,
@@ -43,8 +43,9 @@ impl Text {
 }
 
 impl Output {
-    /// Opens the log and session files. `part`: what tells this part of
-    /// Ringfence from another one in the same process; empty for the only one.
+    /// Opens the log and session files. `part` distinguishes this part of
+    /// Ringfence from another one in the same process; empty if it is the only
+    /// one.
     ///
     /// # Errors
     ///
@@ -95,8 +96,8 @@ impl Output {
         self.session.is_some()
     }
 
-    /// A finding that is seen for the first time; `id` counts them from 1.
-    /// Whether nothing suppresses it.
+    /// Reports a finding at its first occurrence; `id` counts findings from 1.
+    /// Returns whether it is not suppressed.
     pub fn finding(&self, id: u64, finding: &Finding) -> bool {
         let suppressed = self.suppressions.find(finding);
         let shown = suppressed.is_none();
@@ -124,7 +125,7 @@ impl Output {
         true
     }
 
-    /// Says how many findings the print limit kept back.
+    /// Prints how many findings the print limit suppressed.
     pub fn count_hidden(&self) {
         let hidden = self
             .found
@@ -153,7 +154,7 @@ impl Output {
         totals.unused_suppressions = self.suppressions.idle();
     }
 
-    /// What was checked so far; `complete`: this is the last word.
+    /// What was checked so far; `complete`: this is final.
     pub fn coverage(&self, coverage: &Coverage, complete: bool) {
         self.event(&Event::Coverage {
             coverage: coverage.clone(),
@@ -161,7 +162,7 @@ impl Output {
         });
     }
 
-    /// Says what went wrong, each message once.
+    /// Reports an error, each message once.
     pub fn error(&self, message: &str, fatal: bool) {
         if !self.said.lock().insert(message.to_string()) {
             return;

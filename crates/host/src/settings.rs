@@ -4,7 +4,7 @@ use model::{Settings, SettingsError};
 
 /// Reads `RINGFENCE_SETTINGS` (JSON, set by `ringfence run`, which has already
 /// taken `RINGFENCE_OPTIONS` into account), else `RINGFENCE_OPTIONS` over the
-/// defaults. `variable` looks an environment variable up.
+/// defaults. `variable` reads an environment variable.
 ///
 /// # Errors
 ///

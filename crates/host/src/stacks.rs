@@ -1,4 +1,4 @@
-//! Host call stacks: cheap to take, resolved only when one is reported.
+//! Host call stacks: cheap to capture, resolved only when one is reported.
 //!
 //! A stack is a list of return addresses. Frames of Ringfence itself, of the
 //! CUDA runtime and of OpenCL's loader are cut off when it is resolved, so that the first frame
@@ -23,7 +23,7 @@ pub struct Captured {
 }
 
 /// Frames of Ringfence and the CUDA runtime that may lie between the program
-/// and [`capture`]; taken in addition to what the user asked for.
+/// and [`capture`]; captured in addition to the requested number.
 const OWN_FRAMES: usize = 24;
 
 /// Frames of the interpreter that may lie between two of Python's; they are
@@ -70,10 +70,10 @@ pub fn resolve(stack: &Stack, callers: u32, skip: Option<&str>) -> Vec<HostFrame
         is_own(symbol, objects.own.as_deref()) || skip.is_some_and(|skip| skip == symbol.mangled)
     };
     let leading = symbols.iter().take_while(own).count();
-    // A stack of nothing but own frames says more than an empty one.
+    // A stack of Ringfence's frames only is more useful than an empty one.
     let start = if leading == symbols.len() { 0 } else { leading };
-    // What called main says nothing about the program. (A function of Python's
-    // of that name is another one.)
+    // The callers of main are not the program's. (A function of Python's of
+    // that name is another one.)
     let called_main = |symbol: &Symbol| symbol.mangled == "main";
     let end = symbols.iter().skip(start).position(called_main);
     symbols
@@ -135,7 +135,7 @@ fn is_of_interpreter(symbol: &Symbol) -> bool {
     is_api || file.starts_with("python") || file.starts_with("libpython")
 }
 
-/// A frame, and its function's name as the linker knows it.
+/// A frame, and its function's linker symbol.
 struct Symbol {
     mangled: String,
     frame: HostFrame,

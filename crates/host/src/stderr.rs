@@ -2,8 +2,8 @@
 //! more: then the text is lost, and the program goes on as without Ringfence.
 //!
 //! A write to a pipe without a reader raises SIGPIPE, which kills a program
-//! that has not asked for anything else. The program did not make this write,
-//! so it must not get the signal.
+//! that neither handles nor ignores it. The program did not make this write, so
+//! it must not get the signal.
 
 use std::io::Write as _;
 use std::mem::MaybeUninit;
@@ -11,12 +11,13 @@ use std::mem::MaybeUninit;
 /// Writes to the standard error output.
 pub fn write_stderr(text: &str) {
     without_sigpipe(|| {
-        // Nothing can be done about an output that takes no text.
+        // An output that accepts no text cannot be reported.
         let _ = std::io::stderr().write_all(text.as_bytes());
     });
 }
 
-/// Does what may write to a pipe; a SIGPIPE that comes of it is discarded.
+/// Runs a function that may write to a pipe, and discards the SIGPIPE that this
+/// raises.
 pub(crate) fn without_sigpipe(write: impl FnOnce()) {
     let mut only = MaybeUninit::uninit();
     let mut before = MaybeUninit::uninit();

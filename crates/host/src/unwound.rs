@@ -124,9 +124,9 @@ fn read(place: usize) -> usize {
     // SAFETY: the place is a multiple of a word above the frame of `capture`,
     // which runs on this stack, and was found by unwinding that frame now, or
     // from the same stack pointer in this thread before: the frames above it
-    // were as long then, so that the place lies in the part of the thread's stack
-    // that is in use. Only this thread writes there, and not meanwhile; the read
-    // is volatile, as the compiler knows no object there.
+    // were as long then, so that the place lies in the part of the thread's
+    // stack that is in use. Only this thread writes there, and not meanwhile;
+    // the read is volatile, because the compiler has no object there.
     unsafe { word.read_volatile() }
 }
 

@@ -1,10 +1,10 @@
-//! This pass sends calls of device-side `malloc` and `free` to a heap of our
-//! own (`device/heap.cu`), which knows the exact bounds and the lifetime of
-//! each block. It never changes what else a function does.
+//! This pass redirects calls of device-side `malloc` and `free` to Ringfence's
+//! heap (`device/heap.cu`), which knows the exact bounds and the lifetime of
+//! each block. It changes nothing else in a function.
 //!
-//! Kernels as the program wrote them are redirected, too: a block may be
-//! allocated by one kernel and freed by another, so either all of a module's
-//! calls go to one heap or none.
+//! Unchecked kernels are redirected, too. A block may be allocated by one
+//! kernel and freed by another, so either all calls of a module use one heap,
+//! or none does.
 
 use crate::patch::{Patch, line};
 use crate::protocol::{FREE, HEAP_LAUNCH, HEAP_PLACE, MALLOC};
@@ -99,10 +99,11 @@ pub(crate) fn frees(module: &Module<'_>) -> bool {
     module.items.iter().any(is_free)
 }
 
-/// Whether, when an instruction is done, a block may have been freed that
-/// this thread held: by the function it calls, or by other threads before a
-/// barrier. (Without a barrier, a use in one thread and a free in another have
-/// no order; the use is then checked against the bounds it had.)
+/// Whether a block whose bounds this thread has loaded may have been freed when
+/// an instruction is done: by the function that it calls, or by other threads
+/// before a barrier. (Without a barrier, a use in one thread and a free in
+/// another are not ordered; the use is then checked against the earlier
+/// bounds.)
 pub(crate) fn may_free(instruction: &Instruction<'_>) -> bool {
     match instruction.opcode.mnemonic() {
         Mnemonic::Bar | Mnemonic::Barrier => true,

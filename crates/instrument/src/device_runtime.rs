@@ -11,7 +11,7 @@ use ptx::{Item, Linkage, Module};
 /// later.
 const SECOND: &str = "__cudaCDP2";
 
-/// Functions of its first version through which every launch goes.
+/// The functions of its first version that every launch calls.
 const FIRST: [&str; 4] = [
     "cudaGetParameterBuffer",
     "cudaGetParameterBufferV2",

@@ -11,7 +11,7 @@ pub enum Error {
         "cannot check a module with `.address_size {0}`: compile it for 64 bits (nvcc does by default)"
     )]
     AddressSize(u32),
-    /// The names that checks use are taken.
+    /// The program uses the names that checks use.
     #[error(
         "line {line} uses `{name}`, a name that is reserved for checks: the module has been instrumented already, or \
          its own name must be changed"

@@ -1,10 +1,10 @@
-//! What instrumentation is asked for, and what it hands over.
+//! The options of instrumentation, and its output.
 
 use crate::parameters::ParameterSlot;
 use analysis::{Lost, Program};
 use std::fmt;
 
-/// What to instrument.
+/// The options: what is instrumented.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Which accesses are checked against their bounds; the others stay as they are.
@@ -29,18 +29,18 @@ pub struct Instrumented {
     /// One plan for each `.entry` with a body, in text order.
     pub entries: Vec<EntryPlan>,
     /// Variables in global memory that the module defines. The host must find
-    /// their addresses when the module is loaded (the driver knows those
-    /// without linkage by name, too) and register them: pointers that appear on
-    /// the device are looked up by address, and a variable that is not registered would be
-    /// an invalid pointer to them.
+    /// their addresses when the module is loaded (the driver finds those
+    /// without linkage by name, too) and register them. Pointers that appear on
+    /// the device are looked up by address: without registration, a pointer to
+    /// a variable would be invalid.
     pub variables: Vec<DeviceVariable>,
     /// Code of the module, original kernels included, allocates on the device
     /// heap, which must be there before any of it runs.
     pub uses_device_heap: bool,
-    /// Code that carries checks calls itself, or through pointers: the driver
-    /// cannot tell how much stack a thread needs, and takes the context's limit
-    /// (`CU_LIMIT_STACK_SIZE`), which the program chose for frames that carry
-    /// none.
+    /// Code with checks calls itself, or through pointers. The driver cannot
+    /// compute how much stack a thread needs, and uses the context's limit
+    /// (`CU_LIMIT_STACK_SIZE`), which the program chose for frames without
+    /// checks.
     pub stack_is_unknown: bool,
     /// A function of the CUDA device runtime that the module calls and does not
     /// define. The driver compiles such PTX, but does not link it with the
@@ -57,7 +57,7 @@ pub struct DeviceVariable {
     pub size: u64,
 }
 
-/// What the host must know to launch a kernel with checks.
+/// The data that the host needs to launch a kernel with checks.
 #[derive(Clone, Debug)]
 pub struct EntryPlan {
     /// Mangled name.
@@ -79,30 +79,31 @@ pub struct EntryPlan {
     /// Number of access sites by kind of check, in the kernel and in the
     /// functions that it calls directly.
     pub coverage: model::KernelCoverage,
-    /// The kernel may call the driver's own device-side `malloc`, whose blocks
-    /// nobody can see: calls in the module could not be redirected.
+    /// The kernel may call the driver's own device-side `malloc`, because calls
+    /// in the module could not be redirected. Its blocks are unknown to
+    /// Ringfence.
     pub uses_device_malloc: bool,
-    /// What shows, at a launch, that all its accesses are in bounds; or why
-    /// nothing can.
+    /// The program that decides, at a launch, whether all its accesses are in
+    /// bounds; or the reason why there is none.
     pub proof: Result<Program, Obstacle>,
 }
 
 /// Why no launch of a kernel can be proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
-    /// What stands in the way.
+    /// The obstacle.
     pub reason: Reason,
     /// The line of the PTX it is on, from 1, where it has one.
     pub line: Option<u32>,
 }
 
-/// What stands in the way of a proof.
+/// The obstacle to a proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Nothing: there is no check to make.
     NoChecks,
-    /// The address depends on what memory holds, or on arithmetic that is not
-    /// followed.
+    /// The address depends on a value loaded from memory, or on arithmetic that
+    /// the analysis does not follow.
     Address,
     /// The buffer is known to the device only.
     Buffer,
@@ -112,15 +113,15 @@ pub enum Reason {
     Unchecked,
     /// A function is called that has checks of its own, or is not known.
     Call,
-    /// The launch parameter does not fit, so that the host does not look for
-    /// the buffers.
+    /// The launch parameter does not fit, so that the host does not look up the
+    /// buffers.
     Parameters,
     /// The arithmetic is too long.
     Size,
 }
 
 impl Reason {
-    /// For people; goes on after "because".
+    /// Text for people; continues a sentence after "because".
     pub fn text(self) -> &'static str {
         match self {
             Reason::NoChecks => "it has no checks",

@@ -17,8 +17,8 @@ pub(crate) struct Patch {
 }
 
 impl Patch {
-    /// Replaces `start..end` of the source (nothing, for an insertion) by
-    /// what `write` writes. Edits must come in text order.
+    /// Replaces `start..end` of the source (empty, for an insertion) with the
+    /// output of `write`. Edits must be made in text order.
     pub(crate) fn edit(&mut self, start: u32, end: u32, write: impl FnOnce(&mut String)) {
         let from = self.text.len() as u32;
         write(&mut self.text);
@@ -34,8 +34,8 @@ impl Patch {
         self.edit(at, at, write);
     }
 
-    /// Appends `source[from..to]`, edited, to `out`; `head` goes in at
-    /// `head_at`, which lies before all edits.
+    /// Appends `source[from..to]`, edited, to `out`; `head` is inserted at
+    /// `head_at`, which is before all edits.
     pub(crate) fn render(
         &self,
         source: &str,

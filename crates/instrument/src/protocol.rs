@@ -1,6 +1,6 @@
-//! The names that checks are written with. The pass writes them, the verifier
-//! reads them; what stands behind a name is what its comment says, and neither
-//! decides it for the other. There is no logic here.
+//! The names in the text of checks. The pass writes them and the verifier reads
+//! them. The meaning of a name is in its comment; neither side derives it from
+//! the other. There is no logic here.
 
 /// Begins every register that a check uses.
 pub(crate) const REGISTER_PREFIX: &str = "%__rf_";
@@ -29,19 +29,20 @@ pub(crate) mod family {
     pub(crate) const IN_SPACE: &str = "%__rf_c";
     /// The same, 64 bits.
     pub(crate) const IN_SPACE_WIDE: &str = "%__rf_e";
-    /// What stands in the place of a guard where a check may fail.
+    /// Replaces the guard of an access whose check may fail.
     pub(crate) const GO: &str = "%__rf_g";
     /// Bounds of arguments that were looked up for a call.
     pub(crate) const PASSED_BASE: &str = "%__rf_pb";
     /// See `PASSED_BASE`.
     pub(crate) const PASSED_SIZE: &str = "%__rf_ps";
-    /// Where a call through a pointer goes instead, by number of the call.
+    /// The address that a call through a pointer calls instead, by number of
+    /// the call.
     pub(crate) const CALLEE: &str = "%__rf_f";
     /// Pointers to strings that are printed.
     pub(crate) const TEXT: &str = "%__rf_text";
     /// Whether a string leaves its bounds.
     pub(crate) const CUT: &str = "%__rf_cut";
-    /// What a thunk passes on.
+    /// The values that a thunk passes on.
     pub(crate) const MOVED: &str = "%__rf_v";
 }
 
@@ -75,7 +76,7 @@ pub(crate) mod register {
     pub(crate) const RECORD_SIZE: &str = "%__rf_record_size";
     /// The program's next instruction is left out.
     pub(crate) const STOP: &str = "%__rf_stop";
-    /// What stands in the place of its guard.
+    /// Replaces its guard.
     pub(crate) const GO_ON: &str = "%__rf_go";
     /// The thread has failed no check, where those that have one trap.
     pub(crate) const UNHARMED: &str = "%__rf_unharmed";
@@ -83,7 +84,7 @@ pub(crate) mod register {
     pub(crate) const POINTER32: &str = "%__rf_p";
     /// How far it is from a base.
     pub(crate) const OFFSET32: &str = "%__rf_d";
-    /// What limits that.
+    /// The limit of that.
     pub(crate) const LIMIT32: &str = "%__rf_l";
     /// Bytes of the launch's dynamic shared memory.
     pub(crate) const DYNAMIC: &str = "%__rf_dynamic";
@@ -99,13 +100,13 @@ pub(crate) mod register {
 
 /// Finds the extent that a pointer points into.
 pub(crate) const LOOKUP: &str = "__ringfence_lookup";
-/// Looks for the end of a string.
+/// Finds the end of a string.
 pub(crate) const TEXT: &str = "__ringfence_text";
 /// Appends a record.
 pub(crate) const APPEND: &str = "__ringfence_append";
-/// What calls of `malloc` call instead.
+/// The function that calls of `malloc` call instead.
 pub(crate) const MALLOC: &str = "__ringfence_malloc";
-/// What calls of `free` call instead.
+/// The function that calls of `free` call instead.
 pub(crate) const FREE: &str = "__ringfence_free";
 /// Whether bounds that were found earlier still hold.
 pub(crate) const STILL: &str = "__ringfence_still";
@@ -114,18 +115,18 @@ pub(crate) const HEAP_PLACE: &str = "__ringfence_w";
 /// The launch that such a call belongs to; likewise.
 pub(crate) const HEAP_LAUNCH: &str = "__ringfence_l";
 
-/// What a call passes to a copy, beside the program's arguments; with the
-/// number of the call.
+/// The bounds that a call passes to a copy, after the program's arguments; with
+/// the number of the call.
 pub(crate) const PASSED: &str = "__ringfence_bounds";
-/// What a copy that gives bounds back returns; likewise.
+/// The result of a copy that returns bounds; likewise.
 pub(crate) const RESULT: &str = "__ringfence_result";
 /// Maps the address of a function to that of its checked copy; with the
 /// number of the class.
 pub(crate) const TARGET: &str = "__ringfence_target";
 /// Calls a function that has no checked copy; likewise.
 pub(crate) const THUNK: &str = "__ringfence_thunk";
-/// What a call of a copy through a pointer takes and returns; with the number
-/// of the call.
+/// The prototype of a call of a copy through a pointer; with the number of the
+/// call.
 pub(crate) const PROTOTYPE: &str = "__ringfence_prototype";
 /// Bytes, behind the bounds that the copies of a class take, of the address
 /// that the program called. Only the thunk reads it.

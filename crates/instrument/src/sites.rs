@@ -12,17 +12,17 @@ pub(crate) struct Sites<'a> {
     pub(crate) list: Vec<AccessSite>,
 }
 
-/// File, line and column, as `.loc` gives them.
+/// File, line and column, as `.loc` has them.
 type Place = (u32, u32, u32);
 
-/// Where the text says that a place was inlined: position of the `.loc`, and
-/// the place of the call. One place can be inlined many times.
+/// Where the text marks a place as inlined: position of the `.loc`, and the
+/// place of the call. One place can be inlined many times.
 type Inlined = FxHashMap<Place, Vec<(u32, Place)>>;
 
 /// Calls followed outwards at most: text may name a place as its own caller.
 const MOST_INLINED: usize = 32;
 
-/// What a site needs to be told.
+/// The description of a new site.
 pub(crate) struct NewSite<'s> {
     pub(crate) function: &'s str,
     pub(crate) kind: AccessKind,
@@ -117,9 +117,9 @@ impl<'a> Sites<'a> {
 
 impl Sites<'_> {
     /// The place that a `.loc` names, with the calls through which it was
-    /// inlined. The compiler writes a chain as several `.loc`, each naming the
-    /// next one's place; of equal places the one that stands nearest before or
-    /// right behind counts.
+    /// inlined. The compiler writes a chain as several `.loc`, each of which
+    /// names the next one's place. Of equal places, the nearest one before the
+    /// instruction, or directly after it, is used.
     fn locate(&self, loc: &ptx::Loc<'_>) -> Option<SourceLocation> {
         let mut places = vec![(loc.file, loc.line, loc.column)];
         let mut next = loc.inlined_at;

@@ -1,7 +1,6 @@
-//! Which launches of the bench's kernels are proved in bounds, as nvcc
-//! compiles them: those whose addresses follow from the launch, with the
-//! buffers that the bench gives them, and none whose buffer is too small by
-//! one byte.
+//! Which launches of the bench's kernels, compiled by nvcc, are proved in
+//! bounds: those whose addresses follow from the launch, with the bench's
+//! buffers; and none with a buffer that is one byte too small.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Modules whose calls of `malloc` and `free` go to the device heap, and in
-//! which nothing else is changed: what `--protect watch` alone asks for.
+//! Modules in which only calls of `malloc` and `free` are changed, so that they
+//! go to the device heap: `--protect watch` alone does this.
 
 mod common;
 

@@ -20,7 +20,7 @@ enum Kind {
     Order,
 }
 
-/// A changed text: what was done, and which lines now stand there.
+/// A changed text: the description of the change, and the new lines.
 struct Defect {
     kind: Kind,
     lines: Vec<String>,
@@ -87,7 +87,7 @@ fn programs(text: &str) -> Vec<usize> {
     found
 }
 
-/// Words of a line: names, numbers, and what stands between them.
+/// Words of a line: names, numbers, and the text between them.
 fn words(line: &str) -> Vec<String> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || "_%$.".contains(c);
     let mut words: Vec<String> = Vec::new();
@@ -304,7 +304,7 @@ fn registers(line: &str) -> (Vec<String>, Vec<String>) {
 fn reason(lines: &[&str], place: usize, defect: &Defect) -> Option<&'static str> {
     let (line, next) = (lines[place].trim(), lines.get(place + 1).copied());
     let (written, _) = registers(line);
-    // What stands in the same body.
+    // The rest of the same body.
     let is_end = |line: &&&str| !line.starts_with('}');
     let above = lines[..place].iter().rev().take_while(is_end);
     let below = lines[place + 1..].iter().take_while(is_end);

@@ -36,7 +36,7 @@ const STORE: &str = "mul.wide.s32 %rd9, %r9, 4; add.s64 %rd9, %rd1, %rd9; st.glo
 /// The same, if `%p9`.
 const GUARDED: &str =
     "mul.wide.s32 %rd9, %r9, 4; add.s64 %rd9, %rd1, %rd9; @%p9 st.global.u32 [%rd9], 0;";
-/// A store to so many bytes from the buffer on as `%rd9` says.
+/// A store to the buffer at the offset in `%rd9`.
 const AT: &str = "add.s64 %rd9, %rd1, %rd9; st.global.u32 [%rd9], 0;";
 
 const TRAPS: &[Trap] = &[

@@ -110,7 +110,7 @@ fn print() -> impl Strategy<Value = String> {
     ))
 }
 
-/// What may come between the stores of arguments.
+/// A statement between the stores of arguments.
 fn statement_between() -> impl Strategy<Value = String> {
     prop_oneof![
         (wide(), wide()).prop_map(|(d, a)| format!("add.s64 {d}, {a}, 4;")),
@@ -164,7 +164,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn any_module_is_instrumented_as_the_verifier_wants(entry in body(), function in body()) {
+    fn the_verifier_accepts_any_instrumented_module(entry in body(), function in body()) {
         let source = module(&entry, &function);
         common::instrument("a random module", &source);
     }
@@ -179,8 +179,8 @@ proptest! {
     }
 }
 
-/// Modules with a byte changed, and cut short: what is refused says why, and
-/// what is accepted still gets checks that the verifier accepts. Both happen.
+/// Modules with a byte changed, and truncated ones: a refusal has a reason, and
+/// the verifier accepts the checks of an accepted module. Both happen.
 #[test]
 fn broken_text_is_refused_or_instrumented_as_any_other() {
     let mut runner = TestRunner::new(ProptestConfig {
@@ -221,8 +221,8 @@ fn without_unknown(body: &str) -> String {
     known.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// A sample of the random modules goes through ptxas, too: all that it takes
-/// must still be taken with checks.
+/// ptxas assembles a sample of the random modules, too: it must accept with
+/// checks all that it accepts without.
 #[test]
 fn ptxas_takes_random_modules_with_checks() {
     use proptest::strategy::ValueTree;

@@ -25,7 +25,7 @@ const SOURCE: &str = "\
 }
 ";
 
-/// Replaces the first `from` after `after` and answers what the verifier says.
+/// Replaces the first `from` after `after` and returns the verifier's messages.
 fn break_it(after: &str, from: &str, to: &str) -> Vec<String> {
     break_in(SOURCE, after, from, to)
 }
@@ -216,8 +216,8 @@ const TWINS: &str = "\
 }
 ";
 
-/// Replaces the first of each text in a module's output, and holds what the
-/// verifier says to one of the messages.
+/// Replaces the first of each text in a module's output, and compares the
+/// verifier's messages with the expected ones.
 fn break_each(what: &str, source: &str, defects: &[(&str, &str, &str)]) {
     let good = common::instrument(what, source).text;
     for (from, to, message) in defects {
@@ -272,7 +272,7 @@ const CALLS: &str = "\
 ";
 
 #[test]
-fn calls_of_copies_are_held_to_what_they_take_and_give() {
+fn calls_of_copies_pass_and_return_the_bounds_that_copies_expect() {
     let good = common::instrument("the calls", CALLS).text;
     for (from, to, message) in [
         (
@@ -313,18 +313,14 @@ fn calls_of_copies_are_held_to_what_they_take_and_give() {
         (
             "__ringfence_result0[24]",
             "__ringfence_result0[16]",
-            "reads past what came back|not what the copy gives",
+            "reads past the returned bounds|not what the copy returns",
         ),
         (
             "[__ringfence_result0+16]",
             "[__ringfence_result0+8]",
-            "not the size that came back",
+            "not the size that was returned",
         ),
-        (
-            "st.param.b64 [r+16], %__rf_rs;",
-            "",
-            "not every return gives",
-        ),
+        ("st.param.b64 [r+16], %__rf_rs;", "", "not every return has"),
         (
             "st.param.b64 [r+16], %__rf_rs;",
             "st.param.b64 [r], %__rf_rs;",
@@ -372,7 +368,7 @@ fn a_verdict_that_is_used_again_must_still_stand() {
         "the twins",
         TWINS,
         &[
-            // The other check came between: the address is the other's.
+            // The other check is in between: the address is the other's.
             (
                 "@%__rf_k0 mov.u32 %__rf_site, 3;\n\t@%__rf_k0 mov.b64 %__rf_address, %rd1;",
                 "@%__rf_k0 mov.u32 %__rf_site, 3;",
@@ -457,7 +453,7 @@ fn what_is_in_doubt_is_checked_by_its_address() {
     );
 }
 
-/// Instructions that are taken out whole.
+/// Instructions that are skipped as a whole.
 const WHOLE: &str = "\
 .version 8.0
 .target sm_90
@@ -484,9 +480,9 @@ const WHOLE: &str = "\
 ";
 
 #[test]
-fn instructions_are_taken_out_as_a_whole() {
+fn instructions_are_skipped_as_a_whole() {
     let unchecked = "without a check";
-    let untold = "not told of exactly the bytes";
+    let unsignalled = "not signalled for exactly the bytes";
     break_each(
         "whole instructions",
         WHOLE,
@@ -503,7 +499,7 @@ fn instructions_are_taken_out_as_a_whole() {
                 "%__rf_stop, %__rf_k0, 0xffff",
                 unchecked,
             ),
-            // Nobody votes where the guard is false.
+            // No lane votes where the guard is false.
             ("@%p1 vote.sync.any.pred", "vote.sync.any.pred", unchecked),
             (
                 "and.pred %__rf_stop, %__rf_stop, %p1;",
@@ -528,11 +524,15 @@ fn instructions_are_taken_out_as_a_whole() {
             ),
             // One of three accesses does not count.
             ("or.pred %__rf_stop, %__rf_stop, %__rf_k4;", "", unchecked),
-            ("], %r2;\n\t@!%__rf_stop", "], %r1;\n\t@!%__rf_stop", untold),
+            (
+                "], %r2;\n\t@!%__rf_stop",
+                "], %r1;\n\t@!%__rf_stop",
+                unsignalled,
+            ),
             (
                 "@%__rf_r mbarrier.complete_tx.shared::cluster.relaxed.cluster.b64 [%r6+0], %r2;",
                 "",
-                untold,
+                unsignalled,
             ),
             (
                 "@%__rf_r mbarrier.complete_tx",
@@ -748,7 +748,7 @@ const THROUGH: &str = "\
 ";
 
 #[test]
-fn calls_through_pointers_are_held_to_what_they_may_reach() {
+fn calls_through_pointers_reach_only_functions_of_their_class() {
     break_each(
         "calls through pointers",
         THROUGH,
@@ -801,7 +801,7 @@ fn calls_through_pointers_are_held_to_what_they_may_reach() {
             (
                 "mov.u64 %__rf_u, far;",
                 "mov.u64 %__rf_u, alone;",
-                "takes or gives other than its class|not what calls expect",
+                "takes or returns other bounds than its class|not what calls expect",
             ),
             (
                 "setp.eq.s64 %__rf_q, %__rf_o, %__rf_u;",
@@ -821,7 +821,7 @@ fn calls_through_pointers_are_held_to_what_they_may_reach() {
             (
                 "near(.param .b64 p,\n\t.param .align 8 .b8 __ringfence_launch[32])\n{",
                 "near(.param .b64 p,\n\t.param .align 8 .b8 __ringfence_launch[24])\n{",
-                "declared but not so defined|takes or gives other",
+                "declared but not so defined|takes or returns other",
             ),
         ],
     );

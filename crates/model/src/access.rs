@@ -1,4 +1,4 @@
-//! What an instruction does to memory, and where in the source it stands.
+//! The memory access of an instruction, and its source location.
 
 use crate::AllocationKind;
 use serde::{Deserialize, Serialize};
@@ -41,12 +41,12 @@ pub enum AccessKind {
 #[serde(transparent)]
 pub struct SiteId(pub u32);
 
-/// Where the bounds that an access is checked against come from.
+/// The origin of the bounds that an access is checked against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Provenance {
-    /// A pointer in the kernel's parameters, `offset` bytes into the
-    /// parameter block; bounds come from the host at launch.
+    /// A pointer in the kernel's parameters, `offset` bytes into the parameter
+    /// block; the host passes its bounds at launch.
     KernelParameter {
         /// Byte offset in the kernel's parameter block.
         offset: u32,
@@ -73,30 +73,31 @@ pub struct SourceLocation {
     pub line: u32,
     /// Column, from 1; 0 when unknown.
     pub column: u32,
-    /// Where the function that holds this place was inlined; the access of
-    /// `atomicAdd` stands in a header of CUDA's, the call in the program.
+    /// The place where the function that contains this one was inlined. For
+    /// example, the access of `atomicAdd` is in a header of CUDA's, and the
+    /// call is in the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inlined_at: Option<Box<SourceLocation>>,
 }
 
 impl SourceLocation {
-    /// This place, then the places of the calls through which it came to be
-    /// inlined, innermost first.
+    /// This place, then the places of the calls through which it was inlined,
+    /// innermost first.
     pub fn chain(&self) -> impl Iterator<Item = &SourceLocation> {
         std::iter::successors(Some(self), |place| place.inlined_at.as_deref())
     }
 }
 
-/// An object whose place within its block or thread the text of the module
-/// tells.
+/// An object with a fixed offset in its block or thread, which the module's
+/// text has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StaticObject {
     /// What it is.
     pub kind: AllocationKind,
-    /// Name, as people know it; `None` for an object of a frame that no
-    /// debug information names.
+    /// Name for people; `None` for an object of a frame that no debug
+    /// information names.
     pub name: Option<String>,
-    /// Bytes; `None` where only the launch tells.
+    /// Bytes; `None` if they are only known at launch.
     pub size: Option<u64>,
     /// The other objects of its frame.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -147,7 +148,7 @@ pub struct AccessSite {
     /// The first site of the group that shares this site's check; its own id
     /// when it is checked alone.
     pub group: SiteId,
-    /// Where its bounds come from.
+    /// The origin of its bounds.
     pub provenance: Provenance,
     /// What the address was derived from, where that lies in shared, local,
     /// constant or parameter memory.

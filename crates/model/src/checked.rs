@@ -20,8 +20,8 @@ pub struct Checked {
     pub constant: bool,
     /// To parameters of kernels.
     pub parameter: bool,
-    /// Of array fields to those, where debug information tells of them. Off,
-    /// they are checked against what they are part of.
+    /// Check accesses to array fields against the field, if debug information
+    /// describes it. Off, they are checked against the object that contains it.
     pub fields: bool,
 }
 

@@ -79,8 +79,8 @@ pub struct KernelCoverage {
     /// Access sites that carry no check, by opcode (spaces and instructions
     /// that no active protection covers).
     pub unchecked_sites: BTreeMap<String, u32>,
-    /// Calls through pointers without the bounds of their arguments: what they
-    /// may reach is not known, so the callee looks its pointers up.
+    /// Calls through pointers without the bounds of their arguments, because
+    /// the callees are unknown: the callee looks its pointers up.
     #[serde(default, skip_serializing_if = "is_zero_u32")]
     pub calls_without_bounds: u32,
     /// Launches of the unchecked ones after which canaries were verified.
@@ -137,7 +137,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Something that a summary says with a number, beside kernels.
+/// A count in a summary, beside kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Note {
@@ -168,7 +168,7 @@ pub struct Coverage {
     /// Copies, memsets and frees by the host that were checked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub calls: u64,
-    /// What else is to be said.
+    /// Further counts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub notes: BTreeMap<Note, u64>,
     /// Canaries; `None`: there were none.

@@ -5,7 +5,7 @@
 pub struct ExitCode {
     /// The number.
     pub code: u8,
-    /// What it says about the run.
+    /// The meaning for the run.
     pub meaning: &'static str,
 }
 

@@ -239,7 +239,7 @@ pub struct HostCall {
 pub struct KernelArgument {
     /// Its place, from 0.
     pub index: u32,
-    /// Its name; `None` where the platform does not tell.
+    /// Its name; `None` if the platform has none.
     pub name: Option<String>,
 }
 
@@ -249,7 +249,7 @@ pub struct Overwritten {
     /// How many bytes were found changed.
     pub bytes: u64,
     /// Distance of the changed byte that is farthest from the buffer, counted
-    /// as in [`Relation`], which tells the nearest.
+    /// as in [`Relation`], which has the nearest.
     pub farthest: u64,
     /// Content from the lowest changed byte on, at most 16 bytes.
     pub found: Vec<u8>,
@@ -317,7 +317,7 @@ pub struct Failure {
     /// Kernels that were running, or could have been, oldest first; the
     /// kernel that failed alone, where the device names it.
     pub kernels: Vec<RunningKernel>,
-    /// Where the kernel was stopped; `None` if the device does not tell.
+    /// Where the kernel was stopped; `None` if the device does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
     /// The driver function that returned the error first; empty if none did.
@@ -344,7 +344,7 @@ pub struct Stopped {
     pub instruction: String,
 }
 
-/// Who broke the rule.
+/// The culprit: the part of the program that broke the rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "by")]
 pub enum Subject {
@@ -370,9 +370,9 @@ pub struct Finding {
     /// First byte accessed or copied; the pointer that was freed; the first
     /// byte of what leaked; 0 for a failure whose address is not known.
     pub address: DeviceAddress,
-    /// Who did it.
+    /// The part of the program that broke the rule.
     pub subject: Subject,
-    /// The allocation that the pointer came from, where known.
+    /// The allocation that the pointer was derived from, if known.
     pub intended: Option<NearestAllocation>,
     /// Another live allocation that the access hit or is nearest to.
     pub nearest: Option<NearestAllocation>,
@@ -428,8 +428,8 @@ impl Failure {
         self.stopped.as_ref()?.source.as_ref()
     }
 
-    /// The host call stack that says most: that of the launch, else that of
-    /// the call that returned the error.
+    /// The most useful host call stack: that of the launch, else that of the
+    /// call that returned the error.
     pub fn frames(&self) -> &[HostFrame] {
         if self.launched_at.is_empty() {
             &self.called_at

@@ -30,6 +30,7 @@
 //! ```
 
 pub mod canary;
+pub mod fence;
 pub mod guard;
 pub mod heap;
 pub mod records;
@@ -76,7 +77,7 @@ pub const REGION_COUNT: u64 = 1 << (47 - REGION_SHIFT);
 /// Marks a region entry that holds an extent index itself.
 pub const REGION_IS_EXTENT: u64 = 1 << 63;
 /// log2 of the bytes that one leaf entry covers. Allocations never share a
-/// granule: the smallest alignment that cuMemAlloc gives is 256 bytes.
+/// granule: cuMemAlloc aligns to 256 bytes at least.
 pub const GRANULE_SHIFT: u32 = 8;
 /// Entries in one leaf.
 pub const LEAF_ENTRIES: u64 = 1 << (REGION_SHIFT - GRANULE_SHIFT);
@@ -154,10 +155,10 @@ pub struct Record {
 }
 }
 
-/// Where a record's `thread` tells which window of the generic address space
-/// its base lies in: [`WINDOW_SHARED`], [`WINDOW_LOCAL`], [`WINDOW_CONSTANT`],
-/// [`WINDOW_PARAMETER`], or none (0). Means nothing for instructions that name
-/// a space.
+/// The position in a record's `thread` of the address window of the generic
+/// address space that its base is in: [`WINDOW_SHARED`], [`WINDOW_LOCAL`],
+/// [`WINDOW_CONSTANT`], [`WINDOW_PARAMETER`], or none (0). Without meaning for
+/// instructions that name a state space.
 pub const WINDOW_SHIFT: u32 = 28;
 /// The shared memory of a block.
 pub const WINDOW_SHARED: u32 = 1;

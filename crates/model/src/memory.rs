@@ -1,4 +1,4 @@
-//! Device memory as the host knows it.
+//! Device memory in the host's tables.
 
 use serde::{Deserialize, Serialize};
 
@@ -76,12 +76,12 @@ pub enum AllocationKind {
     /// Part of an allocation that the program declared (`ringfence.h`, NVTX)
     /// or that provenance shows to be a field or a row.
     Region,
-    /// clCreateBuffer. OpenCL tells no address: the object's handle stands
-    /// for it.
+    /// clCreateBuffer. OpenCL has no address: the object's handle is used
+    /// instead.
     ClBuffer,
-    /// clCreateSubBuffer; the handle stands for the address.
+    /// clCreateSubBuffer; the handle is used for the address.
     ClSubBuffer,
-    /// clCreateImage and its like; the handle stands for the address.
+    /// clCreateImage and its like; the handle is used for the address.
     ClImage,
     /// clSVMAlloc: shared virtual memory of OpenCL.
     ClSvm,

@@ -32,8 +32,8 @@ pub enum LeakCheck {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApiErrors {
-    /// It is reported and not made; the program gets the error that an
-    /// invalid value gives.
+    /// The call is reported and not made; it returns the error for an invalid
+    /// value.
     Refuse,
     /// It is reported and made.
     Pass,
@@ -79,7 +79,7 @@ pub enum CanaryPattern {
     Byte(u8),
 }
 
-/// Who verifies canaries.
+/// What verifies canaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CanaryChecker {
@@ -112,10 +112,10 @@ impl Protections {
     };
 }
 
-/// How the command line gives a setting.
+/// The spelling of a setting on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandOption {
-    /// `--NAME VALUE`, with a word that stands for the value in help texts.
+    /// `--NAME VALUE`, with the name of the value for help texts.
     Value(&'static str),
     /// `--NAME`, which switches the setting on.
     Flag,
@@ -135,9 +135,9 @@ pub struct Setting {
     pub name: &'static str,
     /// What it does.
     pub help: &'static str,
-    /// How the command line gives it.
+    /// Its spelling on the command line.
     pub option: CommandOption,
-    /// What the default means, where its text does not say it.
+    /// The meaning of the default, if its text does not show it.
     default_words: &'static [&'static str],
     expected: fn() -> String,
     set: fn(&mut Settings, &str) -> Option<()>,
@@ -150,8 +150,8 @@ impl Setting {
         (self.expected)()
     }
 
-    /// Its default, as the text that sets it, or in words; `None`: it has no
-    /// value unless one is given.
+    /// Its default, as the text that sets it, or in words; `None` if it has no
+    /// value by default.
     pub fn default_text(&self) -> Option<String> {
         let words = self.default_words.first().map(|words| (*words).to_owned());
         words.or_else(|| self.text(&Settings::default()))

@@ -45,8 +45,8 @@ pub struct ProcessTimes {
     pub device: DeviceKind,
     /// The device's name.
     pub device_name: String,
-    /// The most memory of the device that was in use, by anyone, when a kernel
-    /// was launched for the first time; `null` if the device did not say.
+    /// The most device memory in use by all processes when a kernel was
+    /// launched for the first time; `null` if the device did not report it.
     pub memory_used: Option<u64>,
     /// Kernels, with a row for each of the ways in which they ran.
     pub kernels: Vec<KernelTimes>,

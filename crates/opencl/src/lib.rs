@@ -3,12 +3,12 @@
 //! reach them (after clARMOR: Erb, Collins and Greathouse, CGO 2017).
 //!
 //! The loader calls [`table::clInitLayer`] with the functions below, and gets
-//! the table that the program's calls go through. Handles are the platform's
-//! own and stay so: what is known of an object stands in `objects`, by handle.
-//! Where a loader has no layers, the same library is preloaded into the program
-//! and takes the loader's place (`preload`). Nothing that the program can ask or
-//! measure may show that Ringfence is there: sizes, references, events and their
-//! times are the program's own.
+//! the table that the program's calls go through. Handles stay the platform's
+//! own: `objects` holds the data about each object, by handle. Where a loader
+//! has no layers, the same library is preloaded into the program and takes the
+//! loader's place (`preload`). No query may reveal Ringfence to the program:
+//! sizes, reference counts, events and their times are those of the program's
+//! own objects.
 //!
 //! ```text
 //! sys ◀─ platform ◀─ objects ◀─ findings ◀─ canaries ◀─ schedule ◀─ api ◀─ preload

@@ -1,4 +1,4 @@
-//! What was found and what was checked, on its way out of the process.
+//! Writes findings and counts to the process's report.
 
 use crate::findings::{CallError, Culprit, Damaged, Overwritten, Report};
 use crate::objects::buffer::Buffer;
@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Tells this part's results from those for CUDA in the same process.
+/// Distinguishes this part's results from those for CUDA in the same process.
 const PART: &str = "-opencl";
 
 /// Coverage is written again and again, because a process may be killed, but
 /// not more often than this.
 const SAVE_EVERY: Duration = Duration::from_millis(200);
 
-/// See the module's header.
+/// Reports findings, errors and coverage.
 pub struct Reporter {
     settings: Settings,
     /// Made at the first context: many a process loads OpenCL without using
@@ -35,7 +35,7 @@ pub struct Reporter {
     saved: Mutex<Option<Instant>>,
 }
 
-/// What tells one finding from another: number and occurrences.
+/// Number and occurrences of each finding, by what identifies it.
 type Findings = BTreeMap<Same, (u64, u64)>;
 
 /// Findings that are one.
@@ -58,7 +58,7 @@ impl Reporter {
         }
     }
 
-    /// Says that the program has a context with these devices. `at_exit` is
+    /// Records that the program has a context with these devices. `at_exit` is
     /// called before the process ends.
     pub fn open(&self, devices: &[cl_device_id], at_exit: extern "C" fn()) {
         self.output.get_or_init(|| {
@@ -79,7 +79,7 @@ impl Reporter {
         self.output.get()?.as_ref()
     }
 
-    /// Counts a finding; one that is new is made and told.
+    /// Counts a finding; a new one is made and reported.
     fn found(&self, same: Same, make: impl FnOnce() -> Finding) {
         let id = {
             let mut findings = self.findings.lock();
@@ -100,7 +100,7 @@ impl Reporter {
         }
     }
 
-    /// Writes how far things are; `last`: nothing comes after this.
+    /// Writes the current counts; `last`: they are final.
     pub fn save(&self, last: bool) {
         let Some(output) = self.output() else { return };
         {
@@ -129,8 +129,8 @@ impl Reporter {
         self.output().is_some_and(Output::is_ours)
     }
 
-    /// Without a command that collects results, this process says itself what
-    /// they are.
+    /// Without a command that collects results, this process prints the summary
+    /// itself.
     pub fn summary(&self) {
         let Some(output) = self.output().filter(|output| !output.has_session()) else {
             return;

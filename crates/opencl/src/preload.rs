@@ -2,12 +2,12 @@
 //! of the CUDA toolkit, for one).
 //!
 //! All functions that a program can be linked to are exported. The first call
-//! of any makes the loader start; if it has layers, it has asked for this one by
-//! then, and everything is passed on to it as if nothing had been preloaded.
-//! Else the layer is put above the loader's own functions.
+//! of any of them starts the loader. A loader with layers has initialized this
+//! one by then, and every call is passed on to it unchanged. Otherwise the
+//! layer is put above the loader's own functions.
 //!
-//! A program that finds the functions itself, by dlopen and dlsym, does not
-//! come by here.
+//! A program that resolves the functions itself, by dlopen and dlsym, bypasses
+//! this library.
 
 use crate::api::table::{self, install};
 use crate::platform::{Table, empty};
@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-/// What a function answers where there is none to call.
+/// What a function returns if there is none to call.
 trait Missing {
     fn missing() -> Self;
 }
@@ -44,8 +44,8 @@ static TOP: OnceLock<&'static Table> = OnceLock::new();
 static NEXT: OnceLock<Table> = OnceLock::new();
 
 thread_local! {
-    /// Set while this thread makes the loader start: what a platform calls
-    /// then is not the program's.
+    /// Set while this thread starts the loader: calls by a platform during that
+    /// are not the program's.
     static STARTING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -67,7 +67,8 @@ fn top() -> Option<&'static Dispatch> {
     STARTING.set(true);
     if let Some(start) = next.0.clGetPlatformIDs {
         let mut platforms = 0;
-        // SAFETY: asks for the number of platforms, into a place that is ours.
+        // SAFETY: queries the number of platforms, into a place of this
+        // function.
         unsafe { start(0, std::ptr::null_mut(), &raw mut platforms) };
     }
     STARTING.set(false);
@@ -81,15 +82,14 @@ fn top() -> Option<&'static Dispatch> {
     Some(&top.0)
 }
 
-/// The functions of the loader that comes behind this library; `None`: there
-/// is none.
+/// The functions of the loader behind this library; `None`: there is none.
 fn find() -> Option<Dispatch> {
     let behind = table_of(libc::RTLD_NEXT);
     if behind.clGetPlatformIDs.is_some() {
         return Some(behind);
     }
-    // Loaded for one library alone, as plug-ins are: not among those that come
-    // behind.
+    // Loaded by one library for itself, as plug-ins are: not in the global
+    // search order behind this library.
     let mut loaded: Vec<CString> = Vec::new();
     // SAFETY: the function below, with the list that it expects.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut loaded).cast()) };
@@ -106,7 +106,8 @@ fn find() -> Option<Dispatch> {
 
 /// Notes libraries that may be a loader.
 unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, list: *mut c_void) -> c_int {
-    // SAFETY: what dl_iterate_phdr gives, and the list that it was given.
+    // SAFETY: the arguments of dl_iterate_phdr, and the list that it was called
+    // with.
     let (info, list) = unsafe { (&*info, &mut *list.cast::<Vec<CString>>()) };
     if !info.dlpi_name.is_null() {
         // SAFETY: a name that ends with 0.

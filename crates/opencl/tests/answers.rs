@@ -1,5 +1,6 @@
-//! What OpenCL answers under Ringfence is what it answers without: the programs
-//! of `suite/opencl/answers` print what they are told, and must print the same.
+//! OpenCL's queries return the same under Ringfence as without: the programs of
+//! `suite/opencl/answers` print the results of queries, and must print the
+//! same.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

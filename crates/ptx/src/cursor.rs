@@ -200,8 +200,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whether the token ahead begins a line and the token before could end a
-    /// statement: where an earlier `;` or `}` is missing, this is a good
-    /// place to go on.
+    /// statement: where an earlier `;` or `}` is missing, parsing can continue
+    /// here.
     pub fn at_fresh_line(&self) -> bool {
         let before = self
             .previous_end
@@ -387,7 +387,7 @@ fn quote_line(source: &str, line_start: usize, offset: usize) -> String {
         }
     }
     let rest = &source[start..];
-    // Looks no further than the window: one line may hold a whole file.
+    // Searches only this range: one line may hold a whole file.
     let window = rest
         .char_indices()
         .nth(MAX_LINE)

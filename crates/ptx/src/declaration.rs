@@ -32,7 +32,7 @@ impl VariableSpace {
     }
 }
 
-/// What comes before the names of a declaration.
+/// What stands before the names of a declaration.
 struct Prefix {
     space: VariableSpace,
     align: Option<u32>,
@@ -60,7 +60,7 @@ impl<'a> Cursor<'a> {
         Ok(variables)
     }
 
-    /// `( … )` of a function or prototype. After an error it goes on with the
+    /// `( … )` of a function or prototype. After an error it continues with the
     /// next parameter, and fails at the end.
     pub fn parameters(&mut self) -> Step<Vec<Variable<'a>>> {
         self.bump();
@@ -260,9 +260,9 @@ impl<'a> Cursor<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// `.entry` or `.func`, declared or defined; its linkage has been passed.
-    /// `None` if its head was wrong; then the body has been looked at all the
-    /// same.
+    /// `.entry` or `.func`, declared or defined; its linkage was parsed before.
+    /// `None` if its head is wrong; the body is parsed in either case, for its
+    /// errors.
     pub fn function(&mut self, start: u32, linkage: Linkage) -> Step<Option<Function<'a>>> {
         let head = self.cursor.function_head(linkage);
         if head.is_err() {
@@ -323,8 +323,8 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// `.maxntid 1024, 1, 1` and kin: a directive with numbers, strings or a
-    /// list in parentheses.
+    /// `.maxntid 1024, 1, 1` and similar: a directive with numbers, strings or
+    /// a list in parentheses.
     fn function_directive(&mut self) -> Step<Directive<'a>> {
         let start = self.token.start;
         let name = self.text();

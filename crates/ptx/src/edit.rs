@@ -19,8 +19,8 @@ impl Edits {
         self.edits.is_empty()
     }
 
-    /// Insert `text` before the byte at `offset`. Insertions at one place
-    /// come out in the order they were made, before a replacement there.
+    /// Insert `text` before the byte at `offset`. Insertions at one place keep
+    /// the order in which they were made, and precede a replacement there.
     pub fn insert(&mut self, offset: u32, text: impl Into<String>) {
         self.edits.push((
             Span {

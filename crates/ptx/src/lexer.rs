@@ -24,7 +24,7 @@ pub enum TokenKind {
     /// `"text"`, with the quotes.
     String,
     /// One ASCII character that stands for itself: `{ } ( ) [ ] , ; : @ ! |`
-    /// and kin.
+    /// and similar.
     Punct(u8),
     /// A string without its closing quote or a comment without its `*/`.
     Unterminated,

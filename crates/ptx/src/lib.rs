@@ -3,11 +3,11 @@
 //!
 //! [`parse`] never panics, on any bytes. The tree borrows the source; every
 //! node has the span of its text, so a rewriter edits the text by span
-//! ([`Edits`]) and whatever it does not touch stays byte-identical. Opcodes
-//! and directives that the crate does not know survive verbatim.
+//! ([`Edits`]) and the rest stays byte-identical. Unknown opcodes and
+//! directives are preserved verbatim.
 //!
-//! It must never change what it reads, resolve names, or guess at opcodes
-//! that the [`table`] lacks: those are questions for its users.
+//! It must never change what it reads, resolve names, or guess the meaning of
+//! opcodes that the [`table`] lacks: its users decide about those.
 //!
 //! ```
 //! let source = ".version 8.0\n.target sm_90\n.address_size 64\n\

@@ -3,7 +3,7 @@
 //! # To add a modifier
 //! Add its name to the list below; a type also needs its size, in
 //! [`Type::bytes`]. A modifier that is not in the list is
-//! [`Modifier::Unknown`], and only its text tells what it is.
+//! [`Modifier::Unknown`], and only its text distinguishes it from others.
 
 use crate::Type;
 use crate::names::Names;

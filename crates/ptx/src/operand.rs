@@ -72,7 +72,7 @@ impl<'a> Cursor<'a> {
         Ok(match self.token.kind {
             TokenKind::Punct(b'|') => {
                 self.bump();
-                let help = "Write two registers, or `_` for one that is not wanted: `%r1|%p1`.";
+                let help = "Write two registers, or `_` for one that is not needed: `%r1|%p1`.";
                 let (other, _) = self.word("a register", "after `|`", help)?;
                 OperandKind::Pair(name, other)
             }

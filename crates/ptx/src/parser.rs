@@ -1,7 +1,7 @@
 //! Builds the tree: file scope and bodies.
 //!
-//! Never stops at the first error: after one it goes on behind the next `;`
-//! or `}`, or at the next line where the statement plainly ended there.
+//! Never stops at the first error: after one it continues behind the next `;`
+//! or `}`, or at the next line if the statement ended there.
 
 use crate::cursor::{Cursor, Failed, Step};
 use crate::{
@@ -404,7 +404,7 @@ impl<'a> Parser<'a> {
         } else {
             Vec::new()
         };
-        // `.noreturn`, `.abi_preserve n` and kin.
+        // `.noreturn`, `.abi_preserve n` and similar.
         while self.cursor.token.kind == TokenKind::Directive {
             self.cursor.bump();
             while self.cursor.token.kind == TokenKind::Integer {

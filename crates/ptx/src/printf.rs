@@ -17,10 +17,10 @@ pub struct PrintedString {
 pub enum Most {
     /// All up to its terminator.
     All,
-    /// So many: `%.5s`.
+    /// A constant: `%.5s`.
     Bytes(u64),
-    /// As many as the `int` at this place of the arguments says, all if it is
-    /// negative: `%.*s`.
+    /// The `int` at this place of the arguments, or no limit if it is negative:
+    /// `%.*s`.
     Argument(u32),
 }
 
@@ -121,7 +121,7 @@ fn skip(bytes: &[u8], is_skipped: impl Fn(u8) -> bool) -> &[u8] {
 }
 
 impl Printed {
-    /// The place of the next argument, which has so many bytes.
+    /// The place of the next argument, which has this size.
     fn take(&mut self, bytes: u32) -> u32 {
         let at = self.bytes.next_multiple_of(bytes);
         self.bytes = at + bytes;

@@ -1,4 +1,4 @@
-//! Questions to the tree that every reader of it asks.
+//! Queries of the tree that several readers need.
 
 use crate::{
     Address, Block, File, Function, Instruction, Item, Mnemonic, Module, Operand, OperandKind,

@@ -1,4 +1,4 @@
-//! Where parsing goes on after an error, so that one error hides no other.
+//! Where parsing continues after an error, so that one error hides no other.
 //! Must always make progress.
 
 use crate::TokenKind;

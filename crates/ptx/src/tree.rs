@@ -332,7 +332,7 @@ pub struct Operand<'a> {
 }
 
 /// What an operand is. Registers, special registers, variables, functions and
-/// labels are all names: the scope tells them apart.
+/// labels are all names: the scope distinguishes them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OperandKind<'a> {
     /// A name, with a component suffix kept: `%r1`, `%tid.x`, `$L__BB0_1`,

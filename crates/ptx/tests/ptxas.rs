@@ -328,8 +328,8 @@ fn respace(source: &str, spread: bool) -> String {
     out
 }
 
-/// Where this crate sees the bounds of tokens, ptxas does: moving them apart
-/// or together changes no machine code.
+/// This crate and ptxas agree on the boundaries of tokens: white space between
+/// them, or its removal, changes no machine code.
 #[test]
 fn tokens_are_those_of_ptxas() {
     for (target, source) in [

@@ -196,7 +196,7 @@ fn functions() {
     let [a, b, c] = &kernel.parameters[..] else {
         panic!()
     };
-    // `.align` after `.ptr` speaks of what the pointer points to.
+    // `.align` after `.ptr` is the alignment of what the pointer points to.
     assert!(a.is_pointer && !b.is_pointer);
     assert_eq!(
         (a.size(), a.alignment(), b.size(), b.alignment(), c.ty),

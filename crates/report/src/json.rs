@@ -50,7 +50,7 @@ pub struct Report {
     pub exit_code: i32,
     /// The summary line.
     pub summary: String,
-    /// Processes in which the library came up.
+    /// Processes in which the library was initialized.
     pub processes: Vec<ProcessReport>,
     /// Findings of all processes.
     pub findings: Vec<FindingReport>,
@@ -101,7 +101,8 @@ pub struct FindingReport {
     /// One line for people.
     pub message: String,
     /// The kernel's name as the author wrote it, for an access by a kernel, for
-    /// a kernel that was seen only after it had ended, and for one that failed.
+    /// a kernel whose writes were detected after it had ended, and for one that
+    /// failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_demangled: Option<String>,
     /// The function's name as the author wrote it, for an access by a kernel.

@@ -74,7 +74,7 @@ fn cases(report: &Report) -> Vec<TestCase> {
     cases
 }
 
-/// The kernel, or who else did it.
+/// The kernel or the call that is the culprit.
 fn class(finding: &FindingReport) -> String {
     match &finding.kernel_demangled {
         Some(kernel) if kernel.is_empty() => finding.function_demangled.clone().unwrap_or_default(),

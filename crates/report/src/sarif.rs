@@ -253,7 +253,7 @@ fn stack_frame(frame: &HostFrame) -> Value {
 
 fn physical(file: &str, line: u32, column: u32) -> Value {
     let mut region = Map::new();
-    // Lines and columns count from 1; 0 says that the compiler did not know.
+    // Lines and columns count from 1; 0 means that the compiler gave none.
     if line > 0 {
         region.insert("startLine".into(), line.into());
         if column > 0 {

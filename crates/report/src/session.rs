@@ -1,8 +1,8 @@
-//! What a checked process leaves for the command: JSON lines, one event each.
+//! What a checked process writes for the command: JSON lines, one event each.
 //!
-//! A process may die at any moment, so every line stands alone, findings are
-//! written when they are found, and coverage is written again and again, the
-//! last one marked complete.
+//! A process may die at any moment, so every line is complete in itself,
+//! findings are written when they are found, and coverage is written again and
+//! again, the last one marked complete.
 
 use model::{CanaryCoverage, Coverage, DeviceKind, Finding};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event {
-    /// The library came up in a process.
+    /// The library was initialized in a process.
     Start {
         /// Its process id.
         pid: u32,
@@ -25,7 +25,7 @@ pub enum Event {
         /// Driver version, 13000 for CUDA 13.0.
         driver_version: u32,
     },
-    /// A finding, when it is first seen.
+    /// A finding, at its first occurrence.
     Finding {
         /// Number within the process, from 1.
         id: u64,
@@ -35,7 +35,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         suppressed: Option<String>,
     },
-    /// How often a finding was seen, at the end.
+    /// How often a finding occurred, at the end.
     Occurrences {
         /// Number within the process.
         id: u64,
@@ -46,14 +46,14 @@ pub enum Event {
     Coverage {
         /// The counters.
         coverage: Coverage,
-        /// Whether the process ended in order and this is the last word.
+        /// Whether the process ended normally and this is final.
         complete: bool,
     },
     /// Ringfence could not do something; the program runs on.
     Error {
         /// What, where, what to do.
         message: String,
-        /// Whether nothing can be checked any more.
+        /// Whether nothing can be checked from now on.
         fatal: bool,
     },
 }
@@ -75,13 +75,13 @@ pub struct Process {
     pub findings: Vec<Finding>,
     /// Findings that are known, each with the entry that suppresses it.
     pub suppressed: Vec<(String, Finding)>,
-    /// What was checked, as far as the process told.
+    /// What was checked, as far as the process reported it.
     pub coverage: Coverage,
     /// Whether the process ended in order.
     pub complete: bool,
     /// What went wrong in Ringfence.
     pub errors: Vec<String>,
-    /// Whether one of the errors kept it from checking anything more.
+    /// Whether one of the errors ended all checking in it.
     pub failed: bool,
 }
 

@@ -29,8 +29,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Launches that ran with checks, were proved, or were followed by a look at
-    /// canaries.
+    /// Launches that ran with checks, were proved in bounds, or were followed
+    /// by a canary scan.
     pub fn covered_launches(&self) -> u64 {
         self.coverage
             .kernels
@@ -193,7 +193,7 @@ fn short(name: &str) -> String {
         .next()
         .filter(|head| !head.is_empty())
         .unwrap_or(&full);
-    // Return types come first in the names of templates.
+    // The names of templates begin with return types.
     let head = head.strip_prefix("void ").unwrap_or(head);
     if head.chars().count() <= NAME_LENGTH {
         return head.to_string();
@@ -237,7 +237,7 @@ fn said(note: Note, number: u64) -> String {
         Note::CanariesByHost => format!("canaries of {} verified by the host", launches()),
         Note::CanariesByDevice => format!("canaries of {} verified by the device", launches()),
         Note::NotWatched => format!(
-            "{} filled the device, and were looked at after they had ended",
+            "{} filled the device, and were scanned after they had ended",
             launches()
         ),
         Note::HeldByFailure => format!(

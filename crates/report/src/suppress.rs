@@ -276,7 +276,7 @@ impl Entry {
 fn names(glob: &Glob, name: &str) -> bool {
     let full = demangle(name);
     let head = full.split('(').next().unwrap_or_default();
-    // Return types come first in the names of templates.
+    // The names of templates begin with return types.
     let bare = head.strip_prefix("void ").unwrap_or(head);
     [name, full.as_str(), head, bare]
         .iter()
@@ -436,7 +436,7 @@ pub fn entry_for(finding: &Finding) -> String {
         ),
         None => rule.to_string(),
     };
-    // Names come from the program: a newline in one must not become a line.
+    // Names are input of the program: a newline in one must not become a line.
     let clean = |text: &str| text.replace(['\n', '\r'], " ");
     let _ = writeln!(text, "[{}]", clean(&title));
     for (key, value) in lines {

@@ -120,7 +120,8 @@ fn doers(lines: &mut Lines, run: &KernelRun) {
     }
 }
 
-/// A kernel that the device stopped: where, which one, and who was told.
+/// A kernel that the device stopped: where, which one, and which call returned
+/// the error.
 fn failed(lines: &mut Lines, failure: &Failure) {
     if let Some(stopped) = &failure.stopped {
         lines.push(1, &stopped.detail);
@@ -172,7 +173,7 @@ fn failed(lines: &mut Lines, failure: &Failure) {
     }
 }
 
-/// What was running when the guard saw it.
+/// The kernels that were running when the guard detected it.
 fn running(lines: &mut Lines, watched: &Watched) {
     lines.push(1, "seen by the guard while the program was running");
     list_running(lines, &watched.running);
@@ -271,7 +272,7 @@ fn memory(lines: &mut Lines, finding: &Finding, origin: &str) {
     match (&finding.intended, &finding.nearest) {
         (Some(intended), nearest) => {
             let starts = relation(intended);
-            // Where it ends, if its size does not tell.
+            // Where it ends, if its size does not show that.
             let goes_on = match (&finding.subject, intended.relation) {
                 (
                     Subject::Access(DeviceAccess {
@@ -625,8 +626,8 @@ struct Lines {
 impl Lines {
     fn push(&mut self, depth: usize, line: &str) {
         let indent = if depth == 0 { 1 } else { 1 + 4 * depth };
-        // Names come from the program: a newline in one must not look like a
-        // line of ours.
+        // Names are input of the program: a newline in one must not look like a
+        // line of the report.
         let line = line.replace(['\n', '\r'], " ");
         let _ = writeln!(self.text, "{PREFIX}{:indent$}{line}", "");
     }

@@ -107,14 +107,16 @@ fn canaries(results: &mut Vec<String>, launch_backtraces: u32, name: &str) {
         launch_backtraces,
         ..Settings::default()
     });
-    let plan = runtime.canary_plans(4096, true)[0];
+    let plan = runtime.canaries().plans(4096, true)[0];
     for index in 0..4 {
         let extent = Extent {
             base: DeviceAddress(BASE + index * STRIDE + plan.start()),
             size: 4096,
         };
         let kind = AllocationKind::Device;
-        runtime.allocated_with_canaries(kind, extent, Owner::default(), &plan, Fill::Now);
+        runtime
+            .canaries()
+            .allocated(kind, extent, Owner::default(), &plan, Fill::Now);
     }
     let read = |_: &EntryPlan, offset: u32, _: u8| {
         Some(BASE + u64::from(offset / 8) * STRIDE + plan.start())
@@ -134,9 +136,9 @@ fn canaries(results: &mut Vec<String>, launch_backtraces: u32, name: &str) {
             times[1] = Instant::now();
             ticket.submitted(place);
             times[2] = Instant::now();
-            runtime.before_wait(Some(stream));
+            runtime.host_waits().before(Some(stream));
             times[3] = Instant::now();
-            runtime.waited_for(stream);
+            runtime.host_waits().waited_for(stream);
             times[4] = Instant::now();
             for (sum, pair) in sums.iter_mut().zip(times.windows(2)) {
                 *sum += (pair[1] - pair[0]).as_nanos();
@@ -163,14 +165,16 @@ fn unchecked(results: &mut Vec<String>) {
         copy: None,
         ..resolved("k")
     });
-    let plan = runtime.canary_plans(4096, true)[0];
+    let plan = runtime.canaries().plans(4096, true)[0];
     for index in 0..100 {
         let extent = Extent {
             base: DeviceAddress(BASE + index * STRIDE + plan.start()),
             size: 4096,
         };
         let kind = AllocationKind::Device;
-        runtime.allocated_with_canaries(kind, extent, Owner::default(), &plan, Fill::Now);
+        runtime
+            .canaries()
+            .allocated(kind, extent, Owner::default(), &plan, Fill::Now);
     }
     let stream = StreamName::Made(7);
     let place = Where::Stream {
@@ -182,8 +186,8 @@ fn unchecked(results: &mut Vec<String>) {
     let time = nanoseconds(100_000, |round| {
         begin(&runtime, &SHAPE, &read).submitted(place);
         if round % 100 == 99 {
-            runtime.before_wait(Some(stream));
-            runtime.waited_for(stream);
+            runtime.host_waits().before(Some(stream));
+            runtime.host_waits().waited_for(stream);
         }
     });
     results.push(format!("\"unchecked_launch\": {time:.0}"));
@@ -220,7 +224,9 @@ fn planes(results: &mut Vec<String>) {
                     base: DeviceAddress(BASE + (index << 32)),
                     size: SIDE * SIDE * SIDE * 4,
                 };
-                runtime.allocated(AllocationKind::Device, extent);
+                runtime
+                    .allocations()
+                    .allocated(AllocationKind::Device, extent);
             }
             let mut proved = 0u32;
             const ROUNDS: u64 = 20_000;
@@ -255,7 +261,7 @@ fn planes(results: &mut Vec<String>) {
 fn allocations(results: &mut Vec<String>) {
     let device = Arc::new(Fake::default());
     let runtime = Runtime::new(Settings::default(), device.clone()).expect("opens no file");
-    let plan = runtime.canary_plans(4096, true)[0];
+    let plan = runtime.canaries().plans(4096, true)[0];
     let owner = Owner {
         context: device::CONTEXT,
         ..Owner::default()
@@ -266,14 +272,20 @@ fn allocations(results: &mut Vec<String>) {
             size: 4096,
         };
         let kind = AllocationKind::Device;
-        runtime.allocated_with_canaries(kind, extent, owner, &plan, Fill::Now);
+        runtime
+            .canaries()
+            .allocated(kind, extent, owner, &plan, Fill::Now);
         let request = FreeRequest {
             function: "cuMemFree_v2",
             call: FreeCall::Free,
             address: extent.base,
             capturing: false,
         };
-        black_box(runtime.free(request, &|_| driver::sys::CUresult::CUDA_SUCCESS));
+        black_box(
+            runtime
+                .frees()
+                .free(request, &|_| driver::sys::CUresult::CUDA_SUCCESS),
+        );
     };
     pair();
     let calls = || device.writes.lock().len() + device.support.lock().len();
@@ -301,7 +313,9 @@ fn main() {
                     base: DeviceAddress(BASE + index * STRIDE),
                     size: 4096,
                 };
-                runtime.allocated(AllocationKind::Device, extent);
+                runtime
+                    .allocations()
+                    .allocated(AllocationKind::Device, extent);
             }
             let time = nanoseconds(100_000, |round| {
                 launch(&runtime, round, allocations, prove == Prove::On);
@@ -316,14 +330,18 @@ fn main() {
         base: DeviceAddress(BASE),
         size: 4096,
     };
-    runtime.allocated(AllocationKind::Device, extent);
+    runtime
+        .allocations()
+        .allocated(AllocationKind::Device, extent);
     results.push(format!(
         "\"launch_with_backtrace\": {:.0}",
         nanoseconds(20_000, |round| launch(&runtime, round, 1, false))
     ));
     let time = nanoseconds(20_000, |_| {
-        runtime.freeing(extent.base);
-        runtime.allocated(AllocationKind::Device, extent);
+        runtime.allocations().freeing(extent.base);
+        runtime
+            .allocations()
+            .allocated(AllocationKind::Device, extent);
     });
     results.push(format!("\"allocation_and_free\": {time:.0}"));
     println!("{{ {} }}", results.join(", "));

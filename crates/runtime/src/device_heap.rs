@@ -1,45 +1,75 @@
 //! What kernels did with the device heap: bounds of pointers into it, and
 //! records of wrong frees and of accesses to freed blocks.
 
+use crate::env::Env;
 use crate::findings::{self, Key};
 use crate::judge::Violation;
-use crate::runtime::Runtime;
+use crate::launches::Launches;
+use crate::metadata::Metadata;
+use crate::modules::Modules;
+use crate::reporter::Reporter;
 use heap::Block;
 use model::layout::heap::HEAP_CHUNKS;
 use model::{
     Allocation, AllocationKind, DeviceAddress, Extent, Finding, HostFrame, LeakCheck,
     NearestAllocation, Rule, SiteId, Subject,
 };
+use std::sync::Arc;
 
-impl Runtime {
+/// The heap that device-side `malloc` takes memory from.
+pub struct DeviceHeap {
+    env: Arc<Env>,
+    metadata: Arc<Metadata>,
+    modules: Arc<Modules>,
+    launches: Arc<Launches>,
+    reporter: Arc<Reporter>,
+}
+
+impl DeviceHeap {
+    pub(crate) fn new(
+        env: Arc<Env>,
+        metadata: Arc<Metadata>,
+        modules: Arc<Modules>,
+        launches: Arc<Launches>,
+        reporter: Arc<Reporter>,
+    ) -> DeviceHeap {
+        DeviceHeap {
+            env,
+            metadata,
+            modules,
+            launches,
+            reporter,
+        }
+    }
+
     /// The program has set the size of CUDA's own device heap
     /// (`cudaLimitMallocHeapSize`), which ours follows if it is not there yet;
     /// CUDA, too, takes no other size once a kernel has allocated.
-    pub fn heap_limit(&self, bytes: u64) {
+    pub fn set_limit(&self, bytes: u64) {
         self.metadata.set_heap_limit(bytes);
     }
 
     /// A context is about to go, and with it what its kernels allocated; no
     /// kernel of it runs any more.
-    pub fn heap_gone(&self, context: u64) {
+    pub fn context_ending(&self, context: u64) {
         if self.metadata.is_heap_of(context) {
-            self.report_device_heap_leaks(self.live_heap_blocks().unwrap_or_default());
+            self.report_leaks(self.live_blocks().unwrap_or_default());
             self.metadata.forget_heap_of(context);
         }
     }
 
     /// Whether an address belongs to the device heap.
-    pub(crate) fn is_in_heap(&self, address: DeviceAddress) -> bool {
+    pub(crate) fn holds(&self, address: DeviceAddress) -> bool {
         self.metadata.heap().is_some_and(|heap| heap.holds(address))
     }
 
     pub(crate) fn block_at(&self, address: DeviceAddress) -> Option<Block> {
-        let read = |at, bytes: &mut [u8]| self.driver.read(at, bytes).ok();
+        let read = |at, bytes: &mut [u8]| self.env.driver().read(at, bytes).ok();
         self.metadata.heap()?.block_at(address, &read)
     }
 
     /// The live block that a kernel's argument points into.
-    pub(crate) fn heap_bounds(&self, pointer: DeviceAddress) -> Option<Extent> {
+    pub(crate) fn bounds(&self, pointer: DeviceAddress) -> Option<Extent> {
         let block = self.block_at(pointer)?;
         block.live.then_some(block.extent)
     }
@@ -48,7 +78,7 @@ impl Runtime {
     pub(crate) fn add_blocks(&self, violation: &Violation<'_>, finding: &mut Finding) {
         if violation.site.is_free() {
             let address = violation.address;
-            if self.is_in_heap(address) {
+            if self.holds(address) {
                 let block = self.block_at(address);
                 finding.intended = block.map(|block| self.near(&block, address));
                 finding.nearest = None;
@@ -64,7 +94,7 @@ impl Runtime {
             Rule::UseAfterFree => !block.live,
             _ => block.extent == violation.bounds || block.extent.size == 0,
         });
-        if self.is_in_heap(pointer) {
+        if self.holds(pointer) {
             finding.intended = intended.map(|block| self.near(&block, violation.address));
             finding.nearest = None;
         }
@@ -81,12 +111,12 @@ impl Runtime {
 
     /// Every live block of the device heap; `None` if there is no heap, or if
     /// its context is gone.
-    pub(crate) fn live_heap_blocks(&self) -> Option<Vec<Block>> {
+    pub(crate) fn live_blocks(&self) -> Option<Vec<Block>> {
         let heap = self.metadata.heap()?;
         if self.metadata.is_heap_stale() {
             return None;
         }
-        let read = |at, bytes: &mut [u8]| self.driver.read(at, bytes).ok();
+        let read = |at, bytes: &mut [u8]| self.env.driver().read(at, bytes).ok();
         // A device that is shut down already answers nothing at all.
         read(DeviceAddress(HEAP_CHUNKS), &mut [0; 8])?;
         Some(heap.live_blocks(&read))
@@ -94,8 +124,8 @@ impl Runtime {
 
     /// Reports live blocks of the device heap as never freed, once for each
     /// call of `malloc`.
-    pub(crate) fn report_device_heap_leaks(&self, blocks: Vec<Block>) {
-        if self.settings.leak_check == LeakCheck::No {
+    pub(crate) fn report_leaks(&self, blocks: Vec<Block>) {
+        if self.env.settings().leak_check == LeakCheck::No {
             return;
         }
         for block in blocks {
@@ -105,7 +135,7 @@ impl Runtime {
                 .part_by_half(half)
                 .map_or(u64::from(half), |part| part.tag);
             let key = Key::Access(tag, SiteId(site), Rule::MemoryLeak);
-            let Some(id) = self.findings.count(key) else {
+            let Some(id) = self.reporter.count(key) else {
                 continue;
             };
             let address = block.extent.base;
@@ -117,7 +147,7 @@ impl Runtime {
                 nearest: None,
                 occurrences: 1,
             };
-            self.output.finding(id, &finding);
+            self.reporter.publish_at_end(id, &finding);
         }
     }
 

@@ -3,11 +3,11 @@
 //! a kernel breaks is decided in [`crate::judge`].
 
 use crate::judge::Violation;
+use crate::judge::spaces;
 use crate::launches::Launch;
-use crate::memory::Leaving;
-use crate::spaces;
+use crate::memory::PendingFree;
 use heap::canary::Side;
-use heap::{Around, Entry, Registry};
+use heap::{Entry, Redzones, Registry};
 use host::stacks::{self, Stack};
 use model::layout::{Record, THREAD_Z_MASK, UNBOUNDED};
 use model::{
@@ -86,7 +86,7 @@ pub(crate) struct Near {
     allocation: Allocation,
     stack: Stack,
     freed: Option<Stack>,
-    around: Around,
+    redzones: Redzones,
 }
 
 impl Near {
@@ -95,7 +95,7 @@ impl Near {
             allocation: entry.allocation.clone(),
             stack: entry.note.clone(),
             freed: None,
-            around: entry.owner.around,
+            redzones: entry.owner.redzones,
         }
     }
 
@@ -104,13 +104,13 @@ impl Near {
             allocation: freed.entry.allocation.clone(),
             stack: freed.entry.note.clone(),
             freed: Some(freed.note.clone()),
-            around: freed.entry.owner.around,
+            redzones: freed.entry.owner.redzones,
         }
     }
 
     /// Its canaries.
-    pub fn around(&self) -> Around {
-        self.around
+    pub fn redzones(&self) -> Redzones {
+        self.redzones
     }
 
     /// As a finding names it whose relation to it is known.
@@ -147,7 +147,7 @@ pub(crate) struct Context {
 pub(crate) fn context(
     violation: &Violation<'_>,
     registry: &Registry<Stack>,
-    leaving: &FxHashMap<u64, Leaving>,
+    pending: &FxHashMap<u64, PendingFree>,
 ) -> Context {
     let bounds = violation.bounds;
     if let Some(kind) = violation.window {
@@ -156,7 +156,7 @@ pub(crate) fn context(
             allocation,
             stack: None,
             freed: None,
-            around: Around::default(),
+            redzones: Redzones::default(),
         };
         let mut context = with_nearest(Some(near(intended)), violation.address, registry);
         if kind != AllocationKind::Region {
@@ -168,10 +168,10 @@ pub(crate) fn context(
         // What streams free is in the registry until they were waited for.
         let in_stream_order = || {
             let entry = registry.find(violation.pointer?)?;
-            let leaving = leaving.get(&entry.allocation.extent.base.0);
+            let pending = pending.get(&entry.allocation.extent.base.0);
             let unordered = violation.rule != Rule::InvalidPointer;
             unordered.then(|| Near {
-                freed: leaving.map(|leaving| leaving.stack.clone()),
+                freed: pending.map(|pending| pending.stack.clone()),
                 ..Near::live(entry)
             })
         };
@@ -221,7 +221,7 @@ pub(crate) fn context(
                 name: None,
             };
             Some(Near {
-                around: Around::default(),
+                redzones: Redzones::default(),
                 allocation,
                 stack: None,
                 freed: None,
@@ -232,19 +232,19 @@ pub(crate) fn context(
 }
 
 /// Looks the allocations up that a call by the host has to do with: `pointer`
-/// is what the program passed, `address` the byte in question, `leaving` the
+/// is what the program passed, `address` the byte in question, `pending` the
 /// frees in stream order that the device may not have reached.
 pub(crate) fn call_context(
     pointer: DeviceAddress,
     address: DeviceAddress,
     registry: &Registry<Stack>,
-    leaving: &FxHashMap<u64, Leaving>,
+    pending: &FxHashMap<u64, PendingFree>,
 ) -> Context {
     let live = |entry: &Entry<Stack>| Near {
-        freed: leaving
+        freed: pending
             .get(&entry.allocation.extent.base.0)
-            .filter(|leaving| leaving.serial == entry.allocation.serial)
-            .map(|leaving| leaving.stack.clone()),
+            .filter(|pending| pending.serial == entry.allocation.serial)
+            .map(|pending| pending.stack.clone()),
         ..Near::live(entry)
     };
     let intended = registry
@@ -355,7 +355,7 @@ pub(crate) fn finding(
 
 /// An error in a call that the host is about to make.
 #[derive(Clone, Debug)]
-pub struct HostError {
+pub(crate) struct HostError {
     /// Which rule the call breaks.
     pub rule: Rule,
     /// The driver function, as it is exported.

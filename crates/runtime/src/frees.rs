@@ -8,18 +8,23 @@
 //! the device when the quarantine is over its budget, when the program runs
 //! out of memory, or when its stream or pool is about to end.
 
+use crate::allocations::Allocations;
+use crate::env::Env;
 use crate::findings::HostError;
-use crate::memory::{Holding, Leaving};
-use crate::runtime::Runtime;
-use crate::streams::{Ordering, StreamName, StreamUse, User};
-use crate::watch::Waits;
+use crate::memory::{Holding, Memory, PendingFree};
+use crate::protection::{BeforeFree, Leaves, Protections};
+use crate::records::Records;
+use crate::reporter::Reporter;
+use crate::streams::{Ordering, StreamName, StreamUse, Streams, User};
+use crate::watch::{Waits, Watch};
 use driver::sys::CUresult;
 use driver::{DriverError, Release, ReleaseCall};
 use heap::{Entry, Held};
-use host::stacks::{self, Stack};
-use model::{Allocation, AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
+use host::Stack;
+use model::{AllocationKind, ApiErrors, DeviceAddress, DeviceKind, Rule};
 use report::count;
-use std::sync::atomic;
+use std::sync::Arc;
+use std::sync::atomic::{self, AtomicU64};
 
 /// Whether an answer says that the driver refused a free: every bad free is
 /// `CUDA_ERROR_INVALID_VALUE` (measured on driver 580, for all calls and all
@@ -104,7 +109,38 @@ enum Judgement {
     Doubt(Wrong),
 }
 
-impl Runtime {
+/// The services that frees use.
+pub(crate) struct Below {
+    pub env: Arc<Env>,
+    pub memory: Arc<Memory>,
+    pub allocations: Arc<Allocations>,
+    pub streams: Arc<Streams>,
+    pub reporter: Arc<Reporter>,
+    pub records: Arc<Records>,
+    pub watch: Arc<Watch>,
+    pub protections: Arc<Protections>,
+}
+
+/// See the module's header.
+pub struct Frees {
+    below: Below,
+    /// Frees that were checked.
+    calls: AtomicU64,
+}
+
+impl Frees {
+    pub(crate) fn new(below: Below) -> Frees {
+        Frees {
+            below,
+            calls: AtomicU64::new(0),
+        }
+    }
+
+    /// Frees that were checked.
+    pub(crate) fn checked(&self) -> u64 {
+        self.calls.load(atomic::Ordering::Relaxed)
+    }
+
     /// Does what the program asks to be freed. `forward` makes the call with
     /// the address that the driver knows. Returns the answer for the program, a
     /// `CUresult` value.
@@ -114,7 +150,7 @@ impl Runtime {
         forward: &dyn Fn(DeviceAddress) -> CUresult,
     ) -> CUresult {
         // Freeing nothing is legal.
-        if !self.settings.check || request.address.0 == 0 {
+        if !self.below.env.settings().check || request.address.0 == 0 {
             return forward(request.address);
         }
         if request.call == FreeCall::Unregister
@@ -137,25 +173,28 @@ impl Runtime {
                 Judgement::Wrong(wrong) => return self.refuse_free(&request, &wrong, forward),
                 Judgement::Doubt(wrong) => {
                     let known = self
+                        .below
                         .memory
                         .look(|registry, _, _| registry.at(request.address).cloned());
-                    let stack = stacks::capture(self.settings.num_callers_host);
-                    let driver = self.memory.driver_address(request.address);
+                    let stack = self.below.env.stack();
+                    let driver = self.below.memory.driver_address(request.address);
                     if let Some(entry) = &known {
-                        self.retire(entry.owner.around, entry.allocation.serial);
+                        self.below
+                            .protections
+                            .each(|one| one.freed(entry, Leaves::Now));
                     }
-                    self.memory.remove(request.address, stack);
+                    self.below.memory.remove(request.address, stack);
                     let answer = forward(driver);
                     if answer != CUresult::CUDA_SUCCESS
                         && let Some(entry) = known
                     {
-                        self.memory
+                        self.below
+                            .memory
                             .restore(request.address, entry.allocation.serial);
-                        let Allocation { extent, serial, .. } = entry.allocation;
-                        self.restore_canaries(extent, entry.owner.around, serial);
+                        self.below.protections.each(|one| one.not_freed(&entry));
                     }
                     let refused = is_refusal(answer);
-                    if refused && self.settings.api_errors != ApiErrors::Off {
+                    if refused && self.below.env.settings().api_errors != ApiErrors::Off {
                         self.report_free(&request, &wrong);
                     }
                     return answer;
@@ -171,23 +210,14 @@ impl Runtime {
         address: DeviceAddress,
         forward: &dyn Fn(DeviceAddress) -> CUresult,
     ) -> Option<CUresult> {
-        let stack = stacks::capture(self.settings.num_callers_host);
-        let piece = self.memory.unregister(address, stack)?;
-        let extent = piece.allocation.extent;
-        self.streams.forget(extent);
-        self.streams.tell(Ordering::Everything);
+        let piece = self.below.allocations.unregistering(address)?;
+        self.below.streams.forget(piece.allocation.extent);
+        self.below.streams.ordered(Ordering::Everything);
         let answer = forward(address);
         if answer != CUresult::CUDA_SUCCESS {
-            self.memory.register(extent, piece.owner, piece.note);
-            self.memory_changed();
+            self.below.allocations.not_unregistered(piece);
         }
         Some(answer)
-    }
-
-    /// What the driver calls the allocation that the program knows by this
-    /// address.
-    pub fn driver_address(&self, base: DeviceAddress) -> DeviceAddress {
-        self.memory.driver_address(base)
     }
 
     /// While a stream is captured, frees in other streams and those that wait
@@ -199,36 +229,40 @@ impl Runtime {
         forward: &dyn Fn(DeviceAddress) -> CUresult,
     ) -> CUresult {
         let known = self
+            .below
             .memory
             .look(|registry, _, _| registry.at(request.address).cloned());
-        let driver = self.memory.driver_address(request.address);
+        let driver = self.below.memory.driver_address(request.address);
         if let FreeCall::FreeAsync { stream } = request.call {
-            if let Some(entry) = known {
-                self.retire_in_capture(entry.owner.around, entry.allocation.serial, Some(stream));
+            if let Some(entry) = &known {
+                let how = Leaves::InCapture(Some(stream));
+                self.below.protections.each(|one| one.freed(entry, how));
             }
             return forward(driver);
         }
         if let Some(entry) = &known {
             // What kernels do until the device frees it is not seen: waiting for
             // them would end the capture.
-            self.retire_in_capture(entry.owner.around, entry.allocation.serial, None);
+            let how = Leaves::InCapture(None);
+            self.below.protections.each(|one| one.freed(entry, how));
         }
-        let stack = stacks::capture(self.settings.num_callers_host);
-        self.memory.remove(request.address, stack);
+        let stack = self.below.env.stack();
+        self.below.memory.remove(request.address, stack);
         let answer = forward(driver);
         if let Some(entry) = known.filter(|_| answer != CUresult::CUDA_SUCCESS) {
-            let Allocation { extent, serial, .. } = entry.allocation;
-            self.memory.restore(request.address, serial);
-            self.restore_canaries(extent, entry.owner.around, serial);
+            self.below
+                .memory
+                .restore(request.address, entry.allocation.serial);
+            self.below.protections.each(|one| one.not_freed(&entry));
         }
         answer
     }
 
     fn judge_free(&self, request: &FreeRequest) -> Judgement {
         let address = request.address;
-        let off = self.settings.api_errors == ApiErrors::Off;
-        self.memory.look(|registry, quarantine, leaving| {
-            if leaving.contains_key(&address.0) {
+        let off = self.below.env.settings().api_errors == ApiErrors::Off;
+        self.below.memory.look(|registry, quarantine, pending| {
+            if pending.contains_key(&address.0) {
                 return Judgement::Wrong(Wrong::Twice);
             }
             if let Some(entry) = registry.at(address) {
@@ -293,36 +327,41 @@ impl Runtime {
         entry: &Entry<Stack>,
         forward: &dyn Fn(DeviceAddress) -> CUresult,
     ) -> Option<CUresult> {
-        let stack = stacks::capture(self.settings.num_callers_host);
+        let stack = self.below.env.stack();
         let extent = entry.allocation.extent;
-        let around = entry.owner.around;
-        let cost = match around.bytes() {
+        let redzones = entry.owner.redzones;
+        let cost = match redzones.bytes() {
             0 => heap::padded_size(extent.size),
             bytes => extent.size + bytes,
         };
         let mut holding = self.holding(request, entry, cost);
         let serial = entry.allocation.serial;
         let surplus = if let FreeCall::FreeAsync { stream } = request.call {
-            let leaving = Leaving {
+            let pending = PendingFree {
                 serial,
                 stream: stream.name,
                 context: stream.context,
                 stack,
             };
-            if let Some(user) = self.streams.freed(extent.base, stream) {
+            if let Some(user) = self.below.streams.freed(extent.base, stream) {
                 self.report_race(request, &user);
             }
-            let surplus = self.memory.leave(extent.base, leaving, cost, holding)?;
-            self.retire_in_stream(around, serial, stream);
+            let surplus = self
+                .below
+                .memory
+                .free_in_stream(extent.base, pending, cost, holding)?;
+            let how = Leaves::InStream(stream);
+            self.below.protections.each(|one| one.freed(entry, how));
             surplus
         } else {
-            let together = self.has_canaries(around, serial) && self.retires_together(holding);
-            if together {
-                self.before_wait(None);
+            let needs = self.below.protections.before_free(entry, holding.as_ref());
+            let verified = needs == BeforeFree::Verified;
+            if verified {
+                self.below.protections.each(|one| one.before_wait(None));
             }
             // The device waits for kernels before it frees, and programs rely
             // on it.
-            if (holding.is_some() || self.has_canaries(around, serial))
+            if (holding.is_some() || needs != BeforeFree::Nothing)
                 && let Err(error) = self.settle(entry.owner.context)
             {
                 if !has_no_context(error.code) {
@@ -330,53 +369,45 @@ impl Runtime {
                 }
                 holding = None;
             }
-            if together {
-                self.after_wait(None);
-                self.read_records();
+            if verified {
+                self.below.protections.each(|one| one.waited(None));
+                self.below.records.read();
             }
-            let together = together && holding.is_some();
+            let is_kept = verified && holding.is_some();
             if let Some(holding) = &mut holding {
-                holding.slot = around.slot.filter(|_| together);
+                holding.slot = redzones.slot.filter(|_| is_kept);
             }
             let surplus = self
+                .below
                 .memory
                 .retire(extent.base, serial, stack, cost, holding)?;
-            self.streams.forget(extent);
-            self.streams.tell(Ordering::Everything);
-            match together {
-                true => self.retire_held(around, serial),
-                false => self.retire(around, serial),
-            }
+            self.below.streams.forget(extent);
+            self.below.streams.ordered(Ordering::Everything);
+            let how = match is_kept {
+                true => Leaves::Held,
+                false => Leaves::Now,
+            };
+            self.below.protections.each(|one| one.freed(entry, how));
             surplus
         };
         if holding.is_some() {
             self.release(surplus);
             return Some(CUresult::CUDA_SUCCESS);
         }
-        let answer = forward(DeviceAddress(extent.base.0 - u64::from(around.before)));
+        let answer = forward(DeviceAddress(extent.base.0 - u64::from(redzones.before)));
         if answer != CUresult::CUDA_SUCCESS {
-            self.memory.restore(extent.base, serial);
-            self.streams.restored(extent.base);
-            self.restore_canaries(extent, around, serial);
+            self.below.memory.restore(extent.base, serial);
+            self.below.streams.restored(extent.base);
+            self.below.protections.each(|one| one.not_freed(entry));
         }
         Some(answer)
-    }
-
-    /// Whether a buffer that is held may leave the table of canaries together
-    /// with others: where each check after a launch verifies all canaries, a last
-    /// check of one buffer's would find nothing more.
-    fn retires_together(&self, holding: Option<Holding>) -> bool {
-        let protect = self.settings.protect;
-        let current = self.driver.current_context();
-        let is_held = holding.is_some_and(|holding| holding.release.context == current);
-        is_held && protect.bounds && !protect.watch
     }
 
     /// How the memory can be held, if it can.
     fn holding(&self, request: &FreeRequest, entry: &Entry<Stack>, cost: u64) -> Option<Holding> {
         let kind = entry.allocation.kind;
         let context = entry.owner.context;
-        if !is_memory(kind) || context == 0 || !self.memory.holds(cost) {
+        if !is_memory(kind) || context == 0 || !self.below.memory.holds(cost) {
             return None;
         }
         let call = match request.call {
@@ -387,7 +418,7 @@ impl Runtime {
             },
             FreeCall::Unregister | FreeCall::Close => return None,
         };
-        let current = self.driver.current_context();
+        let current = self.below.env.driver().current_context();
         // Without a context the device answers an error; the handle of the
         // default stream is that of the current context.
         if current == 0 || matches!(call, ReleaseCall::FreeAsync { .. }) && current != context {
@@ -395,7 +426,10 @@ impl Runtime {
         }
         Some(Holding {
             release: Release {
-                address: self.memory.driver_address(entry.allocation.extent.base),
+                address: self
+                    .below
+                    .memory
+                    .driver_address(entry.allocation.extent.base),
                 context,
                 call,
             },
@@ -407,8 +441,8 @@ impl Runtime {
 
     /// Waits for kernels as a free does.
     fn settle(&self, context: u64) -> Result<(), DriverError> {
-        let _paused = self.watch().pause(Waits::ForAll);
-        self.driver.settle(context)
+        let _paused = self.below.watch.pause(Waits::ForAll);
+        self.below.env.driver().settle(context)
     }
 
     /// Gives memory back that was taken out of the quarantine.
@@ -416,19 +450,19 @@ impl Runtime {
         if list.is_empty() {
             return;
         }
-        let _paused = self.watch().pause(Waits::Perhaps);
-        self.before_release(list.iter().filter_map(|held| held.note.slot));
+        let _paused = self.below.watch.pause(Waits::Perhaps);
+        self.below.protections.each(|one| one.releasing(&list));
         for held in list {
             // What is no longer there went with its context.
-            let _ = self.driver.release(&held.note.release);
-            self.memory.released(&held);
+            let _ = self.below.env.driver().release(&held.note.release);
+            self.below.memory.released(&held);
         }
     }
 
     /// Gives all quarantined memory back, because the program needs it.
     /// Returns whether there was any.
     pub fn empty_quarantine(&self) -> bool {
-        let list = self.memory.take_held(|_| true);
+        let list = self.below.memory.take_held(|_| true);
         let any = !list.is_empty();
         self.release(list);
         any
@@ -437,10 +471,11 @@ impl Runtime {
     /// Gives memory in the quarantine back of which this address is a part.
     pub(crate) fn give_up(&self, address: DeviceAddress) {
         let held = self
+            .below
             .memory
             .look(|_, quarantine, _| quarantine.find(address).map(|held| held.extent.base));
         if let Some(base) = held {
-            let list = self.memory.take_held(|held| held.extent.base == base);
+            let list = self.below.memory.take_held(|held| held.extent.base == base);
             self.release(list);
         }
     }
@@ -448,47 +483,48 @@ impl Runtime {
     /// The program is about to destroy a stream: what is to be freed in it is
     /// freed now.
     pub fn stream_ending(&self, stream: u64) {
-        self.checks_before_end(StreamName::Made(stream));
+        let name = StreamName::Made(stream);
+        self.below.protections.each(|one| one.stream_ending(name));
         let ends = ReleaseCall::FreeAsync { stream };
-        let list = self.memory.take_held(|held| held.note.release.call == ends);
+        let list = self
+            .below
+            .memory
+            .take_held(|held| held.note.release.call == ends);
         self.release(list);
     }
 
     /// The program trims or destroys a pool: what it has freed of it is freed
     /// now.
     pub fn pool_ending(&self, pool: u64) {
-        let list = self.memory.take_held(|held| held.note.pool == pool);
+        let list = self.below.memory.take_held(|held| held.note.pool == pool);
         self.release(list);
     }
 
     /// Bytes of device memory that the program has freed and the device still
     /// counts as used.
     pub fn quarantined_bytes(&self) -> u64 {
-        let pieces = self.driver.kind() == DeviceKind::Gpu;
-        self.memory.held_bytes(|held| match held.note.on_device {
-            // Pools keep what they have.
-            true if held.note.pool == 0 => {
-                if pieces && held.cost > DRIVER_PIECE / 2 {
-                    held.cost.next_multiple_of(DRIVER_PIECE)
-                } else {
-                    held.cost
+        let pieces = self.below.env.driver().kind() == DeviceKind::Gpu;
+        self.below
+            .memory
+            .held_bytes(|held| match held.note.on_device {
+                // Pools keep what they have.
+                true if held.note.pool == 0 => {
+                    if pieces && held.cost > DRIVER_PIECE / 2 {
+                        held.cost.next_multiple_of(DRIVER_PIECE)
+                    } else {
+                        held.cost
+                    }
                 }
-            }
-            _ => 0,
-        })
+                _ => 0,
+            })
     }
 
     /// Bytes of a pool that the program has freed and the device still counts
     /// as used.
     pub fn quarantined_of_pool(&self, pool: u64) -> u64 {
-        self.memory
+        self.below
+            .memory
             .held_bytes(|held| if held.note.pool == pool { held.cost } else { 0 })
-    }
-
-    /// Whether the memory at an address was freed, although the device still
-    /// has it.
-    pub fn is_quarantined(&self, address: DeviceAddress) -> bool {
-        self.memory.is_held(address)
     }
 
     fn refuse_free(
@@ -497,10 +533,10 @@ impl Runtime {
         wrong: &Wrong,
         forward: &dyn Fn(DeviceAddress) -> CUresult,
     ) -> CUresult {
-        if self.settings.api_errors != ApiErrors::Off {
+        if self.below.env.settings().api_errors != ApiErrors::Off {
             self.report_free(request, wrong);
         }
-        if self.settings.api_errors == ApiErrors::Refuse {
+        if self.below.env.settings().api_errors == ApiErrors::Refuse {
             return match request.call {
                 FreeCall::Unregister => CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
                 _ => CUresult::CUDA_ERROR_INVALID_VALUE,
@@ -512,7 +548,7 @@ impl Runtime {
             Wrong::Beside { .. } => NOWHERE,
             _ => {
                 self.give_up(request.address);
-                self.memory.driver_address(request.address)
+                self.below.memory.driver_address(request.address)
             }
         };
         forward(address)
@@ -522,7 +558,7 @@ impl Runtime {
     /// the free.
     fn report_race(&self, request: &FreeRequest, user: &User) {
         let address = request.address;
-        self.host_error(HostError {
+        self.below.reporter.host_error(HostError {
             rule: Rule::StreamOrderRace,
             function: request.function,
             detail: format!(
@@ -564,7 +600,7 @@ impl Runtime {
                 format!("frees {address}, where nothing was allocated"),
             ),
         };
-        self.host_error(HostError {
+        self.below.reporter.host_error(HostError {
             rule,
             function: request.function,
             detail,

@@ -18,9 +18,10 @@
 //! | outside a declared part, and inside the allocation that holds the part | `intra-allocation-out-of-bounds` |
 //! | else | out of bounds in global memory |
 
-use crate::launches::Root;
+pub(crate) mod spaces;
+
 use crate::plan::PartPlan;
-use crate::spaces;
+use crate::roots::Root;
 use model::layout::Record;
 use model::layout::heap::{FREE_AGAIN, STATE_SHIFT};
 use model::{

@@ -5,7 +5,7 @@ use instrument::EntryPlan;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What the device was found to have under a handle of the program's.
+/// A kernel that the program got a handle of, as the device resolved it.
 #[derive(Clone, Copy, Debug)]
 pub struct Resolved<'a> {
     /// The handle.
@@ -55,8 +55,9 @@ impl Kernel {
         self.0.entry.as_ref()
     }
 
-    /// The copy, if the device was not asked yet how large its blocks may be: once
-    /// for each kernel.
+    /// The instrumented copy, for the caller to ask the device how large its
+    /// blocks may be ([`Kernel::set_limit`]). `None` after the first call, and
+    /// where there is no copy.
     pub fn copy_without_limit(&self) -> Option<u64> {
         let copy = self.0.checked?;
         let is_known = self.0.limit_known.load(Ordering::Relaxed)

@@ -7,54 +7,69 @@
 //! because the driver may call back into the program; work that must not
 //! interleave goes through a `turn::Turn` instead.
 
+mod allocations;
+mod bounds;
 mod canaries;
-mod copies;
+mod checked_copies;
 mod deep_stacks;
 mod device_heap;
-mod drain;
+mod ending;
+mod env;
+mod failures;
 mod findings;
 mod frees;
 mod functions;
-mod heap_canaries;
+mod guarded;
 mod host_calls;
+mod host_waits;
 mod judge;
 mod kernel;
+mod launcher;
 mod launches;
+mod lookups;
 mod maps;
 mod memory;
 mod metadata;
 mod modules;
-mod parts;
 mod plan;
 mod prepare;
 mod proof;
-mod recent;
+mod protection;
+mod records;
+mod reporter;
+mod request;
+mod roots;
 mod runtime;
 mod seen;
-mod spaces;
 mod streams;
-mod ticket;
 mod turn;
+mod violations;
 mod watch;
-mod watcher;
 mod window;
 
-pub use canaries::{CanaryPlan, Fill, Where};
-pub use copies::{Position, Shape, Touched};
-pub use findings::HostError;
-pub use frees::{FreeCall, FreeRequest};
-pub use heap::{Around, Layer, Owner, PartError};
+pub use allocations::{Allocations, Belongs};
+pub use canaries::{Canaries, CanaryPlan, Fill};
+pub use deep_stacks::DeepStacks;
+pub use device_heap::DeviceHeap;
+pub use ending::Ending;
+pub use env::{Env, StartError};
+pub use failures::Failures;
+pub use frees::{FreeCall, FreeRequest, Frees};
+pub use heap::{Layer, Owner, PartError, Redzones};
 pub use host::{settings_from_environment, write_stderr};
-pub use host_calls::{CallDecision, Doubt, Effect, Place, Side, When};
+pub use host_calls::{
+    CallDecision, Doubt, Effect, HostCalls, Place, Position, Shape, Side, Touched, When,
+};
+pub use host_waits::HostWaits;
 pub use instrument::{EntryPlan, LaunchShape, ParameterSlot};
 pub use kernel::{Kernel, Resolved};
-pub use launches::{LaunchDecision, LaunchParameter};
+pub use launcher::{Launcher, Ticket};
 pub use modules::Modules;
 pub use plan::{ModulePart, ModulePlan, Prepared};
-pub use runtime::{Belongs, Runtime, StartError};
-pub use streams::{Ordering, StreamName, StreamUse};
-pub use ticket::{LaunchRequest, Ticket};
-pub use watch::{Entered, Paused, Waits, WatchedLaunch, Watching};
+pub use request::{LaunchDecision, LaunchParameter, LaunchRequest};
+pub use runtime::Runtime;
+pub use streams::{Ordering, StreamName, StreamUse, Streams, Where};
+pub use watch::{Entered, Paused, Waits, Watch, WatchedLaunch};
 
 #[cfg(test)]
 mod tests;

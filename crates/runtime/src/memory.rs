@@ -1,7 +1,7 @@
 //! The allocation registry of the process, its quarantine, and the changes
 //! that the device's lookup tables have not seen yet.
 //!
-//! Memory that was freed in stream order is *leaving*: for the host it is
+//! A free in stream order is *pending* at first: for the host the memory is
 //! freed, but kernels launched before may still look it up, so it stays in the
 //! registry until the program has waited for its stream.
 
@@ -35,7 +35,7 @@ pub(crate) struct Holding {
 
 /// A free in stream order that its stream may not have reached.
 #[derive(Clone, Debug)]
-pub(crate) struct Leaving {
+pub(crate) struct PendingFree {
     /// The allocation.
     pub serial: u64,
     /// The stream that frees it.
@@ -73,7 +73,7 @@ struct State {
     registry: Registry<Stack>,
     quarantine: Quarantine<Holding>,
     /// By base.
-    leaving: FxHashMap<u64, Leaving>,
+    pending: FxHashMap<u64, PendingFree>,
     /// `None` until some module needs lookups; until then the registry itself
     /// is the change.
     changes: Option<Vec<Change>>,
@@ -104,17 +104,17 @@ impl State {
         dead.is_some()
     }
 
-    /// Ends the leaving of what starts at `base`, if it is still that.
-    fn left(&mut self, base: u64) -> bool {
-        let Some(leaving) = self.leaving.remove(&base) else {
+    /// Completes the pending free of what starts at `base`, if it is still that.
+    fn complete(&mut self, base: u64) -> bool {
+        let Some(pending) = self.pending.remove(&base) else {
             return false;
         };
         let base = DeviceAddress(base);
         let same = self
             .registry
             .at(base)
-            .is_some_and(|entry| entry.allocation.serial == leaving.serial);
-        same && self.remove(base, leaving.stack)
+            .is_some_and(|entry| entry.allocation.serial == pending.serial);
+        same && self.remove(base, pending.stack)
     }
 
     fn reservation_of(&self, address: DeviceAddress) -> Option<Extent> {
@@ -147,7 +147,7 @@ impl Memory {
         let state = State {
             registry: Registry::new(HISTORY),
             quarantine: Quarantine::new(quarantine, QUARANTINED),
-            leaving: FxHashMap::default(),
+            pending: FxHashMap::default(),
             changes: None,
             unsettled: false,
             reservations: BTreeMap::new(),
@@ -245,10 +245,10 @@ impl Memory {
     ) -> Option<u64> {
         let mut state = self.state.write();
         let state = &mut *state;
-        // What was leaving here has left, or the address were not free.
-        if !state.leaving.is_empty() && extent.base.0.checked_add(extent.size).is_some() {
+        // A free that was pending here is complete, or the address were not free.
+        if !state.pending.is_empty() && extent.base.0.checked_add(extent.size).is_some() {
             let left: Vec<u64> = state
-                .leaving
+                .pending
                 .keys()
                 .copied()
                 .filter(|base| {
@@ -258,7 +258,7 @@ impl Memory {
                 })
                 .collect();
             for base in left {
-                state.left(base);
+                state.complete(base);
             }
         }
         let inserted = state
@@ -285,7 +285,7 @@ impl Memory {
     /// Returns whether an allocation started there.
     pub fn remove(&self, base: DeviceAddress, stack: Stack) -> bool {
         let mut state = self.state.write();
-        state.leaving.remove(&base.0);
+        state.pending.remove(&base.0);
         let removed = state.remove(base, stack);
         if removed {
             self.touch();
@@ -311,7 +311,7 @@ impl Memory {
             .filter(|entry| entry.allocation.serial == serial)?
             .allocation
             .extent;
-        if state.leaving.contains_key(&base.0) || !state.remove(base, stack) {
+        if state.pending.contains_key(&base.0) || !state.remove(base, stack) {
             return None;
         }
         self.touch();
@@ -324,11 +324,11 @@ impl Memory {
     }
 
     /// As [`Memory::retire`], for a free in stream order: the allocation stays
-    /// until [`Memory::left`].
-    pub fn leave(
+    /// until [`Memory::complete_frees`].
+    pub fn free_in_stream(
         &self,
         base: DeviceAddress,
-        leaving: Leaving,
+        pending: PendingFree,
         cost: u64,
         holding: Option<Holding>,
     ) -> Option<Vec<Held<Holding>>> {
@@ -336,13 +336,13 @@ impl Memory {
         let extent = state
             .registry
             .at(base)
-            .filter(|entry| entry.allocation.serial == leaving.serial)?
+            .filter(|entry| entry.allocation.serial == pending.serial)?
             .allocation
             .extent;
-        if state.leaving.contains_key(&base.0) {
+        if state.pending.contains_key(&base.0) {
             return None;
         }
-        state.leaving.insert(base.0, leaving);
+        state.pending.insert(base.0, pending);
         self.generation.fetch_add(1, Ordering::Release);
         let mut out = Vec::new();
         if let Some(holding) = holding {
@@ -358,11 +358,11 @@ impl Memory {
         let mut state = self.state.write();
         let state = &mut *state;
         if state
-            .leaving
+            .pending
             .get(&base.0)
-            .is_some_and(|leaving| leaving.serial == serial)
+            .is_some_and(|pending| pending.serial == serial)
         {
-            state.leaving.remove(&base.0);
+            state.pending.remove(&base.0);
             self.generation.fetch_add(1, Ordering::Release);
             return;
         }
@@ -381,19 +381,19 @@ impl Memory {
 
     /// The program has waited for the streams that `waited` admits: what they
     /// were to free is free.
-    pub fn left(&self, waited: impl Fn(&Leaving) -> bool) {
-        if self.state.read().leaving.is_empty() {
+    pub fn complete_frees(&self, waited: impl Fn(&PendingFree) -> bool) {
+        if self.state.read().pending.is_empty() {
             return;
         }
         let mut state = self.state.write();
         let bases: Vec<u64> = state
-            .leaving
+            .pending
             .iter()
-            .filter(|(_, leaving)| waited(leaving))
+            .filter(|(_, pending)| waited(pending))
             .map(|(base, _)| *base)
             .collect();
         for base in bases {
-            if state.left(base) {
+            if state.complete(base) {
                 self.touch();
             }
         }
@@ -414,7 +414,7 @@ impl Memory {
         let mut live = Vec::new();
         for entry in theirs {
             let base = entry.allocation.extent.base;
-            if !state.left(base.0) {
+            if !state.complete(base.0) {
                 state.remove(base, stack.clone());
                 live.push(entry);
             }
@@ -430,7 +430,7 @@ impl Memory {
         let last = DeviceAddress(extent.end().0.saturating_sub(1));
         let inside = |base: DeviceAddress| extent.base <= base && base < extent.end();
         let live = state.registry.neighbours(last).below.is_some_and(|entry| {
-            inside(entry.allocation.extent.base) && entry.owner.around.bytes() > 0
+            inside(entry.allocation.extent.base) && entry.owner.redzones.bytes() > 0
         });
         live || state
             .quarantine
@@ -444,7 +444,7 @@ impl Memory {
         let before = state
             .registry
             .at(base)
-            .map_or(0, |entry| entry.owner.around.before.into());
+            .map_or(0, |entry| entry.owner.redzones.before.into());
         DeviceAddress(base.0 - before)
     }
 
@@ -465,7 +465,7 @@ impl Memory {
     pub fn was_freed(&self, address: DeviceAddress) -> bool {
         let state = self.state.read();
         match state.registry.find(address) {
-            Some(entry) => state.leaving.contains_key(&entry.allocation.extent.base.0),
+            Some(entry) => state.pending.contains_key(&entry.allocation.extent.base.0),
             None => {
                 state.quarantine.find(address).is_some() || state.registry.freed(address).is_some()
             }
@@ -493,10 +493,10 @@ impl Memory {
     /// the driver.
     pub fn look<R>(
         &self,
-        look: impl FnOnce(&Registry<Stack>, &Quarantine<Holding>, &FxHashMap<u64, Leaving>) -> R,
+        look: impl FnOnce(&Registry<Stack>, &Quarantine<Holding>, &FxHashMap<u64, PendingFree>) -> R,
     ) -> R {
         let state = self.state.read();
-        look(&state.registry, &state.quarantine, &state.leaving)
+        look(&state.registry, &state.quarantine, &state.pending)
     }
 
     /// Declares a part of an allocation.

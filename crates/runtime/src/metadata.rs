@@ -2,22 +2,23 @@
 //! that is checked, its lookup tables brought up to date before launches that
 //! use them.
 
+use crate::env::Env;
 use crate::memory::{Change, Memory};
 use crate::turn::Turn;
 use driver::{Driver, DriverError, HostMapping, Store};
 use heap::{DeviceHeap, TableUpdate, Tables};
+use model::DeviceAddress;
 use model::layout::{
     CONTROL_BASE, CONTROL_SIZE, MISS_SIZE, REGION_COUNT, REGION_TABLE, RING_BASE, RING_SIZE,
     UNBOUNDED,
 };
-use model::{DeviceAddress, Settings};
 use parking_lot::Mutex;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// See the module's header.
-#[derive(Default)]
 pub(crate) struct Metadata {
+    env: Arc<Env>,
     turn: Turn,
     attached: OnceLock<Result<HostMapping, String>>,
     /// Touched only by the thread whose turn it is; the lock is never held
@@ -55,15 +56,32 @@ struct HeapState {
 const DEFAULT_HEAP: u64 = 8 << 20;
 
 impl Metadata {
+    pub fn new(env: Arc<Env>) -> Metadata {
+        Metadata {
+            env,
+            turn: Turn::default(),
+            attached: OnceLock::new(),
+            tables: Mutex::default(),
+            opened: AtomicBool::new(false),
+            miss_unbounded: AtomicBool::new(false),
+            miss_written: AtomicBool::new(false),
+            flushing: AtomicBool::new(false),
+            doubtful: AtomicBool::new(false),
+            lost: OnceLock::new(),
+            heap: Mutex::default(),
+            watches_heap: AtomicBool::new(false),
+        }
+    }
+
     /// Maps everything at its fixed address, once.
     ///
     /// # Errors
     ///
     /// What could not be mapped, and what to do; the same at each call.
-    pub fn attach(&self, driver: &dyn Driver) -> Result<HostMapping, String> {
+    pub fn attach(&self) -> Result<HostMapping, String> {
         if let Some(done) = self.attached.get() {
             if self.doubtful.load(Ordering::Acquire) {
-                self.probe(driver);
+                self.probe();
             }
             return match self.lost.get() {
                 Some(message) => Err(message.clone()),
@@ -76,7 +94,7 @@ impl Metadata {
         if let Some(done) = self.attached.get() {
             return done.clone();
         }
-        let result = map(driver).map_err(|error| {
+        let result = map(self.env.driver()).map_err(|error| {
             format!(
                 "cannot map Ringfence's metadata at its fixed addresses: {error}. Nothing can be checked in this \
                  process; run it with --no-check to see whether it works without checks"
@@ -91,7 +109,8 @@ impl Metadata {
         self.doubtful.store(true, Ordering::Release);
     }
 
-    fn probe(&self, driver: &dyn Driver) {
+    fn probe(&self) {
+        let driver = self.env.driver();
         let mut word = [0; 8];
         let there = driver
             .read(DeviceAddress(MISS_SIZE), &mut word)
@@ -128,11 +147,13 @@ impl Metadata {
 
     /// Writes what a failed lookup answers, if that changed. Needed before
     /// every checked launch; costs two loads.
-    pub fn publish_miss_size(&self, driver: &dyn Driver) -> Result<(), DriverError> {
+    pub fn publish_miss_size(&self) -> Result<(), DriverError> {
         if !self.misses_allowed() || self.miss_written.load(Ordering::Acquire) {
             return Ok(());
         }
-        driver.write(DeviceAddress(MISS_SIZE), &UNBOUNDED.to_le_bytes())?;
+        self.env
+            .driver()
+            .write(DeviceAddress(MISS_SIZE), &UNBOUNDED.to_le_bytes())?;
         self.miss_written.store(true, Ordering::Release);
         Ok(())
     }
@@ -176,7 +197,8 @@ impl Metadata {
     ///
     /// What could not be mapped; the same at each call. Kernels run, and find
     /// the heap full.
-    pub fn attach_heap(&self, driver: &dyn Driver, settings: &Settings) -> Result<(), String> {
+    pub fn attach_heap(&self) -> Result<(), String> {
+        let (driver, settings) = (self.env.driver(), self.env.settings());
         let is_done = |heap: &HeapState| heap.made.is_some() && !heap.stale;
         {
             let heap = self.heap.lock();
@@ -235,7 +257,7 @@ impl Metadata {
     ///
     /// What failed. Lookups of some allocations would then miss, so misses
     /// are allowed from then on rather than raising false alarms.
-    pub fn flush(&self, driver: &dyn Driver, memory: &Memory) -> Result<(), String> {
+    pub fn flush(&self, memory: &Memory) -> Result<(), String> {
         // Another thread may have taken the changes and not written them yet:
         // the launch must wait for it. `changed` is cleared after `flushing`
         // is set, so a thread that sees the one cleared sees the other set.
@@ -247,12 +269,13 @@ impl Metadata {
             return Ok(());
         };
         self.flushing.store(true, Ordering::Release);
-        let result = self.write_changes(driver, memory);
+        let result = self.write_changes(memory);
         self.flushing.store(false, Ordering::Release);
         result
     }
 
-    fn write_changes(&self, driver: &dyn Driver, memory: &Memory) -> Result<(), String> {
+    fn write_changes(&self, memory: &Memory) -> Result<(), String> {
+        let driver = self.env.driver();
         let changes = memory.take_changes();
         let mut updates = Vec::new();
         let mut problem = None;

@@ -1,6 +1,7 @@
 //! Modules and kernels: what is loaded for them, and the handles that the
 //! program gets.
 
+use crate::env::Env;
 use crate::functions::{Counts, Function, Functions};
 use crate::kernel::{Kernel, Resolved};
 use crate::metadata::Metadata;
@@ -8,21 +9,19 @@ use crate::plan::{ModulePart, ModulePlan, PartPlan, Prepared};
 use crate::prepare::{self, Wanted};
 use crate::proof::Answers;
 use crate::seen::Seen;
-use driver::Driver;
-use host::Output;
-use model::{Coverage, DeviceKind, Settings, UncheckedReason};
+use model::{Coverage, DeviceKind, UncheckedReason};
 use parking_lot::RwLock;
 use rustc_hash::FxHashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, OnceLock};
 
 /// The modules that the program has loaded, and their kernels. All methods may
 /// be called from any thread.
 pub struct Modules {
-    settings: Arc<Settings>,
-    driver: Arc<dyn Driver>,
-    output: Arc<Output>,
+    env: Arc<Env>,
     metadata: Arc<Metadata>,
+    /// What is to be done to them.
+    wanted: OnceLock<Wanted>,
     /// By handle.
     loaded: RwLock<FxHashMap<u64, Arc<ModulePlan>>>,
     /// The instrumented texts of the process, by tag; those of unloaded modules,
@@ -31,23 +30,21 @@ pub struct Modules {
     functions: Functions,
 }
 
-/// What the runtime asks of them.
 impl Modules {
-    pub(crate) fn new(
-        settings: Arc<Settings>,
-        driver: Arc<dyn Driver>,
-        output: Arc<Output>,
-        metadata: Arc<Metadata>,
-    ) -> Modules {
+    pub(crate) fn new(env: Arc<Env>, metadata: Arc<Metadata>) -> Modules {
         Modules {
-            settings,
-            driver,
-            output,
+            env,
             metadata,
+            wanted: OnceLock::new(),
             loaded: RwLock::default(),
             parts: RwLock::default(),
             functions: Functions::default(),
         }
+    }
+
+    /// Says what is to be done to modules, once.
+    pub(crate) fn want(&self, wanted: Wanted) {
+        self.wanted.get_or_init(|| wanted);
     }
 
     /// The instrumented text with this tag.
@@ -87,23 +84,22 @@ impl Modules {
     pub(crate) fn coverage(&self) -> Coverage {
         self.functions.coverage()
     }
-}
 
-impl Modules {
     /// Decides what to load for a module. Several parts are linked together
     /// (`nvcc -rdc=true`).
     pub fn prepare(&self, parts: &[ModulePart<'_>]) -> Prepared {
         let capability = self
-            .driver
+            .env
+            .driver()
             .compute_capability()
             .map_err(|error| error.to_string());
-        let launches_itself = self.driver.kind() == DeviceKind::Cpu;
-        let wanted = Wanted::by(&self.settings);
+        let launches_itself = self.env.driver().kind() == DeviceKind::Cpu;
+        let wanted = self.wanted.get().copied().unwrap_or(Wanted::Nothing);
         let prepared = prepare::prepare(parts, capability, launches_itself, wanted);
         if let Some((UncheckedReason::NotInstrumentable | UncheckedReason::Failed, message)) =
             prepared.plan().unchecked()
         {
-            self.output
+            self.env
                 .error(&format!("a module runs without checks: {message}"), false);
         }
         prepared
@@ -111,11 +107,12 @@ impl Modules {
 
     /// The driver has loaded a prepared module under this handle.
     pub fn loaded(&self, module: u64, plan: Arc<ModulePlan>) {
+        let mut parts = self.parts.write();
         for part in &plan.parts {
             // The same text loaded twice has the same tag and the same sites.
-            let mut parts = self.parts.write();
             parts.entry(part.tag).or_insert_with(|| part.clone());
         }
+        drop(parts);
         if plan.uses_device_malloc() {
             self.metadata.allow_misses();
         }
@@ -126,7 +123,7 @@ impl Modules {
     /// under the same plan.
     pub fn rejected(&self, plan: &ModulePlan, message: &str) {
         plan.reject(message.to_string());
-        self.output.error(
+        self.env.error(
             &format!("the driver refused the instrumented form of a module, which runs without checks: {message}"),
             false,
         );
@@ -158,7 +155,10 @@ impl Modules {
         }
         let plan = self.plan(module);
         let entry = plan.as_ref().and_then(|plan| plan.entry(name).cloned());
-        let excluded = !self.settings.selects_kernel(name, &report::demangle(name));
+        let excluded = !self
+            .env
+            .settings()
+            .selects_kernel(name, &report::demangle(name));
         self.functions.insert(Function {
             handle,
             in_library,

@@ -174,7 +174,7 @@ impl ModulePlan {
     }
 
     /// Variables in global and constant memory, by name. Their addresses must be reported to
-    /// [`crate::Runtime::variable_resolved`] before kernels of the module run,
+    /// [`crate::Allocations::variable_resolved`] before kernels of the module run,
     /// or lookups of pointers to them find nothing.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         self.variables.iter().map(String::as_str)
@@ -221,7 +221,7 @@ impl ModulePlan {
         self.unchecked.get().map(|(reason, _)| *reason)
     }
 
-    /// The device refused its code. What was wrong before stays what is said.
+    /// The device refused its code. An earlier reason is kept.
     pub(crate) fn reject(&self, message: String) {
         let _ = self.unchecked.set((UncheckedReason::Rejected, message));
     }

@@ -3,7 +3,7 @@
 use crate::plan::{ModulePart, ModulePlan, Prepared};
 use fatbin::Kind;
 use instrument::{Instrumented, Options};
-use model::{Checked, Settings, UncheckedReason};
+use model::{Checked, UncheckedReason};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -31,15 +31,18 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    pub(crate) fn by(settings: &Settings) -> Wanted {
-        match settings.protect {
-            _ if !settings.check => Wanted::Nothing,
-            protect if protect.bounds => Wanted::Bounds {
-                checked: settings.check_only,
-                trap: settings.trap,
-            },
-            protect if protect.watch => Wanted::DeviceHeap,
-            _ => Wanted::Look,
+    /// What does all that either asks for: each does what those before it do.
+    pub(crate) fn or(self, other: Wanted) -> Wanted {
+        let more = |wanted: Wanted| match wanted {
+            Wanted::Nothing => 0,
+            Wanted::Look => 1,
+            Wanted::DeviceHeap => 2,
+            Wanted::Bounds { .. } => 3,
+        };
+        if more(other) > more(self) {
+            other
+        } else {
+            self
         }
     }
 

@@ -13,8 +13,8 @@
 //! [`CHEAP`], evaluation stops when it has taken its [`SHARE`] of the time since
 //! the kernel's first launch; the kernel's other launches are then checked.
 
-use crate::launches::Roots;
-use crate::seen::Inputs;
+use crate::roots::Roots;
+use crate::seen::{Inputs, shape_words};
 use instrument::{BoundedPointer, LaunchShape, Program, Values};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -146,14 +146,7 @@ impl<'a> Asked<'a> {
     ) -> Option<Asked<'a>> {
         let mut question = Question::from_slice(inputs);
         let mut origins: SmallVec<[u64; 24]> = SmallVec::from_elem(0, question.len());
-        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let [grid, block] = [shape.grid, shape.block];
-        question.extend([
-            pair(grid[0], grid[1]),
-            pair(grid[2], block[0]),
-            pair(block[1], block[2]),
-            u64::from(shape.shared),
-        ]);
+        question.extend(shape_words(shape));
         for pointer in program.pointers() {
             let bounds = roots
                 .iter()

@@ -3,8 +3,7 @@
 //! The answer is then the same, too: neither are the allocations of the pointers
 //! looked up, nor is the proof asked. Programs launch most kernels in loops.
 
-use crate::ticket::LaunchRequest;
-use instrument::{EntryPlan, Program};
+use instrument::{EntryPlan, LaunchShape, Program};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -18,6 +17,18 @@ const PATIENCE: u32 = 16;
 /// Words of a launch's shape.
 const SHAPE: usize = 4;
 
+/// A launch's shape, in words that can be compared.
+pub(crate) fn shape_words(shape: &LaunchShape) -> [u64; SHAPE] {
+    let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+    let [grid, block] = [shape.grid, shape.block];
+    [
+        pair(grid[0], grid[1]),
+        pair(grid[2], block[0]),
+        pair(block[1], block[2]),
+        u64::from(shape.shared),
+    ]
+}
+
 /// What decides about a launch, as the program passes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Arguments {
@@ -28,25 +39,17 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Reads them. `program` is the proof, if it matters. `None` if a pointer
-    /// cannot be read.
+    /// Reads them. `program` is the proof, if it matters; `read` reads so many
+    /// bytes at an offset of the parameters. `None` if a pointer cannot be read.
     #[inline]
     pub fn read(
         entry: &EntryPlan,
         program: Option<&Program>,
-        request: &LaunchRequest<'_>,
+        shape: &LaunchShape,
+        read: impl Fn(u32, u8) -> Option<u64>,
     ) -> Option<Arguments> {
-        let shape = request.shape;
-        let read = |offset, size| (request.read)(entry, offset, size);
-        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-        let [grid, block] = [shape.grid, shape.block];
         let mut words = SmallVec::new();
-        words.extend_from_slice(&[
-            pair(grid[0], grid[1]),
-            pair(grid[2], block[0]),
-            pair(block[1], block[2]),
-            u64::from(shape.shared),
-        ]);
+        words.extend_from_slice(&shape_words(shape));
         let inputs = program.and_then(|program| {
             for input in program.inputs() {
                 words.push(read(input.offset, input.bytes)?);
@@ -167,7 +170,6 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::{Arguments, Inputs, KEPT, PATIENCE, Recognised, Seen};
-    use crate::LaunchRequest;
     use instrument::{EntryPlan, Instrumented, LaunchShape};
 
     /// A kernel of two pointers and a number.
@@ -193,14 +195,8 @@ mod tests {
 
     fn launch(entry: &EntryPlan, shape: &LaunchShape, [first, second, i]: [u64; 3]) -> Arguments {
         let program = entry.proof.as_ref().expect("its arithmetic is followed");
-        let request = LaunchRequest {
-            function: 1,
-            kernel: None,
-            shape,
-            stream: None,
-            read: &|_, offset, _| [first, second, i].get(offset as usize / 8).copied(),
-        };
-        Arguments::read(entry, Some(program), &request).expect("all is there")
+        let read = |offset, _| [first, second, i].get(offset as usize / 8).copied();
+        Arguments::read(entry, Some(program), shape, read).expect("all is there")
     }
 
     /// The launch's own values, and for the number those up to `most`.

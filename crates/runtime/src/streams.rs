@@ -7,6 +7,7 @@
 //! theirs become findings before they are made.
 
 use crate::functions::Function;
+use driver::Driver;
 use heap::{Blocking, Point, StreamOrder};
 use model::{DeviceAddress, Extent, Rule};
 use parking_lot::Mutex;
@@ -45,6 +46,11 @@ impl StreamName {
             StreamName::Legacy { context } | StreamName::PerThread { context, .. } => Some(context),
             StreamName::Made(_) => None,
         }
+    }
+
+    /// The context; for a stream that the program made, the current one.
+    pub(crate) fn context_or_current(self, driver: &dyn Driver) -> u64 {
+        self.context().unwrap_or_else(|| driver.current_context())
     }
 
     /// A handle that means this stream in every thread in which its context is
@@ -86,6 +92,24 @@ impl StreamUse {
             _ => Blocking::No,
         }
     }
+}
+
+/// Where a launch went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// Into a stream.
+    Stream {
+        /// The stream.
+        name: StreamName,
+        /// As the program names it.
+        handle: u64,
+        /// Null stands for the calling thread's own stream.
+        per_thread: bool,
+    },
+    /// Into a graph: it runs when the graph is launched.
+    Graph,
+    /// Into a stream that is not known.
+    Unknown,
 }
 
 /// What the program does that orders streams.
@@ -166,17 +190,19 @@ struct State {
 /// The order of streams, from the first allocation on that is made in stream
 /// order: before, nothing depends on it, and nothing is kept.
 #[derive(Default)]
-pub(crate) struct Streams {
+pub struct Streams {
     active: AtomicBool,
     state: Mutex<State>,
 }
 
 impl Streams {
+    /// Whether the order of streams matters; if not, it need not be reported.
     pub fn are_tracked(&self) -> bool {
         self.active.load(atomic::Ordering::Relaxed)
     }
 
-    pub fn tell(&self, what: Ordering) {
+    /// The program does something that orders streams.
+    pub fn ordered(&self, what: Ordering) {
         if !self.are_tracked() {
             return;
         }
@@ -204,7 +230,7 @@ impl Streams {
     }
 
     /// Memory is allocated in a stream.
-    pub fn allocated(&self, extent: Extent, stream: StreamUse) {
+    pub(crate) fn allocated(&self, extent: Extent, stream: StreamUse) {
         self.active.store(true, atomic::Ordering::Relaxed);
         let mut state = self.state.lock();
         let made = state
@@ -223,7 +249,7 @@ impl Streams {
 
     /// Memory is freed in a stream. Returns who uses it and need not be done by
     /// then.
-    pub fn freed(&self, base: DeviceAddress, stream: StreamUse) -> Option<User> {
+    pub(crate) fn freed(&self, base: DeviceAddress, stream: StreamUse) -> Option<User> {
         if !self.are_tracked() {
             return None;
         }
@@ -244,7 +270,7 @@ impl Streams {
     }
 
     /// The free of this memory did not happen after all.
-    pub fn restored(&self, base: DeviceAddress) {
+    pub(crate) fn restored(&self, base: DeviceAddress) {
         if self.are_tracked()
             && let Some(lifetime) = self.state.lock().memory.get_mut(&base.0)
         {
@@ -254,7 +280,7 @@ impl Streams {
 
     /// This memory is freed for the host and all streams, or was given out
     /// anew.
-    pub fn forget(&self, extent: Extent) {
+    pub(crate) fn forget(&self, extent: Extent) {
         if !self.are_tracked() {
             return;
         }
@@ -274,7 +300,7 @@ impl Streams {
     /// Something that uses the memory at these addresses is put into a stream.
     /// Answers how each use is ordered. `signals`: it may tell the host of its
     /// progress through memory that the host sees.
-    pub fn used(
+    pub(crate) fn used(
         &self,
         stream: StreamUse,
         user: &User,
@@ -316,7 +342,7 @@ impl Streams {
 
     /// Something uses the memory at these addresses when all that was put into
     /// streams before is done.
-    pub fn used_after_all(
+    pub(crate) fn used_after_all(
         &self,
         addresses: impl IntoIterator<Item = DeviceAddress>,
     ) -> SmallVec<[UseOrder; 4]> {
@@ -373,8 +399,8 @@ mod tests {
         assert_eq!(used(&streams, 10), UseOrder::Right);
         let early = UseOrder::Wrong(Rule::UseBeforeAllocation);
         assert_eq!(used(&streams, 11), early);
-        streams.tell(Ordering::Record(5, stream(10)));
-        streams.tell(Ordering::Wait(5, stream(11)));
+        streams.ordered(Ordering::Record(5, stream(10)));
+        streams.ordered(Ordering::Wait(5, stream(11)));
         assert_eq!(used(&streams, 11), UseOrder::Right);
         let late = streams.freed(NOW.base, stream(10)).unwrap();
         assert_eq!(late.to_string(), "cuMemcpyAsync");
@@ -382,7 +408,7 @@ mod tests {
         assert_eq!(streams.used_after_all([NOW.base])[0], UseOrder::Freed);
         let race = UseOrder::Wrong(Rule::StreamOrderRace);
         assert_eq!(used(&streams, 11), race);
-        streams.tell(Ordering::HostWaited(StreamName::Made(10)));
+        streams.ordered(Ordering::HostWaited(StreamName::Made(10)));
         assert_eq!(used(&streams, 11), UseOrder::Freed);
     }
 
@@ -407,9 +433,9 @@ mod tests {
         ] {
             let streams = Streams::default();
             streams.allocated(NOW, stream(10));
-            streams.tell(what);
+            streams.ordered(what);
             assert_eq!(used(&streams, 11), UseOrder::Right, "{what:?}");
-            streams.tell(what);
+            streams.ordered(what);
             assert!(freed_safely(&streams, 10), "{what:?}");
         }
         // A kernel that the host may watch.

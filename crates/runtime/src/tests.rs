@@ -8,4 +8,5 @@ pub(crate) mod fake;
 mod findings;
 mod frees;
 mod launch;
+mod none_at_all;
 mod watch;

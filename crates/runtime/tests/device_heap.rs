@@ -55,7 +55,7 @@ impl Bench {
         };
         let driver: Arc<dyn Driver> = device.clone();
         let runtime = Runtime::new(settings, driver).unwrap();
-        runtime.heap_limit(LIMIT);
+        runtime.device_heap().set_limit(LIMIT);
         let text = kernels(session.path());
         let prepared = runtime.modules().prepare(&[ModulePart::Ptx(&text)]);
         let Prepared::Instrumented { ptx, plan } = prepared else {
@@ -75,9 +75,11 @@ impl Bench {
 
     fn buffer(&self, size: u64) -> u64 {
         let kind = AllocationKind::Device;
-        let padded = self.runtime.padded_size(size);
+        let padded = self.runtime.allocations().padded_size(size);
         let base = self.device.allocate(padded, kind, 0).unwrap();
-        self.runtime.allocated(kind, Extent { base, size });
+        self.runtime
+            .allocations()
+            .allocated(kind, Extent { base, size });
         Driver::fill(&*self.device, base, 0, padded / 4).unwrap();
         base.0
     }
@@ -376,7 +378,7 @@ fn what_a_context_leaves_is_a_leak_and_gone_with_it() {
         bench.launch("take", 1, 1, &block(&[P::Long(place), P::Long(24)]));
         let before = bench.findings().len();
         let context = Driver::current_context(&*bench.device);
-        bench.runtime.heap_gone(context);
+        bench.runtime.device_heap().context_ending(context);
         let finding = one(bench.findings().split_off(before));
         assert_eq!(finding.rule, Rule::MemoryLeak);
         let near = intended(&finding);

@@ -5,6 +5,7 @@
 use driver::Driver;
 use emulate::device::Launch;
 use model::{AllocationKind, DeviceAddress, Extent, Prove, Settings};
+use random::Random;
 use runtime::{
     EntryPlan, LaunchDecision, LaunchRequest, LaunchShape, ModulePart, Prepared, Resolved, Runtime,
     Where,
@@ -12,27 +13,9 @@ use runtime::{
 use std::fmt::Write;
 use std::sync::Arc;
 
+#[path = "support/random.rs"]
+mod random;
 mod support;
-
-/// xorshift64*
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, count: u64) -> u64 {
-        (self.next() >> 33) % count
-    }
-
-    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len() as u64) as usize]
-    }
-}
 
 /// Writes one kernel.
 struct Kernel {
@@ -391,14 +374,14 @@ fn no_check_of_a_proved_launch_fails() {
     let size = 400;
     let kind = AllocationKind::Device;
     let base = device
-        .allocate(runtime.padded_size(size), kind, 0)
+        .allocate(runtime.allocations().padded_size(size), kind, 0)
         .unwrap()
         .0;
     let extent = Extent {
         base: DeviceAddress(base),
         size,
     };
-    runtime.allocated(kind, extent);
+    runtime.allocations().allocated(kind, extent);
     let contents: Vec<u8> = (0..size).map(|_| random.below(256) as u8).collect();
     Driver::write(&*device, DeviceAddress(base), &contents).unwrap();
 

@@ -72,7 +72,7 @@ impl Slice {
         self.runtime.modules().loaded(module, plan.clone());
         for name in plan.variables() {
             let extent = self.device.variable(module, name).unwrap();
-            self.runtime.variable_resolved(name, extent);
+            self.runtime.allocations().variable_resolved(name, extent);
         }
         (module, plan)
     }
@@ -83,9 +83,11 @@ impl Slice {
         let kind = AllocationKind::Device;
         let base = self
             .device
-            .allocate(self.runtime.padded_size(size), kind, 0)
+            .allocate(self.runtime.allocations().padded_size(size), kind, 0)
             .unwrap();
-        self.runtime.allocated(kind, Extent { base, size });
+        self.runtime
+            .allocations()
+            .allocated(kind, Extent { base, size });
         base.0
     }
 
@@ -237,7 +239,7 @@ fn pointers_loaded_from_memory_are_looked_up() {
         let finding = one(slice.launch("through_table", 1, &[table + 8, 0]));
         assert_eq!(finding.rule, Rule::InvalidPointer);
         // A freed buffer is no longer found, and its history is.
-        slice.runtime.freeing(DeviceAddress(data));
+        slice.runtime.allocations().freeing(DeviceAddress(data));
         slice.device.free(DeviceAddress(data)).unwrap();
         slice.launch("through_table", 1, &[table, 0]);
     });
@@ -282,14 +284,14 @@ fn vectors_and_groups_are_exact_at_the_edge() {
 fn freed_and_null_parameters() {
     with(|slice| {
         let a = slice.buffer(128);
-        slice.runtime.freeing(DeviceAddress(a));
+        slice.runtime.allocations().freeing(DeviceAddress(a));
         slice.device.free(DeviceAddress(a)).unwrap();
         let finding = one(slice.launch("freed", 1, &[a, 64]));
         assert_eq!(finding.rule, Rule::UseAfterFree);
         let intended = finding.intended.as_ref().unwrap();
         assert!(intended.freed && !intended.freed_at.is_empty());
         assert_eq!(intended.relation, Relation::Inside(64));
-        let coverage = slice.runtime.coverage();
+        let coverage = slice.runtime.ending().coverage();
         assert_eq!(coverage.kernels["freed"].checked, 1);
         assert!(
             coverage

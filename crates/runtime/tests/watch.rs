@@ -73,7 +73,7 @@ fn what_was_written_just_before_the_end_is_found_by_the_synchronization() {
                     && near.relation == Relation::Before(2)
             })
     });
-    assert!(found, "told before the synchronization returns");
+    assert!(found, "reported before the synchronization returns");
     bench.remove(buffer.slot);
 }
 

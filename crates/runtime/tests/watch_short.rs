@@ -1,5 +1,5 @@
 //! Slices that are over at once: what kernels do at their very end is found all
-//! the same, and told before a wait for them returns.
+//! the same, and reported before a wait for them returns.
 
 use driver::{Driver, SupportStream};
 use std::sync::{LazyLock, Mutex};
@@ -11,7 +11,7 @@ mod support;
 static BENCH: LazyLock<Mutex<Bench>> =
     LazyLock::new(|| Mutex::new(Bench::new(Duration::from_nanos(1))));
 
-/// Longer than the keeper takes from one look to the next.
+/// Longer than the supervisor takes from one look to the next.
 const TICKS: Duration = Duration::from_millis(5);
 
 /// Runs kernels that overwrite a canary at their end. They run for so long, and
@@ -36,8 +36,8 @@ fn all_are_found(running: Duration, over: Duration) {
         }
         std::thread::sleep(over);
         bench.synchronize();
-        let told = bench.told(buffer);
-        let run = told.and_then(|finding| finding.kernel_run().cloned());
+        let reported = bench.reported(buffer);
+        let run = reported.and_then(|finding| finding.kernel_run().cloned());
         let kernel = run
             .unwrap_or_else(|| panic!("kernel {number} was not seen"))
             .kernel;
@@ -52,16 +52,16 @@ fn by_the_last_round_before_a_wait() {
 }
 
 #[test]
-fn where_the_keeper_had_started_slices_meanwhile() {
+fn where_the_supervisor_had_started_slices_meanwhile() {
     all_are_found(TICKS, Duration::ZERO);
 }
 
 #[test]
-fn by_the_keeper_after_the_end() {
+fn by_the_supervisor_after_the_end() {
     all_are_found(TICKS, TICKS);
 }
 
 #[test]
-fn between_two_looks_of_the_keeper() {
+fn between_two_looks_of_the_supervisor() {
     all_are_found(Duration::ZERO, Duration::from_micros(300));
 }

@@ -1,4 +1,4 @@
-//! The net under calls that nobody pauses the guard for: a thread that is stuck
+//! The net under calls that the guard is not paused for: a thread that is stuck
 //! in one goes on long before the guard's slice is over, and the guard comes
 //! back.
 
@@ -55,8 +55,10 @@ fn what_the_program_does_when_it_is_through_is_seen() {
         // The guard would have stayed away a moment longer.
         bench.launch_kernel(bench.late, buffer.base + buffer.size, gate, stream);
         bench.synchronize();
-        let told = bench.told(buffer).expect("told before the wait returned");
-        assert_eq!(told.kernel_run().unwrap().kernel, "late");
+        let reported = bench
+            .reported(buffer)
+            .expect("reported before the wait returned");
+        assert_eq!(reported.kernel_run().unwrap().kernel, "late");
         bench.remove(buffer.slot);
     }
 }

@@ -47,7 +47,7 @@ fn answer(done: impl FnOnce(&Runtime) -> Result<(), String>) -> c_int {
     match done(runtime) {
         Ok(()) => 0,
         Err(message) => {
-            runtime.report_error(&message, false);
+            runtime.env().error(&message, false);
             -1
         }
     }
@@ -65,13 +65,18 @@ fn declare(
         size: bytes as u64,
     };
     let failed = |error: PartError| format!("{function}: {error}; it is ignored");
-    answer(|runtime| runtime.declare_part(layer, extent, name).map_err(failed))
+    answer(|runtime| {
+        runtime
+            .allocations()
+            .declare_part(layer, extent, name)
+            .map_err(failed)
+    })
 }
 
 fn release(function: &str, what: &str, base: *const c_void, layer: Layer) -> c_int {
     let address = DeviceAddress(base as u64);
     answer(|runtime| {
-        if runtime.release_part(layer, address) {
+        if runtime.allocations().release_part(layer, address) {
             Ok(())
         } else {
             Err(format!(
@@ -110,7 +115,7 @@ unsafe extern "C" fn pool_destroy(base: *const c_void) -> c_int {
 unsafe extern "C" fn pool_alloc(pool: *const c_void, base: *const c_void, bytes: usize) -> c_int {
     let address = DeviceAddress(base as u64);
     let belongs = |runtime: &Runtime| {
-        let found = runtime.pool_of(address);
+        let found = runtime.allocations().pool_of(address);
         if found.is_some_and(|found| found.base.0 == pool as u64) {
             return Ok(());
         }

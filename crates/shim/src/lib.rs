@@ -14,21 +14,23 @@
 //! held across a call of the device, and nothing heavy happens before the
 //! program's first CUDA call.
 
-#![expect(
-    clippy::too_many_arguments,
-    reason = "lists of arguments that are still to become values"
-)]
-
 mod annotations;
+mod cpu;
 mod cudart_export;
+mod environment;
 mod exports;
 mod failure;
 mod hooks;
+mod image;
+mod load;
 mod nvtx;
+mod positions;
 mod process;
+mod queries;
 mod resolver;
 mod session;
 mod start;
+mod state;
+mod stderr;
 mod table;
-
-mod cpu;
+mod timing;

@@ -8,11 +8,9 @@
 //! regions blocks; other regions are parts of what is accessible as a whole.
 //! Names are for reports. Permissions are not looked at: their slots stay empty.
 
-use crate::session;
+use crate::session::{self, heaps};
 use model::{DeviceAddress, Extent};
-use parking_lot::Mutex;
 use runtime::{Layer, Runtime};
-use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 const MODULE: u16 = 1;
@@ -123,63 +121,6 @@ struct Name {
     text: *const c_char,
 }
 
-/// What a heap's regions are, by first byte, which is also the handle.
-struct Heap {
-    layer: Layer,
-    regions: Vec<u64>,
-}
-
-#[derive(Default)]
-struct Known {
-    heaps: BTreeMap<u64, Heap>,
-    /// Heap of each region.
-    regions: BTreeMap<u64, u64>,
-}
-
-static KNOWN: Mutex<Known> = Mutex::new(Known {
-    heaps: BTreeMap::new(),
-    regions: BTreeMap::new(),
-});
-
-impl Known {
-    fn layer(&self, heap: u64) -> Layer {
-        self.heaps
-            .get(&heap)
-            .map_or(Layer::Region, |heap| heap.layer)
-    }
-
-    fn add(&mut self, heap: u64, region: u64) {
-        self.remove(region);
-        let of = self.heaps.entry(heap).or_insert(Heap {
-            layer: Layer::Region,
-            regions: Vec::new(),
-        });
-        of.regions.push(region);
-        self.regions.insert(region, heap);
-    }
-
-    /// Forgets a region. Returns what it was.
-    fn remove(&mut self, region: u64) -> Option<Layer> {
-        let heap = self.regions.remove(&region)?;
-        let heap = self.heaps.get_mut(&heap)?;
-        heap.regions.retain(|known| *known != region);
-        Some(heap.layer)
-    }
-
-    /// Forgets all regions of a heap.
-    fn clear(&mut self, heap: u64) -> Vec<(Layer, u64)> {
-        let Some(heap) = self.heaps.get_mut(&heap) else {
-            return Vec::new();
-        };
-        let layer = heap.layer;
-        let regions = std::mem::take(&mut heap.regions);
-        for region in &regions {
-            self.regions.remove(region);
-        }
-        regions.into_iter().map(|region| (layer, region)).collect()
-    }
-}
-
 /// NVTX itself: nothing of it is listened to, and that is no failure.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjectionNvtx2(_export: *const c_void) -> c_int {
@@ -235,16 +176,22 @@ fn declare(function: &str, layer: Layer, range: Range) -> bool {
     let Some(runtime) = session::runtime() else {
         return true;
     };
-    let declared = runtime.declare_part(layer, extent(range), None);
+    let declared = runtime
+        .allocations()
+        .declare_part(layer, extent(range), None);
     if let Err(error) = &declared {
-        runtime.report_error(&format!("{function}: {error}; it is ignored"), false);
+        runtime
+            .env()
+            .error(&format!("{function}: {error}; it is ignored"), false);
     }
     declared.is_ok()
 }
 
 /// What is gone already went with its allocation.
 fn release(runtime: &Runtime, layer: Layer, base: u64) {
-    let _ = runtime.release_part(layer, DeviceAddress(base));
+    let _ = runtime
+        .allocations()
+        .release_part(layer, DeviceAddress(base));
 }
 
 /// A list whose elements may be larger than what is known of them. One whose
@@ -283,16 +230,12 @@ unsafe extern "C" fn heap_register(_domain: *const c_void, heap: *const HeapDesc
     if layer == Layer::Block && !declare("nvtxMemHeapRegister", Layer::Pool, *range) {
         return NO_HEAP;
     }
-    let heap = Heap {
-        layer,
-        regions: Vec::new(),
-    };
-    KNOWN.lock().heaps.insert(range.pointer, heap);
+    heaps().add_heap(range.pointer, layer);
     range.pointer
 }
 
 fn clear(heap: u64) {
-    let gone = KNOWN.lock().clear(heap);
+    let gone = heaps().clear(heap);
     if let Some(runtime) = session::runtime() {
         for (layer, base) in gone {
             release(runtime, layer, base);
@@ -302,10 +245,8 @@ fn clear(heap: u64) {
 
 unsafe extern "C" fn heap_unregister(_domain: *const c_void, heap: u64) {
     clear(heap);
-    let known = KNOWN.lock().heaps.remove(&heap);
-    if let (Some(known), Some(runtime)) = (known, session::runtime())
-        && known.layer == Layer::Block
-    {
+    let known = heaps().remove_heap(heap);
+    if let (Some(Layer::Block), Some(runtime)) = (known, session::runtime()) {
         release(runtime, Layer::Pool, heap);
     }
 }
@@ -314,8 +255,7 @@ unsafe extern "C" fn heap_reset(_domain: *const c_void, heap: u64) {
     if heap != EVERYTHING {
         return clear(heap);
     }
-    let all: Vec<u64> = KNOWN.lock().heaps.keys().copied().collect();
-    all.into_iter().for_each(clear);
+    heaps().heaps().into_iter().for_each(clear);
 }
 
 unsafe extern "C" fn regions_register(_domain: *const c_void, batch: *const RegisterBatch) {
@@ -326,11 +266,11 @@ unsafe extern "C" fn regions_register(_domain: *const c_void, batch: *const Regi
         if batch.kind != VIRTUAL_ADDRESS || batch.heap == NO_HEAP {
             return;
         }
-        let layer = KNOWN.lock().layer(batch.heap);
+        let layer = heaps().layer(batch.heap);
         let list = elements::<Range>(batch.elements, batch.element, batch.count);
         for (index, range) in list.enumerate() {
             if declare("nvtxMemRegionsRegister", layer, range) {
-                KNOWN.lock().add(batch.heap, range.pointer);
+                heaps().add_region(batch.heap, range.pointer);
             }
             if !batch.handles.is_null() {
                 *batch.handles.add(index) = range.pointer;
@@ -350,14 +290,14 @@ unsafe extern "C" fn regions_resize(_domain: *const c_void, batch: *const Resize
     }
     // SAFETY: as above.
     for range in unsafe { elements::<Range>(batch.elements, batch.element, batch.count) } {
-        let heap = KNOWN.lock().regions.get(&range.pointer).copied();
+        let heap = heaps().heap_of(range.pointer);
         let (Some(heap), Some(runtime)) = (heap, session::runtime()) else {
             continue;
         };
-        let layer = KNOWN.lock().layer(heap);
+        let layer = heaps().layer(heap);
         release(runtime, layer, range.pointer);
         if !declare("nvtxMemRegionsResize", layer, range) {
-            KNOWN.lock().remove(range.pointer);
+            heaps().remove_region(range.pointer);
         }
     }
 }
@@ -370,7 +310,7 @@ unsafe extern "C" fn regions_unregister(_domain: *const c_void, batch: *const Un
     // Handles are pointers here, so both kinds of reference are the same.
     // SAFETY: as many elements of that size as it says.
     for region in unsafe { elements::<u64>(batch.elements, batch.element, batch.count) } {
-        let layer = KNOWN.lock().remove(region);
+        let layer = heaps().remove_region(region);
         if let (Some(layer), Some(runtime)) = (layer, session::runtime()) {
             release(runtime, layer, region);
         }
@@ -393,7 +333,9 @@ unsafe extern "C" fn regions_name(_domain: *const c_void, batch: *const NameBatc
             .into_owned();
         if let Some(runtime) = session::runtime() {
             // What is not known needs no name.
-            let _ = runtime.name_memory(DeviceAddress(name.region), text);
+            let _ = runtime
+                .allocations()
+                .name_memory(DeviceAddress(name.region), text);
         }
     }
 }

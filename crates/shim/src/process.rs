@@ -1,104 +1,41 @@
-//! The process's life: before main, fork, and every way to end.
+//! The process's life: fork, and every way to end.
 //!
 //! A report is due however the program ends: by returning from main, by
 //! `_exit`, by a signal that kills it. What a signal handler may do is next to
 //! nothing, so a thread that was made beforehand does the work, and the
 //! handler waits for it, but not for long.
 
-use crate::exports::COUNT;
-use crate::failure::{refuse, say, set_refusal};
-use crate::{hooks, resolver, session, table};
-use driver::sys::CUresult;
-use model::{DeviceKind, exit_code};
-use std::cell::UnsafeCell;
-use std::ffi::{c_char, c_int};
+use crate::failure::refuse;
+use crate::positions::COUNT;
+use crate::session::{self, Session};
+use crate::timing;
+use model::DeviceKind;
+use std::ffi::c_int;
 use std::mem::MaybeUninit;
-use std::sync::Once;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
-
-/// This symbol distinguishes Ringfence's library from the real driver's.
-#[unsafe(no_mangle)]
-pub extern "C" fn ringfence_is_loaded() -> c_int {
-    1
-}
-
-/// A block of C strings, ended by null.
-type Strings = *const *const c_char;
-
-unsafe extern "C" {
-    static mut environ: Strings;
-}
-
-#[unsafe(link_section = ".init_array")]
-#[used]
-static BEFORE_MAIN: extern "C" fn(c_int, Strings, Strings) = before_main;
-
-/// On the CPU device, programs with the static CUDA runtime are redirected to
-/// ours; that must happen before their own constructors register kernels, and
-/// those of their libraries. So this library starts before all others
-/// (build.rs), even before the C library, which only then takes over the
-/// environment that the loader passes to every initialiser.
-extern "C" fn before_main(_count: c_int, _arguments: Strings, environment: Strings) {
-    // SAFETY: there is one thread; the loader's block lives as long as the
-    // process, and is what the C library itself is about to store here.
-    unsafe {
-        if environ.is_null() {
-            environ = environment;
-        }
-    }
-    // Errors in settings are reported at the first CUDA call: most processes that
-    // inherit the environment never make one.
-    let Ok(settings) = session::settings() else {
-        return;
-    };
-    if session::device_kind(&settings) != DeviceKind::Cpu {
-        return;
-    }
-    resolver::install_cudart();
-    if let Err(error) = cudart::redirect_static() {
-        say(&format!("error: {error}"));
-        session::leave_error(&settings, DeviceKind::Cpu, &error.to_string());
-        exit_now(exit_code::FAILED.into());
-    }
-}
-
-#[unsafe(link_section = ".fini_array")]
-#[used]
-static AFTER_ALL: extern "C" fn() = after_all;
 
 /// Destructors of the program's static objects may run after this.
 extern "C" fn after_main() {
     finish(false);
 }
 
-/// No code of the program runs after this: the library that starts first ends
-/// last.
-extern "C" fn after_all() {
-    finish(true);
-}
-
 /// Drains and writes what is left. Safe to call often. `last`: the program has
 /// come to its end by itself, and calls nothing any more.
-fn finish(last: bool) {
-    // A vfork child shares the parent's memory and must not speak for it.
-    if OWNER.load(Ordering::Relaxed) == std::process::id()
+pub fn finish(last: bool) {
+    if session::get().is_some_and(|session| session.life.is_own())
         && let Some(runtime) = session::runtime()
     {
-        hooks::timing::finish();
+        timing::finish();
         if last {
-            runtime.end();
+            runtime.ending().end();
         } else {
-            runtime.exit_begins();
+            runtime.ending().exit_begins();
         }
     }
 }
 
-static OWNER: AtomicU32 = AtomicU32::new(0);
-
 /// Called once, when the device has been opened.
 pub fn register() {
-    OWNER.store(std::process::id(), Ordering::Relaxed);
     // SAFETY: plain function pointers in a library that is never unloaded.
     unsafe {
         libc::atexit(after_main);
@@ -110,8 +47,10 @@ pub fn register() {
 /// registration, and libcuda registers its own, which shut the device down, when
 /// it is initialised and when a context is made: from here on ours comes first.
 pub fn device_in_use() {
-    static REGISTERED: Once = Once::new();
-    REGISTERED.call_once(|| {
+    let Some(session) = session::get() else {
+        return;
+    };
+    session.life.launching(|| {
         // SAFETY: a plain function pointer in a library that is never unloaded.
         unsafe {
             libc::atexit(after_main);
@@ -128,16 +67,13 @@ extern "C" fn in_child() {
         return;
     };
     if !session.is_initialised() {
-        OWNER.store(std::process::id(), Ordering::Relaxed);
+        session.life.take_over();
         return;
     }
-    session::set_forked();
+    session.life.set_forked();
     match session.kind {
         DeviceKind::Gpu => {}
-        DeviceKind::Cpu => {
-            set_refusal(CUresult::CUDA_ERROR_NOT_INITIALIZED);
-            table::fill(&[refuse as *const () as usize; COUNT]);
-        }
+        DeviceKind::Cpu => session.table.fill(&[refuse as *const () as usize; COUNT]),
     }
 }
 
@@ -162,7 +98,8 @@ pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
     exit_now(status)
 }
 
-fn exit_now(status: c_int) -> ! {
+/// Ends the process at once.
+pub fn exit_now(status: c_int) -> ! {
     loop {
         // SAFETY: ends the process; touches no memory.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };
@@ -184,42 +121,34 @@ const FATAL: [c_int; 8] = [
 /// How long a dying process waits for its report.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-struct Semaphore(UnsafeCell<MaybeUninit<libc::sem_t>>);
+/// Starts the runtime, once the program has initialised CUDA. From then on there
+/// is something to report.
+pub fn initialise(session: &'static Session) {
+    if session.initialise() {
+        session.last_words.prepare(|| report_when_killed(session));
+    }
+}
 
-// SAFETY: only touched through sem_init (once, before the others), sem_post
-// and sem_wait, which are made for sharing.
-unsafe impl Sync for Semaphore {}
-
-static DYING: Semaphore = Semaphore(UnsafeCell::new(MaybeUninit::uninit()));
-static SAID: AtomicBool = AtomicBool::new(false);
-static WATCH_SIGNALS: Once = Once::new();
-
-/// Called when the runtime has started: from now on there is something to
-/// report.
-pub fn initialised() {
-    WATCH_SIGNALS.call_once(|| {
-        let semaphore = DYING.0.get().cast::<libc::sem_t>();
-        // SAFETY: first use of this static; not shared between processes.
-        unsafe { libc::sem_init(semaphore, 0, 0) };
-        let spawned = without_signals(|| {
-            std::thread::Builder::new()
-                .name("ringfence-exit".into())
-                .spawn(|| {
-                    let semaphore = DYING.0.get().cast::<libc::sem_t>();
-                    // SAFETY: initialised above; retried when interrupted.
-                    while unsafe { libc::sem_wait(semaphore) } != 0 {}
-                    finish(false);
-                    SAID.store(true, Ordering::Release);
-                })
-        });
-        if spawned.is_err() {
-            // No thread, no last words: then signals stay as they are.
-            return;
-        }
-        for signal in FATAL {
-            watch(signal);
-        }
+/// Starts the thread that reports when a signal kills the process, and takes the
+/// signals.
+fn report_when_killed(session: &'static Session) {
+    let spawned = without_signals(|| {
+        std::thread::Builder::new()
+            .name("ringfence-exit".into())
+            .spawn(|| {
+                // SAFETY: `prepare` has called this function.
+                unsafe { session.last_words.wait() };
+                finish(false);
+                session.last_words.set_said();
+            })
     });
+    if spawned.is_err() {
+        // No thread, no last words: then signals stay as they are.
+        return;
+    }
+    for signal in FATAL {
+        watch(signal);
+    }
 }
 
 /// Runs `work`, and starts its threads, with all signals blocked.
@@ -258,19 +187,21 @@ fn watch(signal: c_int) {
 /// Only what signal-safety(7) allows. The action is the default again when
 /// this runs (SA_RESETHAND), so raising the signal kills on return.
 extern "C" fn dying(signal: c_int) {
-    // SAFETY: sem_post, nanosleep and raise are async-signal-safe; the
-    // semaphore was initialised before the handler was installed.
-    unsafe {
-        libc::sem_post(DYING.0.get().cast::<libc::sem_t>());
+    // Reading the session is one atomic load.
+    if let Some(session) = session::get() {
+        // SAFETY: `prepare` has called what installed this handler.
+        unsafe { session.last_words.ask() };
         let pause = libc::timespec {
             tv_sec: 0,
             tv_nsec: 1_000_000,
         };
         let mut left = LAST_WORDS.as_millis();
-        while left > 0 && !SAID.load(Ordering::Acquire) {
-            libc::nanosleep(&pause, std::ptr::null_mut());
+        while left > 0 && !session.last_words.is_said() {
+            // SAFETY: async-signal-safe; only reads the time given.
+            unsafe { libc::nanosleep(&pause, std::ptr::null_mut()) };
             left -= 1;
         }
-        libc::raise(signal);
     }
+    // SAFETY: async-signal-safe.
+    unsafe { libc::raise(signal) };
 }

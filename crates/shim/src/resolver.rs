@@ -7,7 +7,6 @@
 //! stays.
 
 use crate::session::{self, Session};
-use crate::table;
 use driver::resolver::{Resolution, resolve};
 use driver::sys::{CUdriverProcAddress_flags, CUdriverProcAddressQueryResult, CUresult};
 use driver::{FUNCTIONS, index, signatures};
@@ -18,17 +17,13 @@ use std::ffi::{CStr, c_char, c_void};
 /// generated table knows.
 const KNOWN_VERSION: u32 = 13000;
 
-/// Where the first query of a program may come in, so always hooked.
+/// Where the first query of a program may come in, so always hooked: also when
+/// Ringfence could not start. Then functions are found, and fail.
 pub fn register(add: &mut dyn FnMut(usize, *const ())) {
     const _: signatures::cuGetProcAddress = first;
     const _: signatures::cuGetProcAddress_v2 = second;
     add(index::cuGetProcAddress, first as *const ());
     add(index::cuGetProcAddress_v2, second as *const ());
-}
-
-/// The same when Ringfence could not start: functions are found, and fail.
-pub fn register_failed(add: &mut dyn FnMut(usize, *const ())) {
-    register(add);
 }
 
 unsafe extern "C" fn first(
@@ -115,13 +110,13 @@ unsafe fn substitute(
         return;
     };
     // What is not hooked stays the device's own.
-    if table::target(position) == session.next.addresses()[position]
+    if session.table.target(position) == session.next.addresses()[position]
         || session.next.addresses()[position] == 0
     {
         return;
     }
     // SAFETY: the place is valid; see above.
-    unsafe { *function = table::program_api().addresses()[position] as *mut c_void };
+    unsafe { *function = session.table.program().addresses()[position] as *mut c_void };
 }
 
 /// The position of the variant that the device answered with.
@@ -183,11 +178,14 @@ unsafe fn from_table(
     {
         return CUresult::CUDA_ERROR_INVALID_VALUE;
     }
+    let Some(table) = session::table() else {
+        return CUresult::CUDA_ERROR_NOT_INITIALIZED;
+    };
     // SAFETY: not null, and NUL-terminated as the caller guarantees.
     let name = unsafe { CStr::from_ptr(symbol) }.to_str().unwrap_or("");
     let (answer, found) = match resolve(name, version, per_thread(flags)) {
         Resolution::Function(position) => (
-            table::program_api().addresses()[position] as *mut c_void,
+            table.program().addresses()[position] as *mut c_void,
             CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS,
         ),
         Resolution::VersionTooOld => (
@@ -206,9 +204,4 @@ unsafe fn from_table(
         unsafe { *status = found };
     }
     CUresult::CUDA_SUCCESS
-}
-
-/// The functions as the program sees them, for our own CUDA runtime library.
-pub fn install_cudart() {
-    cudart::install(|| Ok(table::program_api()));
 }

@@ -1,72 +1,139 @@
-//! The first call of any function starts Ringfence, then goes on as if the
-//! table had always been full.
+//! The first call of any function starts Ringfence: reads the settings, opens
+//! the device and fills the table.
 
-use crate::exports::COUNT;
-use crate::session;
-use crate::table;
-
-/// Reached by a jump from a function's first table entry, with the position in
-/// r11d and the program's arguments where the System V ABI puts them. Keeps
-/// them (general and vector registers, and rax for variadic calls), starts,
-/// and jumps to the function's new entry.
-#[unsafe(naked)]
-pub unsafe extern "C" fn start_stub() {
-    core::arch::naked_asm!(
-        "push rbp",
-        "mov rbp, rsp",
-        "push rdi",
-        "push rsi",
-        "push rdx",
-        "push rcx",
-        "push r8",
-        "push r9",
-        "push rax",
-        // rsp is 16-byte aligned after entry, rbp and seven pushes; keep it so.
-        "sub rsp, 128",
-        "movups [rsp], xmm0",
-        "movups [rsp + 16], xmm1",
-        "movups [rsp + 32], xmm2",
-        "movups [rsp + 48], xmm3",
-        "movups [rsp + 64], xmm4",
-        "movups [rsp + 80], xmm5",
-        "movups [rsp + 96], xmm6",
-        "movups [rsp + 112], xmm7",
-        "mov edi, r11d",
-        "and rsp, -16",
-        "call {start}",
-        "mov r11, rax",
-        "lea rsp, [rbp - 184]",
-        "movups xmm0, [rsp]",
-        "movups xmm1, [rsp + 16]",
-        "movups xmm2, [rsp + 32]",
-        "movups xmm3, [rsp + 48]",
-        "movups xmm4, [rsp + 64]",
-        "movups xmm5, [rsp + 80]",
-        "movups xmm6, [rsp + 96]",
-        "movups xmm7, [rsp + 112]",
-        "add rsp, 128",
-        "pop rax",
-        "pop r9",
-        "pop r8",
-        "pop rcx",
-        "pop rdx",
-        "pop rsi",
-        "pop rdi",
-        "pop rbp",
-        "jmp r11",
-        start = sym start,
-    )
-}
+use crate::environment::{device_kind, leave_error, settings};
+use crate::failure::refuse;
+use crate::positions::COUNT;
+use crate::session::{self, Begun, Opened, Refused, Session};
+use crate::stderr::say;
+use crate::table::Table;
+use crate::{cpu, hooks, process, resolver};
+use driver::gpu::{Gpu, OpenError};
+use driver::sys::CUresult;
+use model::{DeviceKind, Settings};
+use std::ffi::CString;
+use std::sync::Arc;
 
 /// Starts Ringfence if that has not happened, and answers where the function
-/// at `position` is now.
-extern "C" fn start(position: u32) -> usize {
-    let position = (position as usize).min(COUNT - 1);
-    if session::start() {
-        table::target(position)
+/// at `position` is now. `missing` are the functions for what the device
+/// lacks.
+pub fn start(position: usize, table: &'static Table, missing: [usize; COUNT]) -> usize {
+    if session::start(table, || begin(table, missing)) {
+        table.target(position)
     } else {
         // This thread is in the middle of starting, and something that it
         // loaded calls CUDA: too early.
-        crate::failure::refuse as *const () as usize
+        refuse as *const () as usize
+    }
+}
+
+fn begin(table: &'static Table, missing: [usize; COUNT]) -> Begun {
+    let code = CUresult::CUDA_ERROR_SYSTEM_NOT_READY;
+    let settings = match settings() {
+        Ok(settings) => settings,
+        Err(message) => {
+            return fail(
+                &Settings::default(),
+                DeviceKind::Cpu,
+                Refused { code, table },
+                &message,
+            );
+        }
+    };
+    let kind = device_kind(&settings);
+    let opened = match open(kind, &settings) {
+        Ok(opened) => opened,
+        Err((code, message)) => {
+            return fail(&settings, kind, Refused { code, table }, &message);
+        }
+    };
+    let session = Session::new(settings, kind, opened, table);
+    process::register();
+    Begun {
+        addresses: addresses(&session, missing),
+        session: Ok(session),
+    }
+}
+
+/// Where each function's calls go: to its hook, to the device, or to what says
+/// that the device lacks it.
+fn addresses(session: &Session, mut addresses: [usize; COUNT]) -> [usize; COUNT] {
+    for (address, found) in addresses.iter_mut().zip(session.next.addresses()) {
+        if *found != 0 {
+            *address = *found;
+        }
+    }
+    if let Some(gpu) = &session.gpu {
+        for (address, name) in addresses[driver::COUNT..].iter_mut().zip(driver::EXTRA) {
+            let found = CString::new(name).map_or(0, |name| gpu.symbol(&name) as usize);
+            if found != 0 {
+                *address = found;
+            }
+        }
+    }
+    resolver::register(&mut |position, hook| addresses[position] = hook as usize);
+    if session.is_watched() {
+        hooks::register(&mut |position, hook| {
+            if session.next.addresses()[position] != 0 {
+                addresses[position] = hook as usize;
+            }
+        });
+    }
+    addresses
+}
+
+fn open(kind: DeviceKind, settings: &Settings) -> Result<Opened, (CUresult, String)> {
+    let mut opened = match kind {
+        DeviceKind::Gpu => open_gpu(settings)?,
+        DeviceKind::Cpu => open_cpu(settings)?,
+    };
+    if settings.protect.watch && settings.check {
+        opened.next = hooks::whole_device::wrap(&opened.device);
+    }
+    Ok(opened)
+}
+
+fn open_gpu(settings: &Settings) -> Result<Opened, (CUresult, String)> {
+    match Gpu::open(settings.driver.as_deref()) {
+        Ok(gpu) => {
+            let gpu = Arc::new(gpu);
+            Ok(Opened {
+                next: *gpu.api(),
+                device: *gpu.api(),
+                gpu: Some(Arc::clone(&gpu)),
+                cpu: None,
+                driver: gpu,
+            })
+        }
+        Err(error @ OpenError::NotFound { .. }) => {
+            Err((CUresult::CUDA_ERROR_NO_DEVICE, error.to_string()))
+        }
+        Err(error) => Err((CUresult::CUDA_ERROR_SYSTEM_NOT_READY, error.to_string())),
+    }
+}
+
+fn open_cpu(settings: &Settings) -> Result<Opened, (CUresult, String)> {
+    let cpu =
+        cpu::open(settings).map_err(|message| (CUresult::CUDA_ERROR_SYSTEM_NOT_READY, message))?;
+    let api = cpu::api();
+    Ok(Opened {
+        next: api,
+        device: api,
+        gpu: None,
+        driver: cpu.device(),
+        cpu: Some(cpu),
+    })
+}
+
+/// Ringfence cannot start: every function gives the same answer. The user and
+/// the command get the reason.
+fn fail(settings: &Settings, kind: DeviceKind, refused: Refused, message: &str) -> Begun {
+    say(&format!("error: {message}"));
+    leave_error(settings, kind, message);
+    let mut addresses = [refuse as *const () as usize; COUNT];
+    resolver::register(&mut |position, hook| addresses[position] = hook as usize);
+    Begun {
+        session: Err(refused),
+        addresses,
     }
 }

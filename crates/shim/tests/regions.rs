@@ -63,7 +63,7 @@ fn what_cannot_be_so_is_said_and_ignored() {
         "{stderr}"
     );
     assert!(
-        stderr.contains("does not lie in one allocation that Ringfence knows"),
+        stderr.contains("does not lie in one known allocation"),
         "{stderr}"
     );
 }

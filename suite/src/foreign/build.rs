@@ -30,7 +30,7 @@ pub struct Built {
 }
 
 /// Included before a program's own text where the machine's OpenCL has no GPU:
-/// programs that ask for one get what there is.
+/// programs that request one get any device.
 const ANY_DEVICE: &str = "\
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
@@ -99,7 +99,7 @@ pub struct Place<'x> {
 pub fn build(place: &Place<'_>, program: &Program) -> Result<Result<Built, String>> {
     let own = place.out.join(&program.name);
     if program.sources.is_empty() {
-        // The collection's own build made it, and knows where it is to run.
+        // The collection's own build made it, and specifies where it runs.
         std::fs::create_dir_all(&own)
             .with_context(|| format!("failed to make {}", own.display()))?;
         let path = place.root.join(&program.folder);
@@ -177,14 +177,14 @@ fn with_nvcc(place: &Place<'_>, program: &Program) -> Result<Command> {
     Ok(command)
 }
 
-/// C and C++ each as what it is; libraries come last.
+/// C and C++ sources each in their language; libraries last.
 fn with_cc(place: &Place<'_>, program: &Program, scratch: &Path) -> Result<Command> {
     let mut command = Command::new("cc");
     command.args(["-O2", "-g1", "-w", "-pthread", "-fcommon", "-fpermissive"]);
     let is_cpp = |source: &String| !source.ends_with(".c");
     let says = |start: &str| program.flags.iter().any(|flag| flag.starts_with(start));
     if (program.sources.iter().any(is_cpp) || says("-xc++")) && !says("-std=") {
-        // Most are older than C++17, which took something away.
+        // Most are older than C++17, which removed features.
         command.arg("-std=gnu++14");
     }
     if place.device == DeviceKind::Cpu {

@@ -46,7 +46,7 @@ struct Layout {
     folders: &'static str,
     /// What the name of a program's folder ends in.
     suffix: &'static str,
-    /// Folders of headers that every program sees, from the collection's.
+    /// Folders of headers for every program, relative to the collection.
     includes: &'static [&'static str],
     /// What its programs are written against.
     api: Api,
@@ -149,7 +149,8 @@ const OPENCL_LAYOUTS: &[Layout] = &[
         api: Api::OpenCl,
         ..PLAIN
     },
-    // The samples of a vendor's kit, which verify their results when told.
+    // The samples of a vendor's kit, which verify their results if an option
+    // says so.
     Layout {
         folders: "cl/*",
         ..KIT
@@ -558,7 +559,7 @@ pub(super) fn kept_flags(words: &[String]) -> Vec<String> {
                 kept.push(word.clone());
                 kept.extend(words.next().cloned());
             }
-            // What lies elsewhere is not there.
+            // Files elsewhere do not exist there.
             other if other.starts_with("-I/") => {}
             other if other.starts_with("-I") => kept.push(word.clone()),
             other if starts.iter().any(|start| other.starts_with(start)) => {

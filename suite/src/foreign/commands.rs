@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Compilers of C and C++, by the name of their command.
 const COMPILERS: &[&str] = &["cc", "gcc", "clang", "c++", "g++", "clang++"];
 
-/// The recipe of a folder with a Makefile; `None` if make is not there, or
+/// The recipe of a folder with a Makefile; `None` if make is not installed, or
 /// prints no command that links a program.
 pub fn of_makefile(folder: &Path) -> Option<Recipe> {
     let mut make = Command::new("make");
@@ -133,7 +133,7 @@ fn plain(word: &str) -> &str {
     word.strip_prefix("./").unwrap_or(word)
 }
 
-/// What a compiler calls the object of a source when it is told no name.
+/// The name of the object that a compiler writes by default.
 fn object_of(source: &str) -> String {
     let name = source.rsplit('/').next().unwrap_or(source);
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);

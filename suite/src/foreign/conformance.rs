@@ -109,13 +109,13 @@ fn listed(text: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Runs the sub-tests that the results do not hold yet; `tell` gets a line for
+/// Runs the sub-tests that the results do not hold yet; `print` gets a line for
 /// each that differs, and for each program.
 ///
 /// # Errors
 ///
 /// A program cannot be started, or files cannot be read or written.
-pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>> {
+pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>> {
     let work = Work::begin(options)?;
     let path = work.out.join(RESULTS);
     let mut rows: Vec<Row> = read_lines(&path)?;
@@ -147,12 +147,12 @@ pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>> 
             }
             let row =
                 one(&work, program, &name, test).with_context(|| format!("in {name} {test}"))?;
-            row.differences().iter().for_each(|line| tell(line));
+            row.differences().iter().for_each(|line| print(line));
             lines.add(&row)?;
             Ok(Some(row))
         })?;
         let new: Vec<Row> = new.into_iter().flatten().collect();
-        tell(&format!("{name:<32} {} sub-tests", new.len()));
+        print(&format!("{name:<32} {} sub-tests", new.len()));
         rows.extend(new);
     }
     ensure!(!rows.is_empty(), "no sub-test was run");

@@ -1,10 +1,10 @@
-//! Programs of others: collections that somebody checked out, built and run
-//! under Ringfence and compared with themselves.
+//! Third-party programs: checked-out collections, whose programs are built, run
+//! under Ringfence, and compared with their runs without it.
 //!
-//! Nothing of a collection is copied into this repository. What is compared is
-//! what a user would see: output, exit code, time, findings. A program that
-//! behaves in another way under Ringfence, or has a finding, is a line to be
-//! explained (`docs/foreign.md`) or mended.
+//! Nothing of a collection is copied into this repository. The comparison
+//! covers what a user observes: output, exit code, time, findings. A program
+//! that behaves differently under Ringfence, or has a finding, is a result to
+//! be explained (`docs/foreign.md`) or a bug to be fixed.
 
 pub mod build;
 pub mod collection;
@@ -78,7 +78,7 @@ pub fn parse_shard(text: &str) -> Result<(usize, usize), String> {
     Ok((part, parts))
 }
 
-/// The programs that `options` asks for.
+/// The programs that `options` selects.
 ///
 /// # Errors
 ///
@@ -162,14 +162,14 @@ impl Work {
     }
 }
 
-/// Builds and compares; `tell` gets a line for each program. Programs that the
+/// Builds and compares; `print` gets a line for each program. Programs that the
 /// results already hold are not run again.
 ///
 /// # Errors
 ///
 /// There is no compiler, or files cannot be read or written. A program that
 /// does not build or differs is a row of the results.
-pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>> {
+pub fn run(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>> {
     let work = Work::begin(options)?;
     let results = work.out.join(RESULTS);
     let mut rows = read(&results)?;
@@ -191,7 +191,7 @@ pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>> 
             Err(reason) => Row::not_built(program, reason),
         };
         lines.add(&row)?;
-        tell(&describe(&row));
+        print(&describe(&row));
         Ok(Some(row))
     })?;
     rows.extend(new.into_iter().flatten());
@@ -205,7 +205,7 @@ pub fn run(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<Vec<Row>> 
 /// # Errors
 ///
 /// As [`run()`].
-pub fn build_all(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<usize> {
+pub fn build_all(options: &Options, print: &(dyn Fn(&str) + Sync)) -> Result<usize> {
     let work = Work::begin(options)?;
     let programs = selected(options)?;
     // NVIDIA's OpenCL can stand still where several processes share a GPU.
@@ -223,7 +223,7 @@ pub fn build_all(options: &Options, tell: &(dyn Fn(&str) + Sync)) -> Result<usiz
                 arguments.ok_or_else(|| "too slow, or fails".to_owned())
             }
         };
-        tell(&format!(
+        print(&format!(
             "{:<32} {}",
             program.name,
             match &said {
@@ -250,7 +250,7 @@ pub fn time(
     rounds: usize,
     also: bool,
     commit: String,
-    tell: &(dyn Fn(&str) + Sync),
+    print: &(dyn Fn(&str) + Sync),
 ) -> Result<times::ForeignResults> {
     let work = Work::begin(options)?;
     let path = work.out.join(SAMPLES);
@@ -299,7 +299,7 @@ pub fn time(
                 lines.add(&sample)?;
                 new.push(sample);
             }
-            tell(&said);
+            print(&said);
             Ok(new)
         })?;
         samples.extend(new.into_iter().flatten());
@@ -319,7 +319,7 @@ pub fn time_programs(
     options: &Options,
     rounds: usize,
     commit: String,
-    tell: &(dyn Fn(&str) + Sync),
+    print: &(dyn Fn(&str) + Sync),
 ) -> Result<crate::results::Results<seconds::Summary, seconds::Row>> {
     let work = Work::begin(options)?;
     let path = work.out.join(SECONDS);
@@ -348,7 +348,7 @@ pub fn time_programs(
             };
             let sample = seconds::measure(&work.runner, program, &built, &arguments, round)?;
             let [native, default] = sample.seconds;
-            tell(&format!(
+            print(&format!(
                 "{:<56} {native:>8.3} s {default:>8.3} s",
                 sample.program
             ));
@@ -374,12 +374,12 @@ pub fn read(path: &Path) -> Result<Vec<Row>> {
     read_lines(path)
 }
 
-/// Lines of JSON; none if the file is not there. A last line that was cut off
-/// is left out.
+/// Lines of JSON; none if the file does not exist. A truncated last line is
+/// skipped.
 ///
 /// # Errors
 ///
-/// The file is there and cannot be read.
+/// The file exists and cannot be read.
 fn read_lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,

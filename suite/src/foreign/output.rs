@@ -1,9 +1,9 @@
-//! Whether two runs of a program wrote the same, but for what differs between
-//! any two runs.
+//! Whether two runs of a program wrote the same, apart from what differs
+//! between any two runs.
 //!
-//! The reference runs twice. Words in which its two runs differ are masked,
-//! and numbers in lines that speak of time or rates, and addresses. If the two
-//! runs do not even have as many lines, the lines that both have must be there.
+//! The reference runs twice. Words in which its two runs differ are masked, and
+//! so are addresses, and numbers in lines about time or rates. If the two runs
+//! have different numbers of lines, the lines that both have must be present.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub struct Difference {
     pub got: String,
 }
 
-/// Parts of words that speak of time or rates.
+/// Parts of words about time or rates.
 const TIMES: &[&str] = &[
     "time",
     "second",

@@ -1,7 +1,7 @@
 //! Copies the sources of those programs that need nothing but a compiler, so
-//! that they can be carried to a machine that has a GPU. What was read of them
-//! goes with them: neither `make` nor the rest of the collection is needed
-//! there.
+//! that they can be carried to a machine that has a GPU. What their build files
+//! specify is copied with them: neither `make` nor the rest of the collection
+//! is needed there.
 
 use super::collection::{self, Program};
 use super::{Options, build};
@@ -57,8 +57,8 @@ pub fn pack(options: &Options, to: &Path) -> Result<Packed> {
     Ok(packed)
 }
 
-/// Whether a program links to no library of others, and the files that its
-/// arguments name are there.
+/// Whether a program links to no third-party library, and the files that its
+/// arguments name exist.
 fn is_self_contained(root: &Path, program: &Program) -> bool {
     let known = [
         "-lm",

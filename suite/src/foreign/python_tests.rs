@@ -44,7 +44,7 @@ pub struct Compared {
 ///
 /// # Errors
 ///
-/// A folder is there and cannot be read.
+/// A folder exists and cannot be read.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     for place in [folder.to_owned(), folder.join("test"), folder.join("tests")] {
         if !place.is_dir() {
@@ -71,12 +71,12 @@ pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(Vec::new())
 }
 
-/// Runs the tests with this interpreter; `tell` gets a line for each file.
+/// Runs the tests with this interpreter; `print` gets a line for each file.
 ///
 /// # Errors
 ///
 /// pytest cannot be started, or collects nothing.
-pub fn run(options: &Options, python: &Path, tell: &(dyn Fn(&str) + Sync)) -> Result<Compared> {
+pub fn run(options: &Options, python: &Path, print: &(dyn Fn(&str) + Sync)) -> Result<Compared> {
     std::fs::create_dir_all(&options.out)
         .with_context(|| format!("failed to make {}", options.out.display()))?;
     let out = super::absolute(&options.out)?;
@@ -110,7 +110,7 @@ pub fn run(options: &Options, python: &Path, tell: &(dyn Fn(&str) + Sync)) -> Re
             count += new.len();
             compared.differences.extend(new);
         }
-        tell(&format!(
+        print(&format!(
             "{name:<32} {} tests, {count} differences",
             alone.verdicts.len()
         ));

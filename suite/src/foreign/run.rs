@@ -567,7 +567,7 @@ fn sizes_of(built: &Built) -> PathBuf {
     built.scratch.join("arguments.json")
 }
 
-/// `None`: nobody has looked; `Some(None)`: it runs at no size.
+/// `None`: not determined yet; `Some(None)`: it runs at no size.
 fn known_size(path: &Path) -> Result<Option<Option<Vec<String>>>> {
     match std::fs::read_to_string(path) {
         Ok(text) => serde_json::from_str(&text)
@@ -633,7 +633,7 @@ pub(super) fn launches(report: &Value) -> [u64; 3] {
     })
 }
 
-/// Failures of Ringfence, and what it says is not there.
+/// Failures of Ringfence, and what it reports as missing.
 fn errors(report: &Value, log: &str) -> Vec<String> {
     let mut all: Vec<String> = report["errors"]
         .as_array()

@@ -1,9 +1,8 @@
-//! What Ringfence costs in OpenCL programs of others: the wall time of each
+//! What Ringfence costs in third-party OpenCL programs: the wall time of each
 //! whole program, natively and by default, in turn, a round at a time.
 //!
-//! What a program does on the host itself is part of it, as for its user.
-//! Platforms keep compiled kernels, so a run of each variant goes before the
-//! first round.
+//! It includes the program's own work on the host, as for its user. Platforms
+//! cache compiled kernels, so each variant runs once before the first round.
 
 use super::build::Built;
 use super::collection::Program;
@@ -134,7 +133,7 @@ pub fn platform(folder: &Path) -> Result<String> {
     Ok(outcome.stdout.trim().to_owned())
 }
 
-/// Runs a program once in each variant; which one comes first depends on the
+/// Runs a program once in each variant; which one runs first depends on the
 /// round.
 ///
 /// # Errors

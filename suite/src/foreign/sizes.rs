@@ -39,8 +39,8 @@ fn smaller(mut number: u64, cap: u64) -> u64 {
     number
 }
 
-/// Which argument says how often a program repeats its work: the source
-/// assigns it to a variable of such a name, or prints it in its usage.
+/// Which argument sets how often a program repeats its work: the source assigns
+/// it to a variable of such a name, or prints it in its usage.
 pub fn repeats(source: &str, arguments: &[String]) -> Option<usize> {
     let position = assigned(source).or_else(|| in_usage(source))?;
     let argument = arguments.get(position)?;

@@ -1,4 +1,4 @@
-//! What Ringfence costs in programs of others: the time of each kernel on the
+//! What Ringfence costs in third-party programs: the time of each kernel on the
 //! device, native, by default and with every launch checked.
 //!
 //! All three come from `--time-kernels`, native with `--no-check`, so the same
@@ -443,7 +443,7 @@ fn summary(rows: &[ProgramRow]) -> Summary {
 ///
 /// # Errors
 ///
-/// The file is there and cannot be read.
+/// The file exists and cannot be read.
 pub fn read(path: &Path) -> Result<Vec<Sample>> {
     super::read_lines(path)
 }

@@ -2,48 +2,43 @@
 //! CUDA toolchain: the one declaration of the CUDA driver API that exports,
 //! hooks, the table of real functions and the CPU device derive from.
 //!
-//! `cuda.h` is preprocessed with `__CUDA_API_VERSION_INTERNAL`, which declares
-//! every revision of every function. Values, sizes and offsets are not
-//! computed here but printed by a C program, so that Rust and C cannot
-//! disagree unnoticed. The output depends on the headers alone.
+//! `cuda.h` is compiled with `__CUDA_API_VERSION_INTERNAL`, which declares
+//! every revision of every function.
 
 mod emit;
-mod layout;
-pub mod parse;
+mod revisions;
 
-use anyhow::{Context, Result, bail};
+use crate::headers::{Function, Header, Item, Macro, Source, Type};
+use crate::workspace::root;
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
-use std::process::Command;
 use toolchain::Cuda;
 
 /// Where the generated files live, from the workspace root.
 const OUTPUT: &str = "crates/driver/src/generated";
 
+/// What `cuda.h` and the headers beside it declare.
+struct Api {
+    header: Header,
+    functions: Vec<Function>,
+    /// Name and value of each macro that is a constant.
+    constants: Vec<(String, i64)>,
+    revisions: Vec<revisions::Revision>,
+    /// Symbols that libcuda exports and cuda.h does not declare.
+    extras: BTreeSet<String>,
+}
+
 /// Writes the generated files; with `check`, compares instead and fails with
 /// the name of the first file that differs.
+///
+/// # Errors
+///
+/// The headers cannot be read or hold something unknown, or a file differs.
 pub fn run(check: bool) -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .context("xtask has no parent folder")?;
-    let include = Cuda::pinned()?.include();
-    let text = preprocess(&include)?;
-    let header = parse::header(&text).context("in cuda.h")?;
-    let typedefs = std::fs::read_to_string(include.join("cudaTypedefs.h"))
-        .context("failed to read cudaTypedefs.h")?;
-    let revisions = parse::revisions(&typedefs, &header)?;
-    let mut others = Vec::new();
-    for name in ["cudaGL.h", "cudaEGL.h", "cudaVDPAU.h"] {
-        others.push(
-            std::fs::read_to_string(include.join(name))
-                .with_context(|| format!("failed to read {name}"))?,
-        );
-    }
-    let profiler = std::fs::read_to_string(include.join("cudaProfilerTypedefs.h"))
-        .context("failed to read cudaProfilerTypedefs.h")?;
-    let extras = parse::extras(&others, &profiler);
-    let values = layout::measure(&header, &include)?;
-    let output = root.join(OUTPUT);
-    for (name, content) in emit::files(&header, &revisions, &extras, &values)? {
+    let api = read(&Cuda::pinned()?.include())?;
+    let output = root().join(OUTPUT);
+    for (name, content) in emit::files(&api)? {
         let path = output.join(name);
         if check {
             let present = std::fs::read_to_string(&path).unwrap_or_default();
@@ -61,36 +56,97 @@ pub fn run(check: bool) -> Result<()> {
     Ok(())
 }
 
-/// `cuda.h` after preprocessing, only its own lines, with the macros that it
-/// defines still in place.
-fn preprocess(include: &Path) -> Result<String> {
-    let header = include.join("cuda.h");
-    let output = Command::new("cc")
-        .args(["-E", "-dD", "-D__CUDA_API_VERSION_INTERNAL", "-x", "c"])
-        .arg(&header)
-        .output()
-        .context("failed to start the C compiler `cc`")?;
-    if !output.status.success() {
-        bail!(
-            "cc -E failed on {}: {}",
-            header.display(),
-            String::from_utf8_lossy(&output.stderr)
-        );
+fn read(include: &Path) -> Result<Api> {
+    let source = |program, stubs| Source {
+        program,
+        include,
+        options: &["-D__CUDA_API_VERSION_INTERNAL"],
+        stubs,
+    };
+    let cuda = source("#include <cuda.h>\n", &[]);
+    let header = cuda.read().context("in cuda.h")?;
+    let functions = functions(&header)?;
+    let macros: Vec<&Macro> = header.macros.iter().filter(|m| is_constant(m)).collect();
+    let values = cuda.values(macros.iter().copied())?;
+    let mut constants = Vec::new();
+    for Macro { name, .. } in macros {
+        let value = values
+            .get(name)
+            .with_context(|| format!("value of {name}"))?;
+        constants.push((name.clone(), *value));
     }
-    let text =
-        String::from_utf8(output.stdout).context("cc -E printed something that is not UTF-8")?;
-    let mut kept = String::new();
-    let mut own = false;
-    for line in text.lines() {
-        if let Some(marker) = line.strip_prefix("# ") {
-            own = marker
-                .split('"')
-                .nth(1)
-                .is_some_and(|file| file.ends_with("/cuda.h"));
-        } else if own {
-            kept.push_str(line);
-            kept.push('\n');
+    let typedefs = source("#include <cudaTypedefs.h>\n", &[])
+        .read()
+        .context("in cudaTypedefs.h")?;
+    let others = source(OTHERS, STUBS)
+        .read()
+        .context("in cudaGL.h and others")?;
+    Ok(Api {
+        revisions: revisions::revisions(&typedefs.items, &functions)?,
+        extras: extras(&others, &functions),
+        header,
+        functions,
+        constants,
+    })
+}
+
+/// The functions of cuda.h.
+fn functions(header: &Header) -> Result<Vec<Function>> {
+    let mut functions = Vec::new();
+    let mut seen = HashSet::new();
+    for item in &header.items {
+        if let Item::Function(function) = item {
+            let name = &function.name;
+            ensure!(seen.insert(name), "`{name}` is declared twice");
+            ensure!(
+                function.signature.result == Type::Named("CUresult".into()),
+                "`{name}` returns something else than CUresult"
+            );
+            functions.push(function.clone());
         }
     }
-    Ok(kept)
+    Ok(functions)
+}
+
+fn is_constant(Macro { name, body, .. }: &Macro) -> bool {
+    let constant = name.starts_with("CU_") || name.starts_with("CUDA_");
+    // CUDA_CB is the calling convention of callbacks.
+    constant && !body.is_empty() && name != "CUDA_CB"
+}
+
+/// The headers of interfaces between CUDA and others. The toolchain has
+/// neither the others' headers nor cudaProfiler.h, so the types that they
+/// declare are declared here: only the names of functions are read.
+const OTHERS: &str = "\
+typedef unsigned GLenum, GLuint, VdpDevice, VdpGetProcAddress, VdpOutputSurface, VdpVideoSurface;
+typedef int EGLint, CUoutput_mode;
+typedef void *EGLImageKHR, *EGLStreamKHR, *EGLSyncKHR;
+#include <cudaGL.h>
+#include <cudaEGL.h>
+#include <cudaVDPAU.h>
+#include <cudaProfilerTypedefs.h>
+";
+const STUBS: &[(&str, &str)] = &[
+    ("GL/gl.h", ""),
+    ("EGL/egl.h", ""),
+    ("EGL/eglext.h", ""),
+    ("cudaProfiler.h", "#include <cuda.h>\n"),
+];
+
+/// The functions that `others` declares and cuda.h does not, and those of
+/// cudaProfiler.h, by the types of pointers to them.
+fn extras(others: &Header, functions: &[Function]) -> BTreeSet<String> {
+    let known: HashSet<&str> = functions.iter().map(|f| f.name.as_str()).collect();
+    let declared = others.items.iter().filter_map(|item| match item {
+        Item::Function(function) => Some(function.name.as_str()),
+        _ => None,
+    });
+    let pointers = revisions::pointer_types(&others.items)
+        .filter_map(|name| name.rsplit_once("_v"))
+        .map(|(name, _)| name);
+    declared
+        .chain(pointers)
+        .filter(|name| !known.contains(name))
+        .map(str::to_owned)
+        .collect()
 }

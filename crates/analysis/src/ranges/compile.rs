@@ -1,60 +1,63 @@
-//! From sums to a [`Program`]: the range of a value at a place, given what
-//! the branches on the way there say.
+//! From affine expressions to a [`Program`]: the range of a value at an
+//! instruction, limited by the conditions of the branches that lead there.
 //!
 //! A *context* is a chain of facts, each from a branch that dominates the
-//! place (an edge is taken only where its condition holds). A fact about a sum
-//! holds for the instances of its atoms that are current at the branch, and
-//! since the branch dominates the place, these are the ones that any value
-//! at the place is made of.
+//! instruction (an edge is taken only where its condition holds). A fact about
+//! an expression holds for the instances of its symbols that are current at
+//! the branch. Since the branch dominates the instruction, every value at the
+//! instruction is made of the same instances.
 
+use super::affine::{
+    Affine, AffineId, Condition, ConditionId, Special, Support, Symbolic, SymbolicId, share,
+};
 use super::expand::Expand;
-use super::form::{Atom, AtomId, Condition, ConditionId, Form, FormId, Special, Support, share};
-use super::interval::{Relation, Width};
-use super::program::{Binary, Check, Input, Node, NodeId, Program};
+use super::interval::Relation;
+use super::program::{Check, Input, Node, NodeId, Program};
 use super::{Alignment, Query};
 use crate::cfg::BlockId;
 use crate::function::Analysis;
 use crate::loops::Loops;
-use crate::registers::Reaching;
+use crate::operation::{Binary, View, Width};
+use crate::ssa::Definition;
 use ptx::Mnemonic;
 use rustc_hash::FxHashMap;
 
 /// The last fact of a chain; `None`: nothing is known.
 pub(crate) type Context = Option<u32>;
 
-/// Something that holds in a context.
+/// A comparison that holds in a context.
 #[derive(Clone, Debug)]
 struct Fact {
     before: Context,
     relation: Relation,
-    /// What it is about, without its constant, which is in `constant`.
-    about: Form,
+    /// The left side, without its constant, which is in `constant`.
+    about: Affine,
     constant: i64,
-    /// What it is compared with.
-    limit: FormId,
+    /// The right side.
+    limit: AffineId,
     support: Support,
-    /// It compares numbers that are the same for all threads: it may tell
-    /// that the place is not reached, but nothing of a value.
+    /// It compares numbers that are the same for all threads. It may show that
+    /// an instruction is not reached, but limits no value.
     uniform: bool,
     node: Option<NodeId>,
     reached: Option<NodeId>,
 }
 
-/// Nodes and sums after which a kernel is left to its checks.
+/// A kernel with more nodes and expressions is not proved; it keeps its checks.
 const MOST_NODES: usize = 6000;
 const MOST_FORMS: usize = 200_000;
 /// Conditions inside conditions that are followed.
 const DEEPEST: u32 = 16;
-/// Steps of the recursion from value to value.
+/// Depth of the recursion from value to value.
 const DEEPEST_VALUE: u32 = 200;
 
-/// Why no program can prove a kernel.
+/// The reason why no launch of a kernel can be proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unprovable {
-    /// The address depends on what memory holds, or on arithmetic that is
-    /// not followed.
+    /// The address depends on a value loaded from memory, or on arithmetic
+    /// that the analysis does not follow.
     Address,
-    /// There is too much of it.
+    /// The function is too large.
     Size,
 }
 
@@ -63,16 +66,16 @@ pub(crate) struct Compile<'x, 'm, 'a> {
     pub(crate) loops: Loops,
     pub(crate) program: Program,
     facts: Vec<Fact>,
-    fact_ids: FxHashMap<(Context, Relation, FormId, FormId), u32>,
+    fact_ids: FxHashMap<(Context, Relation, AffineId, AffineId), u32>,
     blocks: FxHashMap<BlockId, Context>,
     node_ids: FxHashMap<Node, NodeId>,
-    /// Whether a node can be anything, whatever the launch.
+    /// Whether a node has the full range at every launch.
     open: Vec<bool>,
-    forms: FxHashMap<(FormId, Context), NodeId>,
-    atoms: FxHashMap<(AtomId, Context), NodeId>,
-    /// `None` while it is being worked out.
-    pub(crate) phis: FxHashMap<AtomId, Option<NodeId>>,
-    pub(crate) rounds: FxHashMap<BlockId, Option<NodeId>>,
+    expressions: FxHashMap<(AffineId, Context), NodeId>,
+    symbolics: FxHashMap<(SymbolicId, Context), NodeId>,
+    /// `None` while the range is being computed.
+    pub(crate) phis: FxHashMap<SymbolicId, Option<NodeId>>,
+    pub(crate) trips: FxHashMap<BlockId, Option<NodeId>>,
     depth: u32,
 }
 
@@ -87,10 +90,10 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             blocks: FxHashMap::default(),
             node_ids: FxHashMap::default(),
             open: Vec::new(),
-            forms: FxHashMap::default(),
-            atoms: FxHashMap::default(),
+            expressions: FxHashMap::default(),
+            symbolics: FxHashMap::default(),
             phis: FxHashMap::default(),
-            rounds: FxHashMap::default(),
+            trips: FxHashMap::default(),
             depth: 0,
         })
     }
@@ -106,25 +109,25 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             .expand
             .address(at, query.operand)
             .ok_or(Unprovable::Address)?;
-        let form = match query.symbol {
+        let affine = match query.symbol {
             None => address,
             Some(symbol) => self
-                .relative(address, self.expand.address_atom(symbol, query.generic))
+                .relative(address, self.expand.address_symbolic(symbol, query.generic))
                 .ok_or(Unprovable::Address)?,
         };
         let analysis = self.analysis();
         let mut context = self.context(analysis.cfg.block_of[at as usize]);
         if let Some(guard) = analysis.code.instructions[at as usize].instruction.guard {
-            let condition = self.expand.guard(at, guard.register, guard.negated);
+            let condition = self.expand.guard(at, guard.negated);
             context = self.assume(context, condition, true, 0);
         }
-        let address = self.value(form, context);
+        let address = self.value(affine, context);
         if self.is_open(address) {
             return Err(Unprovable::Address);
         }
-        let aligned = self.aligned(query, form, (address, context))?;
+        let aligned = self.aligned(query, affine, (address, context))?;
         let reached = self.reached(context);
-        if self.program.nodes.len() > MOST_NODES || self.expand.forms.size() > MOST_FORMS {
+        if self.program.nodes.len() > MOST_NODES || self.expand.expressions.size() > MOST_FORMS {
             return Err(Unprovable::Size);
         }
         self.program.checks.push(Check {
@@ -138,12 +141,12 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         Ok(())
     }
 
-    /// What must have so many low bits that are zero, so that an access is
-    /// aligned.
+    /// A node, and the number of its low bits that must be zero for an access
+    /// to be aligned.
     fn aligned(
         &mut self,
         query: &Query,
-        form: FormId,
+        affine: AffineId,
         (address, context): (NodeId, Context),
     ) -> Result<(NodeId, u8), Unprovable> {
         let zeros = |bytes: u64| bytes.trailing_zeros() as u8;
@@ -160,9 +163,9 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 if at as u64 & (bytes - 1) == 0 {
                     return Ok((address, zeros(bytes)));
                 }
-                let mut moved = self.expand.forms.form(form).clone();
-                moved = moved.plus(&Form::constant(at.into(), moved.width), 1);
-                let moved = self.expand.forms.keep(moved);
+                let mut moved = self.expand.expressions.affine(affine).clone();
+                moved = moved.plus(&Affine::constant(at.into(), moved.width), 1);
+                let moved = self.expand.expressions.keep(moved);
                 Ok((self.value(moved, context), zeros(bytes)))
             }
             Alignment::Parameter {
@@ -170,37 +173,37 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 residue,
                 bytes,
             } => {
-                let parameter = Atom::Parameter { offset, bytes: 8 };
-                let pointer = self.expand.forms.atom_form(parameter, 64);
-                let moved = self.expand.forms.form(pointer).clone();
-                let moved = moved.plus(&Form::constant(residue.into(), 64), 1);
-                let moved = self.expand.forms.keep(moved);
+                let parameter = Symbolic::Parameter { offset, bytes: 8 };
+                let pointer = self.expand.expressions.symbolic_affine(parameter, 64);
+                let moved = self.expand.expressions.affine(pointer).clone();
+                let moved = moved.plus(&Affine::constant(residue.into(), 64), 1);
+                let moved = self.expand.expressions.keep(moved);
                 Ok((self.value(moved, None), zeros(bytes)))
             }
         }
     }
 
-    /// An address less that of the variable it was derived from, 64 bits.
-    fn relative(&mut self, address: FormId, variable: Atom) -> Option<FormId> {
-        let forms = &mut self.expand.forms;
-        let form = forms.form(address).clone();
-        let base = form
+    /// The 64-bit offset of an address from the variable it was derived from.
+    fn relative(&mut self, address: AffineId, variable: Symbolic) -> Option<AffineId> {
+        let expressions = &mut self.expand.expressions;
+        let affine = expressions.affine(address).clone();
+        let base = affine
             .terms
             .iter()
-            .map(|(atom, _)| *atom)
-            .find(|&atom| forms.atom(atom).0 == variable)?;
-        if form.factor(base) != 1 {
+            .map(|(symbolic, _)| *symbolic)
+            .find(|&symbolic| expressions.symbolic(symbolic).0 == variable)?;
+        if affine.factor(base) != 1 {
             return None;
         }
-        let mut rest = form;
-        rest.terms.retain(|(atom, _)| *atom != base);
+        let mut rest = affine;
+        rest.terms.retain(|(symbolic, _)| *symbolic != base);
         if rest.width == 64 {
-            return Some(forms.keep(rest));
+            return Some(expressions.keep(rest));
         }
         // A 32-bit window: an offset beyond its size is out of bounds anyway,
         // read as a signed number or not.
-        let (width, rest) = (rest.width, forms.keep(rest));
-        Some(forms.atom_form(Atom::Extend(super::interval::View::Signed, width, rest), 64))
+        let (width, rest) = (rest.width, expressions.keep(rest));
+        Some(expressions.symbolic_affine(Symbolic::Extend(View::Signed, width, rest), 64))
     }
 
     pub(crate) fn finish(self) -> Program {
@@ -209,7 +212,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
 
     // ---- contexts ---------------------------------------------------------
 
-    /// What is known in a block.
+    /// The context of a block.
     pub(crate) fn context(&mut self, block: BlockId) -> Context {
         let analysis = self.analysis();
         let mut waiting = Vec::new();
@@ -225,9 +228,9 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             }
         };
         while let Some(block) = waiting.pop() {
-            // The one edge that leads here, other than from blocks that this
-            // one dominates: what held on it still does, as nothing that it
-            // speaks of is computed anew on the way round.
+            // Only one edge enters the block, apart from edges from blocks
+            // that this one dominates. Its facts still hold after an
+            // iteration: no symbol in them is defined inside the loop.
             let mut entries = analysis.cfg.blocks[block.0 as usize]
                 .predecessors
                 .iter()
@@ -243,7 +246,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         context
     }
 
-    /// What is known on an edge.
+    /// The context of an edge.
     pub(crate) fn edge(&mut self, from: BlockId, to: BlockId) -> Context {
         let context = self.context(from);
         self.along(context, from, to)
@@ -273,7 +276,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             (Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Trap, 1) => false,
             _ => return None,
         };
-        let condition = self.expand.guard(last, guard.register, guard.negated);
+        let condition = self.expand.guard(last, guard.negated);
         Some((condition, taken))
     }
 
@@ -288,7 +291,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         if depth > DEEPEST {
             return context;
         }
-        match (self.expand.forms.condition(condition), holds) {
+        match (self.expand.expressions.condition(condition), holds) {
             (Condition::Unknown, _) => context,
             (Condition::Not(inner), _) => self.assume(context, inner, !holds, depth + 1),
             (Condition::And(a, b), true) | (Condition::Or(a, b), false) => {
@@ -298,8 +301,8 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             (Condition::And(..), false) | (Condition::Or(..), true) => context,
             (Condition::Compare(relation, a, b), _) => {
                 let relation = if holds { relation } else { relation.negated() };
-                // Of what is the same for all threads there is nothing to
-                // learn but whether the place is reached.
+                // A comparison of values that are the same for all threads
+                // only shows whether the instruction is reached.
                 match (self.is_uniform(a), self.is_uniform(b)) {
                     (_, true) => self.fact(context, relation, a, b),
                     (true, false) => self.fact(context, relation.mirrored(), b, a),
@@ -312,36 +315,45 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         }
     }
 
-    /// Whether a value is one number in each launch.
-    fn is_uniform(&self, form: FormId) -> bool {
-        let forms = &self.expand.forms;
-        forms.support(form).iter().all(|leaf| {
+    /// Whether a value is the same number for all threads of a launch.
+    fn is_uniform(&self, affine: AffineId) -> bool {
+        let expressions = &self.expand.expressions;
+        expressions.support(affine).iter().all(|leaf| {
             matches!(
-                forms.atom(*leaf).0,
-                Atom::Parameter { .. } | Atom::Special(Special::Threads(_) | Special::Blocks(_))
+                expressions.symbolic(*leaf).0,
+                Symbolic::Parameter { .. }
+                    | Symbolic::Special(Special::Threads(_) | Special::Blocks(_))
             )
         })
     }
 
-    fn fact(&mut self, before: Context, relation: Relation, a: FormId, limit: FormId) -> Context {
-        let forms = &self.expand.forms;
-        // What nothing was written to need not be the same at its next use.
-        let is_undefined =
-            |leaf: &AtomId| matches!(forms.atom(*leaf).0, Atom::Opaque(Reaching::Undefined(_)));
-        if forms.support(a).iter().any(is_undefined) {
+    fn fact(
+        &mut self,
+        before: Context,
+        relation: Relation,
+        a: AffineId,
+        limit: AffineId,
+    ) -> Context {
+        let expressions = &self.expand.expressions;
+        // An undefined register may have another value at its next use.
+        let is_undefined = |leaf: &SymbolicId| match expressions.symbolic(*leaf).0 {
+            Symbolic::Opaque(value) => self.expand.definition_of(value) == Definition::Undefined,
+            _ => false,
+        };
+        if expressions.support(a).iter().any(is_undefined) {
             return before;
         }
-        let form = forms.form(a);
+        let affine = expressions.affine(a);
         let key = (before, relation, a, limit);
         if let Some(fact) = self.fact_ids.get(&key) {
             return Some(*fact);
         }
-        let mut about = form.clone();
+        let mut about = affine.clone();
         let constant = std::mem::take(&mut about.constant);
         let fact = Fact {
             before,
             relation,
-            support: forms.support(a).clone(),
+            support: expressions.support(a).clone(),
             uniform: self.is_uniform(a) && self.is_uniform(limit),
             about,
             constant,
@@ -355,7 +367,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         Some(id)
     }
 
-    /// The last fact of a chain that has a bearing on a value.
+    /// The last fact of a chain that may limit a value.
     fn relevant(&self, support: &Support, mut context: Context) -> Context {
         while let Some(id) = context {
             let fact = &self.facts[id as usize];
@@ -367,7 +379,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         None
     }
 
-    /// What the sum that a fact is about can be, without its constant.
+    /// The range of a fact's left side, without its constant.
     fn fact_node(&mut self, id: u32) -> NodeId {
         let fact = &self.facts[id as usize];
         if let Some(node) = fact.node {
@@ -377,7 +389,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             (fact.before, fact.relation, fact.limit, fact.constant);
         let about = fact.about.clone();
         let width = about.width;
-        let about = self.expand.forms.keep(about);
+        let about = self.expand.expressions.keep(about);
         let value = self.value(about, before);
         let shifted = self.sum_node(&[(value, 1)], constant, width);
         let limit = self.value(limit, before);
@@ -387,7 +399,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         node
     }
 
-    /// A node that is empty if a context cannot come about.
+    /// A node that is empty if a context cannot occur.
     pub(crate) fn reached(&mut self, context: Context) -> NodeId {
         let mut waiting = Vec::new();
         let mut at = context;
@@ -443,7 +455,7 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             Node::Truncate(a, width) => width >= 32 && is(a),
             Node::Hull(a, b, _) => is(a) || is(b),
             Node::Both(a, b, _) => is(a) && is(b),
-            Node::Rounds(_) | Node::Staying(_) => false,
+            Node::Trips(_) | Node::Staying(_) => false,
         };
         let id = self.program.nodes.len() as NodeId;
         self.program.nodes.push(node);
@@ -472,27 +484,27 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
     }
 
     /// The range of a value in a context.
-    pub(crate) fn value(&mut self, form: FormId, context: Context) -> NodeId {
-        let context = self.relevant(self.expand.forms.support(form), context);
-        if let Some(node) = self.forms.get(&(form, context)) {
+    pub(crate) fn value(&mut self, affine: AffineId, context: Context) -> NodeId {
+        let context = self.relevant(self.expand.expressions.support(affine), context);
+        if let Some(node) = self.expressions.get(&(affine, context)) {
             return *node;
         }
-        let width = self.expand.forms.form(form).width;
+        let width = self.expand.expressions.affine(affine).width;
         if self.depth > DEEPEST_VALUE || self.program.nodes.len() > MOST_NODES {
             return self.node(Node::Full(width));
         }
         self.depth += 1;
-        let node = self.value_of(form, context);
+        let node = self.value_of(affine, context);
         self.depth -= 1;
-        self.forms.insert((form, context), node);
+        self.expressions.insert((affine, context), node);
         node
     }
 
-    fn value_of(&mut self, form: FormId, context: Context) -> NodeId {
-        let mut rest = self.expand.forms.form(form).clone();
+    fn value_of(&mut self, affine: AffineId, context: Context) -> NodeId {
+        let mut rest = self.expand.expressions.affine(affine).clone();
         let width = rest.width;
         let mut terms = Vec::new();
-        // What facts say of parts of the sum, the latest first.
+        // The limits that facts set to parts of the sum, the latest first.
         let mut at = context;
         while let Some(id) = at {
             let fact = &self.facts[id as usize];
@@ -506,9 +518,9 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
             }
         }
         let mut is_narrowed = false;
-        for &(atom, factor) in &rest.terms {
-            terms.push((self.atom(atom, context), factor));
-            is_narrowed |= self.expand.forms.atom(atom).1 != width;
+        for &(symbolic, factor) in &rest.terms {
+            terms.push((self.symbolic(symbolic, context), factor));
+            is_narrowed |= self.expand.expressions.symbolic(symbolic).1 != width;
         }
         if let ([(wide, 1)], 0, true) = (&terms[..], rest.constant, is_narrowed) {
             return self.node(Node::Truncate(*wide, width));
@@ -516,14 +528,14 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
         self.sum_node(&terms, rest.constant, width)
     }
 
-    fn atom(&mut self, atom: AtomId, context: Context) -> NodeId {
-        let context = self.relevant(self.expand.forms.atom_support(atom), context);
-        if let Some(node) = self.atoms.get(&(atom, context)) {
+    fn symbolic(&mut self, symbolic: SymbolicId, context: Context) -> NodeId {
+        let context = self.relevant(self.expand.expressions.symbolic_support(symbolic), context);
+        if let Some(node) = self.symbolics.get(&(symbolic, context)) {
             return *node;
         }
-        let (kind, width) = self.expand.forms.atom(atom);
+        let (kind, width) = self.expand.expressions.symbolic(symbolic);
         let node = match kind {
-            Atom::Parameter { offset, bytes } => {
+            Symbolic::Parameter { offset, bytes } => {
                 let input = Input { offset, bytes };
                 let inputs = &mut self.program.inputs;
                 let at = inputs.iter().position(|known| *known == input);
@@ -533,37 +545,26 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 });
                 self.node(Node::Parameter(at as u32, width))
             }
-            Atom::Special(special) => self.node(Node::Special(special)),
-            Atom::Symbol(_) | Atom::Generic(_) | Atom::Opaque(_) => self.node(Node::Full(width)),
-            Atom::Between(_, low, high) => self.node(Node::Between(low, high)),
-            Atom::Phi(reaching) => match reaching {
-                Reaching::Phi(register, block) => self.phi(atom, register, block, width),
-                _ => self.node(Node::Full(width)),
-            },
-            Atom::Sum(a) => self.value(a, context),
-            Atom::Extend(view, from, a) => {
+            Symbolic::Special(special) => self.node(Node::Special(special)),
+            Symbolic::Symbol(_) | Symbolic::Generic(_) | Symbolic::Opaque(_) => {
+                self.node(Node::Full(width))
+            }
+            Symbolic::Between(_, low, high) => self.node(Node::Between(low, high)),
+            Symbolic::Phi(phi) => self.phi(symbolic, phi, width),
+            Symbolic::Sum(a) => self.value(a, context),
+            Symbolic::Extend(view, from, a) => {
                 let a = self.value(a, context);
                 self.node(Node::Extend(view, a, from, width))
             }
-            Atom::Absolute(a) => {
+            Symbolic::Absolute(a) => {
                 let a = self.value(a, context);
                 self.node(Node::Absolute(a, width))
             }
-            Atom::Multiply(a, b) => self.binary(Binary::Multiply, a, b, context, width),
-            Atom::And(a, b) => self.binary(Binary::And, a, b, context, width),
-            Atom::Or(a, b) => self.binary(Binary::Or, a, b, context, width),
-            Atom::Xor(a, b) => self.binary(Binary::Xor, a, b, context, width),
-            Atom::ShiftLeft(a, b) => self.binary(Binary::ShiftLeft, a, b, context, width),
-            Atom::ShiftRight(view, a, b) => {
-                self.binary(Binary::ShiftRight(view), a, b, context, width)
+            Symbolic::Binary(binary, a, b) => {
+                let (a, b) = (self.value(a, context), self.value(b, context));
+                self.node(Node::Binary(binary, a, b, width))
             }
-            Atom::Divide(view, a, b) => self.binary(Binary::Divide(view), a, b, context, width),
-            Atom::Remainder(view, a, b) => {
-                self.binary(Binary::Remainder(view), a, b, context, width)
-            }
-            Atom::Minimum(view, a, b) => self.binary(Binary::Minimum(view), a, b, context, width),
-            Atom::Maximum(view, a, b) => self.binary(Binary::Maximum(view), a, b, context, width),
-            Atom::Select(condition, a, b) => {
+            Symbolic::Select(condition, a, b) => {
                 let where_true = self.assume(context, condition, true, 0);
                 let where_false = self.assume(context, condition, false, 0);
                 let a = self.value_where(a, where_true);
@@ -571,47 +572,33 @@ impl<'x, 'm, 'a> Compile<'x, 'm, 'a> {
                 self.node(Node::Hull(a, b, width))
             }
         };
-        self.atoms.insert((atom, context), node);
+        self.symbolics.insert((symbolic, context), node);
         node
     }
 
-    /// The range of a value in a context, and nothing if the context cannot
-    /// come about.
-    pub(crate) fn value_where(&mut self, form: FormId, context: Context) -> NodeId {
-        let value = self.value(form, context);
+    /// The range of a value in a context; empty if the context cannot occur.
+    pub(crate) fn value_where(&mut self, affine: AffineId, context: Context) -> NodeId {
+        let value = self.value(affine, context);
         let reached = self.reached(context);
         if self.program.nodes[reached as usize] == Node::Full(8) {
             return value;
         }
         self.node(Node::Where(value, reached))
     }
-
-    fn binary(
-        &mut self,
-        binary: Binary,
-        a: FormId,
-        b: FormId,
-        context: Context,
-        width: Width,
-    ) -> NodeId {
-        let a = self.value(a, context);
-        let b = self.value(b, context);
-        self.node(Node::Binary(binary, a, b, width))
-    }
 }
 
 /// How many times one sum is contained in another, whole.
-fn contained(part: &Form, whole: &Form) -> Option<i64> {
+fn contained(part: &Affine, whole: &Affine) -> Option<i64> {
     if part.width != whole.width || part.terms.is_empty() {
         return None;
     }
-    let (atom, factor) = part.terms[0];
-    let times = match whole.factor(atom) {
+    let (symbolic, factor) = part.terms[0];
+    let times = match whole.factor(symbolic) {
         0 => return None,
         other => other.checked_div(factor).filter(|&times| times != 0)?,
     };
     part.terms
         .iter()
-        .all(|&(atom, factor)| factor.checked_mul(times) == Some(whole.factor(atom)))
+        .all(|&(symbolic, factor)| factor.checked_mul(times) == Some(whole.factor(symbolic)))
         .then_some(times)
 }

@@ -1,36 +1,36 @@
-//! Values of registers as sums: follows each to its definition, or to the phi
-//! that joins several.
+//! Values of registers as affine expressions: follows each register to its
+//! definition, or to the phi that joins several definitions.
 
-use super::form::{Atom, Condition, ConditionId, Form, FormId, Forms, Special, wrap};
-use super::instructions::integer;
-use super::interval::{Relation, View, Width};
+use super::affine::{Affine, AffineId, Condition, ConditionId, Expressions, Special, Symbolic};
+use super::interval::Relation;
 use crate::cfg::BlockId;
-use crate::code::Referent;
+use crate::code::{Reference, Referent, ValueId};
 use crate::function::Analysis;
-use crate::names::{Class, Register, SymbolSpace};
-use crate::registers::{Reaching, Registers};
+use crate::names::{Class, SymbolId, SymbolSpace};
+use crate::operation::{Binary, View, Width, as_read, integer, wrap};
+use crate::roles::Role;
+use crate::ssa::Definition;
 use ptx::{Instruction, Mnemonic, Modifier, Opcode, OperandKind};
 use rustc_hash::FxHashMap;
 
-/// Definitions followed one inside the other before one is taken as anything.
+/// Nested definitions that are followed. The next one is an opaque symbol.
 const DEEPEST: u32 = 160;
 
-/// The values of a function as sums.
+/// The values of a function as affine expressions.
 pub(crate) struct Expand<'x, 'm, 'a> {
     pub(crate) analysis: &'x Analysis<'m, 'a>,
-    pub(crate) registers: Registers,
-    pub(crate) forms: Forms,
-    values: FxHashMap<Reaching, FormId>,
-    predicates: FxHashMap<Reaching, ConditionId>,
+    pub(crate) expressions: Expressions,
+    values: FxHashMap<ValueId, AffineId>,
+    predicates: FxHashMap<ValueId, ConditionId>,
     depth: u32,
 }
 
 impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
+    /// `None` for functions with registers as parameters.
     pub(crate) fn of(analysis: &'x Analysis<'m, 'a>) -> Option<Self> {
-        Some(Expand {
+        (!analysis.code.has_registers_as_parameters()).then(|| Expand {
             analysis,
-            registers: Registers::of(&analysis.code, &analysis.cfg, &analysis.dominators)?,
-            forms: Forms::default(),
+            expressions: Expressions::default(),
             values: FxHashMap::default(),
             predicates: FxHashMap::default(),
             depth: 0,
@@ -41,93 +41,81 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         self.analysis.code.instructions[index as usize].instruction
     }
 
-    fn register(&self, at: u32, name: &str) -> Option<Register> {
-        self.analysis.code.register(at as usize, name)
+    pub(super) fn definition_of(&self, value: ValueId) -> Definition {
+        self.analysis.ssa.values[value.0 as usize].definition
     }
 
-    /// What a register holds before an instruction.
-    pub(crate) fn before(&mut self, register: Register, at: u32) -> Reaching {
-        let analysis = self.analysis;
-        self.registers
-            .before(&analysis.cfg, &analysis.dominators, register, at)
+    /// The value of a register that an instruction reads, and its bits.
+    fn read(&self, reference: &Reference) -> Option<(ValueId, Width)> {
+        let register = reference.referent.register()?;
+        let Class::Bits(width) = self.analysis.code.class(register) else {
+            return None;
+        };
+        let is_read = matches!(reference.role, Role::Read | Role::Address);
+        (is_read && reference.value != ValueId::NONE).then_some((reference.value, width))
     }
 
-    /// What a register holds when control leaves a block.
-    pub(crate) fn at_end(&mut self, register: Register, block: BlockId) -> Reaching {
+    /// A phi's argument for the edge from a block, as an affine expression.
+    pub(crate) fn argument(&mut self, phi: ValueId, from: BlockId) -> Option<AffineId> {
         let analysis = self.analysis;
-        self.registers
-            .at_end(&analysis.cfg, &analysis.dominators, register, block)
+        let value = analysis.ssa.phi_argument(&analysis.cfg, phi, from)?;
+        Some(self.value(value))
     }
 
     /// The address in operand `operand`, without the operand's own constant.
-    pub(crate) fn address(&mut self, at: u32, operand: usize) -> Option<FormId> {
+    pub(crate) fn address(&mut self, at: u32, operand: usize) -> Option<AffineId> {
         let OperandKind::Address(address) = &self.instruction(at).operands.get(operand)?.kind
         else {
             return None;
         };
-        let name = address.base?;
-        if let Some(register) = self.register(at, name) {
-            let Class::Bits(_) = self.registers.class(register) else {
-                return None;
-            };
-            let reaching = self.before(register, at);
-            return Some(self.value(reaching));
+        address.base?;
+        let reference = *self.analysis.code.named(at as usize, operand)?;
+        match reference.referent {
+            Referent::Symbol(symbol, _) => Some(
+                self.expressions
+                    .symbolic_affine(Symbolic::Symbol(symbol), 64),
+            ),
+            Referent::Wide(_) | Referent::Other(_) => {
+                let (value, _) = self.read(&reference)?;
+                Some(self.value(value))
+            }
         }
-        let symbol = self.symbol(at, operand)?;
-        Some(self.forms.atom_form(Atom::Symbol(symbol.0), 64))
     }
 
-    fn symbol(&self, at: u32, operand: usize) -> Option<(crate::names::SymbolId, i64)> {
-        self.analysis
-            .code
-            .references_of(at as usize)
-            .iter()
-            .find_map(|reference| match reference.referent {
-                Referent::Symbol(id, offset) if usize::from(reference.operand) == operand => {
-                    Some((id, offset))
-                }
-                _ => None,
-            })
-    }
-
-    fn width(&self, register: Register) -> Width {
-        match self.registers.class(register) {
+    /// The value of a register, as an expression of the register's width.
+    pub(crate) fn value(&mut self, value: ValueId) -> AffineId {
+        if let Some(affine) = self.values.get(&value) {
+            return *affine;
+        }
+        let register = self.analysis.ssa.values[value.0 as usize].register;
+        let width = match self.analysis.code.class(register) {
             Class::Bits(width) => width,
             _ => 64,
-        }
-    }
-
-    /// The value of a register, as a sum of the register's width.
-    pub(crate) fn value(&mut self, reaching: Reaching) -> FormId {
-        if let Some(form) = self.values.get(&reaching) {
-            return *form;
-        }
-        let (Reaching::Write(register, _)
-        | Reaching::Phi(register, _)
-        | Reaching::Undefined(register)) = reaching;
-        let width = self.width(register);
-        let form = if self.depth >= DEEPEST {
-            self.forms.atom_form(Atom::Opaque(reaching), width)
+        };
+        let affine = if self.depth >= DEEPEST {
+            self.expressions
+                .symbolic_affine(Symbolic::Opaque(value), width)
         } else {
             self.depth += 1;
-            let form = match reaching {
-                Reaching::Write(register, index) => self.written(register, index, width),
-                Reaching::Phi(register, block) => self.phi(register, block, width),
-                Reaching::Undefined(_) => self.forms.atom_form(Atom::Opaque(reaching), width),
+            let affine = match self.definition_of(value) {
+                Definition::Instruction { .. } => self.written(value, width),
+                Definition::Phi { .. } => self.phi(value, width),
+                Definition::Undefined => self
+                    .expressions
+                    .symbolic_affine(Symbolic::Opaque(value), width),
             };
             self.depth -= 1;
-            form
+            affine
         };
-        self.values.insert(reaching, form);
-        form
+        self.values.insert(value, affine);
+        affine
     }
 
-    /// A phi, or what it is if all that it chooses from is the same.
-    fn phi(&mut self, register: Register, block: BlockId, width: Width) -> FormId {
-        let own = self
-            .forms
-            .atom_form(Atom::Phi(Reaching::Phi(register, block)), width);
+    /// A phi, or its argument if all its arguments are the same.
+    fn phi(&mut self, phi: ValueId, width: Width) -> AffineId {
+        let own = self.expressions.symbolic_affine(Symbolic::Phi(phi), width);
         let analysis = self.analysis;
+        let block = analysis.ssa.values[phi.0 as usize].block;
         let position = |block: BlockId| analysis.cfg.position[block.0 as usize];
         let predecessors = &analysis.cfg.blocks[block.0 as usize].predecessors;
         let goes_back = predecessors
@@ -137,100 +125,117 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
             return own;
         }
         let mut same = None;
-        for &from in predecessors {
-            if !analysis.cfg.is_reachable(from) {
+        for &argument in analysis.ssa.phi_arguments(phi) {
+            if argument == ValueId::NONE {
                 continue;
             }
-            let reaching = self.at_end(register, from);
-            let form = self.value(reaching);
-            if *same.get_or_insert(form) != form {
+            let affine = self.value(argument);
+            if *same.get_or_insert(affine) != affine {
                 return own;
             }
         }
         same.unwrap_or(own)
     }
 
-    fn written(&mut self, register: Register, index: u32, width: Width) -> FormId {
-        let write = self.registers.write(register, index);
-        let opaque = Atom::Opaque(Reaching::Write(register, index));
-        let instruction = self.instruction(write.instruction);
-        if write.unknown {
-            return self.forms.atom_form(opaque, width);
+    fn written(&mut self, value: ValueId, width: Width) -> AffineId {
+        let Definition::Instruction {
+            instruction: at,
+            reference,
+            old,
+        } = self.definition_of(value)
+        else {
+            return self
+                .expressions
+                .symbolic_affine(Symbolic::Opaque(value), width);
+        };
+        let write = self.analysis.code.references[reference as usize];
+        if write.role == Role::Unknown {
+            return self
+                .expressions
+                .symbolic_affine(Symbolic::Opaque(value), width);
         }
         let new = self
-            .definition(write, width, Reaching::Write(register, index))
-            .unwrap_or_else(|| self.forms.atom_form(opaque, width));
-        let Some(guard) = instruction.guard else {
+            .definition((at, write), width, value)
+            .unwrap_or_else(|| {
+                self.expressions
+                    .symbolic_affine(Symbolic::Opaque(value), width)
+            });
+        let (Some(old), Some(guard)) = (old, self.instruction(at).guard) else {
             return new;
         };
-        let before = self.before(register, write.instruction);
-        let old = self.value(before);
-        let condition = self.guard(write.instruction, guard.register, guard.negated);
-        self.forms
-            .atom_form(Atom::Select(condition, new, old), width)
+        let old = self.value(old);
+        let condition = self.guard(at, guard.negated);
+        self.expressions
+            .symbolic_affine(Symbolic::Select(condition, new, old), width)
     }
 
-    /// What the guard of an instruction says when the instruction executes.
-    pub(crate) fn guard(&mut self, at: u32, name: &str, negated: bool) -> ConditionId {
-        let condition = self.predicate(at, name);
+    /// The condition that the guard of an executed instruction implies.
+    pub(crate) fn guard(&mut self, at: u32, negated: bool) -> ConditionId {
+        let condition = self.predicate(self.analysis.code.guard(at as usize));
         if negated {
-            self.forms.keep_condition(Condition::Not(condition))
+            self.expressions.keep_condition(Condition::Not(condition))
         } else {
             condition
         }
     }
 
     fn unknown_condition(&mut self) -> ConditionId {
-        self.forms.keep_condition(Condition::Unknown)
+        self.expressions.keep_condition(Condition::Unknown)
     }
 
     /// A predicate register as an instruction reads it.
-    fn predicate(&mut self, at: u32, name: &str) -> ConditionId {
-        match self.register(at, name) {
-            Some(register) if self.registers.class(register) == Class::Predicate => {
-                let reaching = self.before(register, at);
-                self.condition(reaching)
-            }
+    fn predicate(&mut self, reference: Option<&Reference>) -> ConditionId {
+        let code = &self.analysis.code;
+        let value = reference.filter(|reference| {
+            let register = reference.referent.register();
+            register.is_some_and(|register| code.class(register) == Class::Predicate)
+                && matches!(reference.role, Role::Read | Role::Guard)
+        });
+        match value {
+            Some(read) if read.value != ValueId::NONE => self.condition(read.value),
             _ => self.unknown_condition(),
         }
     }
 
-    fn condition(&mut self, reaching: Reaching) -> ConditionId {
-        if let Some(condition) = self.predicates.get(&reaching) {
+    fn condition(&mut self, value: ValueId) -> ConditionId {
+        if let Some(condition) = self.predicates.get(&value) {
             return *condition;
         }
-        let condition = match reaching {
-            Reaching::Write(register, index) if self.depth < DEEPEST => {
+        let condition = match self.definition_of(value) {
+            Definition::Instruction {
+                instruction,
+                reference,
+                old: None,
+            } if self.depth < DEEPEST => {
                 self.depth += 1;
-                let condition = self.comparison(register, index);
+                let write = self.analysis.code.references[reference as usize];
+                let condition = self.comparison(instruction, write);
                 self.depth -= 1;
                 condition
             }
             _ => None,
         };
         let condition = condition.unwrap_or_else(|| self.unknown_condition());
-        self.predicates.insert(reaching, condition);
+        self.predicates.insert(value, condition);
         condition
     }
 
     pub(super) fn predicate_operand(&mut self, at: u32, operand: usize) -> Option<ConditionId> {
-        match &self.instruction(at).operands.get(operand)?.kind {
-            OperandKind::Name(name) => Some(self.predicate(at, name)),
-            OperandKind::Not(name) => {
-                let condition = self.predicate(at, name);
-                Some(self.forms.keep_condition(Condition::Not(condition)))
-            }
-            _ => None,
+        let is_negated = match &self.instruction(at).operands.get(operand)?.kind {
+            OperandKind::Name(_) => false,
+            OperandKind::Not(_) => true,
+            _ => return None,
+        };
+        let condition = self.predicate(self.analysis.code.named(at as usize, operand));
+        match is_negated {
+            true => Some(self.expressions.keep_condition(Condition::Not(condition))),
+            false => Some(condition),
         }
     }
 
-    fn comparison(&mut self, register: Register, index: u32) -> Option<ConditionId> {
-        let write = self.registers.write(register, index);
-        let at = write.instruction;
+    /// The condition that an executed instruction writes to a predicate.
+    fn comparison(&mut self, at: u32, write: Reference) -> Option<ConditionId> {
         let instruction = self.instruction(at);
-        if write.unknown || instruction.guard.is_some() {
-            return None;
-        }
         let opcode = &instruction.opcode;
         match opcode.mnemonic() {
             Mnemonic::Setp => {
@@ -239,10 +244,10 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
                 let a = self.operand(at, 1, width)?;
                 let b = self.operand(at, 2, width)?;
                 let mut condition = self
-                    .forms
+                    .expressions
                     .keep_condition(Condition::Compare(relation, a, b));
                 if write.element == 1 {
-                    condition = self.forms.keep_condition(Condition::Not(condition));
+                    condition = self.expressions.keep_condition(Condition::Not(condition));
                 }
                 let combined = opcode
                     .modifiers()
@@ -252,11 +257,17 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
                     (None, 3) => Some(condition),
                     (Some(Modifier::And), 4) => {
                         let other = self.predicate_operand(at, 3)?;
-                        Some(self.forms.keep_condition(Condition::And(condition, other)))
+                        Some(
+                            self.expressions
+                                .keep_condition(Condition::And(condition, other)),
+                        )
                     }
                     (Some(Modifier::Or), 4) => {
                         let other = self.predicate_operand(at, 3)?;
-                        Some(self.forms.keep_condition(Condition::Or(condition, other)))
+                        Some(
+                            self.expressions
+                                .keep_condition(Condition::Or(condition, other)),
+                        )
                     }
                     _ => None,
                 }
@@ -266,101 +277,106 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
                     self.predicate_operand(at, 1)?,
                     self.predicate_operand(at, 2)?,
                 );
-                Some(self.forms.keep_condition(Condition::And(a, b)))
+                Some(self.expressions.keep_condition(Condition::And(a, b)))
             }
             Mnemonic::Or => {
                 let (a, b) = (
                     self.predicate_operand(at, 1)?,
                     self.predicate_operand(at, 2)?,
                 );
-                Some(self.forms.keep_condition(Condition::Or(a, b)))
+                Some(self.expressions.keep_condition(Condition::Or(a, b)))
             }
             Mnemonic::Not => {
                 let a = self.predicate_operand(at, 1)?;
-                Some(self.forms.keep_condition(Condition::Not(a)))
+                Some(self.expressions.keep_condition(Condition::Not(a)))
             }
             Mnemonic::Mov => self.predicate_operand(at, 1),
             _ => None,
         }
     }
 
-    /// A source operand, as a sum of `width` bits.
-    pub(crate) fn operand(&mut self, at: u32, operand: usize, width: Width) -> Option<FormId> {
+    /// A source operand, as an expression of `width` bits.
+    pub(crate) fn operand(&mut self, at: u32, operand: usize, width: Width) -> Option<AffineId> {
         match &self.instruction(at).operands.get(operand)?.kind {
-            OperandKind::Integer(value) => Some(self.forms.constant(i128::from(*value), width)),
+            OperandKind::Integer(value) => {
+                Some(self.expressions.constant(i128::from(*value), width))
+            }
             OperandKind::Name(name) => {
-                if let Some(register) = self.register(at, name) {
-                    let Class::Bits(own) = self.registers.class(register) else {
-                        return None;
-                    };
-                    let reaching = self.before(register, at);
-                    let value = self.value(reaching);
+                if let Some(named) = self.analysis.code.named(at as usize, operand) {
+                    if let Referent::Symbol(symbol, offset) = named.referent {
+                        return self.address_of(symbol, offset, width);
+                    }
+                    let (value, own) = self.read(named)?;
+                    let value = self.value(value);
                     return match own {
                         _ if own == width => Some(value),
                         _ if own > width => Some(self.truncated(value, width)),
                         _ => None,
                     };
                 }
-                if let Some((symbol, offset)) = self.symbol(at, operand) {
-                    return self.address_of(symbol, offset, width);
-                }
                 if *name == "WARP_SZ" {
-                    return Some(self.forms.constant(32, width));
+                    return Some(self.expressions.constant(32, width));
                 }
                 let special = special(name)?;
-                let form = self.forms.atom_form(Atom::Special(special), 32);
+                let affine = self
+                    .expressions
+                    .symbolic_affine(Symbolic::Special(special), 32);
                 match width {
-                    32 => Some(form),
-                    _ if width < 32 => Some(self.truncated(form, width)),
+                    32 => Some(affine),
+                    _ if width < 32 => Some(self.truncated(affine, width)),
                     _ => Some(
-                        self.forms
-                            .atom_form(Atom::Extend(View::Unsigned, 32, form), width),
+                        self.expressions
+                            .symbolic_affine(Symbolic::Extend(View::Unsigned, 32, affine), width),
                     ),
                 }
             }
             OperandKind::NameOffset(..) => {
-                let (symbol, offset) = self.symbol(at, operand)?;
-                self.address_of(symbol, offset, width)
+                let named = self.analysis.code.named(at as usize, operand)?;
+                match named.referent {
+                    Referent::Symbol(symbol, offset) => self.address_of(symbol, offset, width),
+                    Referent::Wide(_) | Referent::Other(_) => None,
+                }
             }
             _ => None,
         }
     }
 
-    fn address_of(
-        &mut self,
-        symbol: crate::names::SymbolId,
-        offset: i64,
-        width: Width,
-    ) -> Option<FormId> {
+    fn address_of(&mut self, symbol: SymbolId, offset: i64, width: Width) -> Option<AffineId> {
         if self.analysis.code.symbols[symbol.0 as usize].space == SymbolSpace::Other {
             return None;
         }
-        let base = self.forms.atom_form(Atom::Symbol(symbol), width);
-        let offset = Form::constant(i128::from(offset), width);
-        let sum = self.forms.form(base).plus(&offset, 1);
-        Some(self.forms.keep(sum))
+        let base = self
+            .expressions
+            .symbolic_affine(Symbolic::Symbol(symbol), width);
+        let offset = Affine::constant(i128::from(offset), width);
+        let sum = self.expressions.affine(base).plus(&offset, 1);
+        Some(self.expressions.keep(sum))
     }
 
-    /// How a variable's address looks in its own space, or in the generic
-    /// one. In the latter, what is global is where it is.
-    pub(crate) fn address_atom(&self, symbol: crate::names::SymbolId, generic: bool) -> Atom {
+    /// The symbol for a variable's address in its own space or in the generic
+    /// one. A global variable has the same address in both.
+    pub(crate) fn address_symbolic(&self, symbol: SymbolId, generic: bool) -> Symbolic {
         match self.analysis.code.symbols[symbol.0 as usize].space {
-            SymbolSpace::Global => Atom::Symbol(symbol),
-            _ if generic => Atom::Generic(symbol),
-            _ => Atom::Symbol(symbol),
+            SymbolSpace::Global => Symbolic::Symbol(symbol),
+            _ if generic => Symbolic::Generic(symbol),
+            _ => Symbolic::Symbol(symbol),
         }
     }
 
-    /// An address of a variable, or some way into it, converted to or from
-    /// the generic space. Where the window lies there is not known, so that
-    /// the two have nothing in common.
-    pub(super) fn between_spaces(&mut self, form: FormId, opcode: &Opcode<'_>) -> Option<FormId> {
+    /// An address in a variable, converted to or from the generic space. The
+    /// address window's base is unknown, so the two addresses are different
+    /// symbols.
+    pub(super) fn between_spaces(
+        &mut self,
+        affine: AffineId,
+        opcode: &Opcode<'_>,
+    ) -> Option<AffineId> {
         let to_generic = !opcode.has(Modifier::To);
-        let mut converted = self.forms.form(form).clone();
-        let (old, symbol) = converted.terms.iter().find_map(|&(atom, factor)| {
-            let symbol = match self.forms.atom(atom).0 {
-                Atom::Symbol(symbol) if to_generic => symbol,
-                Atom::Generic(symbol) if !to_generic => symbol,
+        let mut converted = self.expressions.affine(affine).clone();
+        let (old, symbol) = converted.terms.iter().find_map(|&(symbolic, factor)| {
+            let symbol = match self.expressions.symbolic(symbolic).0 {
+                Symbolic::Symbol(symbol) if to_generic => symbol,
+                Symbolic::Generic(symbol) if !to_generic => symbol,
                 _ => return None,
             };
             let is_meant = match self.analysis.code.symbols[symbol.0 as usize].space {
@@ -374,98 +390,106 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
                 }
                 _ => false,
             };
-            (factor == 1 && is_meant).then_some((atom, symbol))
+            (factor == 1 && is_meant).then_some((symbolic, symbol))
         })?;
-        // Outside of its window an address is not moved, but bent.
+        // The conversion of an address outside its window is no translation.
         let is_within = converted.terms.len() == 1 && (0..1 << 31).contains(&converted.constant);
         if to_generic && !is_within {
             return None;
         }
-        converted.terms.retain(|(atom, _)| *atom != old);
+        converted.terms.retain(|(symbolic, _)| *symbolic != old);
         let new = self
-            .forms
-            .atom_form(self.address_atom(symbol, to_generic), converted.width);
-        let sum = self.forms.form(new).plus(&converted, 1);
-        Some(self.forms.keep(sum))
+            .expressions
+            .symbolic_affine(self.address_symbolic(symbol, to_generic), converted.width);
+        let sum = self.expressions.affine(new).plus(&converted, 1);
+        Some(self.expressions.keep(sum))
     }
 
-    /// The low bits of a sum.
-    pub(super) fn truncated(&mut self, form: FormId, width: Width) -> FormId {
-        let wide = self.forms.form(form).clone();
-        let mut low = Form::constant(i128::from(wide.constant), width);
-        for &(atom, factor) in &wide.terms {
-            let part = match self.forms.atom(atom) {
-                (Atom::Extend(_, from, inner), _) if from >= width => {
+    /// The low bits of an expression.
+    pub(super) fn truncated(&mut self, affine: AffineId, width: Width) -> AffineId {
+        let wide = self.expressions.affine(affine).clone();
+        let mut low = Affine::constant(i128::from(wide.constant), width);
+        for &(symbolic, factor) in &wide.terms {
+            let part = match self.expressions.symbolic(symbolic) {
+                (Symbolic::Extend(_, from, inner), _) if from >= width => {
                     let inner = if from == width {
                         inner
                     } else {
                         self.truncated(inner, width)
                     };
-                    self.forms.form(inner).clone()
+                    self.expressions.affine(inner).clone()
                 }
                 _ => {
-                    let mut one = Form::constant(0, width);
-                    one.terms.push((atom, 1));
+                    let mut one = Affine::constant(0, width);
+                    one.terms.push((symbolic, 1));
                     one
                 }
             };
             low = low.plus(&part, wrap(i128::from(factor), width));
         }
-        self.forms.keep(low)
+        self.expressions.keep(low)
     }
 
-    pub(super) fn sum(&mut self, a: FormId, b: FormId, by: i64) -> FormId {
-        let sum = self.forms.form(a).plus(self.forms.form(b), by);
-        self.forms.keep(sum)
+    pub(super) fn sum(&mut self, a: AffineId, b: AffineId, by: i64) -> AffineId {
+        let sum = self
+            .expressions
+            .affine(a)
+            .plus(self.expressions.affine(b), by);
+        self.expressions.keep(sum)
     }
 
-    pub(super) fn scaled(&mut self, a: FormId, by: i64) -> FormId {
-        let product = self.forms.form(a).times(by);
-        self.forms.keep(product)
+    pub(super) fn scaled(&mut self, a: AffineId, by: i64) -> AffineId {
+        let product = self.expressions.affine(a).times(by);
+        self.expressions.keep(product)
     }
 
-    pub(super) fn extended(&mut self, view: View, a: FormId, from: Width, to: Width) -> FormId {
+    pub(super) fn extended(&mut self, view: View, a: AffineId, from: Width, to: Width) -> AffineId {
         if from == to {
             return a;
         }
-        if let Some(value) = self.forms.form(a).as_constant() {
-            let value = match view {
-                View::Signed => i128::from(value),
-                View::Unsigned => i128::from(value) & ((1 << from) - 1),
-            };
-            return self.forms.constant(value, to);
+        if let Some(value) = self.expressions.affine(a).as_constant() {
+            let value = as_read(value.into(), view, from);
+            return self.expressions.constant(value, to);
         }
-        self.forms.atom_form(Atom::Extend(view, from, a), to)
+        self.expressions
+            .symbolic_affine(Symbolic::Extend(view, from, a), to)
     }
 
-    pub(super) fn product(&mut self, a: FormId, b: FormId) -> FormId {
-        let width = self.forms.form(a).width;
-        match (
-            self.forms.form(a).as_constant(),
-            self.forms.form(b).as_constant(),
-        ) {
-            (Some(factor), _) => self.scaled(b, factor),
-            (_, Some(factor)) => self.scaled(a, factor),
-            _ => self
-                .forms
-                .atom_form(Atom::Multiply(a.min(b), a.max(b)), width),
+    /// The result of a binary operation; a constant if both operands are.
+    pub(super) fn binary(&mut self, binary: Binary, a: AffineId, b: AffineId) -> AffineId {
+        let width = self.expressions.affine(a).width;
+        let constants = (
+            self.expressions.affine(a).as_constant(),
+            self.expressions.affine(b).as_constant(),
+        );
+        if let (Some(a), Some(b)) = constants
+            && let Some(value) = binary.fold(a, b, width)
+        {
+            return self.expressions.constant(value.into(), width);
         }
-    }
-
-    /// `a & b`. A mask that clears low bits is what is left after the low
-    /// bits are taken away, so that `x - (x & -16)` comes out as `x & 15`.
-    pub(super) fn masked(&mut self, a: FormId, b: FormId) -> FormId {
-        let width = self.forms.form(a).width;
-        let (value, mask) = match (
-            self.forms.form(a).as_constant(),
-            self.forms.form(b).as_constant(),
-        ) {
-            (_, Some(mask)) => (a, mask),
-            (Some(mask), _) => (b, mask),
-            _ => {
-                return self.forms.atom_form(Atom::And(a.min(b), a.max(b)), width);
+        match (binary, constants) {
+            (Binary::Multiply, (Some(factor), _)) => self.scaled(b, factor),
+            (Binary::Multiply, (_, Some(factor))) => self.scaled(a, factor),
+            (Binary::And, (Some(mask), _)) => self.masked(b, mask),
+            (Binary::And, (_, Some(mask))) => self.masked(a, mask),
+            (Binary::ShiftLeft, (_, Some(by))) => {
+                let factor = binary.fold(1, by, width).unwrap_or(0);
+                self.scaled(a, factor)
             }
-        };
+            (Binary::Multiply | Binary::And, _) => {
+                let symbolic = Symbolic::Binary(binary, a.min(b), a.max(b));
+                self.expressions.symbolic_affine(symbolic, width)
+            }
+            _ => self
+                .expressions
+                .symbolic_affine(Symbolic::Binary(binary, a, b), width),
+        }
+    }
+
+    /// `a & b`. For a mask that clears low bits, this is `a` minus its low
+    /// bits, so that `x - (x & -16)` simplifies to `x & 15`.
+    fn masked(&mut self, value: AffineId, mask: i64) -> AffineId {
+        let width = self.expressions.affine(value).width;
         let cleared = mask.trailing_zeros();
         if mask < 0 && mask >> cleared == -1 {
             if cleared == 0 {
@@ -478,31 +502,34 @@ impl<'x, 'm, 'a> Expand<'x, 'm, 'a> {
         if mask >= 0 && mask >> kept == 0 {
             return self.low_bits(value, kept, width);
         }
-        let mask = self.forms.constant(i128::from(mask), width);
-        self.forms.atom_form(Atom::And(value, mask), width)
+        let mask = self.expressions.constant(i128::from(mask), width);
+        self.expressions
+            .symbolic_affine(Symbolic::Binary(Binary::And, value, mask), width)
     }
 
-    /// The low `bits` of a value: terms with larger factors have no part in
-    /// them.
-    pub(super) fn low_bits(&mut self, value: FormId, bits: u32, width: Width) -> FormId {
+    /// The low `bits` of a value. Terms whose factors are multiples of
+    /// `1 << bits` do not affect them.
+    pub(super) fn low_bits(&mut self, value: AffineId, bits: u32, width: Width) -> AffineId {
         if bits == 0 {
-            return self.forms.constant(0, width);
+            return self.expressions.constant(0, width);
         }
         if bits >= u32::from(width) {
             return value;
         }
-        let mut form = self.forms.form(value).clone();
-        form.terms
+        let mut affine = self.expressions.affine(value).clone();
+        affine
+            .terms
             .retain(|(_, factor)| factor.trailing_zeros() < bits);
         let mask = ((1i128 << bits) - 1) as i64;
-        form.constant &= mask;
-        let constant = form.as_constant();
+        affine.constant &= mask;
+        let constant = affine.as_constant();
         if let Some(constant) = constant {
-            return self.forms.constant(i128::from(constant), width);
+            return self.expressions.constant(i128::from(constant), width);
         }
-        let form = self.forms.keep(form);
-        let mask = self.forms.constant(i128::from(mask), width);
-        self.forms.atom_form(Atom::And(form, mask), width)
+        let affine = self.expressions.keep(affine);
+        let mask = self.expressions.constant(i128::from(mask), width);
+        self.expressions
+            .symbolic_affine(Symbolic::Binary(Binary::And, affine, mask), width)
     }
 }
 

@@ -1,24 +1,15 @@
 //! Intervals of integers modulo a power of two.
 //!
-//! A register of `w` bits that holds `x` is any integer congruent to `x`
-//! modulo `2^w`. An [`Interval`] stands for the integers from `low` to `high`
-//! and everything congruent to one of them: sums, differences and products of
-//! such intervals are right however often the register wraps. Only where an
-//! instruction reads the bits as a signed or an unsigned number (a comparison,
-//! an extension, a division) is the interval brought into that range, and one
-//! that crosses its ends becomes all of it.
+//! A register of `w` bits that holds `x` represents every integer congruent to
+//! `x` modulo `2^w`. An [`Interval`] represents the integers from `low` to
+//! `high` and all that are congruent to one of them: sums, differences and
+//! products of such intervals are right however often the register wraps. Some
+//! instructions read the bits as a signed or an unsigned number (a comparison,
+//! an extension, a division). Only for these the interval is mapped into that
+//! range; one that crosses the ends of the range becomes all of it.
 
+use crate::operation::{View, Width};
 use std::cmp::{max, min};
-
-/// Bits of a register.
-pub(crate) type Width = u8;
-
-/// How an instruction reads the bits of a register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum View {
-    Signed,
-    Unsigned,
-}
 
 /// Integers from `low` to `high`, modulo `2^w`; none if `low > high`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -543,7 +534,7 @@ pub(crate) fn range(view: View, width: Width) -> (i128, i128) {
     }
 }
 
-/// What a comparison says of its operands.
+/// The relation of two operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Relation {
     Equal,

@@ -1,26 +1,27 @@
-//! The ranges of addresses, worked out in two steps: once for a kernel, into
-//! a [`Program`] of interval arithmetic; and at each launch, when grid,
-//! block, parameters and buffers are known, by [`Program::proves`].
+//! The ranges of addresses, computed in two steps. Once for a kernel, its
+//! address arithmetic is compiled into a [`Program`] of interval arithmetic.
+//! At each launch, when grid, block, parameters and buffers are known,
+//! [`Program::proves`] evaluates that program.
 //!
-//! [`crate::registers`] says which definition reaches a use; `expand` turns
-//! definitions into sums (`form`), as `instructions` says for each opcode;
-//! `compile` finds the range of a sum under
-//! the branches that dominate a place, with `rounds` for loops, and writes it
-//! as a `program` over the sets of `interval`.
+//! [`crate::Ssa`] gives the definition that reaches a use. `expand` turns
+//! definitions into affine expressions (`affine`); `instructions` has the
+//! rule for each opcode. `compile` computes the range of an expression at an
+//! instruction, limited by the branches that dominate it; `trips` does this
+//! for loops. The result is a `program` over the intervals of `interval`.
 //!
-//! Everything errs on one side: what is not followed can be anything, and a
-//! launch that is not proved runs with checks.
+//! The analysis is conservative: a value that it cannot follow has the full
+//! range, and a launch that is not proved runs with its checks.
 
+mod affine;
 mod compile;
 mod expand;
-mod form;
 mod instructions;
 mod interval;
 mod program;
 mod relative;
-mod rounds;
 #[cfg(test)]
 mod tests;
+mod trips;
 
 use crate::function::Analysis;
 use crate::names::SymbolId;
@@ -36,38 +37,38 @@ pub struct Query {
     pub instruction: u32,
     /// Index of its address operand, whose own constant does not count.
     pub operand: usize,
-    /// The variable that the address was derived from, if it is to be within
-    /// that.
+    /// The variable that the address was derived from, if the access is
+    /// checked against that variable.
     pub symbol: Option<SymbolId>,
-    /// The instruction takes the address for a generic one.
+    /// The instruction uses generic addresses.
     pub generic: bool,
-    /// From the address to the first byte.
+    /// Offset of the first accessed byte from the address.
     pub low: i64,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: u64,
-    /// What the bytes must lie in.
+    /// The bounds that must contain the bytes.
     pub bounds: Bounds,
-    /// What makes the access aligned.
+    /// The condition for the access to be aligned.
     pub alignment: Alignment,
 }
 
-/// What must hold so that an access is aligned. `bytes` is a power of two.
+/// The condition for an access to be aligned. `bytes` is a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
-    /// Nothing.
+    /// None: the access is known to be aligned.
     Known,
-    /// `at` bytes from the address is a multiple of so many.
+    /// The address plus `at` is a multiple of `bytes`.
     Address {
         /// From the address, without the operand's own constant.
         at: i64,
         /// Bytes.
         bytes: u64,
     },
-    /// `residue` bytes from a pointer of the parameters is.
+    /// A pointer of the parameters plus `residue` is a multiple of `bytes`.
     Parameter {
-        /// Where the pointer is among the parameters.
+        /// Offset of the pointer among the parameters.
         offset: u32,
-        /// From the pointer.
+        /// Offset from the pointer.
         residue: u64,
         /// Bytes.
         bytes: u64,
@@ -75,12 +76,12 @@ pub enum Alignment {
 }
 
 impl Program {
-    /// The program that proves all of `queries`.
+    /// The program that decides whether all of `queries` hold.
     ///
     /// # Errors
     ///
-    /// No launch could be proved, because of the query with this index;
-    /// `None`: because of the function as a whole.
+    /// No launch could be proved. The index is that of the query that is the
+    /// reason; `None` if the function as a whole is.
     pub fn of(
         analysis: &Analysis<'_, '_>,
         queries: &[Query],

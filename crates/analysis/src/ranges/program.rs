@@ -1,29 +1,15 @@
-//! What is left of a kernel's address arithmetic once it is analysed: a list
-//! of interval operations, each of which uses only results before it.
-//! [`Program::proves`] runs it for one launch.
+//! A kernel's address arithmetic after analysis: a list of interval
+//! operations, each of which uses only results of earlier ones.
+//! [`Program::proves`] evaluates the list for one launch.
 
-use super::form::Special;
-use super::interval::{Interval, Relation, View, Width, range};
+use super::affine::Special;
+use super::interval::{Interval, Relation, range};
 use super::relative::{self, BoundedPointer};
+use crate::operation::{Binary, View, Width};
 use smallvec::SmallVec;
 
 /// Index of a node.
 pub(crate) type NodeId = u32;
-
-/// A binary operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Binary {
-    Multiply,
-    And,
-    Or,
-    Xor,
-    ShiftLeft,
-    ShiftRight(View),
-    Divide(View),
-    Remainder(View),
-    Minimum(View),
-    Maximum(View),
-}
 
 /// One operation. `width` is that of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,30 +32,31 @@ pub(crate) enum Node {
     Extend(View, NodeId, Width, Width),
     Binary(Binary, NodeId, NodeId, Width),
     Absolute(NodeId, Width),
-    /// Those of the first that stand in a relation to some of the second.
+    /// The values of the first that are in the relation to some value of the
+    /// second.
     Refine(Relation, NodeId, NodeId, Width),
-    /// Anything at all if all of these are, else nothing.
+    /// The full range if neither operand is empty, else the empty range.
     All(NodeId, NodeId),
-    /// The first where the second is not empty.
+    /// The first operand if the second is not empty, else the empty range.
     Where(NodeId, NodeId),
-    /// What is in either.
+    /// The smallest range that contains both operands.
     Hull(NodeId, NodeId, Width),
-    /// What is in both.
+    /// The intersection of both operands.
     Both(NodeId, NodeId, Width),
     /// The low bits of something wider.
     Truncate(NodeId, Width),
-    /// From zero to how often in a row a loop may stay.
-    Rounds(Stays),
-    /// What the loop compares where it stays.
-    Staying(Stays),
+    /// From zero to the trip count of a loop.
+    Trips(Continues),
+    /// The compared values for which the loop continues.
+    Staying(Continues),
     /// From the first towards zero, by shifts or divisions.
     Shrinks(View, NodeId, Width),
 }
 
-/// A loop that stays where `start + k * step + shift` stands in `relation` to
-/// `limit`, for `k` from 0.
+/// A loop that continues after iteration `k`, counted from 0, where
+/// `start + k * step + shift` is in `relation` to `limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Stays {
+pub(crate) struct Continues {
     pub(crate) relation: Relation,
     pub(crate) start: NodeId,
     pub(crate) shift: NodeId,
@@ -78,11 +65,11 @@ pub(crate) struct Stays {
     pub(crate) width: Width,
 }
 
-/// What a check compares an address with.
+/// The bounds that a check compares an address with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounds {
-    /// The node is an address; base and size of the buffer are those that the
-    /// launch found for the pointer at this offset of the parameters.
+    /// The node is an address. The bounds are the base and size of the buffer
+    /// that the pointer at this offset of the parameters points into.
     Parameter(u32),
     /// The node is an offset into something of so many bytes.
     Bytes(u64),
@@ -104,7 +91,7 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    /// The last node that it needs.
+    /// The last node that the check depends on.
     fn last(&self) -> NodeId {
         self.address.max(self.reached).max(self.aligned.0)
     }
@@ -139,7 +126,7 @@ impl Values {
     }
 }
 
-/// When all accesses of a kernel are in bounds, and aligned.
+/// Decides whether all accesses of a launch are in bounds and aligned.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     pub(crate) nodes: Vec<Node>,
@@ -150,7 +137,7 @@ pub struct Program {
     pointers: Vec<BoundedPointer>,
 }
 
-/// What is known of a launch.
+/// The dimensions of a launch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchShape {
     /// Blocks along each axis.
@@ -179,16 +166,16 @@ impl Node {
             Node::Hull(a, b, width) => Node::Hull(to(a), to(b), width),
             Node::Both(a, b, width) => Node::Both(to(a), to(b), width),
             Node::Truncate(a, width) => Node::Truncate(to(a), width),
-            Node::Rounds(stays) => Node::Rounds(stays.with_operands(to)),
-            Node::Staying(stays) => Node::Staying(stays.with_operands(to)),
+            Node::Trips(continues) => Node::Trips(continues.with_operands(to)),
+            Node::Staying(continues) => Node::Staying(continues.with_operands(to)),
             Node::Shrinks(view, a, width) => Node::Shrinks(view, to(a), width),
         }
     }
 }
 
-impl Stays {
-    fn with_operands(self, mut to: impl FnMut(NodeId) -> NodeId) -> Stays {
-        Stays {
+impl Continues {
+    fn with_operands(self, mut to: impl FnMut(NodeId) -> NodeId) -> Continues {
+        Continues {
             start: to(self.start),
             shift: to(self.shift),
             step: to(self.step),
@@ -199,9 +186,10 @@ impl Stays {
 }
 
 impl Program {
-    /// The program without the nodes that no check needs, and without the
-    /// parameters that only those read: a scalar that changes with each
-    /// launch and has no part in an address must not make it another launch.
+    /// The program without the nodes that no check depends on, and without the
+    /// parameters that only those nodes read. A scalar that no address depends
+    /// on may then change from launch to launch, and a cached answer still
+    /// applies.
     pub(crate) fn without_unused(self) -> Program {
         let mut used = vec![false; self.nodes.len()];
         for check in &self.checks {
@@ -279,7 +267,7 @@ impl Program {
         &self.inputs
     }
 
-    /// Number of operations: what evaluation costs.
+    /// Number of operations, a measure of the cost of evaluation.
     pub fn operations(&self) -> usize {
         self.nodes.len()
     }
@@ -299,8 +287,9 @@ impl Program {
         self.proves_all(shape, &inputs, bounds)
     }
 
-    /// As [`Program::proves`], for all launches whose inputs are among
-    /// `inputs`. `false` says nothing about any one of them.
+    /// As [`Program::proves`], for all launches whose inputs are in the ranges
+    /// `inputs`. If it returns `false`, a single launch of them may still be
+    /// provable.
     pub fn proves_all(
         &self,
         shape: &LaunchShape,
@@ -418,8 +407,8 @@ impl Program {
             Node::Hull(a, b, width) => value(a).hull(value(b), width),
             Node::Both(a, b, width) => value(a).intersect(value(b), width),
             Node::Truncate(a, width) => value(a).truncate(width),
-            Node::Rounds(stays) => Staying::of(&stays, value).rounds(),
-            Node::Staying(stays) => Staying::of(&stays, value).values(),
+            Node::Trips(continues) => Staying::of(&continues, value).trips(),
+            Node::Staying(continues) => Staying::of(&continues, value).values(),
             Node::Shrinks(view, a, width) => {
                 let seen = value(a).view(view, width);
                 if seen.is_empty() {
@@ -462,7 +451,8 @@ fn special_range(special: Special, shape: &LaunchShape) -> Interval {
     }
 }
 
-/// [`Stays`] at one launch; `first` is what is compared first.
+/// [`Continues`] with the values of one launch; `first` is the first compared
+/// value.
 struct Staying {
     relation: Relation,
     first: Interval,
@@ -471,20 +461,20 @@ struct Staying {
     width: Width,
 }
 
-/// More rounds than any loop makes.
+/// A bound above every trip count.
 const ENDLESS: i128 = 1 << 64;
 
 impl Staying {
-    fn of(stays: &Stays, value: impl Fn(NodeId) -> Interval) -> Staying {
-        let width = stays.width;
-        let (limit, step) = (value(stays.limit), value(stays.step));
+    fn of(continues: &Continues, value: impl Fn(NodeId) -> Interval) -> Staying {
+        let width = continues.width;
+        let (limit, step) = (value(continues.limit), value(continues.step));
         // `<=` and `>=` as `<` and `>`, one further.
-        let (relation, further) = match stays.relation {
+        let (relation, further) = match continues.relation {
             Relation::AtMost(view) => (Relation::Less(view), 1),
             Relation::AtLeast(view) => (Relation::Greater(view), -1),
             other => (other, 0),
         };
-        let first = value(stays.start).add(value(stays.shift), width);
+        let first = value(continues.start).add(value(continues.shift), width);
         let (first, limit) = match relation {
             Relation::Less(view) | Relation::Greater(view) => {
                 (first.view(view, width), limit.view(view, width))
@@ -527,8 +517,8 @@ impl Staying {
         }
     }
 
-    /// From zero to the number of rounds.
-    fn rounds(&self) -> Interval {
+    /// From zero to the trip count.
+    fn trips(&self) -> Interval {
         let up_to = |high: i128| Interval {
             low: 0,
             high,
@@ -574,7 +564,7 @@ impl Staying {
         }
     }
 
-    /// Those values of the sequence for which the loop stays.
+    /// The values of the sequence for which the loop continues.
     fn values(&self) -> Interval {
         if self.never() {
             return Interval::EMPTY;

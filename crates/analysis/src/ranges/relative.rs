@@ -1,11 +1,11 @@
-//! Which pointers an answer depends on only by where they lie in their
-//! buffer. A program that allocates anew for each launch then asks the same
-//! question again, although its addresses differ.
+//! Finds the pointers that a proof depends on only by their offset in their
+//! buffer. Where a program allocates its buffers anew for each launch, the
+//! addresses differ, but the answer for an earlier launch still applies.
 
 use super::program::{Bounds, Node, NodeId, Program};
 
-/// A pointer parameter that accesses of the kernel are checked against the
-/// buffer of.
+/// A pointer parameter. Accesses of the kernel are checked against the buffer
+/// that it points into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundedPointer {
     /// Bytes from the start of the parameter block.
@@ -17,7 +17,7 @@ pub struct BoundedPointer {
 }
 
 impl BoundedPointer {
-    /// A power of two that no access is aligned to more strictly than.
+    /// A power of two, not below the strictest alignment of an access.
     pub const STEP: u64 = 4096;
 }
 
@@ -47,8 +47,8 @@ pub(super) fn pointers(program: &Program) -> Vec<BoundedPointer> {
         .collect()
 }
 
-/// Whether the pointer appears only once in sums of 64 bits that are nothing
-/// but addresses of accesses to its own buffer.
+/// Whether the pointer is used only in 64-bit sums, once in each, and these
+/// sums are only used as addresses of accesses to its own buffer.
 fn is_relative(program: &Program, input: usize, offset: u32) -> bool {
     let overlaps = |other: &super::Input| {
         other.offset < offset + 8 && offset < other.offset + u32::from(other.bytes)
@@ -63,7 +63,7 @@ fn is_relative(program: &Program, input: usize, offset: u32) -> bool {
     {
         return false;
     }
-    // What the pointer was added to, and the pointer itself.
+    // The pointer, and the sums that contain it.
     let mut addresses = vec![false; program.nodes.len()];
     for (id, node) in program.nodes.iter().enumerate() {
         addresses[id] = match *node {

@@ -1,7 +1,8 @@
 //! The interval arithmetic against all members of small sets, and ends that
 //! have gone wrong in other analyses.
 
-use super::interval::{Interval, Relation, View, Width};
+use super::interval::{Interval, Relation};
+use crate::operation::{View, Width};
 use proptest::prelude::*;
 
 const WIDTH: Width = 6;

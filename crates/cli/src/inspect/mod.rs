@@ -1,4 +1,5 @@
-//! `ringfence inspect`: what of a file Ringfence can check.
+//! `ringfence inspect`: the kernels of a file, and what Ringfence can check of
+//! them.
 
 mod text;
 
@@ -12,7 +13,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Decompressed PTX or machine code larger than this is not looked at.
+/// Decompressed PTX or machine code larger than this is not inspected.
 const PAYLOAD_LIMIT: u64 = 1 << 30;
 
 /// What a file holds. The JSON form is API.
@@ -58,7 +59,7 @@ struct Kernel {
 struct Accesses {
     /// Sites in the kernel itself, as `read`, `write`, `atomic`.
     by_kind: BTreeMap<String, u32>,
-    /// Sites in the kernel itself, by where their bounds come from.
+    /// Sites in the kernel itself, by the source of their bounds.
     by_bounds: BTreeMap<String, u32>,
     /// With a check against exact bounds.
     exact: u32,
@@ -70,8 +71,8 @@ struct Accesses {
     unchecked: BTreeMap<String, u32>,
     /// Calls through pointers that pass no bounds.
     calls_without_bounds: u32,
-    /// What keeps every launch from being proved in bounds; none if it is for
-    /// each launch to say.
+    /// What prevents every launch from being proved in bounds; none if that
+    /// depends on the launch.
     proof_obstacle: Option<ProofObstacle>,
 }
 
@@ -82,7 +83,7 @@ struct ProofObstacle {
     reason: &'static str,
     /// Line of the PTX, from 1.
     ptx_line: Option<u32>,
-    /// Line of the source that it was compiled from, if the PTX tells.
+    /// Line of the source that it was compiled from, if the PTX has it.
     source: Option<String>,
 }
 
@@ -90,7 +91,7 @@ struct ProofObstacle {
 pub fn inspect(options: &InspectOptions) -> Result<()> {
     let shown = options.file.display();
     let bytes = std::fs::read(&options.file).with_context(|| format!("cannot read {shown}"))?;
-    let inspection = look(&options.file, &bytes)?;
+    let inspection = inspection(&options.file, &bytes)?;
     if options.json {
         terminal::print(&(serde_json::to_string_pretty(&inspection)? + "\n"))
     } else {
@@ -98,7 +99,7 @@ pub fn inspect(options: &InspectOptions) -> Result<()> {
     }
 }
 
-fn look(path: &Path, bytes: &[u8]) -> Result<Inspection> {
+fn inspection(path: &Path, bytes: &[u8]) -> Result<Inspection> {
     let shown = path.display();
     let mut found = Inspection {
         version: 1,

@@ -42,7 +42,8 @@ pub struct Start<'a> {
 pub fn run(start: &Start<'_>) -> Result<Ended> {
     let settings =
         serde_json::to_string(start.settings).context("the settings cannot be passed on")?;
-    // Registered first: a signal that comes before the program is up waits.
+    // Registered first: a signal that arrives before the program has started is
+    // kept.
     let mut signals =
         SignalsInfo::<WithOrigin>::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
             .context("signals cannot be handled")?;
@@ -60,7 +61,7 @@ pub fn run(start: &Start<'_>) -> Result<Ended> {
             // A terminal sends its signals to the program, too.
             let to_all = origin.cause == Cause::Kernel;
             if let Some(signal) = Signal::from_named_raw(origin.signal).filter(|_| !to_all) {
-                // It may have ended meanwhile; there is nothing to do about it.
+                // It may have ended meanwhile; then the signal is dropped.
                 let _ = kill_process(pid, signal);
             }
         }

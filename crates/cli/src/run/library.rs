@@ -1,4 +1,4 @@
-//! Finds libringfence.so and puts it in front of the program.
+//! Finds libringfence.so and preloads it into the program.
 
 use super::program::{Facts, Runtime};
 use anyhow::{Context, Result, bail};
@@ -60,7 +60,8 @@ pub fn find() -> Result<Library> {
 }
 
 impl Library {
-    /// What makes the dynamic loader, and that of OpenCL, prefer Ringfence.
+    /// The environment by which the dynamic loader, and OpenCL's, load
+    /// Ringfence first.
     ///
     /// # Errors
     ///
@@ -76,7 +77,7 @@ impl Library {
         self.cuda(device, facts, &mut environment)?;
         let mut preloaded = vec![self.path.clone()];
         // The first launch of a kernel that is loaded lazily waits until the
-        // device is idle, which it is not while the guard is there.
+        // device is idle, which it never is while the guard runs.
         if protect.watch && std::env::var_os(LOADING).is_none() {
             environment.push((LOADING, "EAGER".into()));
         }
@@ -136,7 +137,7 @@ impl Library {
     }
 }
 
-/// The libraries in front of what is preloaded already.
+/// The libraries, before those that are preloaded already.
 fn preload(libraries: &[PathBuf]) -> Result<OsString> {
     let mut value = OsString::new();
     for path in libraries {
@@ -155,7 +156,7 @@ fn preload(libraries: &[PathBuf]) -> Result<OsString> {
     Ok(before(Path::new(&value), "LD_PRELOAD"))
 }
 
-/// The path in front of what the variable holds already.
+/// The path, before those that the variable holds already.
 fn before(path: &Path, variable: &str) -> OsString {
     let mut value = path.as_os_str().to_os_string();
     if let Some(old) = std::env::var_os(variable).filter(|old| !old.is_empty()) {

@@ -23,7 +23,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
         .settings(environment.as_deref())
         .context("RINGFENCE_OPTIONS")?;
 
-    // Everything that can be known beforehand is checked beforehand.
+    // Everything that can be checked before the program starts is.
     let program = program::find(&options.program[0])?;
     let device = choose_device(&mut settings)?;
     let facts = program::examine(&program)?;
@@ -48,7 +48,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     outcome.conclude(&options.program, &settings)
 }
 
-/// The device that is asked for, else the GPU where there is one.
+/// The requested device, else the GPU where there is one.
 fn choose_device(settings: &mut Settings) -> Result<DeviceKind> {
     let device = settings.device.unwrap_or_else(|| {
         let node = ["/dev/nvidiactl", "/dev/dxg"]
@@ -66,7 +66,7 @@ fn choose_device(settings: &mut Settings) -> Result<DeviceKind> {
         let path = match settings.driver.take() {
             Some(path) if path.is_file() => path,
             Some(path) => bail!(
-                "there is no driver library {}; give its path with --driver",
+                "there is no driver library {}; --driver takes the path of libcuda.so.1",
                 path.display()
             ),
             None => Gpu::find()?,

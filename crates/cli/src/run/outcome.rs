@@ -1,4 +1,5 @@
-//! From what the processes left to one line, one file, one exit code.
+//! Merges the results of the processes into one line, one file and one exit
+//! code.
 
 use super::child::Ended;
 use crate::terminal;
@@ -137,7 +138,7 @@ impl Outcome {
         Some(why.to_owned())
     }
 
-    /// Prints the summary, writes the reports; the exit code.
+    /// Prints the summary and writes the reports. Returns the exit code.
     ///
     /// # Errors
     ///
@@ -207,7 +208,7 @@ impl Outcome {
     }
 }
 
-/// What a process left of the times of its kernels.
+/// The times of its kernels that a process wrote.
 fn read_times(path: &Path) -> Result<ProcessTimes> {
     let text =
         std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;

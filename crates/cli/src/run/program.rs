@@ -74,11 +74,11 @@ fn is_executable(path: &Path) -> bool {
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Reads what the file shows.
+/// Reads the properties of the file.
 ///
 /// # Errors
 ///
-/// It cannot be read, or Ringfence cannot get into it: not a 64-bit x86
+/// It cannot be read, or nothing can be preloaded into it: not a 64-bit x86
 /// program, linked statically to the C library, or setuid.
 pub fn examine(path: &Path) -> Result<Facts> {
     let shown = path.display();
@@ -186,7 +186,7 @@ const OPENERS: [&str; 16] = [
     "execveat",
 ];
 
-/// Names of the shared libraries that a program asks for.
+/// Names of the shared libraries that a program needs (`DT_NEEDED`).
 fn needed_libraries(file: &ElfFile64<'_, object::Endianness>, bytes: &[u8]) -> Vec<String> {
     let endian = file.endian();
     let sections = file.elf_section_table();

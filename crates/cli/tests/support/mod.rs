@@ -108,7 +108,7 @@ impl Scratch {
     }
 }
 
-/// What came out.
+/// Its output.
 pub struct Outcome {
     pub code: Option<i32>,
     pub stdout: String,

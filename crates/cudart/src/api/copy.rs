@@ -66,7 +66,8 @@ fn copy_1d(
     }
 }
 
-/// 1-D copy for symbols: what cudaMemcpyToSymbol and its kin come down to.
+/// 1-D copy for symbols: which cudaMemcpyToSymbol and similar functions reduce
+/// to.
 pub(crate) fn copy_now(
     dst: *mut c_void,
     src: *const c_void,

@@ -9,7 +9,7 @@ use std::ffi::c_char;
 
 use super::library::CUDART_VERSION;
 
-/// An attribute of a device; 0 where the driver does not know it.
+/// An attribute of a device; 0 where the driver does not have it.
 pub(crate) fn attribute_or_zero(attribute: CUdevice_attribute, device: CUdevice) -> i32 {
     let mut value = 0;
     match (|| cu!(cuDeviceGetAttribute(&raw mut value, attribute, device)))() {
@@ -175,7 +175,7 @@ runtime! {
         Ok(())
     }
 
-    /// Sets how the host waits.
+    /// Sets how the host synchronizes.
     fn cudaSetDeviceFlags(flags: u32) {
         let device = device_at(state::device()?)?;
         cu!(cuDevicePrimaryCtxSetFlags_v2(device, flags))

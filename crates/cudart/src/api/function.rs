@@ -22,7 +22,8 @@ runtime! {
             cu!(cuKernelGetAttribute(&raw mut value, attribute, kernel, device))?;
             Ok::<i32, cudaError_t>(value)
         };
-        // Attributes that came with clusters are 0 on drivers without them.
+        // Attributes that were introduced with clusters are 0 on drivers
+        // without them.
         let newer = |attribute| ask(attribute).unwrap_or(0);
         let bytes = |attribute| ask(attribute).map(|value| usize::try_from(value).unwrap_or(0));
         let attributes = cudaFuncAttributes {

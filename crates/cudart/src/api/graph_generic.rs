@@ -171,8 +171,8 @@ fn out_of_symbol(
     row(dst, within(symbol, count, offset)?, count, kind)
 }
 
-/// A copy node's parameters as the program sees them. Byte offsets in arrays
-/// stay bytes: a node does not remember in what units it was made.
+/// A copy node's parameters as the program reads them. Byte offsets in arrays
+/// stay bytes: a node does not keep the units in which it was made.
 fn runtime_copy(copy: &CUDA_MEMCPY3D) -> cudaMemcpy3DParms {
     use CUmemorytype as M;
     use cudaMemcpyKind as K;

@@ -345,7 +345,7 @@ runtime! {
         put!(pGraphNode, node)
     }
 
-    /// Gives back memory that graphs hold.
+    /// Releases memory that graphs hold.
     fn cudaDeviceGraphMemTrim(device: i32) {
         let device = state::device_at(device)?;
         cu!(cuDeviceGraphMemTrim(device))

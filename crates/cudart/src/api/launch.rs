@@ -51,7 +51,7 @@ fn pop() -> Option<Configuration> {
     popped
 }
 
-/// Remembers what stands between `<<<` and `>>>`. 0 is success: the stub is
+/// Stores the configuration between `<<<` and `>>>`. 0 is success: the stub is
 /// then called.
 pub extern "C" fn __cudaPushCallConfiguration(
     grid: dim3,
@@ -70,7 +70,7 @@ pub extern "C" fn __cudaPushCallConfiguration(
     crate::error::record(cudaError_t::cudaErrorInvalidConfiguration).0
 }
 
-/// Gives back what was last pushed.
+/// Returns what was last pushed.
 ///
 /// # Safety
 /// The pointers can be written.
@@ -244,8 +244,8 @@ runtime! {
         kernel: cudaKernel_t, gridDim: dim3, blockDim: dim3, args: *mut *mut c_void, sharedMem: usize, stream: cudaStream_t
     ) {
         if kernel == CUkernel::NULL {
-            // __cudaGetKernel failed, which the host stub does not look at:
-            // its error is the thread's last one and remains so.
+            // __cudaGetKernel failed, which the host stub does not check: its
+            // error stays the thread's last error.
             let earlier = crate::error::peek();
             let none = earlier == cudaError_t::cudaSuccess;
             return Err(if none { cudaError_t::cudaErrorInvalidDeviceFunction } else { earlier });

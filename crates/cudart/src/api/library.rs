@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_void};
 /// The version whose functions cudaGetDriverEntryPoint gives: that of the runtime.
 const RUNTIME_VERSION: i32 = CUDART_VERSION as i32;
 
-/// CUDART_VERSION of the headers that the signatures come from.
+/// CUDART_VERSION of the headers that the signatures were generated from.
 pub(crate) const CUDART_VERSION: u32 = 13000;
 
 fn entry_point(
@@ -31,7 +31,7 @@ fn entry_point(
         &raw mut result
     ))
     .or_else(|error| {
-        // Absent names are told by the status alone.
+        // For absent names, only the status says so.
         if error == cudaError_t::cudaErrorSymbolNotFound {
             Ok(())
         } else {

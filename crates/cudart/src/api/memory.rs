@@ -28,8 +28,8 @@ fn pitched(width: usize, rows: usize) -> Result<(u64, usize), cudaError_t> {
     Ok((base, pitch))
 }
 
-/// One attribute of the allocation that holds an address; `None` if the
-/// driver has none to tell.
+/// One attribute of the allocation that holds an address; `None` if the driver
+/// has none.
 fn attribute<T: Default>(attribute: CUpointer_attribute, address: u64) -> Option<T> {
     let mut value = T::default();
     let result = (|| {
@@ -148,7 +148,7 @@ runtime! {
         put!(devPtr, pointer(base))
     }
 
-    /// Allocates memory that host and device see.
+    /// Allocates memory that host and device can access.
     fn cudaMallocManaged(devPtr: *mut *mut c_void, size: usize, flags: u32) {
         ready()?;
         let mut base = 0;
@@ -222,7 +222,7 @@ runtime! {
         cu!(cuMemHostUnregister(ptr))
     }
 
-    /// Where the device sees page-locked host memory.
+    /// The device address of page-locked host memory.
     fn cudaHostGetDevicePointer(pDevice: *mut *mut c_void, pHost: *mut c_void, flags: u32) {
         ready()?;
         let mut base = 0;
@@ -245,7 +245,7 @@ runtime! {
         put!(total, total_bytes)
     }
 
-    /// What an address belongs to. Memory that CUDA does not know is no error.
+    /// What an address belongs to. Memory unknown to CUDA is no error.
     fn cudaPointerGetAttributes(attributes: *mut cudaPointerAttributes, ptr: *const c_void) {
         ready()?;
         put!(attributes, attributes_of(ptr))
@@ -343,7 +343,7 @@ runtime! {
         cu!(cuDeviceCanAccessPeer(canAccessPeer, device, peer))
     }
 
-    /// Lets the current device use another's memory.
+    /// Enables the current device to access another's memory.
     fn cudaDeviceEnablePeerAccess(peerDevice: i32, flags: u32) {
         ready()?;
         if peerDevice == state::device()? {

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 
 const PER_THREAD: CUstream = CUstream(CU_STREAM_PER_THREAD as u64);
 
-/// `None`: before the call returns, as far as the host can tell.
+/// `None`: complete before the call returns, as far as the host can observe.
 type When = Option<CUstream>;
 
 fn line(pointer: *mut c_void, value: i32, count: usize, when: When) -> Result<(), cudaError_t> {

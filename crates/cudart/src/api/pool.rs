@@ -73,13 +73,13 @@ runtime! {
         cu!(cuMemPoolGetAttribute(memPool, CUmemPool_attribute(attr.0), value))
     }
 
-    /// Says who may use a pool's memory.
+    /// Sets which devices may access a pool's memory.
     fn cudaMemPoolSetAccess(memPool: cudaMemPool_t, descList: *const cudaMemAccessDesc, count: usize) {
         ready()?;
         cu!(cuMemPoolSetAccess(memPool, descList.cast(), count))
     }
 
-    /// Asks who may use a pool's memory.
+    /// Queries which devices may access a pool's memory.
     fn cudaMemPoolGetAccess(flags: *mut cudaMemAccessFlags, memPool: cudaMemPool_t, location: *mut cudaMemLocation) {
         ready()?;
         cu!(cuMemPoolGetAccess(flags.cast(), memPool, location.cast()))

@@ -78,7 +78,7 @@ runtime! {
         cu!(cuStreamWaitEvent(stream, event, flags))
     }
 
-    /// Enqueues a callback that is told the stream's status.
+    /// Enqueues a callback that gets the stream's status.
     fn cudaStreamAddCallback / cudaStreamAddCallback_ptsz [stream] (
         stream: cudaStream_t, callback: cudaStreamCallback_t, userData: *mut c_void, flags: u32
     ) {

@@ -114,7 +114,7 @@ runtime! {
         put!(pTexObject, object)
     }
 
-    /// Lets go of a texture object.
+    /// Destroys a texture object.
     fn cudaDestroyTextureObject(texObject: cudaTextureObject_t) {
         ready()?;
         cu!(cuTexObjectDestroy(texObject))
@@ -129,7 +129,7 @@ runtime! {
         put!(pSurfObject, object)
     }
 
-    /// Lets go of a surface object.
+    /// Destroys a surface object.
     fn cudaDestroySurfaceObject(surfObject: cudaSurfaceObject_t) {
         ready()?;
         cu!(cuSurfObjectDestroy(surfObject))

@@ -1,10 +1,10 @@
-//! All that can be asked of a module's debug information. Whatever stands in
-//! it, there is an answer: the property tests and the fuzz target ask alike.
+//! Every query of a module's debug information. Each must return for any input;
+//! the property tests and the fuzz target use this file.
 
 use debuginfo::{DebugInfo, TypeId};
 
-/// Asks everything of a module; nothing if it is no PTX. Whether its debug
-/// information could be read.
+/// Makes every query of a module; none if it is no PTX. Returns whether its
+/// debug information could be read.
 pub fn ask(text: &str) -> bool {
     let Ok(module) = ptx::parse(text) else {
         return false;

@@ -1,7 +1,7 @@
 //! Finds the real libcuda and fills the table from it.
 //!
-//! It must be opened by absolute path: the name `libcuda.so.1` means the
-//! library that Ringfence itself puts in front.
+//! It must be opened by absolute path: the name `libcuda.so.1` resolves to
+//! Ringfence's own library, which is preloaded.
 
 use crate::resolver::REVISIONS;
 use crate::sys::{CUdriverProcAddress_flags, CUdriverProcAddressQueryResult, CUresult};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Oldest driver that Ringfence works with: 12.0, as cuDriverGetVersion says.
 pub const OLDEST_DRIVER: u32 = 12000;
 
-/// The exported symbol by which Ringfence knows its own library.
+/// The exported symbol by which Ringfence recognizes its own library.
 pub const OWN_SYMBOL: &CStr = c"ringfence_is_loaded";
 
 /// Where distributions and container toolkits put the driver's library.
@@ -52,7 +52,7 @@ pub enum OpenError {
     NotADriver {
         /// The file.
         path: String,
-        /// How that was seen.
+        /// How that was detected.
         reason: &'static str,
     },
     /// The driver is too old.
@@ -98,7 +98,7 @@ impl Library {
             path: text.clone(),
             reason: reason.to_owned(),
         };
-        // A bare name would find whatever is loaded already.
+        // A bare name would resolve to a library that is loaded already.
         let absolute = path
             .canonicalize()
             .map_err(|error| refuse(&error.to_string()))?;
@@ -163,8 +163,9 @@ impl Library {
     }
 }
 
-/// Asks the driver's own resolver for functions that it does not export. The
-/// newest revision not younger than the one wanted is that very one.
+/// Gets functions that the driver does not export from its own resolver. The
+/// newest revision that is not newer than the requested one is the requested
+/// one.
 fn unexported(addresses: &mut [usize; COUNT]) {
     let resolver = addresses[index::cuGetProcAddress_v2];
     if resolver == 0 {
@@ -197,7 +198,7 @@ fn unexported(addresses: &mut [usize; COUNT]) {
                     &mut status,
                 )
             };
-            // Without a twin the resolver answers with the ordinary function.
+            // Without a twin the resolver returns the ordinary function.
             let twin = flags == 0 || found as usize != addresses[revision.function];
             if result == CUresult::CUDA_SUCCESS && twin {
                 addresses[position] = found as usize;

@@ -1,9 +1,9 @@
 //! The real driver.
 //!
-//! What Ringfence itself does on the device happens on a stream of its own,
-//! which waits for none of the program's, and with the calling thread's
-//! capture mode relaxed, so that a program that captures a stream notices
-//! nothing. It must never change the program's current context.
+//! Ringfence's own work on the device runs in a stream of its own, which does
+//! not synchronize with the program's, and with the calling thread's capture
+//! mode relaxed, so that it does not disturb a program that captures a stream.
+//! It must never change the program's current context.
 
 mod load;
 
@@ -20,7 +20,7 @@ macro_rules! call {
     };
 }
 
-mod marks;
+mod events;
 mod support;
 
 pub use load::{OLDEST_DRIVER, OWN_SYMBOL, OpenError};
@@ -32,7 +32,7 @@ use crate::sys::{
     CUstream_flags, CUstreamCaptureMode,
 };
 use crate::{
-    Api, DeviceFailure, Driver, DriverError, HostMapping, Mark, Release, ReleaseCall, Store,
+    Api, DeviceFailure, Driver, DriverError, HostMapping, Release, ReleaseCall, Store, StreamEvent,
     SupportKernel, SupportLaunch, SupportModule, SupportStream, kernel_error,
 };
 use load::Library;
@@ -50,8 +50,8 @@ pub struct Gpu {
     state: Mutex<State>,
     /// Unset until the metadata is mapped.
     reach: OnceLock<Reach>,
-    /// The first device's name, once the driver has told it: when the process
-    /// ends, it answers nothing any more.
+    /// The first device's name, once it was queried: while the process exits,
+    /// the driver refuses all calls.
     name: OnceLock<String>,
 }
 
@@ -214,7 +214,7 @@ impl Gpu {
         let mut base = 0;
         call!(self, cuMemAddressReserve(&mut base, bytes, 0, wanted, 0))?;
         if base != wanted {
-            // The conflict is the error to tell, not a failure to give back.
+            // The conflict is the error to return, not a failure to release.
             let _ = call!(self, cuMemAddressFree(base, bytes));
             return Err(taken("cuMemAddressReserve", DeviceAddress(wanted), size));
         }
@@ -231,13 +231,13 @@ impl Gpu {
             let mut seen = 0;
             call!(self, cuMemHostGetDevicePointer_v2(&mut seen, memory, 0))?;
             if seen != address.0 {
-                // The first error is the one to tell.
+                // The first error is the one to return.
                 let _ = call!(self, cuMemHostUnregister(memory));
                 return Err(DriverError {
                     call: "cuMemHostGetDevicePointer",
                     code: CUresult::CUDA_ERROR_NOT_SUPPORTED,
                     message: format!(
-                        "the device sees host memory at {seen:#x}, not at its own address {address}; Ringfence \
+                        "the device maps host memory at {seen:#x}, not at its own address {address}; Ringfence \
                          needs a device with unified addressing for registered memory"
                     ),
                 });
@@ -286,7 +286,7 @@ impl Gpu {
         }
     }
 
-    /// Forgets the streams of a context that is being destroyed.
+    /// Removes the streams of a context that is being destroyed.
     pub fn context_destroyed(&self, context: CUcontext) {
         let mut state = self.lock();
         state.streams.remove(&context);
@@ -531,20 +531,20 @@ impl Driver for Gpu {
         self.in_context(context, work)
     }
 
-    fn mark(&self, stream: SupportStream) -> Result<Mark, DriverError> {
-        self.mark_stream(stream)
+    fn record_event(&self, stream: SupportStream) -> Result<StreamEvent, DriverError> {
+        self.record_in_stream(stream)
     }
 
-    fn wait_for_mark(&self, mark: Mark) -> Result<(), DriverError> {
-        self.wait_for_event(mark)
+    fn wait_for_event(&self, event: StreamEvent) -> Result<(), DriverError> {
+        self.wait_for_event(event)
     }
 
-    fn is_over(&self, mark: Mark) -> Result<bool, DriverError> {
-        self.is_event_over(mark)
+    fn is_over(&self, event: StreamEvent) -> Result<bool, DriverError> {
+        self.is_event_over(event)
     }
 
-    fn forget_mark(&self, mark: Mark) {
-        self.destroy_event(mark);
+    fn destroy_event(&self, event: StreamEvent) {
+        self.destroy_event(event);
     }
 
     fn is_idle(&self, stream: SupportStream) -> Result<bool, DriverError> {
@@ -582,7 +582,7 @@ impl Driver for Gpu {
         };
         let code = self.is_stream_idle(legacy).err()?.code;
         kernel_error(code)?;
-        // The driver tells no more than that.
+        // The driver reports no more than that.
         Some(DeviceFailure {
             code,
             kernel: None,
@@ -680,8 +680,8 @@ fn taken(call: &'static str, address: DeviceAddress, size: u64) -> DriverError {
         call,
         code: CUresult::CUDA_ERROR_OUT_OF_MEMORY,
         message: format!(
-            "the address range {address} to {:#x}, which Ringfence needs, is taken; \
-             look for another tool in the process that reserves it (sanitizers, other interposers)",
+            "the address range {address} to {:#x}, which Ringfence needs, is in use; \
+             check for another tool in the process that reserves it (sanitizers, other interposers)",
             address.0 + size
         ),
     }

@@ -172,11 +172,12 @@ impl Gpu {
         config.numAttrs = 1;
         let none = std::ptr::null_mut();
         // SAFETY: the driver's function under cuda.h's signature; `config` has
-        // one attribute, which is there until the call returns, and `extra` is
-        // as in `put`.
+        // one attribute, which lives until the call returns, and `extra` is as
+        // in `put`.
         let result = unsafe { entry(&raw const config, function, none, extra.as_mut_ptr()) };
         match result {
-            // Somebody between us and the device does not know the attribute.
+            // The driver, or a tool between Ringfence and the driver, does not
+            // support the attribute.
             CUresult::CUDA_ERROR_INVALID_VALUE | CUresult::CUDA_ERROR_NOT_SUPPORTED => {
                 self.put(function, launch, stream, per_thread, extra)
             }

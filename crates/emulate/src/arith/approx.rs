@@ -1,5 +1,5 @@
-//! Approximate functions (PTX ISA 9.7.3). The ISA bounds their error; here
-//! they are as good as the host's library, which is within every bound. So
+//! Approximate functions (PTX ISA 9.7.3). The ISA bounds their error; here they
+//! have the precision of the host's library, which is within every bound. So
 //! results may differ from a GPU's in the last bits, as those of two GPU
 //! generations may.
 
@@ -24,7 +24,7 @@ pub fn div(a: f32, b: f32, ftz: bool) -> f32 {
     canonical(if ftz { flush(quotient) } else { quotient })
 }
 
-/// `div.full.f32`: scaled, so good over the full range.
+/// `div.full.f32`: scaled, so accurate over the full range.
 #[inline(always)]
 pub fn div_full(a: f32, b: f32, ftz: bool) -> f32 {
     let (a, b) = if ftz { (flush(a), flush(b)) } else { (a, b) };

@@ -124,7 +124,7 @@ pub fn float32_ftz(relation: Compare, a: f32, b: f32) -> bool {
     float32(relation, flush(a), flush(b))
 }
 
-/// What `testp` asks.
+/// The property that `testp` tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub enum Test {

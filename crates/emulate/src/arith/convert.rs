@@ -192,7 +192,7 @@ fn exact<S: Integer>(x: S) -> Exact {
     }
 }
 
-/// `cvt.rni.f64.f64` and kin: to an integral value.
+/// `cvt.rni.f64.f64` and similar: to an integral value.
 #[inline(always)]
 pub fn integral_f64(x: f64, mode: Round) -> f64 {
     match mode {
@@ -204,7 +204,7 @@ pub fn integral_f64(x: f64, mode: Round) -> f64 {
     }
 }
 
-/// `cvt.rni.f32.f32` and kin: to an integral value.
+/// `cvt.rni.f32.f32` and similar: to an integral value.
 #[inline(always)]
 pub fn integral_f32(x: f32, mode: Round) -> f32 {
     canonical(match mode {
@@ -275,14 +275,6 @@ pub fn saturate_f64(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const MODES: [Round; 5] = [
-        Round::Nearest,
-        Round::Zero,
-        Round::Down,
-        Round::Up,
-        Round::Away,
-    ];
-
     #[test]
     fn every_half_survives_widening() {
         for bits in 0..=u16::MAX {
@@ -291,7 +283,7 @@ mod tests {
                 wide.to_bits(),
                 canonical(half::f16::from_bits(bits).to_f32()).to_bits()
             );
-            for mode in MODES {
+            for mode in Round::ALL {
                 let expected = if wide.is_nan() { NAN_F16 } else { bits };
                 assert_eq!(f32_to_f16(wide, mode), expected, "{bits:#x} {mode:?}");
                 let expected = if brain.is_nan() { NAN_F16 } else { bits };
@@ -321,7 +313,7 @@ mod tests {
             };
             let value = f64::from_bits((x >> 63) << 63 | exponent << 52 | fraction);
             let slow = Exact::from_f64(value);
-            for mode in MODES {
+            for mode in Round::ALL {
                 assert_eq!(
                     u64::from(round_f64::<8, 23>(value, mode)),
                     slow.round::<8, 23>(mode),

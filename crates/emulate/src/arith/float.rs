@@ -335,7 +335,7 @@ mod tests {
                     .wrapping_add(1_442_695_040_888_963_407);
                 let mixed = (self.0 ^ self.0 >> 32) as u32;
                 let bits = match self.0 >> 60 {
-                    // Subnormals and near neighbours come often.
+                    // Subnormals and near neighbours are frequent.
                     0..3 => mixed & 0x807f_ffff,
                     3..8 => mixed & 0x83ff_ffff | 0x3e00_0000,
                     _ => mixed,

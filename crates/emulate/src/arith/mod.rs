@@ -1,10 +1,10 @@
 //! What PTX instructions compute, one scalar function an operation.
 //!
-//! Every function is pure, takes the values of one lane and is inlined, so
-//! that a loop over the 32 lanes of a warp with a constant mode becomes vector
-//! code. Results are those that the PTX ISA (9.x, chapter 9.7) prescribes;
-//! where it leaves a result open, what NVIDIA hardware gives. Nothing here
-//! knows of registers, predicates or memory.
+//! Every function is pure, takes the values of one lane and is inlined, so that
+//! a loop over the 32 lanes of a warp with a constant mode becomes vector code.
+//! Results are those that the PTX ISA (9.x, chapter 9.7) prescribes; where it
+//! leaves a result open, those of NVIDIA hardware. Nothing here depends on
+//! registers, predicates or memory.
 //!
 //! | module | holds |
 //! | --- | --- |
@@ -46,6 +46,18 @@ pub enum Round {
     Up,
     /// `.rna`: to nearest, ties away from zero.
     Away,
+}
+
+#[cfg(test)]
+impl Round {
+    /// Every direction.
+    const ALL: [Round; 5] = [
+        Round::Nearest,
+        Round::Zero,
+        Round::Down,
+        Round::Up,
+        Round::Away,
+    ];
 }
 
 impl Round {

@@ -32,8 +32,8 @@ pub enum Fp8 {
     E5M2,
 }
 
-/// `cvt.rn.satfinite.e4m3x2.f32` and kin, one element: overflow and infinity
-/// become the largest finite value, NaN 0x7f.
+/// `cvt.rn.satfinite.e4m3x2.f32` and similar, one element: overflow and
+/// infinity become the largest finite value, NaN 0x7f.
 #[inline]
 pub fn f32_to_fp8(x: f32, format: Fp8, relu: bool) -> u8 {
     if x.is_nan() {
@@ -111,7 +111,7 @@ pub fn f16x2_to_fp8x2(a: u32, format: Fp8, relu: bool) -> u16 {
     )
 }
 
-/// `cvt.rn.f16x2.e4m3x2` and kin.
+/// `cvt.rn.f16x2.e4m3x2` and similar.
 #[inline]
 pub fn fp8x2_to_f16x2(a: u16, format: Fp8, with_relu: bool) -> u32 {
     let convert = |bits| {
@@ -233,7 +233,7 @@ mod tests {
                 }
                 assert!(value > last);
                 if last >= 0.0 {
-                    // The middle of two neighbours goes to the even one.
+                    // The middle of two neighbours is rounded to the even one.
                     let middle = (value + last) / 2.0;
                     let even = if bits & 1 == 0 { bits } else { bits - 1 };
                     assert_eq!(

@@ -272,14 +272,6 @@ mod tests {
     };
     use rustc_apfloat::{Float, FloatConvert, Round as Theirs};
 
-    const MODES: [Round; 5] = [
-        Round::Nearest,
-        Round::Zero,
-        Round::Down,
-        Round::Up,
-        Round::Away,
-    ];
-
     fn theirs(mode: Round) -> Theirs {
         match mode {
             Round::Nearest => Theirs::NearestTiesToEven,
@@ -386,7 +378,7 @@ mod tests {
             let (a, b, c) = (numbers.double(), numbers.double(), numbers.double());
             let (x, y, z) = (Exact::from_f64(a), Exact::from_f64(b), Exact::from_f64(c));
             let (p, q, r) = (apfloat(a), apfloat(b), apfloat(c));
-            for mode in MODES {
+            for mode in Round::ALL {
                 let round = theirs(mode);
                 let check = |ours: Exact, theirs: Double, what: &str| {
                     assert_eq!(
@@ -436,7 +428,7 @@ mod tests {
                 fraction * 2f64.powi(scale)
             };
             let exact = Exact::from_f64(x);
-            for mode in MODES {
+            for mode in Round::ALL {
                 for (ours, theirs, format) in [
                     (
                         exact.round::<8, 23>(mode),
@@ -470,7 +462,7 @@ mod tests {
         let mut numbers = Numbers(5);
         for _ in 0..50_000 {
             let magnitude = numbers.next() >> (numbers.next() % 64);
-            for (mode, negative) in MODES
+            for (mode, negative) in Round::ALL
                 .into_iter()
                 .flat_map(|mode| [(mode, false), (mode, true)])
             {
@@ -526,7 +518,7 @@ mod tests {
                 continue;
             }
             let odd = add_to_odd(a * b, c);
-            for mode in MODES {
+            for mode in Round::ALL {
                 let exact = Exact::from_f64(a)
                     .mul(Exact::from_f64(b))
                     .add(Exact::from_f64(c), mode);

@@ -1,8 +1,8 @@
 //! Lanes' accesses to memory of every space, checked.
 //!
 //! Whole warps go through [`View::gather`](crate::mapping::View::gather) and
-//! kin; what those refuse goes lane by lane, where windows are resolved and
-//! faults found.
+//! similar functions. What they refuse is accessed lane by lane, which resolves
+//! address windows and finds faults.
 
 use super::context::Context;
 use super::decode::SpaceTag;
@@ -73,7 +73,7 @@ pub(crate) fn addresses(warp: &Warp, context: &Context<'_>, inst: &Inst) -> [u64
     out
 }
 
-/// Where one lane's access goes.
+/// The memory that one lane's access refers to.
 enum Target<'t> {
     Mapped(u64),
     Bytes(&'t mut Bytes, u64),
@@ -341,7 +341,8 @@ pub(crate) fn fail_lane(
     context.fail_access(warp, lane, fault, space_name(space(inst)))
 }
 
-/// Bytes at a generic address as one lane sees it, for the runtime functions.
+/// Bytes at a generic address, resolved for one lane, for the runtime
+/// functions.
 pub(crate) fn load_generic<T: Plain>(
     warp: &mut Warp,
     context: &mut Context<'_>,

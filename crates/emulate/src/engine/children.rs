@@ -55,7 +55,7 @@ impl Children {
         }
     }
 
-    /// Remembers what a parameter buffer is for.
+    /// Records which launch a parameter buffer belongs to.
     pub fn prepare(&self, buffer: u64, grid: Grid) {
         self.prepared.lock().insert(buffer, grid);
     }

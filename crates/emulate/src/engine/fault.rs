@@ -22,7 +22,7 @@ pub enum FaultKind {
     Trap,
     /// Calls or local memory beyond the stack limit.
     StackOverflow,
-    /// Every warp that is left waits, for something that cannot come.
+    /// Deadlock: every remaining warp waits for an event that cannot occur.
     Deadlock,
     /// The launch does not fit the kernel: parameters, block size, shared memory.
     InvalidLaunch,

@@ -18,7 +18,7 @@ pub struct DeviceHeap {
 struct State {
     /// Free ranges: start and length; never adjacent.
     free: BTreeMap<u64, u64>,
-    /// Blocks given out: start and length.
+    /// Allocated blocks: start and length.
     used: BTreeMap<u64, u64>,
 }
 

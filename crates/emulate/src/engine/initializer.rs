@@ -24,7 +24,7 @@ pub(crate) enum Scalar<'a> {
     },
 }
 
-/// A scalar and the byte offset that it goes to.
+/// A scalar and its byte offset.
 pub(crate) type Placed<'a> = (u64, Scalar<'a>);
 
 /// A number as PTX writes it.

@@ -1,6 +1,5 @@
-//! Decoded instructions. They say which slots of the register file they use
-//! and hold the function that executes them; nothing is looked up by name
-//! while a kernel runs.
+//! Decoded instructions. Each has the slots of the register file that it uses
+//! and the function that executes it; no name is resolved while a kernel runs.
 
 use super::context::Context;
 use super::warp::Warp;
@@ -11,13 +10,13 @@ pub(crate) type Handler = fn(&mut Warp, &mut Context<'_>, &Inst, u32) -> Flow;
 /// What the warp does after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// Goes on with the next instruction.
+    /// Continue with the next instruction.
     Next,
     /// The handler changed `warp.current`; go on from there.
     Jump,
     /// The handler parked or ended `warp.current`; choose another split.
     Switch,
-    /// Let other warps run, then go on with the next instruction.
+    /// Yield to other warps, then continue with the next instruction.
     Yield,
     /// `context.fault` says why the launch ends.
     Fault,

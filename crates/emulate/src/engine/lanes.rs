@@ -73,7 +73,7 @@ macro_rules! raw {
 }
 raw!(u16, b16; u32, b32; u64, b64; u128, b128);
 
-/// What an operation sees in a register.
+/// A register's value as an operation reads it.
 pub(crate) trait Value: Copy + Default + 'static {
     type Raw: Raw;
     fn get(raw: Self::Raw) -> Self;

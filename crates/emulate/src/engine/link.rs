@@ -401,8 +401,9 @@ impl<'a> Linker<'a> {
         let definitions = std::mem::take(&mut self.definitions);
         let shared_size = shared_ends.iter().copied().max().unwrap_or(0);
         let mut decoder = Decoder::new(self.modules, &self.names, definitions.len());
-        // Shared variables of device functions come before those of entries,
-        // because an entry's own begin where those it can reach end.
+        // Shared variables of device functions are placed before those of
+        // entries: an entry's own variables begin where those of the functions
+        // that it can call end.
         let mut shared_of_functions = shared_size;
         for (index, definition) in definitions
             .iter()
@@ -496,7 +497,7 @@ impl<'a> Linker<'a> {
 
 impl Drop for Linker<'_> {
     fn drop(&mut self) {
-        // Segments that no program took over, after an error.
+        // Segments that belong to no program after an error.
         for &segment in &self.segments {
             let _ = self.memory.unmap(segment);
         }
@@ -534,7 +535,7 @@ fn reach_shared(
                     _ => {}
                 },
             );
-            // What an indirect call reaches is anyone's guess.
+            // An indirect call may reach any function.
             if has_indirect_call(&body.statements) {
                 reached[index].extend(0..variables as u32);
             }

@@ -43,7 +43,7 @@ pub struct Options {
     pub heap_size: u64,
     /// Takes what device code printed, once at the end of each launch.
     pub print: Printer,
-    /// Let code be compiled for AVX2 and FMA where the processor has them.
+    /// Compile code for AVX2 and FMA where the processor has them.
     pub wide: bool,
 }
 
@@ -125,8 +125,8 @@ impl Machine {
         })
     }
 
-    /// Replace the heap of device-side `malloc` by an empty one. Blocks that
-    /// are in use are gone.
+    /// Replace the heap of device-side `malloc` by an empty one. Blocks in use
+    /// are lost.
     pub fn set_heap_size(&self, size: u64) -> Result<(), MapError> {
         let heap = Arc::new(DeviceHeap::new(&self.memory, size)?);
         *self.heap.write() = heap;
@@ -409,7 +409,7 @@ fn check(entry: &Entry, config: &LaunchConfig<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// A launch as its workers see it.
+/// The state of a launch that its workers share.
 struct Run<'a> {
     program: &'a Program,
     config: &'a LaunchConfig<'a>,
@@ -431,7 +431,7 @@ struct Resident {
     done: Vec<bool>,
 }
 
-/// What came of a slice of every warp.
+/// The result of one slice of every warp.
 #[derive(Default)]
 struct Round {
     /// Warps that are not done.

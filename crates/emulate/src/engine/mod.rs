@@ -1,8 +1,8 @@
 //! The engine: decodes, links and executes PTX.
 //!
 //! [`Program::link`] turns parsed modules into decoded instructions;
-//! [`Machine::launch`] runs an entry over a grid. The engine knows nothing of
-//! streams, contexts or the CUDA API.
+//! [`Machine::launch`] runs an entry over a grid. The engine has no streams,
+//! contexts or CUDA API: those are [`crate::device`]'s.
 //!
 //! | module | holds |
 //! | --- | --- |

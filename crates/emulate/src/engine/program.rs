@@ -1,5 +1,5 @@
-//! A linked program: decoded code, constants, and what the device layer asks
-//! about entries and variables.
+//! A linked program: decoded code, constants, and the properties of entries and
+//! variables that the device layer needs.
 
 use super::inst::{Class, Counts, Inst};
 use super::lanes::Rows;
@@ -27,7 +27,7 @@ pub(crate) struct Code {
     pub constant_range: (u64, u64),
 }
 
-/// A function, as a call sees it.
+/// What a call needs of a function.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FunctionCode {
     /// First instruction.
@@ -119,7 +119,7 @@ pub(crate) struct Location {
 }
 
 impl ProgramInfo {
-    /// Where in the source an instruction comes from.
+    /// The source location of an instruction.
     pub fn source(&self, place: &SourcePlace) -> Option<SourceLocation> {
         let location = self.locations.get(place.location?.get() as usize - 1)?;
         let named = |(file, line, column): (u32, u32, u32), inlined_at| {

@@ -74,9 +74,8 @@ pub(crate) enum SliceEnd {
     Fault,
 }
 
-/// Instructions that a warp may execute without any change to its splits,
-/// after having looked at memory that other lanes change, before another
-/// split gets a turn.
+/// How many instructions a split that polls memory may execute, without any
+/// change to the warp's splits, before another split runs.
 const STALE_AFTER_ATOMICS: u32 = 1024;
 /// The same without having touched such memory.
 const STALE: u32 = 1 << 16;
@@ -378,7 +377,8 @@ impl Warp {
                 && self.can_run(i, context)
             {
                 self.current.mask |= other.mask;
-                // Lanes that took different amounts go on with the larger.
+                // Lanes that allocated different sizes continue with the
+                // larger.
                 self.frame.taken = self.frame.taken.max(other.frame.taken);
                 self.others.swap_remove(i);
                 self.stale = 0;
@@ -447,7 +447,7 @@ impl Warp {
         Flow::Jump
     }
 
-    /// Splits that wait at `.sync` for lanes that are all there, or gone.
+    /// Splits that wait at `.sync` for lanes which have all arrived or exited.
     pub fn release_lanes(&mut self) {
         for i in 0..self.others.len() {
             let (wait, pc) = (self.others[i].wait, self.others[i].pc);

@@ -207,7 +207,7 @@ impl Bytes {
     #[inline(always)]
     pub fn store<T: Plain>(&mut self, offset: u64, value: T) -> Result<(), AccessFault> {
         self.check::<T>(offset)?;
-        // SAFETY: as in `load`; `&mut self` makes it ours alone.
+        // SAFETY: as in `load`; `&mut self` gives exclusive access.
         unsafe { pointer_mut::<T>(self.base_mut() + offset).write_unaligned(value) };
         Ok(())
     }

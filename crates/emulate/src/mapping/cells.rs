@@ -40,7 +40,7 @@ macro_rules! atomic {
         impl Atomic for $t {
             #[inline(always)]
             unsafe fn update(at: *mut $t, mut f: impl FnMut($t) -> $t) -> $t {
-                // SAFETY: the caller's promise is what from_ptr asks for.
+                // SAFETY: the caller guarantees what from_ptr requires.
                 let cell = unsafe { <$a>::from_ptr(at) };
                 let mut old = cell.load(Ordering::SeqCst);
                 loop {
@@ -61,8 +61,8 @@ impl Atomic for u128 {
         if std::arch::is_x86_feature_detected!("cmpxchg16b") {
             let mut old = 0;
             loop {
-                // SAFETY: the instruction is there; mapped, writable and
-                // aligned by the caller's promise.
+                // SAFETY: the processor has the instruction; mapped, writable
+                // and aligned by the caller's promise.
                 let seen = unsafe { compare_exchange_16(at, old, f(old)) };
                 if seen == old {
                     return old;

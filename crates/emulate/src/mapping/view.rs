@@ -38,7 +38,7 @@ impl<'m> View<'m> {
             cache: [CachedRegion::EMPTY; CACHE],
         }
     }
-    /// Let waiting changes to the map happen.
+    /// Allow pending changes of the map to be made.
     pub fn renew(&mut self) {
         RwLockReadGuard::bump(&mut self.regions);
         if self.regions.changes != self.changes {
@@ -47,7 +47,8 @@ impl<'m> View<'m> {
         }
     }
 
-    /// Lets changes to the map happen while `work` runs, which touches no memory.
+    /// Allows changes of the map to be made while `work` runs, which accesses
+    /// no memory.
     pub fn rest(&mut self, work: impl FnOnce()) {
         RwLockReadGuard::unlocked(&mut self.regions, work);
         self.renew();

@@ -1,5 +1,5 @@
-//! The oracle is the device's lookup written out in Rust over simulated
-//! device memory, held against a linear search after every single write.
+//! The device's lookup, written in Rust over simulated device memory, is
+//! compared with a linear search after every write.
 
 use super::*;
 use model::DeviceAddress;
@@ -102,7 +102,7 @@ fn extent(base: u64, size: u64) -> Extent {
     }
 }
 
-/// What a lookup must answer, where that is exact.
+/// The result that a lookup must give, where that is exact.
 fn expected(live: &[Extent], pointer: u64) -> Option<Extent> {
     let holding = live
         .iter()
@@ -130,7 +130,8 @@ fn check_all(memory: &Memory, live: &[Extent]) {
             };
             let answer = memory.lookup(pointer);
             if shares_a_granule(live, pointer) {
-                // Never a false alarm: the answer spans at least the right extent.
+                // Never a false alarm: the result spans at least the right
+                // extent.
                 let (base, size) = answer.unwrap_or_else(|| panic!("{pointer:#x} not found"));
                 assert!(base <= expected.base.0 && expected.end().0 <= base + size);
             } else if pointer != expected.end().0
@@ -208,8 +209,8 @@ impl Harness {
 const REGION: u64 = 1 << REGION_SHIFT;
 
 impl Harness {
-    /// Replaces the extents that start at `gone`; `stays` must be found in
-    /// between.
+    /// Replaces the extents that start at `gone`; `stays` must be found after
+    /// each write.
     fn replace(&mut self, gone: &[u64], new: &[Extent], stays: &[Extent]) {
         let others = |extent: &Extent| !gone.contains(&extent.base.0);
         let rest: Vec<Extent> = self.live.iter().copied().filter(others).collect();
@@ -385,8 +386,8 @@ proptest! {
     }
 }
 
-/// Blocks answer as they must; in between nobody does, where a granule is
-/// the pool's alone.
+/// Granules resolve to the blocks; those between them that lie fully in the
+/// pool resolve to nothing.
 fn check_blocks(memory: &Memory, parent: Extent, pool: Extent, blocks: &[Extent], exact: bool) {
     let pool_granules = pool.base.0.div_ceil(GRANULE)..if pool.end() == parent.end() {
         pool.end().0.div_ceil(GRANULE)
@@ -612,7 +613,7 @@ fn open_tables_answer_for_the_host_but_not_where_something_was_freed() {
     assert_eq!(now.lookup(base + 3 * region + 0xff), inside);
     assert_eq!(now.lookup(base + 3 * region + 0x200), all);
 
-    // What is freed is nobody's, until it is given out again.
+    // Freed memory resolves to nothing until it is reused.
     let now = step(&mut tables, &|tables, out| {
         for freed in [small, large] {
             tables.remove(freed.base.0, out).unwrap();

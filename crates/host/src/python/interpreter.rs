@@ -1,5 +1,5 @@
 //! Finds CPython in the process: the file that holds it, the addresses of what
-//! it exports, and its version. Nothing of it is called.
+//! it exports, and its version. None of its functions is called.
 
 use super::layout::{self, Layout};
 use super::memory;
@@ -18,8 +18,7 @@ pub(super) struct Interpreter {
     pub(super) layout: Layout,
 }
 
-/// Looks for an interpreter in the files that are mapped and were not looked
-/// into before.
+/// Searches for an interpreter in mapped files that were not searched before.
 pub(super) fn find(seen: &mut HashSet<String>) -> Option<Interpreter> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let program = std::fs::read_link("/proc/self/exe").ok();

@@ -1,8 +1,8 @@
-//! Where CPython keeps what leads to the frames of a thread, by version.
+//! The structures of CPython that lead to the frames of a thread, by version.
 //!
-//! CPython 3.13 and later say most of it themselves: `_PyRuntime` begins with
-//! `_Py_DebugOffsets`. For the versions before, the table below holds what
-//! their own headers say on 64-bit machines.
+//! CPython 3.13 and later publish most of it: `_PyRuntime` begins with
+//! `_Py_DebugOffsets`. For earlier versions, the table below holds the layout
+//! of their headers on 64-bit machines.
 
 /// Bytes from the start of each structure to its member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(super) enum Place {
     Pointer,
 }
 
-/// How to tell with which frame an evaluator began that C called.
+/// How to find the frame at which an evaluator that C called began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// Each has its own.
@@ -175,7 +175,7 @@ const COOKIE: u64 = u64::from_le_bytes(*b"xdebugpy");
 /// Words of `_Py_DebugOffsets` that are read.
 pub(super) const DEBUG_WORDS: usize = 96;
 
-/// The layout of a version that says nothing itself (`PY_VERSION_HEX >> 16`).
+/// The layout of a version that does not publish it (`PY_VERSION_HEX >> 16`).
 pub(super) fn of_version(version: u32) -> Option<Layout> {
     let row = TABLE.iter().find(|(known, _)| *known == version)?;
     Some(row.1)

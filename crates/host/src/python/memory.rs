@@ -1,5 +1,5 @@
 //! Reads the process's own memory by a system call: an address that is not
-//! mapped any more, or never was, is an answer and no fault.
+//! mapped gives an error and no fault.
 
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
@@ -18,7 +18,7 @@ pub(super) fn word(address: usize) -> Option<usize> {
     read(address, &mut bytes).then_some(usize::from_ne_bytes(bytes))
 }
 
-/// So many bytes from an address.
+/// A number of bytes from an address.
 pub(super) fn bytes(address: usize, len: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; len];
     read(address, &mut bytes).then_some(bytes)

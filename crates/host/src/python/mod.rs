@@ -1,6 +1,6 @@
-//! Frames of Python programs, read out of CPython's own memory: the program
-//! that shows where a kernel was launched is the one in Python, and the
-//! interpreter's C frames say nothing of it.
+//! Frames of Python programs, read out of CPython's own memory: what shows
+//! where a kernel was launched is the Python code, not the interpreter's C
+//! frames.
 //!
 //! Nothing of the interpreter is called, and no lock of its is taken: the
 //! frames of a thread that is inside a call of C do not change. What may
@@ -76,10 +76,12 @@ impl Frame {
     }
 }
 
-/// What is kept of a code object, which may be gone when a stack is shown.
+/// A copy of a code object's data: the object may be freed before the stack is
+/// shown.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Code {
-    /// Words of the object that tell it from another one at its address.
+    /// Words of the object that distinguish it from a later one at the same
+    /// address.
     identity: [usize; 4],
     function: String,
     file: String,
@@ -88,8 +90,8 @@ struct Code {
     format: lines::Format,
 }
 
-/// Most frames, threads and interpreters that are followed: memory that is not
-/// what it should be may hold a circle.
+/// The greatest number of frames, threads and interpreters that are followed:
+/// memory with unexpected content may hold a cycle.
 const MOST: usize = 4096;
 /// Most bytes of a name or table.
 const MOST_BYTES: usize = 1 << 20;
@@ -102,7 +104,7 @@ thread_local! {
 }
 
 /// The process's interpreter. Libraries may be loaded at any time, so the
-/// question is asked again at every power of two of captures.
+/// search is repeated at every power of two of captures.
 fn interpreter() -> Option<&'static Interpreter> {
     static CAPTURES: AtomicU64 = AtomicU64::new(0);
     static SEEN: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);

@@ -1,19 +1,20 @@
-//! Decides which functions get a checked copy, and whose bounds go with
-//! their calls: those of arguments that the callee holds accesses to, or
-//! passes on, and those of results that the caller holds accesses to (cuCatch,
-//! section 4). Over the whole call graph, to a fixed point.
+//! Decides which functions get a checked copy, and which bounds are passed with
+//! calls (cuCatch, section 4). A call passes the bounds of an argument if the
+//! callee checks accesses against them or passes them on. A call returns the
+//! bounds of a result if the caller checks accesses against them. Computed over
+//! the whole call graph, to a fixed point.
 //!
-//! A function that can be entered in another way than by a call that is
-//! understood (its address is taken, other files see it) is checked in place,
-//! too: there it looks the pointers in its parameters up. Functions that one
-//! call through a pointer may reach need, take and give the same
-//! (`indirect.rs`).
+//! A function may also be entered by other means than a call that the pass
+//! understands: its address is taken, or other files see it. Such a function is
+//! checked in place as well; there it looks up the bounds of its pointer
+//! parameters. The functions that one call through a pointer may reach need,
+//! take and return the same bounds (`indirect.rs`).
 
 use super::calls::{self, Sequence};
 use super::demand::About;
 use super::indirect::Classes;
 use super::launch_size;
-use super::plan::{Call, Gives, Plan, Received};
+use super::plan::{Call, Plan, ResultBounds, ReturnedBounds};
 use crate::device_heap::HeapCall;
 use crate::parameters::ParameterSlot;
 use crate::support::Dispatch;
@@ -23,14 +24,14 @@ use ptx::{Function, Linkage, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
-/// A function with a body, and what becomes of it.
-pub(super) struct Party<'x, 'a> {
+/// A function with a body, its analysis, and its plan.
+pub(super) struct FunctionSummary<'x, 'a> {
     pub(super) function: &'x Function<'a>,
     pub(super) analysis: Analysis<'x, 'a>,
     pub(super) nameable: Nameable<'x, 'a>,
     pub(super) plan: Plan,
     pub(super) heap_calls: Vec<HeapCall>,
-    /// Its sites, as indices.
+    /// Indices of its sites.
     pub(super) sites: Range<usize>,
     pub(super) slots: Vec<ParameterSlot>,
     pub(super) parameter_bytes: u32,
@@ -40,26 +41,29 @@ pub(super) struct Party<'x, 'a> {
     pub(super) has_copy: bool,
 }
 
-impl Party<'_, '_> {
-    /// Whether anything in its text has to change.
+impl FunctionSummary<'_, '_> {
+    /// Whether the function's text changes.
     pub(super) fn changes(&self) -> bool {
         !self.plan.is_empty() || !self.plan.calls.is_empty() || !self.heap_calls.is_empty()
     }
 }
 
-/// Connects the functions of a module. Answers what calls through pointers go
-/// to.
-pub(super) fn connect<'a>(module: &Module<'a>, parties: &mut [Party<'_, 'a>]) -> Vec<Dispatch<'a>> {
-    let numbers: FxHashMap<&str, usize> = parties
+/// Connects the functions of a module. Returns the dispatch functions for calls
+/// through pointers.
+pub(super) fn connect<'a>(
+    module: &Module<'a>,
+    summaries: &mut [FunctionSummary<'_, 'a>],
+) -> Vec<Dispatch<'a>> {
+    let numbers: FxHashMap<&str, usize> = summaries
         .iter()
         .enumerate()
-        .filter(|(_, party)| !party.function.is_entry)
-        .map(|(number, party)| (party.function.name, number))
+        .filter(|(_, summary)| !summary.function.is_entry)
+        .map(|(number, summary)| (summary.function.name, number))
         .collect();
     if numbers.is_empty() {
         return Vec::new();
     }
-    let mut net = Net::of(module, parties, &numbers);
+    let mut net = Net::of(module, summaries, &numbers);
     net.find_useful();
     net.align_classes();
     while net.demand() {}
@@ -67,48 +71,57 @@ pub(super) fn connect<'a>(module: &Module<'a>, parties: &mut [Party<'_, 'a>]) ->
 }
 
 struct Net<'n, 'x, 'a> {
-    parties: &'n mut [Party<'x, 'a>],
-    /// The calls of each that are understood, in order.
+    summaries: &'n mut [FunctionSummary<'x, 'a>],
+    /// The calls of each function that the pass understands, in order.
     sequences: Vec<Vec<Sequence>>,
-    /// May be entered without bounds.
+    /// Functions that may be entered without bounds.
     exposed: Vec<bool>,
     returns: Vec<Vec<Return>>,
-    /// Places in the result whose bounds the function knows better than a
-    /// lookup of what it returns would.
+    /// Offsets in the result whose bounds the function knows more precisely
+    /// than a lookup of the returned pointer would.
     useful: Vec<FxHashSet<u32>>,
-    /// Places in the result whose bounds some caller wants.
-    gives: Vec<Vec<u32>>,
-    /// What calls through pointers may reach.
+    /// Offsets in the result whose bounds some caller needs.
+    returned_bounds: Vec<Vec<u32>>,
+    /// The classes of functions that calls through pointers may reach.
     classes: Classes,
-    /// The class that each is of.
+    /// The class of each function.
     class_of: Vec<Option<usize>>,
+}
+
+/// The functions that calls with bounds enter.
+struct Entered {
+    /// By number, directly or through a pointer.
+    functions: Vec<bool>,
+    /// By class, through a pointer.
+    classes: Vec<bool>,
 }
 
 impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
     fn of(
         module: &Module<'_>,
-        parties: &'n mut [Party<'x, 'a>],
+        summaries: &'n mut [FunctionSummary<'x, 'a>],
         numbers: &FxHashMap<&str, usize>,
     ) -> Self {
         let mentioned = mentioned(module);
-        let classes = Self::classes(parties, &mentioned, numbers);
-        let mut class_of = vec![None; parties.len()];
+        let classes = Self::classes(summaries, &mentioned, numbers);
+        let mut class_of = vec![None; summaries.len()];
         for (class, members) in classes.list.iter().map(|c| &c.members).enumerate() {
             members.iter().for_each(|&m| class_of[m] = Some(class));
         }
-        let mut exposed: Vec<bool> = parties
+        let mut exposed: Vec<bool> = summaries
             .iter()
-            .map(|party| {
-                party.function.linkage != Linkage::Local || mentioned.contains(party.function.name)
+            .map(|summary| {
+                summary.function.linkage != Linkage::Local
+                    || mentioned.contains(summary.function.name)
             })
             .collect();
-        let mut sequences = Vec::with_capacity(parties.len());
+        let mut sequences = Vec::with_capacity(summaries.len());
         let mut unknown = classes.unknown.clone();
-        for (number, party) in parties.iter().enumerate() {
+        for (number, summary) in summaries.iter().enumerate() {
             let mut own = Vec::new();
-            let mentions = calls::mentions(&party.analysis);
+            let mentions = calls::mentions(&summary.analysis);
             let mut through = classes.calls[number].iter().peekable();
-            for (index, inst) in party.analysis.code.instructions.iter().enumerate() {
+            for (index, inst) in summary.analysis.code.instructions.iter().enumerate() {
                 let class = through.next_if(|(at, _)| *at == index).map(|&(_, c)| c);
                 let callee = match class {
                     Some(class) => Some(classes.list[class as usize].members[0]),
@@ -118,9 +131,9 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
                         .and_then(|(_, name)| numbers.get(name).copied()),
                 };
                 let Some(callee) = callee else { continue };
-                let about = (callee, parties[callee].function);
+                let about = (callee, summaries[callee].function);
                 let class = class.map(|class| (class, &classes.list[class as usize].signature));
-                match calls::sequence(&party.analysis, &mentions, index, about, class) {
+                match calls::sequence(&summary.analysis, &mentions, index, about, class) {
                     Some(sequence) => own.push(sequence),
                     None if class.is_some() => unknown[number] += 1,
                     None => exposed[callee] = true,
@@ -128,37 +141,40 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
             }
             sequences.push(own);
         }
-        for (party, unknown) in parties.iter_mut().zip(unknown) {
-            party.plan.coverage.calls_without_bounds = unknown;
+        for (summary, unknown) in summaries.iter_mut().zip(unknown) {
+            summary.plan.coverage.calls_without_bounds = unknown;
         }
-        let returns = parties
+        let returns = summaries
             .iter()
-            .map(|party| match party.function.is_entry {
+            .map(|summary| match summary.function.is_entry {
                 true => Vec::new(),
-                false => returns(&party.analysis),
+                false => returns(&summary.analysis),
             })
             .collect();
         Net {
             sequences,
             exposed,
             returns,
-            useful: vec![FxHashSet::default(); parties.len()],
-            gives: vec![Vec::new(); parties.len()],
+            useful: vec![FxHashSet::default(); summaries.len()],
+            returned_bounds: vec![Vec::new(); summaries.len()],
             classes,
             class_of,
-            parties,
+            summaries,
         }
     }
 
-    /// The functions whose address is taken, by what they take and return;
-    /// none if nothing is checked.
+    /// The classes of functions whose address is taken, by their signature;
+    /// none if the module has no checks.
     fn classes(
-        parties: &[Party<'x, 'a>],
+        summaries: &[FunctionSummary<'x, 'a>],
         mentioned: &FxHashSet<&str>,
         numbers: &FxHashMap<&str, usize>,
     ) -> Classes {
-        let functions: Vec<_> = parties.iter().map(|p| (p.function, &p.analysis)).collect();
-        let is_checked = parties.iter().any(|party| !party.plan.is_empty());
+        let functions: Vec<_> = summaries
+            .iter()
+            .map(|p| (p.function, &p.analysis))
+            .collect();
+        let is_checked = summaries.iter().any(|summary| !summary.plan.is_empty());
         let is_candidate = |number: usize| {
             let function: &Function<'_> = functions[number].0;
             is_checked && !function.is_entry && mentioned.contains(function.name)
@@ -166,7 +182,7 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
         Classes::of(&functions, is_candidate, |name| numbers.get(name).copied())
     }
 
-    /// All that calls of this function, and of those of its class, may reach.
+    /// All functions that calls of this function, or of its class, may reach.
     fn alike(&self, number: usize) -> Vec<usize> {
         match self.class_of[number] {
             Some(class) => self.classes.list[class].members.clone(),
@@ -174,42 +190,42 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
         }
     }
 
-    /// Whether a function, and each of its class, has the bounds of what it
-    /// returns at a place.
-    fn can_give(&self, number: usize, offset: u32) -> bool {
+    /// Whether a function, and each of its class, has the bounds of the pointer
+    /// that it returns at an offset.
+    fn can_return(&self, number: usize, offset: u32) -> bool {
         let returns = |number: usize| self.returns[number].iter().any(|r| r.offset == offset);
         self.alike(number).into_iter().all(returns)
     }
 
     /// The functions of a class take the bounds of the same parameters, in the
-    /// same order, and give those of the same results.
+    /// same order, and return those of the same results.
     fn align_classes(&mut self) {
         for class in &self.classes.list {
             let mut roots: Vec<u32> = Vec::new();
             let mut useful: FxHashSet<u32> = FxHashSet::default();
             for &member in &class.members {
-                let own = self.parties[member].plan.roots.iter();
+                let own = self.summaries[member].plan.roots.iter();
                 let new: Vec<u32> = own.copied().filter(|o| !roots.contains(o)).collect();
                 roots.extend(new);
                 useful.extend(&self.useful[member]);
             }
             for &member in &class.members {
-                self.parties[member].plan.roots.clone_from(&roots);
+                self.summaries[member].plan.roots.clone_from(&roots);
                 self.useful[member].clone_from(&useful);
             }
         }
     }
 
-    /// Finds the results whose bounds are worth giving.
+    /// Finds the results whose bounds are worth returning.
     fn find_useful(&mut self) {
         loop {
             let mut changed = false;
-            for number in 0..self.parties.len() {
+            for number in 0..self.summaries.len() {
                 for index in 0..self.returns[number].len() {
                     let Return { offset, stored } = self.returns[number][index];
                     if !self.useful[number].contains(&offset)
                         && self.is_useful(number, stored)
-                        && self.can_give(number, offset)
+                        && self.can_return(number, offset)
                     {
                         self.useful[number].insert(offset);
                         changed = true;
@@ -223,7 +239,7 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
     }
 
     fn is_useful(&self, number: usize, stored: Stored) -> bool {
-        let provenance = &self.parties[number].analysis.provenance;
+        let provenance = &self.summaries[number].analysis.provenance;
         let Some(value) = stored.value else {
             return false;
         };
@@ -248,16 +264,17 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
         }
     }
 
-    /// Passes demands over every call once. Whether there were new ones.
+    /// Propagates demands over every call once. Returns whether there were new
+    /// ones.
     fn demand(&mut self) -> bool {
         let mut changed = false;
-        for number in 0..self.parties.len() {
+        for number in 0..self.summaries.len() {
             let mut index = 0;
             while index < self.sequences[number].len() {
                 let count = self.sequences[number].len();
                 changed |= self.demand_arguments(number, index);
                 if self.sequences[number].len() < count {
-                    // It is none any more; the next one stands in its place.
+                    // The call was removed; the next one has its index.
                     continue;
                 }
                 changed |= self.demand_results(number, index);
@@ -267,21 +284,21 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
         changed
     }
 
-    /// What the callee needs the bounds of, the caller needs them of.
+    /// If the callee needs the bounds of an argument, so does the caller.
     fn demand_arguments(&mut self, caller: usize, index: usize) -> bool {
         let mut changed = false;
         let callee = self.sequences[caller][index].callee;
         loop {
             let sequence = &mut self.sequences[caller][index];
-            let wanted = &self.parties[callee].plan.roots;
+            let wanted = &self.summaries[callee].plan.roots;
             let Some(&offset) = wanted.get(sequence.call.passed.len()) else {
                 return changed;
             };
             let argument = sequence.arguments.iter().find(|(at, _)| *at == offset);
             let Some(&(_, stored)) = argument else {
-                // It goes in pieces.
+                // The argument is stored in pieces.
                 let through = self.sequences[caller].remove(index).call.through;
-                self.parties[caller].plan.coverage.calls_without_bounds +=
+                self.summaries[caller].plan.coverage.calls_without_bounds +=
                     u32::from(through.is_some());
                 self.exposed[callee] = true;
                 return true;
@@ -294,15 +311,15 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
         }
     }
 
-    /// What the caller needs the bounds of, the callee gives them of.
+    /// If the caller needs the bounds of a result, the callee returns them.
     fn demand_results(&mut self, caller: usize, index: usize) -> bool {
         let sequence = &self.sequences[caller][index];
         if !sequence.is_result_followed {
             return false;
         }
         let callee = sequence.callee;
-        let plan = &self.parties[caller].plan;
-        let provenance = &self.parties[caller].analysis.provenance;
+        let plan = &self.summaries[caller].plan;
+        let provenance = &self.summaries[caller].analysis.provenance;
         let wanted = |value: ValueId| {
             let is_it = |root: &RootId| provenance.root(*root) == Some(Root::Lookup { value });
             plan.needed.iter().any(is_it)
@@ -312,17 +329,17 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
             .iter()
             .filter(|(offset, value)| {
                 self.useful[callee].contains(offset)
-                    && !self.gives[callee].contains(offset)
+                    && !self.returned_bounds[callee].contains(offset)
                     && wanted(*value)
             })
             .map(|(offset, _)| *offset)
             .collect();
         for &offset in &new {
-            if self.gives[callee].contains(&offset) {
+            if self.returned_bounds[callee].contains(&offset) {
                 continue;
             }
             for callee in self.alike(callee) {
-                self.gives[callee].push(offset);
+                self.returned_bounds[callee].push(offset);
                 for at in 0..self.returns[callee].len() {
                     let returned = self.returns[callee][at];
                     if let (true, Some(value)) = (returned.offset == offset, returned.stored.value)
@@ -336,55 +353,89 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
     }
 
     fn need(&mut self, number: usize, value: ValueId) {
-        let Party {
+        let FunctionSummary {
             analysis,
             nameable,
             plan,
             ..
-        } = &mut self.parties[number];
+        } = &mut self.summaries[number];
         let known = plan.roots.len();
         plan.need_value(About { analysis, nameable }, value);
-        // All of its class take the same, and each once: it may have taken
-        // what another one needs before it needed that itself.
+        // All functions of a class take the same bounds, each once. The
+        // function may already take these because another one of its class
+        // needs them.
         let new = plan.roots.split_off(known);
         for offset in new {
-            if !self.parties[number].plan.roots.contains(&offset) {
+            if !self.summaries[number].plan.roots.contains(&offset) {
                 for other in self.alike(number) {
-                    self.parties[other].plan.roots.push(offset);
+                    self.summaries[other].plan.roots.push(offset);
                 }
             }
         }
     }
 
-    /// Writes down what was found.
+    /// Writes the results into the plans.
     fn settle(mut self) -> Vec<Dispatch<'a>> {
-        // A result that is not followed cannot come back in another form.
+        self.drop_what_is_not_followed();
+        let entered = self.entered();
+        let copies = self.copies(&entered);
+        for class in self.entered_classes(&entered) {
+            for &member in &self.classes.list[class].members {
+                self.summaries[member].plan.takes_called = copies[member];
+            }
+        }
+        self.plan_calls(&entered, &copies);
+        self.dispatches(&entered)
+    }
+
+    /// Drops calls whose results are not followed: bounds would change the
+    /// result's type.
+    fn drop_what_is_not_followed(&mut self) {
         for (number, own) in self.sequences.iter_mut().enumerate() {
-            let (gives, exposed) = (&self.gives, &mut self.exposed);
-            let without = &mut self.parties[number].plan.coverage.calls_without_bounds;
+            let (returned_bounds, exposed) = (&self.returned_bounds, &mut self.exposed);
+            let without = &mut self.summaries[number].plan.coverage.calls_without_bounds;
             own.retain(|sequence| {
-                let stays = gives[sequence.callee].is_empty() || sequence.is_result_followed;
+                let stays =
+                    returned_bounds[sequence.callee].is_empty() || sequence.is_result_followed;
                 exposed[sequence.callee] |= !stays;
                 *without += u32::from(!stays && sequence.call.through.is_some());
                 stays
             });
         }
-        let mut called = vec![false; self.parties.len()];
-        let mut reached = vec![false; self.classes.list.len()];
+    }
+
+    /// The functions that calls with bounds enter.
+    fn entered(&self) -> Entered {
+        let mut entered = Entered {
+            functions: vec![false; self.summaries.len()],
+            classes: vec![false; self.classes.list.len()],
+        };
         for sequence in self.sequences.iter().flatten() {
-            called[sequence.callee] = true;
+            entered.functions[sequence.callee] = true;
             if let Some(through) = &sequence.call.through {
-                reached[through.class as usize] = true;
+                entered.classes[through.class as usize] = true;
             }
         }
-        for (class, _) in self.classes.list.iter().zip(&reached).filter(|(_, r)| **r) {
-            class.members.iter().for_each(|&m| called[m] = true);
+        for class in self.entered_classes(&entered) {
+            let members = self.classes.list[class].members.iter();
+            members.for_each(|&m| entered.functions[m] = true);
         }
-        // Copies: of all that carry checks themselves, or call such.
-        let mut copies: Vec<bool> = (0..self.parties.len())
+        entered
+    }
+
+    fn entered_classes(&self, entered: &Entered) -> Vec<usize> {
+        let classes = 0..self.classes.list.len();
+        classes.filter(|&class| entered.classes[class]).collect()
+    }
+
+    /// Which functions get a checked copy: those with checks, and those that
+    /// call such functions.
+    fn copies(&self, entered: &Entered) -> Vec<bool> {
+        let called = &entered.functions;
+        let mut copies: Vec<bool> = (0..self.summaries.len())
             .map(|number| {
-                let party = &self.parties[number];
-                called[number] && (party.changes() || !self.gives[number].is_empty())
+                let summary = &self.summaries[number];
+                called[number] && (summary.changes() || !self.returned_bounds[number].is_empty())
             })
             .collect();
         loop {
@@ -397,84 +448,97 @@ impl<'n, 'x, 'a> Net<'n, 'x, 'a> {
                 .collect();
             let before = copies.iter().filter(|&&has| has).count();
             more.into_iter().for_each(|number| copies[number] = true);
-            for (class, _) in self.classes.list.iter().zip(&reached).filter(|(_, r)| **r) {
-                let has_copies = class.members.iter().any(|&m| copies[m]);
-                class.members.iter().for_each(|&m| copies[m] |= has_copies);
+            for class in self.entered_classes(entered) {
+                let members = &self.classes.list[class].members;
+                let has_copies = members.iter().any(|&m| copies[m]);
+                members.iter().for_each(|&m| copies[m] |= has_copies);
             }
             if copies.iter().filter(|&&has| has).count() == before {
-                break;
+                return copies;
             }
         }
-        for (class, _) in self.classes.list.iter().zip(&reached).filter(|(_, r)| **r) {
-            for &member in &class.members {
-                self.parties[member].plan.takes_called = copies[member];
-            }
-        }
-        let takes_called: Vec<bool> = self.parties.iter().map(|p| p.plan.takes_called).collect();
-        let gives: Vec<Gives> = (0..self.parties.len())
-            .map(|number| self.given(number))
+    }
+
+    /// Writes into each plan which calls go to copies, and which bounds the
+    /// copies return.
+    fn plan_calls(&mut self, entered: &Entered, copies: &[bool]) {
+        let takes_called: Vec<bool> = self.summaries.iter().map(|p| p.plan.takes_called).collect();
+        let returned_bounds: Vec<ReturnedBounds> = (0..self.summaries.len())
+            .map(|number| self.returned_bounds(number))
             .collect();
-        for (number, own) in self.sequences.into_iter().enumerate() {
-            let party = &mut self.parties[number];
-            party.has_copy = copies[number];
-            party.is_checked_in_place =
-                !party.function.is_entry && (self.exposed[number] || !called[number]);
+        let sequences = std::mem::take(&mut self.sequences);
+        for (number, own) in sequences.into_iter().enumerate() {
+            let summary = &mut self.summaries[number];
+            summary.has_copy = copies[number];
+            summary.is_checked_in_place =
+                !summary.function.is_entry && (self.exposed[number] || !entered.functions[number]);
             for sequence in own {
                 if !copies[sequence.callee] {
                     continue;
                 }
-                let given = &gives[sequence.callee];
-                let call = party.plan.calls.len() as u32;
+                let returned = &returned_bounds[sequence.callee];
+                let call = summary.plan.calls.len() as u32;
                 for &(offset, value) in &sequence.results {
-                    if let Some(at) = given.place(offset) {
-                        party.plan.received.insert(value, Received { call, at });
+                    if let Some(at) = returned.place(offset) {
+                        summary
+                            .plan
+                            .result_bounds
+                            .insert(value, ResultBounds { call, at });
                     }
                 }
-                party.plan.calls.push(Call {
-                    result_bytes: given.bytes(),
+                summary.plan.calls.push(Call {
+                    result_bytes: returned.bytes(),
                     takes_called: takes_called[sequence.callee],
                     ..sequence.call
                 });
             }
         }
-        for (party, gives) in self.parties.iter_mut().zip(gives) {
-            party.plan.gives = gives;
+        for (summary, returned_bounds) in self.summaries.iter_mut().zip(returned_bounds) {
+            summary.plan.returned_bounds = returned_bounds;
         }
-        let parties = &*self.parties;
-        let reached = (0..).zip(self.classes.list).zip(reached);
+    }
+
+    /// The dispatch functions for calls through pointers.
+    fn dispatches(self, entered: &Entered) -> Vec<Dispatch<'a>> {
+        let summaries = &*self.summaries;
+        let reached = (0..).zip(self.classes.list).zip(&entered.classes);
         reached
-            .filter(|((_, class), reached)| *reached && parties[class.members[0]].has_copy)
+            .filter(|((_, class), reached)| **reached && summaries[class.members[0]].has_copy)
             .map(|((number, class), _)| {
-                let Plan { gives, .. } = &parties[class.members[0]].plan;
-                let places = gives.offsets.iter();
+                let Plan {
+                    returned_bounds, ..
+                } = &summaries[class.members[0]].plan;
+                let places = returned_bounds.offsets.iter();
                 Dispatch {
                     number,
                     signature: class.signature,
                     names: class
                         .members
                         .iter()
-                        .map(|&m| parties[m].function.name)
+                        .map(|&m| summaries[m].function.name)
                         .collect(),
-                    takes: launch_size(&parties[class.members[0]].plan),
-                    gives: (
-                        places.filter_map(|&o| Some((o, gives.place(o)?))).collect(),
-                        gives.bytes(),
+                    takes: launch_size(&summaries[class.members[0]].plan),
+                    returned: (
+                        places
+                            .filter_map(|&o| Some((o, returned_bounds.place(o)?)))
+                            .collect(),
+                        returned_bounds.bytes(),
                     ),
                 }
             })
             .collect()
     }
 
-    fn given(&self, number: usize) -> Gives {
-        let offsets = self.gives[number].clone();
+    fn returned_bounds(&self, number: usize) -> ReturnedBounds {
+        let offsets = self.returned_bounds[number].clone();
         let stores = self.returns[number]
             .iter()
             .filter(|returned| offsets.contains(&returned.offset))
             .copied()
             .collect();
-        let returned = self.parties[number].function.returns.first();
+        let returned = self.summaries[number].function.returns.first();
         let bytes = returned.and_then(ptx::Variable::size).unwrap_or(0);
-        Gives {
+        ReturnedBounds {
             offsets,
             from: u32::try_from(bytes.next_multiple_of(8)).unwrap_or(u32::MAX),
             stores,

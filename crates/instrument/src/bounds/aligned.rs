@@ -1,10 +1,11 @@
-//! How a check sees to it that its address is aligned.
+//! How a check ensures that its address is aligned.
 //!
-//! Most addresses are a pointer of the parameters plus a multiple of what is
-//! accessed: they are aligned exactly if that pointer is, which the top of the
-//! body finds out once. The limit that the offset is compared with is zero
-//! where the pointer is not aligned, so that the one comparison decides both.
-//! Where the text tells nothing of an address, its low bits are tested.
+//! Most addresses are a pointer of the parameters plus a multiple of the
+//! access's size. Such an address is aligned exactly if the pointer is; the top
+//! of the body tests the pointer once. If the pointer is not aligned, the limit
+//! that the offset is compared with is zero. One comparison thus checks bounds
+//! and alignment. If the alignment of an address cannot be derived from the
+//! text, its low bits are tested.
 
 use super::emit::Emit;
 use super::plan::{Group, Plan, Source};
@@ -13,7 +14,7 @@ use crate::parameters;
 use crate::patch::line;
 use analysis::{Analysis, RootId};
 
-/// What makes sure that the members of a group are aligned.
+/// How the members of a group are known to be aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Aligned {
     /// The way the address is computed.
@@ -38,12 +39,12 @@ pub(super) struct Limit {
     pub(super) root: RootId,
     /// Bytes of the access, less one.
     pub(super) less: u64,
-    /// Zero where this does not hold.
+    /// The limit is zero unless this pointer is aligned.
     pub(super) pointer: Option<Pointer>,
 }
 
 impl Group {
-    /// The limit that a root's registers hold for this group.
+    /// The limit in a root's registers for this group.
     pub(super) fn limit(&self, root: RootId, less: u64) -> Option<Limit> {
         let pointer = match self.aligned {
             Aligned::ByLimit(pointer) => Some(pointer),
@@ -58,7 +59,7 @@ impl Group {
 }
 
 impl Plan {
-    /// Says of each group what makes sure that it is aligned.
+    /// Decides for each group how alignment is ensured.
     pub(super) fn settle_alignment(&mut self, analysis: &Analysis<'_, '_>) {
         for access in self.accesses.iter().filter(|access| access.leads) {
             let group = &mut self.groups[access.group as usize];
@@ -87,7 +88,7 @@ impl Plan {
     }
 }
 
-/// Whether the module's text tells the size of a root.
+/// Whether the size of a root is fixed in the module's text.
 fn has_constant_size(analysis: &Analysis<'_, '_>, root: RootId) -> bool {
     super::emit::constant_size(analysis, root).is_some()
 }

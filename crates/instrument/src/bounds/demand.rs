@@ -1,12 +1,12 @@
-//! Whose bounds a function needs: those of roots, and those that travel with
-//! a register because only the execution tells which root it is.
+//! Which bounds a function needs: those of roots, and those in shadow
+//! registers, for registers whose root is only known at run time.
 
 use super::plan::{Base, Plan, Source};
 use super::source::has_bounds;
 use super::window::mapped_place;
 use analysis::{Analysis, Definition, Nameable, Origin, Root, RootId, Term, ValueId};
 
-/// What a plan is about.
+/// The function that a plan is for.
 #[derive(Clone, Copy)]
 pub(super) struct About<'x, 'm, 'a> {
     pub(super) analysis: &'x Analysis<'m, 'a>,
@@ -14,7 +14,7 @@ pub(super) struct About<'x, 'm, 'a> {
 }
 
 impl Plan {
-    /// Notes what the groups are checked against.
+    /// Notes the bounds that the groups are checked against.
     pub(super) fn need_for_groups(&mut self, about: About<'_, '_, '_>) {
         let mut carried = Vec::new();
         for index in 0..self.groups.len() {

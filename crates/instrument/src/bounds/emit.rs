@@ -1,54 +1,25 @@
 //! Writes the PTX of a plan.
 //!
-//! A check of an address `a` with constant offsets from `low` on, over `n`
-//! bytes, against `base` and `size`: outside exactly if
+//! A check of an address `a`, with constant offsets from `low` on, over `n`
+//! bytes, against `base` and `size`. The access is out of bounds exactly if
 //! `a + low - base >= max(size, n - 1) - (n - 1)`, unsigned. That holds for
-//! every alignment and never wraps: what lies before the base becomes a huge
-//! offset, and a size below `n` a limit of zero. (`aligned` says how the same
-//! check sees to alignment.)
+//! every alignment and never wraps: an address before the base gives a huge
+//! offset, and a size below `n` gives a limit of zero. (`aligned` describes how
+//! the same check covers alignment.)
 
-use super::absence::{guard, zero};
 use super::aligned::{Address, Aligned, Limit, or_misaligned};
 use super::demand::About;
 use super::pieces::{limit, lookup_in, operand_name, outside_only, reg, sink, still};
-use super::plan::{Base, Group, Plan, Planned, Source};
+use super::plan::{Base, Group, Plan, Source};
 use super::source::is_found_on_device;
 use super::text::*;
-use super::window::Fate;
-use crate::device_heap::{HeapCall, may_free, redirect};
-use crate::parameters::ParameterSlot;
 use crate::patch::{Patch, line};
-use crate::protocol::{LABEL_PREFIX, RESULT};
-use analysis::{Analysis, Definition, Nameable, Root, RootId, ValueId, WideReg};
-use model::layout::{LAUNCH_PARAMETER, UNBOUNDED};
+use crate::protocol::LABEL_PREFIX;
+use analysis::{Analysis, Definition, Nameable, Register, Root, RootId, ValueId};
+use model::layout::UNBOUNDED;
 use ptx::table::Extent;
-use ptx::{Guard, Mnemonic, Modifier, OperandKind, Span};
+use ptx::{Guard, Instruction, Mnemonic, OperandKind};
 use rustc_hash::FxHashMap;
-use std::fmt::Write;
-
-/// Writes `head`, for the top of the body, and the edits of the rest.
-pub(super) fn emit(
-    about: About<'_, '_, '_>,
-    plan: &Plan,
-    traps: bool,
-    heap: Heap<'_>,
-    slots: &[ParameterSlot],
-    head: &mut String,
-    patch: &mut Patch,
-) {
-    let mut emit = Emit::of(about, plan, traps);
-    emit.body(heap, patch);
-    emit.head(slots, head);
-}
-
-/// Calls of `malloc` and `free`, which are redirected.
-#[derive(Clone, Copy)]
-pub(super) struct Heap<'x> {
-    pub(super) calls: &'x [HeapCall],
-    pub(super) tag: u64,
-    /// Blocks may be freed while this function holds their bounds.
-    pub(super) frees: bool,
-}
 
 pub(super) struct Emit<'x, 'm, 'a> {
     pub(super) analysis: &'x Analysis<'m, 'a>,
@@ -60,15 +31,15 @@ pub(super) struct Emit<'x, 'm, 'a> {
     limits: FxHashMap<Limit, u32>,
     /// The same, in order of number.
     pub(super) limit_list: Vec<Limit>,
-    pub(super) shadows: FxHashMap<WideReg, u32>,
+    pub(super) shadows: FxHashMap<Register, u32>,
     /// Roots and shadowed values, by the instruction that makes them.
     pub(super) made: FxHashMap<u32, Made>,
     pub(super) labels: u32,
     /// The group whose verdict the last check before this one used.
     last_owner: Option<u32>,
-    /// Bounds are looked at again, so they must have a value from the start.
+    /// Bounds may be refreshed, so their registers need an initial value.
     pub(super) refreshed: bool,
-    /// Numbers of the arguments that are looked up, by call and place in it.
+    /// Numbers of the arguments that are looked up, by call and argument.
     pub(super) passed: FxHashMap<(u32, u32), u32>,
 }
 
@@ -79,7 +50,11 @@ pub(super) struct Made {
 }
 
 impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
-    fn of(About { analysis, nameable }: About<'x, 'm, 'a>, plan: &'x Plan, traps: bool) -> Self {
+    pub(super) fn of(
+        About { analysis, nameable }: About<'x, 'm, 'a>,
+        plan: &'x Plan,
+        traps: bool,
+    ) -> Self {
         let mut emit = Emit {
             analysis,
             nameable,
@@ -143,155 +118,9 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         emit
     }
 
-    /// The size of a root, where the module's text tells it.
+    /// The size of a root, if it is fixed in the module's text.
     pub(super) fn constant_size(&self, root: RootId) -> Option<u64> {
         constant_size(self.analysis, root)
-    }
-
-    fn body(&mut self, heap: Heap<'_>, patch: &mut Patch) {
-        let code = &self.analysis.code;
-        let mut planned = self.plan.accesses.iter().peekable();
-        let mut heap_calls = heap.calls.iter().peekable();
-        let mut stale = false;
-        let starts: FxHashMap<u32, u32> = (0..)
-            .zip(&self.plan.calls)
-            .map(|(number, call)| (call.first, number))
-            .collect();
-        let loads: FxHashMap<u32, (u32, Span)> = (0..)
-            .zip(&self.plan.calls)
-            .filter(|(_, call)| call.result_bytes > 0)
-            .flat_map(|(number, call)| {
-                let loads = call.loads.iter();
-                loads.map(move |&(load, span)| (load, (number, span)))
-            })
-            .collect();
-        let mut calls = (0..).zip(&self.plan.calls).peekable();
-        let mut prints = self.plan.prints.iter().peekable();
-        let gives = if self.plan.launch {
-            &self.plan.gives.stores[..]
-        } else {
-            &[]
-        };
-        let mut gives = gives.iter().peekable();
-        // Definitions by `ld.param` that wait for the end of their run: the
-        // results of a call are to be read before the next call.
-        let mut waiting: Vec<u32> = Vec::new();
-        for index in 0..code.instructions.len() {
-            let inst = &code.instructions[index];
-            let instruction = inst.instruction;
-            let mnemonic = instruction.opcode.mnemonic();
-            if matches!(mnemonic, Mnemonic::Ret | Mnemonic::Exit | Mnemonic::Trap) {
-                patch.insert(inst.attached_from, |out| {
-                    self.report(instruction.guard, out)
-                });
-            }
-            if let Some(call) = heap_calls.next_if(|call| call.instruction as usize == index) {
-                let load = |out: &mut String| {
-                    line!(out, "ld.param.b64 {SCRATCH}, [{LAUNCH_PARAMETER}];");
-                    crate::protocol::register::SCRATCH
-                };
-                let launch: Option<&dyn Fn(&mut String) -> &'static str> =
-                    if self.plan.launch { Some(&load) } else { None };
-                redirect(call, heap.tag, inst.attached_from, launch, patch);
-            }
-            if let Some(&number) = starts.get(&(index as u32)) {
-                patch.insert(inst.attached_from, |out| self.before_call(number, out));
-            }
-            if let Some(print) = prints.peek().filter(|print| print.first as usize == index) {
-                patch.insert(inst.attached_from, |out| self.before_print(print, out));
-            }
-            if let Some((number, call)) =
-                calls.next_if(|(_, call)| call.instruction as usize == index)
-            {
-                self.call(number, call, inst.attached_from, patch);
-            }
-            while let Some(given) =
-                gives.next_if(|given| given.stored.instruction as usize == index)
-            {
-                patch.insert(inst.attached_from, |out| {
-                    self.give(given.stored, given.offset, out)
-                });
-            }
-            if let Some(&(number, name)) = loads.get(&(index as u32)) {
-                patch.edit(name.start, name.end, |out| {
-                    let _ = write!(out, "{RESULT}{number}");
-                });
-                patch.insert(instruction.span.end, |out| {
-                    out.push_str("\n\t");
-                    self.receive(index as u32, out);
-                });
-            }
-            let mut checked = planned.clone();
-            while let Some(access) = checked.next_if(|p| p.instruction as usize == index) {
-                if access.leads {
-                    let group = &self.plan.groups[access.group as usize];
-                    patch.insert(inst.attached_from, |out| {
-                        self.check(access.group, group, index, access.operand, out)
-                    });
-                }
-            }
-            let mut accesses = planned.clone();
-            let of_this: Vec<&Planned> =
-                std::iter::from_fn(|| accesses.next_if(|p| p.instruction as usize == index))
-                    .collect();
-            let absence = self.absence(&of_this, inst, patch);
-            if self.traps && of_this.iter().any(|access| access.leads) {
-                patch.insert(inst.attached_from, |out| self.trap(out));
-            }
-            if let Some(absence) = absence {
-                guard(absence, instruction, patch);
-            }
-            while let Some(access) = planned.next_if(|p| p.instruction as usize == index) {
-                if access.fate == Fate::Redirected
-                    && let Some(OperandKind::Address(address)) =
-                        instruction.operands.get(access.operand).map(|o| &o.kind)
-                {
-                    let span = address.base_span;
-                    let register = Op::Family(REDIRECTED, access.group);
-                    patch.edit(span.start, span.end, |out| {
-                        let _ = write!(out, "{register}");
-                    });
-                }
-            }
-            if let Some(absence) = absence {
-                zero(absence.verdict, inst, patch);
-            }
-            if self.made.contains_key(&(index as u32)) {
-                waiting.push(index as u32);
-            }
-            let in_run = |i: usize| {
-                code.instructions.get(i).is_some_and(|next| {
-                    let opcode = &next.instruction.opcode;
-                    opcode.mnemonic() == Mnemonic::Ld
-                        && (opcode.has(Modifier::Param) || opcode.has(Modifier::ParamFunc))
-                })
-            };
-            let run_goes_on = in_run(index)
-                && in_run(index + 1)
-                && self.analysis.cfg.block_of[index] == self.analysis.cfg.block_of[index + 1];
-            let read_first = in_run(index + 1)
-                && self.analysis.cfg.block_of.get(index)
-                    == self.analysis.cfg.block_of.get(index + 1);
-            stale |= heap.frees && may_free(instruction);
-            if !waiting.is_empty() && !run_goes_on {
-                patch.insert(instruction.span.end, |out| {
-                    out.push_str("\n\t");
-                    for &made in &waiting {
-                        self.after(made, out);
-                    }
-                });
-                waiting.clear();
-            }
-            if let Some(print) = prints.next_if(|print| print.last as usize == index) {
-                patch.insert(instruction.span.end, |out| self.after_print(print, out));
-            }
-            if stale && !read_first {
-                patch.insert(instruction.span.end, |out| self.refresh(out));
-                self.refreshed = true;
-                stale = false;
-            }
-        }
-        self.end(patch);
     }
 
     /// The roots whose bounds were looked up on the device, here or by a
@@ -306,7 +135,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
 
     /// Another thread, or this one, may have freed blocks of the device heap:
     /// their bounds are none any more.
-    fn refresh(&self, out: &mut String) {
+    pub(super) fn refresh(&self, out: &mut String) {
         out.push_str("\n\t");
         for root in self.looked_up() {
             let (base, size) = (Op::Family(ROOT_BASE, root.0), Op::Family(ROOT_SIZE, root.0));
@@ -323,7 +152,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
     }
 
     /// A body that control can fall out of ends like one with a `ret`.
-    fn end(&mut self, patch: &mut Patch) {
+    pub(super) fn end(&mut self, patch: &mut Patch) {
         let Some(body) = &self.analysis.code.function.body else {
             return;
         };
@@ -393,7 +222,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
     }
 
     /// The check that a group's first member carries.
-    fn check(
+    pub(super) fn check(
         &mut self,
         number: u32,
         group: &Group,
@@ -411,7 +240,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         };
         let Some(name) = address.base else { return };
         if let Some(window) = group.window {
-            self.check_in_window(number, group, window, (index, operand), name, out);
+            self.check_in_window((number, group), window, (index, operand), name, out);
             return;
         }
         let pointer = match group.base {
@@ -421,98 +250,17 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
                 redirected
             }
         };
-        // The verdict of a twin still stands in the predicate that keeps it.
+        // The predicate that keeps the twin's verdict is still valid.
         let owner = group.twin.unwrap_or(number);
         let outside = match self.plan.groups[owner as usize].keeps {
             Some(kept) => Op::Family(KEPT, kept),
             None => OUTSIDE,
         };
-        let low = group.low;
-        let (base, size) = match group.source {
-            Source::Declared(size) => (pointer, Op::Constant(size)),
-            Source::Weak => {
-                // A variable's own address tells its bounds; any other
-                // address only tells where it points itself.
-                let probe = match group.base {
-                    Base::Register(_) if low != 0 => {
-                        line!(out, "add.s64 {OFFSET}, {pointer}, {low};");
-                        OFFSET
-                    }
-                    _ => pointer,
-                };
-                lookup_in(probe, guard, out);
-                (WEAK_BASE, WEAK_SIZE)
-            }
-            source if group.in_doubt => {
-                let bounds = self.generic_bounds(source);
-                self.unless_empty((pointer, group.low), bounds, guard, out);
-                (WEAK_BASE, WEAK_SIZE)
-            }
-            source => self.generic_bounds(source),
-        };
+        let (base, size) = self.bounds_for(group, pointer, guard, out);
         if group.twin.is_none() {
-            line!(out, "sub.s64 {OFFSET}, {pointer}, {base};");
-            if low != 0 {
-                line!(out, "add.s64 {OFFSET}, {OFFSET}, {low};");
-            }
-            match group.extent {
-                Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => {
-                    let less = bytes - 1;
-                    let limit = match (group.source, size) {
-                        (_, Op::Constant(size)) => Op::Constant(size.max(less) - less),
-                        (Source::Root(root), size) if !group.in_doubt => {
-                            let known = group.limit(root, less);
-                            match known.and_then(|limit| self.limits.get(&limit)) {
-                                Some(&number) => Op::Family(LIMIT, number),
-                                None => size,
-                            }
-                        }
-                        (_, size) if less == 0 => size,
-                        (_, size) => {
-                            limit(SCRATCH, size, less, out);
-                            SCRATCH
-                        }
-                    };
-                    match guard {
-                        _ if group.aligned == Aligned::Tested => {
-                            line!(out, "setp.ge.u64 {outside}, {OFFSET}, {limit};");
-                            or_misaligned(group, Address::Wide(pointer), outside, out);
-                            if let Some(guard) = guard {
-                                outside_only(outside, guard.register, guard.negated, out);
-                            }
-                        }
-                        None => line!(out, "setp.ge.u64 {outside}, {OFFSET}, {limit};"),
-                        Some(Guard {
-                            negated, register, ..
-                        }) => {
-                            let not = if negated { "!" } else { "" };
-                            line!(
-                                out,
-                                "setp.ge.and.u64 {outside}, {OFFSET}, {limit}, {not}{register};"
-                            );
-                        }
-                    }
-                }
-                Extent::Operand(_) | Extent::Steps { .. } => {
-                    let address = Address::Wide(pointer);
-                    self.counted(group, instruction, (address, size), outside, out);
-                }
-            }
-            also_unless(group, instruction, outside, out);
+            self.compare(group, instruction, (pointer, base, size), outside, out);
         }
-        // The host knows the bounds that it gave to the launch itself.
-        let host_knows = match group.source {
-            Source::Root(root) => {
-                self.plan.launch
-                    && !group.in_doubt
-                    && self.analysis.code.function.is_entry
-                    && matches!(
-                        self.analysis.provenance.root(root),
-                        Some(Root::KernelParameter { .. })
-                    )
-            }
-            _ => false,
-        };
+        let host_knows = self.host_knows_bounds(group);
         // Right after its twin, all but the site is in place already.
         let again = group.twin.is_some() && self.last_owner == Some(owner);
         self.last_owner = Some(owner);
@@ -533,9 +281,123 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         }
     }
 
+    /// Base and size that a group's addresses are checked against.
+    fn bounds_for(
+        &mut self,
+        group: &Group,
+        pointer: Op<'a>,
+        guard: Option<Guard<'a>>,
+        out: &mut String,
+    ) -> (Op<'a>, Op<'a>) {
+        match group.source {
+            Source::Declared(size) => (pointer, Op::Constant(size)),
+            Source::Weak => {
+                // The address of a variable has the variable's bounds; any
+                // other address only shows what it points to itself.
+                let probe = match group.base {
+                    Base::Register(_) if group.low != 0 => {
+                        line!(out, "add.s64 {OFFSET}, {pointer}, {};", group.low);
+                        OFFSET
+                    }
+                    _ => pointer,
+                };
+                lookup_in(probe, guard, out);
+                (WEAK_BASE, WEAK_SIZE)
+            }
+            source if group.in_doubt => {
+                let bounds = self.generic_bounds(source);
+                self.unless_empty((pointer, group.low), bounds, guard, out);
+                (WEAK_BASE, WEAK_SIZE)
+            }
+            source => self.generic_bounds(source),
+        }
+    }
+
+    /// Sets `outside` where an address is not within its bounds.
+    fn compare(
+        &mut self,
+        group: &Group,
+        instruction: &Instruction<'a>,
+        (pointer, base, size): (Op<'a>, Op<'a>, Op<'a>),
+        outside: Op<'a>,
+        out: &mut String,
+    ) {
+        let guard = instruction.guard;
+        line!(out, "sub.s64 {OFFSET}, {pointer}, {base};");
+        if group.low != 0 {
+            line!(out, "add.s64 {OFFSET}, {OFFSET}, {};", group.low);
+        }
+        match group.extent {
+            Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => {
+                let limit = self.limit_of(group, bytes - 1, size, out);
+                match guard {
+                    _ if group.aligned == Aligned::Tested => {
+                        line!(out, "setp.ge.u64 {outside}, {OFFSET}, {limit};");
+                        or_misaligned(group, Address::Wide(pointer), outside, out);
+                        if let Some(guard) = guard {
+                            outside_only(outside, guard.register, guard.negated, out);
+                        }
+                    }
+                    None => line!(out, "setp.ge.u64 {outside}, {OFFSET}, {limit};"),
+                    Some(Guard {
+                        negated, register, ..
+                    }) => {
+                        let not = if negated { "!" } else { "" };
+                        line!(
+                            out,
+                            "setp.ge.and.u64 {outside}, {OFFSET}, {limit}, {not}{register};"
+                        );
+                    }
+                }
+            }
+            Extent::Operand(_) | Extent::Steps { .. } => {
+                let address = Address::Wide(pointer);
+                self.counted(group, instruction, (address, size), outside, out);
+            }
+        }
+        also_unless(group, instruction, outside, out);
+    }
+
+    /// The limit for offsets so that the following `less` bytes are in bounds,
+    /// too.
+    fn limit_of(&self, group: &Group, less: u64, size: Op<'a>, out: &mut String) -> Op<'a> {
+        match (group.source, size) {
+            (_, Op::Constant(size)) => Op::Constant(size.max(less) - less),
+            (Source::Root(root), size) if !group.in_doubt => {
+                let known = group.limit(root, less);
+                match known.and_then(|limit| self.limits.get(&limit)) {
+                    Some(&number) => Op::Family(LIMIT, number),
+                    None => size,
+                }
+            }
+            (_, size) if less == 0 => size,
+            (_, size) => {
+                limit(SCRATCH, size, less, out);
+                SCRATCH
+            }
+        }
+    }
+
+    /// Whether the host knows the bounds of a group: it passed them to the
+    /// launch.
+    fn host_knows_bounds(&self, group: &Group) -> bool {
+        match group.source {
+            Source::Root(root) => {
+                self.plan.launch
+                    && !group.in_doubt
+                    && self.analysis.code.function.is_entry
+                    && matches!(
+                        self.analysis.provenance.root(root),
+                        Some(Root::KernelParameter { .. })
+                    )
+            }
+            _ => false,
+        }
+    }
+
     /// The bounds of the source, or those of the address if the source's are
-    /// empty: then what was taken for the pointer was none. Lanes whose bounds
-    /// are not empty skip the call.
+    /// empty: then the source was no pointer. Lanes whose bounds are not empty
+    /// skip the call.
     pub(super) fn unless_empty(
         &mut self,
         (pointer, low): (Op<'a>, i64),
@@ -619,7 +481,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
     }
 }
 
-/// The size of a root, where the module's text tells it.
+/// The size of a root, if it is fixed in the module's text.
 pub(super) fn constant_size(analysis: &Analysis<'_, '_>, root: RootId) -> Option<u64> {
     match analysis.provenance.root(root)? {
         Root::Variable { symbol } => analysis.code.symbols[symbol.0 as usize].size,

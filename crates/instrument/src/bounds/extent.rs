@@ -1,17 +1,16 @@
-//! Which bytes an access covers, what alignment it needs, and whether that
-//! can be known before the program runs.
+//! Which bytes an access covers, which alignment it needs, and whether both are
+//! known before the program runs.
 
 use analysis::{Analysis, Inst, Origin, Referent, SymbolSpace};
 use ptx::OperandKind;
 use ptx::table::{Access, Extent, Width, extent};
 
-/// Bytes that an access covers; `None` if only a descriptor knows.
+/// Bytes that an access covers; `None` if only a descriptor has the number.
 pub(super) fn width_of(inst: &Inst<'_, '_>, access: &Access) -> Option<Extent> {
     extent(inst.instruction, access, inst.ends_with_predicate)
 }
 
-/// The alignment of the sink that an access is sent to: no less than what
-/// [`Access::alignment`] asks for.
+/// The alignment of the sink for an access: at least [`Access::alignment`].
 pub(super) fn sink_alignment(access: &Access) -> u64 {
     match access.width {
         Width::Bytes(bytes) if !access.asynchronous => u64::from(bytes).next_power_of_two().min(32),
@@ -36,7 +35,7 @@ pub(super) fn is_static(analysis: &Analysis<'_, '_>, index: usize, access: &Acce
     let place = match reference.map(|reference| (reference.referent, reference.value)) {
         Some((Referent::Symbol(symbol, _), _)) => Some((symbol, 0)),
         Some((Referent::Wide(_), value)) => analysis.constant_address(value),
-        None => None,
+        Some((Referent::Other(_), _)) | None => None,
     };
     let Some((symbol, offset)) = place else {
         return false;

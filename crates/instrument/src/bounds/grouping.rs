@@ -1,10 +1,10 @@
-//! Finds what an access is checked against, and joins it to the accesses that
-//! share a check with it.
+//! Finds the bounds for an access, and joins it to accesses that share a check
+//! with it.
 
 use super::aligned::Aligned;
 use super::extent::{is_static, sink_alignment, width_of};
 use super::plan::{Base, Group, Planned, Planner, Source};
-use super::window::{Fate, Window, fate_of};
+use super::window::{FailurePolicy, Window, failure_policy};
 use crate::error::Error;
 use crate::sites::{NewSite, Sites};
 use analysis::{Lost, Referent, ValueId};
@@ -15,7 +15,7 @@ use ptx::{Mnemonic, OperandKind};
 /// Largest span of one group: well inside the sinks.
 const GROUP_SPAN: u64 = 16 << 10;
 
-/// What must agree for two accesses to share a check.
+/// The properties that two accesses with a common check share.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key<'a> {
     base: Base,
@@ -67,7 +67,7 @@ impl Found<'_> {
 
     /// Whether it may share a check with others.
     fn is_groupable(&self) -> bool {
-        // What completes a barrier must know which of its accesses failed.
+        // The completion of a barrier depends on which of its accesses failed.
         let completes = self.info.predication == Predication::Whole;
         matches!(self.extent, Extent::Bytes(bytes) if bytes <= GROUP_SPAN)
             && !completes
@@ -95,8 +95,8 @@ impl Found<'_> {
         (u64::from(self.access.alignment), self.offset)
     }
 
-    fn fate(&self) -> Fate {
-        fate_of(self.info.predication, self.window.is_some())
+    fn policy(&self) -> FailurePolicy {
+        failure_policy(self.info.predication, self.window.is_some())
     }
 }
 
@@ -133,7 +133,7 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
         Ok(())
     }
 
-    /// What an access is checked against, if it is.
+    /// The bounds that an access is checked against, if it is checked.
     fn find(
         &self,
         index: usize,
@@ -249,7 +249,7 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
         self.plan.records_bounds |= !matches!(provenance, Provenance::KernelParameter { .. });
     }
 
-    /// What must agree for an access to share a check.
+    /// The key of an access: accesses that share a check have the same one.
     fn key(&self, found: &Found<'_>) -> Key<'a> {
         let inst = &self.analysis.code.instructions[found.index];
         Key {
@@ -278,13 +278,13 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
         let Some(grown) = merged(group, found) else {
             return false;
         };
-        let fate = found.fate();
+        let policy = found.policy();
         group.low = grown.low;
         group.extent = Extent::Bytes(grown.bytes);
         group.alignment = grown.alignment;
         group.needs = grown.needs;
-        group.redirects |= fate == Fate::Redirected;
-        group.stops |= fate == Fate::Stopped;
+        group.redirects |= policy == FailurePolicy::Redirected;
+        group.stops |= policy == FailurePolicy::Stopped;
         if let Some(site) = sites.list.last_mut() {
             site.group = group.site;
         }
@@ -293,7 +293,7 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             operand: found.access.operand,
             group: open,
             leads: false,
-            fate,
+            policy,
         });
         true
     }
@@ -312,7 +312,7 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             Base::Register(_) if groupable => self.open.get(&other).copied(),
             _ => None,
         };
-        let fate = found.fate();
+        let policy = found.policy();
         let (writes, alignment) = found.sink();
         self.plan.groups.push(Group {
             twin,
@@ -330,15 +330,15 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             aligned: Aligned::Known,
             site,
             lanes: found.access.lanes,
-            redirects: fate == Fate::Redirected,
-            stops: fate == Fate::Stopped,
+            redirects: policy == FailurePolicy::Redirected,
+            stops: policy == FailurePolicy::Stopped,
         });
         self.plan.accesses.push(Planned {
             instruction: found.index as u32,
             operand: found.access.operand,
             group: number,
             leads: true,
-            fate,
+            policy,
         });
         if groupable {
             self.open.insert(key, number);
@@ -378,9 +378,8 @@ fn merged(group: &Group, found: &Found<'_>) -> Option<Grown> {
     })
 }
 
-/// The greater of two alignments, with the offset that it holds at. One address
-/// must be aligned for both: their offsets must agree modulo the smaller one,
-/// as they do for any address that is aligned for both.
+/// The greater of two alignments, with its offset. One address must satisfy
+/// both, so the offsets must agree modulo the smaller alignment.
 fn stricter(own: (u64, i64), other: (u64, i64)) -> Option<(u64, i64)> {
     let smaller = own.0.min(other.0) as i64;
     (other.1.wrapping_sub(own.1) % smaller == 0).then_some(if other.0 > own.0 {

@@ -1,4 +1,4 @@
-//! What stands at the top of a checked body and at each of its exits.
+//! The code at the top of a checked body and at each of its exits.
 
 use super::aligned::Aligned;
 use super::emit::Emit;
@@ -36,12 +36,12 @@ impl Emit<'_, '_, '_> {
     /// Stops a thread that has failed a check, after its record.
     pub(super) fn trap(&mut self, out: &mut String) {
         line!(out, "setp.eq.s32 {UNHARMED}, {SITE}, 0;");
-        // Guarded by a register of its own, so that the verifier tells it from the
-        // program's.
+        // Guarded by a register of its own, so that the verifier can
+        // distinguish it from the program's code.
         self.append_unless(UNHARMED, &format!("@!{UNHARMED} trap;\n\t"), out);
     }
 
-    /// Appends the record, and does what is to be done `then`.
+    /// Appends the record, then executes `then`.
     fn append_unless(&mut self, unless: Op<'_>, then: &str, out: &mut String) {
         let number = self.labels;
         self.labels += 1;
@@ -76,10 +76,27 @@ impl Emit<'_, '_, '_> {
         line!(out, "$__rf_done{number}:");
     }
 
-    /// Declarations and what is computed once, at the top of the body.
+    /// Declarations and values that are computed once, at the top of the body.
     pub(super) fn head(&self, slots: &[ParameterSlot], out: &mut String) {
-        let roots = self.analysis.provenance.roots.len();
         out.push_str("\n\t");
+        self.declare(out);
+        self.start(out);
+        for root in sorted(&self.plan.needed) {
+            if self.bounds_at_start(root, slots, out).is_some() {
+                self.limits_of(root, out);
+            }
+        }
+        self.addresses_in_spaces(out);
+    }
+
+    /// Strings that are checked before they are printed.
+    fn strings(&self) -> usize {
+        let strings = self.plan.prints.iter().map(|print| print.strings.len());
+        strings.sum()
+    }
+
+    /// Declares the registers that checks use.
+    fn declare(&self, out: &mut String) {
         line!(out, ".reg .pred {OUTSIDE}, {OTHER};");
         if self.traps {
             line!(out, ".reg .pred {UNHARMED};");
@@ -87,8 +104,7 @@ impl Emit<'_, '_, '_> {
         if self.plan.kept_verdicts > 0 {
             line!(out, ".reg .pred {KEPT}<{}>;", self.plan.kept_verdicts);
         }
-        let strings = self.plan.prints.iter().map(|print| print.strings.len());
-        let strings: usize = strings.sum();
+        let strings = self.strings();
         if strings > 0 {
             line!(out, ".reg .pred {CUT}<{strings}>;");
         }
@@ -98,7 +114,7 @@ impl Emit<'_, '_, '_> {
             ".reg .b64 {ADDRESS}, {RECORD_BASE}, {RECORD_SIZE}, {WEAK_BASE}, {WEAK_SIZE};"
         );
         line!(out, ".reg .b64 {OFFSET}, {SCRATCH}, {SCRATCH2};");
-        if !self.plan.gives.stores.is_empty() {
+        if !self.plan.returned_bounds.stores.is_empty() {
             line!(out, ".reg .b64 {GIVEN_BASE}, {GIVEN_SIZE};");
         }
         self.declare_of_windows(out);
@@ -117,6 +133,13 @@ impl Emit<'_, '_, '_> {
             line!(out, ".reg .b32 {LANE};");
             line!(out, "mov.u32 {LANE}, %laneid;");
         }
+        self.declare_families(out);
+    }
+
+    /// Registers of which there is one for each of something.
+    fn declare_families(&self, out: &mut String) {
+        let roots = self.analysis.provenance.roots.len();
+        let strings = self.strings();
         let through = |call: &Call| call.through.is_some();
         let calls_through = match self.plan.calls.iter().rposition(through) {
             Some(last) => last + 1,
@@ -138,6 +161,10 @@ impl Emit<'_, '_, '_> {
                 line!(out, ".reg .b64 {family}<{count}>;");
             }
         }
+    }
+
+    /// Initial values: no check has failed, and refreshed bounds are empty.
+    fn start(&self, out: &mut String) {
         line!(out, "mov.u32 {SITE}, 0;");
         line!(out, "mov.b64 {ADDRESS}, 0;");
         if self.plan.records_bounds {
@@ -154,58 +181,60 @@ impl Emit<'_, '_, '_> {
                 line!(out, "mov.b64 {}, 0;", Op::Family(SHADOW_SIZE, number));
             }
         }
-        let mut needed: Vec<RootId> = self.plan.needed.iter().copied().collect();
-        needed.sort_unstable();
-        for root in needed {
-            let (base, size) = (Op::Family(ROOT_BASE, root.0), Op::Family(ROOT_SIZE, root.0));
-            match self.analysis.provenance.root(root) {
-                Some(Root::KernelParameter { offset }) if self.plan.launch => {
-                    let place = self
-                        .plan
-                        .roots
-                        .iter()
-                        .position(|&o| o == offset)
-                        .unwrap_or(0);
-                    let at = size_of::<LaunchHeader>() + place * size_of::<LaunchBounds>();
-                    let size_at = at + std::mem::offset_of!(LaunchBounds, size);
-                    line!(out, "ld.param.b64 {base}, [{LAUNCH_PARAMETER}+{at}];");
-                    line!(out, "ld.param.b64 {size}, [{LAUNCH_PARAMETER}+{size_at}];");
-                }
-                Some(Root::KernelParameter { offset }) => {
-                    let parameters = &self.analysis.code.function.parameters;
-                    let holds = |slot: &ParameterSlot| {
-                        slot.offset <= offset && offset - slot.offset < slot.size
-                    };
-                    let Some((parameter, slot)) =
-                        parameters.iter().zip(slots).find(|(_, slot)| holds(slot))
-                    else {
-                        continue;
-                    };
-                    line!(
-                        out,
-                        "ld.param.b64 {SCRATCH2}, [{}+{}];",
-                        parameter.name,
-                        offset - slot.offset
-                    );
-                    lookup(SCRATCH2, None, base, size, out);
-                }
-                Some(Root::Variable { symbol }) => {
-                    let symbol = &self.analysis.code.symbols[symbol.0 as usize];
-                    line!(out, "mov.u64 {base}, {};", symbol.name);
-                    if symbol.size.is_none() {
-                        lookup(base, None, base, size, out);
-                    }
-                }
-                Some(Root::Whole { .. } | Root::Part { .. }) => self.place(root, out),
-                _ => continue,
+    }
+
+    /// Base and size of a root that is there from the start; `None` for any
+    /// other.
+    fn bounds_at_start(
+        &self,
+        root: RootId,
+        slots: &[ParameterSlot],
+        out: &mut String,
+    ) -> Option<()> {
+        let (base, size) = (Op::Family(ROOT_BASE, root.0), Op::Family(ROOT_SIZE, root.0));
+        match self.analysis.provenance.root(root) {
+            Some(Root::KernelParameter { offset }) if self.plan.launch => {
+                let place = self
+                    .plan
+                    .roots
+                    .iter()
+                    .position(|&o| o == offset)
+                    .unwrap_or(0);
+                let at = size_of::<LaunchHeader>() + place * size_of::<LaunchBounds>();
+                let size_at = at + std::mem::offset_of!(LaunchBounds, size);
+                line!(out, "ld.param.b64 {base}, [{LAUNCH_PARAMETER}+{at}];");
+                line!(out, "ld.param.b64 {size}, [{LAUNCH_PARAMETER}+{size_at}];");
             }
-            self.limits_of(root, out);
+            Some(Root::KernelParameter { offset }) => {
+                let parameters = &self.analysis.code.function.parameters;
+                let holds = |slot: &ParameterSlot| {
+                    slot.offset <= offset && offset - slot.offset < slot.size
+                };
+                let mut slots = parameters.iter().zip(slots);
+                let (parameter, slot) = slots.find(|(_, slot)| holds(slot))?;
+                line!(
+                    out,
+                    "ld.param.b64 {SCRATCH2}, [{}+{}];",
+                    parameter.name,
+                    offset - slot.offset
+                );
+                lookup(SCRATCH2, None, base, size, out);
+            }
+            Some(Root::Variable { symbol }) => {
+                let symbol = &self.analysis.code.symbols[symbol.0 as usize];
+                line!(out, "mov.u64 {base}, {};", symbol.name);
+                if symbol.size.is_none() {
+                    lookup(base, None, base, size, out);
+                }
+            }
+            Some(Root::Whole { .. } | Root::Part { .. }) => self.place(root, out),
+            _ => return None,
         }
-        let sorted = |roots: &FxHashSet<RootId>| {
-            let mut roots: Vec<RootId> = roots.iter().copied().collect();
-            roots.sort_unstable();
-            roots
-        };
+        Some(())
+    }
+
+    /// Addresses of places as their own spaces have them.
+    fn addresses_in_spaces(&self, out: &mut String) {
         for root in sorted(&self.plan.needed_in_space_wide) {
             let Some(place) = self.analysis.place(root) else {
                 continue;
@@ -285,4 +314,11 @@ impl Emit<'_, '_, '_> {
             line!(out, "add.s32 {BLOCK}, {BLOCK}, {RESERVED_SHARED};");
         }
     }
+}
+
+/// In order of number: the sets have none of their own, the text must have one.
+fn sorted(roots: &FxHashSet<RootId>) -> Vec<RootId> {
+    let mut roots: Vec<RootId> = roots.iter().copied().collect();
+    roots.sort_unstable();
+    roots
 }

@@ -1,13 +1,12 @@
 //! Calls through function pointers and of virtual functions.
 //!
-//! Memory only ever holds the addresses of the program's own functions: kernels
-//! that are not checked, other modules and the host read them there, too. So
-//! a checked caller translates the address where it calls. Functions whose
-//! address is taken and that take and return the same parameters form a class.
-//! The checked copies of a class have one ABI, and `TARGET` of the class maps
-//! the address of each to its copy. Every other address maps to the class's
-//! thunk, which takes what the copies take and calls that address as the
-//! program did.
+//! Memory always holds the addresses of the program's own functions, because
+//! unchecked kernels, other modules and the host read them there. So a checked
+//! caller translates the address at the call. Functions whose address is taken
+//! and that have the same signature form a class. The checked copies of a class
+//! have one ABI. `TARGET` of the class maps the address of each function to its
+//! copy. It maps every other address to the class's thunk, which takes the same
+//! parameters as the copies and calls that address as the program did.
 
 use analysis::{Analysis, Signature};
 use ptx::{Function, Mnemonic, Span};
@@ -15,33 +14,33 @@ use ptx::{Function, Mnemonic, Span};
 /// Functions of one class are compared with an address one after the other.
 const MOST_MEMBERS: usize = 256;
 
-/// Where the copy of a class stands in for the address that a call names.
+/// The register whose address is replaced by that of a copy.
 #[derive(Clone, Debug)]
 pub(super) struct Through {
     /// Number of the class.
     pub(super) class: u32,
     pub(super) signature: Signature,
-    /// Place of the register.
+    /// Position of the register.
     pub(super) register: Span,
-    /// Place of the prototype's name.
+    /// Position of the prototype's name.
     pub(super) prototype: Span,
 }
 
-/// Functions that calls through pointers cannot tell apart.
+/// Functions with the same signature: a call through a pointer may reach any.
 #[derive(Debug)]
 pub(super) struct Class {
     pub(super) signature: Signature,
-    /// Their numbers.
+    /// Indices of the functions.
     pub(super) members: Vec<usize>,
 }
 
-/// The classes of a module, and which call goes to which.
+/// The classes of a module, and the class of each call.
 pub(super) struct Classes {
     pub(super) list: Vec<Class>,
     /// By function and instruction.
     pub(super) calls: Vec<Vec<(usize, u32)>>,
-    /// Of each function, the calls that may pass pointers to a function that
-    /// nothing is known of.
+    /// For each function, the number of calls that may pass pointers to an
+    /// unknown function.
     pub(super) unknown: Vec<u32>,
 }
 

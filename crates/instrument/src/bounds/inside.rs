@@ -1,16 +1,17 @@
-//! Checks of accesses that name a space with addresses of its own. These
-//! have 32 bits, whatever register they are in. Where the program computes
-//! them in 32 bits, what that cuts off is cut off here, too: a program may
-//! mean it. Where it computes them in 64 bits, all of these are compared.
+//! Checks of accesses that name a state space with addresses of its own. These
+//! addresses have 32 bits, whatever register holds them. Where the program
+//! computes an address in 32 bits, the check truncates it in the same way,
+//! because the program may rely on the wrap. Where the program computes it in
+//! 64 bits, the check compares all of them.
 //!
-//! There is no sink in such a space: an access that fails its check is
-//! skipped by its predicate, and what it would have read is zero.
+//! Such a space has no sink: an access that fails its check is predicated off,
+//! and the result of a read is zero.
 
-use super::absence::goes_on;
 use super::aligned::{Address, Aligned, or_misaligned};
 use super::emit::{Emit, also_unless};
 use super::pieces::{limit, outside_only};
 use super::plan::{Base, Group, Source};
+use super::predicated_off::goes_on;
 use super::text::*;
 use super::window::Window;
 use crate::patch::line;
@@ -22,8 +23,7 @@ impl<'a> Emit<'_, '_, 'a> {
     /// The check that a group's first member carries.
     pub(super) fn check_in_window(
         &mut self,
-        number: u32,
-        group: &Group,
+        (number, group): (u32, &Group),
         window: Window,
         (index, operand): (usize, usize),
         name: &'a str,
@@ -34,7 +34,7 @@ impl<'a> Emit<'_, '_, 'a> {
         let is_narrow = self.is_narrow(index, operand);
         let in_space = match group.source {
             Source::Root(root) if group.is_wide => {
-                self.compare_wide(group, root, instruction, name, outside, out);
+                self.compare_wide((group, root), instruction, name, outside, out);
                 self.conclude(number, group, instruction, outside, out);
                 return;
             }
@@ -79,7 +79,7 @@ impl<'a> Emit<'_, '_, 'a> {
     ) {
         line!(out, "@{outside} mov.u32 {SITE}, {};", group.site.0);
         if let Some(guard) = instruction.guard {
-            // The verdict holds only where the guard does.
+            // The verdict is only valid where the guard is true.
             goes_on(Op::Family(GO, number), guard, outside, out);
         }
     }
@@ -88,8 +88,7 @@ impl<'a> Emit<'_, '_, 'a> {
     /// cuts off the upper ones, but the program meant another address.
     fn compare_wide(
         &self,
-        group: &Group,
-        root: RootId,
+        (group, root): (&Group, RootId),
         instruction: &Instruction<'a>,
         name: &str,
         outside: Op<'_>,
@@ -200,7 +199,7 @@ impl<'a> Emit<'_, '_, 'a> {
         also_unless(group, instruction, outside, out);
         for (record, value) in [(RECORD_BASE, base), (RECORD_SIZE, size), (ADDRESS, pointer)] {
             match value {
-                // The site tells the size.
+                // The site has the size.
                 Op::Constant(_) if record == RECORD_SIZE => {}
                 Op::Constant(_) => line!(out, "@{outside} mov.b64 {record}, {value};"),
                 _ => line!(out, "@{outside} cvt.u64.u32 {record}, {value};"),

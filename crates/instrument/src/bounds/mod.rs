@@ -1,18 +1,18 @@
-//! This pass holds every access to memory to the bounds of the allocation or
+//! This pass checks every memory access against the bounds of the allocation or
 //! variable that its pointer was derived from.
 //!
-//! Checks live in the data flow (measurements.md; cuCatch branches): compare,
-//! select the address of a sink, keep the site; one record is written when
-//! the thread leaves. An access that fails its check reads zero or writes to
-//! nowhere; nothing traps, nothing returns early, and no lane takes another
-//! path than the program's.
+//! Checks are part of the data flow, because branches are slower
+//! (measurements.md; cuCatch branches): check code compares, selects the
+//! address of a sink, and keeps the site. The thread writes one record when it
+//! exits. An access that fails its check reads zero, or its write is discarded.
+//! No check traps or returns early, and no lane leaves the program's own path.
 //!
-//! The pass must never report a legal access. Where provenance is not
-//! certain, the address itself is looked up (`Provenance::Unknown`).
+//! The pass must never report a legal access. Where the provenance is
+//! uncertain, the address itself is looked up (`Provenance::Unknown`).
 
-mod absence;
 mod across;
 mod aligned;
+mod body;
 mod calls;
 mod demand;
 mod emit;
@@ -24,6 +24,7 @@ mod inside;
 mod pass;
 mod pieces;
 mod plan;
+mod predicated_off;
 mod prove;
 mod shadow;
 mod source;
@@ -38,7 +39,7 @@ use crate::patch::{Patch, put};
 use crate::protocol::{CALLED, LABEL_PREFIX, NAME_PREFIX, REGISTER_PREFIX};
 use crate::sites::Sites;
 use crate::{device_heap, device_runtime, support};
-use across::Party;
+use across::FunctionSummary;
 use analysis::{Analysis, Lost, ModuleSymbols, Nameable, Texts, end_of_declarations};
 use demand::About;
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
@@ -78,20 +79,20 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         Item::Function(function) if function.body.is_some() => Some(function),
         _ => None,
     });
-    let mut parties = Vec::new();
+    let mut summaries = Vec::new();
     for function in with_bodies {
-        parties.extend(pass.party(function)?);
+        summaries.extend(pass.summary(function)?);
     }
-    let dispatches = across::connect(&module, &mut parties);
+    let dispatches = across::connect(&module, &mut summaries);
     let mut at = 0;
     let mut helpers_at = None;
     let mut declarations = String::new();
-    for party in parties {
-        let function = party.function;
+    for summary in summaries {
+        let function = summary.function;
         pass.out
             .push_str(&source[at as usize..function.span.start as usize]);
         helpers_at.get_or_insert(pass.out.len());
-        pass.function(party, &mut declarations);
+        pass.function(summary, &mut declarations);
         at = function.span.end;
     }
     for dispatch in &dispatches {
@@ -111,7 +112,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         ..
     } = pass;
     if let (true, Some(at)) = (helpers_needed, helpers_at) {
-        // Before the first function, whose leading comments stay with it.
+        // Before the first function and the comments that precede it.
         declarations.insert_str(0, &support::functions(&module, tag, uses_device_heap));
         out.insert_str(at, &declarations);
     }
@@ -132,7 +133,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
     })
 }
 
-/// What is known of a function once it is done.
+/// The facts about a function that other functions and the output need.
 #[derive(Default)]
 struct Done {
     coverage: KernelCoverage,
@@ -157,15 +158,18 @@ struct Pass<'x, 'a> {
     tag: u64,
     /// Calls of `malloc` and `free` are redirected.
     heap: bool,
-    /// Some were.
+    /// Some calls of `malloc` and `free` were redirected.
     uses_device_heap: bool,
     /// See [`Instrumented::lost`].
     lost: Vec<(SiteId, Lost)>,
 }
 
 impl<'x, 'a> Pass<'x, 'a> {
-    /// What is to be done to a function; `None` if it has no body.
-    fn party(&mut self, function: &'x Function<'a>) -> Result<Option<Party<'x, 'a>>, Error> {
+    /// The plan for a function; `None` if it has no body.
+    fn summary(
+        &mut self,
+        function: &'x Function<'a>,
+    ) -> Result<Option<FunctionSummary<'x, 'a>>, Error> {
         let Some(analysis) = Analysis::of(self.symbols, function) else {
             return Ok(None);
         };
@@ -189,7 +193,7 @@ impl<'x, 'a> Pass<'x, 'a> {
             Vec::new()
         };
         self.uses_device_heap |= !heap_calls.is_empty();
-        Ok(Some(Party {
+        Ok(Some(FunctionSummary {
             sites: first_site..self.sites.list.len(),
             is_checked_in_place: !function.is_entry,
             has_copy: false,
@@ -203,74 +207,81 @@ impl<'x, 'a> Pass<'x, 'a> {
         }))
     }
 
-    /// Writes a function in all the forms that it has.
-    fn function(&mut self, mut party: Party<'x, 'a>, declarations: &mut String) {
-        let function = party.function;
-        let checked = party.changes();
+    /// Writes all versions of a function.
+    fn function(&mut self, mut summary: FunctionSummary<'x, 'a>, declarations: &mut String) {
+        let function = summary.function;
+        let checked = summary.changes();
         self.helpers_needed |= checked;
         if function.is_entry {
-            self.original(&party);
-            let launch_parameter = self.launch_parameter(&mut party);
+            self.original(&summary);
+            let launch_parameter = self.launch_parameter(&mut summary);
             if checked {
-                self.copy(&mut party, launch_parameter.map(|slot| slot.size));
+                self.copy(&mut summary, launch_parameter.map(|slot| slot.size));
             }
-            self.entry(&party, launch_parameter.filter(|_| checked));
+            self.entry(&summary, launch_parameter.filter(|_| checked));
         } else {
-            if party.is_checked_in_place && checked {
-                party.plan.launch = false;
-                self.body(&party, function.span.start, &Patch::default());
+            if summary.is_checked_in_place && checked {
+                summary.plan.launch = false;
+                self.body(&summary, function.span.start, &Patch::default());
             } else {
-                self.original(&party);
+                self.original(&summary);
             }
-            if party.has_copy {
-                let size = launch_size(&party.plan);
-                let (head, end) = (self.head(&party, Some(size)), self.head_end(function));
+            if summary.has_copy {
+                let size = launch_size(&summary.plan);
+                let (head, end) = (self.head(&summary, Some(size)), self.head_end(function));
                 let (start, source) = (function.span.start, self.module.source);
                 head.render(source, (start, end), start, "", declarations);
                 declarations.truncate(declarations.trim_end().len());
                 declarations.push_str(";\n");
-                self.copy(&mut party, Some(size));
+                self.copy(&mut summary, Some(size));
             }
         }
-        let (calls, calls_unknown) = plan::callees(&party.analysis.code);
+        let (calls, calls_unknown) = plan::callees(&summary.analysis.code);
         self.functions.insert(
             function.name.to_owned(),
             Done {
-                has_checks: checked || !party.plan.coverage.unchecked_sites.is_empty(),
-                coverage: party.plan.coverage,
+                has_checks: checked || !summary.plan.coverage.unchecked_sites.is_empty(),
+                coverage: summary.plan.coverage,
                 calls,
                 calls_unknown,
             },
         );
     }
 
-    /// Where an entry takes its bounds; `None` if they do not fit.
-    fn launch_parameter(&mut self, party: &mut Party<'_, '_>) -> Option<ParameterSlot> {
-        let offset = party.parameter_bytes.next_multiple_of(8);
-        let size = launch_size(&party.plan);
+    /// The slot of an entry's launch parameter; `None` if it does not fit.
+    fn launch_parameter(&mut self, summary: &mut FunctionSummary<'_, '_>) -> Option<ParameterSlot> {
+        let offset = summary.parameter_bytes.next_multiple_of(8);
+        let size = launch_size(&summary.plan);
         let architecture = self.module.architecture();
         let limit = parameters::limit(self.module.version, architecture);
-        party.plan.launch = offset.saturating_add(size) <= limit;
-        if !party.plan.launch && !party.plan.roots.is_empty() {
+        summary.plan.launch = offset.saturating_add(size) <= limit;
+        if !summary.plan.launch && !summary.plan.roots.is_empty() {
             // Lookup mode: the device finds the bounds and must report them.
-            party.plan.records_bounds = true;
-            for site in &mut self.sites.list[party.sites.clone()] {
+            summary.plan.records_bounds = true;
+            for site in &mut self.sites.list[summary.sites.clone()] {
                 if matches!(site.provenance, model::Provenance::KernelParameter { .. }) {
                     site.provenance = model::Provenance::Lookup;
                 }
             }
         }
-        party.plan.launch.then_some(ParameterSlot { offset, size })
+        summary
+            .plan
+            .launch
+            .then_some(ParameterSlot { offset, size })
     }
 
-    /// Notes what the host must know of an entry.
-    fn entry(&mut self, party: &Party<'_, '_>, launch_parameter: Option<ParameterSlot>) {
-        let (plan, name) = (&party.plan, party.function.name);
+    /// Notes the facts about an entry that the host needs.
+    fn entry(
+        &mut self,
+        summary: &FunctionSummary<'_, '_>,
+        launch_parameter: Option<ParameterSlot>,
+    ) {
+        let (plan, name) = (&summary.plan, summary.function.name);
         self.entries.push(EntryPlan {
             name: name.to_owned(),
-            checked_name: party.changes().then(|| format!("{CHECKED_PREFIX}{name}")),
-            parameters: party.slots.clone(),
-            parameter_bytes: party.parameter_bytes,
+            checked_name: summary.changes().then(|| format!("{CHECKED_PREFIX}{name}")),
+            parameters: summary.slots.clone(),
+            parameter_bytes: summary.parameter_bytes,
             launch_parameter,
             roots: match launch_parameter {
                 Some(_) => plan.roots.clone(),
@@ -278,49 +289,47 @@ impl<'x, 'a> Pass<'x, 'a> {
             },
             coverage: KernelCoverage::default(),
             uses_device_malloc: false,
-            proof: prove::proof(&party.analysis, plan, self.module.source),
+            proof: prove::proof(&summary.analysis, plan, self.module.source),
         });
     }
 
     /// The checked copy of a function.
-    fn copy(&mut self, party: &mut Party<'_, '_>, launch_size: Option<u32>) {
-        party.plan.launch = launch_size.is_some();
+    fn copy(&mut self, summary: &mut FunctionSummary<'_, '_>, launch_size: Option<u32>) {
+        summary.plan.launch = launch_size.is_some();
         self.out.push_str("\n// Checked copy.\n");
-        let head = self.head(party, launch_size);
-        self.body(party, party.function.span.start, &head);
+        let head = self.head(summary, launch_size);
+        self.body(summary, summary.function.span.start, &head);
     }
 
-    /// A function with checks in its body, and with a head that is edited.
-    fn body(&mut self, party: &Party<'_, '_>, start: u32, head_patch: &Patch) {
-        let Party {
+    /// A function with checks in its body, and an edited head.
+    fn body(&mut self, summary: &FunctionSummary<'_, '_>, start: u32, head_patch: &Patch) {
+        let FunctionSummary {
             function,
             analysis,
             nameable,
             plan,
             ..
-        } = party;
+        } = summary;
         let Some(body) = &function.body else {
             return;
         };
         let source = self.module.source;
-        let mut head = String::new();
         let mut patch = Patch::default();
-        emit::emit(
+        let head = body::emit(
             About { analysis, nameable },
             plan,
             self.trap,
-            emit::Heap {
-                calls: &party.heap_calls,
+            body::Heap {
+                calls: &summary.heap_calls,
                 tag: self.tag,
                 frees: self.heap && device_heap::frees(self.module),
             },
-            &party.slots,
-            &mut head,
+            &summary.slots,
             &mut patch,
         );
         let inside = body.span.start + 1;
         head_patch.render(source, (start, inside), start, "", &mut self.out);
-        // The head names variables that the body declares first.
+        // The code at the top names variables that the body declares first.
         let head_at = end_of_declarations(function).unwrap_or(inside);
         let end = function.span.end;
         patch.render(source, (inside, end), head_at, &head, &mut self.out);
@@ -332,15 +341,17 @@ impl<'x, 'a> Pass<'x, 'a> {
     }
 
     /// Edits of the head of a copy.
-    fn head(&self, party: &Party<'_, '_>, launch_size: Option<u32>) -> Patch {
-        let (function, source) = (party.function, self.module.source);
+    fn head(&self, summary: &FunctionSummary<'_, '_>, launch_size: Option<u32>) -> Patch {
+        let (function, source) = (summary.function, self.module.source);
         let mut patch = Patch::default();
         if !function.is_entry {
-            // Copies are local to the file, whoever sees the original.
+            // Copies are local to the file, even if the original is visible.
             let text = function.span.text(source);
             let linkage = text.find(".func").unwrap_or(0) as u32;
             patch.edit(function.span.start, function.span.start + linkage, |_| {});
-            if let ([returned], bytes @ 1..) = (&function.returns[..], party.plan.gives.bytes()) {
+            if let ([returned], bytes @ 1..) =
+                (&function.returns[..], summary.plan.returned_bounds.bytes())
+            {
                 let span = returned.span;
                 patch.edit(span.start, span.end, |out| {
                     let (alignment, name) = (returned.alignment().max(8), returned.name);
@@ -356,27 +367,27 @@ impl<'x, 'a> Pass<'x, 'a> {
     }
 }
 
-/// Bytes of the parameter that bounds come in.
+/// Bytes of the parameter that holds the bounds.
 fn launch_size(plan: &Plan) -> u32 {
     let bounds = size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * plan.roots.len();
     bounds as u32 + if plan.takes_called { CALLED } else { 0 }
 }
 
 impl<'x, 'a> Pass<'x, 'a> {
-    /// A function as the program wrote it; its calls of `malloc` and `free` go
-    /// where all others go.
-    fn original(&mut self, party: &Party<'_, '_>) {
+    /// A function as the program wrote it, except that calls of `malloc` and
+    /// `free` are redirected as everywhere.
+    fn original(&mut self, summary: &FunctionSummary<'_, '_>) {
         let mut patch = Patch::default();
-        for call in &party.heap_calls {
-            let inst = &party.analysis.code.instructions[call.instruction as usize];
+        for call in &summary.heap_calls {
+            let inst = &summary.analysis.code.instructions[call.instruction as usize];
             device_heap::redirect(call, self.tag, inst.attached_from, None, &mut patch);
         }
-        let (start, end) = (party.function.span.start, party.function.span.end);
+        let (start, end) = (summary.function.span.start, summary.function.span.end);
         patch.render(self.module.source, (start, end), start, "", &mut self.out);
     }
 }
 
-/// Gives the copy its name and its last parameter.
+/// Adds the prefix to the copy's name, and its last parameter.
 fn rename_copy(patch: &mut Patch, function: &Function<'_>, launch_size: Option<u32>, source: &str) {
     let name = function.name_span;
     patch.edit(name.start, name.end, |out| {
@@ -392,10 +403,11 @@ fn rename_copy(patch: &mut Patch, function: &Function<'_>, launch_size: Option<u
             } else {
                 ","
             };
-            // Before the blanks that stand before `)`.
+            // Before the white space that precedes `)`.
             let inner = &source[list.start as usize..list.end as usize - 1];
             let at = list.start + inner.trim_end().len() as u32;
-            // A comment at the end would swallow what follows it on its line.
+            // A comment at the end would hide the text that follows on its
+            // line.
             patch.insert(at.max(list.start + 1), |out| {
                 let _ = std::fmt::Write::write_fmt(out, format_args!("{comma}\n\t{parameter}"));
             });
@@ -406,8 +418,8 @@ fn rename_copy(patch: &mut Patch, function: &Function<'_>, launch_size: Option<u
     }
 }
 
-/// The names that checks use must be free.
-fn reserve_names(source: &str) -> Result<(), Error> {
+/// The program must not use the names that checks use.
+pub(crate) fn reserve_names(source: &str) -> Result<(), Error> {
     for reserved in [NAME_PREFIX, REGISTER_PREFIX, LABEL_PREFIX] {
         if let Some(at) = source.find(reserved) {
             let rest = &source[at..];
@@ -445,7 +457,7 @@ fn variables(module: &Module<'_>) -> Vec<DeviceVariable> {
         .collect()
 }
 
-/// Adds to each entry what its callees tell.
+/// Adds to each entry the facts about its callees.
 fn finish_entries(entries: &mut [EntryPlan], functions: &FxHashMap<String, Done>) {
     for entry in entries {
         let Some(own) = functions.get(&entry.name) else {
@@ -482,13 +494,14 @@ fn finish_entries(entries: &mut [EntryPlan], functions: &FxHashMap<String, Done>
     }
 }
 
-/// Whether a function with checks calls itself, however indirectly, or calls
-/// through pointers.
+/// Whether a function with checks calls itself, directly or indirectly, or
+/// calls through pointers.
 fn stack_is_unknown(functions: &FxHashMap<String, Done>) -> bool {
     if !functions.values().any(|done| done.has_checks) {
         return false;
     }
-    // Functions that are being followed (false), or lead to no cycle (true).
+    // Functions on the current path (false), or proved to reach no cycle
+    // (true).
     let mut followed: FxHashMap<&str, bool> = FxHashMap::default();
     for name in functions.keys() {
         let mut path = vec![(name.as_str(), false)];

@@ -1,9 +1,9 @@
-//! Writes the bounds that go with calls of checked copies, and those that come
-//! back.
+//! Writes the bounds that are passed to checked copies, and those that they
+//! return.
 //!
-//! A copy takes the bounds as a launch does: behind its own parameters, with
-//! the launch's number before them (`model::layout::LAUNCH_PARAMETER`). It
-//! gives bounds back behind its own result, whose place does not change.
+//! A copy takes bounds as a launch does: after its own parameters, preceded by
+//! the launch's number (`model::layout::LAUNCH_PARAMETER`). It returns bounds
+//! after its own result, whose offset does not change.
 
 use super::emit::Emit;
 use super::indirect::Through;
@@ -18,12 +18,12 @@ use analysis::{Origin, Root, Stored};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::OperandKind;
 
-/// Constants below this are null pointers, with an offset.
+/// Constants below this are treated as null pointers with an offset.
 const NULL: i64 = 4096;
 
 impl<'a> Emit<'_, '_, 'a> {
-    /// Bounds that a value has where it is stored, unless they are empty and it
-    /// is in doubt; `None` if it must be looked up.
+    /// The bounds of a value where it is stored, unless they are empty and the
+    /// value is in doubt; `None` if they must be looked up.
     fn bounds_of(&self, stored: Stored) -> Option<(Op<'a>, Op<'a>)> {
         let Some(value) = stored.value else {
             let constant = match self.operand_of(stored) {
@@ -35,8 +35,8 @@ impl<'a> Emit<'_, '_, 'a> {
         };
         match self.analysis.provenance.origin(value) {
             Origin::Pointer { mut root, .. } => {
-                // What a field is part of: nobody could tell there that it is
-                // one.
+                // Bounds of the whole object: the callee could not tell that
+                // the pointer was to a field.
                 while let Some(Root::Field { parent, .. }) = self.analysis.provenance.root(root) {
                     root = parent;
                 }
@@ -58,7 +58,7 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
-    /// Whether empty bounds of what is stored may be those of no pointer.
+    /// Whether empty bounds may belong to a value that is no pointer.
     fn is_in_doubt(&self, stored: Stored) -> bool {
         let provenance = &self.analysis.provenance;
         let origin = stored.value.map(|value| provenance.origin(value));
@@ -73,7 +73,7 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
-    /// What is stored, as an operand.
+    /// The stored value, as an operand.
     fn text_of(&self, stored: Stored) -> Op<'a> {
         match self.operand_of(stored) {
             Some(OperandKind::Name(name)) => Op::Program(name),
@@ -82,9 +82,9 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
-    /// Looks the arguments up whose bounds are not known, or are empty and in
-    /// doubt, before the first of them is stored: stores and call must not be
-    /// torn apart by another call.
+    /// Looks up the bounds of arguments that are unknown, or empty and in
+    /// doubt. Does so before the first argument is stored: another call must
+    /// not stand between the stores and their call.
     pub(super) fn before_call(&mut self, number: u32, out: &mut String) {
         let plan = self.plan;
         let call = &plan.calls[number as usize];
@@ -135,7 +135,7 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
-    /// The address that a call goes to in the program.
+    /// The address that the program calls.
     fn called(&self, call: &Call) -> Op<'a> {
         let inst = &self.analysis.code.instructions[call.instruction as usize];
         let mut operands = inst.instruction.operands.iter();
@@ -146,7 +146,7 @@ impl<'a> Emit<'_, '_, 'a> {
         name.map_or(Op::Constant(0), Op::Program)
     }
 
-    /// Sends a call to the checked copy.
+    /// Redirects a call to the checked copy.
     pub(super) fn call(&self, number: u32, call: &Call, attached_from: u32, patch: &mut Patch) {
         let (header, each) = (size_of::<LaunchHeader>(), size_of::<LaunchBounds>());
         let size_at = std::mem::offset_of!(LaunchBounds, size);
@@ -224,17 +224,17 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
-    /// Reads the bounds that came back with what an instruction loads.
+    /// Reads the returned bounds of the value that an instruction loads.
     pub(super) fn receive(&self, instruction: u32, out: &mut String) {
         let Some(made) = self.made.get(&instruction) else {
             return;
         };
         let size_at = std::mem::offset_of!(LaunchBounds, size) as u32;
         for &(root, value) in &made.roots {
-            let Some(received) = self.plan.received.get(&value) else {
+            let Some(result_bounds) = self.plan.result_bounds.get(&value) else {
                 continue;
             };
-            let (call, at) = (received.call, received.at);
+            let (call, at) = (result_bounds.call, result_bounds.at);
             line!(
                 out,
                 "ld.param.b64 {}, [{RESULT}{call}+{at}];",
@@ -249,12 +249,12 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
-    /// Gives the bounds of what an instruction returns. A pointer into the
-    /// function's own frame has none any more.
-    pub(super) fn give(&mut self, stored: Stored, offset: u32, out: &mut String) {
+    /// Stores the bounds of a returned value. A pointer into the function's own
+    /// frame has no bounds after the return.
+    pub(super) fn store_bounds(&mut self, stored: Stored, offset: u32, out: &mut String) {
         let analysis = self.analysis;
         let (Some(place), Some(result)) = (
-            self.plan.gives.place(offset),
+            self.plan.returned_bounds.place(offset),
             analysis.code.function.returns.first(),
         ) else {
             return;
@@ -266,13 +266,13 @@ impl<'a> Emit<'_, '_, 'a> {
                 line!(out, "mov.b64 {GIVEN_SIZE}, 0;");
             }
             (false, Some((base, size))) => {
-                let (given, size) = if self.is_in_doubt(stored) {
+                let (returned, size) = if self.is_in_doubt(stored) {
                     self.unless_empty((pointer, 0), (base, size), None, out);
                     (WEAK_BASE, WEAK_SIZE)
                 } else {
                     (base, size)
                 };
-                line!(out, "mov.b64 {GIVEN_BASE}, {given};");
+                line!(out, "mov.b64 {GIVEN_BASE}, {returned};");
                 line!(out, "mov.b64 {GIVEN_SIZE}, {size};");
                 if let Op::Family(SHADOW_BASE, _) = base {
                     self.take_back_own(pointer, out);
@@ -295,7 +295,7 @@ impl<'a> Emit<'_, '_, 'a> {
         );
     }
 
-    /// Whether what is stored points into the function's own frame.
+    /// Whether the stored value points into the function's own frame.
     fn is_own(&self, stored: Stored) -> bool {
         let provenance = &self.analysis.provenance;
         let Some(Origin::Pointer { root, .. }) = stored.value.map(|value| provenance.origin(value))
@@ -312,7 +312,7 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
-    /// The same, where only the execution tells.
+    /// The same test, at run time.
     fn take_back_own(&self, pointer: Op<'_>, out: &mut String) {
         let code = &self.analysis.code;
         let Some(OwnFrame {

@@ -46,8 +46,8 @@ pub(super) fn operand_name<'a>(
     }
 }
 
-/// Takes back the verdict where `predicate` does not hold (or, negated,
-/// where it does).
+/// Clears the verdict where `predicate` is false (or, if negated, where it is
+/// true).
 pub(super) fn outside_only(outside: Op<'_>, predicate: &str, negated: bool, out: &mut String) {
     if negated {
         line!(out, "not.pred {OTHER}, {predicate};");
@@ -57,8 +57,8 @@ pub(super) fn outside_only(outside: Op<'_>, predicate: &str, negated: bool, out:
     }
 }
 
-/// Looks up `pointer` under `guard`; where it is false, the results keep
-/// their values. No lane takes another path for it.
+/// Looks up `pointer` under `guard`. Where the guard is false, the results keep
+/// their values. Control flow does not diverge.
 pub(super) fn lookup(
     pointer: Op<'_>,
     guard: Option<Guard<'_>>,

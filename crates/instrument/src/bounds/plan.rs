@@ -1,17 +1,17 @@
-//! Decides, for one function, which accesses are checked together, against
-//! what, and which roots and shadow registers that needs. Writes no text.
+//! Decides, for one function, which accesses share a check, which bounds each
+//! check uses, and which roots and shadow registers that needs. Writes no text.
 
 use super::aligned::Aligned;
 use super::demand::About;
 use super::grouping::Key;
 use super::indirect::Through;
 use super::strings::CheckedPrint;
-use super::window::{self, Fate, Window};
+use super::window::{self, FailurePolicy, Window};
 use crate::error::Error;
 use crate::sites::Sites;
 use analysis::{
-    Analysis, Code, Lost, ModuleSymbols, Nameable, Return, Root, RootId, Stored, SymbolId, Texts,
-    ValueId, WideReg,
+    Analysis, Code, Lost, ModuleSymbols, Nameable, Register, Return, Root, RootId, Stored,
+    SymbolId, Texts, ValueId,
 };
 use model::layout::LaunchBounds;
 use model::{Checked, KernelCoverage, SiteId};
@@ -19,13 +19,13 @@ use ptx::table::Extent;
 use ptx::{Mnemonic, Modifier, OperandKind, Span};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Where a check's bounds come from.
+/// The source of a check's bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Source {
     /// Registers or constants of this root.
     Root(RootId),
     /// Shadow registers of this register.
-    Shadow(WideReg),
+    Shadow(Register),
     /// A variable that the instruction names, of this declared size.
     Declared(u64),
     /// The launch's dynamic shared memory, which the instruction names.
@@ -39,7 +39,7 @@ pub(super) enum Source {
 /// The address that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Base {
-    /// A register, with the value it has.
+    /// A register with its current value.
     Register(ValueId),
     /// A variable.
     Symbol(SymbolId),
@@ -52,37 +52,36 @@ pub(super) struct Group {
     pub(super) source: Source,
     /// The members name this space; `None` for global and generic ones.
     pub(super) window: Option<Window>,
-    /// The address is in 64 bits, and so is the arithmetic that made it,
-    /// although the space's addresses have 32.
+    /// The address, and all arithmetic that computed it, has 64 bits, although
+    /// the space's addresses have 32.
     pub(super) is_wide: bool,
-    /// Where the source's bounds are empty, those of the address itself count
+    /// If the source's bounds are empty, those of the address itself are used
     /// (see [`analysis::Origin`]).
     pub(super) in_doubt: bool,
     /// Lowest constant offset.
     pub(super) low: i64,
-    /// Bytes from there.
+    /// Bytes from that offset on.
     pub(super) extent: Extent,
-    /// Writes and atomics go to another sink than reads.
+    /// Some member writes: writes and atomics use another sink than reads.
     pub(super) writes: bool,
     /// Alignment of the widest member, and the offset it holds at.
     pub(super) alignment: (u64, i64),
-    /// What the addresses of all members must be a multiple of, and the offset
-    /// at which that holds.
+    /// The alignment that all members need, and the offset at which it applies.
     pub(super) needs: (u64, i64),
-    /// What makes sure of it.
+    /// How the alignment is ensured.
     pub(super) aligned: Aligned,
     pub(super) site: SiteId,
-    /// An earlier group, with the other sink, of the same address under the
-    /// same guard in the same block, over the same bytes: its verdict is
-    /// this one's. (`y[i] += x` reads and writes one place.)
+    /// An earlier group with the same verdict: it has the same address under
+    /// the same guard in the same block, over the same bytes, but the other
+    /// sink. (`y[i] += x` reads and writes one address.)
     pub(super) twin: Option<u32>,
-    /// Number of the predicate that keeps this group's verdict for twins.
+    /// Number of the predicate that keeps this group's verdict for later uses.
     pub(super) keeps: Option<u32>,
-    /// The addresses of only so many lanes are used.
+    /// Only this many lanes use their addresses.
     pub(super) lanes: u32,
-    /// Some member's address goes to a sink where the check fails.
+    /// Some member's address is replaced by a sink's where the check fails.
     pub(super) redirects: bool,
-    /// Some member's instruction is stopped where the check fails.
+    /// Some member's instruction is skipped where the check fails.
     pub(super) stops: bool,
 }
 
@@ -93,7 +92,7 @@ pub(super) struct Planned {
     pub(super) operand: usize,
     pub(super) group: u32,
     pub(super) leads: bool,
-    pub(super) fate: Fate,
+    pub(super) policy: FailurePolicy,
 }
 
 /// A call of a checked copy, which takes the bounds of its arguments.
@@ -102,48 +101,49 @@ pub(super) struct Call {
     pub(super) instruction: u32,
     /// The first of the stores of its arguments, else the call itself.
     pub(super) first: u32,
-    /// Where the callee's name begins.
+    /// Position of the callee's name.
     pub(super) name_at: u32,
     /// It goes through a pointer.
     pub(super) through: Option<Through>,
-    /// Behind the bounds stands the address that is called.
+    /// The address that is called follows the bounds.
     pub(super) takes_called: bool,
-    /// Where one more argument goes, and what stands before and behind it.
+    /// Position for one more argument, and the text before and after it.
     pub(super) argument_at: (u32, &'static str, &'static str),
-    /// What the callee wants the bounds of, in its order.
+    /// The values whose bounds are passed, in the callee's order.
     pub(super) passed: Vec<Stored>,
-    /// Place of the result's name.
+    /// Position of the result's name.
     pub(super) result: Option<Span>,
-    /// Bytes of the result with the bounds behind it; 0 if none come back.
+    /// Bytes of the result with the bounds after it; 0 if it has none.
     pub(super) result_bytes: u32,
     pub(super) result_alignment: u32,
-    /// Loads of the result: instructions, and the places of its name in them.
+    /// Loads of the result: instructions, and the positions of its name in
+    /// them.
     pub(super) loads: Vec<(u32, Span)>,
 }
 
-/// Bounds that come back with a call's result.
+/// Bounds that a call returns with its result.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Received {
+pub(super) struct ResultBounds {
     /// Index in [`Plan::calls`].
     pub(super) call: u32,
     /// Bytes from the start of the result to the base.
     pub(super) at: u32,
 }
 
-/// Bounds that a copy gives back behind its result.
+/// Bounds that a copy returns after its result.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gives {
-    /// Places in the result whose bounds are given, in order.
+pub(super) struct ReturnedBounds {
+    /// Offsets in the result whose bounds are returned, in order.
     pub(super) offsets: Vec<u32>,
     /// Bytes of the result before the bounds.
     pub(super) from: u32,
-    /// The stores of what they are the bounds of, in text order.
+    /// The stores of the values that have these bounds, in text order.
     pub(super) stores: Vec<Return>,
 }
 
-impl Gives {
-    /// Bytes from the start of the result to the base of what stands at a
-    /// place in it.
+impl ReturnedBounds {
+    /// Bytes from the start of the result to the base for the value at an
+    /// offset.
     pub(super) fn place(&self, offset: u32) -> Option<u32> {
         let index = self.offsets.iter().position(|&o| o == offset)?;
         Some(self.from + index as u32 * size_of::<LaunchBounds>() as u32)
@@ -153,7 +153,7 @@ impl Gives {
     pub(super) fn bytes(&self) -> u32 {
         match self.offsets.len() {
             0 => 0,
-            given => self.from + (given * size_of::<LaunchBounds>()) as u32,
+            returned => self.from + (returned * size_of::<LaunchBounds>()) as u32,
         }
     }
 }
@@ -166,36 +166,37 @@ pub(super) struct Plan {
     /// Parameter offsets whose bounds are needed, in the launch parameter's
     /// order.
     pub(super) roots: Vec<u32>,
-    /// Of a function that calls through pointers may reach: behind the bounds
-    /// stands the address that was called.
+    /// For a function that calls through pointers may reach: the address that
+    /// was called follows the bounds.
     pub(super) takes_called: bool,
     /// All roots whose bounds are needed, with generic (or global) bases.
     pub(super) needed: FxHashSet<RootId>,
-    /// Places whose addresses are needed as their own space has them.
+    /// Variables whose addresses are needed in their own space.
     pub(super) needed_in_space: FxHashSet<RootId>,
     /// The same, in 64 bits.
     pub(super) needed_in_space_wide: FxHashSet<RootId>,
     /// Values that must set the shadow of their register.
     pub(super) shadowed: FxHashSet<ValueId>,
     /// Registers that have a shadow.
-    pub(super) shadow_registers: Vec<WideReg>,
+    pub(super) shadow_registers: Vec<Register>,
     /// Some record needs the bounds it was checked against.
     pub(super) records_bounds: bool,
-    /// There is a launch parameter. Set by the caller.
+    /// There is a launch parameter. The caller sets this.
     pub(super) launch: bool,
     /// Calls of checked copies, in order.
     pub(super) calls: Vec<Call>,
-    /// What comes back from them with bounds.
-    pub(super) received: FxHashMap<ValueId, Received>,
-    /// What the function itself gives back with bounds, if it is a copy.
-    pub(super) gives: Gives,
+    /// The values that calls of checked copies return with bounds.
+    pub(super) result_bounds: FxHashMap<ValueId, ResultBounds>,
+    /// The bounds that the function itself returns, if it is a copy.
+    pub(super) returned_bounds: ReturnedBounds,
     /// Calls of `printf` with strings that are checked, in order.
     pub(super) prints: Vec<CheckedPrint>,
     pub(super) coverage: KernelCoverage,
-    /// Why the sites have none that are checked by their address alone.
+    /// Why the bounds of a site are unknown, for sites that are checked by
+    /// their address alone.
     pub(super) lost: Vec<(SiteId, Lost)>,
-    /// The only local memory that a pointer which appears here can point to
-    /// while its function has not returned, where that is certain.
+    /// The only live local memory that a pointer which first appears here can
+    /// point to, where that is certain.
     pub(super) own_frame: Option<window::OwnFrame>,
     /// Number of predicates that keep verdicts for twins.
     pub(super) kept_verdicts: u32,
@@ -231,8 +232,8 @@ impl Plan {
         Ok(planner.plan)
     }
 
-    /// Groups grow until their block ends: only now is it known which cover
-    /// the same bytes.
+    /// A group may grow until its block ends. Only then it is known which
+    /// groups cover the same bytes.
     fn settle_twins(&mut self) {
         let mut kept = 0;
         for index in 0..self.groups.len() {
@@ -244,7 +245,7 @@ impl Plan {
                 && group.extent == other.extent
                 && group.needs == other.needs
                 && group.source == other.source;
-            // The first of a chain holds the verdict for all.
+            // The first of a chain keeps the verdict for all.
             let first = other.twin.unwrap_or(twin);
             self.groups[index].twin = same.then_some(first);
             if same {
@@ -254,7 +255,7 @@ impl Plan {
                 });
             }
         }
-        // Members are skipped by their group's verdict, wherever they stand.
+        // Members are skipped by their group's verdict, wherever they are.
         for index in 0..self.groups.len() {
             let group = &self.groups[index];
             if group.window.is_none() && !group.stops {
@@ -269,7 +270,8 @@ impl Plan {
         self.kept_verdicts = kept;
     }
 
-    /// Whether something that is needed lies in a window.
+    /// Whether the function needs bounds in shared, local, constant or
+    /// parameter space.
     pub(super) fn has_windows(&self, analysis: &Analysis<'_, '_>) -> bool {
         let is_in_window = |root: &RootId| {
             let root = analysis.provenance.root(*root);
@@ -325,8 +327,8 @@ impl<'a> Planner<'_, '_, 'a> {
         Ok(())
     }
 
-    /// Ends the groups that cannot go on after an instruction: a callee may
-    /// end the thread, and a guard may get a new value.
+    /// Ends the groups that may not continue past an instruction: a callee may
+    /// end the thread, and a guard may change.
     fn close(&mut self, index: usize) {
         if self.open.is_empty() {
             return;
@@ -383,7 +385,7 @@ impl<'a> Planner<'_, '_, 'a> {
     }
 }
 
-/// Names of the functions that are called; whether others may be.
+/// Names of the called functions, and whether other functions may be called.
 pub(super) fn callees(code: &Code<'_, '_>) -> (Vec<String>, bool) {
     let mut names = Vec::new();
     let mut unknown = false;

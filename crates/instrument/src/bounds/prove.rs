@@ -9,11 +9,11 @@ use analysis::{Alignment, Analysis, Bounds, Program, Query, Root, SymbolId, Unpr
 use ptx::table::Extent;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Functions of the CUDA runtime that access nothing of the program's but
-/// what they are given to read.
+/// Functions of the CUDA runtime that access no memory of the program's except
+/// the arguments that they read.
 const HARMLESS: [&str; 2] = ["vprintf", "__assertfail"];
 
-/// The program that proves all checks of a kernel, or what stands in the way.
+/// The program that proves all checks of a kernel, or the obstacle.
 pub(super) fn proof(
     analysis: &Analysis<'_, '_>,
     plan: &Plan,
@@ -68,16 +68,16 @@ pub(super) fn proof(
     })
 }
 
-/// What a group's addresses are checked against.
+/// The bounds that a group's addresses are checked against.
 struct Held {
     bounds: Bounds,
-    /// What the bounds are an extent of, if they are not a buffer's.
+    /// The variable that the bounds belong to, if they are not a buffer's.
     symbol: Option<SymbolId>,
     /// Bytes from the symbol's address to where the bounds start.
     start: u32,
 }
 
-/// What a group's addresses must lie in.
+/// The bounds that must contain a group's addresses.
 fn held(analysis: &Analysis<'_, '_>, group: &Group) -> Option<Held> {
     let of_symbol = |symbol, bounds, start| Held {
         bounds,
@@ -132,9 +132,9 @@ fn bytes(group: &Group) -> Option<u64> {
     }
 }
 
-/// Whether a kernel may call something that has checks of its own: those run
-/// whether the kernel's accesses are proved or not, and need a launch that
-/// knows of them.
+/// Whether a kernel may call a function with checks of its own. Those are
+/// executed even if the kernel's accesses are proved, and need the launch's
+/// number.
 pub(super) fn calls_checks(kernel: &Done, functions: &FxHashMap<String, Done>) -> bool {
     let mut seen: FxHashSet<&str> = FxHashSet::default();
     let mut stack = vec![kernel];

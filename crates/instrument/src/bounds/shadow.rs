@@ -1,5 +1,5 @@
-//! Bounds that come into being in the middle of a body: those of values that
-//! appear on the device, and those that travel with a register.
+//! Bounds that are defined in the middle of a body: those of values that appear
+//! on the device, and those in shadow registers.
 
 use super::emit::Emit;
 use super::pieces::{limit, lookup, outside_only, reg};
@@ -11,7 +11,8 @@ use model::layout::UNBOUNDED;
 use ptx::{Guard, OperandKind};
 
 impl<'a> Emit<'_, '_, 'a> {
-    /// What follows a definition: bounds of the roots it makes, then shadows.
+    /// The code after a definition: bounds of the roots that it defines, then
+    /// shadows.
     pub(super) fn after(&self, instruction: u32, out: &mut String) {
         let Some(made) = self.made.get(&instruction) else {
             return;
@@ -35,14 +36,14 @@ impl<'a> Emit<'_, '_, 'a> {
                     self.allocated(instruction, pointer, base, size, out);
                 }
                 Some(Root::Mapped { .. }) => {
-                    self.mapped(instruction, value, pointer, base, size, out);
+                    self.mapped(instruction, value, pointer, (base, size), out);
                 }
                 _ => {
-                    let is_received = self.plan.received.contains_key(&value);
-                    if !is_received {
+                    let is_result = self.plan.result_bounds.contains_key(&value);
+                    if !is_result {
                         lookup(Op::Program(pointer), guard, base, size, out);
                     }
-                    self.only_own_frame(pointer, guard, (base, size), is_received, out);
+                    self.only_own_frame(pointer, guard, (base, size), is_result, out);
                 }
             }
             self.limits_of(root, out);
@@ -53,21 +54,21 @@ impl<'a> Emit<'_, '_, 'a> {
     }
 
     /// A pointer that appears in an entry and points into local memory points
-    /// into the entry's own frame, or to what a function left behind that has
-    /// returned. (Unless the function that returned it tells its bounds.)
+    /// into the entry's own frame, or into the frame of a function that has
+    /// returned. (Unless that function returned the bounds with it.)
     fn only_own_frame(
         &self,
         pointer: &str,
         guard: Option<Guard<'a>>,
         (base, size): (Op<'_>, Op<'_>),
-        is_received: bool,
+        is_result: bool,
         out: &mut String,
     ) {
         let Some(own) = self.plan.own_frame else {
             return;
         };
         line!(out, "isspacep.local {OUTSIDE}, {pointer};");
-        if is_received {
+        if is_result {
             line!(
                 out,
                 "setp.eq.and.s64 {OUTSIDE}, {size}, {UNBOUNDED}, {OUTSIDE};"
@@ -133,7 +134,7 @@ impl<'a> Emit<'_, '_, 'a> {
         line!(out, "selp.b64 {size}, {}, {bytes}, {OUTSIDE};", whole.1);
     }
 
-    /// Bounds of what `alloca` made.
+    /// Bounds of the memory that `alloca` returned.
     fn allocated(
         &self,
         instruction: u32,
@@ -153,15 +154,14 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
-    /// Bounds, in another block, of the place whose address `mapa` takes
-    /// there: what it made, less how far its operand is from the own place.
+    /// Bounds, in another block, of the variable whose address `mapa` maps
+    /// there: the result, minus the operand's offset from the own variable.
     fn mapped(
         &self,
         instruction: u32,
         value: ValueId,
         pointer: &str,
-        base: Op<'_>,
-        size: Op<'_>,
+        (base, size): (Op<'_>, Op<'_>),
         out: &mut String,
     ) {
         let code = &self.analysis.code;
@@ -216,7 +216,7 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
-    /// Base and size of what a definition takes its bounds from.
+    /// Base and size that a definition copies its bounds from.
     fn term_bounds(&self, term: Term) -> (Op<'a>, Op<'a>) {
         let anything = (Op::Constant(0), Op::Constant(UNBOUNDED));
         match (self.analysis.provenance.origin_of(term), term) {
@@ -291,8 +291,8 @@ impl<'a> Emit<'_, '_, 'a> {
                 );
             }
             (_, [first, second]) => {
-                // Of two candidates, the one that points into an allocation;
-                // if both do, none: the address itself tells.
+                // Of two candidates, the one that points into an allocation. If
+                // both do, neither: the address itself is looked up.
                 let size = reg(first.1, SCRATCH, out);
                 line!(out, "setp.eq.s64 {OUTSIDE}, {size}, 0;");
                 let size = reg(second.1, SCRATCH, out);

@@ -1,4 +1,4 @@
-//! What an access is checked against, by where its address comes from.
+//! The bounds that an access is checked against, by the origin of its address.
 
 use super::plan::{Base, Planner, Source};
 use super::window::{Window, mapped_place, object_of};
@@ -7,8 +7,8 @@ use analysis::{Analysis, Nameable, Origin, Reference, Referent, Root, RootId, Sy
 use model::{Provenance, Space};
 
 impl Planner<'_, '_, '_> {
-    /// What an address is checked against; `None` if it lies in a space that
-    /// this protection does not cover.
+    /// The bounds that an address is checked against; `None` if it is in a
+    /// space that this protection does not cover.
     pub(super) fn source(&self, reference: &Reference, generic: bool) -> Option<(Base, Source)> {
         let provenance = &self.analysis.provenance;
         match reference.referent {
@@ -23,6 +23,7 @@ impl Planner<'_, '_, '_> {
                     symbol.size.map_or(Source::Weak, Source::Declared),
                 ))
             }
+            Referent::Other(_) => None,
             Referent::Wide(register) => {
                 let base = Base::Register(reference.value);
                 let source = match provenance.origin(reference.value) {
@@ -57,7 +58,7 @@ impl Planner<'_, '_, '_> {
         Window::of_symbol(symbol.space) == Some(Window::Parameter)
     }
 
-    /// What an address in a window is checked against.
+    /// The bounds for an address in a space of its own.
     pub(super) fn source_in(
         &self,
         reference: &Reference,
@@ -77,6 +78,7 @@ impl Planner<'_, '_, '_> {
                 };
                 Some((Base::Symbol(id), source))
             }
+            Referent::Other(_) => None,
             Referent::Wide(register) => {
                 let otherwise =
                     (window == Window::Shared && !self.has_clusters).then_some(Source::Block);
@@ -115,9 +117,10 @@ impl Planner<'_, '_, '_> {
         }
     }
 
-    /// Whether an address in a place of a window has 64 bits, and every step
-    /// from the place's own address to it: what is cut off of it then is an
-    /// error. An address that was generic on the way has other upper bits.
+    /// Whether an address in shared, local, constant or parameter space has 64
+    /// bits, and so has every step from the variable's own address to it. Then
+    /// truncated bits are an error. An address that was generic in between has
+    /// other upper bits.
     pub(super) fn is_wide(&self, source: Source, base: Base) -> bool {
         let (Source::Root(root), Base::Register(value)) = (source, base) else {
             return false;
@@ -125,7 +128,7 @@ impl Planner<'_, '_, '_> {
         self.analysis.place(root).is_some() && self.analysis.is_wide(value)
     }
 
-    /// What a field is part of; anything else is its own whole.
+    /// The object that a field is part of; any other root is its own.
     fn whole(&self, mut root: RootId) -> RootId {
         while let Some(Root::Field { parent, .. }) = self.analysis.provenance.root(root)
             && parent < root
@@ -160,7 +163,8 @@ impl Planner<'_, '_, '_> {
         has_bounds(self.analysis, self.nameable, root)
     }
 
-    /// What a site's address was derived from, if it is in a window.
+    /// The object that a site's address was derived from, if it is in a space
+    /// of its own.
     pub(super) fn object(&self, source: Source, base: Base) -> Option<Box<model::StaticObject>> {
         object_of(self.analysis, source, base).map(Box::new)
     }
@@ -200,7 +204,8 @@ pub(super) fn has_bounds(
         Some(Root::Field { parent, .. }) => match analysis.provenance.root(parent) {
             Some(Root::Variable { symbol }) => nameable.holds(&analysis.code, symbol),
             Some(kind) if kind.is_global() => true,
-            // A field of an element of another field: that one comes first.
+            // A field of an element of another field: the other one has the
+            // lower number.
             Some(Root::Field { .. }) if parent >= root => false,
             _ => has_bounds(analysis, nameable, parent),
         },
@@ -210,8 +215,8 @@ pub(super) fn has_bounds(
     }
 }
 
-/// Whether a root may lie in any space, and its bounds are known when the
-/// kernel runs: what a lookup finds, or what a function's caller passes.
+/// Whether a root may be in any space, with bounds that are only known at run
+/// time: from a lookup, or passed by a caller.
 pub(super) fn is_found_on_device(analysis: &Analysis<'_, '_>, root: Option<Root>) -> bool {
     match root {
         Some(Root::Lookup { .. }) => true,

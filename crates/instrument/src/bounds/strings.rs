@@ -35,7 +35,7 @@ pub(super) struct CheckedString {
     pub(super) argument: Argument,
     /// Number in the function.
     pub(super) number: u32,
-    /// What its bounds are, if they come with the pointer.
+    /// The source of its bounds, if they are known with the pointer.
     pub(super) source: Option<Source>,
     /// See [`super::plan::Group::in_doubt`].
     pub(super) in_doubt: bool,
@@ -156,7 +156,7 @@ impl Plan {
 }
 
 impl<'a> Emit<'_, '_, 'a> {
-    /// The register that holds the address of the arguments.
+    /// The register with the address of the arguments.
     fn arguments_of(&self, print: &CheckedPrint) -> Option<Op<'a>> {
         let store = self.analysis.code.instructions[print.buffer as usize].instruction;
         match store.operands.get(1)?.kind {
@@ -165,7 +165,7 @@ impl<'a> Emit<'_, '_, 'a> {
         }
     }
 
-    /// Checks the strings of a call, and takes those that fail out of it.
+    /// Checks the strings of a call, and replaces those that fail.
     pub(super) fn before_print(&mut self, print: &CheckedPrint, out: &mut String) {
         let Some(arguments) = self.arguments_of(print) else {
             return;

@@ -1,6 +1,6 @@
-//! Spaces with addresses of their own: shared, local, constant, parameters.
-//! Which of them an access is in, what becomes of it when its check fails,
-//! and what the object is called that it was meant for.
+//! State spaces with addresses of their own: shared, local, constant,
+//! parameters. Decides which of them an access is in, the policy for a failed
+//! check, and the name of the object that the access was meant for.
 
 use super::plan::{Base, Source};
 use analysis::{Analysis, Code, Definition, Nameable, Origin, Place, Referent, RootId};
@@ -9,23 +9,23 @@ use model::{AllocationKind, Neighbour, Space, StaticObject};
 use ptx::table::Predication;
 use ptx::{Mnemonic, Modifier, Statement};
 
-/// A space with addresses of its own.
+/// A state space with addresses of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Window {
-    /// The block's.
+    /// Shared memory of the block.
     Shared,
-    /// Those of all blocks of the cluster.
+    /// Shared memory of all blocks of the cluster.
     Cluster,
-    /// The thread's.
+    /// Local memory of the thread.
     Local,
-    /// The module's.
+    /// Constant memory of the module.
     Constant,
-    /// Of the entry.
+    /// Parameters of the entry.
     Parameter,
 }
 
 impl Window {
-    /// The window that an instruction names.
+    /// The space that an instruction names.
     pub(super) fn of(space: ptx::table::Space) -> Option<Window> {
         match space {
             ptx::table::Space::Shared => Some(Window::Shared),
@@ -39,7 +39,7 @@ impl Window {
         }
     }
 
-    /// Whether a symbol lies in the window.
+    /// Whether a symbol is in the space.
     pub(super) fn holds(self, space: SymbolSpace) -> bool {
         matches!(
             (self, space),
@@ -50,7 +50,7 @@ impl Window {
         )
     }
 
-    /// The window that a symbol is in.
+    /// The space that a symbol is in.
     pub(super) fn of_symbol(space: SymbolSpace) -> Option<Window> {
         [
             Window::Shared,
@@ -73,7 +73,7 @@ impl Window {
         }
     }
 
-    /// As `cvta` spells it.
+    /// The name of the space in `cvta`.
     pub(super) fn modifier(self) -> &'static str {
         match self {
             Window::Shared => "shared",
@@ -85,35 +85,35 @@ impl Window {
     }
 }
 
-/// What becomes of an access that fails its check.
+/// The policy for an access that fails its check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// It goes to a sink: global and generic addresses.
+pub(super) enum FailurePolicy {
+    /// Its address is replaced by a sink's: global and generic addresses.
     Redirected,
-    /// It does not happen; what it would have read is zero.
+    /// The access is skipped; the result of a read is zero.
     Skipped,
-    /// The whole instruction does not happen, whichever of its accesses fails:
-    /// in this lane, or in all lanes of the warp if they must execute it
-    /// together.
+    /// The whole instruction is skipped if any of its accesses fails: in this
+    /// lane, or in all lanes of the warp if they must execute it together.
     Stopped,
-    /// It happens, and is recorded: blocks wait for it that cannot be told.
+    /// The access is made, and recorded: other blocks wait for its completion
+    /// and cannot be signalled otherwise.
     Recorded,
 }
 
-/// The fate of an instruction's accesses; `in_window` of those that name a
-/// space with addresses of its own. None of those that are skipped has two in
-/// windows.
-pub(super) fn fate_of(predication: Predication, in_window: bool) -> Fate {
+/// The policy for an instruction's accesses; `in_window` for those that name a
+/// space with addresses of its own. No instruction that is skipped has two
+/// accesses in such spaces.
+pub(super) fn failure_policy(predication: Predication, in_window: bool) -> FailurePolicy {
     match predication {
-        Predication::Whole | Predication::Warp => Fate::Stopped,
-        _ if !in_window => Fate::Redirected,
-        Predication::Lane => Fate::Skipped,
-        Predication::Never => Fate::Recorded,
+        Predication::Whole | Predication::Warp => FailurePolicy::Stopped,
+        _ if !in_window => FailurePolicy::Redirected,
+        Predication::Lane => FailurePolicy::Skipped,
+        Predication::Never => FailurePolicy::Recorded,
     }
 }
 
-/// The place whose address a `mapa` takes to another block, and whether it
-/// takes it as an address in shared memory (not as a generic one).
+/// The variable whose address a `mapa` maps to another block, and whether the
+/// operand is an address in shared memory (not a generic one).
 pub(super) fn mapped_place(analysis: &Analysis<'_, '_>, value: ValueId) -> Option<(RootId, bool)> {
     let Definition::Instruction { instruction, .. } = analysis.ssa.value(value)?.definition else {
         return None;
@@ -136,7 +136,7 @@ pub(super) fn mapped_place(analysis: &Analysis<'_, '_>, value: ValueId) -> Optio
     (place.space == SymbolSpace::Shared).then_some((root, opcode.has(Modifier::SharedCluster)))
 }
 
-/// The object that a check holds an access to.
+/// The object that a check compares an access with.
 pub(super) fn object_of(
     analysis: &Analysis<'_, '_>,
     source: Source,
@@ -199,7 +199,7 @@ pub(super) fn object_of(
             neighbours: Vec::new(),
         });
     }
-    // A pointer to the frame as such is to no object of it.
+    // A pointer to the frame as a whole points to no object of it.
     let is_part = place.size != symbol.size;
     let frames = analysis.frames.iter().filter(|_| is_part);
     let table = frames.into_iter().find(|t| t.frame == place.symbol);
@@ -228,9 +228,9 @@ pub(super) struct OwnFrame {
     pub(super) frame: Option<(SymbolId, u64)>,
 }
 
-/// The frame of an entry that calls functions. Nothing called it: between its
-/// calls, no local memory is alive but its own. `None` where that cannot be
-/// said or does not matter.
+/// The frame of an entry that calls functions. Since nothing called the entry,
+/// its frame is the only live local memory between its calls. `None` where this
+/// is uncertain or does not matter.
 pub(super) fn own_frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Option<OwnFrame> {
     let has = |mnemonic: Mnemonic| {
         code.instructions
@@ -243,7 +243,8 @@ pub(super) fn own_frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Opt
     frame(code, nameable)
 }
 
-/// The frame of a function, if it has at most one, and that can be named.
+/// The frame of a function, if it has at most one frame and the frame can be
+/// named.
 pub(super) fn frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Option<OwnFrame> {
     let mut variables = code.function.statements().filter_map(|(_, s)| match s {
         Statement::Variable(variable) if variable.space == ptx::VariableSpace::Local => {

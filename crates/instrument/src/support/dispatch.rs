@@ -1,5 +1,6 @@
 //! The two functions of each class of functions that calls through pointers
-//! reach: what maps an address to a checked copy, and the thunk for all others.
+//! reach: one maps an address to a checked copy; the other is the thunk for all
+//! other addresses.
 
 use crate::patch::{line, put};
 use crate::protocol::family::MOVED;
@@ -16,9 +17,9 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) names: Vec<&'a str>,
     /// Bytes of the bounds that copies take, with the address that was called.
     pub(crate) takes: u32,
-    /// Places in the result whose bounds copies give, and the bytes of the
-    /// result with them; 0 if they give none.
-    pub(crate) gives: (Vec<(u32, u32)>, u32),
+    /// Offsets in the result whose bounds copies return, and the bytes of the
+    /// result with them; 0 if they return none.
+    pub(crate) returned: (Vec<(u32, u32)>, u32),
 }
 
 impl Dispatch<'_> {
@@ -38,7 +39,7 @@ impl Dispatch<'_> {
 
     fn thunk_head(&self, out: &mut String) {
         out.push_str(".func ");
-        if let Some(result) = result(&self.signature, self.gives.1) {
+        if let Some(result) = result(&self.signature, self.returned.1) {
             out.push('(');
             declare(result, "__ringfence_result", out);
             out.push_str(") ");
@@ -52,6 +53,64 @@ impl Dispatch<'_> {
             out,
             format_args!(".param .align 8 .b8 __ringfence_called[{}])", self.takes),
         );
+    }
+
+    /// The call itself, with the prototype.
+    fn thunk_call(&self, out: &mut String) {
+        let returns = self.signature.returns;
+        put(out, format_args!("{PROTOTYPE} : .callprototype ("));
+        if let Some(returns) = returns {
+            declare(returns, '_', out);
+        }
+        out.push_str(") _ (");
+        for (place, passed) in self.signature.takes.iter().enumerate() {
+            out.push_str(if place == 0 { "" } else { ", " });
+            declare(*passed, '_', out);
+        }
+        line!(out, ");");
+        let result = if returns.is_some() {
+            "(__ringfence_r), "
+        } else {
+            ""
+        };
+        let arguments: Vec<String> = (0..self.signature.takes.len())
+            .map(|place| format!("__ringfence_a{place}"))
+            .collect();
+        line!(
+            out,
+            "call {result}{OFFSET}, ({}), {PROTOTYPE};",
+            arguments.join(", ")
+        );
+    }
+
+    /// The result, from the registers that its pieces are in, and the bounds
+    /// of the pointers among them.
+    fn hand_back(&self, back: &[(u32, u32)], out: &mut String) {
+        for (number, (at, bytes)) in back.iter().enumerate() {
+            let bits = bytes * 8;
+            line!(
+                out,
+                "st.param.b{bits} [__ringfence_result+{at}], {MOVED}{number};"
+            );
+        }
+        for &(offset, place) in &self.returned.0 {
+            match back.iter().position(|&piece| piece == (offset, 8)) {
+                Some(number) => look_up(&format!("{MOVED}{number}"), out),
+                None => {
+                    line!(out, "mov.b64 {WEAK_BASE}, 0;");
+                    line!(out, "mov.b64 {WEAK_SIZE}, {UNBOUNDED};");
+                }
+            }
+            let size_at = place + std::mem::offset_of!(LaunchBounds, size) as u32;
+            line!(
+                out,
+                "st.param.b64 [__ringfence_result+{place}], {WEAK_BASE};"
+            );
+            line!(
+                out,
+                "st.param.b64 [__ringfence_result+{size_at}], {WEAK_SIZE};"
+            );
+        }
     }
 
     fn thunk(&self, out: &mut String) {
@@ -100,29 +159,7 @@ impl Dispatch<'_> {
             declare(returns, "__ringfence_r", out);
             line!(out, ";");
         }
-        put(out, format_args!("{PROTOTYPE} : .callprototype ("));
-        if let Some(returns) = returns {
-            declare(returns, '_', out);
-        }
-        out.push_str(") _ (");
-        for (place, passed) in self.signature.takes.iter().enumerate() {
-            out.push_str(if place == 0 { "" } else { ", " });
-            declare(*passed, '_', out);
-        }
-        line!(out, ");");
-        let result = if returns.is_some() {
-            "(__ringfence_r), "
-        } else {
-            ""
-        };
-        let arguments: Vec<String> = (0..self.signature.takes.len())
-            .map(|place| format!("__ringfence_a{place}"))
-            .collect();
-        line!(
-            out,
-            "call {result}{OFFSET}, ({}), {PROTOTYPE};",
-            arguments.join(", ")
-        );
+        self.thunk_call(out);
         let back = returns.map(Passed::pieces).unwrap_or_default();
         for (number, (at, bytes)) in back.iter().enumerate() {
             let bits = bytes * 8;
@@ -132,31 +169,7 @@ impl Dispatch<'_> {
             );
         }
         line!(out, "}}");
-        for (number, (at, bytes)) in back.iter().enumerate() {
-            let bits = bytes * 8;
-            line!(
-                out,
-                "st.param.b{bits} [__ringfence_result+{at}], {MOVED}{number};"
-            );
-        }
-        for &(offset, place) in &self.gives.0 {
-            match back.iter().position(|&piece| piece == (offset, 8)) {
-                Some(number) => look_up(&format!("{MOVED}{number}"), out),
-                None => {
-                    line!(out, "mov.b64 {WEAK_BASE}, 0;");
-                    line!(out, "mov.b64 {WEAK_SIZE}, {UNBOUNDED};");
-                }
-            }
-            let size_at = place + std::mem::offset_of!(LaunchBounds, size) as u32;
-            line!(
-                out,
-                "st.param.b64 [__ringfence_result+{place}], {WEAK_BASE};"
-            );
-            line!(
-                out,
-                "st.param.b64 [__ringfence_result+{size_at}], {WEAK_SIZE};"
-            );
-        }
+        self.hand_back(&back, out);
         out.push_str("ret;\n}\n");
     }
 }
@@ -216,10 +229,10 @@ fn declare(passed: Passed, name: impl std::fmt::Display, out: &mut String) {
     }
 }
 
-/// What comes back from a copy that gives bounds back in so many bytes.
-fn result(signature: &Signature, gives: u32) -> Option<Passed> {
+/// The result of a copy that returns this many bytes with bounds.
+fn result(signature: &Signature, returned: u32) -> Option<Passed> {
     let returns = signature.returns?;
-    Some(match gives {
+    Some(match returned {
         0 => returns,
         bytes => Passed {
             bytes,
@@ -233,12 +246,12 @@ fn result(signature: &Signature, gives: u32) -> Option<Passed> {
 pub(crate) fn prototype(
     signature: &Signature,
     takes: u32,
-    gives: u32,
+    returned: u32,
     label: u32,
     out: &mut String,
 ) {
     put(out, format_args!("{PROTOTYPE}{label} : .callprototype ("));
-    if let Some(returns) = result(signature, gives) {
+    if let Some(returns) = result(signature, returned) {
         declare(returns, '_', out);
     }
     out.push_str(") _ (");

@@ -3,8 +3,8 @@
 //! allocate. All are local to the file, so that any number of instrumented
 //! files can be linked together.
 //!
-//! All addresses come from `model::layout`; nothing here may hold a number
-//! of its own.
+//! All addresses are from `model::layout`; this module has no address of its
+//! own.
 
 mod dispatch;
 
@@ -23,8 +23,8 @@ const BLOCK: &str = include_str!("../device/block.ptx");
 /// The device heap.
 const HEAP: &str = include_str!("../device/heap.ptx");
 
-/// What names a module in device records: FNV-1a, 64 bits; small numbers,
-/// which are no module's, are avoided.
+/// The tag of a module in device records: FNV-1a, 64 bits. Small numbers are
+/// not used as tags.
 pub(crate) fn tag_of(source: &str) -> u64 {
     let hash = source
         .bytes()
@@ -46,15 +46,16 @@ pub(crate) fn functions(module: &ptx::Module<'_>, tag: u64, heap: bool) -> Strin
     format!("\n{BLOCK}{lookup}{append}{text}{heap}")
 }
 
-/// Whether `isspacep.param` is there.
-fn knows_parameter_window(module: &ptx::Module<'_>) -> bool {
+/// Whether the module may use `isspacep.param`.
+fn has_isspacep_param(module: &ptx::Module<'_>) -> bool {
     module.version >= (7, 7) && module.architecture() >= 70
 }
 
-fn lookup(module: &ptx::Module<'_>) -> String {
+/// Tests whether a pointer is in a window that has no bounds.
+fn window_tests(module: &ptx::Module<'_>) -> String {
     let sm = module.architecture();
     let mut windows = vec!["local", "const"];
-    if knows_parameter_window(module) {
+    if has_isspacep_param(module) {
         windows.push("param");
     }
     if module.version >= (7, 8) && sm >= 90 {
@@ -76,6 +77,11 @@ fn lookup(module: &ptx::Module<'_>) -> String {
             format!("\tisspacep.{space} %__rf_q, %__rf_p;\n\t@%__rf_q bra $__rf_window;\n")
         })
         .collect();
+    windows + workspace
+}
+
+fn lookup(module: &ptx::Module<'_>) -> String {
+    let windows = window_tests(module);
     format!(
         "
 // Bounds of the allocation that a pointer points into: base and size.
@@ -117,7 +123,7 @@ $__rf_extent:
 $__rf_nothing:
 	isspacep.shared %__rf_q, %__rf_p;
 	@%__rf_q bra $__rf_block;
-{windows}{workspace}	sub.s64 %__rf_o, %__rf_p, {heap_base};
+{windows}	sub.s64 %__rf_o, %__rf_p, {heap_base};
 	setp.lt.u64 %__rf_q, %__rf_o, {heap_reserved};
 	@!%__rf_q bra $__rf_unknown;
 	{{
@@ -181,7 +187,7 @@ fn append(module: &ptx::Module<'_>, tag: u64) -> String {
         ("local", l::WINDOW_LOCAL),
         ("const", l::WINDOW_CONSTANT),
     ];
-    if knows_parameter_window(module) {
+    if has_isspacep_param(module) {
         windows.push(("param", l::WINDOW_PARAMETER));
     }
     let windows: String = windows

@@ -1,4 +1,4 @@
-//! Holds each of the program's accesses to the check that it goes through.
+//! Verifies each of the program's accesses against the check that it uses.
 
 use super::Errors;
 use super::checks::{Input, State, Text};
@@ -38,14 +38,14 @@ impl<'a> Subject<'_, 'a> {
         }
     }
 
-    /// The bytes that are accessed; none if only a descriptor knows.
+    /// The accessed bytes; none if only a descriptor has the number.
     pub(super) fn extent(&self, input: &Input<'_, '_, '_>) -> Option<Extent> {
         let inst = &input.analysis.code.instructions[self.index];
         extent(self.old, self.access, inst.ends_with_predicate)
     }
 
-    /// The bytes that the program uses, from the constant of the address on,
-    /// if the text tells.
+    /// The bytes that the program uses, from the constant of the address on, if
+    /// the text has them.
     pub(super) fn used(&self, input: &Input<'_, '_, '_>) -> Option<(i64, i64)> {
         match self.extent(input)? {
             Extent::Bytes(bytes) => {
@@ -82,8 +82,9 @@ pub(super) enum Duty {
     InWindow(extents::Extent),
 }
 
-/// What an access must be checked against; `None` if it may go unchecked: it is
-/// settled by the text, or nothing can or need be said of it.
+/// The bounds that an access must be checked against; `None` if it may be
+/// unchecked, because the text shows that it is in bounds, or nothing can be
+/// known of it.
 pub(super) fn duty(subject: &Subject<'_, '_>, input: &Input<'_, '_, '_>) -> Option<Duty> {
     let Subject {
         old, index, access, ..
@@ -174,7 +175,7 @@ impl State {
         }
     }
 
-    /// An access that goes to the address which a check selected.
+    /// An access whose address was selected by a check.
     fn redirected(
         &mut self,
         subject: &Subject<'_, '_>,
@@ -220,7 +221,7 @@ impl State {
         errors: &mut Errors<'_>,
     ) {
         let original = subject.address().map_or("", |(base, _)| base);
-        let predicates = self.takes_out(subject.old, subject.new);
+        let predicates = self.skipping_verdicts(subject.old, subject.new);
         let verdict = predicates.into_iter().find_map(|name| {
             let verdict = self.verdicts.get(&name)?;
             self.is_of(&verdict.distance.pointer, original)
@@ -241,8 +242,8 @@ impl State {
         pointer == self.resolve(original) || holds_symbol
     }
 
-    /// Holds a global or generic access to a verdict, which a predicate or a
-    /// redirected register stands for.
+    /// Verifies a global or generic access against a verdict, which is in a
+    /// predicate or a redirected register.
     fn judge(
         &mut self,
         (name, verdict): (&str, &Verdict),
@@ -252,9 +253,9 @@ impl State {
         errors: &mut Errors<'_>,
     ) {
         let span = subject.new.span;
-        if !self.is_held_to(verdict, owed, input) {
+        if !self.is_checked_against(verdict, owed, input) {
             let message = match owed.in_doubt && verdict.found.is_none() {
-                true => "what may be no pointer is all that tells the bounds of the access".into(),
+                true => "the only source of the access's bounds may be no pointer".into(),
                 false => format!(
                     "`{}` and `{}` are not base and size of one thing, which the address is derived from",
                     verdict.distance.base, verdict.size
@@ -281,7 +282,7 @@ impl State {
         );
     }
 
-    /// The size of what a verdict is about, where the text of the module tells.
+    /// The size of the object of a verdict, where the module's text has it.
     pub(super) fn size_of(
         &self,
         verdict: &Verdict,
@@ -304,7 +305,7 @@ impl State {
         input: &Input<'_, '_, '_>,
     ) -> Result<(), &'static str> {
         let mut expected: Vec<Text> = self.guard_of(subject.old).into_iter().collect();
-        // Nothing is read where an operand says so.
+        // Nothing is read if an operand says so.
         if let Some(Extent::BytesUnless(_, operand)) = subject.extent(input) {
             expected.push(format!("!{}", self.text(subject.old, operand)));
         }
@@ -317,7 +318,7 @@ impl State {
         }
     }
 
-    /// Holds a verdict to the lanes and the guard of an access.
+    /// Compares the lanes and the guard of a verdict with those of an access.
     pub(super) fn judge_lanes(
         &self,
         verdict: &Verdict,
@@ -367,9 +368,9 @@ impl State {
         first >= low && first.saturating_add(bytes) <= low.saturating_add(span)
     }
 
-    /// Holds a verdict to what the record must say: its site, which is that of
-    /// the first access that it is about, the address, and the bounds unless
-    /// the host knows them.
+    /// Verifies the record of a verdict: its site, which is that of the first
+    /// access with this verdict, the address, and the bounds unless the host
+    /// knows them.
     pub(super) fn judge_record(
         &mut self,
         (name, verdict): (&str, &Verdict),
@@ -392,9 +393,9 @@ impl State {
                 _ => false,
             });
         let says_size = match (size, declared) {
-            // The site tells it.
+            // The site has it.
             (None, declared) => {
-                declared.is_some() && verdict.tells_size() && is_window(subject.access.space)
+                declared.is_some() && verdict.site_has_size() && is_window(subject.access.space)
             }
             (Some(size), Some(declared)) => *size == declared.to_string(),
             (Some(size), None) => *size == verdict.size || verdict.size.parse::<u64>().is_ok(),
@@ -421,7 +422,7 @@ impl State {
 }
 
 impl State {
-    /// Notes what an access needs of the verdict that it goes by.
+    /// Notes what an access requires of its verdict.
     fn note_needs(
         &mut self,
         (name, verdict, site): (&str, &Verdict, u32),
@@ -460,12 +461,13 @@ impl State {
 
 impl Verdict {
     /// Whether a record of it needs no size: that of the place is constant.
-    fn tells_size(&self) -> bool {
+    fn site_has_size(&self) -> bool {
         !is_own(&self.size)
     }
 }
 
-/// Whether the host knows the bounds of a root that it gave to the launch.
+/// Whether the host knows the bounds of a root because it passed them to the
+/// launch.
 pub(super) fn host_knows(extent: extents::Extent, input: &Input<'_, '_, '_>) -> bool {
     let analysis = input.analysis;
     input.launch.is_some()
@@ -500,7 +502,7 @@ fn judge_sink(
     if lands < start || lands.wrapping_add(bytes as u64) > start + SINK_SIZE {
         errors.at(span, "the sink is not where this access must go");
     }
-    // What the hardware aligns is the access as it stands, used or not.
+    // The hardware checks the alignment of the whole access, used or not.
     let alignment = match subject.access.width {
         Width::Bytes(bytes) => u64::from(bytes).next_power_of_two().min(32),
         _ => u64::from(subject.access.alignment),

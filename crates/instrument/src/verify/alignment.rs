@@ -1,7 +1,6 @@
-//! Holds each access to its alignment: it is known from the way the address is
-//! computed, or the verdict that the access goes by says so, because it tests
-//! the address, or because its limit is zero where a pointer of the parameters
-//! is not aligned.
+//! Verifies that each access is aligned. Either the computation of its address
+//! shows it, or its verdict ensures it: the verdict tests the address, or its
+//! limit is zero if a pointer of the parameters is not aligned.
 
 use super::checks::{Input, State, Text, integer, is_shared_limit, name};
 use super::statements::{Matched, Piece};
@@ -168,7 +167,7 @@ impl State {
     }
 
     /// Whether an access whose operand adds `at` is aligned where the verdict
-    /// holds it to be inside.
+    /// finds it in bounds.
     pub(super) fn is_aligned(
         &self,
         verdict: &Verdict,

@@ -1,6 +1,6 @@
-//! Holds calls of checked copies to what the copies take and give: a call may
-//! only go to the copy of the function that the program calls, with the
-//! program's arguments and bounds in pairs behind them.
+//! Verifies calls of checked copies: a call may only go to the copy of the
+//! function that the program calls, with the program's arguments, followed by
+//! bounds in pairs.
 
 use super::Errors;
 use super::checks::{Input, State, Text, name};
@@ -18,18 +18,18 @@ use std::collections::BTreeMap;
 pub(super) const HEADER: u64 = size_of::<LaunchHeader>() as u64;
 pub(super) const EACH: u64 = size_of::<LaunchBounds>() as u64;
 
-/// Which pair of bounds stands at a place of the launch parameter.
+/// The number of the pair of bounds at an offset of the launch parameter.
 pub(super) fn pair_number(at: u64) -> Option<usize> {
     let at = at.checked_sub(HEADER)?;
     usize::try_from(at / EACH).ok()
 }
 
-/// What a checked copy of a function that is no entry takes and gives.
+/// The bounds ABI of a checked copy of a function that is no entry.
 struct Copy {
     /// Bytes of the bounds that it takes.
     takes: u64,
     /// Bytes of its result, if there are bounds behind it.
-    gives: Option<u64>,
+    returned: Option<u64>,
 }
 
 /// The functions of an instrumented module that calls may and may not go to.
@@ -39,7 +39,7 @@ pub(super) struct Callees<'a> {
     signatures: FxHashMap<&'a str, Signature>,
     /// The program's functions.
     pub(super) functions: FxHashMap<&'a str, &'a Function<'a>>,
-    /// What calls through pointers may go to, by number.
+    /// The classes that calls through pointers may reach, by number.
     pub(super) classes: FxHashMap<u32, Class>,
     /// Functions that have accesses without checks.
     pub(super) unchecked: FxHashSet<&'a str>,
@@ -63,7 +63,7 @@ impl<'a> Callees<'a> {
                 original.name,
                 Copy {
                     takes: takes.and_then(Variable::size).unwrap_or(0),
-                    gives: result.filter(|&size| size > own),
+                    returned: result.filter(|&size| size > own),
                 },
             );
         }
@@ -83,19 +83,19 @@ impl<'a> Callees<'a> {
         }
     }
 
-    /// Bytes that the copy of a function takes and gives.
+    /// Bytes that the copy of a function takes and returns.
     pub(super) fn copy(&self, name: &str) -> Option<(u64, Option<u64>)> {
         let copy = self.copies.get(name)?;
-        Some((copy.takes, copy.gives))
+        Some((copy.takes, copy.returned))
     }
 
-    /// What a function takes and returns.
+    /// The parameters and results of a function.
     pub(super) fn signature(&self, name: &str) -> Option<Signature> {
         self.signatures.get(name).cloned()
     }
 }
 
-/// Bytes of a function's result up to where bounds may stand.
+/// Bytes of a function's result before its bounds.
 fn before_bounds(original: &Function<'_>) -> u64 {
     let size = original.returns.first().and_then(Variable::size);
     size.unwrap_or(0).next_multiple_of(8)
@@ -139,8 +139,8 @@ pub(super) fn is_declared_as_defined(new: &Module<'_>, declared: &Function<'_>) 
     })
 }
 
-/// Whether a call goes to the copy of what the program calls, with the
-/// program's arguments and one more.
+/// Whether a call goes to the copy of the function that the program calls, with
+/// the program's arguments and one more.
 pub(super) fn is_call_of_copy(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
     let (Some((from_place, from)), Some((to_place, to))) =
         (old.called_function(), new.called_function())
@@ -186,8 +186,8 @@ pub(super) fn list<'a>(instruction: &Instruction<'a>, operand: usize) -> Vec<&'a
     }
 }
 
-/// What a call relies on: of a place among the bounds that a function takes or
-/// gives, which of the program's values it may be of, as offsets.
+/// An assumption of a call: the program's values, as offsets, that a pair of
+/// bounds may belong to which a function takes or returns.
 #[derive(Clone, Debug)]
 pub(super) struct Reliance {
     pub(super) functions: Vec<Text>,
@@ -197,31 +197,32 @@ pub(super) struct Reliance {
     pub(super) span: ptx::Span,
 }
 
-/// What a body takes and gives: offsets of the program's values, by place.
+/// The bounds that a body takes and returns: offsets of the program's values,
+/// by offset of the bounds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) takes: Vec<(u64, u32)>,
-    pub(super) gives: Vec<(u64, u32)>,
+    pub(super) returned: Vec<(u64, u32)>,
 }
 
-/// What is known of the parameters of calls.
+/// The state of the parameters of calls.
 #[derive(Default)]
 pub(super) struct Calls {
-    /// Bytes of what check code declared.
+    /// Bytes of the parameters that check code declared.
     sizes: FxHashMap<Text, u64>,
-    /// What it stored, by place.
+    /// The values that it stored, by offset.
     stored: FxHashMap<Text, BTreeMap<u64, Text>>,
-    /// The program's names of results that stand in another parameter.
+    /// The program's names of results that are in another parameter.
     pub(super) renamed: FxHashMap<Text, Text>,
     /// The functions that such a parameter is the result of.
     results: FxHashMap<Text, Vec<Text>>,
-    /// Bases that came back with results, and from where.
-    received: FxHashMap<Text, (Text, u64)>,
-    /// What goes back with the own result, by place.
+    /// Bases that were returned with results, and from where.
+    result_bounds: FxHashMap<Text, (Text, u64)>,
+    /// The bounds that the body returns with its own result, by offset.
     pub(super) handed: BTreeMap<u64, Handed>,
     /// For each place of the own result, the places behind it whose bounds
     /// every store there gave so far.
-    pub(super) given: BTreeMap<u32, FxHashSet<u64>>,
+    pub(super) returned_at: BTreeMap<u32, FxHashSet<u64>>,
     /// See [`Reliance`].
     pub(super) relies: Vec<Reliance>,
 }
@@ -239,13 +240,13 @@ impl Calls {
     }
 
     /// Which of the own result's values the bounds behind it are of.
-    pub(super) fn gives(&self) -> Vec<(u64, u32)> {
-        let pairs = self.given.iter();
-        let mut gives: Vec<(u64, u32)> = pairs
+    pub(super) fn returned_bounds(&self) -> Vec<(u64, u32)> {
+        let pairs = self.returned_at.iter();
+        let mut returned: Vec<(u64, u32)> = pairs
             .flat_map(|(&offset, places)| places.iter().map(move |&at| (at, offset)))
             .collect();
-        gives.sort_unstable();
-        gives
+        returned.sort_unstable();
+        returned
     }
 }
 
@@ -318,21 +319,21 @@ impl State {
         }
         let size = self.calls.sizes.get(base);
         if size.is_none_or(|&size| at.saturating_add(8) > size) {
-            errors.at(instruction.span, "reads past what came back");
+            errors.at(instruction.span, "reads past the returned bounds");
         }
         if let Some(root) = number(first, ROOT_BASE) {
             let size_register = format!("{ROOT_SIZE}{root}");
             self.calls
-                .received
+                .result_bounds
                 .insert(size_register, (base.to_owned(), at));
             self.relies_on_result((root, base, at), input, instruction.span);
             return true;
         }
-        let expected = self.calls.received.remove(first);
+        let expected = self.calls.result_bounds.remove(first);
         if expected != at.checked_sub(8).map(|at| (base.to_owned(), at)) {
             errors.at(
                 instruction.span,
-                format!("`{first}` is not the size that came back with its base"),
+                format!("`{first}` is not the size that was returned with its base"),
             );
         }
         if let Some(root) = number(first, ROOT_SIZE) {
@@ -341,7 +342,7 @@ impl State {
         true
     }
 
-    /// Notes which value of a result a root's bounds are taken to be of.
+    /// Notes which value of a result a root's bounds are assumed to belong to.
     fn relies_on_result(
         &mut self,
         (root, base, at): (u32, &str, u64),
@@ -408,17 +409,17 @@ impl State {
         let passed = list(new, place + 1).last().copied().unwrap_or("");
         // An odd eight bytes at the end are for calls through pointers.
         let bounds = copy.takes - copy.takes.saturating_sub(HEADER) % EACH;
-        let (takes, gives) = ((copy.takes, bounds), copy.gives);
+        let (takes, returned) = ((copy.takes, bounds), copy.returned);
         let functions = vec![function.to_owned()];
         let behind = self.passes((passed, takes), (old, new), &functions, input, errors);
         if takes.0 > takes.1 && behind.as_deref() != Some("0") {
             errors.at(new.span, "what is passed behind the bounds is not nothing");
         }
-        self.results(result, (new, place), (gives, functions), errors);
+        self.results(result, (new, place), (returned, functions), errors);
     }
 
-    /// Whether a call passes so many bytes, with bounds up to where the second
-    /// number says; what stands behind them.
+    /// Whether a call passes so many bytes, with bounds up to the second
+    /// number. Returns the text of what follows the bounds.
     pub(super) fn passes(
         &mut self,
         (passed, (takes, bounds)): (&str, (u64, u64)),
@@ -468,32 +469,33 @@ impl State {
         stored.get(&bounds).cloned()
     }
 
-    /// Notes where the result of a call of a copy stands, which may give bounds
-    /// in so many bytes.
+    /// Notes the parameter that holds the result of a call of a copy. The
+    /// result may have so many bytes with bounds.
     pub(super) fn results(
         &mut self,
         result: Option<&str>,
         (new, place): (&Instruction<'_>, usize),
-        (gives, functions): (Option<u64>, Vec<Text>),
+        (returned, functions): (Option<u64>, Vec<Text>),
         errors: &mut Errors<'_>,
     ) {
         match (result, list(new, 0).first().filter(|_| place == 1)) {
             (Some(from), Some(&to)) if from != to => {
-                if gives.is_none() || self.calls.sizes.get(to).copied() != gives {
-                    errors.at(new.span, "the result is not what the copy gives");
+                if returned.is_none() || self.calls.sizes.get(to).copied() != returned {
+                    errors.at(new.span, "the result is not what the copy returns");
                 }
                 self.calls.renamed.insert(from.to_owned(), to.to_owned());
                 self.calls.results.insert(to.to_owned(), functions);
             }
-            _ if gives.is_some() => {
+            _ if returned.is_some() => {
                 errors.at(new.span, "the result has no place for the bounds");
             }
             _ => {}
         }
     }
 
-    /// Holds a load of the program's to the parameter that its result stands
-    /// in, and notes what is given with a store to the own result.
+    /// Verifies that a load of the program reads the parameter that holds its
+    /// result, and notes the bounds that are stored with a store to the own
+    /// result.
     pub(super) fn program_parameter(
         &mut self,
         old: &Instruction<'_>,
@@ -517,7 +519,7 @@ impl State {
                     .result
                     .is_some_and(|(own, ..)| address(old, 0).0 == own) =>
             {
-                self.gives_back(old, input);
+                self.stores_bounds(old, input);
             }
             _ => {}
         }

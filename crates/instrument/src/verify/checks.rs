@@ -1,11 +1,11 @@
 //! Follows check code through its registers.
 
 use super::Errors;
-use super::absences::Absences;
 use super::alignment::{self, Alignments};
 use super::calls::{Callees, Calls, Order, Reliance};
 use super::facts::Frame;
 use super::lookups::Found;
+use super::predicated_off::PredicatedOffCode;
 use super::reports::Reports;
 use super::roots::{Roots, is_of_bounds};
 use super::statements::{Matched, Piece};
@@ -17,14 +17,14 @@ use super::written::{is_own, number};
 use crate::protocol::family::{LIMIT, PASSED_BASE, PASSED_SIZE};
 use crate::protocol::register::{GIVEN_BASE, GIVEN_SIZE, SCRATCH, SITE, WEAK_BASE, WEAK_SIZE};
 use crate::protocol::{PROTOTYPE, REGISTER_PREFIX};
-use analysis::{Analysis, ModuleSymbols, Nameable, Texts, WideReg};
+use analysis::{Analysis, ModuleSymbols, Nameable, Register, Texts};
 use model::layout::LAUNCH_PARAMETER;
 use ptx::table::classify;
 use ptx::{Instruction, Mnemonic, OperandKind, Statement, Variable};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
-/// What a body is judged by.
+/// The facts that a body is judged by.
 pub(super) struct Input<'x, 'm, 'a> {
     pub(super) analysis: &'x Analysis<'m, 'a>,
     /// Instruction index by where it starts in the source.
@@ -38,12 +38,12 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) nameable: Nameable<'x, 'a>,
     /// Size of the launch parameter.
     pub(super) launch: Option<u64>,
-    /// What calls may go to.
+    /// The functions that calls may reach.
     pub(super) callees: &'x Callees<'a>,
     /// The constant strings of the module.
     pub(super) texts: &'x Texts<'a>,
-    /// Of a copy that gives bounds back: its result's name, where the bounds
-    /// begin, and where they end.
+    /// For a copy that returns bounds: its result's name, and the start and end
+    /// of the bounds.
     pub(super) result: Option<(&'x str, u64, u64)>,
     /// The whole body.
     pub(super) span: ptx::Span,
@@ -71,7 +71,7 @@ impl Input<'_, '_, '_> {
         self.targets.contains(label)
     }
 
-    /// The pragmas that stand directly before an instruction of the program.
+    /// The pragmas directly before an instruction of the program.
     pub(super) fn attached(&self, index: usize) -> &str {
         let inst = &self.analysis.code.instructions[index];
         let (from, to) = (inst.attached_from, inst.instruction.span.start);
@@ -85,12 +85,12 @@ type Declared = (Text, Option<u32>);
 /// An operand's text.
 pub(super) type Text = String;
 
-/// What is known where the text was read up to.
+/// The state at the position in the text that was read last.
 #[derive(Default)]
 pub(super) struct State {
     pub(super) windows: Windows,
     pub(super) alignments: Alignments,
-    pub(super) absences: Absences,
+    pub(super) predicated_off: PredicatedOffCode,
     pub(super) calls: Calls,
     pub(super) through: Through,
     pub(super) strings: Strings,
@@ -116,14 +116,14 @@ pub(super) struct State {
     /// By the predicate that holds them.
     pub(super) verdicts: FxHashMap<Text, Verdict>,
     pub(super) redirects: FxHashMap<Text, Redirect>,
-    /// What the last lookup found, and under which guard.
+    /// The result of the last lookup, and its guard.
     pub(super) found: Option<Found>,
     /// Bounds that were looked up for a call, by number.
     pub(super) passed: FxHashMap<u32, Found>,
     pub(super) passed_sizes: FxHashSet<u32>,
-    /// What goes back may be of the own frame, and is looked at for that.
+    /// The next result may point into the own frame, and is tested for that.
     pub(super) takes_back: bool,
-    /// What goes back with the next result.
+    /// The bounds that are returned with the next result.
     pub(super) given: (Option<Text>, Option<Text>, Option<Found>),
     /// Sites of the accesses, strings and calls so far.
     pub(super) sites: u32,
@@ -136,7 +136,7 @@ pub(super) struct State {
     /// Verdicts of which none was kept yet.
     pub(super) unsited: FxHashSet<Text>,
     pub(super) begun: u32,
-    /// What the accesses that go by a verdict need of it, by name and site.
+    /// The requirements of the accesses that use a verdict, by name and site.
     pub(super) needs: FxHashMap<(Text, u32), Needs>,
     /// The site that a call of the device heap names.
     pub(super) heap_site: Option<u32>,
@@ -167,7 +167,7 @@ pub(super) fn follow(
         sites: state.sites,
         order: Order {
             takes: state.launch_order(),
-            gives: state.calls.gives(),
+            returned: state.calls.returned_bounds(),
         },
         relies: state.calls.relies,
         heap_sites: state.heap_sites.iter().map(|(site, _)| *site).collect(),
@@ -178,7 +178,7 @@ pub(super) fn follow(
 fn read(
     input: &Input<'_, '_, '_>,
     matched: &[Matched<'_, '_>],
-    registers: &BTreeMap<u32, WideReg>,
+    registers: &BTreeMap<u32, Register>,
     errors: &mut Errors<'_>,
 ) -> State {
     let mut state = State::before(matched);
@@ -198,7 +198,7 @@ fn read(
     state
 }
 
-/// What a body was found to be.
+/// The result of following a body.
 pub(super) struct Followed {
     /// How many sites it has.
     pub(super) sites: u32,
@@ -229,8 +229,9 @@ pub(super) fn integer(instruction: &Instruction<'_>, operand: usize) -> Option<i
 }
 
 impl State {
-    /// What is known before a body is read: limits belong to roots, whose
-    /// definitions may stand further down in the text than what they dominate.
+    /// Facts that are collected before a body is read: limits belong to roots,
+    /// whose definitions may be further down in the text than code that they
+    /// dominate.
     fn before(matched: &[Matched<'_, '_>]) -> State {
         let mut state = State {
             alignments: alignment::limits(matched),
@@ -368,11 +369,11 @@ impl State {
         }
     }
 
-    /// What must be true of a body as a whole.
+    /// Conditions on a body as a whole.
     fn end(&mut self, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
         self.must_be_set(errors, input.span);
         self.block_ends(input, errors, input.span);
-        self.all_given(input, errors);
+        self.all_bounds_returned(input, errors);
         self.all_needed(errors);
         self.all_reported(input, errors);
         self.all_defined(input, errors);
@@ -385,7 +386,7 @@ impl State {
         self.sites += self.heap_sites.len() as u32;
     }
 
-    /// Checks are of what goes by them, and of nothing else.
+    /// Every check must be used by an access.
     fn all_needed(&mut self, errors: &mut Errors<'_>) {
         for (_, span) in std::mem::take(&mut self.unused_sites) {
             errors.at(span, "a check keeps the site of no access");
@@ -400,7 +401,8 @@ impl State {
         }
     }
 
-    /// A name that tells registers of inner scopes from those they hide.
+    /// A name that distinguishes registers of inner scopes from those they
+    /// hide.
     pub(super) fn resolve(&self, name: &str) -> Text {
         let declares = |(known, range): &Declared| match range {
             None => known == name,
@@ -484,7 +486,7 @@ impl State {
         let bytes = index.map_or(0, |&index| {
             input.analysis.code.instructions[index].register_bytes
         });
-        self.taken_out(old, new, bytes, errors);
+        self.note_predicated_off(old, new, bytes, errors);
     }
 
     /// Whether the body has registers for a record.
@@ -492,7 +494,7 @@ impl State {
         self.declared.contains(SITE)
     }
 
-    /// Notes what a register holds.
+    /// Notes the value of a register.
     pub(super) fn hold(&mut self, register: &str, what: Text) {
         self.constants.insert(register.to_owned(), what);
     }
@@ -530,8 +532,8 @@ impl State {
         errors: &mut Errors<'_>,
     ) {
         let first = name(instruction, 0).unwrap_or("");
-        if self.absences.sets(instruction, first)
-            || self.absence_code(instruction, first)
+        if self.predicated_off.sets(instruction, first)
+            || self.predicated_off_code(instruction, first)
             || self.string_code(instruction, first)
         {
             return;
@@ -569,7 +571,8 @@ impl State {
         }
     }
 
-    /// A load of check code: of the launch, or of what came back from a call.
+    /// A load of check code: from the launch parameter, or from a call's
+    /// result.
     fn own_load(
         &mut self,
         instruction: &Instruction<'_>,
@@ -591,7 +594,7 @@ impl State {
         self.receive(instruction, input, errors)
     }
 
-    /// What goes with calls and results.
+    /// Code for the bounds of calls and results.
     fn result_code(&mut self, instruction: &Instruction<'_>, first: &str) -> bool {
         let value = self.text(instruction, 1);
         if instruction.opcode.text == "mov.b64" && instruction.guard.is_none() {

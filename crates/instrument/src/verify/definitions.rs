@@ -1,4 +1,4 @@
-//! What must be written where the bounds of a root come into being, by its kind.
+//! The code that must define the bounds of a root, by its kind.
 
 use super::checks::{Input, State, Text};
 use super::facts::{Frame, constant_size, is_found_on_device, made_by, mapped_place, name_of};
@@ -53,12 +53,12 @@ impl State {
             }
             _ => {
                 let guard = under(instruction);
-                let is_received = self.roots.received.contains(&id.0);
-                let mut text = match is_received {
+                let is_from_result = self.roots.from_results.contains(&id.0);
+                let mut text = match is_from_result {
                     true => Text::new(),
                     false => look_up_into(pointer, &guard, (&base, &size)),
                 };
-                text += &own_frame_text(pointer, &guard, (&base, &size), is_received, input);
+                text += &own_frame_text(pointer, &guard, (&base, &size), is_from_result, input);
                 text
             }
         })
@@ -143,7 +143,8 @@ impl State {
         Some(text)
     }
 
-    /// What looks all bounds up again that a block on the device heap may have.
+    /// Code that looks up all bounds again that may be of a block on the device
+    /// heap.
     pub(super) fn refreshed(&self, input: &Input<'_, '_, '_>) -> Text {
         let mut text = Text::new();
         for &id in &self.roots.all {
@@ -189,14 +190,14 @@ fn own_frame_text(
     pointer: &str,
     guard: &str,
     (base, size): (&str, &str),
-    is_received: bool,
+    is_from_result: bool,
     input: &Input<'_, '_, '_>,
 ) -> Text {
     let Some(own) = input.own_frame else {
         return Text::new();
     };
     let mut text = format!("isspacep.local {OUTSIDE}, {pointer}; ");
-    if is_received {
+    if is_from_result {
         let _ = write!(
             text,
             "setp.eq.and.s64 {OUTSIDE}, {size}, {UNBOUNDED}, {OUTSIDE}; "

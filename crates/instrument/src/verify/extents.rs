@@ -1,5 +1,5 @@
-//! Against which bounds an address must be checked: those of what it was
-//! derived from, by the analysis of the program.
+//! The bounds that an address must be checked against: those of the object that
+//! it was derived from, by the analysis of the program.
 
 use super::checks::{Input, State, Text};
 use super::facts::{constant_size, has_bounds, is_found_on_device, reaches};
@@ -8,7 +8,7 @@ use super::written::{number, root};
 use crate::protocol::family::{IN_SPACE, IN_SPACE_WIDE, SHADOW_BASE, SHADOW_SIZE};
 use crate::protocol::register::{BLOCK, DYNAMIC, WEAK_BASE, WEAK_SIZE};
 use analysis::{
-    Origin, Reference, Referent, Root, RootId, SymbolId, SymbolSpace, ValueId, WideReg,
+    Origin, Reference, Referent, Register, Root, RootId, SymbolId, SymbolSpace, ValueId,
 };
 use ptx::table::Space;
 
@@ -18,19 +18,19 @@ pub(super) enum Extent {
     /// Those of a root.
     Root(RootId),
     /// Those that travel with a register.
-    Carried(WideReg, ValueId),
+    Carried(Register, ValueId),
     /// A variable's that the instruction names, of this size.
     Symbol(u64),
     /// The launch's dynamic shared memory, which the instruction names.
     Dynamic,
     /// All shared memory of the block.
     Block,
-    /// What is found where the address itself points.
+    /// The bounds found by looking up the address itself.
     Found,
 }
 
-/// What must be checked, and whether empty bounds mean that the address itself
-/// tells its bounds.
+/// The bounds for a check, and whether the address itself is looked up if they
+/// are empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owed {
     pub(super) extent: Extent,
@@ -55,6 +55,7 @@ pub(super) fn of_address(
             let extent = symbol.size.map_or(Extent::Found, Extent::Symbol);
             (symbol.space == SymbolSpace::Global).then_some(certain(extent))
         }
+        Referent::Other(_) => None,
         Referent::Wide(register) => {
             let origin = analysis.provenance.origin(reference.value);
             let in_doubt = origin.is_in_doubt();
@@ -105,6 +106,7 @@ pub(super) fn in_window(
                 None => (symbol.space == SymbolSpace::Shared).then_some(Extent::Dynamic),
             }
         }
+        Referent::Other(_) => None,
         Referent::Wide(register) => match analysis.provenance.origin(reference.value) {
             origin if origin.is_in_doubt() => block,
             Origin::Several { .. } => Some(Extent::Carried(register, reference.value)),
@@ -127,8 +129,8 @@ pub(super) fn in_window(
 }
 
 impl State {
-    /// Base and size of a root, as generic addresses; the size in its register
-    /// unless the module tells it. Notes that they are used.
+    /// Base and size of a root, as generic addresses; the size is in its
+    /// register unless the module's text has it. Notes that they are used.
     pub(super) fn root_bounds(&mut self, id: RootId, input: &Input<'_, '_, '_>) -> (Text, Text) {
         self.roots.used.insert(id.0);
         let (base, size) = root(id.0);
@@ -138,7 +140,7 @@ impl State {
 
     /// Whether a pair is the bounds that travel with a register, which then
     /// must be kept wherever a value of it is made.
-    fn are_carried(&mut self, (register, value): (WideReg, ValueId), pair: (&str, &str)) -> bool {
+    fn are_carried(&mut self, (register, value): (Register, ValueId), pair: (&str, &str)) -> bool {
         let numbers = (number(pair.0, SHADOW_BASE), number(pair.1, SHADOW_SIZE));
         let (Some(base), Some(size)) = numbers else {
             return false;
@@ -148,8 +150,8 @@ impl State {
         is_it
     }
 
-    /// Whether a pair is the generic bounds of what is owed. Sizes that are
-    /// constants may be smaller: they are limits then.
+    /// Whether a pair is the required generic bounds. Constant sizes may be
+    /// smaller: they are limits then.
     pub(super) fn are_bounds(
         &mut self,
         extent: Extent,
@@ -186,8 +188,9 @@ impl State {
         known.is_none_or(|known| size == known.to_string())
     }
 
-    /// Whether a verdict holds a global or generic address to what is owed.
-    pub(super) fn is_held_to(
+    /// Whether a verdict checks a global or generic address against the
+    /// required bounds.
+    pub(super) fn is_checked_against(
         &mut self,
         verdict: &Verdict,
         owed: Owed,

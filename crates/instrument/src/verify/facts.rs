@@ -56,6 +56,7 @@ fn settled(analysis: &Analysis<'_, '_>, index: usize, access: &Access) -> Option
             };
             (symbol, offset, object)
         }
+        Referent::Other(_) => return None,
     };
     let declared = &code.symbols[symbol.0 as usize];
     let (start, size) = match object {
@@ -152,9 +153,9 @@ pub(super) fn frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Option<
     is_one.then_some(Frame::One(symbol, size))
 }
 
-/// The frame of an entry that calls functions: nothing called the entry, so
-/// between its calls no other local memory is alive. `None` where that cannot
-/// be said or does not matter.
+/// The frame of an entry that calls functions. Since nothing called the entry,
+/// its frame is the only live local memory between its calls. `None` where this
+/// is uncertain or does not matter.
 pub(super) fn own_frame(code: &Code<'_, '_>, nameable: &Nameable<'_, '_>) -> Option<Frame> {
     let is_in = |mnemonic: Mnemonic| {
         let mut all = code.instructions.iter();
@@ -194,7 +195,8 @@ pub(super) fn has_bounds(
         Some(Root::Whole { symbol } | Root::Part { symbol, .. }) => {
             analysis.place(root).is_some() && can_name(symbol)
         }
-        // A field of an element of another field: that one comes first.
+        // A field of an element of another field: the other one has the lower
+        // number.
         Some(Root::Field { parent, .. }) => match analysis.provenance.root(parent) {
             Some(Root::Field { .. }) if parent >= root => false,
             _ => has_bounds(analysis, nameable, parent),
@@ -205,7 +207,7 @@ pub(super) fn has_bounds(
     }
 }
 
-/// The size of a root, where the text of the module tells it.
+/// The size of a root, if it is fixed in the module's text.
 pub(super) fn constant_size(analysis: &Analysis<'_, '_>, root: RootId) -> Option<u64> {
     match analysis.provenance.root(root)? {
         Root::Variable { symbol } => analysis.code.symbols[symbol.0 as usize].size,
@@ -213,7 +215,7 @@ pub(super) fn constant_size(analysis: &Analysis<'_, '_>, root: RootId) -> Option
     }
 }
 
-/// How an instruction tells a barrier that bytes are there.
+/// How an instruction signals to a barrier that bytes have arrived.
 pub(super) struct Completion<'a> {
     /// The operand that is the barrier.
     pub(super) operand: usize,
@@ -223,12 +225,12 @@ pub(super) struct Completion<'a> {
     pub(super) bytes: String,
 }
 
-/// `None` if it tells none, or the number of bytes is not to be had.
+/// `None` if it signals none, or if the number of bytes is unknown.
 pub(super) fn completion<'a>(instruction: &Instruction<'a>) -> Option<Completion<'a>> {
     if !instruction.opcode.has(Modifier::MbarrierCompleteTxBytes) {
         return None;
     }
-    // What is written comes first in these instructions, the barrier last.
+    // In these instructions, the destination is first and the barrier last.
     let info = classify(instruction)?;
     let (written, barrier) = match &info.accesses[..] {
         [written, .., barrier] => (written, barrier),
@@ -259,7 +261,7 @@ pub(super) fn completion<'a>(instruction: &Instruction<'a>) -> Option<Completion
 pub(super) enum LeftOut {
     /// What is read is zero.
     Zero,
-    /// Who waits goes on.
+    /// The wait is over.
     True,
 }
 

@@ -1,5 +1,5 @@
-//! Holds the bounds that calls pass and functions give back to those of what
-//! is passed and returned.
+//! Verifies the bounds that calls pass and functions return: they must be those
+//! of the passed and returned values.
 
 use super::Errors;
 use super::calls::EACH;
@@ -15,14 +15,14 @@ use analysis::{Origin, Referent, Root, Stored, SymbolSpace, ValueId, returns, st
 use ptx::{Instruction, OperandKind};
 use rustc_hash::FxHashSet;
 
-/// Bounds as a call or a result hands them over: base, size, and what was
-/// looked up, if that is it.
+/// Bounds that a call passes or a result returns: base, size, and the lookup
+/// that found them, if any.
 pub(super) type Handed = (Text, Text, Option<Found>);
 
 /// Constants below this are null pointers, with an offset.
 const NULL: i64 = 4096;
 
-/// What is stored, as an operand.
+/// The stored value, as an operand.
 fn operand_of<'m, 'a>(stored: Stored, input: &Input<'_, 'm, 'a>) -> Option<&'m OperandKind<'a>> {
     let inst = &input.analysis.code.instructions[stored.instruction as usize];
     match &inst.instruction.operands.get(1)?.kind {
@@ -31,7 +31,8 @@ fn operand_of<'m, 'a>(stored: Stored, input: &Input<'_, 'm, 'a>) -> Option<&'m O
     }
 }
 
-/// Whose bounds go with a value: of a field, those of what it is part of.
+/// The bounds that are passed with a value. With a field, those of the object
+/// that contains it.
 fn extent_of(value: ValueId, input: &Input<'_, '_, '_>) -> Option<Extent> {
     let analysis = input.analysis;
     match analysis.provenance.origin(value) {
@@ -49,8 +50,8 @@ fn extent_of(value: ValueId, input: &Input<'_, '_, '_>) -> Option<Extent> {
     }
 }
 
-/// The arguments of eight bytes that stand before a call, by their offset among
-/// the parameters of what is called.
+/// The arguments of eight bytes that are stored before a call, by their offset
+/// among the callee's parameters.
 pub(super) fn arguments(
     call: &Instruction<'_>,
     functions: &[Text],
@@ -136,8 +137,8 @@ impl State {
         Some(end)
     }
 
-    /// The register that the next of the program's instructions returns, whose
-    /// bounds are given.
+    /// The register that the program's next instruction returns, and whose
+    /// bounds are stored.
     fn returned_next<'a>(&self, input: &Input<'_, '_, 'a>) -> Option<&'a str> {
         let next = self.roots.next_instruction();
         let base = self.given.0.as_deref()?;
@@ -158,7 +159,7 @@ impl State {
         }
     }
 
-    /// Bounds that are passed, with what was looked up.
+    /// Bounds that are passed, with the lookup that found them.
     pub(super) fn handed(&self, base: &str, size: &str) -> Handed {
         let numbers = (number(base, PASSED_BASE), number(size, PASSED_SIZE));
         match numbers {
@@ -174,7 +175,7 @@ impl State {
         }
     }
 
-    /// Whether bounds that are handed over are those of what is stored.
+    /// Whether the passed bounds are those of the stored value.
     pub(super) fn is_handed(
         &mut self,
         stored: Stored,
@@ -222,8 +223,8 @@ impl State {
         }
     }
 
-    /// Notes the bounds that are given with a store to the own result.
-    pub(super) fn gives_back(&mut self, old: &Instruction<'_>, input: &Input<'_, '_, '_>) {
+    /// Notes the bounds that are stored with a store to the own result.
+    pub(super) fn stores_bounds(&mut self, old: &Instruction<'_>, input: &Input<'_, '_, '_>) {
         let handed = std::mem::take(&mut self.calls.handed);
         let takes_back = std::mem::take(&mut self.takes_back);
         self.given = Default::default();
@@ -234,19 +235,19 @@ impl State {
             }
             let places: FxHashSet<u64> = handed
                 .iter()
-                .filter(|(_, handed)| self.is_given(returned.stored, handed, takes_back, input))
+                .filter(|(_, handed)| self.is_returned(returned.stored, handed, takes_back, input))
                 .map(|(at, _)| *at)
                 .collect();
-            match self.calls.given.get_mut(&returned.offset) {
-                Some(given) => given.retain(|place| places.contains(place)),
-                None => drop(self.calls.given.insert(returned.offset, places)),
+            match self.calls.returned_at.get_mut(&returned.offset) {
+                Some(known) => known.retain(|place| places.contains(place)),
+                None => drop(self.calls.returned_at.insert(returned.offset, places)),
             }
         }
     }
 
-    /// Whether bounds that go back are those of what is returned: a pointer
-    /// into the own frame has none any more.
-    fn is_given(
+    /// Whether the returned bounds are those of the returned value: a pointer
+    /// into the own frame has no bounds after the return.
+    fn is_returned(
         &mut self,
         stored: Stored,
         handed: &Handed,
@@ -278,16 +279,21 @@ impl State {
         (takes_back || !travels || !has_frame) && self.is_handed(stored, handed, input)
     }
 
-    /// All bounds behind the own result must be given wherever it is.
-    pub(super) fn all_given(&self, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
+    /// All bounds after the own result must be stored wherever it is.
+    pub(super) fn all_bounds_returned(&self, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
         let Some((_, from, size)) = input.result else {
             return;
         };
         for at in (from..size).step_by(EACH as usize) {
-            if !self.calls.given.values().any(|places| places.contains(&at)) {
+            if !self
+                .calls
+                .returned_at
+                .values()
+                .any(|places| places.contains(&at))
+            {
                 errors.at(
                     input.span,
-                    "not every return gives the bounds of what it returns",
+                    "not every return has the bounds of what it returns",
                 );
             }
         }

@@ -1,5 +1,5 @@
-//! Holds calls of `malloc` and `free` to what the device heap is told: where
-//! they stand, and in which launch.
+//! Verifies the arguments that calls of `malloc` and `free` pass to the device
+//! heap: their site, and their launch.
 
 use super::Errors;
 use super::checks::{Input, State};
@@ -47,7 +47,10 @@ impl State {
         }
         match site {
             Some(site) if names_place(new, site) => self.heap_sites.push((site, new.span)),
-            _ => errors.at(new.span, "the device heap is not told where it is called"),
+            _ => errors.at(
+                new.span,
+                "the device heap does not get the site of its call",
+            ),
         }
     }
 }
@@ -57,7 +60,7 @@ impl State {
 pub(super) struct HeapCalls {
     /// The sites that they name.
     pub(super) sites: Vec<u32>,
-    told: Option<u32>,
+    passed_site: Option<u32>,
     read_until: u32,
 }
 
@@ -74,12 +77,18 @@ impl HeapCalls {
             Matched::Same(..) => {}
             Matched::Added(piece) if piece.span().start < self.read_until => {}
             Matched::Added(piece) => match heap_place(text.0, piece.span().start, "0", text.1) {
-                Some((site, end)) => (self.told, self.read_until) = (Some(site), end),
-                None => errors.at(piece.span(), "not what a call of the device heap is told"),
+                Some((site, end)) => (self.passed_site, self.read_until) = (Some(site), end),
+                None => errors.at(
+                    piece.span(),
+                    "not the arguments of a call of the device heap",
+                ),
             },
-            Matched::Redirected(_, new) => match self.told.take() {
+            Matched::Redirected(_, new) => match self.passed_site.take() {
                 Some(site) if names_place(new, site) => self.sites.push(site),
-                _ => errors.at(new.span, "the device heap is not told where it is called"),
+                _ => errors.at(
+                    new.span,
+                    "the device heap does not get the site of its call",
+                ),
             },
         }
     }
@@ -93,8 +102,8 @@ fn names_place(call: &Instruction<'_>, site: u32) -> bool {
     passed.ends_with(&expected.each_ref().map(String::as_str))
 }
 
-/// Reads the parameters that tell the device heap of a call; its site, and
-/// where they end.
+/// Reads the parameters that describe a call to the device heap; returns its
+/// site, and the end of the text.
 fn heap_place(text: &str, at: u32, launch: &str, tag: u64) -> Option<(u32, u32)> {
     let after = reads(text, at, ".param .b64")?;
     let name = word(text, after).trim_end_matches(',');

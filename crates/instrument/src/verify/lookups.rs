@@ -4,7 +4,7 @@ use super::checks::{Input, State, Text};
 use super::written::{look_up, reads, word};
 use crate::protocol::register::{OFFSET, OTHER, SCRATCH, WEAK_BASE, WEAK_SIZE};
 
-/// What is found where an address points: looked up, or only if other bounds
+/// The bounds found by looking up an address: always, or only if other bounds
 /// are empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
@@ -96,7 +96,7 @@ impl State {
     }
 }
 
-/// The pointer and the guard of the lookup that stands at a place.
+/// The pointer and the guard of the lookup at a position.
 fn looked_up(text: &str, at: u32) -> Option<(Text, Text)> {
     let operand = |at: u32| word(text, at).trim_end_matches([',', ';']);
     if let Some(after) = reads(text, at, &format!("selp.b64 {SCRATCH},")) {

@@ -12,37 +12,37 @@
 //! 2. **Nothing of the program is touched.** What is added writes registers of
 //!    its own, which are declared; memory only through the functions that checks
 //!    call, and the arguments of a `printf` for the time of its call; no
-//!    register of the program, except those that an instruction which is left
-//!    out would have set.
+//!    register of the program, except the destinations of an instruction that
+//!    is predicated off.
 //! 3. **Every access is checked**, unless the text of the module shows that it
 //!    is aligned and inside, or nothing is known of its memory (`accesses::duty`).
-//!    It goes to an address that a verdict selected, in its block, or is left
-//!    out where the verdict says so.
+//!    A verdict in its block selected its address, or predicates it off.
 //! 4. **A verdict is about the access**: its address and all bytes that it uses,
 //!    under its guard, of its lanes, and it is still true where it is used.
-//! 5. **The bounds are the right ones**: those of what the address was derived
-//!    from. They are set where that appears, go with registers that hold one of
-//!    several, and are looked at again where a block may have been freed. What
-//!    calls pass and return is what the other side takes it for.
-//! 6. **It is aligned**: by the way it is computed, or the verdict says so.
-//! 7. **An access that fails does no harm.** It goes to the sink for its kind,
-//!    with all its bytes, aligned; or is left out, by its lane or by the whole
-//!    warp as the instruction asks, its registers are zero, and who waits for it
-//!    is told.
-//! 8. **It is reported.** The record keeps the site, which is that of the first
-//!    access that the verdict is about, the address and the bounds; every thread
-//!    leaves its record where it leaves, and none if nothing failed.
+//! 5. **The bounds are the right ones**: those of the object that the address
+//!    was derived from. They are set where that pointer appears. Registers that
+//!    may hold one of several pointers have shadow registers for the bounds.
+//!    Bounds are refreshed where a block may have been freed. Calls pass and
+//!    return the bounds that the other side expects.
+//! 6. **It is aligned**: its computation shows it, or the verdict ensures it.
+//! 7. **An access that fails does no harm.** Its address is that of the sink
+//!    for its kind, for all its bytes, aligned. Or it is predicated off, in its
+//!    lane or in the whole warp as the instruction requires: its destination
+//!    registers are zero, and the barrier that waits for it is signalled.
+//! 8. **It is reported.** The record has the site of the first access with this
+//!    verdict, the address and the bounds. Every thread writes its record where
+//!    it exits, and none if no check failed.
 //! 9. **No way around.** Checked code calls checked code only; the functions
 //!    that checks call are the known ones.
-//! 10. **The tables fit** ([`verify_output`]): as many sites as checks ask for,
+//! 10. **The tables fit** ([`verify_output`]): there is a site for each check,
 //!     and the bounds that the host passes are those that kernels take.
 //!
-//! What is not understood is refused.
+//! Text that the verifier does not understand is refused.
 //!
 //! # What is believed
 //!
 //! * `ptx`: the parser, and the rows of `ptx::table`: roles of operands, bytes,
-//!   alignment, lanes, and who can leave an instruction out.
+//!   alignment, lanes, and how an instruction can be predicated off.
 //! * `analysis`: control flow, values of registers, where a pointer was derived
 //!   from and whether that is in doubt, low bits of addresses, objects of frames
 //!   and fields, what `printf` reads, which symbols can be named.
@@ -50,10 +50,9 @@
 //! * `crate::support`: the text of the functions that checks call;
 //!   `crate::parameters`: the layout of parameter blocks; `crate::protocol`:
 //!   names.
-//! * That bounds which were found stay those of the pointer: the lookup tables
-//!   and what the host passes to a launch.
+//! * The lookup tables, and the bounds that the host passes to a launch: they
+//!   stay those of the pointer.
 
-mod absences;
 mod accesses;
 mod alignment;
 mod calls;
@@ -65,6 +64,7 @@ mod handed;
 mod heap;
 mod lookups;
 mod module;
+mod predicated_off;
 mod reports;
 mod roots;
 mod statements;

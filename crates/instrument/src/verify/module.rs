@@ -39,7 +39,8 @@ pub(super) struct Judge<'x, 'a> {
     sites: u32,
     /// The sites that originals of entries name.
     heap_of: FxHashMap<&'a str, Vec<u32>>,
-    /// What copies take and give, and what their callers rely on.
+    /// The bounds that copies take and return, and the assumptions of their
+    /// callers.
     orders: FxHashMap<String, Order>,
     relies: Vec<Reliance>,
 }
@@ -223,7 +224,7 @@ impl<'x, 'a> Judge<'x, 'a> {
         loop {
             let mut unchecked = self.callees.unchecked.clone();
             for &(original, function) in &as_they_were {
-                // What is wrong with it is not said here, only that something is.
+                // These errors are not reported; one error for the whole is.
                 let mut aside = Errors::aside(self.new.source);
                 if !unchecked.contains(original.name) {
                     self.follow((original, function), None, &mut aside);
@@ -320,7 +321,8 @@ impl<'x, 'a> Judge<'x, 'a> {
         Some(checks::follow(&input, &matched, errors))
     }
 
-    /// What calls pass and get back must be what the other side takes and gives.
+    /// The bounds that calls pass and receive must be those that the other side
+    /// takes and returns.
     fn agree(&mut self, errors: &mut Errors<'_>) {
         for reliance in &self.relies {
             for function in &reliance.functions {
@@ -328,16 +330,16 @@ impl<'x, 'a> Judge<'x, 'a> {
                     continue;
                 };
                 let order = match reliance.is_result {
-                    true => &order.gives,
+                    true => &order.returned,
                     false => &order.takes,
                 };
                 let mut own = order.iter().filter(|(at, _)| *at == reliance.at).peekable();
-                // Bounds that nobody looks at may be anything's.
+                // Bounds that are never used may be any.
                 let is_used = own.peek().is_some();
                 if is_used && !own.any(|(_, offset)| reliance.offsets.contains(offset)) {
                     errors.at(
                         reliance.span,
-                        format!("what is passed or comes back at {} is not the bounds that `{function}` means", reliance.at),
+                        format!("the value passed or returned at {} is not the bounds that `{function}` expects", reliance.at),
                     );
                 }
             }
@@ -383,7 +385,7 @@ impl<'x, 'a> Judge<'x, 'a> {
         {
             return false;
         }
-        // What differs is told by the text of the whole item.
+        // The text of the whole item shows the difference.
         let mut errors = Errors::aside(new.source);
         let (from, to) = (statements::flatten(original), statements::flatten(function));
         let matched = statements::matched(&from, &to, old.source, new.source, &mut errors);

@@ -1,6 +1,6 @@
-//! Holds what happens to failed checks to what must happen: nothing has failed
-//! at the start, a record is left wherever a thread leaves, and stops or traps
-//! come only behind it.
+//! Verifies the handling of failed checks: no failure is recorded at the start,
+//! a thread writes its record at every exit, and stops or traps only follow the
+//! record.
 
 use super::Errors;
 use super::checks::{Input, State, Text};
@@ -23,9 +23,9 @@ pub(super) struct Reports {
     missing: Vec<Span>,
     /// Control can fall out of what was read so far.
     falls_out: bool,
-    /// Records say what the address was checked against.
+    /// Whether records have the bounds that the address was checked against.
     says_bounds: Option<bool>,
-    /// Checks of which the host does not know that.
+    /// Checks whose bounds the host does not know.
     pub(super) needs_bounds: bool,
     labels: u32,
 }

@@ -1,7 +1,6 @@
-//! Holds the registers that bounds are in to what they must be: those of a
-//! root are set where the root appears, those that travel with a register
-//! wherever that register is set, and both are looked at again where blocks of
-//! the device heap may have been freed.
+//! Verifies the registers that hold bounds. The registers of a root are set
+//! where the root appears. Shadow registers are set wherever their register is
+//! set. Both are refreshed where blocks of the device heap may have been freed.
 
 use super::Errors;
 use super::checks::{Input, State, Text};
@@ -14,14 +13,14 @@ use crate::protocol::family::{
 };
 use crate::protocol::register::{BLOCK, DYNAMIC, LANE, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE};
 use crate::support::RESERVED_SHARED;
-use analysis::{Root, RootId, ValueId, WideReg};
+use analysis::{Referent, Register, Root, RootId, ValueId};
 use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::{Instruction, Mnemonic, Modifier};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// What is known of the registers that bounds are in.
+/// The state of the registers that hold bounds.
 #[derive(Default)]
 pub(super) struct Roots {
     /// Roots whose bounds are used, and those that are set where they must be.
@@ -31,19 +30,19 @@ pub(super) struct Roots {
     /// that are set.
     pub(super) used_in_space: BTreeSet<(bool, u32)>,
     defined_in_space: BTreeSet<(bool, u32)>,
-    /// Roots whose bounds came back with a result, just now.
-    pub(super) received: BTreeSet<u32>,
+    /// Roots whose bounds were just returned with a result.
+    pub(super) from_results: BTreeSet<u32>,
     /// Values whose bounds travel, and are used.
     pub(super) carried: Vec<ValueId>,
     /// Values that set them.
     pub(super) kept: FxHashSet<ValueId>,
     /// Which register the numbers of travelling bounds belong to.
-    pub(super) registers: BTreeMap<u32, WideReg>,
-    /// What each limit register holds.
+    pub(super) registers: BTreeMap<u32, Register>,
+    /// The value of each limit register.
     pub(super) limits: BTreeMap<u32, Limit>,
     /// The program's instructions whose definitions may follow here.
     waiting: Vec<u32>,
-    /// The instruction of the program that comes next.
+    /// The program's next instruction.
     reached: u32,
     /// Nothing of the program was executed yet.
     pub(super) is_head: bool,
@@ -63,7 +62,7 @@ pub(super) struct Roots {
 impl Roots {
     /// Whether the bounds with a number travel with a register; the first
     /// question decides.
-    pub(super) fn carries(&mut self, number: u32, register: WideReg) -> bool {
+    pub(super) fn carries(&mut self, number: u32, register: Register) -> bool {
         if let Some(&known) = self.registers.get(&number) {
             return known == register;
         }
@@ -90,13 +89,13 @@ impl Roots {
     }
 
     /// The number of the bounds that travel with a register.
-    pub(super) fn number_of(&self, register: WideReg) -> Option<u32> {
+    pub(super) fn number_of(&self, register: Register) -> Option<u32> {
         let mut all = self.registers.iter();
         all.find(|(_, known)| **known == register).map(|(n, _)| *n)
     }
 }
 
-/// A guard as it stands before an instruction.
+/// The guard before an instruction, as text.
 pub(super) fn under(instruction: &Instruction<'_>) -> Text {
     match &instruction.guard {
         Some(guard) => format!(
@@ -108,7 +107,7 @@ pub(super) fn under(instruction: &Instruction<'_>) -> Text {
     }
 }
 
-/// Whether check code writes a register only in forms that this module knows.
+/// Whether check code writes a register only in forms that this module accepts.
 pub(super) fn is_of_bounds(register: &str) -> bool {
     let families = [
         ROOT_BASE,
@@ -144,7 +143,7 @@ impl State {
         self.definition_code(at, input)
     }
 
-    /// What stands at the top of a body.
+    /// The code at the top of a body.
     fn head_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
         let text = input.new;
         let singles = [
@@ -284,7 +283,7 @@ impl State {
         None
     }
 
-    /// Reads something; what it uses counts only if it stands there.
+    /// Reads code tentatively; its uses only count if it matches.
     pub(super) fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let uses = (self.roots.used.clone(), self.roots.used_in_space.clone());
         let carried = self.roots.carried.len();
@@ -296,8 +295,8 @@ impl State {
         found
     }
 
-    /// What follows the program's instructions: bounds of the roots that they
-    /// make, then those that travel with what they make.
+    /// The code after the program's instructions: bounds of the roots that they
+    /// define, then shadows of their results.
     fn definition_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
         let analysis = input.analysis;
         let made = |value: ValueId| made_by(analysis, value);
@@ -326,6 +325,7 @@ impl State {
             for reference in analysis.code.references_of(index as usize) {
                 let value = reference.value;
                 if value == ValueId::NONE
+                    || !matches!(reference.referent, Referent::Wide(_))
                     || made(value) != Some(index)
                     || self.roots.kept.contains(&value)
                 {
@@ -340,10 +340,10 @@ impl State {
         None
     }
 
-    /// Bounds that came back with a result are in a root's registers. Often
-    /// that is all.
+    /// The bounds returned with a result are in a root's registers. Often no
+    /// further code follows.
     pub(super) fn receive_root(&mut self, number: u32, input: &Input<'_, '_, '_>) {
-        self.roots.received.insert(number);
+        self.roots.from_results.insert(number);
         let id = RootId(number);
         let value = input.analysis.provenance.root(id).and_then(Root::value);
         let text = value.and_then(|value| self.root_text(id, value, input));
@@ -387,7 +387,7 @@ impl State {
         }
         if !goes_on {
             self.roots.waiting.clear();
-            self.roots.received.clear();
+            self.roots.from_results.clear();
         }
         self.roots.waiting.push(index);
         self.roots.is_stale |= input.frees && may_free(old);
@@ -402,7 +402,7 @@ impl State {
     ) {
         self.must_be_fresh(input, errors, span);
         self.roots.waiting.clear();
-        self.roots.received.clear();
+        self.roots.from_results.clear();
     }
 
     fn must_be_fresh(
@@ -508,8 +508,8 @@ fn may_free(instruction: &Instruction<'_>) -> bool {
     }
 }
 
-/// What limit registers hold, by number: read from wherever they are computed,
-/// which then must agree.
+/// The values of limit registers, by number. They are read from every place
+/// that computes them; all must agree.
 pub(super) fn limits(
     computed: &FxHashMap<Text, (Text, u64)>,
     pointers: &FxHashMap<Text, (Text, i64, i64, u64)>,

@@ -150,14 +150,14 @@ fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
     let guards = match (&old.guard, &new.guard) {
         (None, None) => true,
         (Some(a), Some(b)) if a.negated == b.negated && a.register == b.register => true,
-        // Skipped by a verdict: `checks` asks which.
+        // Skipped by a verdict; `checks` verifies which.
         (_, Some(b)) => b.register.starts_with(REGISTER_PREFIX),
         _ => false,
     };
     if guards && is_heap_call(old, new) || is_call_of_copy(old, new) || is_call_through(old, new) {
         return true;
     }
-    // The result of a call may stand in another parameter: `calls` asks which.
+    // The result of a call may be in another parameter; `calls` verifies which.
     let loads_result = old.opcode.mnemonic() == Mnemonic::Ld && old.opcode.has(Modifier::Param);
     guards
         && old.opcode.text == new.opcode.text
@@ -180,7 +180,7 @@ fn is_redirection(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
 }
 
 /// Whether a call of `malloc` or `free` goes to the device heap instead, with
-/// the place of the call and the launch as further arguments.
+/// the site of the call and the launch as further arguments.
 pub(super) fn is_heap_call(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
     let Some(allocates) = heap_call(old) else {
         return false;

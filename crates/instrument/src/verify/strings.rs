@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// A place in the arguments: the register with their address, and bytes.
 type Place = (Text, i64);
 
-/// What check code knows of the strings of the next call.
+/// The state of check code for the strings of the next call.
 #[derive(Default)]
 pub(super) struct Strings {
     /// Pointers that were set to zero.
@@ -312,7 +312,7 @@ impl State {
             };
             let fits = self.is_cut_of(&cut, argument, buffer, old)
                 && cut.site == Some(self.site_now())
-                && self.is_cut_held_to(&cut, owed, input);
+                && self.is_cut_checked(&cut, owed, input);
             self.strings.cuts.insert(cut.name.clone(), cut);
             fits
         })
@@ -345,7 +345,7 @@ impl State {
     }
 
     /// Whether a verdict is about the bounds of what the string is derived from.
-    fn is_cut_held_to(&mut self, cut: &Cut, owed: Owed, input: &Input<'_, '_, '_>) -> bool {
+    fn is_cut_checked(&mut self, cut: &Cut, owed: Owed, input: &Input<'_, '_, '_>) -> bool {
         let [pointer, base, size, _] = &cut.asked;
         let is_found = (base.as_str(), size.as_str()) == (WEAK_BASE, WEAK_SIZE);
         let found = cut

@@ -1,7 +1,6 @@
-//! Holds calls through pointers to what they may reach: the address comes
-//! from the class's own function, which maps addresses of functions to their
-//! copies, all of which take and give the same; and what the call passes is
-//! that.
+//! Verifies calls through pointers: the address is returned by the class's own
+//! function, which maps addresses of functions to their copies. All copies of a
+//! class have the same bounds ABI, and the call passes exactly that.
 
 use super::Errors;
 use super::calls::{Callees, HEADER, list};
@@ -14,13 +13,13 @@ use analysis::Signature;
 use ptx::{Function, Instruction, Mnemonic, Module, OperandKind, Statement};
 use rustc_hash::FxHashMap;
 
-/// What the copies of a class take and give.
+/// The bounds ABI of the copies of a class.
 pub(super) struct Class {
     /// Its functions.
     names: Vec<Text>,
     signature: Signature,
     takes: u64,
-    gives: Option<u64>,
+    returned: Option<u64>,
 }
 
 /// Whether a function is one of a class's own.
@@ -29,7 +28,7 @@ pub(super) fn is_of_class(function: &Function<'_>) -> bool {
 }
 
 /// Reads the classes of an instrumented module from its text; their functions
-/// must be written as the copies that they name ask for.
+/// must be written for the copies that they name.
 pub(super) fn classes(
     old: &Module<'_>,
     new: &Module<'_>,
@@ -83,13 +82,13 @@ fn class(
             .functions()
             .find(|f| f.name == name && f.body.is_some() && !f.is_entry)
             .ok_or_else(|| format!("no function `{name}` to be called"))?;
-        let (takes, gives) = callees
+        let (takes, returned) = callees
             .copy(name)
             .ok_or_else(|| format!("`{name}` has no checked copy"))?;
         let signature = Signature::of(original)
             .ok_or_else(|| format!("`{name}` cannot be called through a pointer"))?;
         let is_alike = class.as_ref().is_none_or(|class| {
-            class.signature == signature && class.takes == takes && class.gives == gives
+            class.signature == signature && class.takes == takes && class.returned == returned
         });
         if !is_alike
             || !takes
@@ -97,13 +96,15 @@ fn class(
                 .wrapping_sub(8)
                 .is_multiple_of(16)
         {
-            return Err(format!("`{name}` takes or gives other than its class"));
+            return Err(format!(
+                "`{name}` takes or returns other bounds than its class"
+            ));
         }
         class = Some(Class {
             names: names.iter().map(|name| (*name).to_owned()).collect(),
             signature,
             takes,
-            gives,
+            returned,
         });
     }
     let class = class.ok_or("no function can be called through a pointer")?;
@@ -116,9 +117,9 @@ fn class(
         signature: class.signature.clone(),
         names,
         takes: class.takes as u32,
-        gives: (
-            given(thunk, &class.signature),
-            class.gives.unwrap_or(0) as u32,
+        returned: (
+            returned_pairs(thunk, &class.signature),
+            class.returned.unwrap_or(0) as u32,
         ),
     };
     let mut expected = String::new();
@@ -129,19 +130,23 @@ fn class(
             "`{TARGET}{number}` or `{THUNK}{number}` is not what calls expect"
         ));
     }
-    let places = dispatch.gives.0.len() as u64;
-    let from = |gives: u64| gives - places * 16;
-    match class.gives {
+    let places = dispatch.returned.0.len() as u64;
+    let from = |returned: u64| returned - places * 16;
+    match class.returned {
         None if places == 0 => {}
-        Some(gives) if from(gives) == class.signature.result_bytes().next_multiple_of(8) => {}
-        _ => return Err(format!("`{THUNK}{number}` does not give what copies give")),
+        Some(returned) if from(returned) == class.signature.result_bytes().next_multiple_of(8) => {}
+        _ => {
+            return Err(format!(
+                "`{THUNK}{number}` does not return what copies return"
+            ));
+        }
     }
     Ok(class)
 }
 
-/// Places of the result that a thunk looks up, and where it puts their bounds.
-fn given(thunk: &Function<'_>, signature: &Signature) -> Vec<(u32, u32)> {
-    let mut given = Vec::new();
+/// Offsets in the result that a thunk looks up, and of their bounds.
+fn returned_pairs(thunk: &Function<'_>, signature: &Signature) -> Vec<(u32, u32)> {
+    let mut returned = Vec::new();
     let mut looked_up = 0;
     for (_, statement) in thunk.statements() {
         let Statement::Instruction(instruction) = statement else {
@@ -158,16 +163,16 @@ fn given(thunk: &Function<'_>, signature: &Signature) -> Vec<(u32, u32)> {
                 looked_up = offset.unwrap_or(u32::MAX);
             }
             (Some("__ringfence_result"), Some("%__rf_wb")) => {
-                given.push((looked_up, u32::try_from(address.offset).unwrap_or(u32::MAX)));
+                returned.push((looked_up, u32::try_from(address.offset).unwrap_or(u32::MAX)));
             }
             _ => {}
         }
     }
-    given
+    returned
 }
 
 /// Whether a call through a pointer goes to a copy instead, with the program's
-/// arguments and one more: `State::call_through` asks which.
+/// arguments and one more; `State::call_through` verifies which.
 pub(super) fn is_call_through(old: &Instruction<'_>, new: &Instruction<'_>) -> bool {
     let (Some((place, _)), Some((to_place, prototype))) =
         (old.called_pointer(), new.called_pointer())
@@ -301,7 +306,7 @@ impl State {
         prototype(
             &class.signature,
             class.takes as u32,
-            class.gives.unwrap_or(0) as u32,
+            class.returned.unwrap_or(0) as u32,
             number.unwrap_or(0),
             &mut expected,
         );
@@ -316,14 +321,14 @@ impl State {
             .copied()
             .unwrap_or("")
             .to_owned();
-        let gives = class.gives;
+        let returned = class.returned;
         if self.passes((&passed, takes), (old, new), &functions, input, errors) != Some(called) {
             errors.at(
                 new.span,
                 "the thunk does not learn which function is called",
             );
         }
-        self.results(result, (new, place), (gives, functions), errors);
+        self.results(result, (new, place), (returned, functions), errors);
     }
 }
 

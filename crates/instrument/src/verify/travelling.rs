@@ -38,7 +38,7 @@ impl State {
         })
     }
 
-    /// The bounds of what a value takes its own from.
+    /// The bounds of the value that a value takes its own from.
     pub(super) fn term(
         &mut self,
         term: Term,
@@ -69,7 +69,8 @@ impl State {
         }
     }
 
-    /// What sets the bounds that travel with a value, if they have this number.
+    /// The code that sets the shadow bounds of a value, if they have this
+    /// number.
     pub(super) fn carried_text(
         &mut self,
         value: ValueId,
@@ -132,7 +133,7 @@ impl State {
         })
     }
 
-    /// Bounds that travel must be set by every value that they come from.
+    /// Shadow bounds must be set by every value that they may be of.
     pub(super) fn follow_carried(&mut self, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
         let analysis = input.analysis;
         let mut seen = FxHashSet::default();

@@ -1,4 +1,5 @@
-//! Verdicts: what check code computes of an address, step by step.
+//! Verdicts: the predicates that check code computes of an address, step by
+//! step.
 
 use super::alignment::Tested;
 use super::checks::{State, Text, integer, is_shared_limit, name};
@@ -28,7 +29,7 @@ pub(super) struct Count {
     pub(super) last: u64,
 }
 
-/// What a check that fails keeps for the record, beside its site.
+/// The values that a failed check keeps for the record, beside its site.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     /// The address, if it is the one that was checked.
@@ -57,7 +58,7 @@ impl Record {
     }
 }
 
-/// What the accesses that go by one verdict need of it, together.
+/// The requirements of all accesses that use one verdict.
 #[derive(Clone, Debug)]
 pub(super) struct Needs {
     /// The first byte and the end of the last, as offsets; none if they are
@@ -85,8 +86,8 @@ impl Needs {
 #[derive(Clone, Debug)]
 pub(super) struct Verdict {
     pub(super) distance: Distance,
-    /// Register or constant that bounds the distance, and what it is derived
-    /// from: a size, less so many bytes.
+    /// Register or constant that bounds the distance, and its derivation: a
+    /// size, minus so many bytes.
     pub(super) size: Text,
     pub(super) less: u64,
     /// The register that bounds the distance, if a root's limit does.
@@ -99,17 +100,17 @@ pub(super) struct Verdict {
     pub(super) guards: Vec<Text>,
     /// The site, once the record keeps it.
     pub(super) site: Option<u32>,
-    /// What the record keeps beside it.
+    /// The values that the record keeps beside it.
     pub(super) record: Record,
     /// Of so many lanes.
     pub(super) lanes: u32,
-    /// Something goes by it: it may not change any more.
+    /// An access uses it: it may not change any more.
     pub(super) is_sealed: bool,
-    /// What was found where the address points, if that is the base.
+    /// The result of looking up the address, if that is the base.
     pub(super) found: Option<Found>,
     /// The symbol that the pointer is the address of, if an instruction names it.
     pub(super) symbol: Option<Text>,
-    /// Tells it from all others of the body.
+    /// A number that is unique in the body.
     serial: u32,
 }
 
@@ -128,7 +129,7 @@ impl Verdict {
             && counted.is_none_or(|(_, made)| *made == 2)
     }
 
-    /// What tells it from all others of the body, with its site.
+    /// A key that is unique in the body, with its site.
     pub(super) fn key(&self, site: u32) -> (u32, u32) {
         (self.serial, site)
     }
@@ -143,7 +144,7 @@ pub(super) struct Redirect {
 }
 
 impl State {
-    /// What a failed check keeps for the record.
+    /// The code that keeps a failed check's values for the record.
     pub(super) fn record_code_of(&mut self, instruction: &Instruction<'_>, first: &str) -> bool {
         let registers = [SITE, ADDRESS, RECORD_BASE, RECORD_SIZE];
         let Some(register) = registers.into_iter().find(|register| *register == first) else {
@@ -202,7 +203,7 @@ impl State {
                 true
             }
             ("sub.s64", OFFSET) if name(instruction, 2) == Some(OFFSET) => {
-                // What is left of a size behind the address.
+                // The part of a size that is after the address.
                 let size = self.constant(self.text(instruction, 1));
                 self.distance = None;
                 self.step(0, |verdict| verdict.size == size)

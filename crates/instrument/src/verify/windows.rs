@@ -1,5 +1,6 @@
-//! Follows the checks of accesses that name a space with addresses of its own
-//! (shared, local, constant, parameters), and holds these accesses to them.
+//! Follows the checks of accesses that name a state space with addresses of its
+//! own (shared, local, constant, parameters), and verifies these accesses
+//! against them.
 
 use super::Errors;
 use super::accesses::Subject;
@@ -170,7 +171,7 @@ impl State {
             .guard
             .is_some_and(|guard| is_own(guard.register));
         let mut names = match is_left_out {
-            true => self.takes_out(subject.old, subject.new),
+            true => self.skipping_verdicts(subject.old, subject.new),
             false if subject.info.predication == Predication::Never => {
                 self.verdicts.keys().cloned().collect()
             }
@@ -200,8 +201,8 @@ impl State {
             );
         };
         let completion = super::facts::completion(subject.old);
-        if completion.is_some_and(|told| told.operand == subject.access.operand) {
-            self.absences.of_barrier(&name);
+        if completion.is_some_and(|completion| completion.operand == subject.access.operand) {
+            self.predicated_off.of_barrier(&name);
         }
         let (_, offset) = subject.address().unwrap_or(("", 0));
         if !self.is_aligned(&verdict, (offset, subject.index), subject.access, input) {

@@ -1,13 +1,13 @@
 //! Check code as text: some of it has only one form, which is compared word by
-//! word. What it must be is said here again, from the names in `protocol` and
-//! the layout that host and device share.
+//! word. The expected text is built here independently, from the names in
+//! `protocol` and the layout that host and device share.
 
 use crate::protocol::family::{LIMIT, ROOT_BASE, ROOT_SIZE};
 use crate::protocol::register::{ADDRESS, OTHER, SCRATCH, SCRATCH2, SITE, WEAK_BASE, WEAK_SIZE};
 use crate::protocol::{APPEND, LABEL_PREFIX, LOOKUP, NAME_PREFIX, REGISTER_PREFIX, STILL};
 use model::layout::LAUNCH_PARAMETER;
 
-/// Where the words of `expected` end that stand in `text` from `from` on.
+/// The end of the words of `expected` in `text`, from `from` on.
 pub(super) fn reads(text: &str, from: u32, expected: &str) -> Option<u32> {
     let bytes = text.as_bytes();
     let mut at = from as usize;
@@ -42,7 +42,7 @@ pub(super) fn number(register: &str, family: &str) -> Option<u32> {
     if is_number { digits.parse().ok() } else { None }
 }
 
-/// The call that looks up `argument`; the bounds are in the scratch pair then.
+/// The call that looks up `argument`; the bounds are then in the scratch pair.
 pub(super) fn call_of_lookup(argument: &str) -> String {
     let [zero, one] = [0, 1].map(|n| format!("{NAME_PREFIX}{n}"));
     format!(
@@ -52,8 +52,8 @@ pub(super) fn call_of_lookup(argument: &str) -> String {
     )
 }
 
-/// Looks up `pointer`; nothing where the program's guard (`@p`, `@!p`, or empty)
-/// does not hold.
+/// Looks up `pointer`, or null where the program's guard (`@p`, `@!p`, or
+/// empty) is false.
 pub(super) fn look_up(pointer: &str, guard: &str) -> String {
     match (guard.strip_prefix("@!"), guard.strip_prefix('@')) {
         (Some(guard), _) => format!(
@@ -128,7 +128,7 @@ impl Limit {
     }
 }
 
-/// Appends the record unless a predicate holds, then does what comes `then`.
+/// Appends the record unless a predicate is true, then executes `then`.
 pub(super) fn append_unless(
     unless: &str,
     number: u32,

@@ -50,14 +50,14 @@ pub fn assemble(ptx: &str) -> Result<(), String> {
     if output.status.success() {
         Ok(())
     } else {
-        // A ptxas that crashes says nothing but its status.
+        // A ptxas that crashes has no output but its status.
         let message = String::from_utf8_lossy(&output.stderr);
         let lines = message.lines().take(8).collect::<Vec<_>>().join("\n");
         Err(format!("{}: {lines}", output.status))
     }
 }
 
-/// Instruments, and holds the result to all that must always be true.
+/// Instruments, and verifies the invariants of every result.
 pub fn instrument(what: &str, source: &str) -> Instrumented {
     let done = instrument::instrument(source, &Options::default())
         .unwrap_or_else(|error| panic!("{what}: {error}"));

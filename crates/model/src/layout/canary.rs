@@ -1,13 +1,13 @@
-//! Canaries around the allocations that the host makes: the table that tells
-//! the device where they are, and what the host tells the kernels that work on
-//! it (`device/canary.cu`).
+//! Canaries around the allocations that the host makes: the table with their
+//! addresses for the device, and the arguments of the kernels that work on it
+//! (`device/canary.cu`).
 //!
-//! A slot of the table is *pinned* by a warp while it reads the canaries that
-//! the slot's record names: it adds one to the slot's pin, and then believes
-//! the record only if it is still there. Whoever takes a record out empties it
-//! first, and then waits until nobody pins the slot: after that nobody reads
-//! the memory. Both sides put a full fence between their two steps. So a
-//! record may be used in any stream, whatever that stream is ordered with.
+//! A warp *pins* a slot of the table while it reads the canaries that the
+//! slot's record names. It adds one to the slot's pin, and then uses the record
+//! only if it is still there. To remove a record, one empties the slot first
+//! and then waits until it is not pinned: after that no warp reads the memory.
+//! Both sides execute a full fence between their two steps. So a record may be
+//! used in any stream, however that stream is ordered with others.
 
 use super::shared::shared;
 use std::mem::offset_of;
@@ -23,7 +23,7 @@ pub const CANARY_SLOTS: u64 = 1 << 22;
 /// `u32[CANARY_SLOTS]`: warps that read what the slot's record names, and
 /// [`CANARY_CLAIMED`]; mapped with the table.
 pub const CANARY_PINS: u64 = CANARY_TABLE + CANARY_SLOTS * 64;
-/// In a slot's pin: a warp is telling of its canaries and mending them.
+/// In a slot's pin: a warp reports the slot's canaries and repairs them.
 pub const CANARY_CLAIMED: u32 = 1 << 31;
 
 /// What the host reads of checks: [`CheckStamp`]s, host memory visible to the
@@ -75,8 +75,8 @@ pub struct CheckParameters {
     pub first: u32,
     /// How many.
     pub count: u32,
-    /// Not 0: the records are taken out of the table, and nobody reads their
-    /// canaries any more when the kernel has ended.
+    /// Not 0: the records are removed from the table. When the kernel has
+    /// ended, no warp reads their canaries any more.
     pub retire: u32,
     /// Zero.
     pub reserved: u32,
@@ -91,12 +91,12 @@ shared! {
 pub struct FillParameters {
     /// The record, sealed.
     pub record: CanaryRecord,
-    /// Where it goes.
+    /// The slot that it is written to.
     pub slot: u64,
 }
 }
 
-/// `module` of a [`super::Record`] that tells of an overwritten canary. Its
+/// `module` of a [`super::Record`] that reports an overwritten canary. Its
 /// `address` is then the serial of the allocation, `base` and `size` the first
 /// 16 bytes found, `launch` the check, `site` the side
 /// ([`super::guard::SIDE_BEFORE`], [`super::guard::SIDE_AFTER`]), `thread` the

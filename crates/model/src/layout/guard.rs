@@ -1,6 +1,6 @@
-//! What the host and the guard kernel (`device/guard.cu`) say to each other
-//! while the guard runs: words in host memory that the device sees, each
-//! written by one side only, and a ring of what the guard found.
+//! The words in host memory through which the host and the guard kernel
+//! (`device/guard.cu`) communicate while the guard runs, each written by one
+//! side only; and a ring of the guard's findings.
 //!
 //! ```text
 //! 0x2100_1000_0000  the host writes:
@@ -17,11 +17,11 @@
 //!        +0x1000    GUARD_FINDINGS findings of 128 bytes
 //! ```
 //!
-//! A *slice* is one launch of the guard; they are numbered from 1, and follow
-//! each other in one stream. A *round* is one walk over the table of canaries,
-//! whose slots the guard pins as every other reader does (`canary`). A slice
-//! that sees that it is to stop makes one more round: what kernels wrote
-//! before the host asked is found.
+//! A *slice* is one launch of the guard. Slices are numbered from 1, and follow
+//! each other in one stream. A *round* is one walk over the table of canaries;
+//! the guard pins the slots as every other reader does (`canary`). A slice that
+//! is asked to stop makes one more round, so that it finds everything that
+//! kernels wrote before the request.
 
 use super::shared::shared;
 
@@ -51,8 +51,8 @@ pub const FOUND: u64 = 0xa0;
 pub const VERIFIED: u64 = 0xa8;
 /// First finding.
 pub const FINDINGS: u64 = 0x1000;
-/// Findings in the ring; a power of two. A canary that is found changed while
-/// the ring is full is left as it is, and found again in a later round.
+/// Findings in the ring; a power of two. If the ring is full, a changed canary
+/// is not repaired, and a later round finds it again.
 pub const GUARD_FINDINGS: u64 = 1 << 10;
 
 /// Side of a [`GuardFinding`]: the canary before the buffer.

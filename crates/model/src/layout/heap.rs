@@ -12,9 +12,9 @@
 //!                   or a run of chunks holds one large block
 //! ```
 //!
-//! Headers lie apart from blocks: a program that writes over its block does
-//! not reach them, and an address alone tells its block (chunk, class, index).
-//! Everything starts zeroed but the maps' free words.
+//! Headers are apart from blocks: a program that writes past its block does not
+//! reach them. The header's address follows from the block's (chunk, class,
+//! index). Initially everything is zero except the maps' free words.
 
 use super::shared::shared;
 
@@ -46,8 +46,8 @@ pub const MAP_WORDS: u64 = 32;
 pub const MAP_FREE: u64 = 31;
 /// `u32[QUARANTINE_CAPACITY]`.
 pub const HEAP_QUARANTINE: u64 = 0x2030_4000_0000;
-/// Freed blocks that can be held back, a power of two; at least twice as many
-/// as threads can be running at once.
+/// Freed blocks in quarantine, a power of two; at least twice as many as
+/// threads can run at once.
 pub const QUARANTINE_CAPACITY: u64 = 1 << 20;
 /// `HeapChunk[CHUNKS]`.
 pub const HEAP_CHUNKS: u64 = 0x2031_0000_0000;
@@ -60,7 +60,7 @@ shared! {
 pub struct HeapControl {
     /// Bytes of freed blocks to hold back; the host writes it.
     pub quarantine_budget: u64,
-    /// Bytes held back now.
+    /// Bytes in quarantine now.
     pub held: u64,
     /// Frees so far: the place in the quarantine that the next one takes.
     pub head: u32,
@@ -72,9 +72,9 @@ pub struct HeapControl {
     pub low: u32,
     /// Some chunk of a class may be wholly free.
     pub maybe_empty: u32,
-    /// Threads that look for such chunks.
+    /// Threads that search for such chunks.
     pub reclaiming: u32,
-    /// Counts changes after which a thread that found nothing looks again.
+    /// Counts changes. A thread that found nothing searches again after one.
     pub version: u32,
     /// Word of the maps above which no chunk was ever of a class.
     pub high: u32,

@@ -1,6 +1,7 @@
-//! Records of the device heap's live blocks, for who verifies their canaries
-//! (`device/records.cuh`, `docs/watch-records.md`), and what else watching the
-//! heap needs. All of it lies beside the heap's other metadata, zeroed.
+//! Records of the device heap's live blocks, from which their canaries are
+//! verified (`device/records.cuh`, `docs/watch-records.md`), and other data for
+//! watching the heap. All of it is beside the heap's other metadata, and zero
+//! initially.
 //!
 //! ```text
 //! 0x2030_0010_0000  HeapWatch
@@ -18,7 +19,7 @@ pub const HEAP_WATCH: u64 = HEAP_CONTROL + (1 << 20);
 pub const HEAP_RECORDS: u64 = 0x2080_0000_0000;
 /// Rings of records; a block's is its chunk modulo this.
 pub const RECORD_RINGS: u32 = 32;
-/// Slots that are taken back at a time.
+/// Slots that are reclaimed at a time.
 pub const RECORD_SEGMENT: u32 = 256;
 /// How often a thread that needs a slot, or a ring that another works on, tries
 /// again before it finds no memory: half a second and more.
@@ -26,13 +27,13 @@ pub const RECORD_TRIES: u32 = 1 << 20;
 /// Bytes of a block before the program's own: head canary, encrypted size.
 pub const BLOCK_HEAD: u64 = 16;
 
-/// `module` of a [`super::Record`] that tells of a block whose canary was found
-/// overwritten: `address` is the block's, `base` the call that allocated it (as
-/// in [`HeapHeader::allocated`]), `thread` the launch, `site` the side
+/// `module` of a [`super::Record`] that reports a block with an overwritten
+/// canary: `address` is the block's, `base` the call that allocated it (as in
+/// [`HeapHeader::allocated`]), `thread` the launch, `site` the side
 /// ([`super::guard::SIDE_BEFORE`] or [`super::guard::SIDE_AFTER`]), `launch`
-/// nanoseconds of `%globaltimer`, `block_x` and `block_yz` what was found in
-/// eight bytes from the lowest changed one on; `size` is [`Damage`]. (A module's
-/// tag is never that small.)
+/// nanoseconds of `%globaltimer`, `block_x` and `block_yz` the eight bytes
+/// found from the lowest changed one on; `size` is [`Damage`]. (A module's tag
+/// is never that small.)
 pub const HEAP_RECORD: u64 = 1;
 
 /// The `size` of such a record: the block's size in the lower 40 bits, then, in
@@ -84,11 +85,11 @@ pub struct RecordRing {
     /// Slots handed out so far in the upper half, where that ends in the lower,
     /// both modulo 2^32.
     pub word: u64,
-    /// 1 while someone goes through the ring.
+    /// 1 while a thread walks over the ring.
     pub lock: u32,
-    /// The oldest slot that was not taken back.
+    /// The oldest slot that was not reclaimed.
     pub first: u32,
-    /// Where a thread goes on that goes through a part.
+    /// The slot at which a thread that walks over a part continues.
     pub cursor: u32,
     /// Zero.
     pub reserved: [u32; 27],
@@ -105,7 +106,7 @@ pub struct HeapWatch {
     pub slots: u32,
     /// Something was freed since all rings were last gone through.
     pub freed: u32,
-    /// A thread goes through all rings.
+    /// 1 while a thread walks over all rings.
     pub collecting: u32,
     /// Zero.
     pub reserved: [u32; 21],

@@ -1,6 +1,6 @@
-//! What a struct that host and device share looks like in memory: its one
-//! declaration is in Rust, and `device/layout.cuh`, which the device's sources
-//! include, is written from what this module tells of it.
+//! The memory layout of structs that host and device share. A struct has one
+//! declaration, in Rust. `device/layout.cuh`, which the device's sources
+//! include, is generated from the description in this module.
 
 /// A type that has the same bytes on host and device.
 pub trait Shared {
@@ -39,7 +39,7 @@ impl<T: Shared, const N: usize> Shared for [T; N] {
     }
 }
 
-/// A struct, for whoever writes its declaration in C.
+/// A struct, for the generator of its declaration in C.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Structure {
     /// Its name.
@@ -78,7 +78,7 @@ macro_rules! shared {
         }
 
         impl $name {
-            /// What it looks like in memory.
+            /// The struct's layout in memory.
             pub fn structure() -> $crate::layout::shared::Structure {
                 $crate::layout::shared::Structure {
                     name: stringify!($name),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structure_tells_of_its_fields_as_c_declares_them() {
+    fn the_fields_of_a_structure_are_declared_as_in_c() {
         let structure = Example::structure();
         assert_eq!((structure.name, structure.size), ("Example", 64));
         let fields: Vec<(usize, usize, &str)> = structure

@@ -17,7 +17,7 @@ pub(crate) trait Form<T> {
     fn text(&self, value: &T) -> Option<String>;
 }
 
-/// A setting without a value, unless one is given.
+/// A setting without a default value.
 pub(crate) struct Unset<F>(pub F);
 
 impl<T, F: Form<T>> Form<Option<T>> for Unset<F> {

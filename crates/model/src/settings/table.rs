@@ -1,12 +1,12 @@
-//! The table of settings: one row for each, from which everything else that
-//! knows settings derives: [`Settings`] and its defaults, what
-//! `RINGFENCE_OPTIONS` may hold, the options of `ringfence run` with their help
-//! texts, and `docs/options.md`.
+//! The table of settings, with one row for each. Everything else about settings
+//! is derived from it: [`Settings`] and its defaults, the syntax of
+//! `RINGFENCE_OPTIONS`, the options of `ringfence run` with their help texts,
+//! and `docs/options.md`.
 //!
-//! A row is, in this order: what the setting does, as the help text says it;
-//! its name; the field; its type; its default; how its value is spelled; how the
-//! command line gives it; and, where the text of the default does not speak for
-//! itself, what the default means.
+//! A row has, in this order: the effect of the setting, as the help text has
+//! it; its name; the field; its type; its default; the form of its value; its
+//! spelling on the command line; and the meaning of the default, if its text
+//! does not show it.
 
 use super::form::{
     Bytes, FILE, Form, Milliseconds, Number, OFF, Pattern, SWITCH, Text, U8, U32, U64, Unset, Words,
@@ -54,7 +54,7 @@ macro_rules! settings {
             }
         }
 
-        /// All settings that can be given, in sections.
+        /// All settings, in sections.
         pub const SECTIONS: &[Section] = &[
             $( Section {
                 title: $title,

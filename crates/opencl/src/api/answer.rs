@@ -3,7 +3,7 @@
 use crate::sys::*;
 use std::ffi::c_void;
 
-/// Answers a question of the program's as OpenCL does.
+/// Answers a query by the program as OpenCL does.
 ///
 /// # Safety
 ///

@@ -1,11 +1,11 @@
 //! Buffers with canaries around them.
 //!
-//! What the program gets is a sub-buffer of a larger block that it never
-//! sees, with a canary before it and one after it. So the platform itself
-//! holds every copy, map and query to the size that the program asked for, and
-//! kernels get a pointer that is aligned as it would be. The block goes with
-//! its sub-buffer. Where no such block can be had, the program gets the plain
-//! buffer that it asked for, and the report says so.
+//! The program gets a sub-buffer of a larger block, with a canary before it and
+//! one after it; the block itself is hidden. So the platform checks every copy,
+//! map and query against the size that the program requested, and kernels get a
+//! pointer with the usual alignment. The block is released with its sub-buffer.
+//! Where no such block can be made, the program gets the plain buffer that it
+//! requested, and the report says so.
 
 use crate::api::session::{self, Session, buffer};
 use crate::canaries::blocks::enclosed;
@@ -20,7 +20,7 @@ use model::AllocationKind;
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
 
-/// A buffer as the program asks for it.
+/// A buffer as the program requests it.
 #[derive(Clone, Copy)]
 struct Asked {
     context: cl_context,
@@ -32,8 +32,8 @@ struct Asked {
 }
 
 impl Asked {
-    /// A buffer with canaries; `None`: the platform does not give one, or
-    /// would refuse what the program asks for.
+    /// A buffer with canaries; `None` if the platform makes none, or would
+    /// refuse the program's request.
     fn guarded(&self, session: &Session, allocated_at: &Stack) -> Option<cl_mem> {
         let (context, flags, host) = (self.context, self.flags, self.host);
         let copies = flags & CL_MEM_COPY_HOST_PTR != 0;
@@ -46,7 +46,7 @@ impl Asked {
             flags,
             host: !host.is_null(),
         };
-        let told = known.flags(given).ok()?;
+        let answered = known.flags(given).ok()?;
         let serial = session.objects.next_serial();
         let key = session.canaries.keys.key(serial);
         let (part, block) = session.canaries.sized(|canary| {
@@ -65,7 +65,7 @@ impl Asked {
             size,
             serial,
             given,
-            flags: told,
+            flags: answered,
             properties: self.properties,
             place: Place::Block(block),
             allocated_at: allocated_at.clone(),
@@ -96,7 +96,7 @@ impl Asked {
             && shared.handle == self.host as usize
             && self.size as u64 > shared.size
         {
-            // The platform sees the canaries behind it, too.
+            // The platform gets the size with the canaries behind it.
             answer(CL_INVALID_BUFFER_SIZE);
             return std::ptr::null_mut();
         }

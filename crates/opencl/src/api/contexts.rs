@@ -1,5 +1,5 @@
-//! Contexts and queues of the program's, and the sign that it uses OpenCL at
-//! all.
+//! The program's contexts and queues. The first context shows that the program
+//! uses OpenCL.
 
 use crate::api::answer::answer;
 use crate::api::session;
@@ -10,7 +10,7 @@ use crate::sys::*;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-/// What a platform tells a program about errors.
+/// How a platform notifies a program of errors.
 type Notify = Option<unsafe extern "C" fn(*const c_char, *const c_void, usize, *mut c_void)>;
 
 pub unsafe extern "C" fn create(
@@ -65,7 +65,8 @@ pub unsafe extern "C" fn release(context: cl_context) -> cl_int {
     call!(clReleaseContext(context))
 }
 
-/// Gives back what keeps queues of a context that the program has released.
+/// Releases memory that keeps queues alive in a context that the program has
+/// released.
 fn forget_queues(context: cl_context) {
     if let Some(known) = known(context) {
         known.forget_queues();
@@ -100,7 +101,8 @@ pub unsafe extern "C" fn queue_info(
     call!(clGetCommandQueueInfo(queue, name, size, value, size_ret))
 }
 
-/// References to a context are counted without those of what is ours in it.
+/// The reference count of a context, without the references of Ringfence's
+/// objects.
 pub unsafe extern "C" fn info(
     context: cl_context,
     name: cl_context_info,

@@ -43,9 +43,9 @@ impl HookedCommand<'_> {
     }
 }
 
-/// Hooks that do nothing else than to refuse what leaves a buffer: name of the
-/// hook, function, its parameters before the wait list, and what it is to
-/// touch.
+/// Hooks that only refuse accesses outside a buffer: name of the hook,
+/// function, its parameters before the wait list, and the bytes that it
+/// accesses.
 macro_rules! judged {
     ($($hook:ident = $name:ident($($parameter:ident: $type:ty),* $(,)?)
         touches $($touch:expr),+;)*) => {
@@ -80,7 +80,7 @@ judged! {
         touches Touch::rect(buffer, origin, region, (row, slice), Access::Write);
 }
 
-/// The same for images: what it is to touch are boxes of pixels.
+/// The same for images, of which boxes of pixels are accessed.
 macro_rules! judged_images {
     ($($hook:ident blocking: $blocking:ident = $name:ident(queue: cl_command_queue, $($parameter:ident: $type:ty),* $(,)?)
         touches $(($image:ident, $origin:ident, $region:ident, $access:expr)),+;)*) => {
@@ -122,7 +122,7 @@ judged_images! {
         touches (image, origin, region, Access::Write);
     copy_image blocking: FALSE = clEnqueueCopyImage(queue: cl_command_queue, from: cl_mem, to: cl_mem, at: *const usize, goal: *const usize, region: *const usize)
         touches (from, at, region, Access::Read), (to, goal, region, Access::Write);
-    fill_image blocking: FALSE = clEnqueueFillImage(queue: cl_command_queue, image: cl_mem, color: *const c_void, origin: *mut usize, region: *mut usize)
+    fill_image blocking: FALSE = clEnqueueFillImage(queue: cl_command_queue, image: cl_mem, color: *const c_void, origin: *const usize, region: *const usize)
         touches (image, origin, region, Access::Write);
 }
 
@@ -139,10 +139,10 @@ fn pixels(image: cl_mem, region: *const usize) -> Option<usize> {
         .try_fold(pixel, |all, side| all.checked_mul(*side))
 }
 
-/// The block of a buffer, and how many bytes from its start the buffer's own
-/// start: not all platforms copy between images and parts of buffers, or boxes
-/// of parts (PoCL 3.1 does not). What leaves the buffer is left to the
-/// platform's own judgement of the buffer.
+/// The block of a buffer, and the offset of the buffer in it: not all platforms
+/// copy between images and parts of buffers, or boxes of parts (PoCL 3.1 does
+/// not). An access outside the buffer is passed on with the buffer itself,
+/// which the platform checks.
 fn in_block(buffer: cl_mem, touch: Option<&Touch>) -> (cl_mem, usize) {
     let Some((_, known)) = session::buffer(buffer) else {
         return (buffer, 0);
@@ -160,9 +160,9 @@ fn in_block(buffer: cl_mem, touch: Option<&Touch>) -> (cl_mem, usize) {
     (buffer, 0)
 }
 
-/// An origin so many bytes further on.
+/// An origin, moved by a number of bytes.
 fn further(origin: *const usize, bytes: usize) -> [usize; 3] {
-    // SAFETY: three numbers, as the caller has seen.
+    // SAFETY: three numbers, as the caller has checked.
     let [x, y, z] = unsafe { *origin.cast::<[usize; 3]>() };
     [x + bytes, y, z]
 }
@@ -300,7 +300,7 @@ pub unsafe extern "C" fn copy_memory(
     list: *const cl_event,
     event: *mut cl_event,
 ) -> cl_int {
-    // Nothing below checks these against any bounds.
+    // The layers below do not check these against bounds.
     let to_leaves = leaves("clEnqueueSVMMemcpy", to, size, Access::Write);
     if leaves("clEnqueueSVMMemcpy", from, size, Access::Read) || to_leaves {
         return CL_INVALID_VALUE;

@@ -9,11 +9,12 @@ use crate::sys::*;
 use std::ffi::c_void;
 use std::time::Duration;
 
-/// A kernel is reported as ended only after the canary scan behind it has: the
-/// program may overwrite the canaries' copies from then on. Behind a kernel that
-/// failed the scan fails, too. While such a scan was still in the queue,
-/// `clFinish` returned its error under Ringfence on NVIDIA's platform (driver
-/// 580); programs that enqueue the same commands themselves have not shown it.
+/// A kernel is reported as ended only after the canary scan behind it has
+/// ended: the program may overwrite the canaries' copies from then on. If a
+/// kernel fails, the scan behind it fails, too. While such a scan was still in
+/// the queue, `clFinish` returned its error under Ringfence on NVIDIA's
+/// platform (driver 580); programs that enqueued the same commands themselves
+/// did not show this.
 pub unsafe extern "C" fn info(
     event: cl_event,
     name: cl_event_info,
@@ -28,11 +29,11 @@ pub unsafe extern "C" fn info(
         && let Some(scans) = scans_behind(event)
         && let Some(scan) = scans.last()
     {
-        let told = value.cast::<cl_int>();
+        let answered = value.cast::<cl_int>();
         // SAFETY: the platform has just written a status there.
         unsafe {
-            if *told <= COMPLETE && is_pending(scan) {
-                *told = CL_RUNNING.cast_signed();
+            if *answered <= COMPLETE && is_pending(scan) {
+                *answered = CL_RUNNING.cast_signed();
             }
         }
     }
@@ -85,11 +86,12 @@ pub unsafe extern "C" fn set_callback(
 }
 
 unsafe extern "C" fn complete(_scan: cl_event, status_of_scan: cl_int, data: *mut c_void) {
-    // SAFETY: what was given with this function, which is called once.
+    // SAFETY: the data that was passed with this function, which is called
+    // once.
     let called = unsafe { Box::from_raw(data.cast::<Called>()) };
     let event = called.event.raw();
     let status = status(event).unwrap_or(status_of_scan);
-    // SAFETY: as the program asked for it, with its own event.
+    // SAFETY: the program requested this call, with its own event.
     unsafe { (called.function)(event, status, called.data) };
 }
 
@@ -121,8 +123,8 @@ pub unsafe extern "C" fn wait(count: cl_uint, list: *const cl_event) -> cl_int {
     // SAFETY: the program's list.
     let given = unsafe { std::slice::from_raw_parts(list, count as usize) };
     let watched = schedule.watched.jobs_behind(given);
-    // Of a list with an event that failed, others may wait for the program's
-    // next step.
+    // In a list with a failed event, other events may depend on the program's
+    // next call.
     let ended =
         |(_, event): &(u64, cl_event)| code == CL_SUCCESS || status(*event) <= Some(COMPLETE);
     let (jobs, ended): (Vec<u64>, Vec<cl_event>) = watched.into_iter().filter(ended).unzip();
@@ -131,13 +133,13 @@ pub unsafe extern "C" fn wait(count: cl_uint, list: *const cl_event) -> cl_int {
     }
     let scans = schedule.watched.scans_behind(&ended);
     let scans: Vec<cl_event> = scans.events().collect();
-    // What the waits answer is seen by the jobs.
+    // The jobs read the status that the waits return.
     if code == CL_SUCCESS {
         let (count, list) = wait_list(&scans);
         call!(clWaitForEvents(count, list));
     } else {
-        // Where one event failed, the wait for several may be over before the
-        // others have ended.
+        // If one event fails, a wait for several may return before the others
+        // have ended.
         for scan in &scans {
             call!(clWaitForEvents(1, scan));
         }

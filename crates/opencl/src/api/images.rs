@@ -12,7 +12,8 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// Remembers an image that the program has just made; `of`: what it is made of.
+/// Registers an image that the program has just made; `of`: the memory that it
+/// is made of.
 fn remember(
     session: &Session,
     image: cl_mem,
@@ -51,7 +52,7 @@ fn remember(
     });
 }
 
-/// Makes an image by `make`, which is given a description and a place for the
+/// Makes an image by `make`, which gets a description and a place for the error
 /// code.
 fn create_by(
     flags: u64,

@@ -1,8 +1,8 @@
-//! Which calls of the host leave their objects. What leaves a buffer becomes a
-//! finding, because few programs look at the code, and is refused here, with the
-//! code that OpenCL has for it: not every platform holds a call to the part of a
-//! block that the program knows (NVIDIA's, driver 580, takes boxes that end
-//! outside it).
+//! Which host calls access memory outside their objects. Such a call becomes a
+//! finding, because few programs check the error code, and is refused with
+//! OpenCL's code for it: not every platform checks a call against the part of a
+//! block that is the program's buffer (NVIDIA's, driver 580, accepts boxes that
+//! end outside it).
 
 use crate::api::session::{self, Refusal, Session};
 use crate::findings::CallError;
@@ -12,7 +12,7 @@ use crate::sys::*;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Bytes of an object that a call is to touch.
+/// Bytes of an object that a call will access.
 pub struct Touch {
     object: cl_mem,
     /// First byte, and one past the last; larger than any address if it wraps.
@@ -32,12 +32,12 @@ impl Touch {
         })
     }
 
-    /// Whether it stays in an object of so many bytes.
+    /// Whether it stays inside an object of this size.
     pub fn is_within(&self, size: u64) -> bool {
         self.to <= u128::from(size)
     }
 
-    /// A box of bytes: `None` if the program gives no such.
+    /// A box of bytes: `None` if the program passes none.
     pub fn rect(
         object: cl_mem,
         origin: *const usize,
@@ -73,7 +73,7 @@ impl Touch {
     }
 }
 
-/// The session, if calls of the host are judged, and what becomes of bad ones.
+/// The session, if host calls are checked, and how it treats bad ones.
 fn judging() -> Option<(&'static Session, Refusal)> {
     let session = session::get()?;
     Some((session, session.refusal()?))
@@ -98,7 +98,7 @@ pub fn refused(function: &'static str, touches: &[Option<Touch>]) -> bool {
     refused
 }
 
-/// A box of pixels of an image that a call is to touch.
+/// A box of pixels of an image that a call will access.
 pub struct Pixels {
     pub image: cl_mem,
     pub origin: *const usize,
@@ -141,7 +141,7 @@ pub fn refused_pixels(function: &'static str, boxes: &[Pixels]) -> bool {
             let end = origin[index].checked_add(region[index]);
             end.is_some_and(|end| end as u64 <= size[index])
         };
-        // What is no box at all is the platform's to refuse.
+        // The platform refuses what is no valid box.
         if region.contains(&0) || (0..3).all(inside) {
             continue;
         }
@@ -188,8 +188,8 @@ fn describe(function: &'static str, touch: &Touch, buffer: Arc<Buffer>) -> CallE
     }
 }
 
-/// Whether a call that starts in an SVM allocation goes over its end; if so it
-/// is reported, and must be refused if the settings want it.
+/// Whether a call that starts in an SVM allocation passes its end. If so, it is
+/// reported. Returns whether the settings require that the call be refused.
 pub fn leaves(function: &'static str, pointer: *const c_void, size: usize, access: Access) -> bool {
     let Some((session, refusal)) = judging() else {
         return false;
@@ -270,14 +270,14 @@ mod tests {
             let object = 0x100 as cl_mem;
             let inside = Touch::range(object, 60, 4, Access::Write);
             assert!(!refused("f", &[inside]), "{api_errors:?}");
-            assert_eq!(t.keeper.take(), []);
+            assert_eq!(t.recorder.take(), []);
             let touches = [
                 Touch::range(object, 0, 4, Access::Read),
                 Touch::range(object, 60, 5, Access::Write),
                 Touch::range(0x999 as cl_mem, 0, 1000, Access::Write),
             ];
             let refused = refused("f", &touches);
-            let kept = t.keeper.take();
+            let kept = t.recorder.take();
             assert_eq!((refused, !kept.is_empty()), expected, "{api_errors:?}");
             if expected.1 {
                 let detail = "write of 5 bytes at offset 60 of 64 bytes".to_owned();
@@ -299,6 +299,6 @@ mod tests {
         assert!(!leaves(0x1040, 0));
         assert!(!leaves(0x5000, 64), "not known");
         assert!(leaves(0x1001, 64));
-        assert_eq!(t.keeper.take().len(), 1);
+        assert_eq!(t.recorder.take().len(), 1);
     }
 }

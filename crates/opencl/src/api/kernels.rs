@@ -7,7 +7,7 @@ use crate::sys::*;
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
-/// Remembers a kernel that the program has just made.
+/// Registers a kernel that the program has just made.
 fn made(session: &Session, kernel: cl_kernel, arguments: Vec<Argument>) -> Option<Arc<Kernel>> {
     if kernel.is_null() {
         return None;
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn create_kernels(
         && let Some(session) = session::get()
     {
         for index in 0..number.min(count) as usize {
-            // SAFETY: the platform wrote so many handles there.
+            // SAFETY: the platform wrote this many handles there.
             made(session, unsafe { *kernels.add(index) }, Vec::new());
         }
     }
@@ -88,9 +88,9 @@ pub unsafe extern "C" fn set(
     {
         let mut argument = Argument::Other;
         if size == size_of::<cl_mem>() && !value.is_null() {
-            // SAFETY: the program gives a pointer to so many bytes.
+            // SAFETY: the program passes a pointer to this many bytes.
             let handle = unsafe { value.cast::<usize>().read_unaligned() };
-            // A number that happens to be a handle costs a check, no more.
+            // A number that equals a handle by chance only costs an extra scan.
             if session.objects.buffer(handle).is_some() {
                 argument = Argument::Memory(handle);
             }

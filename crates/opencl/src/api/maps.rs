@@ -1,10 +1,11 @@
-//! Maps. While memory is mapped the host may write beside it, which is scanned
-//! when the map ends, so that no kernel is blamed for it.
+//! Maps. While memory is mapped, the host may write beside it. A scan at the
+//! end of the map finds such writes, so that they are not attributed to a
+//! kernel.
 //!
 //! What a platform maps need not be the buffer's own memory: it may be a copy
-//! of the bytes that were asked for (NVIDIA's, driver 580), and then nothing
-//! that the host writes past their end ever gets near a canary. So the canaries
-//! beside them are mapped, too, and scanned in the mapped memory itself.
+//! of the requested bytes (NVIDIA's, driver 580), and then a write by the host
+//! past their end never reaches a canary. So the canaries beside them are
+//! mapped, too, and scanned in the mapped memory itself.
 
 use crate::api::copies::HookedCommand;
 use crate::api::judge::{Pixels, Touch, leaves, refused, refused_pixels};
@@ -106,7 +107,7 @@ pub unsafe extern "C" fn map_image(
         let command = HookedCommand {
             queue,
             function: "clEnqueueMapImage",
-            // What the host writes comes back when the map ends.
+            // What the host writes is copied back when the map ends.
             images: &[(image, Access::Read)],
             blocking: blocking != FALSE,
             list: (count, list),
@@ -154,7 +155,7 @@ pub unsafe extern "C" fn map_svm(
     })
 }
 
-/// A map as the program wants it, of bytes that the buffer has.
+/// The map that the program requests, of bytes inside the buffer.
 struct Asked<'a> {
     queue: cl_command_queue,
     blocking: cl_bool,
@@ -165,14 +166,15 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Maps the canaries, too. `None`: nothing was done.
+    /// Maps the canaries, too. `None`: the map was not made.
     fn map(&self, session: &Session, buffer: &Buffer, wanted: Wanted) -> Option<*mut c_void> {
         let block = buffer.block()?;
         let Memory::Buffer(whole) = block.memory else {
             return None;
         };
-        // A map that need not hold what the memory held would write back
-        // anything for canaries. Who may map what, the block does not know.
+        // A map that need not keep the memory's content could write arbitrary
+        // bytes over the canaries. The block lacks the buffer's flags for host
+        // access.
         if !session.settings.check
             || self.size == 0
             || (self.offset as u128 + self.size as u128) > u128::from(buffer.size)
@@ -303,8 +305,8 @@ pub unsafe extern "C" fn unmap(
     write.enqueue(&session.schedule, || session.stack(), enqueue)
 }
 
-/// Scans the canaries and unmaps. What was overwritten is written again,
-/// behind the unmap: mapped memory that was only to be read must not be.
+/// Scans the canaries and unmaps. Overwritten canaries are written again behind
+/// the unmap: memory that was mapped for reading must not be written.
 fn end(
     mapped: Mapped,
     session: &Session,
@@ -409,8 +411,8 @@ mod tests {
             };
             assert_eq!(code, CL_SUCCESS);
             let before = peek(buffer as usize, beside.unwrap_or(0));
-            // SAFETY: inside the block that was mapped; the program had no
-            // right to it.
+            // SAFETY: inside the block that was mapped, in bytes that the
+            // program may not access.
             unsafe {
                 if let Some(at) = beside {
                     *pointer.offset(at) ^= 0xff;
@@ -427,7 +429,7 @@ mod tests {
                 assert_eq!(end, CL_SUCCESS);
             }
             t.fake.run();
-            let found = t.keeper.take();
+            let found = t.recorder.take();
             assert_eq!(found.len(), usize::from(beside.is_some()), "{beside:?}");
             assert_eq!(peek(buffer as usize, 0), 3);
             if let Some(at) = beside {

@@ -1,5 +1,5 @@
-//! What programs call. A hook converts what it is given, calls the layers
-//! below, and converts what they answer.
+//! The functions that programs call. A hook converts its arguments, calls the
+//! layers below, and converts their results.
 
 pub mod answer;
 mod buffers;
@@ -98,7 +98,7 @@ mod tests {
         // SAFETY: a queue of this platform.
         assert_eq!(unsafe { events::finish(queue) }, CL_SUCCESS);
         let serial = t.session.buffer(made).unwrap().serial;
-        assert_eq!(t.keeper.take_findings(), overwritten(serial));
+        assert_eq!(t.recorder.take_findings(), overwritten(serial));
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
         launch(queue, kernel, std::ptr::null_mut());
         assert_eq!(t.fake.log(), ["clEnqueueNDRangeKernel"]);
         let excluded = Kept::Unchecked("fill".into(), UncheckedReason::Excluded);
-        assert_eq!(t.keeper.take_findings(), [excluded]);
+        assert_eq!(t.recorder.take_findings(), [excluded]);
         launch(queue, kernel, std::ptr::null_mut());
         assert!(t.fake.log().len() > 1);
     }
@@ -154,7 +154,7 @@ mod tests {
         let ask = |object, name| {
             let mut value = 99usize;
             let place = (&raw mut value).cast();
-            // SAFETY: room for so many bytes.
+            // SAFETY: room for this many bytes.
             let code =
                 unsafe { queries::mem_object_info(object, name, 8, place, std::ptr::null_mut()) };
             assert_eq!(code, CL_SUCCESS);
@@ -213,8 +213,8 @@ mod tests {
         // SAFETY: a queue of this platform.
         unsafe { events::finish(queue) };
         let serial = t.session.buffer(made).unwrap().serial;
-        assert_eq!(t.keeper.take_findings(), overwritten(serial));
-        assert_eq!(peek(made as usize, 39), 8, "the content came back");
+        assert_eq!(t.recorder.take_findings(), overwritten(serial));
+        assert_eq!(peek(made as usize, 39), 8, "the content was copied back");
         // SAFETY: the program's object.
         unsafe { buffers::release(made) };
         assert_eq!(t.fake.mems(), 0);
@@ -235,11 +235,11 @@ mod tests {
             launches::range(queues[0], kernel, 1, none, size, none, 1, list, event)
         };
         assert_eq!(code, CL_SUCCESS);
-        assert_eq!(t.keeper.take_findings(), []);
+        assert_eq!(t.recorder.take_findings(), []);
         launch(queues[1], kernel, std::ptr::null_mut());
         let why = "argument out: a launch that waits for the program has its copy";
         let bare = Kept::Bare("fill".into(), vec![why.to_owned()]);
-        assert_eq!(t.keeper.take_findings(), [bare]);
+        assert_eq!(t.recorder.take_findings(), [bare]);
         // SAFETY: a queue of this platform.
         unsafe { events::finish(queues[1]) };
         // What waits for the first launch is gated as it is.
@@ -250,7 +250,7 @@ mod tests {
         t.fake.run();
         assert_eq!(t.session.schedule.watched.gate(&list), Gate::Open);
         let checked = Kept::Checked("fill".into());
-        assert!(t.keeper.take_findings().contains(&checked));
+        assert!(t.recorder.take_findings().contains(&checked));
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
             Kept::Bare("fill".into(), bare),
             Kept::Checked("fill".into()),
         ];
-        assert_eq!(t.keeper.take_findings(), expected);
+        assert_eq!(t.recorder.take_findings(), expected);
     }
 
     #[test]

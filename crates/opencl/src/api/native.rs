@@ -1,12 +1,12 @@
 //! Functions of the host that are enqueued with memory objects
 //! (`clEnqueueNativeKernel`).
 //!
-//! PoCL (3.1) gives such a function the address of the whole buffer where a
-//! part was asked for, which here would be that of a block; and of several
-//! objects it gives the addresses in the order in which they were made. So
-//! before the program's function another one is enqueued for each object,
-//! which finds out where that lies, and a function of ours puts these addresses
-//! into the program's arguments.
+//! PoCL (3.1) passes such a function the address of the whole buffer instead of
+//! the part, which here would be the address of a block; and it passes the
+//! addresses of several objects in the order in which they were made. So
+//! Ringfence enqueues a function for each object before the program's function,
+//! which finds the object's address, and another one that writes these
+//! addresses into the program's arguments.
 
 use crate::api::session;
 use crate::findings::HostAction;
@@ -25,10 +25,10 @@ type Function = unsafe extern "C" fn(*mut c_void);
 /// The program's arguments start at a multiple of this, as any allocation.
 const ALIGNMENT: usize = 16;
 
-/// An object, and where the platform says that it lies.
+/// An object, and the address that the platform gives it.
 #[derive(Default)]
 struct Object {
-    /// Where its address goes in the program's arguments.
+    /// Where its address is stored in the program's arguments.
     at: usize,
     /// Address of the object itself.
     own: AtomicUsize,
@@ -40,8 +40,9 @@ struct Object {
 }
 
 impl Object {
-    /// What the program's function gets: what it would without canaries. A
-    /// platform that does not tell a part from its buffer would not do so then.
+    /// The address that the program's function gets: the same as without
+    /// canaries. A platform that does not distinguish a part from its buffer
+    /// would pass the buffer's then.
     fn address(&self) -> usize {
         let own = self.own.load(Ordering::Acquire);
         match &self.block {
@@ -58,7 +59,7 @@ impl Object {
     }
 }
 
-/// What [`with_addresses`] is given, before the program's arguments.
+/// The arguments of [`with_addresses`], before the program's.
 #[repr(C)]
 struct Header {
     function: Function,
@@ -69,10 +70,10 @@ struct Header {
 /// Bytes before the program's arguments.
 const BEFORE: usize = size_of::<Header>().next_multiple_of(ALIGNMENT);
 
-/// The function that is enqueued in the place of the program's.
+/// The function that is enqueued instead of the program's.
 unsafe extern "C" fn with_addresses(data: *mut c_void) {
-    // SAFETY: the platform's copy of what `enqueue` gave, once: the header, and
-    // the program's arguments, in which all places lie.
+    // SAFETY: the platform's copy of what `enqueue` passed, used once: the
+    // header, and the program's arguments, in which all places lie.
     unsafe {
         let header = data.cast::<Header>().read_unaligned();
         let arguments = data.cast::<u8>().add(BEFORE);
@@ -86,9 +87,9 @@ unsafe extern "C" fn with_addresses(data: *mut c_void) {
     }
 }
 
-/// Notes an address: arguments are the address and where it goes.
+/// Records an address. Arguments: the address, and where it is stored.
 unsafe extern "C" fn note(data: *mut c_void) {
-    // SAFETY: the platform's copy of what `find` gave; the place lives until
+    // SAFETY: the platform's copy of what `find` passed; the place lives until
     // the command that waits for this one has run.
     unsafe {
         let [address, place] = data.cast::<[usize; 2]>().read_unaligned();
@@ -137,12 +138,13 @@ struct Given<'a> {
     function: Function,
     arguments: &'a [u8],
     objects: &'a [cl_mem],
-    /// Where their addresses go, in the arguments.
+    /// Where their addresses are stored in the arguments.
     places: &'a [*const c_void],
 }
 
 impl Given<'_> {
-    /// Finds out where the objects lie. `None`: it cannot be, or need not.
+    /// Finds the objects' addresses. `None`: this is not possible, or not
+    /// necessary.
     fn find(&self, known: &[Option<Arc<Buffer>>], events: &mut Chain) -> Option<Arc<Vec<Object>>> {
         let base = self.arguments.as_ptr() as usize;
         let mut objects = Vec::new();
@@ -176,7 +178,7 @@ impl Given<'_> {
                 code = find(self.queue, handle, &object.own, events);
             }
             if code != CL_SUCCESS {
-                // Those that were enqueued write into them.
+                // The enqueued functions write into them.
                 std::mem::forget(objects.clone());
                 return None;
             }
@@ -194,7 +196,7 @@ impl Given<'_> {
     ) -> cl_int {
         let mut before: Vec<cl_event> = found.events().collect();
         if !list.is_null() {
-            // SAFETY: a list of so many events.
+            // SAFETY: a list of this many events.
             before.extend(unsafe { std::slice::from_raw_parts(list, count as usize) });
         }
         let (count, list) = wait_list(&before);
@@ -213,7 +215,7 @@ impl Given<'_> {
                 .copy_from_nonoverlapping(self.arguments.as_ptr(), self.arguments.len());
         }
         let start = self.arguments.as_ptr() as usize;
-        // What the platform writes there is replaced.
+        // The address that the platform writes there is replaced.
         let mut places: Vec<*const c_void> = self
             .places
             .iter()
@@ -279,8 +281,8 @@ pub unsafe extern "C" fn enqueue(
     {
         return plain((count, list), event);
     }
-    // SAFETY: the program's arguments of so many bytes, and its lists of so
-    // many objects and places.
+    // SAFETY: the program's arguments and its lists of objects and places, with
+    // the sizes that it passed.
     let given = unsafe {
         Given {
             queue,
@@ -342,8 +344,8 @@ mod tests {
             part,
             ..Object::default()
         };
-        // A buffer; a part that the platform does not tell from its buffer; one
-        // that it does.
+        // A buffer; a part that the platform does not distinguish from its
+        // buffer; one that it does.
         assert_eq!(object(0, 0x1000, false).address(), 0x1080);
         assert_eq!(object(0x1000, 0x1000, true).address(), 0x1080);
         assert_eq!(object(0x10c0, 0x1000, true).address(), 0x10c0);

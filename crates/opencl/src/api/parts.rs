@@ -1,5 +1,5 @@
-//! Sub-buffers: of the program's buffer in its own eyes, in truth of the block
-//! that holds it.
+//! Sub-buffers: for the program, parts of its buffer; for the platform, parts
+//! of the block that holds it.
 
 use crate::api::session::{self, Session};
 use crate::canaries::blocks::HOST_ACCESS;
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn create(
     let region = (kind == CL_BUFFER_CREATE_TYPE_REGION && !info.is_null())
         .then(|| unsafe { *info.cast::<cl_buffer_region>() });
     let Some(block) = parent.block() else {
-        // Of a sub-buffer there is none; of all others it is as they are.
+        // A sub-buffer has none; that of all other buffers is their own.
         let part = plain();
         if let Some(region) = region {
             session.unguarded(
@@ -67,7 +67,7 @@ fn like(parent: &Buffer, region: cl_buffer_region) -> Place {
 ///
 /// # Errors
 ///
-/// The code of OpenCL for what the program did wrong, or the platform's.
+/// OpenCL's code for the program's error, or the platform's.
 fn inside(
     session: &Session,
     parent: &Arc<Buffer>,
@@ -84,7 +84,7 @@ fn inside(
     }
     // The block has not all flags of the program's buffer.
     let context = session.canaries.context(parent.context as cl_context);
-    let told = context.flags_of_part(parent.given, flags)?;
+    let answered = context.flags_of_part(parent.given, flags)?;
     let host_access = match flags & HOST_ACCESS {
         0 => parent.flags & HOST_ACCESS,
         access => access,
@@ -107,7 +107,8 @@ fn inside(
     if handle.is_null() {
         return Err(code);
     }
-    // A sub-buffer keeps its parent, which here only the block would know.
+    // A sub-buffer keeps its parent alive; here the platform would do so only
+    // for the block.
     call!(clRetainMemObject(parent.handle as cl_mem));
     session.register(Made {
         handle: handle as usize,
@@ -116,7 +117,7 @@ fn inside(
         size: region.size as u64,
         serial: session.objects.next_serial(),
         given: Given { flags, host: false },
-        flags: told,
+        flags: answered,
         properties: false,
         place: Place::Part {
             parent: parent.clone(),

@@ -1,6 +1,6 @@
-//! Builds of programs, with the one option that makes platforms remember the
-//! names and kinds of kernels' arguments. Whoever asks for the options is told
-//! those of the program.
+//! Builds of programs, with the one option that makes platforms keep the names
+//! and kinds of kernels' arguments. A query of the options returns those of the
+//! program.
 
 use crate::api::answer::answer;
 use crate::api::session;
@@ -11,7 +11,7 @@ use std::ffi::{CStr, CString, c_char, c_void};
 
 const OPTION: &str = "-cl-kernel-arg-info";
 
-/// The options with ours; `None`: nothing is to be added.
+/// The options with Ringfence's; `None`: nothing is added.
 fn options_with(options: *const c_char) -> Option<CString> {
     let given = if options.is_null() {
         c""
@@ -33,12 +33,12 @@ fn options_with(options: *const c_char) -> Option<CString> {
 
 type Notify = Option<unsafe extern "C" fn(cl_program, *mut c_void)>;
 
-/// Builds with ours, and without where that fails: some platforms do not know
-/// the option, and that of NVIDIA (driver 580) breaks with it on kernels that
-/// have no arguments.
+/// Builds with this option, and without it if that fails: some platforms do not
+/// support it, and NVIDIA's (driver 580) fails with it on kernels that have no
+/// arguments.
 ///
-/// The program is told of the end of that build only which counts, so the
-/// first one is waited for here.
+/// The program must be notified only of the build that counts, so this function
+/// waits for the first one.
 fn build(
     program: cl_program,
     options: *const c_char,
@@ -59,7 +59,7 @@ fn build(
         return build(options, notify, data);
     }
     if let Some(notify) = notify {
-        // SAFETY: as the program asked for it, with its own data.
+        // SAFETY: the program requested this call, with its own data.
         unsafe { notify(program, data) };
     }
     CL_SUCCESS
@@ -109,11 +109,11 @@ pub unsafe extern "C" fn build_info(
     if name == CL_PROGRAM_BUILD_OPTIONS
         && session::get().is_some_and(|session| session.objects.is_altered(program))
     {
-        let told = ask!(text, clGetProgramBuildInfo(program, device, name));
+        let answered = ask!(text, clGetProgramBuildInfo(program, device, name));
         // Some platforms tidy the text up.
-        let own = told
+        let own = answered
             .as_deref()
-            .and_then(|told| told.trim_end().strip_suffix(OPTION));
+            .and_then(|answered| answered.trim_end().strip_suffix(OPTION));
         if let Some(own) = own {
             let own = [own.trim_end().as_bytes(), b"\0"].concat();
             // SAFETY: what a program passes to clGetProgramBuildInfo.

@@ -1,4 +1,4 @@
-//! The program's questions whose answers must not show that Ringfence is there.
+//! The program's queries whose results must not reveal Ringfence.
 
 use crate::api::answer::answer;
 use crate::api::session;
@@ -21,7 +21,8 @@ pub unsafe extern "C" fn mem_object_info(
         && let Some(block) = known.as_ref().and_then(|buffer| buffer.block())
         && let Memory::Buffer(whole) = block.memory
     {
-        // Some platforms count the maps of a part at the whole.
+        // Some platforms add the maps of a part to the count of the whole
+        // buffer.
         let count = |object| {
             let count: Option<cl_uint> = ask!(one, clGetMemObjectInfo(object, CL_MEM_MAP_COUNT));
             count.unwrap_or(0)
@@ -70,7 +71,8 @@ pub unsafe extern "C" fn mem_object_info(
     }
 }
 
-/// An image that has a backing is made of the program's in its eyes.
+/// For the program, an image that has a backing is made of the program's
+/// buffer.
 pub unsafe extern "C" fn image_info(
     image: cl_mem,
     name: cl_image_info,

@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How long the end of a program waits for scans that are under way.
+/// How long the exit of a program is delayed for pending scans.
 const LAST_SCANS: Duration = Duration::from_secs(2);
 
-/// See the module's header.
+/// Everything that hooks share while the process runs.
 pub struct Session {
     pub settings: Settings,
     pub objects: Objects,
@@ -37,7 +37,7 @@ pub struct Session {
 
 static SESSION: OnceLock<Session> = OnceLock::new();
 
-/// Reads the settings; whether anything is to be checked.
+/// Reads the settings. Returns whether anything is checked.
 pub fn start() -> bool {
     let settings = match host::settings_from_environment(|name| std::env::var(name).ok()) {
         Ok(settings) => settings,
@@ -58,7 +58,7 @@ pub fn start() -> bool {
     true
 }
 
-/// The session, where anything is checked.
+/// The session, if anything is checked.
 #[cfg(not(test))]
 pub fn get() -> Option<&'static Session> {
     SESSION.get()
@@ -89,7 +89,7 @@ pub fn with_scans<T>(list: List, enqueue: impl FnOnce(List) -> T) -> T {
     }
 }
 
-/// The program is ending. What still runs on a device had better end soon.
+/// The program is exiting: waits for pending scans, for a limited time.
 extern "C" fn at_exit() {
     let Some(session) = get().filter(|session| session.output.is_ours()) else {
         return;
@@ -117,7 +117,7 @@ unsafe extern "C" fn gone(object: cl_mem, _data: *mut c_void) {
     }
 }
 
-/// The handle of an object's context; 0: the platform does not tell.
+/// The handle of an object's context; 0 if the platform does not return it.
 pub fn context_of(object: cl_mem) -> usize {
     let context: Option<usize> = ask!(one, clGetMemObjectInfo(object, CL_MEM_CONTEXT));
     context.unwrap_or(0)
@@ -158,7 +158,7 @@ impl Session {
         self.objects.buffer(object as usize)
     }
 
-    /// Remembers a memory object until the platform frees it.
+    /// Registers a memory object until the platform frees it.
     pub fn register(&self, made: Made) {
         let handle = made.handle as cl_mem;
         self.objects.add(Buffer::of(made));
@@ -166,7 +166,7 @@ impl Session {
         call!(clSetMemObjectDestructorCallback(handle, Some(gone), data));
     }
 
-    /// Remembers an object that has no canaries of its own.
+    /// Registers an object that has no canaries of its own.
     pub fn unguarded(&self, handle: cl_mem, flags: u64, size: u64, place: Place, at: Stack) {
         if handle.is_null() {
             return;
@@ -202,7 +202,7 @@ impl Session {
         self.launches.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Whether calls of the host's are judged, and what becomes of bad ones.
+    /// Whether host calls are checked, and how bad ones are treated.
     pub fn refusal(&self) -> Option<Refusal> {
         match self.settings.api_errors {
             ApiErrors::Off => None,
@@ -212,7 +212,7 @@ impl Session {
     }
 }
 
-/// What becomes of a bad call of the host's.
+/// How a bad host call is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The platform gets it.
@@ -226,7 +226,7 @@ pub mod testing {
     //! Sessions for tests.
 
     use super::Session;
-    use crate::findings::testing::Keeper;
+    use crate::findings::testing::Recorder;
     use crate::output::Reporter;
     use crate::platform::fake::Fake;
     use model::Settings;
@@ -240,7 +240,7 @@ pub mod testing {
     /// A session of this thread over a platform of its own.
     pub struct Test {
         pub session: &'static Session,
-        pub keeper: Arc<Keeper>,
+        pub recorder: Arc<Recorder>,
         pub fake: Fake,
     }
 
@@ -252,14 +252,14 @@ pub mod testing {
 
     /// Starts a session with these settings.
     pub fn start(settings: Settings) -> Test {
-        let keeper = Arc::new(Keeper::default());
+        let recorder = Arc::new(Recorder::default());
         let output = Arc::new(Reporter::new(&settings));
         let session: &'static Session =
-            Box::leak(Box::new(Session::of(settings, output, keeper.clone())));
+            Box::leak(Box::new(Session::of(settings, output, recorder.clone())));
         SESSION.set(Some(session));
         Test {
             session,
-            keeper,
+            recorder,
             fake: Fake::new(),
         }
     }

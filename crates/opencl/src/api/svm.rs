@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// long16.
 const ALIGNMENT: u64 = 128;
 
-/// An allocation with canaries; `None`: the platform does not give one, or
-/// would refuse what the program asks for.
+/// An allocation with canaries; `None` if the platform makes none, or would
+/// refuse the program's request.
 fn guarded(
     session: &Session,
     context: cl_context,
@@ -53,7 +53,8 @@ fn guarded(
     Some(start as *mut c_void)
 }
 
-/// Forgets an allocation, and answers where the platform knows it.
+/// Removes an allocation, and returns the address under which the platform has
+/// it.
 fn take(session: &Session, pointer: *mut c_void) -> Option<(*mut c_void, Arc<Buffer>)> {
     let buffer = session.objects.take_svm(pointer as usize)?;
     match buffer.block()?.memory {
@@ -99,8 +100,8 @@ pub unsafe extern "C" fn enqueue_free(
     list: *const cl_event,
     event: *mut cl_event,
 ) -> cl_int {
-    // A function of the program's own gets the program's own pointers, and
-    // frees them by the call above.
+    // A free function of the program gets the program's own pointers, and frees
+    // them by the call above.
     let mut blocks: Vec<*mut c_void> = Vec::new();
     let mut taken: Vec<Arc<Buffer>> = Vec::new();
     let mut given = pointers;

@@ -1,7 +1,6 @@
-//! The layer as OpenCL's loader sees it (`cl_layer.h`): it is asked for its
-//! version, is given the table of functions below it, and answers with the
-//! table that programs are to call. What the layer does not watch stays what
-//! it was.
+//! The layer's interface to OpenCL's loader (`cl_layer.h`): the loader queries
+//! its version, passes the table of functions below it, and gets the table that
+//! programs call. Functions without a hook are passed on unchanged.
 
 use crate::api::{
     answer, buffers, contexts, copies, events, images, kernels, launches, maps, native, parts,
@@ -23,7 +22,7 @@ const ENTRIES: usize = size_of::<Dispatch>() / size_of::<*const c_void>();
 
 static LAYER: OnceLock<Table> = OnceLock::new();
 
-/// Replaces entries that are there.
+/// Replaces the entries that are present.
 macro_rules! hook {
     ($table:ident: $($name:ident => $function:path),* $(,)?) => {
         $(if $table.$name.is_some() {
@@ -128,7 +127,7 @@ pub fn is_installed() -> bool {
 /// `value` is null or has room for `size` bytes; `size_ret` is null or may be
 /// written.
 #[unsafe(no_mangle)]
-#[allow(non_snake_case, reason = "the loader looks for this name")]
+#[allow(non_snake_case, reason = "the loader resolves this name")]
 pub unsafe extern "C" fn clGetLayerInfo(
     name: cl_uint,
     size: usize,
@@ -152,7 +151,7 @@ pub unsafe extern "C" fn clGetLayerInfo(
 /// `target` is a table of `entries` functions that live as long as the
 /// process; the others may be written.
 #[unsafe(no_mangle)]
-#[allow(non_snake_case, reason = "the loader looks for this name")]
+#[allow(non_snake_case, reason = "the loader resolves this name")]
 pub unsafe extern "C" fn clInitLayer(
     entries: cl_uint,
     below: *const Dispatch,
@@ -174,7 +173,7 @@ pub unsafe extern "C" fn clInitLayer(
         );
     }
     let top: *const Dispatch = &raw const install(table).0;
-    // SAFETY: not null; the caller gives them for writing.
+    // SAFETY: not null; the caller guarantees that they may be written.
     unsafe {
         *entries_ret = count as cl_uint;
         *layer_ret = top;

@@ -6,8 +6,8 @@ use crate::platform::call;
 use crate::sys::*;
 use std::ffi::c_void;
 
-/// Functions that do nothing else: name of the hook, function, and its
-/// parameters before the wait list.
+/// Functions that only wait: name of the hook, function, and its parameters
+/// before the wait list.
 macro_rules! waiting {
     ($($hook:ident = $name:ident($($parameter:ident: $type:ty),* $(,)?);)*) => {
         $(pub unsafe extern "C" fn $hook(

@@ -1,17 +1,18 @@
-//! Images made of buffers, on platforms that make none of a part of a buffer
-//! (PoCL 3.1), which here each buffer is.
+//! Images made of buffers, on platforms that make none of sub-buffers (PoCL
+//! 3.1): under Ringfence each buffer is a sub-buffer.
 //!
-//! Such an image is made of a backing, a buffer of ours, which is made like the
-//! program's. Before each command that uses the image the content of the
-//! program's buffer is brought there, and afterwards back if it may have
-//! changed. Commands that use it follow each other.
+//! Such an image is made of a backing: a buffer of Ringfence, with the flags of
+//! the program's. Before each command that uses the image, the content of the
+//! program's buffer is copied to the backing, and afterwards back if it may
+//! have changed. Commands that use it run one after the other.
 
 use crate::objects::access::Access;
 use crate::objects::backing::Backing;
 use crate::objects::buffer::Buffer;
 use crate::objects::kernel::Kernel;
 use crate::platform::call;
-use crate::platform::events::{Chain, is_pending, wait_list};
+use crate::platform::commands::copy_buffer;
+use crate::platform::events::{Chain, is_pending};
 use crate::platform::handles::MemObject;
 use crate::sys::*;
 use std::sync::Arc;
@@ -34,7 +35,7 @@ pub struct Lent {
     pub part: Option<(usize, usize)>,
 }
 
-/// What stands for a buffer in images that are made of it.
+/// The backing of a buffer, for images that are made of it.
 ///
 /// # Errors
 ///
@@ -45,8 +46,8 @@ pub fn backing_of(buffer: &Buffer) -> Result<Arc<Backing>, cl_int> {
         return Ok(backing.clone());
     }
     let bytes = usize::try_from(buffer.size).map_err(|_| CL_INVALID_BUFFER_SIZE)?;
-    // Its images are asked for its flags. What it is made with does not
-    // matter: the content comes with the first command.
+    // Its flags are queried from its images. The initial content does not
+    // matter: the first command copies the content.
     let flags = buffer.given.flags;
     let mut host = Vec::<u8>::new();
     let mut from = std::ptr::null_mut();
@@ -94,17 +95,11 @@ impl Use {
         after: &[cl_event],
         events: &mut Chain,
     ) -> cl_int {
-        let (count, list) = wait_list(after);
-        let bytes = self.backing.bytes;
-        events.add(|event| {
-            call!(clEnqueueCopyBuffer(
-                queue, from, to, 0, 0, bytes, count, list, event
-            ))
-        })
+        copy_buffer(queue, (from, to), self.backing.bytes, after, events)
     }
 
-    /// Enqueues the way there. The command must wait for the last of the
-    /// returned events.
+    /// Enqueues the copies to the backing. The command must wait for the last
+    /// of the returned events.
     ///
     /// # Errors
     ///
@@ -112,7 +107,7 @@ impl Use {
     fn enter(&self, queue: cl_command_queue, after: &[cl_event]) -> Result<Arc<Chain>, cl_int> {
         let last = self.backing.last();
         let mut all = after.to_vec();
-        // What has failed is no reason to fail, too.
+        // A failed earlier command must not make this one fail.
         let pending = |event: &cl_event| is_pending(*event);
         all.extend(last.as_ref().and_then(|last| last.last()).filter(pending));
         let mut events = Chain::default();
@@ -126,7 +121,7 @@ impl Use {
         }
     }
 
-    /// Enqueues the way back.
+    /// Enqueues the copies back.
     pub fn bring_back(
         &self,
         queue: cl_command_queue,
@@ -137,12 +132,12 @@ impl Use {
         self.copy(queue, ends, after, events)
     }
 
-    /// Gives a kernel what the image is made of where it has the buffer itself:
-    /// what it writes through one of them must be seen through the other.
+    /// Gives a kernel the image's own memory if it also has the buffer as an
+    /// argument: a write through one of them must be visible through the other.
     fn lend(&self, kernel: &Kernel) {
         for argument in &self.arguments {
             let whole = self.backing.memory();
-            // Where the platform does not take it, the kernel has the buffer.
+            // If the platform refuses it, the kernel keeps the buffer.
             let _ = match argument.part {
                 None => kernel.lend(argument.index, whole),
                 // The launch holds the part.
@@ -157,14 +152,14 @@ impl Use {
     /// Gives the kernel its own arguments again.
     pub fn take_back(&self, kernel: &Kernel) {
         for argument in &self.arguments {
-            // The platform took the same argument from the program.
+            // The platform accepted the same argument from the program.
             let _ = kernel.lend(argument.index, argument.handle as cl_mem);
         }
     }
 }
 
-/// Enqueues the ways there of all uses, of a kernel's or another command's.
-/// `own` gets what the command must wait for.
+/// Enqueues the copies to the backings for all uses by one command. `own` gets
+/// the events that the command must wait for.
 ///
 /// # Errors
 ///

@@ -9,7 +9,7 @@ use heap::canary::{Layout, Side};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Flags that say who may do what; a sub-buffer may have them, too.
+/// Flags for the access by host and kernels, which a sub-buffer may have, too.
 const ACCESS: u64 = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY | HOST_ACCESS;
 pub const HOST_ACCESS: u64 = CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS;
 
@@ -32,15 +32,15 @@ pub fn enclosed(context: cl_context, flags: u64, layout: &Layout) -> Option<Encl
     })
 }
 
-/// The host must be able to read canaries. What is to be copied from the
-/// host is written later ([`Block::fill`]): NVIDIA's platform (driver 580)
-/// keeps the host's bytes of a block that was made with them, and answers reads
-/// of canaries from there, whatever a kernel has written.
+/// The host must be able to read canaries. Content from the host is written
+/// later ([`Block::fill`]): NVIDIA's platform (driver 580) keeps the host's
+/// bytes of a block that was made with them, and returns those from reads of
+/// canaries, whatever a kernel has written.
 fn block_flags(flags: u64) -> u64 {
     flags & !HOST_ACCESS & !CL_MEM_COPY_HOST_PTR
 }
 
-/// Which way both canaries go, and where they are on the host.
+/// The direction of the copy of both canaries, and their place on the host.
 #[derive(Clone, Copy)]
 enum Way {
     Read(*mut u8),
@@ -78,8 +78,8 @@ impl Block {
         (code == CL_SUCCESS).then_some(())
     }
 
-    /// Sees to it that the canaries are written before what is enqueued next,
-    /// which must wait for the last of the returned events, if there are any.
+    /// Ensures that the canaries are written before the next command, which
+    /// must wait for the last of the returned events, if there are any.
     ///
     /// # Errors
     ///
@@ -117,8 +117,8 @@ impl Block {
         after: &[cl_event],
         events: &mut Chain,
     ) -> cl_int {
-        // The source lives as long as this block does; who enqueues this holds
-        // on to it until the last event is complete.
+        // The source lives as long as this block, which the caller holds until
+        // the last event is complete.
         self.both(queue, Way::Write(self.intact().as_ptr()), after, events)
     }
 
@@ -143,8 +143,8 @@ impl Block {
         let before = wait_list(&behind);
         let code = events.add(|event| self.one(queue, way, Side::After, before, event));
         if code != CL_SUCCESS {
-            // The caller takes its memory back. What the wait answers changes
-            // nothing: the command has ended either way.
+            // The caller takes its memory back. The status of the wait does not
+            // matter: the command has ended either way.
             call!(clWaitForEvents(1, behind.as_ptr()));
         }
         code

@@ -2,8 +2,8 @@
 //! repairs them, one for each context, in the program's own queues. Its source
 //! is `verify.cl`, what it reads and writes is `heap::pieces`.
 //!
-//! Nothing of it is the program's: it is built in the program's context, and
-//! goes with the last reference that the program holds.
+//! It is built in the program's context, and released with the last reference
+//! that the program holds.
 
 use crate::objects::block::Memory;
 use crate::platform::ask::ask;
@@ -21,27 +21,27 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const SOURCE: &str = include_str!("verify.cl");
 
-/// Memory objects that the two kernels take. The larger one stays within the
-/// 1024 bytes of arguments that every device takes.
+/// Memory objects that the two kernels accept. The larger one stays within the
+/// 1024 bytes of arguments that every device supports.
 const SIZES: [usize; 2] = [4, 60];
 
 /// Memory objects that one launch scans, at most.
 pub const MOST: usize = SIZES[1];
 
-/// Threads that scan a piece, where the device allows so many.
+/// Threads that scan a piece, if the device allows that many.
 const THREADS: usize = 128;
 
 /// Lists of pieces that are kept for launches that scan the same again.
 const PLANS: usize = 256;
 
-/// See the module's header.
+/// The device's checker of one context.
 pub struct Checker {
     context: usize,
     program: usize,
-    /// References to the context that came with it.
+    /// References to the context that it holds.
     pub references: u32,
     threads: usize,
-    /// Kernels of either size that nobody uses just now.
+    /// Kernels of either size that are not in use.
     idle: Mutex<[Vec<usize>; 2]>,
     plans: Mutex<FxHashMap<Vec<u64>, Arc<Plan>>>,
     answers: Mutex<Vec<Answers>>,
@@ -97,8 +97,8 @@ fn source() -> String {
 }
 
 impl Checker {
-    /// Builds it for all devices of a context; `None`: one of them cannot
-    /// compile, or reads numbers the other way round.
+    /// Builds it for all devices of a context; `None`: one of them has no
+    /// compiler, or is big-endian.
     pub fn build(context: cl_context, devices: &[usize]) -> Option<Checker> {
         for device in devices {
             let device = *device as cl_device_id;
@@ -159,8 +159,8 @@ impl Checker {
         plans + self.places.load(Ordering::Relaxed)
     }
 
-    /// Gives back the memory that no scan uses just now. Platforms remember
-    /// there which command used it last, and so keep that command's queue.
+    /// Releases the memory that no scan uses. Platforms store in it which
+    /// command used it last, which keeps that command's queue alive.
     pub fn forget(&self) {
         let plans = std::mem::take(&mut *self.plans.lock());
         let answers = std::mem::take(&mut *self.answers.lock());
@@ -207,7 +207,7 @@ impl Checker {
         };
         plans.insert(name.to_vec(), plan.clone());
         drop(plans);
-        // Launches that are under way hold on to theirs.
+        // Pending launches hold theirs.
         drop(old);
         Some(plan)
     }
@@ -220,7 +220,7 @@ impl Checker {
         if let Some(index) = idle.iter().position(fits) {
             let mut answers = idle.swap_remove(index);
             drop(idle);
-            // A read that a platform leaves out must not show the damage of an
+            // A read that a platform skips must not show the damage of an
             // earlier scan.
             answers.bytes[..bytes].fill(0);
             return Some(answers);
@@ -236,7 +236,7 @@ impl Checker {
         })
     }
 
-    /// Takes a place back that nothing writes any more.
+    /// Frees a place that no command writes any more.
     pub fn take_back(&self, answers: Answers) {
         self.answers.lock().push(answers);
     }
@@ -343,7 +343,7 @@ impl Answers {
             .collect()
     }
 
-    /// Whether any of them tells of damage.
+    /// Whether any of them reports damage.
     pub fn any(&self, plan: &Plan) -> bool {
         let answers = self.bytes.chunks_exact(Answer::BYTES);
         answers
@@ -405,7 +405,7 @@ mod tests {
         answers.bytes[0] = 1;
         assert!(answers.any(&plan));
         checker.take_back(answers);
-        // A read that is left out shows nothing of an earlier scan.
+        // A skipped read shows no damage of an earlier scan.
         let answers = checker.answers(&plan).unwrap();
         assert!(!answers.any(&plan));
         assert_eq!((checker.buffers(), fake.mems()), (2, 2));

@@ -1,8 +1,9 @@
-//! Contexts: how memory must be aligned there, and what of Ringfence's own lies
-//! in them.
+//! Contexts: how memory must be aligned there, and Ringfence's own objects in
+//! them.
 //!
-//! What is ours keeps a context alive, so it goes when the program gives its
-//! last reference back, even if objects of the program's live on in it.
+//! Those objects keep a context alive, so they are released when the program
+//! releases its last reference, even if objects of the program still live in
+//! it.
 
 use crate::canaries::blocks::enclosed;
 use crate::canaries::checker::Checker;
@@ -37,10 +38,10 @@ pub struct Context {
     known_flags: flags::Known,
 }
 
-/// What is ours in a context.
+/// Ringfence's objects in a context.
 #[derive(Default)]
 struct Own {
-    /// A queue for what no queue of the program's is at hand for.
+    /// A queue for commands that cannot use one of the program's.
     queue: Option<usize>,
     verifier: Verifier,
 }
@@ -54,7 +55,7 @@ enum Verifier {
     /// To be built by the next launch that could use it.
     Wanted,
     Built(Arc<Checker>),
-    /// It could not be built, does not work, or is just being built.
+    /// It could not be built, failed, or is being built.
     Missing,
 }
 
@@ -81,7 +82,7 @@ struct Each {
 }
 
 impl Each {
-    /// Of what is ours beside an object of the program's.
+    /// References of Ringfence's objects beside an object of the program.
     fn beside(&self, known: &Buffer) -> u32 {
         let mut ours = 0;
         if let Place::Block(_) = known.place {
@@ -124,13 +125,13 @@ impl Context {
         }
     }
 
-    /// What the platform answers to a buffer made with these.
+    /// The platform's flags for a buffer made with these.
     pub fn flags(&self, given: Given) -> flags::Answer {
         self.known_flags.of_buffer(self.context(), given)
     }
 
-    /// What the platform answers to a part, made with these flags, of a buffer
-    /// that was made with `given`.
+    /// The platform's flags for a part, made with these flags, of a buffer that
+    /// was made with `given`.
     pub fn flags_of_part(&self, given: Given, flags: u64) -> flags::Answer {
         self.known_flags.of_part(self.context(), given, flags)
     }
@@ -145,7 +146,8 @@ impl Context {
         self.users.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The program gives a reference back; with the last one goes what is ours.
+    /// The program releases a reference; with the last one, Ringfence's objects
+    /// are released.
     pub fn released(&self) {
         let before = self.users.load(Ordering::Relaxed);
         if before > 0 && self.users.fetch_sub(1, Ordering::Relaxed) == 1 {
@@ -153,8 +155,7 @@ impl Context {
         }
     }
 
-    /// Gives back what keeps queues of the context that the program has
-    /// released.
+    /// Releases memory that keeps the context's queues alive.
     pub fn forget_queues(&self) {
         let checker = match &self.own.lock().verifier {
             Verifier::Built(checker) => checker.clone(),
@@ -167,18 +168,19 @@ impl Context {
         self.users.load(Ordering::Relaxed) > 0
     }
 
-    /// Gives back all that is ours.
+    /// Releases all of Ringfence's objects.
     fn close(&self) {
         let own = std::mem::take(&mut *self.own.lock());
-        // Jobs that are under way hold on to the checker.
+        // Pending jobs hold the checker.
         if let Some(queue) = own.queue {
             call!(clReleaseCommandQueue(queue as cl_command_queue));
         }
     }
 
-    /// References that what is ours adds to those of the context, if these are
-    /// the program's memory objects in it. Platforms differ in what they count,
-    /// so it is tried: with a buffer, a part of it, and a queue.
+    /// References that Ringfence's objects add to those of the context, if
+    /// these are the program's memory objects in it. Platforms count
+    /// differently, so it is measured: with a buffer, a part of it, and a
+    /// queue.
     pub fn own_references(&self, buffers: &[Arc<Buffer>]) -> Option<u32> {
         let context = self.context();
         let layout = Layout::around(64, 16, self.alignment)?;
@@ -208,7 +210,7 @@ impl Context {
         Some(ours)
     }
 
-    /// Calls `work` with a queue of ours, in order, on the first device.
+    /// Calls `work` with an in-order queue of Ringfence on the first device.
     /// `None`: there is none.
     pub fn with_queue<T>(&self, work: impl FnOnce(cl_command_queue) -> T) -> Option<T> {
         let taken = self.own.lock().queue.take();
@@ -218,7 +220,7 @@ impl Context {
         };
         let result = work(queue);
         let mut own = self.own.lock();
-        // One thread at a time has it; of two, one is kept.
+        // One thread at a time uses it; if two make one, one is kept.
         if own.queue.is_none() && self.is_open() {
             own.queue = Some(queue as usize);
         } else {
@@ -238,7 +240,7 @@ impl Context {
     }
 }
 
-/// Who scans, and whether it is to be timed.
+/// What makes a scan, and whether to time it.
 pub struct Chosen {
     /// `None`: the host.
     pub checker: Option<Arc<Checker>>,
@@ -253,8 +255,9 @@ impl Chosen {
 }
 
 impl Context {
-    /// Who is to make a scan of this class: the device's checker, or the host.
-    /// `wanted` is what the settings say. `full`: the host has no memory for it.
+    /// What makes a scan of this class: the device's checker, or the host.
+    /// `wanted` is the choice of the settings. `full`: the host has no memory
+    /// for it.
     pub fn choose(
         &self,
         wanted: CanaryChecker,
@@ -306,7 +309,7 @@ impl Context {
         match &built {
             Some(checker) => {
                 let mut own = self.own.lock();
-                // The program may have given the context back meanwhile.
+                // The program may have released the context meanwhile.
                 if self.is_open() {
                     own.verifier = Verifier::Built(checker.clone());
                 }
@@ -324,8 +327,8 @@ impl Context {
         }
     }
 
-    /// Counts what a scan by the host has cost, and wants the device's checker
-    /// once it was enough.
+    /// Adds up the cost of scans by the host, and requests the device's checker
+    /// once it exceeds the price of that.
     pub fn spend(&self, cost: Duration) {
         let cost = u64::try_from(cost.as_nanos()).unwrap_or(u64::MAX);
         if self.rent.lock().spend(cost) {
@@ -336,7 +339,7 @@ impl Context {
         }
     }
 
-    /// Notes what a scan has taken that was to be timed.
+    /// Records the time of a scan that was to be timed.
     pub fn measured(&self, class: Class, checker: choice::Checker, taken: Duration) {
         let nanoseconds = u64::try_from(taken.as_nanos()).unwrap_or(u64::MAX);
         self.choice.lock().measured(class, checker, nanoseconds);

@@ -1,9 +1,9 @@
-//! Which flags the platform takes for buffers and for parts of them, and what
-//! it answers when it is asked for them.
+//! Which flags the platform accepts for buffers and for parts of them, and
+//! which it returns from a query.
 //!
 //! A buffer with canaries is made by other calls than the program's, and these
-//! have other rules. So the platform is asked, once for each combination of
-//! flags, with a small buffer of the same kind as the program's.
+//! have other rules. So each combination of flags is tried once on the
+//! platform, with a small buffer of the same kind as the program's.
 
 use crate::objects::buffer::Given;
 use crate::platform::ask::ask;
@@ -13,21 +13,20 @@ use crate::sys::*;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-/// What the platform answers to flags: those that a buffer then has, or the
-/// code of its refusal.
+/// The platform's result for flags: those that a buffer then has, or the code
+/// of its refusal.
 pub type Answer = Result<u64, cl_int>;
 
-/// Answers that are known: for buffers, and for parts of them by the part's
-/// flags.
+/// Known results: for buffers, and for parts of them by the part's flags.
 #[derive(Default)]
 pub struct Known(Mutex<FxHashMap<(Given, Option<u64>), Answer>>);
 
-/// Bytes of a buffer that is made to see what it is: as many as the largest
-/// type has, which any buffer may have.
+/// Size of a buffer that is made only to query it: that of the largest type,
+/// which every platform accepts.
 const BYTES: usize = 128;
 
 impl Known {
-    /// What the platform answers to a buffer made with these.
+    /// The platform's flags for a buffer made with these.
     pub fn of_buffer(&self, context: cl_context, given: Given) -> Answer {
         self.answer((given, None), || {
             let probe = Probe::of(context, given)?;
@@ -35,8 +34,8 @@ impl Known {
         })
     }
 
-    /// What the platform answers to a part, made with these flags, of a buffer
-    /// that was made with `given`.
+    /// The platform's flags for a part, made with these flags, of a buffer that
+    /// was made with `given`.
     pub fn of_part(&self, context: cl_context, given: Given, flags: u64) -> Answer {
         self.answer((given, Some(flags)), || {
             let probe = Probe::of(context, given)?;
@@ -74,7 +73,7 @@ impl Known {
     }
 }
 
-/// A buffer that is made to see what it is.
+/// A buffer that is made only to query its flags.
 struct Probe {
     memory: MemObject,
     /// What it was made with, which outlives it.
@@ -131,7 +130,7 @@ mod tests {
         let part = known.of_part(context, given(CL_MEM_READ_ONLY), CL_MEM_WRITE_ONLY);
         assert_eq!(part, Ok(CL_MEM_WRITE_ONLY));
         assert_eq!(fake.mems(), 0);
-        // What is known needs no platform; short memory is no answer.
+        // A known result needs no platform; a lack of memory is no result.
         fake.refuse("clCreateBuffer", CL_OUT_OF_RESOURCES);
         assert_eq!(
             known.of_buffer(context, given(CL_MEM_READ_ONLY)),

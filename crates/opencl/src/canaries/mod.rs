@@ -1,5 +1,5 @@
-//! Canaries: how memory gets them, how a kernel gets memory that has them, and
-//! the scans that show whether they are intact.
+//! Canaries: how they are put around memory, how a kernel gets memory that has
+//! them, and the scans that verify them.
 
 pub mod backing;
 pub mod blocks;
@@ -29,7 +29,7 @@ pub struct Canaries {
     pub keys: Keys,
     /// Bytes of each.
     size: u64,
-    /// Who scans them.
+    /// What scans them.
     pub checker: CanaryChecker,
     contexts: ByHandle<Arc<Context>>,
     pub report: Arc<dyn Report>,
@@ -47,8 +47,8 @@ impl Canaries {
         }
     }
 
-    /// Tries canaries as large as the settings say, and then the least; the
-    /// summary says if it had to be those.
+    /// Tries canaries of the size in the settings, then the smallest; the
+    /// summary reports the latter.
     pub fn sized<T>(&self, make: impl Fn(u64) -> Option<T>) -> Option<T> {
         if let Some(made) = make(self.size) {
             return Some(made);
@@ -69,13 +69,13 @@ impl Canaries {
         }
     }
 
-    /// A context that was seen before.
+    /// A known context.
     pub fn known(&self, context: cl_context) -> Option<Arc<Context>> {
         self.contexts.lock().get(&(context as usize)).cloned()
     }
 
-    /// Adds a context. A handle may be that of a context that is gone: what was
-    /// known of it is replaced.
+    /// Adds a context. The handle may be that of a destroyed context, whose
+    /// data it replaces.
     pub fn add_context(&self, context: cl_context) -> Arc<Context> {
         let known = Arc::new(Context::of(context));
         let before = self.contexts.lock().insert(context as usize, known.clone());
@@ -88,38 +88,38 @@ impl Canaries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::testing::{Keeper, Kept};
+    use crate::findings::testing::{Kept, Recorder};
 
-    fn canaries(size: u64) -> (Canaries, Arc<Keeper>) {
-        let keeper = Arc::new(Keeper::default());
+    fn canaries(size: u64) -> (Canaries, Arc<Recorder>) {
+        let recorder = Arc::new(Recorder::default());
         let settings = Settings {
             canary_size: size,
             ..Settings::default()
         };
-        (Canaries::of(&settings, keeper.clone()), keeper)
+        (Canaries::of(&settings, recorder.clone()), recorder)
     }
 
     #[test]
     fn smaller_canaries_are_tried_and_said() {
-        let (canaries, keeper) = canaries(4096);
+        let (canaries, recorder) = canaries(4096);
         assert_eq!(canaries.sized(Some), Some(4096));
-        assert_eq!(keeper.take(), []);
+        assert_eq!(recorder.take(), []);
         let fits = |most: u64| move |size: u64| (size <= most).then_some(size);
         assert_eq!(canaries.sized(fits(100)), Some(64));
-        assert_eq!(keeper.take(), [Kept::Note(Note::SmallerCanaries)]);
+        assert_eq!(recorder.take(), [Kept::Note(Note::SmallerCanaries)]);
         assert_eq!(canaries.sized(fits(10)), None);
-        assert_eq!(keeper.take(), []);
+        assert_eq!(recorder.take(), []);
     }
 
     #[test]
     fn the_least_canaries_are_tried_once() {
-        let (canaries, keeper) = canaries(LEAST);
+        let (canaries, recorder) = canaries(LEAST);
         let tries = std::cell::Cell::new(0);
         let made: Option<()> = canaries.sized(|_| {
             tries.set(tries.get() + 1);
             None
         });
         assert_eq!((made, tries.get()), (None, 1));
-        assert_eq!(keeper.take(), []);
+        assert_eq!(recorder.take(), []);
     }
 }

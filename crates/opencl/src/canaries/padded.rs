@@ -1,8 +1,8 @@
-//! Commands of padded images. What a kernel writes past the edge of an image
-//! cannot be seen beside the image itself, so a padded image stands for it while
-//! the kernel runs, grown in each dimension. A kernel that asks how large its
-//! images are would notice, and gets the image itself; the summary says so. Of a
-//! mipmap each level is grown.
+//! Commands of padded images. Writes past the edge of an image cannot be
+//! detected around the image itself, so a padded image, larger in each
+//! dimension, takes its place while the kernel runs. A kernel that queries the
+//! size of its images would notice, so it gets the image itself, and the
+//! summary says so. Each level of a mipmap is padded.
 
 use crate::objects::padded::{PaddedImage, intact};
 use crate::objects::shape::Shape;
@@ -14,8 +14,8 @@ use crate::sys::*;
 use heap::canary::Key;
 use heap::mipmaps::Levels;
 
-/// Which way all strips go, and where they lie one after the other: on the
-/// host, or in a buffer.
+/// The direction of the copy of all strips, and where they lie one after the
+/// other: on the host, or in a buffer.
 #[derive(Clone, Copy)]
 enum Way {
     Read(*mut u8),
@@ -24,8 +24,7 @@ enum Way {
     Scatter(cl_mem),
 }
 
-/// A padded image like one of the program's. `None`: the platform does not give
-/// one.
+/// A padded image like one of the program's. `None`: the platform makes none.
 pub fn padded(image: cl_mem, context: cl_context, shape: &Shape, key: Key) -> Option<PaddedImage> {
     let levels = Levels::around(shape.size, shape.dimensions, shape.pixel, shape.levels)?;
     let format: u64 = ask!(one, clGetImageInfo(image, CL_IMAGE_FORMAT))?;
@@ -106,7 +105,7 @@ impl PaddedImage {
         self.each(queue, Way::Write(self.intact().as_ptr()), after, events)
     }
 
-    /// Brings the strips into a buffer.
+    /// Copies the strips into a buffer.
     pub fn gather(
         &self,
         queue: cl_command_queue,
@@ -117,7 +116,7 @@ impl PaddedImage {
         self.each(queue, Way::Gather(strips), after, events)
     }
 
-    /// Brings the strips from a buffer back.
+    /// Copies the strips back from a buffer.
     pub fn scatter(
         &self,
         queue: cl_command_queue,

@@ -1,4 +1,5 @@
-//! What a launch can reach by its arguments, and what is scanned for it.
+//! The memory that a launch can reach by its arguments, and what is scanned for
+//! it.
 
 use crate::canaries::Canaries;
 use crate::canaries::backing::{self, Lent, Use};
@@ -36,7 +37,7 @@ struct Search<'a> {
     found: Reach,
 }
 
-/// What a launch of a kernel can reach by its arguments.
+/// The memory that a launch of a kernel can reach by its arguments.
 pub fn reach(canaries: &Canaries, objects: &Objects, kernel: &Kernel) -> Reach {
     let mut search = Search {
         canaries,
@@ -94,7 +95,8 @@ impl Search<'_> {
     fn argument(&mut self, one: &Given, given: &[Given]) {
         let Given { index, buffer } = one;
         if buffer.context != self.kernel.context {
-            // Some platforms take it; commands of ours they do not.
+            // Some platforms accept it in a kernel, but not in Ringfence's
+            // commands.
             self.bare(*index, "memory of another context");
             return;
         }
@@ -129,7 +131,7 @@ impl Search<'_> {
         }
     }
 
-    /// An argument that a staging copy must stand for.
+    /// An argument that a staging copy must replace.
     fn copied(&mut self, Given { index, buffer }: &Given, given: &[Given]) {
         // Nothing is written through it.
         let image = matches!(buffer.place, Place::Image(_));
@@ -141,8 +143,8 @@ impl Search<'_> {
             scan.indices.push(*index);
             return;
         }
-        // What is written through one of two ways must be seen through the
-        // other, which a copy would hide.
+        // A write through one of two arguments must be visible through the
+        // other; a copy would hide it.
         let twice = given
             .iter()
             .any(|other| other.buffer.handle != buffer.handle && buffer.overlaps(&other.buffer));
@@ -186,7 +188,7 @@ impl Search<'_> {
         true
     }
 
-    /// Each block once, through the first argument that leads there.
+    /// Each block once, through the first argument that reaches it.
     fn add(&mut self, buffer: &Arc<Buffer>, index: u32) {
         if !self.has(buffer) {
             self.found
@@ -204,7 +206,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::testing::Keeper;
+    use crate::findings::testing::Recorder;
     use crate::objects::block::{Block, Memory};
     use crate::objects::buffer::testing::made;
     use crate::platform::fake::Fake;
@@ -221,7 +223,7 @@ mod tests {
         fn new() -> Test {
             Test {
                 objects: Objects::default(),
-                canaries: Canaries::of(&Settings::default(), Arc::new(Keeper::default())),
+                canaries: Canaries::of(&Settings::default(), Arc::new(Recorder::default())),
                 fake: Fake::new(),
             }
         }

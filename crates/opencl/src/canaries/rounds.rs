@@ -1,6 +1,6 @@
 //! Scans by the device's checker: a launch's canaries in rounds, each one
-//! kernel and one read of its answers. Those of images are brought into a
-//! buffer before, and from there back, repaired.
+//! kernel and one read of its answers. The canaries of images are copied into a
+//! buffer before, and back, repaired, after.
 
 use crate::canaries::checker::{Answers, Checker, MOST, Plan};
 use crate::canaries::scan::{Held, Scan, bring_back};
@@ -13,7 +13,7 @@ use heap::pieces::{Answer, Piece};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// See the module's header.
+/// A round: the scans that one kernel makes.
 pub struct Round {
     checker: Arc<Checker>,
     /// Numbers of the scans.
@@ -121,7 +121,7 @@ impl Round {
         }
     }
 
-    /// Nothing writes the answers any more.
+    /// No command writes the answers any more.
     pub fn end(self) {
         self.checker.take_back(self.answers);
     }

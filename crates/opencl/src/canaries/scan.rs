@@ -1,11 +1,11 @@
 //! Scans: which canaries are scanned after a kernel or a map, and what they
 //! show.
 //!
-//! Behind the kernel commands are enqueued that scan its canaries and write
-//! them as they must be, so that the next kernel answers for itself: by the
-//! host, which reads them, or by a kernel (`rounds`). Nothing waits: when the
-//! last of them is complete, the platform calls back (`schedule`). The
-//! program's own events stay what they are.
+//! Behind each kernel, commands are enqueued that scan its canaries and restore
+//! them, so that damage is attributed to the right kernel. The host reads the
+//! canaries, or a kernel verifies them (`rounds`). No thread waits: when the
+//! last command is complete, the platform calls back (`schedule`). The
+//! program's own events do not change.
 
 use crate::canaries::staging;
 use crate::findings::Damaged;
@@ -75,8 +75,8 @@ impl Scan {
         self.staging.clone()
     }
 
-    /// Makes it ready for a kernel that waits for the events `after`. The
-    /// kernel must also wait for the last of the returned events.
+    /// Prepares it for a kernel that waits for the events `after`. The kernel
+    /// must also wait for the last of the returned events.
     ///
     /// # Errors
     ///
@@ -115,13 +115,13 @@ impl Scan {
         }
     }
 
-    /// Tells one thing with canaries from another, for good.
+    /// Identifies an object with canaries; never reused.
     pub fn name(&self) -> u64 {
         self.buffer.serial * 2 + u64::from(self.staging.is_some())
     }
 
     /// Makes room for a scan by the host. The room holds intact canaries: a
-    /// read that a platform leaves out shows no damage.
+    /// read that a platform skips shows no damage.
     pub fn make_room(&mut self) {
         let bytes: Box<[u8]> = match self.held() {
             Some(held) => held.intact().into(),
@@ -200,7 +200,7 @@ impl Held<'_> {
     }
 }
 
-/// What a kernel has written into a copy goes where it belongs.
+/// Copies what a kernel has written into a staging copy to the original.
 ///
 /// # Errors
 ///

@@ -2,9 +2,9 @@
 //! that the program made a buffer of (`CL_MEM_USE_HOST_PTR`), parts of a buffer,
 //! whose neighbours are the program's own data, and images.
 //!
-//! For the time of a kernel a copy takes the place of such an argument: the
-//! content goes there before the kernel and comes back after it. Launches that
-//! use one copy follow each other, so that none brings back what is old.
+//! While a kernel runs, a copy takes the place of such an argument: the content
+//! is copied there before the kernel and back after it. Launches that use one
+//! copy run one after the other, so that none copies stale content back.
 
 use crate::canaries::Canaries;
 use crate::canaries::blocks::enclosed;
@@ -13,8 +13,8 @@ use crate::objects::block::Block;
 use crate::objects::buffer::{Buffer, Place};
 use crate::objects::kernel::Kernel;
 use crate::objects::staging::{Copied, StagingCopy};
-use crate::platform::call;
-use crate::platform::events::{Chain, Event, wait_list};
+use crate::platform::commands::copy_buffer;
+use crate::platform::events::{Chain, Event};
 use crate::sys::*;
 use heap::canary::Layout;
 use std::sync::Arc;
@@ -71,19 +71,14 @@ impl StagingCopy {
         after: &[cl_event],
         events: &mut Chain,
     ) -> cl_int {
-        let (count, list) = wait_list(after);
         match &self.copy {
-            Copied::Buffer { bytes, .. } => events.add(|event| {
-                call!(clEnqueueCopyBuffer(
-                    queue, from, to, 0, 0, *bytes, count, list, event
-                ))
-            }),
+            Copied::Buffer { bytes, .. } => copy_buffer(queue, (from, to), *bytes, after, events),
             Copied::Image(padded) => padded.copy(queue, (from, to), after, events),
         }
     }
 
-    /// Brings the content here and puts the copy into the kernel's arguments.
-    /// The kernel must wait for the last of the returned events.
+    /// Copies the content here and sets the kernel's argument to the copy. The
+    /// kernel must wait for the last of the returned events.
     ///
     /// # Errors
     ///
@@ -96,16 +91,16 @@ impl StagingCopy {
         after: &[cl_event],
     ) -> Result<Arc<Chain>, cl_int> {
         let mut after = after.to_vec();
-        // The copy keeps it until this launch is its last use: if this one fails,
-        // the next one must still wait.
+        // The copy keeps the earlier use until this launch replaces it: if this
+        // one fails, the next one must still wait.
         let last = self.last();
-        // What has failed is no reason to fail, too.
+        // A failed earlier command must not make this one fail.
         after.extend(last.iter().filter(|last| last.is_pending()).map(Event::raw));
         let ready = self.prepare(queue)?;
         after.extend(ready.as_ref().and_then(|ready| ready.last()));
         let mut events = Chain::default();
         if let Some(ready) = &ready {
-            // Whether they were written is seen by the scan.
+            // The scan finds whether they were written.
             events.hold(ready);
         }
         let ends = (buffer.handle as cl_mem, self.handle());
@@ -123,7 +118,7 @@ impl StagingCopy {
         Ok(Arc::new(events))
     }
 
-    /// Enqueues the way back.
+    /// Enqueues the copies back.
     pub fn bring_back(
         &self,
         queue: cl_command_queue,
@@ -143,7 +138,7 @@ impl StagingCopy {
 /// Gives the kernel its own arguments again.
 pub fn leave(buffer: &Buffer, kernel: &Kernel, indices: &[u32]) {
     for index in indices {
-        // The platform took the same argument from the program.
+        // The platform accepted the same argument from the program.
         let _ = kernel.lend(*index, buffer.handle as cl_mem);
     }
 }
@@ -151,7 +146,7 @@ pub fn leave(buffer: &Buffer, kernel: &Kernel, indices: &[u32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::findings::testing::Keeper;
+    use crate::findings::testing::Recorder;
     use crate::objects::buffer::testing::made;
     use crate::objects::staging::{Gate, LastUse};
     use crate::platform::commands::Order;
@@ -176,7 +171,7 @@ mod tests {
         let mut made = made(root, 32, Place::Plain { root, origin });
         made.context = fake.context as usize;
         let buffer = Buffer::of(made);
-        let canaries = Canaries::of(&Settings::default(), Arc::new(Keeper::default()));
+        let canaries = Canaries::of(&Settings::default(), Arc::new(Recorder::default()));
         let copy = canaries.staging_copy(&buffer).unwrap();
         let again = canaries.staging_copy(&buffer).unwrap();
         assert!(Arc::ptr_eq(&copy, &again), "one copy of an object");
@@ -233,7 +228,7 @@ mod tests {
                 .last()
                 .is_some_and(crate::platform::events::is_pending)
         };
-        // A launch that fails to enter must not be taken for the last use.
+        // A launch that cannot be enqueued must not count as the last use.
         t.fake.refuse("clEnqueueCopyBuffer", CL_OUT_OF_RESOURCES);
         let entered = t.copy.enter(queue, &t.buffer, (&t.kernel, &[0]), &[]);
         assert_eq!(entered.err(), Some(CL_OUT_OF_RESOURCES));

@@ -1,5 +1,5 @@
-//! What the layers below report, and the trait of who takes it: findings,
-//! counts and errors. [`crate::output`] writes them; tests keep them.
+//! What the layers below report (findings, counts and errors), and the trait
+//! that receives it. [`crate::output`] writes them; tests keep them.
 
 #[cfg(test)]
 pub mod testing;
@@ -13,7 +13,7 @@ use host::Stack;
 use model::{Note, UncheckedReason};
 use std::sync::Arc;
 
-/// Who takes what was found and what was checked.
+/// Receives what was found and what was checked.
 pub trait Report: Send + Sync {
     /// Counts a launch of a kernel whose canaries were scanned.
     fn checked(&self, kernel: &str);
@@ -27,13 +27,13 @@ pub trait Report: Send + Sync {
     /// Counts something that the summary says.
     fn note(&self, note: Note);
 
-    /// Says that something of Ringfence's own went wrong.
+    /// Reports a failure of Ringfence.
     fn error(&self, message: &str);
 
     /// A canary that was found overwritten.
     fn overwritten(&self, found: &Overwritten<'_>);
 
-    /// A call of the host's that leaves a memory object.
+    /// A host call that accesses memory outside a memory object.
     fn call(&self, error: CallError);
 }
 
@@ -46,7 +46,7 @@ pub struct Overwritten<'a> {
     pub damage: &'a Damaged,
 }
 
-/// Who has overwritten the canaries that a scan finds overwritten.
+/// What has overwritten the canaries that a scan finds overwritten.
 pub enum Culprit {
     /// A kernel.
     Kernel(Launch),
@@ -90,11 +90,11 @@ pub enum Damaged {
     Pixels(PixelDamage),
 }
 
-/// A call of the host's that leaves a memory object.
+/// A host call that accesses memory outside a memory object.
 pub struct CallError {
     pub function: &'static str,
     pub access: Access,
-    /// What it was to do, without what becomes of it.
+    /// The requested access, without the outcome.
     pub detail: String,
     /// Bytes that it was to touch.
     pub width: u64,

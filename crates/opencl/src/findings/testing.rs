@@ -1,4 +1,4 @@
-//! Who keeps what is reported, for tests.
+//! Keeps reports, for tests.
 
 use crate::findings::{CallError, Culprit, Damaged, Overwritten, Report};
 use heap::canary::Side;
@@ -19,11 +19,11 @@ pub enum Kept {
     Call(&'static str, String),
 }
 
-/// See [`Kept`].
+/// Keeps reports as [`Kept`].
 #[derive(Default)]
-pub struct Keeper(Mutex<Vec<Kept>>);
+pub struct Recorder(Mutex<Vec<Kept>>);
 
-impl Keeper {
+impl Recorder {
     /// What was reported since this was called last.
     pub fn take(&self) -> Vec<Kept> {
         std::mem::take(&mut self.0.lock())
@@ -36,7 +36,7 @@ impl Keeper {
     }
 }
 
-impl Report for Keeper {
+impl Report for Recorder {
     fn checked(&self, kernel: &str) {
         self.0.lock().push(Kept::Checked(kernel.to_owned()));
     }

@@ -12,7 +12,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The rule that a call of the host breaks that leaves an object this way.
+    /// The rule that a host call breaks by such an access outside an object.
     pub fn rule(self) -> Rule {
         match self {
             Access::Read => Rule::CopyOutOfBoundsRead,

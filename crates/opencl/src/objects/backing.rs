@@ -1,5 +1,5 @@
-//! Backings: buffers of Ringfence's own that images are made of in the place of
-//! the program's buffer, on platforms that make no images of parts of buffers.
+//! Backings: Ringfence's own buffers, of which images are made instead of the
+//! program's buffer, on platforms that make no images of parts of buffers.
 
 use crate::objects::access::Access;
 use crate::platform::events::Chain;
@@ -8,13 +8,13 @@ use crate::sys::*;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// See the module's header.
+/// A backing of images.
 pub struct Backing {
     memory: MemObject,
     pub bytes: usize,
     /// Of the last command that used it.
     last: Mutex<Option<Arc<Chain>>>,
-    /// Maps of its images, by address, and what the host may do there.
+    /// Maps of its images, by address, and the host's access there.
     maps: Mutex<Vec<(usize, Access)>>,
 }
 
@@ -29,7 +29,7 @@ impl Backing {
         }
     }
 
-    /// No image is made of it any more: nothing of ours holds a queue.
+    /// No image is made of it any more: Ringfence holds no queue.
     pub fn rest(&self) {
         let last = self.last.lock().take();
         drop(last);
@@ -52,12 +52,12 @@ impl Backing {
         drop(before);
     }
 
-    /// Remembers a map of one of its images.
+    /// Records a map of one of its images.
     pub fn keep_map(&self, pointer: usize, access: Access) {
         self.maps.lock().push((pointer, access));
     }
 
-    /// Forgets a map; what the host was allowed to do there.
+    /// Removes a map; returns the access that it gave to the host.
     pub fn take_map(&self, pointer: usize) -> Option<Access> {
         let mut maps = self.maps.lock();
         let at = maps.iter().rposition(|(at, _)| *at == pointer)?;

@@ -3,7 +3,7 @@
 use crate::objects::written::Written;
 use heap::canary::{Key, Layout, Side};
 
-/// How the platform knows a block.
+/// The platform's handle or address of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// A `cl_mem`, which lives as long as the program's object.

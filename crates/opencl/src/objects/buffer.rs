@@ -23,27 +23,27 @@ pub struct Buffer {
     pub serial: u64,
     pub kind: AllocationKind,
     pub size: u64,
-    /// As the program knows it.
+    /// As the program requested it.
     pub handle: usize,
     /// Its context's handle.
     pub context: usize,
     /// What the program gave.
     pub given: Given,
-    /// As the program would be told.
+    /// As a query by the program must return it.
     pub flags: u64,
     /// Whether it was made with a list of properties, which was empty.
     pub properties: bool,
     pub place: Place,
     /// Its copy with canaries, once one was needed.
     pub staging: Mutex<Option<Arc<StagingCopy>>>,
-    /// What stands for it in images that are made of it.
+    /// The backing of images that are made of it.
     pub backing: Mutex<Option<Arc<Backing>>>,
     pub allocated_at: Stack,
 }
 
 /// A memory object that the program has just made.
 pub struct Made {
-    /// As the program knows it.
+    /// As the program requested it.
     pub handle: usize,
     /// Its context's handle.
     pub context: usize,
@@ -52,7 +52,7 @@ pub struct Made {
     /// Number of the object, from 1.
     pub serial: u64,
     pub given: Given,
-    /// As the program would be told.
+    /// As a query by the program must return it.
     pub flags: u64,
     /// Whether it was made with a list of properties, which was empty.
     pub properties: bool,
@@ -70,30 +70,30 @@ pub enum Place {
         /// Bytes from the parent's start.
         origin: usize,
     },
-    /// As the platform made it, without canaries: a copy with canaries stands
-    /// for it while a kernel runs.
+    /// As the platform made it, without canaries: a copy with canaries takes
+    /// its place while a kernel runs.
     Plain {
         /// The object that it is a part of, or its own handle.
         root: usize,
         /// Bytes from the root's start.
         origin: usize,
     },
-    /// Made of shared virtual memory, or a part of what is. Kernels may know it
-    /// by its address, so no copy stands for it; the canaries around it are the
-    /// allocation's.
+    /// Made of shared virtual memory, or a part of such a buffer. Kernels may
+    /// have its address, so no copy takes its place; the canaries around it are
+    /// the allocation's.
     Shared {
         /// The object that it is a part of, or its own handle.
         root: usize,
         /// Bytes from the root's start.
         origin: usize,
     },
-    /// An image; a padded image stands for it.
+    /// An image; a padded image takes its place while a kernel runs.
     Image(Shape),
     /// An image made of a buffer.
     Made {
         parent: Arc<Buffer>,
         shape: Option<Shape>,
-        /// What it is made of in truth, if that is not the buffer.
+        /// What it is actually made of, if that is not the buffer.
         backing: Option<Arc<Backing>>,
         /// References that the program holds.
         users: AtomicU32,
@@ -177,12 +177,12 @@ pub fn root_of(buffer: &Arc<Buffer>) -> &Arc<Buffer> {
 
 /// An image that is made of a backing.
 pub struct Backed<'a> {
-    /// What it is made of in the program's eyes; the image holds it.
+    /// The buffer that the program made it of; the image holds it.
     pub parent: &'a Arc<Buffer>,
     /// What it is made of in truth.
     pub backing: &'a Arc<Backing>,
-    /// References that the program holds to the image. Not every platform says
-    /// that such an image is freed (PoCL 3.1 does not).
+    /// References that the program holds to the image. Not every platform calls
+    /// back when such an image is freed (PoCL 3.1 does not).
     pub users: &'a AtomicU32,
 }
 
@@ -193,7 +193,7 @@ pub mod testing {
     use super::{Given, Made, Place};
     use model::AllocationKind;
 
-    /// An object of so many bytes whose handle and serial number are the same.
+    /// An object of this size whose handle and serial number are the same.
     pub fn made(handle: usize, size: u64, place: Place) -> Made {
         Made {
             handle,

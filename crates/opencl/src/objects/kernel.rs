@@ -1,4 +1,4 @@
-//! Kernels, and what their arguments let them reach.
+//! Kernels, and the memory that they can reach through their arguments.
 
 use crate::objects::source;
 use crate::platform::ask::ask;
@@ -14,7 +14,8 @@ pub struct Kernel {
     pub handle: usize,
     /// Its context's handle.
     pub context: usize,
-    /// Whether it was said to use shared memory that no argument names.
+    /// Whether the program declared that it uses shared memory which no
+    /// argument names.
     indirect: AtomicBool,
     /// Name of its function.
     pub name: String,
@@ -42,16 +43,16 @@ pub enum Argument {
 pub enum ImageUse {
     /// It only reads it.
     Reads,
-    /// It may write it, and cannot know how large it is.
+    /// It may write it, and does not query its size.
     Writes,
-    /// It may write it and ask for its size, or its source is not known.
+    /// It may write it and query its size, or its source is not known.
     Asks,
-    /// The platform does not tell.
+    /// The platform does not return it.
     Unknown,
 }
 
 impl Kernel {
-    /// What the platform tells of a kernel that it has just made.
+    /// The platform's data about a kernel that it has just made.
     pub fn of(kernel: cl_kernel, arguments: Vec<Argument>) -> Kernel {
         let name = ask!(text, clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME));
         let context: Option<usize> = ask!(one, clGetKernelInfo(kernel, CL_KERNEL_CONTEXT));
@@ -133,7 +134,7 @@ impl Kernel {
         source::may_ask(&source, &options, &read)
     }
 
-    /// Names of its arguments, where the platform knows them. Asked before a
+    /// Names of its arguments, where the platform has them. Queried before a
     /// launch: afterwards the program may release the kernel.
     pub fn names(&self) -> &[Option<String>] {
         self.names.get_or_init(|| {
@@ -176,12 +177,12 @@ impl Kernel {
         self.indirect.load(Ordering::Relaxed)
     }
 
-    /// Says whether it uses shared memory that no argument names.
+    /// Sets whether it uses shared memory that no argument names.
     pub fn set_reaches_shared(&self, indirect: bool) {
         self.indirect.store(indirect, Ordering::Relaxed);
     }
 
-    /// Gives the program's kernel an argument, without a note of it.
+    /// Sets an argument of the program's kernel, without recording it.
     ///
     /// # Errors
     ///
@@ -195,7 +196,7 @@ impl Kernel {
         }
     }
 
-    /// How a report names an argument, with what there is to say of it.
+    /// How a report names an argument, with a remark.
     pub fn describe(&self, index: u32, what: &str) -> String {
         match self.names().get(index as usize) {
             Some(Some(name)) => format!("argument {name}: {what}"),
@@ -203,7 +204,7 @@ impl Kernel {
         }
     }
 
-    /// Notes an argument that the program has set.
+    /// Records an argument that the program has set.
     pub fn set(&self, index: cl_uint, argument: Argument) {
         // The platform has accepted the index: there are few.
         let index = index as usize;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// A map that holds canaries.
 pub struct Mapped {
-    /// The first mapped byte, as the platform knows the map.
+    /// The first mapped byte, by which the platform identifies the map.
     pub base: usize,
     /// Which byte of the block that is.
     pub from: usize,
@@ -27,8 +27,8 @@ impl Mapped {
             return None;
         }
         let first = (self.base + start - self.from) as *const u8;
-        // SAFETY: the platform has mapped these bytes, and nobody unmaps them
-        // before this map is forgotten; the program has no right to them.
+        // SAFETY: the platform has mapped these bytes, and they stay mapped
+        // until this map is removed; the program may not access them.
         Some(unsafe { std::slice::from_raw_parts(first, end - start) })
     }
 }
@@ -38,13 +38,13 @@ impl Mapped {
 pub struct Maps(Mutex<BTreeMap<(usize, usize), Vec<Mapped>>>);
 
 impl Maps {
-    /// Remembers a map.
+    /// Adds a map.
     pub fn keep(&self, object: usize, pointer: usize, mapped: Mapped) {
         let mut maps = self.0.lock();
         maps.entry((object, pointer)).or_default().push(mapped);
     }
 
-    /// Forgets the latest map of an object at a pointer.
+    /// Removes the latest map of an object at a pointer.
     pub fn take(&self, object: usize, pointer: usize) -> Option<Mapped> {
         let mut maps = self.0.lock();
         let key = (object, pointer);
@@ -56,7 +56,7 @@ impl Maps {
         known
     }
 
-    /// Forgets the maps of an object that is gone.
+    /// Removes the maps of an object that was freed.
     pub fn forget(&self, object: usize) {
         let mut maps = self.0.lock();
         let all = (object, 0)..=(object, usize::MAX);
@@ -124,11 +124,7 @@ mod tests {
         assert!(maps.take(1, 0x10).is_none());
         maps.forget(1);
         assert!(maps.take(1, 0x20).is_none());
-        assert_eq!(
-            fake.events(),
-            1,
-            "the events of forgotten maps are released"
-        );
+        assert_eq!(fake.events(), 1, "the events of removed maps are released");
         assert!(maps.take(2, 0x10).is_some());
     }
 }

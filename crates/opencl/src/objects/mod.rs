@@ -1,5 +1,4 @@
-//! What is known of the program's objects: data and their invariants, by
-//! handle.
+//! The data about the program's objects, by handle, and their invariants.
 
 pub mod access;
 pub mod backing;

@@ -1,5 +1,5 @@
-//! Padded images: larger images that stand for the program's while a kernel
-//! runs. Canaries fill the strips by which they are larger.
+//! Padded images: larger images that take the place of the program's while a
+//! kernel runs. Canaries fill the strips by which they are larger.
 
 use crate::objects::written::Written;
 use crate::platform::handles::MemObject;
@@ -8,7 +8,7 @@ use heap::canary::Key;
 use heap::mipmaps::Levels;
 use std::sync::OnceLock;
 
-/// See the module's header.
+/// A padded image of one of the program's.
 pub struct PaddedImage {
     pub image: MemObject,
     pub levels: Levels,
@@ -37,8 +37,8 @@ pub fn intact(levels: &Levels, key: &Key) -> Option<Box<[u8]>> {
 }
 
 impl PaddedImage {
-    /// An image of so many dimensions with these levels and strips, of which
-    /// none is written so far.
+    /// An image with these dimensions, levels and strips, of which none is
+    /// written so far.
     pub fn new(
         (context, image): (cl_context, MemObject),
         (levels, dimensions): (Levels, usize),

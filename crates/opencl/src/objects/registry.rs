@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// See the module's header.
+/// The program's objects, by handle.
 #[derive(Default)]
 pub struct Objects {
     serials: AtomicU64,
@@ -18,7 +18,7 @@ pub struct Objects {
     /// Shared virtual memory, by address.
     svm: Mutex<BTreeMap<usize, Arc<Buffer>>>,
     kernels: ByHandle<Arc<Kernel>>,
-    /// Programs that were built with an option of ours.
+    /// Programs that were built with an option of Ringfence.
     programs: ByHandle<()>,
     /// Maps that hold canaries.
     pub maps: Maps,
@@ -42,15 +42,15 @@ impl Objects {
         here.cloned().collect()
     }
 
-    /// Adds a memory object. A handle may be that of an object that is gone: it
-    /// is replaced.
+    /// Adds a memory object. The handle may be that of a freed object, which it
+    /// replaces.
     pub fn add(&self, buffer: Buffer) {
         let before = self.buffers.lock().insert(buffer.handle, Arc::new(buffer));
         // What it holds is released without the lock.
         drop(before);
     }
 
-    /// Forgets a memory object.
+    /// Removes a memory object.
     pub fn take(&self, handle: usize) -> Option<Arc<Buffer>> {
         self.buffers.lock().remove(&handle)
     }
@@ -75,7 +75,7 @@ impl Objects {
         self.svm.lock().insert(buffer.handle, buffer);
     }
 
-    /// Forgets an allocation of shared virtual memory that starts there.
+    /// Removes the allocation of shared virtual memory that starts there.
     pub fn take_svm(&self, address: usize) -> Option<Arc<Buffer>> {
         self.svm.lock().remove(&address)
     }
@@ -85,13 +85,13 @@ impl Objects {
         self.kernels.lock().get(&(kernel as usize)).cloned()
     }
 
-    /// Adds a kernel. A handle may be that of a kernel that is gone: it is
-    /// replaced.
+    /// Adds a kernel. The handle may be that of a released kernel, which it
+    /// replaces.
     pub fn add_kernel(&self, kernel: Arc<Kernel>) {
         self.kernels.lock().insert(kernel.handle, kernel);
     }
 
-    /// Says whether a program was built with an option of ours.
+    /// Sets whether a program was built with an option of Ringfence.
     pub fn set_altered(&self, program: cl_program, altered: bool) {
         let mut programs = self.programs.lock();
         if altered {
@@ -101,7 +101,7 @@ impl Objects {
         }
     }
 
-    /// Whether a program was built with an option of ours.
+    /// Whether a program was built with an option of Ringfence.
     pub fn is_altered(&self, program: cl_program) -> bool {
         self.programs.lock().contains_key(&(program as usize))
     }

@@ -1,13 +1,13 @@
-//! Whether a program's source may ask how large its images are. A larger image
-//! may stand for one only in a kernel that cannot notice.
+//! Whether a program's source may query the size of its images. A padded image
+//! may take the place of one only in a kernel that cannot notice.
 //!
-//! A call is seen by its name, which is a token of the source, of a file that
-//! it includes, or of the options that it was built with, or put together from
-//! several of them by the preprocessor. What cannot be read may hold anything.
+//! A call is found by its name, which is a token of the source, of a file that
+//! it includes, or of the build options, or which the preprocessor pastes from
+//! several tokens. A file that cannot be read may contain any call.
 
 use rustc_hash::FxHashSet;
 
-/// Functions whose answers depend on the size of an image.
+/// Functions whose results depend on the size of an image.
 const ASKING: [&str; 5] = [
     "get_image_width",
     "get_image_height",
@@ -30,8 +30,8 @@ struct Scanned {
     includes: Vec<Option<String>>,
 }
 
-/// Whether a program may ask for the size of an image. `read` gives the texts
-/// of an included file, of all files that may be meant; none if there is none.
+/// Whether a program may query the size of an image. `read` returns the texts
+/// of all files that an include may refer to; none if there is none.
 pub fn may_ask(source: &str, options: &str, read: &dyn Fn(&str) -> Vec<String>) -> bool {
     // Quotes in options are those of a shell, not of C.
     let mut all = scan(&options.replace(['"', '\''], " "));
@@ -61,7 +61,7 @@ pub fn may_ask(source: &str, options: &str, read: &dyn Fn(&str) -> Vec<String>) 
 
 /// Whether words put one after the other give `name`.
 fn is_made_of(name: &str, words: &FxHashSet<String>) -> bool {
-    // Whether so many first bytes are made of words.
+    // Whether this many first bytes consist of words.
     let mut made = vec![false; name.len() + 1];
     made[0] = true;
     for end in 1..=name.len() {
@@ -79,7 +79,7 @@ fn scan(text: &str) -> Scanned {
     let text = text.replace("\\\r\n", "").replace("\\\n", "");
     let mut scanned = Scanned::default();
     let mut rest = text.as_str();
-    // Whether nothing but space was seen in this line.
+    // Whether this line holds only white space so far.
     let mut starts = true;
     while let Some(first) = rest.chars().next() {
         if first == '\n' {
@@ -119,8 +119,8 @@ fn scan(text: &str) -> Scanned {
     scanned
 }
 
-/// What comes behind a literal whose quote was read; a literal ends with its
-/// line.
+/// The text behind a literal whose opening quote was read; a literal ends at
+/// the latest with its line.
 fn after_literal(text: &str, quote: char) -> &str {
     let mut escaped = false;
     for (at, character) in text.char_indices() {
@@ -134,8 +134,8 @@ fn after_literal(text: &str, quote: char) -> &str {
     ""
 }
 
-/// Reads what comes behind the sign of a directive, as far as it matters, and
-/// returns the rest.
+/// Reads a directive behind its `#`, as far as it matters, and returns the
+/// rest.
 fn directive<'a>(text: &'a str, scanned: &mut Scanned) -> &'a str {
     let text = text.trim_start_matches([' ', '\t']);
     let end = text.find(|character| !is_word(character));
@@ -156,7 +156,7 @@ fn directive<'a>(text: &'a str, scanned: &mut Scanned) -> &'a str {
     &after[line.len()..]
 }
 
-/// Folders in which options say that included files are looked for.
+/// Folders that the options add to the search for included files.
 pub fn folders(options: &str) -> Vec<&str> {
     let mut folders = Vec::new();
     let mut words = options.split_whitespace();

@@ -76,9 +76,9 @@ impl StagingCopy {
         drop(before);
     }
 
-    /// Whether a launch has the copy that waits for the program, and that a
-    /// launch in this queue would not wait for anyway, because it is in another
-    /// queue or the queue keeps no order.
+    /// Whether the copy is used by a launch that waits for the program, and
+    /// that a launch in this queue does not wait for anyway: one in another
+    /// queue, or in a queue without order.
     pub fn is_gated(&self, queue: cl_command_queue, order: Order) -> bool {
         let last = self.last.lock();
         last.as_ref().is_some_and(|last| {

@@ -1,4 +1,4 @@
-//! Whether canaries are in memory: they are written when the first kernel
+//! Whether canaries were written to memory: that is done when the first kernel
 //! needs them.
 
 use crate::platform::events::{COMPLETE, Chain, status};
@@ -6,7 +6,7 @@ use crate::sys::*;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// See the module's header.
+/// Whether the canaries of one block were written.
 #[derive(Default)]
 pub struct Written(Mutex<State>);
 
@@ -17,16 +17,16 @@ enum State {
     /// When the last of these events is complete.
     Soon {
         events: Arc<Chain>,
-        /// The queue of writes that wait for nothing but what is before them in
-        /// it; `None`: they must come after another command.
+        /// The queue of the writes, if they wait only for earlier commands in
+        /// it; `None` if they must follow another command.
         queue: Option<usize>,
     },
     Yes,
 }
 
 impl State {
-    /// Sees whether the writes have ended. Writes that failed with what they
-    /// waited for have written nothing.
+    /// Checks whether the writes have ended. Writes that failed because what
+    /// they waited for failed have written nothing.
     fn update(&mut self) {
         let State::Soon { events, .. } = self else {
             return;
@@ -40,13 +40,12 @@ impl State {
 }
 
 impl Written {
-    /// Sees to it that the canaries are written, by `write`, before what is
-    /// enqueued next in `queue`, which must wait for the last of the returned
-    /// events, if there are any.
+    /// Ensures that the canaries are written, by `write`, before the next
+    /// command in `queue`, which must wait for the last of the returned events,
+    /// if there are any.
     ///
-    /// Nothing waits for writes in another queue: before them there may be
-    /// commands that wait for the program, or that fail. The canaries are
-    /// written twice instead.
+    /// No command waits for writes in another queue: commands before them may
+    /// wait for the program, or fail. The canaries are written twice instead.
     ///
     /// One thread at a time: another one that launches a kernel with the same
     /// memory must find the events.
@@ -97,9 +96,9 @@ impl Written {
         }
     }
 
-    /// They are there: a kernel that waited for them has ended. The platform
-    /// may call this while a thread that holds the lock calls the platform:
-    /// then that thread sees for itself, now or the next time.
+    /// The writes are complete: a kernel that waited for them has ended. The
+    /// platform may call this while a thread that holds the lock calls the
+    /// platform: then that thread finds it out itself, now or the next time.
     pub fn settle(&self) {
         let Some(mut state) = self.0.try_lock() else {
             return;
@@ -110,7 +109,7 @@ impl Written {
         drop(before);
     }
 
-    /// Whether they are there, or will be before what is enqueued now.
+    /// Whether they are written, or will be before the next command runs.
     pub fn is_written(&self) -> bool {
         let mut state = self.0.lock();
         state.update();

@@ -4,8 +4,8 @@ use crate::sys::*;
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, size_of};
 
-/// Asks the platform: `one`, `list` or `text`, and a clGet…Info with its first
-/// arguments.
+/// Queries the platform: `one`, `list` or `text`, and a clGet…Info with its
+/// first arguments.
 macro_rules! ask {
     ($how:ident, $name:ident($($argument:expr),* $(,)?)) => {
         $crate::platform::ask::$how(|size, value, needed| {
@@ -32,7 +32,7 @@ unsafe impl Plain for usize {}
 // SAFETY: as above.
 unsafe impl<T> Plain for *mut T {}
 
-/// Asks for one value: `ask` is a clGet…Info without its first arguments.
+/// Queries one value: `ask` is a clGet…Info without its first arguments.
 pub fn one<T: Plain>(ask: impl FnOnce(usize, *mut c_void, *mut usize) -> cl_int) -> Option<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     let code = ask(
@@ -44,7 +44,7 @@ pub fn one<T: Plain>(ask: impl FnOnce(usize, *mut c_void, *mut usize) -> cl_int)
     (code == CL_SUCCESS).then(|| unsafe { value.assume_init() })
 }
 
-/// Asks for a list of values; empty if the platform does not answer.
+/// Queries a list of values; empty if the query fails.
 pub fn list<T: Plain>(ask: impl Fn(usize, *mut c_void, *mut usize) -> cl_int) -> Vec<T> {
     let mut bytes = 0;
     if ask(0, std::ptr::null_mut(), &raw mut bytes) != CL_SUCCESS {
@@ -61,7 +61,7 @@ pub fn list<T: Plain>(ask: impl Fn(usize, *mut c_void, *mut usize) -> cl_int) ->
     values
 }
 
-/// Asks for a text.
+/// Queries a text.
 pub fn text(ask: impl Fn(usize, *mut c_void, *mut usize) -> cl_int) -> Option<String> {
     let bytes: Vec<u8> = list(ask);
     let end = bytes.iter().position(|byte| *byte == 0)?;

@@ -26,6 +26,23 @@ impl Order {
     }
 }
 
+/// Enqueues a copy of the first `bytes` of a buffer. Returns the platform's
+/// code.
+pub fn copy_buffer(
+    queue: cl_command_queue,
+    (from, to): (cl_mem, cl_mem),
+    bytes: usize,
+    after: &[cl_event],
+    events: &mut Chain,
+) -> cl_int {
+    let (count, list) = wait_list(after);
+    events.add(|event| {
+        call!(clEnqueueCopyBuffer(
+            queue, from, to, 0, 0, bytes, count, list, event
+        ))
+    })
+}
+
 /// What waits for a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Followed {

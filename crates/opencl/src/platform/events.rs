@@ -26,7 +26,7 @@ pub const COMPLETE: cl_int = CL_COMPLETE.cast_signed();
 /// A wait list of the program's.
 pub type List = (cl_uint, *const cl_event);
 
-/// A list of events as OpenCL wants it: an empty one is null.
+/// A list of events as OpenCL requires it: an empty one is null.
 pub fn wait_list(events: &[cl_event]) -> List {
     match events {
         [] => (0, std::ptr::null()),
@@ -34,7 +34,7 @@ pub fn wait_list(events: &[cl_event]) -> List {
     }
 }
 
-/// A wait list of the program's: as it gave it, right or wrong, and its events.
+/// A wait list of the program: unchanged, valid or not, and its events.
 #[derive(Clone, Copy)]
 pub struct Waits<'a> {
     pub given: List,
@@ -46,7 +46,8 @@ impl Waits<'_> {
     ///
     /// # Safety
     ///
-    /// A list that is not null has so many events, for as long as this is used.
+    /// A list that is not null has this many events, for as long as this is
+    /// used.
     pub unsafe fn of((count, list): List) -> Self {
         Waits {
             given: (count, list),
@@ -59,8 +60,8 @@ impl Waits<'_> {
         }
     }
 
-    /// Calls `enqueue` with the list, grown by further events; with the list as
-    /// the program gave it if there are none.
+    /// Calls `enqueue` with the list, grown by further events; with the
+    /// program's list if there are none.
     pub fn with<T>(
         &self,
         more: impl Iterator<Item = cl_event>,
@@ -75,17 +76,17 @@ impl Waits<'_> {
     }
 }
 
-/// A reference of ours to an event, released with it when that is safe.
+/// Ringfence's reference to an event, released when that is safe.
 #[derive(Debug)]
 pub struct Event(usize);
 
 impl Event {
-    /// Takes over a reference; `None`: the platform gave no event.
+    /// Takes over a reference; `None`: the platform returned no event.
     pub fn of(event: cl_event) -> Option<Event> {
         (!event.is_null()).then(|| Event(event as usize))
     }
 
-    /// A reference of its own to an event that somebody else holds.
+    /// A reference of its own to an event that another owner holds.
     pub fn retained(event: cl_event) -> Option<Event> {
         if !event.is_null() {
             call!(clRetainEvent(event));
@@ -131,8 +132,8 @@ pub struct Wanted(*mut cl_event);
 impl Wanted {
     /// # Safety
     ///
-    /// Null, or a place that may be written until the call of the program's
-    /// that it came with returns.
+    /// Null, or a place that may be written until the program's call that
+    /// passed it returns.
     pub unsafe fn at(place: *mut cl_event) -> Wanted {
         Wanted(place)
     }
@@ -277,6 +278,6 @@ mod tests {
         for (status, pending) in [(2, true), (1, true), (0, false), (-5, false)] {
             assert_eq!(is_pending(fake.event(status)), pending, "{status}");
         }
-        assert!(!is_pending(0x1 as cl_event), "an event that is gone");
+        assert!(!is_pending(0x1 as cl_event), "an event that was released");
     }
 }

@@ -1,10 +1,9 @@
 //! A platform for unit tests: a table of functions over a few lists. Each thread
 //! has its own, while it holds a [`Fake`].
 //!
-//! Commands are done when the test says so ([`Fake::run`]), or when somebody
-//! waits: each in its turn, when what it waits for is complete; behind what
-//! failed it fails. What is freed too often, or used when it is gone, ends the
-//! test.
+//! Commands run when the test calls [`Fake::run`], or waits: in their order,
+//! each when what it waits for is complete; a command behind a failed one
+//! fails. A double release, or the use of a released object, fails the test.
 
 use crate::platform::commands::Order;
 use crate::platform::{Table, empty};
@@ -17,7 +16,7 @@ use std::sync::OnceLock;
 
 type Destructor = unsafe extern "C" fn(cl_mem, *mut c_void);
 type Callback = unsafe extern "C" fn(cl_event, cl_int, *mut c_void);
-/// What kernels do, given the kernel's arguments.
+/// The effect of kernels, given their arguments.
 type Body = Rc<dyn Fn(&[usize])>;
 
 /// A memory object.
@@ -96,7 +95,7 @@ pub fn target() -> Option<&'static Dispatch> {
     is_there.then(|| &TABLE.get_or_init(|| Table(table())).0)
 }
 
-/// This thread's platform; it goes when this is dropped.
+/// This thread's platform, until this is dropped.
 pub struct Fake {
     pub context: cl_context,
 }
@@ -126,7 +125,7 @@ impl State {
         handle
     }
 
-    /// The first command whose turn it is, and whether what it waits for has
+    /// The first command that is ready, and whether what it waits for has
     /// failed.
     fn next(&mut self) -> Option<(Pending, bool)> {
         let mut blocked = Vec::new();
@@ -159,7 +158,8 @@ impl State {
             Action::Read(mem, at, size, to) => {
                 let (bytes, start) = self.range(*mem, *at, *size);
                 let from = bytes.borrow();
-                // SAFETY: who enqueued the read keeps the place until it is done.
+                // SAFETY: the caller that enqueued the read keeps the place
+                // until it is complete.
                 unsafe {
                     std::ptr::copy_nonoverlapping(from[start..].as_ptr(), *to as *mut u8, *size);
                 }
@@ -181,19 +181,25 @@ impl State {
 /// Ends a command or a user event, and calls back.
 fn end(event: usize, status: cl_int) {
     let callbacks = with(|state| {
-        let ended = state.events.get_mut(&event).expect("an event that is gone");
+        let ended = state
+            .events
+            .get_mut(&event)
+            .expect("an event that was released");
         ended.status = status;
         std::mem::take(&mut ended.callbacks)
     });
     for (function, data) in callbacks {
-        // SAFETY: as whoever set it asked for.
+        // SAFETY: the callback's setter requested this call.
         unsafe { function(event as cl_event, status, data as *mut c_void) };
     }
 }
 
 fn release_event(event: usize) {
     with(|state| {
-        let known = state.events.get_mut(&event).expect("an event that is gone");
+        let known = state
+            .events
+            .get_mut(&event)
+            .expect("an event that was released");
         known.references -= 1;
         if known.references == 0 {
             state.events.remove(&event);
@@ -240,7 +246,7 @@ impl Fake {
         })
     }
 
-    /// What kernels do from now on, given their arguments.
+    /// Sets the effect of kernels from now on, given their arguments.
     pub fn on_kernel(&self, body: impl Fn(&[usize]) + 'static) {
         with(|state| state.body = Some(Rc::new(body)));
     }
@@ -256,7 +262,7 @@ impl Fake {
         with(|state| state.event(submitted, true)) as cl_event
     }
 
-    /// An event of a command that has so many references.
+    /// An event of a command, with this many references.
     pub fn event(&self, status: cl_int) -> cl_event {
         with(|state| state.event(status, false)) as cl_event
     }
@@ -266,7 +272,7 @@ impl Fake {
         end(event as usize, status);
     }
 
-    /// References to an event; 0: it is gone.
+    /// References to an event; 0: it was released.
     pub fn references(&self, event: cl_event) -> u32 {
         with(|state| {
             let known = state.events.get(&(event as usize));
@@ -274,22 +280,22 @@ impl Fake {
         })
     }
 
-    /// Memory objects that are there.
+    /// Memory objects that exist.
     pub fn mems(&self) -> usize {
         with(|state| state.mems.len())
     }
 
-    /// Events that are there.
+    /// Events that exist.
     pub fn events(&self) -> usize {
         with(|state| state.events.len())
     }
 
-    /// Lets a function refuse its work with a code from now on.
+    /// Makes a function fail with a code from now on.
     pub fn refuse(&self, function: &'static str, code: cl_int) {
         with(|state| state.refused.insert(function, code));
     }
 
-    /// No function refuses its work any more.
+    /// No function fails any more.
     pub fn allow(&self) {
         with(|state| state.refused.clear());
     }
@@ -304,7 +310,7 @@ impl Fake {
         with(|state| std::mem::take(&mut state.log))
     }
 
-    /// Does all commands whose turn comes.
+    /// Runs all commands that are ready.
     pub fn run(&self) {
         run();
     }
@@ -369,7 +375,9 @@ fn enqueue(
         }
         for waited in &after {
             let waited = state.events.get_mut(waited);
-            waited.expect("a wait for an event that is gone").references += 1;
+            waited
+                .expect("a wait for an event that was released")
+                .references += 1;
         }
         state.log.push(function);
         let own = state.event(CL_QUEUED.cast_signed(), false);
@@ -426,7 +434,7 @@ unsafe extern "C" fn create_buffer(
     }
     let mut bytes = vec![0u8; size].into_boxed_slice();
     if !host.is_null() {
-        // SAFETY: the caller's memory of so many bytes.
+        // SAFETY: the caller's memory of this size.
         unsafe { std::ptr::copy_nonoverlapping(host.cast(), bytes.as_mut_ptr(), size) };
     }
     let mem = Mem {
@@ -485,7 +493,7 @@ unsafe extern "C" fn create_sub_buffer(
 unsafe extern "C" fn retain_mem(mem: cl_mem) -> cl_int {
     with(|state| {
         let mem = state.mems.get_mut(&(mem as usize));
-        mem.expect("an object that is gone").references += 1;
+        mem.expect("an object that was freed").references += 1;
     });
     CL_SUCCESS
 }
@@ -493,13 +501,13 @@ unsafe extern "C" fn retain_mem(mem: cl_mem) -> cl_int {
 unsafe extern "C" fn release_mem(mem: cl_mem) -> cl_int {
     let last = with(|state| {
         let known = state.mems.get_mut(&(mem as usize));
-        let known = known.expect("an object that is gone");
+        let known = known.expect("an object that was freed");
         known.references -= 1;
         (known.references == 0).then_some((known.gone, known.parent))
     });
     if let Some((gone, parent)) = last {
         if let Some(gone) = gone {
-            // SAFETY: as whoever set it asked for.
+            // SAFETY: the callback's setter requested this call.
             unsafe { gone(mem, std::ptr::null_mut()) };
         }
         with(|state| state.mems.remove(&(mem as usize)));
@@ -518,7 +526,7 @@ unsafe extern "C" fn set_destructor(
 ) -> cl_int {
     with(|state| {
         let mem = state.mems.get_mut(&(mem as usize));
-        mem.expect("an object that is gone").gone = function;
+        mem.expect("an object that was freed").gone = function;
     });
     CL_SUCCESS
 }
@@ -613,7 +621,7 @@ unsafe extern "C" fn queue_info(
 unsafe extern "C" fn retain_event(event: cl_event) -> cl_int {
     with(|state| {
         let event = state.events.get_mut(&(event as usize));
-        event.expect("an event that is gone").references += 1;
+        event.expect("an event that was released").references += 1;
     });
     CL_SUCCESS
 }
@@ -661,7 +669,7 @@ unsafe extern "C" fn set_callback(
     let function = function.expect("a function");
     let done = with(|state| {
         let known = state.events.get_mut(&(event as usize));
-        let known = known.expect("an event that is gone");
+        let known = known.expect("an event that was released");
         if known.status > 0 {
             known.callbacks.push((function, data as usize));
             return None;
@@ -669,7 +677,7 @@ unsafe extern "C" fn set_callback(
         Some(known.status)
     });
     if let Some(status) = done {
-        // SAFETY: as whoever set it asked for.
+        // SAFETY: the callback's setter requested this call.
         unsafe { function(event, status, data) };
     }
     CL_SUCCESS

@@ -3,18 +3,18 @@
 use crate::platform::call;
 use crate::sys::*;
 
-/// A reference of ours to a memory object.
+/// Ringfence's reference to a memory object.
 #[derive(Debug)]
 pub struct MemObject(usize);
 
 impl MemObject {
-    /// What a function that creates memory objects answered: its handle and its
+    /// Wraps the result of a function that creates memory objects: handle and
     /// code. `None`: it made none.
     pub fn made(handle: cl_mem, code: cl_int) -> Option<MemObject> {
         (code == CL_SUCCESS && !handle.is_null()).then(|| MemObject(handle as usize))
     }
 
-    /// A buffer without content of the program's. `None`: the platform gives
+    /// A buffer without content of the program. `None`: the platform makes
     /// none.
     pub fn buffer(context: cl_context, flags: u64, bytes: usize) -> Option<MemObject> {
         let mut code = CL_SUCCESS;
@@ -24,7 +24,7 @@ impl MemObject {
         MemObject::made(made, code)
     }
 
-    /// A part of a buffer, which keeps the buffer.
+    /// A part of a buffer, which keeps the buffer alive.
     pub fn part(buffer: cl_mem, flags: u64, origin: usize, size: usize) -> Option<MemObject> {
         let region = cl_buffer_region { origin, size };
         let mut code = CL_SUCCESS;
@@ -43,7 +43,7 @@ impl MemObject {
         self.0 as cl_mem
     }
 
-    /// Gives the reference away, to the program.
+    /// Passes the reference to the program.
     pub fn into_raw(self) -> cl_mem {
         let handle = self.raw();
         std::mem::forget(self);
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn what_was_not_made_is_not_released() {
         let fake = Fake::new();
-        // A release of no object would end the test.
+        // A release of an unknown object would fail the test.
         assert!(MemObject::made(std::ptr::null_mut(), CL_SUCCESS).is_none());
         assert!(MemObject::made(0x123 as cl_mem, CL_OUT_OF_RESOURCES).is_none());
         fake.has_room_for(8);

@@ -1,4 +1,4 @@
-//! The platform below: its functions, questions to it, and references to its
+//! The platform below: its functions, queries of it, and references to its
 //! events.
 
 pub mod ask;
@@ -54,9 +54,10 @@ macro_rules! call {
     ($name:ident($($argument:expr),* $(,)?) else $missing:expr) => {
         match $crate::platform::target().and_then(|table| table.$name) {
             // SAFETY: the platform's own function, with arguments of the types
-            // that it declares; handles and pointers are the program's, or
-            // came from the platform and live until they are released, or are
-            // places of the caller's that outlive the call or the command.
+            // that it declares; handles and pointers are the program's, or the
+            // platform returned them and they live until they are released, or
+            // they are places of the caller that outlive the call or the
+            // command.
             Some(function) => unsafe { function($($argument),*) },
             None => $missing,
         }

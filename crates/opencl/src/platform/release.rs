@@ -2,22 +2,22 @@
 //!
 //! A platform may run through all commands that wait for a failed event while
 //! the program is in `clSetUserEventStatus`. PoCL (3.1) then uses the event of
-//! each of them after it has released its own reference, so that a command
-//! whose event nobody holds ends the process. So Ringfence holds the events of
-//! its own commands until they are complete, and releases none while any
-//! thread is in that call.
+//! each of them after it has released its own reference, so that the process
+//! crashes if there is no other reference. So Ringfence holds the events of its
+//! own commands until they are complete, and releases none while any thread is
+//! in that call.
 
 use crate::platform::call;
 use crate::sys::*;
 use parking_lot::Mutex;
 
 /// Threads in `clSetUserEventStatus`, and what is to be released when the last
-/// of them is back.
+/// of them has returned.
 #[derive(Default)]
 struct Setting {
     threads: usize,
     late: Vec<usize>,
-    /// Codes with which the program let user events fail.
+    /// Error codes that the program has set as the status of user events.
     failures: Vec<cl_int>,
 }
 
@@ -30,7 +30,7 @@ impl Setting {
         self.threads == 0
     }
 
-    /// A thread is back: what may be released now.
+    /// A thread has returned: releases what may be released now.
     fn back(&mut self) -> Vec<usize> {
         self.threads = self.threads.saturating_sub(1);
         if self.threads == 0 {
@@ -47,14 +47,14 @@ static SETTING: Mutex<Setting> = Mutex::new(Setting {
     failures: Vec::new(),
 });
 
-/// Releases a reference of ours, now or when that is safe.
+/// Releases a reference of Ringfence, now or when that is safe.
 pub fn let_go(event: cl_event) {
     if !event.is_null() && SETTING.lock().may_release(event as usize) {
         call!(clReleaseEvent(event));
     }
 }
 
-/// Sets a user event's status as the program asks for it.
+/// Sets a user event's status to that which the program passes.
 pub fn set_user_event_status(event: cl_event, status: cl_int) -> cl_int {
     {
         let mut setting = SETTING.lock();
@@ -71,9 +71,9 @@ pub fn set_user_event_status(event: cl_event, status: cl_int) -> cl_int {
     code
 }
 
-/// Whether the program let a user event fail with this code. A platform may
-/// give it to all commands that waited for the event; NVIDIA's (driver 580)
-/// answers `clFinish` with it while such a command is in the queue.
+/// Whether the program made a user event fail with this code. A platform may
+/// pass it on to all commands that waited for the event; NVIDIA's (driver 580)
+/// returns it from `clFinish` while such a command is in the queue.
 pub fn is_failure_of_the_program(status: cl_int) -> bool {
     SETTING.lock().failures.contains(&status)
 }

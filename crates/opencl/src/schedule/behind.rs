@@ -1,4 +1,4 @@
-//! What comes behind a command of the program's.
+//! What Ringfence enqueues behind a command of the program.
 
 use crate::objects::backing::Backing;
 use crate::objects::staging::Gate;
@@ -21,10 +21,10 @@ pub struct Enqueued {
 }
 
 impl Schedule {
-    /// Enqueues what comes behind a command: scans, and the way back of what
-    /// backings hold. The command's event goes to the program or is released.
-    /// Returns the event that is complete when all is done, if anything comes
-    /// behind it.
+    /// Enqueues the commands behind a command: scans, and copies from backings
+    /// to their images' memory. The command's event is passed to the program or
+    /// released. Returns the event that completes last, if any command was
+    /// enqueued.
     ///
     /// # Errors
     ///

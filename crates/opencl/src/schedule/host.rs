@@ -1,6 +1,6 @@
 //! Commands by which the host may write beside buffers, such as the end of a
-//! map. They are scanned behind, so that no kernel is blamed for what the host
-//! wrote.
+//! map. A scan follows each, so that writes by the host are not attributed to a
+//! kernel.
 
 use crate::canaries::scan::Scan;
 use crate::findings::{Culprit, HostAction};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// What a host did that wrote beside what was mapped.
 pub const MAPPED: &str = "while the buffer was mapped, the host wrote outside it";
 
-/// See the module's header.
+/// A command by which the host may write.
 pub struct HostWrite<'a> {
     pub queue: cl_command_queue,
     pub action: HostAction,
@@ -88,8 +88,8 @@ impl HostWrite<'_> {
 }
 
 impl Schedule {
-    /// Calls `enqueue` with the program's list, what makes canaries ready, and
-    /// the events of scans.
+    /// Calls `enqueue` with the program's list, grown by the events of commands
+    /// that write canaries and of scans.
     pub fn with_ready<T>(
         &self,
         waits: Waits<'_>,
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use crate::canaries::Canaries;
     use crate::canaries::blocks::enclosed;
-    use crate::findings::testing::{Keeper, Kept};
+    use crate::findings::testing::{Kept, Recorder};
     use crate::objects::block::Block;
     use crate::objects::buffer::Place;
     use crate::objects::buffer::testing::made;
@@ -120,12 +120,12 @@ mod tests {
     #[test]
     fn what_the_host_writes_is_not_the_next_kernel_s() {
         let fake = Fake::new();
-        let keeper = Arc::new(Keeper::default());
+        let recorder = Arc::new(Recorder::default());
         let settings = Settings {
             canary_checker: CanaryChecker::Host,
             ..Settings::default()
         };
-        let canaries = Canaries::of(&settings, keeper.clone());
+        let canaries = Canaries::of(&settings, recorder.clone());
         let schedule = Arc::new(Schedule::of(Arc::new(canaries)));
         let queue = fake.queue(Order::Kept);
         let layout = Layout::around(100, 64, 128).unwrap();
@@ -178,6 +178,6 @@ mod tests {
         );
         fake.run();
         let found = Kept::Overwritten("f".into(), None, buffer.serial, Side::Before, 1);
-        assert_eq!(keeper.take(), [found]);
+        assert_eq!(recorder.take(), [found]);
     }
 }

@@ -1,6 +1,6 @@
 //! Commands of the program's that use images. Before a command that uses an
-//! image with a backing, the content of the program's buffer is brought there,
-//! and afterwards back if it may have changed.
+//! image with a backing, the content of the program's buffer is copied to the
+//! backing, and afterwards back if it may have changed.
 
 use crate::canaries::backing::{self, Use};
 use crate::findings::{Culprit, HostAction};
@@ -26,11 +26,11 @@ pub struct ImageCommand<'a> {
     pub wanted: Wanted,
 }
 
-/// Whether the content of a buffer is brought to its backing first.
+/// Whether the content of a buffer is copied to its backing first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Brought,
-    /// It is there: the host has written it.
+    /// It is valid: the host has written it.
     Kept,
 }
 
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::canaries::Canaries;
     use crate::canaries::backing::backing_of;
-    use crate::findings::testing::Keeper;
+    use crate::findings::testing::Recorder;
     use crate::objects::buffer::testing::made;
     use crate::objects::buffer::{Buffer, Place};
     use crate::platform::commands::Order;
@@ -170,8 +170,8 @@ mod tests {
             users: AtomicU32::new(1),
         };
         objects.add(Buffer::of(made(IMAGE, 32, place)));
-        let keeper = Arc::new(Keeper::default());
-        let canaries = Canaries::of(&Settings::default(), keeper);
+        let recorder = Arc::new(Recorder::default());
+        let canaries = Canaries::of(&Settings::default(), recorder);
         Test {
             schedule: Arc::new(Schedule::of(Arc::new(canaries))),
             objects,

@@ -34,7 +34,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// Whether any command comes behind.
+    /// Whether any command is enqueued behind it.
     pub fn is_empty(&self) -> bool {
         self.scans.is_empty() && !self.uses.iter().any(Use::writes)
     }
@@ -92,10 +92,11 @@ struct NotEnqueued {
     begun: bool,
 }
 
-/// Called by the platform, on a thread of its own: no call of OpenCL here but
+/// Called by the platform, on a thread of its own: it makes no OpenCL calls but
 /// queries and releases.
 unsafe extern "C" fn scanned(_event: cl_event, status: cl_int, data: *mut c_void) {
-    // SAFETY: what was given with this function, which is called once.
+    // SAFETY: the data that was passed with this function, which is called
+    // once.
     let slot = unsafe { Arc::from_raw(data.cast::<Slot>()) };
     slot.conclude(status, By::Platform);
 }
@@ -130,7 +131,7 @@ impl Job {
             Err(NotEnqueued { code, begun }) => {
                 schedule.jobs.end(number);
                 if begun {
-                    // Some reads may still be on their way into it.
+                    // Some reads into it may still be pending.
                     Box::leak(job);
                 }
                 return Err(code);
@@ -145,15 +146,15 @@ impl Job {
         match call!(clSetEventCallback(end.raw(), COMPLETE, Some(scanned), data)) {
             CL_SUCCESS => Ok(Started { end, number }),
             code => {
-                // It is never called: the bytes stay where they are, because
-                // reads are on their way into them.
+                // It is never called, so the bytes are leaked: reads into them
+                // are pending.
                 schedule.jobs.end(number);
                 Err(code)
             }
         }
     }
 
-    /// Enqueues the scans of whoever is to make them, and returns the event of
+    /// Enqueues the scans, by the host or the device, and returns the event of
     /// the last command.
     fn enqueue(&mut self, queue: cl_command_queue) -> Result<Event, NotEnqueued> {
         let begun = Instant::now();
@@ -203,14 +204,14 @@ impl Job {
         Ok(last)
     }
 
-    /// Who is to make a scan of this class.
+    /// What makes a scan of this class.
     fn choose(&self, class: Class, full: bool) -> Chosen {
         let schedule = &self.schedule;
         let wanted = schedule.canaries.checker;
         self.context.choose(wanted, class, full, schedule.report())
     }
 
-    /// Enqueues scans by the device's checker; `None`: that does not work.
+    /// Enqueues scans by the device's checker; `None`: that failed.
     fn by_device(
         &mut self,
         checker: &Arc<Checker>,
@@ -223,8 +224,7 @@ impl Job {
             .and_then(|()| commands.end());
         self.held.push(Arc::new(commands.into_events()));
         if enqueued.is_err() {
-            // Answers may be on their way; the host scans instead, and from now
-            // on.
+            // Answers may be pending; the host scans instead, from now on.
             std::mem::forget(std::mem::take(&mut self.rounds));
             self.context.lose_checker(self.schedule.report());
         }
@@ -242,11 +242,11 @@ impl Job {
         enqueued.map_err(|code| NotEnqueued { code, begun })
     }
 
-    /// What became of its commands, of which the last ended with this status.
+    /// The outcome of its commands, of which the last ended with this status.
     ///
-    /// Each is asked for: where an event fails that the kernel waits for, a
-    /// platform may leave out what comes behind the kernel, and call back as if
-    /// it had been done (NVIDIA's, driver 580).
+    /// The status of each is queried: if an event fails that the kernel waits
+    /// for, a platform may skip the commands behind the kernel, and call back
+    /// as if they had run (NVIDIA's, driver 580).
     fn outcome(&self, last: cl_int) -> Outcome {
         let held = self.work.before.iter().chain(&self.held);
         let events = held.flat_map(|chain| chain.events());
@@ -261,7 +261,8 @@ impl Job {
             if let Some(timing) = &self.timing {
                 timing.note(&self.context, now, by);
             }
-            // What failed with the kernel has written no canaries.
+            // Commands that failed because the kernel failed have written no
+            // canaries.
             for scan in &self.work.scans {
                 if let Some(block) = scan.buffer.block() {
                     block.written.settle();
@@ -271,7 +272,7 @@ impl Job {
             self.report_failure();
         }
         if outcome == Outcome::Underway {
-            // Reads may be on their way into what it holds.
+            // Reads into its memory may be pending.
             std::mem::forget(std::mem::take(&mut self.work.scans));
             std::mem::forget(std::mem::take(&mut self.rounds));
             std::mem::forget(std::mem::take(&mut self.work.before));
@@ -280,8 +281,8 @@ impl Job {
         for round in self.rounds.drain(..) {
             round.end();
         }
-        // All events are released before whoever waits for the job asks for
-        // references.
+        // All events are released before a thread that waits for the job can
+        // query reference counts.
         let (schedule, number) = (self.schedule.clone(), self.number);
         drop(self);
         drop(last);
@@ -340,7 +341,7 @@ fn class_of(scans: &[Scan], bytes: u64) -> Class {
 enum Outcome {
     /// All were done.
     Complete,
-    /// One failed, the kernel or what makes the scans: they show nothing.
+    /// The kernel or a scan failed: the scans show nothing.
     Failed,
     /// One failed, and others have not ended.
     Underway,
@@ -364,16 +365,17 @@ fn outcome(last: cl_int, all: impl Iterator<Item = Option<cl_int>>) -> Outcome {
     }
 }
 
-/// Whether a kernel with this status was never run, because what it waited for
-/// had failed: the code that OpenCL has for it, PoCL's own, and those that the
-/// program gave to events.
+/// Whether a kernel with this status never ran, because what it waited for had
+/// failed: OpenCL's code for that, PoCL's own, and the codes that the program
+/// has set as the status of events.
 fn never_ran(status: cl_int) -> bool {
     const FAILED_BY_POCL: cl_int = -1;
     [CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, FAILED_BY_POCL].contains(&status)
         || is_failure_of_the_program(status)
 }
 
-/// What was written into images that have a backing goes where it belongs.
+/// Copies what was written into images that have a backing to the images'
+/// memory.
 fn bring_back(uses: &[Use], commands: &mut Commands) -> Result<(), cl_int> {
     let queue = commands.queue;
     for one in uses.iter().filter(|one| one.writes()) {
@@ -389,7 +391,7 @@ mod tests {
     use super::*;
     use crate::canaries::Canaries;
     use crate::canaries::blocks::enclosed;
-    use crate::findings::testing::{Keeper, Kept};
+    use crate::findings::testing::{Kept, Recorder};
     use crate::findings::{HostAction, Launch};
     use crate::objects::block::Block;
     use crate::objects::buffer::testing::made;
@@ -403,7 +405,7 @@ mod tests {
 
     struct Test {
         schedule: Arc<Schedule>,
-        keeper: Arc<Keeper>,
+        recorder: Arc<Recorder>,
         queue: cl_command_queue,
         buffer: Arc<Buffer>,
         fake: Fake,
@@ -411,12 +413,12 @@ mod tests {
 
     fn test(order: Order) -> Test {
         let fake = Fake::new();
-        let keeper = Arc::new(Keeper::default());
+        let recorder = Arc::new(Recorder::default());
         let settings = Settings {
             canary_checker: CanaryChecker::Host,
             ..Settings::default()
         };
-        let canaries = Arc::new(Canaries::of(&settings, keeper.clone()));
+        let canaries = Arc::new(Canaries::of(&settings, recorder.clone()));
         let layout = Layout::around(100, 64, 128).unwrap();
         let enclosed = enclosed(fake.context, 0, &layout).unwrap();
         let block = Block::new(enclosed.block, layout, Key::of_byte(0xab));
@@ -425,7 +427,7 @@ mod tests {
         made.context = fake.context as usize;
         Test {
             schedule: Arc::new(Schedule::of(canaries)),
-            keeper,
+            recorder,
             queue: fake.queue(order),
             buffer: Arc::new(Buffer::of(made)),
             fake,
@@ -481,8 +483,8 @@ mod tests {
     }
 
     /// What was reported, with the serial number of the buffer as 0.
-    fn findings(keeper: &Keeper) -> Vec<Kept> {
-        let all = keeper.take_findings().into_iter();
+    fn findings(recorder: &Recorder) -> Vec<Kept> {
+        let all = recorder.take_findings().into_iter();
         all.map(|one| match one {
             Kept::Overwritten(who, argument, _, side, nearest) => {
                 Kept::Overwritten(who, argument, 0, side, nearest)
@@ -501,19 +503,22 @@ mod tests {
             let started = started.unwrap();
             assert_eq!(t.schedule.jobs.unfinished(), ["fill"]);
             assert_eq!(
-                t.keeper.take(),
+                t.recorder.take(),
                 [],
                 "nothing is known before the commands ran"
             );
             t.fake.run();
-            assert_eq!(findings(&t.keeper), [Kept::Checked("fill".into()), found()]);
+            assert_eq!(
+                findings(&t.recorder),
+                [Kept::Checked("fill".into()), found()]
+            );
             assert_eq!(peek(t.buffer.handle, 101), 0xab);
             assert!(t.schedule.jobs.unfinished().is_empty());
-            // The next kernel does not answer for it.
+            // The damage is not attributed to the next kernel.
             t.fake.on_kernel(|_| ());
             let (other, again) = t.start(&[]);
             t.fake.run();
-            assert_eq!(findings(&t.keeper), [Kept::Checked("fill".into())]);
+            assert_eq!(findings(&t.recorder), [Kept::Checked("fill".into())]);
             drop((done, started, other, again));
             assert_eq!(t.fake.events(), 0, "no event stays behind");
         }
@@ -528,7 +533,7 @@ mod tests {
         assert!(started.is_ok());
         t.fake.end(gate, -7);
         t.fake.run();
-        assert_eq!(t.keeper.take(), []);
+        assert_eq!(t.recorder.take(), []);
         assert!(t.schedule.jobs.unfinished().is_empty());
     }
 
@@ -554,13 +559,13 @@ mod tests {
         let (_done, _started) = t.start(&[gate]);
         let all = |_, _| true;
         t.schedule.jobs.wait(Duration::ZERO, all);
-        assert_eq!(t.keeper.take(), [], "it has not ended");
+        assert_eq!(t.recorder.take(), [], "it has not ended");
         t.fake.end(gate, 0);
         t.fake.run();
         t.schedule.jobs.wait(PATIENCE, all);
-        assert_eq!(findings(&t.keeper).len(), 2);
+        assert_eq!(findings(&t.recorder).len(), 2);
         t.schedule.jobs.wait(PATIENCE, all);
-        assert_eq!(findings(&t.keeper), [], "once");
+        assert_eq!(findings(&t.recorder), [], "once");
     }
 
     #[test]

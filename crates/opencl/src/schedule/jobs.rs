@@ -1,4 +1,4 @@
-//! Jobs that are under way: how much memory they hold, and waits for them.
+//! Pending jobs: how much memory they hold, and waits for them.
 
 use crate::sys::*;
 use parking_lot::{Condvar, Mutex};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Who concludes a job.
+/// What concludes a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// The platform, which calls back in the order of what ends.
@@ -15,9 +15,9 @@ pub enum By {
     Waiter,
 }
 
-/// A job that may be concluded by whoever comes first: the platform, which
-/// calls back, or a thread of the program's that waits and sees that all is
-/// done. Platforms take their time to call.
+/// A job that is concluded by the first of two: the platform, which calls back,
+/// or a thread of the program that waits and finds that all commands have
+/// ended. Platforms may call back late.
 pub trait Conclude: Send + Sync {
     /// The status with which its last command has ended; `None`: it has not.
     fn ended(&self) -> Option<cl_int>;
@@ -49,7 +49,7 @@ struct Pending {
     kernel: Option<String>,
     /// Bytes that it holds on the host.
     held: u64,
-    /// The job, if it may be concluded by whoever waits for it.
+    /// The job, if a waiting thread may conclude it.
     slot: Option<Arc<dyn Conclude>>,
 }
 
@@ -57,11 +57,12 @@ struct Pending {
 /// launches before it waits for any.
 const MOST_HELD: u64 = 256 << 20;
 
-/// How long a launch may be held up for memory. What the jobs wait for may be
-/// the program's own next step.
+/// How long a launch may be delayed for memory: the jobs may depend on the
+/// program's own next call.
 const FOR_ROOM: Duration = Duration::from_secs(1);
 
-/// How long a platform may take to call back after it said that all is done.
+/// How long a platform may take to call back after it reported that all
+/// commands have ended.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Jobs {
@@ -93,15 +94,15 @@ impl Jobs {
         self.ended.notify_all();
     }
 
-    /// Offers a job to whoever waits for it.
+    /// Offers a job to the threads that wait for it.
     pub fn offer(&self, number: u64, slot: Arc<dyn Conclude>) {
         if let Some(pending) = self.state.lock().pending.get_mut(&number) {
             pending.slot = Some(slot);
         }
     }
 
-    /// Concludes jobs whose commands are complete, instead of waiting for the
-    /// platform to say so.
+    /// Concludes jobs whose commands are complete, without waiting for the
+    /// platform's callback.
     fn conclude(&self, which: &impl Fn(u64, usize) -> bool) {
         let slots: Vec<Arc<dyn Conclude>> = {
             let state = self.state.lock();
@@ -129,13 +130,13 @@ impl Jobs {
         }
     }
 
-    /// Whether so many more bytes would be too many.
+    /// Whether this many more bytes would exceed the limit.
     pub fn is_full(&self, more: u64) -> bool {
         self.state.lock().held.saturating_add(more) > MOST_HELD
     }
 
-    /// Waits until half of what jobs may hold is free, for a while: no scan is
-    /// left out because memory was short.
+    /// Waits, for a limited time, until half of what jobs may hold is free: no
+    /// scan is skipped because memory was short.
     pub fn make_room(&self) {
         let deadline = Instant::now() + FOR_ROOM;
         let mut state = self.state.lock();
@@ -146,7 +147,7 @@ impl Jobs {
         }
     }
 
-    /// Waits until what was begun so far and is meant by `which` has ended.
+    /// Waits until the jobs so far that `which` selects have ended.
     pub fn wait(&self, patience: Duration, which: impl Fn(u64, usize) -> bool) {
         self.conclude(&which);
         let deadline = Instant::now() + patience;
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
     use std::sync::Weak;
 
-    /// A job that ends when it is asked whether it has.
+    /// A job that ends when its status is queried.
     struct Ready {
         jobs: Weak<Jobs>,
         number: u64,

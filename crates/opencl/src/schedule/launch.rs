@@ -1,4 +1,4 @@
-//! Launches: what a kernel can reach gets its canaries before it, and is
+//! Launches: memory that a kernel can reach gets canaries before it, and is
 //! scanned after it.
 
 use crate::canaries::backing::{self, Use};
@@ -37,7 +37,7 @@ impl Launching<'_> {
         let (queue, launch) = (self.queue, self.launch);
         let (mut scans, uses) = (self.reach.scans, self.reach.uses);
         let kernel = launch.kernel.clone();
-        // For the finding: later the kernel may be gone.
+        // For the finding: the kernel may be released by then.
         kernel.names();
         let behind = schedule.watched.scans_behind(self.waits.events);
         let gate = schedule.watched.gate(self.waits.events);
@@ -104,9 +104,9 @@ impl Schedule {
     }
 }
 
-/// Leaves out scans of copies that a launch in another queue has that waits for
-/// the program. It must not be waited for: the program may wait for this one.
-/// Returns what is left out.
+/// Skips scans of staging copies that belong to a launch in another queue which
+/// waits for the program. Waiting for that launch could deadlock, because the
+/// program may wait for this one. Returns what was skipped.
 fn without_gated(queue: cl_command_queue, kernel: &Kernel, scans: &mut Vec<Scan>) -> Vec<String> {
     let order = Order::of(queue);
     let mut bare = Vec::new();
@@ -123,13 +123,13 @@ fn without_gated(queue: cl_command_queue, kernel: &Kernel, scans: &mut Vec<Scan>
     bare
 }
 
-/// Makes ready what a kernel can reach. `own` gets the events that the kernel
-/// must wait for.
+/// Prepares the memory that a kernel can reach. `own` gets the events that the
+/// kernel must wait for.
 ///
 /// # Errors
 ///
 /// The platform's code. Then all arguments are the program's, and nothing is
-/// to be scanned.
+/// scanned.
 fn enter(
     queue: cl_command_queue,
     kernel: &Kernel,
@@ -162,7 +162,7 @@ fn leave(kernel: &Kernel, scans: &[Scan], uses: &[Use]) {
     }
 }
 
-/// Says until when staging copies are used.
+/// Records until when staging copies are used.
 fn used_until(copies: &[Arc<StagingCopy>], queue: cl_command_queue, last: &Event, gate: Gate) {
     for staging in copies {
         staging.used_until(LastUse {

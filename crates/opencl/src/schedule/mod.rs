@@ -1,5 +1,5 @@
-//! When something is scanned: jobs behind the program's commands, what waits
-//! for them, and in which order commands use what they share.
+//! When scans are made: jobs behind the program's commands, the commands that
+//! wait for them, and the order in which commands use shared copies.
 
 mod behind;
 mod host;

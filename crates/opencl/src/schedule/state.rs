@@ -8,7 +8,7 @@ use crate::schedule::watched::WatchedEvents;
 use parking_lot::ReentrantMutex;
 use std::sync::Arc;
 
-/// See the module's header.
+/// The jobs, events and orders that all commands share.
 pub struct Schedule {
     pub jobs: Jobs,
     /// Kernels' events that the program holds.
@@ -30,13 +30,13 @@ impl Schedule {
         }
     }
 
-    /// Who takes what is found.
+    /// Receives what is found.
     pub fn report(&self) -> &dyn Report {
         &*self.canaries.report
     }
 
-    /// Calls `enqueue` with a wait list, grown by the events of scans: what waits
-    /// for a kernel also waits for the scan behind it.
+    /// Calls `enqueue` with a wait list, grown by the events of scans: a
+    /// command that waits for a kernel also waits for the scan behind it.
     pub fn with_scans<T>(&self, waits: Waits<'_>, enqueue: impl FnOnce(List) -> T) -> T {
         let scans = self.watched.scans_behind(waits.events);
         waits.with(scans.events(), enqueue)

@@ -10,24 +10,23 @@ use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What a scan takes, from the end of the kernel on.
+/// The time of a scan, from the end of the kernel on.
 pub struct Timing {
     pub class: Class,
     pub checker: Checker,
     /// Of the calls that enqueue it.
     pub enqueuing: Duration,
     pub enqueued: Instant,
-    /// When the kernel ended, as the platform said.
+    /// When the kernel ended, according to the platform.
     pub ended: Arc<OnceLock<Instant>>,
 }
 
 impl Timing {
-    /// What the scan has taken that was seen to be over now. `None`: that is
-    /// not known.
+    /// How long the scan took that is now over; `None` if that is not known.
     pub fn taken(&self, now: Instant, by: By) -> Option<Duration> {
-        // Who waited may know of the scan's end before the platform has told
-        // that of the kernel: his times hold the kernel's own, for either
-        // checker.
+        // A waiting thread may learn of the scan's end before the platform
+        // reports the kernel's: then the time includes the kernel's own, for
+        // either checker.
         let from = match (by, self.ended.get()) {
             (By::Platform, Some(ended)) => (*ended).max(self.enqueued),
             (By::Platform, None) => return None,
@@ -36,7 +35,7 @@ impl Timing {
         Some(self.enqueuing + now.saturating_duration_since(from))
     }
 
-    /// Notes in the context what the scan has taken.
+    /// Records the scan's time in the context.
     pub fn note(&self, context: &Context, now: Instant, by: By) {
         if let Some(taken) = self.taken(now, by) {
             context.measured(self.class, self.checker, taken);
@@ -56,7 +55,8 @@ pub fn ending(event: cl_event) -> Arc<OnceLock<Instant>> {
 }
 
 unsafe extern "C" fn stamp(_event: cl_event, _status: cl_int, data: *mut c_void) {
-    // SAFETY: what was given with this function, which is called once.
+    // SAFETY: the data that was passed with this function, which is called
+    // once.
     let ended = unsafe { Arc::from_raw(data.cast::<OnceLock<Instant>>()) };
     let _ = ended.set(Instant::now());
 }

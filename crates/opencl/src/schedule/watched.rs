@@ -1,7 +1,7 @@
-//! The events of the program's that Ringfence scans behind. A kernel's event
-//! stays the kernel's own: its times and its state are what they would be. What
-//! waits for it also waits for the scan behind the kernel, so that canaries are
-//! seen as this kernel left them.
+//! The program's events that have a scan behind them. A kernel's event stays
+//! the platform's own, with its times and its state. Commands that wait for it
+//! also wait for the scan behind the kernel, so that the scan finds the
+//! canaries as this kernel left them.
 
 use crate::objects::ByHandle;
 use crate::objects::staging::Gate;
@@ -33,12 +33,12 @@ impl Watched {
     }
 }
 
-/// See the module's header.
+/// The events that have a scan behind them, by handle.
 #[derive(Default)]
 pub struct WatchedEvents(ByHandle<Watched>);
 
 impl WatchedEvents {
-    /// Remembers the scan behind an event for as long as the program holds the
+    /// Records the scan behind an event for as long as the program holds the
     /// event.
     pub fn watch(&self, event: &Event, watched: Watched) {
         let before = self.0.lock().insert(event.raw() as usize, watched);
@@ -53,7 +53,7 @@ impl WatchedEvents {
         }
     }
 
-    /// The program is about to give a reference back. Called before it does:
+    /// The program is about to release a reference. Called before that:
     /// afterwards the handle may be another event's.
     pub fn released(&self, event: cl_event) {
         let gone = {
@@ -71,7 +71,7 @@ impl WatchedEvents {
         drop(gone);
     }
 
-    /// Whether what waits for these events waits for a user event, which the
+    /// Whether a wait for these events depends on a user event, which the
     /// program may set only when something else has ended.
     pub fn gate(&self, list: &[cl_event]) -> Gate {
         let known = |event: &cl_event| {
@@ -152,7 +152,7 @@ mod tests {
         watched.released(raw);
         assert_eq!(fake.references(scan), 0);
         assert!(watched.scans_behind(&[raw]).last().is_none());
-        // One reference more than there are is the program's mistake.
+        // A release without a reference is an error of the program.
         watched.released(raw);
     }
 

@@ -672,7 +672,7 @@ pub struct Dispatch {
     pub clUnloadPlatformCompiler: Option<unsafe extern "C" fn(platform: cl_platform_id) -> cl_int>,
     pub clGetKernelArgInfo: Option<unsafe extern "C" fn(kernel: cl_kernel, arg_indx: cl_uint, param_name: cl_kernel_arg_info, param_value_size: usize, param_value: *mut c_void, param_value_size_ret: *mut usize) -> cl_int>,
     pub clEnqueueFillBuffer: Option<unsafe extern "C" fn(command_queue: cl_command_queue, buffer: cl_mem, pattern: *const c_void, pattern_size: usize, offset: usize, cb: usize, num_events_in_wait_list: cl_uint, event_wait_list: *const cl_event, event: *mut cl_event) -> cl_int>,
-    pub clEnqueueFillImage: Option<unsafe extern "C" fn(command_queue: cl_command_queue, image: cl_mem, fill_color: *const c_void, origin: *mut usize, region: *mut usize, num_events_in_wait_list: cl_uint, event_wait_list: *const cl_event, event: *mut cl_event) -> cl_int>,
+    pub clEnqueueFillImage: Option<unsafe extern "C" fn(command_queue: cl_command_queue, image: cl_mem, fill_color: *const c_void, origin: *const usize, region: *const usize, num_events_in_wait_list: cl_uint, event_wait_list: *const cl_event, event: *mut cl_event) -> cl_int>,
     pub clEnqueueMigrateMemObjects: Option<unsafe extern "C" fn(command_queue: cl_command_queue, num_mem_objects: cl_uint, mem_objects: *const cl_mem, flags: cl_mem_migration_flags, num_events_in_wait_list: cl_uint, event_wait_list: *const cl_event, event: *mut cl_event) -> cl_int>,
     pub clEnqueueMarkerWithWaitList: Option<unsafe extern "C" fn(command_queue: cl_command_queue, num_events_in_wait_list: cl_uint, event_wait_list: *const cl_event, event: *mut cl_event) -> cl_int>,
     pub clEnqueueBarrierWithWaitList: Option<unsafe extern "C" fn(command_queue: cl_command_queue, num_events_in_wait_list: cl_uint, event_wait_list: *const cl_event, event: *mut cl_event) -> cl_int>,
@@ -816,7 +816,7 @@ macro_rules! functions {
             clUnloadPlatformCompiler(a0: cl_platform_id) -> cl_int;
             clGetKernelArgInfo(a0: cl_kernel, a1: cl_uint, a2: cl_kernel_arg_info, a3: usize, a4: *mut c_void, a5: *mut usize) -> cl_int;
             clEnqueueFillBuffer(a0: cl_command_queue, a1: cl_mem, a2: *const c_void, a3: usize, a4: usize, a5: usize, a6: cl_uint, a7: *const cl_event, a8: *mut cl_event) -> cl_int;
-            clEnqueueFillImage(a0: cl_command_queue, a1: cl_mem, a2: *const c_void, a3: *mut usize, a4: *mut usize, a5: cl_uint, a6: *const cl_event, a7: *mut cl_event) -> cl_int;
+            clEnqueueFillImage(a0: cl_command_queue, a1: cl_mem, a2: *const c_void, a3: *const usize, a4: *const usize, a5: cl_uint, a6: *const cl_event, a7: *mut cl_event) -> cl_int;
             clEnqueueMigrateMemObjects(a0: cl_command_queue, a1: cl_uint, a2: *const cl_mem, a3: cl_mem_migration_flags, a4: cl_uint, a5: *const cl_event, a6: *mut cl_event) -> cl_int;
             clEnqueueMarkerWithWaitList(a0: cl_command_queue, a1: cl_uint, a2: *const cl_event, a3: *mut cl_event) -> cl_int;
             clEnqueueBarrierWithWaitList(a0: cl_command_queue, a1: cl_uint, a2: *const cl_event, a3: *mut cl_event) -> cl_int;

@@ -1,4 +1,4 @@
-//! OpenCL's C types: what is generated from the headers, and the structs.
+//! OpenCL's C types: those generated from the headers, and the structs.
 
 #[rustfmt::skip]
 #[allow(

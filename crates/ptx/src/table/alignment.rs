@@ -1,12 +1,13 @@
-//! The alignment that instructions ask of the addresses they access.
+//! The alignment that instructions require of the addresses they access.
 //!
-//! It is what hardware refuses a kernel for, with error 716: mostly what the
-//! PTX ISA asks for. `wmma` takes less: the ISA wants each row aligned to the
-//! lane's whole fragment (9.7.14.4.2, "Address Alignment"), 32 bytes for
-//! `.m16n16k16` of `.f16`, and real programs pad rows by 16. ptxas makes loads
-//! and stores of 1 to 16 bytes, or the rows of `ldmatrix`, of a fragment; their
-//! alignment is asked for. (Read from what ptxas 13.0 makes of each fragment
-//! for sm_75, sm_80, sm_90 and sm_100; where they differ, the smaller counts.)
+//! Hardware stops a kernel that violates it, with error 716. Mostly it is what
+//! the PTX ISA requires. `wmma` requires less: the ISA demands that each row be
+//! aligned to the lane's whole fragment (9.7.14.4.2, "Address Alignment"), 32
+//! bytes for `.m16n16k16` of `.f16`, and real programs pad rows by 16. ptxas
+//! compiles a fragment to loads and stores of 1 to 16 bytes, or to the rows of
+//! `ldmatrix`; their alignment is required. (Read from what ptxas 13.0 makes of
+//! each fragment for sm_75, sm_80, sm_90 and sm_100; where they differ, the
+//! smaller counts.)
 
 use super::rows::AlignmentRule;
 use super::{Space, Width};
@@ -77,7 +78,7 @@ fn fragment(opcode: &Opcode<'_>, element_bits: u32, space: Space) -> u32 {
 mod tests {
     use crate::table::classify;
 
-    /// The alignments that the accesses of one instruction ask for.
+    /// The alignments that the accesses of one instruction require.
     fn of(instruction: &str) -> Vec<u32> {
         let text = format!(
             ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k()\n{{\n{instruction}\nret;\n}}\n"
@@ -199,7 +200,7 @@ mod tests {
     }
 
     /// Each row that accesses memory has an example in the reviewed list, which
-    /// says what alignment it asks for.
+    /// gives the alignment that it requires.
     #[test]
     fn every_access_has_a_reviewed_alignment() {
         let reviewed = include_str!("../../tests/table.txt");

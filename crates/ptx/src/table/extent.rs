@@ -4,7 +4,8 @@
 use super::{Access, Mnemonic, Width};
 use crate::{Instruction, Operand, OperandKind};
 
-/// Bytes that an access covers, from its address on, and what tells them.
+/// The bytes that an access covers, from its address on, and what determines
+/// their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// Known.
@@ -31,9 +32,9 @@ impl Extent {
     }
 }
 
-/// Bytes that an access covers; `None` if only a descriptor knows.
+/// Bytes that an access covers; `None` if only a descriptor determines them.
 /// `ends_with_predicate`: the last operand is a predicate register, which only
-/// its declaration tells ([`Width::CopySource`]).
+/// its declaration shows ([`Width::CopySource`]).
 pub fn extent(
     instruction: &Instruction<'_>,
     access: &Access,

@@ -1,14 +1,14 @@
-//! The instruction table: what each opcode does to its operands and to
-//! memory. One row an instruction; parser, analyser and emulator read it.
-//! Unknown opcodes are answered with `None`, never guessed.
+//! The instruction table: what each opcode does to its operands and to memory.
+//! One row an instruction; parser, analyser and emulator read it. For unknown
+//! opcodes the result is `None`, never a guess.
 //!
 //! # To add an instruction
 //! Add one row to the list in `rows` (the notation is explained there), from
 //! which [`Mnemonic`] is made. Rows of one mnemonic are tried in order and the
 //! first whose modifiers are all present is taken, so put the special before
-//! the general. Nothing else is needed, unless a row asks for a modifier that
-//! [`Modifier`](crate::Modifier) lacks: [`classify`] applies rows, it knows no
-//! instruction but `call`.
+//! the general. Nothing else is needed, unless a row names a modifier that
+//! [`Modifier`](crate::Modifier) lacks: [`classify`] applies rows, and treats
+//! no instruction specially but `call`.
 
 mod alignment;
 mod extent;
@@ -68,9 +68,9 @@ pub enum Width {
     /// as a number of bytes.
     Operand(usize),
     /// `cp.async` with a fourth operand, index `source`. It holds the bytes to
-    /// read (`src-size`, at most those in operand `size`), or it is a
-    /// predicate (`ignore-src`): where true, nothing is read, else operand
-    /// `size` tells. Only its declaration says which.
+    /// read (`src-size`, at most those in operand `size`), or it is a predicate
+    /// (`ignore-src`): where true, nothing is read, else operand `size` bytes.
+    /// Only the register's declaration shows which of the two it is.
     CopySource {
         /// Index of the immediate `cp-size`.
         size: usize,
@@ -129,20 +129,20 @@ pub enum Convergence {
     Block,
 }
 
-/// Who can leave an instruction out that may not use one of its addresses, so
-/// that no other thread waits for ever or goes another way.
+/// Which threads can skip an instruction that may not use one of its addresses,
+/// so that no other thread waits for ever or takes another path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Predication {
     /// Each lane on its own; another address may take the address's place.
     Lane,
     /// Each lane on its own, and only with all accesses of the instruction: it
-    /// tells a barrier (mbarrier) that bytes are there, or a register counts
-    /// the bytes, and no other memory is surely as large.
+    /// signals a barrier (mbarrier) that bytes have arrived, or a register
+    /// counts the bytes, and no other memory is surely as large.
     Whole,
     /// All lanes of the warp or none: they must execute it together (PTX ISA,
     /// `.sync.aligned`).
     Warp,
-    /// Nobody: other threads wait for it that nothing else can tell.
+    /// None: other threads wait for it, and nothing else can signal them.
     Never,
 }
 
@@ -151,13 +151,14 @@ pub enum Predication {
 pub struct Info {
     /// Role of each operand of the instruction, in the order written.
     pub roles: Vec<Role>,
-    /// Accesses to memory: none, one, or two (cp.async and kin).
+    /// Accesses to memory: none, one, or two (cp.async and similar).
     pub accesses: Vec<Access>,
     /// Convergence class.
     pub convergence: Convergence,
     /// Ends or redirects control: bra, brx, ret, exit, trap, call.
     pub is_control: bool,
-    /// Who can leave the instruction out; only of one that accesses memory.
+    /// Which threads can skip the instruction; only for one that accesses
+    /// memory.
     pub predication: Predication,
     /// Generic addresses may only lie in shared memory.
     pub is_shared_only: bool,

@@ -20,8 +20,8 @@ pub(super) struct Row {
     pub convergence: Convergence,
     /// Control flow.
     pub is_control: bool,
-    /// Who can leave the instruction out. Of what accesses memory; `Never` for
-    /// all else.
+    /// Which threads can skip an instruction that accesses memory; `Never` for
+    /// all others.
     pub predication: Predication,
     /// Generic addresses may only lie in shared memory (PTX ISA: the behaviour
     /// is undefined elsewhere). Programs pass some of these instructions plain
@@ -42,7 +42,7 @@ pub(super) struct AccessRow {
     pub is_optional: bool,
 }
 
-/// Which operand an access goes by.
+/// Which operand holds the address of an access.
 #[derive(Clone, Copy)]
 pub(super) enum Which {
     /// The nth bracketed operand.
@@ -51,7 +51,7 @@ pub(super) enum Which {
     Descriptor(usize),
 }
 
-/// Where the space comes from.
+/// What determines the state space.
 #[derive(Clone, Copy)]
 pub(super) enum SpaceRule {
     /// The nth state space among the modifiers; generic if there are fewer.
@@ -60,12 +60,12 @@ pub(super) enum SpaceRule {
     Is(Space),
 }
 
-/// Where the width comes from.
+/// What determines the width.
 #[derive(Clone, Copy)]
 pub(super) enum WidthRule {
     /// Vector length times the size of the last type.
     Typed,
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u32),
     /// Held by the nth operand: sizes of bulk copies.
     Operand(usize),
@@ -84,17 +84,17 @@ pub(super) enum WidthRule {
 pub(super) enum AlignmentRule {
     /// What is accessed: a vector is aligned as a whole (PTX ISA, 6.4.1).
     Whole,
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u32),
     /// What `cp.async` copies, its third operand.
     Copied,
-    /// What `wmma` fragments take, see `alignment`.
+    /// What `wmma` fragments require, see `alignment`.
     Fragment,
     /// Of the last type: one field of a tensor map.
     Field,
     /// No hardware refuses an address for its low bits, or none is known to.
     Any,
-    /// Not looked at: only a descriptor tells what is accessed.
+    /// Not analysed: only a descriptor determines what is accessed.
     Described,
 }
 
@@ -149,7 +149,7 @@ impl Row {
     }
 }
 
-/// What most accesses of a width ask for.
+/// What most accesses of a width require.
 const fn alignment_of(width: WidthRule) -> AlignmentRule {
     match width {
         Typed | Bytes(_) | MatrixRow => AlignmentRule::Whole,
@@ -250,7 +250,7 @@ macro_rules! instructions {
     };
 }
 
-// All instructions; per mnemonic the special forms come before the general.
+// All instructions; the special forms of a mnemonic stand before the general.
 #[rustfmt::skip]
 instructions! {
     // Loads, stores, atomics (9.7.9)
@@ -258,7 +258,8 @@ instructions! {
     Ldu "ldu": row(&[], "d").accesses(&[now(0, Read, Nth(0), Typed)]).predicated(Lane);
     St "st":
         row(&[M::Async], "").accesses(&[later(0, Write, Nth(0), Typed), completes(1, Nth(0))]).predicated(Whole).shared_only(),
-        // (The ISA asks for a size that is a multiple of 8, and for nothing of the address.)
+        // (The ISA requires a size that is a multiple of 8, and nothing of the
+        // address.)
         row(&[M::Bulk], "").accesses(&[now(0, Write, Nth(0), Operand(1)).aligned(AlignmentRule::Any)]).predicated(Whole).shared_only(),
         row(&[], "").accesses(&[now(0, Write, Nth(0), Typed)]).predicated(Lane);
     Atom "atom": row(&[], "d").accesses(&[now(0, Atomic, Nth(0), Typed)]).predicated(Lane);
@@ -275,7 +276,7 @@ instructions! {
     // Hints: out of bounds is harmless. `discard` destroys what it names.
     Prefetch "prefetch": row(&[], ""); Prefetchu "prefetchu": row(&[], "");
     Applypriority "applypriority": row(&[], ""); Createpolicy "createpolicy": row(&[], "d");
-    // (The ISA asks for 128 bytes; it is an operation on a line of the cache.)
+    // (The ISA requires 128 bytes; it is an operation on a line of the cache.)
     Discard "discard": row(&[], "").accesses(&[now(0, Write, Nth(0), Bytes(128)).aligned(AlignmentRule::Any)]);
 
     // Asynchronous copies (9.7.9.25)
@@ -291,7 +292,8 @@ instructions! {
             later(0, Atomic, Nth(0), Operand(2)), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]).predicated(Whole),
         row(&[M::Async, M::Bulk, M::Tensor], "").accesses(&[
             later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Descriptor), completes(2, Nth(0))]).predicated(Whole),
-        // Which of the bytes are written, or read, a mask or counts at both ends tell.
+        // A mask, or counts at both ends, select the bytes that are written or
+        // read.
         row(&[M::Async, M::Bulk, M::CpMask], "").accesses(&[
             later(0, Write, Nth(0), Descriptor), later(1, Read, Nth(1), Operand(2)), completes(2, Nth(0))]).predicated(Whole),
         row(&[M::Async, M::Bulk, M::IgnoreOob], "").accesses(&[
@@ -437,7 +439,7 @@ instructions! {
     Brkpt "brkpt": row(&[], ""); Nanosleep "nanosleep": row(&[], ""); Pmevent "pmevent": row(&[], "");
 }
 
-/// See [`Mnemonic::is_plain`].
+/// [`Mnemonic::is_plain`], by mnemonic.
 static PLAIN: [bool; ALL.len()] = {
     let mut plain = [true; ALL.len()];
     let mut at = 0;

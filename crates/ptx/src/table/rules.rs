@@ -4,9 +4,9 @@ use super::rows::{AccessRow, Mnemonic, Row, SpaceRule, Which, WidthRule};
 use super::{Access, Convergence, Info, Predication, Role, Space, Width, alignment};
 use crate::{Instruction, Modifier, Opcode, OperandKind};
 
-/// What the table says of `instruction`; `None` for opcodes it lacks, and for
-/// accesses that cannot be told: a missing type, size or bracketed operand
-/// (ptxas also takes `ld.global.b32 %r1, array[1];`).
+/// The table's row for `instruction`; `None` for opcodes it lacks, and for
+/// accesses that cannot be determined: a missing type, size or bracketed
+/// operand (ptxas also takes `ld.global.b32 %r1, array[1];`).
 pub fn classify(instruction: &Instruction<'_>) -> Option<Info> {
     let opcode = &instruction.opcode;
     let row = find(opcode)?;
@@ -28,7 +28,7 @@ pub fn classify(instruction: &Instruction<'_>) -> Option<Info> {
         convergence,
         is_control: row.is_control,
         predication: match row.predication {
-            // All blocks that a copy goes to wait for it.
+            // All destination blocks of a copy wait for it.
             Predication::Whole if opcode.has(Modifier::MulticastCluster) => Predication::Never,
             other => other,
         },
@@ -45,7 +45,7 @@ pub fn knows(opcode: &Opcode<'_>) -> bool {
 /// [`Space::Shared`], `.param::entry` is [`Space::Param`].
 fn spaces(opcode: &Opcode<'_>) -> impl Iterator<Item = Space> {
     opcode.modifiers().iter().filter_map(|modifier| {
-        // `.const[2]` cannot be an opcode token; the bank is gone since PTX 2.2.
+        // `.const[2]` cannot be an opcode token; banks were removed in PTX 2.2.
         Some(match modifier {
             Modifier::Global => Space::Global,
             Modifier::Shared | Modifier::SharedCta => Space::Shared,

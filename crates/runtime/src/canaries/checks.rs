@@ -16,8 +16,8 @@
 use super::Canaries;
 use super::history::{Checked, History, Launched, Reach, Waited};
 use crate::functions::Function;
-use crate::runtime::Runtime;
-use crate::streams::StreamName;
+use crate::request::{Submitted, Unchecked};
+use crate::streams::{StreamName, Where};
 use driver::{DriverError, SupportLaunch, SupportStream};
 use host::Stack;
 use model::layout::canary::{
@@ -47,33 +47,6 @@ const GAP: Duration = Duration::from_nanos(3300);
 const LAST_CHECKS: Duration = Duration::from_secs(2);
 /// Kernels of graphs that findings can name.
 const GRAPH_KERNELS: usize = 64;
-
-/// A launch that is to be followed by a check. What findings need to know of
-/// it is gathered when it was made, not while the device waits for it.
-#[derive(Clone, Debug)]
-pub(crate) struct LaunchTrace {
-    pub(crate) function: Option<Arc<Function>>,
-    /// It writes to no buffers but those that its arguments say.
-    pub(crate) by_arguments: bool,
-}
-
-/// Where a launch went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Where {
-    /// Into a stream.
-    Stream {
-        /// The stream.
-        name: StreamName,
-        /// As the program names it.
-        handle: u64,
-        /// Null stands for the calling thread's own stream.
-        per_thread: bool,
-    },
-    /// Into a graph: it runs when the graph is launched.
-    Graph,
-    /// Into a stream that is not known.
-    Unknown,
-}
 
 /// Slots to verify.
 #[derive(Clone, Debug, Default)]
@@ -283,21 +256,18 @@ impl State {
     }
 }
 
-impl Runtime {
+impl Canaries {
     /// Whether launches may have to be followed by checks: also where the guard
     /// should have watched them, and cannot.
-    pub fn checks_canaries(&self) -> bool {
-        self.canaries.active.load(Ordering::Acquire)
-            && (self.settings.protect.canary || self.watch().is_off())
+    #[inline]
+    pub(super) fn is_verifying(&self) -> bool {
+        self.active.load(Ordering::Acquire)
+            && (self.env.settings().protect.canary || self.watch.is_off())
     }
 
     /// The slots of what the pointer arguments at these offsets point to;
     /// `None` if one cannot be read.
-    pub(crate) fn reach_of(
-        &self,
-        offsets: &[u32],
-        read: &dyn Fn(u32, u8) -> Option<u64>,
-    ) -> Option<Reach> {
+    fn reach_of(&self, offsets: &[u32], read: &dyn Fn(u32, u8) -> Option<u64>) -> Option<Reach> {
         let mut pointers: SmallVec<[(u32, u64); 4]> = SmallVec::new();
         for offset in offsets {
             pointers.push((*offset, read(*offset, 8)?));
@@ -305,7 +275,7 @@ impl Runtime {
         let named = self.memory.read(|registry| {
             let slot = |(offset, pointer): (u32, u64)| {
                 let entry = registry.find(DeviceAddress(pointer))?;
-                let slot = entry.owner.around.slot?;
+                let slot = entry.owner.redzones.slot?;
                 Some((offset, slot, entry.allocation.serial))
             };
             pointers.into_iter().filter_map(slot).collect()
@@ -318,53 +288,44 @@ impl Runtime {
     /// check that waits itself, and sees to the last kernel only, could come too
     /// early. From here on all checks wait for everything.
     pub fn kernels_start_early(&self) {
-        let early = &self.canaries.checks.early;
+        let early = &self.checks.early;
         if !early.load(Ordering::Relaxed) {
             early.store(true, Ordering::Release);
         }
     }
 
-    /// A launch was made that is to be followed by a check. `ordinal` is its
-    /// number, or 0 if it has none yet; `read` reads its parameters.
-    pub(crate) fn launched(
-        &self,
-        trace: LaunchTrace,
-        ordinal: u64,
-        place: Where,
-        read: &dyn Fn(u32, u8) -> Option<u64>,
-    ) {
-        let stack = trace
-            .function
-            .as_ref()
-            .and_then(|function| self.launches.capture_stack(&function.stacks));
+    /// A launch was made that is to be followed by a check. What findings need
+    /// to know of it is gathered now, not while the device waits for it.
+    pub(super) fn launched(&self, launch: &Submitted<'_>) {
+        let function = launch.function;
+        let stack = function.and_then(|function| self.launches.capture_stack(&function.stacks));
         let written = || {
-            let function = trace.function.as_ref().filter(|_| trace.by_arguments)?;
+            let function = function.filter(|_| launch.unchecked == Unchecked::ByArguments)?;
             let plan = function.plan.as_ref()?;
-            self.reach_of(plan.written(&function.name)?, read)
+            self.reach_of(plan.written(&function.name)?, launch.read)
         };
         // Its place in the order is known when it is put there.
         let launched = Launched {
             order: 0,
             stream: None,
             reach: written().unwrap_or(Reach::All),
-            kernels: trace.function.into_iter().collect(),
-            launch: match ordinal {
+            kernels: function.cloned().into_iter().collect(),
+            launch: match launch.ordinal {
                 0 => self.launches.next(),
                 known => known,
             },
             stack,
         };
-        self.follow(launched, place);
+        self.follow(launched, launch.place);
     }
 
     /// Sees to it that a check follows, now or later.
     fn follow(&self, mut launched: Launched, place: Where) {
-        let checks = &self.canaries.checks;
+        let checks = &self.checks;
         let context = match place {
-            Where::Stream { name, .. } => name.context(),
-            _ => None,
+            Where::Stream { name, .. } => name.context_or_current(self.env.driver()),
+            _ => self.env.driver().current_context(),
         };
-        let context = context.unwrap_or_else(|| self.driver.current_context());
         let mut due = None;
         let now = Instant::now();
         {
@@ -408,7 +369,7 @@ impl Runtime {
                     // device writes it.
                     let mut is_due = state.is_due(checks.budget, now);
                     if is_due {
-                        state.learn(&self.canaries, checks.next.load(Ordering::Relaxed));
+                        state.learn(self, checks.next.load(Ordering::Relaxed));
                         is_due = state.is_due(checks.budget, now);
                     }
                     if is_due && let Some(pending) = state.pending.remove(&name) {
@@ -423,14 +384,14 @@ impl Runtime {
         if let Some((name, pending)) = due {
             self.verify(Some(name), pending, false);
         }
-        self.watch_records();
+        self.records.expect();
     }
 
     /// A graph was launched in a stream.
-    pub fn graph_launched(&self, place: Where) {
-        let checks = &self.canaries.checks;
-        let always = !self.settings.protect.bounds;
-        if !self.checks_canaries() || !(always || checks.graphs.load(Ordering::Relaxed)) {
+    pub(super) fn graph_launched(&self, place: Where) {
+        let checks = &self.checks;
+        let always = !self.env.settings().protect.bounds;
+        if !self.is_verifying() || !(always || checks.graphs.load(Ordering::Relaxed)) {
             return;
         }
         let known = checks.state.lock().graph_kernels.clone();
@@ -452,12 +413,12 @@ impl Runtime {
 
     /// The host is about to wait: for a stream, or (`None`) for everything in
     /// the current context.
-    pub fn before_wait(&self, stream: Option<StreamName>) {
-        if !self.checks_canaries() {
+    pub(super) fn scan_before_wait(&self, stream: Option<StreamName>) {
+        if !self.is_verifying() {
             return;
         }
-        let context = self.driver.current_context();
-        let checks = &self.canaries.checks;
+        let context = self.env.driver().current_context();
+        let checks = &self.checks;
         let _streams = checks.streams.read();
         let ready: SmallVec<[(StreamName, Pending); 2]> = {
             let mut state = checks.state.lock();
@@ -490,13 +451,13 @@ impl Runtime {
         }
     }
 
-    /// The host has waited: as [`Runtime::before_wait`].
-    pub(crate) fn after_wait(&self, stream: Option<StreamName>) {
-        if !self.checks_canaries() {
+    /// The host has waited: as [`Canaries::scan_before_wait`].
+    pub(super) fn after_wait(&self, stream: Option<StreamName>) {
+        if !self.is_verifying() {
             return;
         }
-        let checks = &self.canaries.checks;
-        let context = self.driver.current_context();
+        let checks = &self.checks;
+        let context = self.env.driver().current_context();
         let loose = {
             let mut state = checks.state.lock();
             let order = checks.order();
@@ -514,14 +475,14 @@ impl Runtime {
 
     /// The program ends: what it has not waited for is verified, if its kernels
     /// end soon.
-    pub(crate) fn last_checks(&self) {
-        let context = self.driver.current_context();
-        if !self.checks_canaries() || context == 0 {
+    pub(super) fn last_checks(&self) {
+        let context = self.env.driver().current_context();
+        if !self.is_verifying() || context == 0 {
             return;
         }
-        let checks = &self.canaries.checks;
+        let checks = &self.checks;
         let before = checks.next.load(Ordering::Relaxed);
-        self.before_wait(None);
+        self.scan_before_wait(None);
         let loose = checks.state.lock().loose.remove(&context);
         if let Some(launches) = loose {
             self.verify(None, Pending::loose(context, launches), true);
@@ -529,20 +490,20 @@ impl Runtime {
         let after = checks.next.load(Ordering::Relaxed);
         let start = Instant::now();
         for check in before + 1..=after {
-            while !checks.has_ended(&self.canaries, check) && start.elapsed() < LAST_CHECKS {
+            while !checks.has_ended(self, check) && start.elapsed() < LAST_CHECKS {
                 std::thread::sleep(Duration::from_micros(50));
             }
         }
-        self.read_records();
+        self.records.read();
     }
 
     /// The program is about to destroy a stream.
-    pub(crate) fn checks_before_end(&self, stream: StreamName) {
-        if !self.checks_canaries() {
+    pub(super) fn checks_before_end(&self, stream: StreamName) {
+        if !self.is_verifying() {
             return;
         }
-        self.before_wait(Some(stream));
-        let checks = &self.canaries.checks;
+        self.scan_before_wait(Some(stream));
+        let checks = &self.checks;
         // The thread that worked on it is done with it.
         let _streams = checks.streams.write();
         checks.state.lock().pending.remove(&stream);
@@ -551,13 +512,13 @@ impl Runtime {
     /// Verifies what is pending.
     fn verify(&self, name: Option<StreamName>, pending: Pending, whole: bool) {
         self.clear_stale();
-        let high = self.canaries.slots();
+        let high = self.slots();
         let (first, count) = if !pending.slots.all {
             (SLOTS_NAMED, pending.slots.named.len() as u32)
         } else if whole || high <= SHARD {
             (0, high)
         } else {
-            let mut state = self.canaries.checks.state.lock();
+            let mut state = self.checks.state.lock();
             let first = if state.cursor < high { state.cursor } else { 0 };
             let count = SHARD.min(high - first);
             state.cursor = first + count;
@@ -577,7 +538,7 @@ impl Runtime {
         });
         match launched {
             Ok(_) => {
-                let mut state = self.canaries.checks.state.lock();
+                let mut state = self.checks.state.lock();
                 state.count(&pending);
                 // The rest waits for the next.
                 if is_part && let Some(name) = name {
@@ -599,7 +560,7 @@ impl Runtime {
         // and says so itself.
         let message = format!("canaries could not be verified after a kernel: {error}");
         if !error.is_sticky() {
-            self.output.error(&message, false);
+            self.env.error(&message, false);
         }
     }
 
@@ -613,11 +574,11 @@ impl Runtime {
             slots,
             retire,
         } = *scan;
-        let Some(kernels) = self.canary_kernels(context) else {
+        let Some(kernels) = self.kernels_of(context) else {
             return Ok(0);
         };
         self.restore_check_memory()?;
-        let checks = &self.canaries.checks;
+        let checks = &self.checks;
         let number = {
             // Numbers are in the order of the list.
             let mut state = checks.state.lock();
@@ -657,16 +618,16 @@ impl Runtime {
             // The last look at a slot's canaries is after everything.
             waits_itself: kernels.check_waits && !retire && !checks.early.load(Ordering::Acquire),
         };
-        self.driver.launch_support(kernels.check, &launch)?;
+        self.env.driver().launch_support(kernels.check, &launch)?;
         Ok(number)
     }
 
     /// Waits for checks in Ringfence's own stream, and reads what they tell.
     pub(super) fn wait_for_checks(&self) {
-        if let Err(error) = self.driver.wait_for_own() {
+        if let Err(error) = self.env.driver().wait_for_own() {
             self.check_failed(&error);
         }
-        self.read_records();
+        self.records.read();
     }
 }
 

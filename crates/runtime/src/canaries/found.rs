@@ -1,8 +1,8 @@
 //! From what a check reports of a canary to a finding.
 
-use super::history::{self, Reach};
+use super::Canaries;
+use super::history::{self, Launched, Reach};
 use crate::findings::{self, Key};
-use crate::runtime::Runtime;
 use model::layout::Record;
 use model::layout::guard::SIDE_BEFORE;
 use model::{
@@ -51,29 +51,32 @@ impl Damage {
     }
 }
 
-impl Runtime {
+impl Canaries {
+    /// Which launches can have overwritten a canary of a buffer that a check
+    /// found damaged.
+    pub(crate) fn candidates(&self, check: u64, slot: Option<u32>, serial: u64) -> Vec<Launched> {
+        self.checks.candidates(check, slot, serial)
+    }
+
     /// A check has found a canary overwritten, and mended it.
-    pub(crate) fn canary_found(&self, record: &Record) {
+    pub(super) fn found(&self, record: &Record) {
         let damage = Damage::of(record);
-        let extent = self.canaries.table.lock().extent(damage.serial);
+        let extent = self.table.lock().extent(damage.serial);
         let Some(extent) = extent.filter(|_| damage.highest >= damage.lowest) else {
             let message = format!(
                 "a record names canaries of buffer {}, which never existed (the program may have written over the \
                  record ring); it is ignored",
                 damage.serial
             );
-            return self.output.error(&message, false);
+            return self.env.error(&message, false);
         };
         let near = self
             .memory
             .read(|registry| findings::near(registry, extent, damage.serial));
         let Some(near) = near else { return };
-        let before = u64::from(near.around().before);
-        let slot = near.around().slot;
-        let candidates = self
-            .canaries
-            .checks
-            .candidates(damage.check, slot, damage.serial);
+        let before = u64::from(near.redzones().before);
+        let slot = near.redzones().slot;
+        let candidates = self.candidates(damage.check, slot, damage.serial);
         let (relation, farthest, address) = if damage.is_before {
             let nearest = before.saturating_sub(damage.highest);
             let farthest = before.saturating_sub(damage.lowest);
@@ -109,10 +112,10 @@ impl Runtime {
         });
         let index = argument.as_ref().map(|argument| argument.index);
         let key = Key::Canary(kernel.clone(), index, damage.is_before);
-        let Some(id) = self.findings.count(key) else {
+        let Some(id) = self.reporter.count(key) else {
             return;
         };
-        let callers = self.settings.num_callers_host;
+        let callers = self.env.callers();
         let finding = Finding {
             rule: Rule::CanaryOverwritten,
             address: DeviceAddress(address),
@@ -131,6 +134,6 @@ impl Runtime {
             nearest: None,
             occurrences: 1,
         };
-        self.publish(id, &finding);
+        self.reporter.publish(id, &finding);
     }
 }

@@ -12,13 +12,13 @@
 //! guard, which looks on while kernels run, is given its canaries at once; so is
 //! what is allocated in stream order.
 
+use super::Canaries;
 use super::place::{Written, write_list};
-use crate::runtime::Runtime;
 use crate::turn::Turn;
 use driver::DriverError;
-use heap::Around;
+use heap::Redzones;
 use model::layout::canary::CanaryRecord;
-use model::{AllocationKind, ApiErrors, BareReason, DeviceAddress, Extent};
+use model::{AllocationKind, BareReason, DeviceAddress, Extent};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct New {
     pub extent: Extent,
-    pub around: Around,
+    pub redzones: Redzones,
     pub context: u64,
     pub serial: u64,
 }
@@ -47,6 +47,12 @@ impl Later {
         let mut list = self.new.lock();
         list.insert(slot, new);
         self.any.store(true, Ordering::Release);
+    }
+
+    /// Whether any buffer's canaries are still to be made.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
     }
 
     /// Whether the buffer's canaries are still to be made.
@@ -70,7 +76,7 @@ impl Later {
     /// The canaries of a slot are needed no more: that they are not made from
     /// here on. Returns whether they had not been made.
     pub fn forget(&self, slot: u32, serial: u64) -> bool {
-        if !self.any.load(Ordering::Acquire) {
+        if !self.any() {
             return false;
         }
         // None: this thread is making them, and frees nothing.
@@ -81,19 +87,15 @@ impl Later {
     }
 }
 
-impl Runtime {
+impl Canaries {
     /// Whether canaries of new memory of a kind are made later.
     pub(super) fn makes_later(&self, kind: AllocationKind) -> bool {
-        !self.settings.protect.watch && kind == AllocationKind::Device
+        !self.env.settings().protect.watch && kind == AllocationKind::Device
     }
 
-    /// Something is about to run, or has been handed out, that may write
-    /// anywhere: from here on every buffer has its canaries.
-    pub fn before_unchecked(&self) {
-        let later = &self.canaries.later;
-        if !later.any.load(Ordering::Acquire) {
-            return;
-        }
+    /// From here on every buffer has its canaries.
+    pub(super) fn make_all(&self) {
+        let later = &self.later;
         // A nested call finds the outer one doing the work.
         let Some(_making) = later.making.take() else {
             return;
@@ -111,12 +113,12 @@ impl Runtime {
             });
             match is_live {
                 true => by_context.entry(new.context).or_default().push((slot, new)),
-                false => self.canaries.table.lock().left(slot),
+                false => self.table.lock().emptied(slot),
             }
         }
         for (context, new) in by_context {
             if let Err(error) = self.make_canaries(context, &new) {
-                self.output
+                self.env
                     .error(&format!("buffers are without canaries: {error}"), false);
                 for _ in &new {
                     self.bare(BareReason::Unprotected);
@@ -130,31 +132,23 @@ impl Runtime {
         }
     }
 
-    /// As [`Runtime::before_unchecked`], of a copy or memset: where those that
-    /// leave their allocation are made all the same.
-    pub(crate) fn before_call(&self) {
-        if self.settings.api_errors != ApiErrors::Refuse {
-            self.before_unchecked();
-        }
-    }
-
     fn make_canaries(&self, context: u64, new: &[(u32, New)]) -> Result<(), DriverError> {
         let records: Vec<(u32, CanaryRecord)> = new
             .iter()
             .map(|(slot, new)| {
-                let record = self.canary_record(new.extent, new.around, context, new.serial);
+                let record = self.record(new.extent, new.redzones, context, new.serial);
                 (*slot, record)
             })
             .collect();
         let written: Vec<Written> = records
             .iter()
-            .map(|(slot, record)| Written::of(&self.canaries.keys, *slot, record))
+            .map(|(slot, record)| Written::of(&self.keys, *slot, record))
             .collect();
         let writes: Vec<(DeviceAddress, &[u8])> = written.iter().flat_map(write_list).collect();
-        if self.driver.current_context() == context {
-            return self.driver.write_all(&writes);
+        if self.env.driver().current_context() == context {
+            return self.env.driver().write_all(&writes);
         }
-        let mut write = || self.driver.write_all(&writes);
-        self.driver.with_context(context, &mut write)
+        let mut write = || self.env.driver().write_all(&writes);
+        self.env.driver().with_context(context, &mut write)
     }
 }

@@ -9,10 +9,11 @@
 //!   program's kernel is on its way: before, the device waits for the host;
 //! * [`retire`] is the last look before a buffer goes;
 //! * [`history`] finds which launches a check that shows damage can mean;
-//! * [`found`] turns what a check reports into findings.
+//! * [`found`] turns what a check reports into findings;
+//! * [`protection`] says at which events of a run all that happens.
 //!
 //! The program sees the address behind the canary before its buffer; the
-//! driver's own is `base - Around::before` (`Runtime::driver_address`). A
+//! driver's own is `base - Redzones::before` (`Allocations::driver_address`). A
 //! record leaves the device's table before its memory leaves the program, in
 //! the order of the stream that frees it or, where the host waits, before the
 //! host goes on.
@@ -22,24 +23,31 @@ mod found;
 pub(crate) mod history;
 mod later;
 mod place;
+mod protection;
 mod retire;
 mod table;
 
-pub(crate) use checks::LaunchTrace;
-pub use checks::Where;
 pub use place::{CanaryPlan, Fill};
 
+use crate::allocations::Allocations;
+use crate::env::Env;
+use crate::launches::Launches;
+use crate::memory::Memory;
+use crate::metadata::Metadata;
+use crate::records::Records;
+use crate::reporter::Reporter;
 use crate::turn::Turn;
+use crate::watch::Watch;
 use checks::Checks;
 use driver::{HostMapping, SupportKernel};
 use heap::canary::Keys;
 use later::Later;
-use model::{CanaryCoverage, Settings};
+use model::CanaryCoverage;
 use parking_lot::Mutex;
 use retire::Retiring;
 use rustc_hash::FxHashMap;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use table::Table;
 
 /// The kernels, in one context.
@@ -52,7 +60,15 @@ struct Kernels {
 }
 
 /// See the module's header.
-pub(crate) struct Canaries {
+pub struct Canaries {
+    env: Arc<Env>,
+    memory: Arc<Memory>,
+    allocations: Arc<Allocations>,
+    metadata: Arc<Metadata>,
+    launches: Arc<Launches>,
+    reporter: Arc<Reporter>,
+    records: Arc<Records>,
+    watch: Arc<Watch>,
     /// Allocations get canaries.
     wanted: bool,
     /// Bytes on either side, at least.
@@ -72,12 +88,25 @@ pub(crate) struct Canaries {
     table: Mutex<Table>,
     later: Later,
     retiring: Retiring,
-    pub(crate) checks: Checks,
+    checks: Checks,
     counts: Mutex<CanaryCoverage>,
 }
 
+/// The services that canaries use.
+pub(crate) struct Below {
+    pub env: Arc<Env>,
+    pub memory: Arc<Memory>,
+    pub allocations: Arc<Allocations>,
+    pub metadata: Arc<Metadata>,
+    pub launches: Arc<Launches>,
+    pub reporter: Arc<Reporter>,
+    pub records: Arc<Records>,
+    pub watch: Arc<Watch>,
+}
+
 impl Canaries {
-    pub fn new(settings: &Settings) -> Canaries {
+    pub(crate) fn new(below: Below) -> Canaries {
+        let settings = below.env.settings();
         let protect = settings.protect;
         Canaries {
             wanted: settings.check && (protect.canary || protect.watch),
@@ -95,16 +124,29 @@ impl Canaries {
             retiring: Retiring::default(),
             checks: Checks::new(settings.canary_budget),
             counts: Mutex::default(),
+            env: below.env.clone(),
+            memory: below.memory,
+            allocations: below.allocations,
+            metadata: below.metadata,
+            launches: below.launches,
+            reporter: below.reporter,
+            records: below.records,
+            watch: below.watch,
         }
     }
 
+    /// Whether allocations get canaries.
+    pub(crate) fn are_wanted(&self) -> bool {
+        self.wanted
+    }
+
     /// A context was destroyed.
-    pub fn doubt(&self) {
+    fn doubt(&self) {
         self.doubtful.store(true, Ordering::Release);
     }
 
     /// What there is to say at the end; `None`: there were none.
-    pub fn coverage(&self) -> Option<CanaryCoverage> {
+    fn coverage(&self) -> Option<CanaryCoverage> {
         let counts = self.counts.lock().clone();
         (counts.buffers > 0).then(|| self.checks.add_to(self, counts))
     }

@@ -3,11 +3,9 @@
 
 use super::Canaries;
 use super::later::New;
-use crate::runtime::Runtime;
 use driver::{SupportLaunch, SupportStream};
 use heap::canary::Keys;
-use heap::{Around, Owner};
-use host::stacks;
+use heap::{Owner, Redzones};
 use model::layout::canary::{CANARY_TABLE, CanaryRecord, FillParameters};
 use model::{AllocationKind, BareReason, DeviceAddress, Extent};
 use smallvec::SmallVec;
@@ -29,7 +27,7 @@ pub struct CanaryPlan {
 }
 
 impl CanaryPlan {
-    fn around(size: u64, canary: u64, head: bool) -> Option<CanaryPlan> {
+    fn of(size: u64, canary: u64, head: bool) -> Option<CanaryPlan> {
         let before = if head {
             canary.checked_next_multiple_of(ALIGNMENT)?
         } else {
@@ -69,8 +67,8 @@ impl CanaryPlan {
         self.total - self.before - self.size
     }
 
-    fn around_what(&self, slot: Option<u32>) -> Option<Around> {
-        Some(Around {
+    fn redzones(&self, slot: Option<u32>) -> Option<Redzones> {
+        Some(Redzones {
             before: u32::try_from(self.before).ok()?,
             after: u32::try_from(self.after()).ok()?,
             slot,
@@ -88,54 +86,48 @@ pub enum Fill {
 }
 
 impl Canaries {
-    /// The plans to try for a buffer, one after the other; none: it is to have
-    /// no canaries.
-    fn plans(&self, size: u64, head: bool) -> SmallVec<[CanaryPlan; 2]> {
+    /// What to ask the driver for, so that a buffer has canaries; the next if
+    /// there is no memory for the one before. None: it gets none. `head`:
+    /// the program may be given another address than the driver's.
+    pub fn plans(&self, size: u64, head: bool) -> SmallVec<[CanaryPlan; 2]> {
         let mut plans = SmallVec::new();
         if !self.wanted || size == 0 || self.failed.load(Ordering::Relaxed) {
             return plans;
         }
         let head = head && self.head;
-        plans.extend(CanaryPlan::around(size, self.size, head));
+        plans.extend(CanaryPlan::of(size, self.size, head));
         if self.size > SMALL
-            && let Some(small) = CanaryPlan::around(size, SMALL, head)
+            && let Some(small) = CanaryPlan::of(size, SMALL, head)
         {
             plans.push(CanaryPlan {
                 smaller: true,
                 ..small
             });
         }
-        plans.retain(|plan| plan.around_what(None).is_some());
+        plans.retain(|plan| plan.redzones(None).is_some());
         plans
     }
 }
 
-impl Runtime {
-    /// What to ask the driver for, so that a buffer has canaries; the next if
-    /// there is no memory for the one before. None: it gets none. `head`:
-    /// the program may be given another address than the driver's.
-    pub fn canary_plans(&self, size: u64, head: bool) -> SmallVec<[CanaryPlan; 2]> {
-        self.canaries.plans(size, head)
-    }
-
+impl Canaries {
     /// How many bytes of canary are wanted on either side; 0: none.
-    pub fn canary_size(&self) -> u64 {
-        match self.canaries.plans(1, true).is_empty() {
+    pub fn size(&self) -> u64 {
+        match self.plans(1, true).is_empty() {
             true => 0,
-            false => self.canaries.size,
+            false => self.size,
         }
     }
 
     /// A buffer that has no canaries where others have.
     pub fn bare(&self, reason: BareReason) {
-        if self.canaries.wanted {
-            *self.canaries.counts.lock().bare.entry(reason).or_default() += 1;
+        if self.wanted {
+            *self.counts.lock().bare.entry(reason).or_default() += 1;
         }
     }
 
-    /// As [`Runtime::allocated_by`], of a buffer for which the driver was asked
+    /// As [`Allocations::allocated_by`](crate::Allocations::allocated_by), of a buffer for which the driver was asked
     /// by a plan; the extent is the program's.
-    pub fn allocated_with_canaries(
+    pub fn allocated(
         &self,
         kind: AllocationKind,
         extent: Extent,
@@ -143,51 +135,48 @@ impl Runtime {
         plan: &CanaryPlan,
         fill: Fill,
     ) {
-        let context = self.driver.current_context();
-        let slot = self.canary_slot(context);
-        owner.around = plan.around_what(slot).unwrap_or_default();
-        let stack = stacks::capture(self.settings.num_callers_host);
-        self.streams.forget(extent);
-        let serial = self.memory.insert_owned(kind, extent, None, owner, stack);
-        self.memory_changed();
+        let context = self.env.driver().current_context();
+        let slot = self.slot(context);
+        owner.redzones = plan.redzones(slot).unwrap_or_default();
+        let serial = self.allocations.insert(kind, extent, owner);
         let (Some(slot), Some(serial)) = (slot, serial) else {
             return self.bare(BareReason::Unprotected);
         };
-        self.canaries.table.lock().own(slot, serial, extent);
-        let around = owner.around;
-        let record = || self.canary_record(extent, around, context, serial);
+        self.table.lock().own(slot, serial, extent);
+        let redzones = owner.redzones;
+        let record = || self.record(extent, redzones, context, serial);
         let made = match fill {
             Fill::Now if self.makes_later(kind) => {
                 let new = New {
                     extent,
-                    around,
+                    redzones,
                     context,
                     serial,
                 };
-                self.canaries.later.add(slot, new);
+                self.later.add(slot, new);
                 Ok(())
             }
             Fill::Now => self.write_canaries(slot, &record()),
             Fill::InStream(stream) => self.fill_in_stream(slot, &record(), stream),
         };
         if let Err(error) = made {
-            self.output
+            self.env
                 .error(&format!("a buffer is without canaries: {error}"), false);
             return self.bare(BareReason::Unprotected);
         }
-        let mut counts = self.canaries.counts.lock();
+        let mut counts = self.counts.lock();
         counts.buffers += 1;
         counts.bytes += plan.total - plan.size;
         counts.smaller += u64::from(plan.smaller);
     }
 
     /// A buffer whose record was taken out of the table is not freed after all.
-    pub(crate) fn restore_canaries(&self, extent: Extent, around: Around, serial: u64) {
-        let Some(slot) = around.slot else { return };
-        let context = self.driver.current_context();
-        let record = self.canary_record(extent, around, context, serial);
+    pub(super) fn restore(&self, extent: Extent, redzones: Redzones, serial: u64) {
+        let Some(slot) = redzones.slot else { return };
+        let context = self.env.driver().current_context();
+        let record = self.record(extent, redzones, context, serial);
         {
-            let mut table = self.canaries.table.lock();
+            let mut table = self.table.lock();
             if !table.retake(slot) {
                 drop(table);
                 return self.bare(BareReason::Unprotected);
@@ -195,19 +184,19 @@ impl Runtime {
             table.own(slot, serial, extent);
         }
         if let Err(error) = self.write_canaries(slot, &record) {
-            self.output
+            self.env
                 .error(&format!("a buffer is without canaries: {error}"), false);
         }
     }
 
-    pub(super) fn canary_record(
+    pub(super) fn record(
         &self,
         extent: Extent,
-        around: Around,
+        redzones: Redzones,
         context: u64,
         serial: u64,
     ) -> CanaryRecord {
-        let key = self.canaries.keys.key(serial);
+        let key = self.keys.key(serial);
         let word = |at: usize| {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(&key.bytes()[at..at + 8]);
@@ -217,8 +206,8 @@ impl Runtime {
             base: extent.base.0,
             size: extent.size,
             serial,
-            before: around.before,
-            after: around.after,
+            before: redzones.before,
+            after: redzones.after,
             pattern: [word(0), word(8)],
             context,
             check: 0,
@@ -227,9 +216,9 @@ impl Runtime {
     }
 
     fn write_canaries(&self, slot: u32, record: &CanaryRecord) -> Result<(), driver::DriverError> {
-        let written = Written::of(&self.canaries.keys, slot, record);
+        let written = Written::of(&self.keys, slot, record);
         let writes: SmallVec<[_; 3]> = write_list(&written).collect();
-        self.driver.write_all(&writes)
+        self.env.driver().write_all(&writes)
     }
 
     fn fill_in_stream(
@@ -238,7 +227,7 @@ impl Runtime {
         record: &CanaryRecord,
         stream: SupportStream,
     ) -> Result<(), driver::DriverError> {
-        let Some(kernels) = self.canary_kernels(record.context) else {
+        let Some(kernels) = self.kernels_of(record.context) else {
             return Err(driver::DriverError {
                 call: "cuModuleGetFunction",
                 code: driver::sys::CUresult::CUDA_ERROR_UNKNOWN,
@@ -256,7 +245,7 @@ impl Runtime {
             stream,
             waits_itself: false,
         };
-        self.driver.launch_support(kernels.fill, &launch)
+        self.env.driver().launch_support(kernels.fill, &launch)
     }
 }
 
@@ -307,15 +296,15 @@ mod tests {
     fn plans_keep_the_alignment_and_leave_room() {
         for size in [1u64, 15, 16, 1000, 4096, 1 << 30] {
             for canary in [16, 512, 4096, 5000] {
-                let plan = CanaryPlan::around(size, canary, true).unwrap();
+                let plan = CanaryPlan::of(size, canary, true).unwrap();
                 assert_eq!(plan.start() % ALIGNMENT, 0);
                 assert!(plan.start() >= canary && plan.after() >= canary);
                 assert_eq!((plan.start() + size + plan.after()) % 16, 0);
-                let tail = CanaryPlan::around(size, canary, false).unwrap();
+                let tail = CanaryPlan::of(size, canary, false).unwrap();
                 assert_eq!((tail.start(), tail.total() % 16), (0, 0));
             }
         }
-        assert!(CanaryPlan::around(u64::MAX - 100, 4096, true).is_none());
+        assert!(CanaryPlan::of(u64::MAX - 100, 4096, true).is_none());
         let rows = CanaryPlan::of_rows(512, 10, 8, 8).unwrap();
         assert_eq!(
             (rows.start(), rows.after(), rows.total()),

@@ -5,8 +5,8 @@
 //! with one launch ([`Retiring`]), and only what gives the memory back waits for
 //! that.
 
+use super::Canaries;
 use super::checks::{Scan, Slots};
-use crate::runtime::Runtime;
 use crate::streams::{StreamName, StreamUse};
 use driver::SupportStream;
 use model::layout::canary::{NAMED_SLOTS, SLOTS_NAMED};
@@ -71,91 +71,96 @@ impl Retiring {
     }
 }
 
-impl Runtime {
+impl Canaries {
     /// The program frees a buffer, for which the host has waited for all
     /// kernels: the last look at its canaries.
-    pub(crate) fn retire(&self, around: heap::Around, serial: u64) {
-        self.retire_in(around, serial, None, SupportStream::Own, true);
+    pub(super) fn retire(&self, redzones: heap::Redzones, serial: u64) {
+        self.retire_in(redzones, serial, None, SupportStream::Own, true);
     }
 
-    /// As [`Runtime::retire`] or, with a stream, [`Runtime::retire_in_stream`],
+    /// As [`Canaries::retire`] or, with a stream, [`Canaries::retire_in_stream`],
     /// while a stream of the program is captured: then nothing waits for the
     /// whole device, which would end that.
-    pub(crate) fn retire_in_capture(
+    pub(super) fn retire_in_capture(
         &self,
-        around: heap::Around,
+        redzones: heap::Redzones,
         serial: u64,
         stream: Option<StreamUse>,
     ) {
         let place = stream.map_or(SupportStream::Own, of_program);
         let name = stream.map(|stream| stream.name);
-        self.retire_in(around, serial, name, place, false);
+        self.retire_in(redzones, serial, name, place, false);
     }
 
     /// Whether there is anything to look at when the buffer goes.
-    pub(crate) fn has_canaries(&self, around: heap::Around, serial: u64) -> bool {
-        around
+    pub(super) fn has_canaries(&self, redzones: heap::Redzones, serial: u64) -> bool {
+        redzones
             .slot
-            .is_some_and(|slot| !self.canaries.later.is_new(slot, serial))
+            .is_some_and(|slot| !self.later.is_new(slot, serial))
     }
 
-    /// As [`Runtime::retire`], of a buffer that is freed in a stream.
-    pub(crate) fn retire_in_stream(&self, around: heap::Around, serial: u64, stream: StreamUse) {
+    /// As [`Canaries::retire`], of a buffer that is freed in a stream.
+    pub(super) fn retire_in_stream(
+        &self,
+        redzones: heap::Redzones,
+        serial: u64,
+        stream: StreamUse,
+    ) {
         let place = of_program(stream);
-        self.retire_in(around, serial, Some(stream.name), place, true);
+        self.retire_in(redzones, serial, Some(stream.name), place, true);
     }
 
     fn retire_in(
         &self,
-        around: heap::Around,
+        redzones: heap::Redzones,
         serial: u64,
         name: Option<StreamName>,
         stream: SupportStream,
         may_wait: bool,
     ) {
-        let Some(slot) = self.slot_with_record(around, serial) else {
+        let Some(slot) = self.slot_with_record(redzones, serial) else {
             return;
         };
-        let context = self.driver.current_context();
+        let context = self.env.driver().current_context();
         let named = SmallVec::from_slice(&[slot]);
         match self.last_check(context, name, stream, named) {
             Some(_) if stream == SupportStream::Own => {
                 self.wait_for_checks();
-                self.canaries.table.lock().left(slot);
+                self.table.lock().emptied(slot);
             }
             Some(check) => {
-                self.canaries.table.lock().leaves(slot, check);
-                self.watch_records();
+                self.table.lock().retire(slot, check);
+                self.records.expect();
             }
             // Nothing reads its memory any more: the host empties the slot.
             None => self.empty(slot, context, may_wait),
         }
     }
 
-    /// As [`Runtime::retire`], of a buffer that stays in the quarantine: its
+    /// As [`Canaries::retire`], of a buffer that stays in the quarantine: its
     /// canaries were verified after all that the host has waited for.
-    pub(crate) fn retire_held(&self, around: heap::Around, serial: u64) {
-        let Some(slot) = self.slot_with_record(around, serial) else {
+    pub(super) fn retire_held(&self, redzones: heap::Redzones, serial: u64) {
+        let Some(slot) = self.slot_with_record(redzones, serial) else {
             return;
         };
-        let context = self.driver.current_context();
-        if let Some(freed) = self.canaries.retiring.add(context, slot) {
+        let context = self.env.driver().current_context();
+        if let Some(freed) = self.retiring.add(context, slot) {
             self.retire_together(context, freed);
         }
     }
 
     /// The slot of a buffer that goes, if its record is in the device's table. A
     /// slot whose canaries were not made yet is free again.
-    fn slot_with_record(&self, around: heap::Around, serial: u64) -> Option<u32> {
-        let slot = around.slot?;
-        let is_new = self.canaries.later.forget(slot, serial);
-        let mut table = self.canaries.table.lock();
+    fn slot_with_record(&self, redzones: heap::Redzones, serial: u64) -> Option<u32> {
+        let slot = redzones.slot?;
+        let is_new = self.later.forget(slot, serial);
+        let mut table = self.table.lock();
         if !table.is_of(slot, serial) {
             return None;
         }
         // Nothing has run that could have written there.
         if is_new {
-            table.left(slot);
+            table.emptied(slot);
             return None;
         }
         Some(slot)
@@ -198,19 +203,19 @@ impl Runtime {
             }
             return;
         };
-        self.canaries.retiring.launched(&freed, check, context);
-        let mut table = self.canaries.table.lock();
+        self.retiring.launched(&freed, check, context);
+        let mut table = self.table.lock();
         for slot in freed {
-            table.leaves(slot, check);
+            table.retire(slot, check);
         }
         drop(table);
-        self.watch_records();
+        self.records.expect();
     }
 
-    /// The memory of buffers is about to be given back that were passed to
-    /// [`Runtime::retire_held`]: no check reads it after this call.
-    pub(crate) fn before_release(&self, slots: impl Iterator<Item = u32>) {
-        let retiring = &self.canaries.retiring;
+    /// The memory of buffers that were passed to [`Canaries::retire_held`] is about
+    /// to be given back: no check reads it after this call.
+    pub(super) fn before_release(&self, slots: impl Iterator<Item = u32>) {
+        let retiring = &self.retiring;
         for slot in slots {
             if let Some((context, freed)) = retiring.list_of(slot) {
                 self.in_context(context, || self.retire_together(context, freed.clone()));
@@ -218,7 +223,7 @@ impl Runtime {
             let Some((check, context)) = retiring.check_of(slot) else {
                 continue;
             };
-            if !self.canaries.checks.has_ended(&self.canaries, check) {
+            if !self.checks.has_ended(self, check) {
                 self.in_context(context, || self.wait_for_checks());
             }
         }
@@ -226,7 +231,7 @@ impl Runtime {
 
     /// Runs `work` in a context. If that is gone, nothing of it is left to read.
     fn in_context(&self, context: u64, work: impl Fn()) {
-        if self.driver.current_context() == context {
+        if self.env.driver().current_context() == context {
             return work();
         }
         let mut work = || {
@@ -234,17 +239,17 @@ impl Runtime {
             Ok(())
         };
         // That the context is gone is no error here.
-        let _ = self.driver.with_context(context, &mut work);
+        let _ = self.env.driver().with_context(context, &mut work);
     }
 
     /// Empties a slot without the kernel, after all that may read it.
     fn empty(&self, slot: u32, context: u64, may_wait: bool) {
         let done = self.empty_slot(slot);
         // Checks under way have ended when the device has.
-        let settled = may_wait.then(|| self.driver.settle(context));
-        let mut table = self.canaries.table.lock();
+        let settled = may_wait.then(|| self.env.driver().settle(context));
+        let mut table = self.table.lock();
         match settled.map(|settled| done.and(settled)) {
-            Some(Ok(())) => table.left(slot),
+            Some(Ok(())) => table.emptied(slot),
             Some(Err(_)) | None => table.lost(slot),
         }
     }

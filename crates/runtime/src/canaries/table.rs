@@ -7,7 +7,6 @@
 
 use super::place::slot_address;
 use super::{Canaries, Kernels};
-use crate::runtime::Runtime;
 use crate::watch::Waits;
 use driver::DriverError;
 use driver::sys::CUresult;
@@ -42,7 +41,7 @@ pub(super) struct Table {
     pins_mapped: u64,
     free: Vec<u32>,
     /// Slots that a check empties, with its number.
-    leaving: Vec<(u64, u32)>,
+    retiring: Vec<(u64, u32)>,
     /// Slots whose context is gone, and whose record is still there.
     stale: Vec<u32>,
     /// Serials of the buffers that slots are of.
@@ -88,15 +87,15 @@ impl Table {
     }
 
     /// A check that was launched empties a slot.
-    pub fn leaves(&mut self, slot: u32, check: u64) {
+    pub fn retire(&mut self, slot: u32, check: u64) {
         self.disown(slot);
-        self.leaving.push((check, slot));
+        self.retiring.push((check, slot));
     }
 
     /// The device has emptied a slot.
-    pub fn left(&mut self, slot: u32) {
+    pub fn emptied(&mut self, slot: u32) {
         self.disown(slot);
-        self.leaving.retain(|(_, leaving)| *leaving != slot);
+        self.retiring.retain(|(_, retiring)| *retiring != slot);
         self.free.push(slot);
     }
 
@@ -104,14 +103,14 @@ impl Table {
     /// slot.
     pub fn lost(&mut self, slot: u32) {
         self.disown(slot);
-        self.leaving.retain(|(_, leaving)| *leaving != slot);
+        self.retiring.retain(|(_, retiring)| *retiring != slot);
         self.stale.push(slot);
     }
 
     /// Gives slots out again whose checks have ended.
     fn sweep(&mut self, ended: impl Fn(u64) -> bool) {
         let free = &mut self.free;
-        self.leaving.retain(|(check, slot)| {
+        self.retiring.retain(|(check, slot)| {
             let is_over = ended(*check);
             if is_over {
                 free.push(*slot);
@@ -138,17 +137,17 @@ impl Canaries {
     }
 }
 
-impl Runtime {
+impl Canaries {
     /// A slot for a buffer of the current context, if canaries can be made.
-    pub(super) fn canary_slot(&self, context: u64) -> Option<u32> {
-        if context == 0 || self.canaries.failed.load(Ordering::Relaxed) {
+    pub(super) fn slot(&self, context: u64) -> Option<u32> {
+        if context == 0 || self.failed.load(Ordering::Relaxed) {
             return None;
         }
-        if !self.canaries.kernels.lock().contains_key(&context)
-            && let Err(message) = self.attach_canaries(context)
+        if !self.kernels.lock().contains_key(&context)
+            && let Err(message) = self.attach(context)
         {
-            self.canaries.failed.store(true, Ordering::Relaxed);
-            self.output.error(
+            self.failed.store(true, Ordering::Relaxed);
+            self.env.error(
                 &format!("buffers are without canaries from here on: {message}"),
                 false,
             );
@@ -157,22 +156,22 @@ impl Runtime {
         // Without it the next check says so.
         let _ = self.restore_check_memory();
         self.clear_stale();
-        let checks = &self.canaries.checks;
+        let checks = &self.checks;
         loop {
             {
-                let mut table = self.canaries.table.lock();
-                if table.free.is_empty() && !table.leaving.is_empty() {
-                    table.sweep(|check| checks.has_ended(&self.canaries, check));
+                let mut table = self.table.lock();
+                if table.free.is_empty() && !table.retiring.is_empty() {
+                    table.sweep(|check| checks.has_ended(self, check));
                 }
                 if let Some(slot) = table.take() {
                     let high = table.high;
                     drop(table);
-                    self.watch().table_slots(u64::from(high));
+                    self.watch.table_slots(u64::from(high));
                     return Some(slot);
                 }
             }
-            if let Err(error) = self.grow_canaries() {
-                self.output.error(
+            if let Err(error) = self.grow() {
+                self.env.error(
                     &format!(
                         "a buffer is without canaries, because their table cannot grow: {error}"
                     ),
@@ -184,49 +183,52 @@ impl Runtime {
     }
 
     /// Readies a context for canaries.
-    fn attach_canaries(&self, context: u64) -> Result<(), String> {
-        self.metadata.attach(&*self.driver)?;
-        let Some(_turn) = self.canaries.turn.take() else {
+    fn attach(&self, context: u64) -> Result<(), String> {
+        self.metadata.attach()?;
+        let Some(_turn) = self.turn.take() else {
             return Err("the driver called back while Ringfence was setting itself up".into());
         };
-        if self.canaries.kernels.lock().contains_key(&context) {
+        if self.kernels.lock().contains_key(&context) {
             return Ok(());
         }
         let load = || -> Result<Kernels, DriverError> {
-            let check_waits = self.driver.compute_capability()? >= WAITING_CAPABILITY;
+            let check_waits = self.env.driver().compute_capability()? >= WAITING_CAPABILITY;
             let text = if check_waits { WAITING_MODULE } else { MODULE };
-            let module = self.driver.load_support(text)?;
+            let module = self.env.driver().load_support(text)?;
             let kernels = Kernels {
                 check_waits,
-                check: self.driver.support_kernel(module, CHECK_KERNEL)?,
-                fill: self.driver.support_kernel(module, FILL_KERNEL)?,
+                check: self.env.driver().support_kernel(module, CHECK_KERNEL)?,
+                fill: self.env.driver().support_kernel(module, FILL_KERNEL)?,
             };
-            if self.canaries.stamps.get().is_none() {
+            if self.stamps.get().is_none() {
                 let address = DeviceAddress(CHECK_STAMPS);
-                let stamps = self.driver.map_host_fixed(address, CHECK_STAMPS_SIZE)?;
-                self.canaries.stamps.get_or_init(|| stamps);
+                let stamps = self
+                    .env
+                    .driver()
+                    .map_host_fixed(address, CHECK_STAMPS_SIZE)?;
+                self.stamps.get_or_init(|| stamps);
             }
             Ok(kernels)
         };
         // A module is loaded when the device is idle.
-        let paused = self.watch().pause(Waits::Perhaps);
+        let paused = self.watch.pause(Waits::Perhaps);
         let kernels = load().map_err(|error| error.to_string())?;
         drop(paused);
-        self.canaries.kernels.lock().insert(context, kernels);
-        self.canaries.active.store(true, Ordering::Release);
+        self.kernels.lock().insert(context, kernels);
+        self.active.store(true, Ordering::Release);
         Ok(())
     }
 
     /// Sees to it that the device still sees what it writes to, after a context
     /// was destroyed.
     pub(super) fn restore_check_memory(&self) -> Result<(), DriverError> {
-        let doubtful = &self.canaries.doubtful;
+        let doubtful = &self.doubtful;
         if !doubtful.load(Ordering::Acquire) || !doubtful.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let restored = match self.metadata.attach(&*self.driver) {
-            Ok(_) => match self.canaries.stamps.get() {
-                Some(stamps) => self.driver.restore_host(*stamps),
+        let restored = match self.metadata.attach() {
+            Ok(_) => match self.stamps.get() {
+                Some(stamps) => self.env.driver().restore_host(*stamps),
                 None => Ok(()),
             },
             Err(message) => Err(DriverError {
@@ -236,14 +238,14 @@ impl Runtime {
             }),
         };
         if restored.is_err() {
-            self.canaries.doubtful.store(true, Ordering::Release);
+            self.doubtful.store(true, Ordering::Release);
         }
         restored
     }
 
     /// Maps more of the table.
-    fn grow_canaries(&self) -> Result<(), DriverError> {
-        let Some(_turn) = self.canaries.turn.take() else {
+    fn grow(&self) -> Result<(), DriverError> {
+        let Some(_turn) = self.turn.take() else {
             return Err(DriverError {
                 call: "cuMemMap",
                 code: CUresult::CUDA_ERROR_UNKNOWN,
@@ -251,7 +253,7 @@ impl Runtime {
             });
         };
         let (mapped, pins) = {
-            let table = self.canaries.table.lock();
+            let table = self.table.lock();
             if table.high < table.mapped {
                 return Ok(());
             }
@@ -268,21 +270,22 @@ impl Runtime {
         }
         let mut pins_mapped = pins;
         if u64::from(more) * 4 > pins {
-            self.driver
+            self.env
+                .driver()
                 .map_fixed(DeviceAddress(CANARY_PINS + pins), PAGE)?;
             pins_mapped += PAGE;
         }
-        self.canaries.table.lock().pins_mapped = pins_mapped;
+        self.table.lock().pins_mapped = pins_mapped;
         let at = CANARY_TABLE + u64::from(mapped) * record;
-        self.driver.map_fixed(DeviceAddress(at), PAGE)?;
-        self.canaries.table.lock().mapped = more;
+        self.env.driver().map_fixed(DeviceAddress(at), PAGE)?;
+        self.table.lock().mapped = more;
         Ok(())
     }
 
     /// Empties slots of contexts that are gone.
     pub(super) fn clear_stale(&self) {
         let stale = {
-            let mut table = self.canaries.table.lock();
+            let mut table = self.table.lock();
             if table.stale.is_empty() {
                 return;
             }
@@ -290,7 +293,7 @@ impl Runtime {
         };
         for slot in stale {
             let emptied = self.empty_slot(slot);
-            let mut table = self.canaries.table.lock();
+            let mut table = self.table.lock();
             match emptied {
                 Ok(()) => table.free.push(slot),
                 Err(_) => table.stale.push(slot),
@@ -302,32 +305,32 @@ impl Runtime {
     /// be reading the canaries.
     pub(super) fn empty_slot(&self, slot: u32) -> Result<(), DriverError> {
         let check = slot_address(slot).0 + offset_of!(CanaryRecord, check) as u64;
-        self.driver.write(DeviceAddress(check), &[0; 8])
+        self.env.driver().write(DeviceAddress(check), &[0; 8])
     }
 
     /// A context is gone: its memory must not be read any more.
-    pub(crate) fn canaries_gone(&self, context: u64, slots: impl Iterator<Item = u32>) {
-        if !self.canaries.active.load(Ordering::Acquire) {
+    pub(super) fn forget_context(&self, context: u64, slots: impl Iterator<Item = u32>) {
+        if !self.active.load(Ordering::Acquire) {
             return;
         }
-        self.canaries.kernels.lock().remove(&context);
-        self.canaries.checks.forget(context);
-        let new = self.canaries.later.context_gone(context);
-        let freed = self.canaries.retiring.context_gone(context);
-        let mut table = self.canaries.table.lock();
+        self.kernels.lock().remove(&context);
+        self.checks.forget(context);
+        let new = self.later.context_gone(context);
+        let freed = self.retiring.context_gone(context);
+        let mut table = self.table.lock();
         for slot in freed {
             table.lost(slot);
         }
         for slot in slots {
             match new.contains(&slot) {
-                true => table.left(slot),
+                true => table.emptied(slot),
                 false => table.lost(slot),
             }
         }
     }
 
-    pub(super) fn canary_kernels(&self, context: u64) -> Option<Kernels> {
-        self.canaries.kernels.lock().get(&context).copied()
+    pub(super) fn kernels_of(&self, context: u64) -> Option<Kernels> {
+        self.kernels.lock().get(&context).copied()
     }
 }
 
@@ -384,14 +387,14 @@ mod tests {
         );
         table.own(0, 7, EXTENT);
         table.own(1, 8, EXTENT);
-        table.leaves(0, 40);
+        table.retire(0, 40);
         table.sweep(|check| check < 40);
         assert_eq!(table.take(), None);
         // Findings may still come.
         assert_eq!(table.extent(7), Some(EXTENT));
         table.sweep(|check| check <= 40);
         assert_eq!(table.take(), Some(0));
-        table.left(1);
+        table.emptied(1);
         assert_eq!(table.take(), Some(1));
         table.own(1, 9, EXTENT);
         table.lost(1);

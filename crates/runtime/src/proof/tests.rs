@@ -2,7 +2,7 @@
 //! are asked of a kernel that is launched in a loop.
 
 use super::*;
-use crate::launches::Root;
+use crate::roots::Root;
 use model::{DeviceAddress, Extent};
 use proptest::prelude::*;
 

@@ -4,7 +4,7 @@ use super::fake::{Bench, CONTEXT, Fake, NAME as KERNEL_NAME, extent, module, res
 use crate::canaries::history::Reach;
 use crate::{Fill, FreeCall, FreeRequest, ModulePlan, StreamName, StreamUse, Where};
 use driver::sys::CUresult;
-use heap::{Around, Owner};
+use heap::Owner;
 use model::layout::canary::{CANARY_PINS, CANARY_TABLE};
 use model::{AllocationKind, DeviceAddress, Protections, Settings};
 use std::cell::Cell;
@@ -40,8 +40,8 @@ fn bench(device: Fake) -> Bench {
         .runtime
         .modules()
         .resolved(resolved(FUNCTION, ANALYSED, KERNEL_NAME, None));
-    let plan = bench.runtime.canary_plans(64, true)[0];
-    bench.runtime.allocated_with_canaries(
+    let plan = bench.runtime.canaries().plans(64, true)[0];
+    bench.runtime.canaries().allocated(
         AllocationKind::Device,
         extent(BUFFER, 64),
         Owner::default(),
@@ -57,12 +57,11 @@ fn launch(bench: &Bench) {
         .submitted(PLACE);
 }
 
-fn buffer(bench: &Bench) -> (Around, u64) {
-    let found = bench.runtime.memory.read(|registry| {
-        let entry = registry.find(DeviceAddress(BUFFER))?;
-        Some((entry.owner.around, entry.allocation.serial))
-    });
-    found.expect("it is known")
+/// The number of the buffer.
+fn serial(bench: &Bench) -> u64 {
+    let allocations = bench.runtime.allocations();
+    let known = allocations.belongs_to(DeviceAddress(BUFFER));
+    known.expect("it is known").serial
 }
 
 /// Whether the checks so far may start early.
@@ -80,7 +79,7 @@ fn records(bench: &Bench) -> usize {
 #[test]
 fn canaries_are_made_together_before_something_that_is_not_checked() {
     let bench = bench(Fake::default());
-    let plan = bench.runtime.canary_plans(64, true)[0];
+    let plan = bench.runtime.canaries().plans(64, true)[0];
     let allocate = |at: u64| {
         let owner = Owner {
             context: CONTEXT,
@@ -90,7 +89,8 @@ fn canaries_are_made_together_before_something_that_is_not_checked() {
         let kind = AllocationKind::Device;
         bench
             .runtime
-            .allocated_with_canaries(kind, extent, owner, &plan, Fill::Now);
+            .canaries()
+            .allocated(kind, extent, owner, &plan, Fill::Now);
         extent.base
     };
     let free = |address| {
@@ -101,7 +101,10 @@ fn canaries_are_made_together_before_something_that_is_not_checked() {
             capturing: false,
         };
         assert_eq!(
-            bench.runtime.free(request, &|_| CUresult::CUDA_SUCCESS),
+            bench
+                .runtime
+                .frees()
+                .free(request, &|_| CUresult::CUDA_SUCCESS),
             CUresult::CUDA_SUCCESS
         );
     };
@@ -114,7 +117,7 @@ fn canaries_are_made_together_before_something_that_is_not_checked() {
     launch(&bench);
     assert_eq!(records(&bench), 2);
     // Memory that the host writes to itself has them at once.
-    bench.runtime.allocated_with_canaries(
+    bench.runtime.canaries().allocated(
         AllocationKind::Managed,
         extent(BUFFER + 0x30000, 64),
         Owner::default(),
@@ -152,7 +155,7 @@ fn freed_buffers_that_are_held_leave_the_table_together() {
     };
     let bench = Bench::with(settings, Fake::default(), module(false));
     let runtime = &bench.runtime;
-    let plan = runtime.canary_plans(64, true)[0];
+    let plan = runtime.canaries().plans(64, true)[0];
     let owner = Owner {
         context: CONTEXT,
         ..Owner::default()
@@ -161,7 +164,9 @@ fn freed_buffers_that_are_held_leave_the_table_together() {
         .map(|at| {
             let extent = extent(BUFFER + at * 0x10000, 64);
             let kind = AllocationKind::Device;
-            runtime.allocated_with_canaries(kind, extent, owner, &plan, Fill::Now);
+            runtime
+                .canaries()
+                .allocated(kind, extent, owner, &plan, Fill::Now);
             extent.base
         })
         .collect();
@@ -173,7 +178,7 @@ fn freed_buffers_that_are_held_leave_the_table_together() {
             capturing: false,
         };
         assert_eq!(
-            runtime.free(request, &|_| panic!("it is held")),
+            runtime.frees().free(request, &|_| panic!("it is held")),
             CUresult::CUDA_SUCCESS
         );
     };
@@ -185,7 +190,7 @@ fn freed_buffers_that_are_held_leave_the_table_together() {
     let taken = taken_out(&bench);
     assert_eq!((taken.len(), taken[0].len(), waits()), (1, 8, before));
     // Memory goes back only when nothing reads it any more.
-    assert!(bench.runtime.empty_quarantine());
+    assert!(bench.runtime.frees().empty_quarantine());
     let taken = taken_out(&bench);
     assert_eq!((taken.len(), taken[1].len()), (2, 2));
     assert!(waits() > before);
@@ -212,8 +217,8 @@ fn what_findings_need_is_gathered_when_the_kernel_is_on_its_way() {
     assert_eq!(reads.get(), 0);
     ticket.submitted(PLACE);
     assert!(reads.get() > 0);
-    let (_, serial) = buffer(&bench);
-    let found = bench.runtime.canaries.checks.candidates(1, Some(0), serial);
+    let serial = serial(&bench);
+    let found = bench.runtime.canaries().candidates(1, Some(0), serial);
     assert_eq!(found.len(), 1);
     assert!(
         matches!(&found[0].reach, Reach::Named(named) if named.iter().all(|(_, slot, _)| *slot == 0))
@@ -228,7 +233,7 @@ fn checks_may_start_early_until_the_program_starts_kernels_early_itself() {
     launch(&bench);
     launch(&bench);
     assert_eq!(early(&bench), [true, true]);
-    bench.runtime.kernels_start_early();
+    bench.runtime.canaries().kernels_start_early();
     launch(&bench);
     assert_eq!(early(&bench), [true, true, false]);
 }
@@ -237,13 +242,19 @@ fn checks_may_start_early_until_the_program_starts_kernels_early_itself() {
 fn the_last_look_at_a_buffer_is_after_everything() {
     let bench = bench(Fake::default());
     launch(&bench);
-    let (around, serial) = buffer(&bench);
     let stream = StreamUse {
         name: NAME,
         context: CONTEXT,
         blocking: true,
     };
-    bench.runtime.retire_in_stream(around, serial, stream);
+    let request = FreeRequest {
+        function: "cuMemFreeAsync",
+        call: FreeCall::FreeAsync { stream },
+        address: DeviceAddress(BUFFER),
+        capturing: false,
+    };
+    let done = CUresult::CUDA_SUCCESS;
+    assert_eq!(bench.runtime.frees().free(request, &|_| done), done);
     assert_eq!(early(&bench), [true, false]);
 }
 

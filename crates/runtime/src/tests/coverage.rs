@@ -3,7 +3,7 @@
 use super::fake::{Bench, Fake, KERNEL, MODULE, NAME, module, resolved};
 use crate::prepare::{Wanted, prepare};
 use crate::{LaunchDecision, ModulePart, Prepared, Runtime, Where};
-use model::{Settings, UncheckedReason};
+use model::{Checked, Settings, UncheckedReason};
 use std::sync::Arc;
 
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n\
@@ -21,14 +21,15 @@ fn launches_are_counted_by_outcome() {
     });
     bench
         .runtime
-        .unhooked_launch(KERNEL, UncheckedReason::LaunchPath);
+        .launcher()
+        .unhooked(KERNEL, UncheckedReason::LaunchPath);
     // Resolving the kernel again must not lose its counts.
     bench
         .runtime
         .modules()
         .resolved(resolved(KERNEL, MODULE, NAME, Some(super::fake::COPY)));
-    bench.runtime.finish();
-    bench.runtime.finish();
+    bench.runtime.ending().finish();
+    bench.runtime.ending().finish();
     let process = bench.process();
     let kernel = &process.coverage.kernels[NAME];
     assert_eq!((kernel.checked, kernel.exact_sites), (1, 3));
@@ -36,7 +37,7 @@ fn launches_are_counted_by_outcome() {
     assert_eq!(kernel.unchecked[&UncheckedReason::LaunchPath], 1);
     assert_eq!(bench.events().matches("\"complete\":true").count(), 1);
     bench.launch(0, 0);
-    bench.runtime.finish();
+    bench.runtime.ending().finish();
     assert_eq!(bench.process().coverage.kernels[NAME].checked, 2);
 }
 
@@ -64,7 +65,7 @@ fn ptx_is_instrumented_and_rejection_is_remembered() {
         .begin_of(0x31, &|_, _, _| Some(0))
         .submitted(Where::Unknown);
     assert_eq!(
-        bench.runtime.coverage().kernels["store"].unchecked[&UncheckedReason::Rejected],
+        bench.runtime.ending().coverage().kernels["store"].unchecked[&UncheckedReason::Rejected],
         1
     );
 }
@@ -114,11 +115,11 @@ fn modules_that_need_the_device_runtime_are_left_to_devices_that_link_it() {
         ".visible",
         ".extern .func (.param .b64 r) __cudaCDP2GetParameterBufferV2(.param .b64 k);\n.visible",
     );
-    let prepared = |text: &str, launches_itself, protect: &str| {
-        let mut settings = Settings::default();
-        let option = settings.set("protect", protect);
-        assert!(option.is_ok());
-        let wanted = Wanted::by(&settings);
+    let bounds = Wanted::Bounds {
+        checked: Checked::default(),
+        trap: false,
+    };
+    let prepared = |text: &str, launches_itself, wanted| {
         prepare(&[ModulePart::Ptx(text)], Ok(90), launches_itself, wanted)
     };
     let reason = |prepared: Prepared| match prepared {
@@ -126,12 +127,12 @@ fn modules_that_need_the_device_runtime_are_left_to_devices_that_link_it() {
         Prepared::Instrumented { .. } => panic!("instrumented"),
     };
     let checked = |prepared| matches!(prepared, Prepared::Instrumented { .. });
-    assert!(checked(prepared(&launching, true, "bounds")));
-    assert!(checked(prepared(PTX, false, "bounds")));
-    let on_gpu = prepared(&launching, false, "bounds");
+    assert!(checked(prepared(&launching, true, bounds)));
+    assert!(checked(prepared(PTX, false, bounds)));
+    let on_gpu = prepared(&launching, false, bounds);
     assert_eq!(reason(on_gpu), Some(UncheckedReason::DeviceRuntime));
     // What is only looked at is loaded as it is anyway.
-    assert_eq!(reason(prepared(&launching, false, "canary")), None);
+    assert_eq!(reason(prepared(&launching, false, Wanted::Look)), None);
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn a_kernel_none_of_whose_accesses_can_be_checked_is_unchecked() {
         entry.coverage.unchecked_sites = opcodes.collect();
         let bench = Bench::with(Settings::default(), Fake::default(), module);
         bench.launch(0, 0);
-        bench.runtime.coverage().kernels[NAME].clone()
+        bench.runtime.ending().coverage().kernels[NAME].clone()
     };
     let none = launched(&["tex.2d"]);
     assert_eq!((none.proved, none.checked), (0, 0));

@@ -38,13 +38,19 @@ fn failures(bench: &Bench) -> Vec<Failure> {
 fn the_kernels_that_could_have_failed_are_named_and_not_counted() {
     let bench = Bench::new();
     launch(&bench, STREAM);
-    bench.runtime.waited_for(STREAM);
+    bench.runtime.host_waits().waited_for(STREAM);
     launch(&bench, STREAM);
     launch(&bench, StreamName::Legacy { context: CONTEXT });
-    bench.runtime.kernel_failed(ILLEGAL, "cuStreamSynchronize");
+    bench
+        .runtime
+        .failures()
+        .kernel_failed(ILLEGAL, "cuStreamSynchronize");
     // Errors stick: the next calls say nothing new.
-    bench.runtime.kernel_failed(ILLEGAL, "cuMemFree_v2");
-    bench.runtime.finish();
+    bench
+        .runtime
+        .failures()
+        .kernel_failed(ILLEGAL, "cuMemFree_v2");
+    bench.runtime.ending().finish();
     let [failure] = &failures(&bench)[..] else {
         panic!("{:?}", bench.process().findings)
     };
@@ -79,9 +85,12 @@ fn errors_that_say_nothing_of_kernels_are_no_findings() {
         CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
         CUresult::CUDA_ERROR_NOT_SUPPORTED,
     ] {
-        bench.runtime.kernel_failed(code, "cuMemAlloc_v2");
+        bench
+            .runtime
+            .failures()
+            .kernel_failed(code, "cuMemAlloc_v2");
     }
-    bench.runtime.finish();
+    bench.runtime.ending().finish();
     assert!(bench.process().findings.is_empty());
     assert_eq!(bench.process().coverage.kernels[NAME].checked, 1);
 }
@@ -115,7 +124,7 @@ fn a_device_that_knows_the_kernel_names_it_alone() {
     });
     // The last two never ran to their end. No call of the program says so.
     bench.device.not_run.lock().extend([COPY, COPY]);
-    bench.runtime.exit_begins();
+    bench.runtime.ending().exit_begins();
     let [failure] = &failures(&bench)[..] else {
         panic!("{:?}", bench.process().findings)
     };
@@ -143,8 +152,9 @@ fn what_the_device_lacks_is_no_fault_of_the_program() {
     });
     bench
         .runtime
+        .failures()
         .kernel_failed(CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION, "cuCtxSynchronize");
-    bench.runtime.finish();
+    bench.runtime.ending().finish();
     let process = bench.process();
     assert!(process.findings.is_empty());
     assert!(process.failed);
@@ -167,9 +177,13 @@ fn what_a_failure_keeps_from_being_freed_is_no_leak() {
     };
     bench
         .runtime
+        .allocations()
         .allocated_by(AllocationKind::Device, extent, owner);
-    bench.runtime.kernel_failed(ILLEGAL, "cuCtxSynchronize");
-    bench.runtime.end();
+    bench
+        .runtime
+        .failures()
+        .kernel_failed(ILLEGAL, "cuCtxSynchronize");
+    bench.runtime.ending().end();
     assert_eq!(failures(&bench).len(), 1);
     assert_eq!(bench.process().coverage.notes[&Note::HeldByFailure], 1);
 }
@@ -183,5 +197,5 @@ fn a_launch_that_was_refused_is_not_counted() {
         ticket.fall_back(UncheckedReason::Registers);
         ticket.refused();
     });
-    assert_eq!(bench.runtime.coverage().kernels[NAME].checked, 1);
+    assert_eq!(bench.runtime.ending().coverage().kernels[NAME].checked, 1);
 }

@@ -4,6 +4,7 @@ mod device;
 
 pub use device::{CONTEXT, Fake};
 
+use crate::protection::Protection;
 use crate::{
     LaunchDecision, LaunchRequest, LaunchShape, ModulePlan, Resolved, Runtime, Ticket, Where,
 };
@@ -112,12 +113,22 @@ impl Bench {
         Bench::with(Settings::default(), Fake::default(), module(false))
     }
 
-    pub fn with(mut settings: Settings, device: Fake, module: Instrumented) -> Bench {
+    pub fn with(settings: Settings, device: Fake, module: Instrumented) -> Bench {
+        Bench::with_protections(settings, device, module, Vec::new())
+    }
+
+    /// With protections that no setting asks for.
+    pub fn with_protections(
+        mut settings: Settings,
+        device: Fake,
+        module: Instrumented,
+        more: Vec<Arc<dyn Protection>>,
+    ) -> Bench {
         let directory = tempfile::tempdir().unwrap();
         settings.session = Some(directory.path().to_path_buf());
         settings.log_file = Some(directory.path().join("log").display().to_string());
         let device = Arc::new(device);
-        let runtime = Runtime::new(settings, device.clone()).unwrap();
+        let runtime = Runtime::with(settings, device.clone(), more).unwrap();
         runtime
             .modules()
             .loaded(MODULE, Arc::new(ModulePlan::instrumented(vec![module])));

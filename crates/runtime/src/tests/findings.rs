@@ -1,8 +1,8 @@
 //! From records to findings.
 
 use super::fake::{Bench, CONTEXT, Fake, KERNEL, MODULE, NAME, extent, module, record};
-use crate::HostError;
-use crate::Owner;
+use crate::{CallDecision, Effect, FreeCall, FreeRequest, Owner, Place, Side, Touched, When};
+use driver::sys::CUresult;
 use model::layout::{RING_CAPACITY, Record};
 use model::{
     AllocationKind, DeviceAddress, LeakCheck, Provenance, Relation, Rule, Settings, Subject,
@@ -18,16 +18,18 @@ fn a_write_past_the_end_is_one_finding_with_everything_known_about_it() {
     let bench = Bench::new();
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 64));
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(B, 64));
     bench.launch(A, B);
     // Sites 1 and 2 share the check: at 60 only the second runs over the end.
     assert!(bench.device.leave(record(1, A + 60, 1)));
     assert!(bench.device.leave(record(1, A + 60, 1)));
     bench.runtime.synchronized();
-    bench.runtime.finish();
+    bench.runtime.ending().finish();
 
     let process = bench.process();
     assert_eq!(process.findings.len(), 1);
@@ -77,7 +79,10 @@ fn what_is_out_of_bounds_is_not_also_misaligned() {
     let pair = [A, B];
     for base in pair {
         let extent = extent(base, 64);
-        bench.runtime.allocated(AllocationKind::Device, extent);
+        bench
+            .runtime
+            .allocations()
+            .allocated(AllocationKind::Device, extent);
     }
     bench.launch(A, B);
     // Both of sites 1 and 2, which share a check; site 3 of the other buffer
@@ -85,7 +90,7 @@ fn what_is_out_of_bounds_is_not_also_misaligned() {
     assert!(bench.device.leave(record(1, A + 6, 1)));
     assert!(bench.device.leave(record(3, B + 62, 1)));
     bench.runtime.synchronized();
-    bench.runtime.finish();
+    bench.runtime.ending().finish();
 
     let found: Vec<_> = bench
         .process()
@@ -109,9 +114,11 @@ fn the_buffer_that_was_hit_is_named_beside_the_intended_one() {
     let bench = Bench::new();
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 64));
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(B, 64));
     bench.launch(A, A);
     bench.device.leave(record(3, B + 8, 1));
@@ -134,8 +141,9 @@ fn a_freed_pointer_is_traced_to_its_allocation_and_free() {
     let bench = Bench::new();
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 64));
-    bench.runtime.freeing(DeviceAddress(A));
+    bench.runtime.allocations().freeing(DeviceAddress(A));
     bench.launch(A, 0);
     bench.device.leave(record(1, A + 8, 1));
     bench.device.leave(record(3, 0, 1));
@@ -165,6 +173,7 @@ fn records_of_device_functions_carry_their_bounds_and_find_their_kernel() {
     let bench = Bench::with(Settings::default(), Fake::default(), with_function);
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 64));
     bench.launch(A, A);
     bench.device.leave(Record {
@@ -223,19 +232,20 @@ fn a_full_ring_drops_and_later_records_still_arrive() {
     let bench = Bench::new();
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 64));
     bench.launch(A, A);
     let mut kept = 0;
     for _ in 0..RING_CAPACITY + 100 {
         kept += u64::from(bench.device.leave(record(1, A + 60, 1)));
     }
-    // The watcher may have drained meanwhile.
+    // The drain thread may have drained meanwhile.
     assert!(kept >= RING_CAPACITY);
     bench.runtime.synchronized();
     std::thread::sleep(Duration::from_millis(8));
     bench.runtime.synchronized();
     assert!(bench.device.leave(record(3, A + 100, 1)));
-    bench.runtime.finish();
+    bench.runtime.ending().finish();
     let process = bench.process();
     assert_eq!(process.coverage.dropped_records, RING_CAPACITY + 100 - kept);
     let occurrences: Vec<u64> = process
@@ -251,6 +261,7 @@ fn a_kernel_that_never_ends_still_reports() {
     let bench = Bench::new();
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 64));
     bench.launch(A, A);
     bench.device.leave(record(1, A + 64, 1));
@@ -258,7 +269,7 @@ fn a_kernel_that_never_ends_still_reports() {
     while bench.process().findings.is_empty() {
         assert!(
             start.elapsed() < Duration::from_secs(10),
-            "the watcher did not drain"
+            "the drain thread did not drain"
         );
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -274,7 +285,7 @@ fn the_print_limit_silences_the_text_only() {
     bench.launch(0, 0);
     bench.device.leave(record(1, 0, 1));
     bench.device.leave(record(3, 0, 1));
-    bench.runtime.finish();
+    bench.runtime.ending().finish();
     assert_eq!(bench.process().findings.len(), 3);
     let log = bench.log();
     assert_eq!(log.matches("Invalid").count(), 1);
@@ -295,11 +306,12 @@ fn suppressed_findings_are_counted_and_not_shown() {
     let bench = Bench::with(settings, Fake::default(), module(false));
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 64));
     bench.launch(A, 0);
     bench.device.leave(record(3, 0, 1));
     bench.device.leave(record(1, A + 60, 1));
-    bench.runtime.finish();
+    bench.runtime.ending().finish();
     let process = bench.process();
     assert_eq!(process.suppressed.len(), 1);
     assert_eq!(process.suppressed[0].0, "known (line 1)");
@@ -322,6 +334,7 @@ fn forged_and_contradictory_records_are_said_and_not_believed() {
     let bench = Bench::new();
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 64));
     bench.launch(A, A);
     bench.device.leave(Record {
@@ -343,6 +356,7 @@ fn variables_are_named() {
     let bench = Bench::with(Settings::default(), Fake::default(), with_variable);
     bench
         .runtime
+        .allocations()
         .variable_resolved("_ZN5table4dataE", extent(B, 16));
     bench.launch(0, 0);
     bench.device.leave(Record {
@@ -353,7 +367,8 @@ fn variables_are_named() {
     bench.runtime.modules().unloading(MODULE);
     bench
         .runtime
-        .unhooked_launch(KERNEL, model::UncheckedReason::LaunchPath);
+        .launcher()
+        .unhooked(KERNEL, model::UncheckedReason::LaunchPath);
     bench.runtime.synchronized();
     let finding = bench.process().findings.remove(0);
     assert_eq!(
@@ -365,14 +380,15 @@ fn variables_are_named() {
 /// Frees that are wrong, as a hook of the shim reports them.
 #[inline(never)]
 fn free_again(bench: &Bench) {
-    bench.runtime.host_error(HostError {
-        rule: Rule::DoubleFree,
+    let request = FreeRequest {
         function: "cuMemFree_v2",
-        detail: String::new(),
-        width: None,
-        pointer: DeviceAddress(A),
+        call: FreeCall::Free,
         address: DeviceAddress(A),
-    });
+        capturing: false,
+    };
+    let refused = CUresult::CUDA_ERROR_INVALID_VALUE;
+    let answer = bench.runtime.frees().free(request, &|_| refused);
+    assert_eq!(answer, refused);
 }
 
 #[test]
@@ -380,21 +396,25 @@ fn calls_of_the_same_place_are_one_finding() {
     let bench = Bench::new();
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 64));
-    bench.runtime.freeing(DeviceAddress(A));
+    bench.runtime.allocations().freeing(DeviceAddress(A));
     for _ in 0..std::hint::black_box(3) {
         free_again(&bench);
     }
     free_again(&bench);
-    bench.runtime.host_error(HostError {
-        rule: Rule::CopyOutOfBoundsWrite,
-        function: "cuMemcpyHtoD_v2",
-        detail: "copy of 8 bytes to nowhere".into(),
-        width: Some(8),
-        pointer: DeviceAddress(B),
-        address: DeviceAddress(B),
-    });
-    bench.runtime.finish();
+    // A copy to nowhere.
+    let side = Side {
+        touched: Touched::linear(B, 8),
+        place: Place::Device,
+        effect: Effect::Write,
+    };
+    let calls = bench.runtime.host_calls();
+    match calls.check("cuMemcpyHtoD_v2", When::Unknown, &[side]) {
+        CallDecision::Doubt(doubt) => calls.refused(&doubt),
+        decided => panic!("{decided:?}"),
+    }
+    bench.runtime.ending().finish();
     let findings = bench.process().findings;
     let seen: Vec<u64> = findings.iter().map(|finding| finding.occurrences).collect();
     assert_eq!(seen, [3, 1, 1]);
@@ -430,22 +450,26 @@ fn leaks_of_the_same_place_are_one_finding() {
     for base in std::hint::black_box(vec![A, B]) {
         bench
             .runtime
+            .allocations()
             .allocated_by(AllocationKind::Device, extent(base, 64), own);
     }
     bench
         .runtime
+        .allocations()
         .allocated_by(AllocationKind::Device, extent(B + 4096, 32), own);
-    bench.runtime.freeing(DeviceAddress(B + 4096));
+    bench.runtime.allocations().freeing(DeviceAddress(B + 4096));
     bench
         .runtime
+        .allocations()
         .variable_resolved("table", extent(B + 8192, 16));
     // A graph's memory, say.
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Pool, extent(B + 16384, 16));
-    bench.runtime.finish();
+    bench.runtime.ending().finish();
     assert!(bench.process().findings.is_empty());
-    bench.runtime.end();
+    bench.runtime.ending().end();
     let findings = bench.process().findings;
     assert_eq!(findings.len(), 1);
     assert_eq!(findings[0].subject, Subject::Leak);

@@ -12,7 +12,7 @@ const B: u64 = 0x7f00_0000_1000;
 const INVALID_VALUE: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 const SUCCESS: CUresult = CUresult::CUDA_SUCCESS;
 const OWN: Owner = Owner {
-    around: heap::Around {
+    redzones: heap::Redzones {
         before: 0,
         after: 0,
         slot: None,
@@ -40,6 +40,7 @@ fn bench(change: impl Fn(&mut Settings)) -> Bench {
 impl Bench {
     fn device(&self, base: u64, size: u64) {
         self.runtime
+            .allocations()
             .allocated_by(AllocationKind::Device, extent(base, size), OWN);
     }
 
@@ -53,7 +54,7 @@ impl Bench {
             address: DeviceAddress(address),
             capturing: false,
         };
-        let answer = self.runtime.free(request, &|_| {
+        let answer = self.runtime.frees().free(request, &|_| {
             calls.fetch_add(1, Ordering::Relaxed);
             device_says
         });
@@ -88,8 +89,13 @@ fn a_freed_allocation_is_held_until_others_push_it_out() {
     assert_eq!(bench.free(A), (SUCCESS, false));
     assert_eq!(bench.free(B), (SUCCESS, false));
     assert!(bench.released().is_empty());
-    assert!(bench.runtime.is_quarantined(DeviceAddress(A + 50)));
-    assert_eq!(bench.runtime.quarantined_bytes(), 202);
+    assert!(
+        bench
+            .runtime
+            .allocations()
+            .is_quarantined(DeviceAddress(A + 50))
+    );
+    assert_eq!(bench.runtime.frees().quarantined_bytes(), 202);
     assert_eq!(bench.free(B + 0x1000), (SUCCESS, false));
     let expected = Release {
         address: DeviceAddress(A),
@@ -97,10 +103,10 @@ fn a_freed_allocation_is_held_until_others_push_it_out() {
         call: ReleaseCall::Free,
     };
     assert_eq!(*bench.device.released.lock(), [expected]);
-    assert!(!bench.runtime.is_quarantined(DeviceAddress(A)));
-    assert!(bench.runtime.empty_quarantine());
+    assert!(!bench.runtime.allocations().is_quarantined(DeviceAddress(A)));
+    assert!(bench.runtime.frees().empty_quarantine());
     assert_eq!(bench.released(), [A, B, B + 0x1000]);
-    assert!(!bench.runtime.empty_quarantine());
+    assert!(!bench.runtime.frees().empty_quarantine());
     assert!(bench.rules().is_empty());
 }
 
@@ -206,6 +212,7 @@ fn frees_of_what_is_no_start_and_by_the_wrong_call_are_invalid() {
     bench.device(A, 100);
     bench
         .runtime
+        .allocations()
         .allocated_by(AllocationKind::Host, extent(B, 100), OWN);
     assert_eq!(bench.free(A + 8), (INVALID_VALUE, false));
     assert_eq!(
@@ -230,6 +237,7 @@ fn of_what_is_not_known_the_device_is_the_judge() {
     let bench = bench(|_| {});
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Foreign, extent(B, 100));
     assert_eq!(bench.free_by(FreeCall::Free, A, SUCCESS), (SUCCESS, true));
     assert_eq!(bench.free_by(FreeCall::Free, B, SUCCESS), (SUCCESS, true));
@@ -255,14 +263,20 @@ fn a_free_that_the_device_refuses_did_not_happen() {
         (CUresult::CUDA_ERROR_ILLEGAL_ADDRESS, true)
     );
     assert_eq!(
-        bench.runtime.extent_of(DeviceAddress(A)),
+        bench.runtime.allocations().extent_of(DeviceAddress(A)),
         Some(extent(A, 4096))
     );
     // What the wait before a held free answers is the program's answer.
     bench.device(B, 8);
     *bench.device.failure.lock() = CUresult::CUDA_ERROR_LAUNCH_FAILED;
     assert_eq!(bench.free(B), (CUresult::CUDA_ERROR_LAUNCH_FAILED, false));
-    assert!(bench.runtime.extent_of(DeviceAddress(B)).is_some());
+    assert!(
+        bench
+            .runtime
+            .allocations()
+            .extent_of(DeviceAddress(B))
+            .is_some()
+    );
     // A context that is gone is the device's to speak about.
     *bench.device.failure.lock() = CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED;
     assert_eq!(
@@ -277,23 +291,48 @@ fn a_free_in_stream_order_keeps_lookups_until_its_stream_was_waited_for() {
     let pool = Owner { pool: 0x90, ..OWN };
     bench
         .runtime
+        .allocations()
         .allocated_by(AllocationKind::Pool, extent(A, 100), pool);
     assert_eq!(bench.free_by(STREAM, A, SUCCESS), (SUCCESS, false));
-    assert_eq!(bench.runtime.quarantined_of_pool(0x90), 101);
-    assert_eq!(bench.runtime.quarantined_bytes(), 0);
-    assert!(bench.runtime.extent_of(DeviceAddress(A)).is_some());
-    bench.runtime.waited_for(StreamName::Made(0x52));
-    bench.runtime.waited_for_context(0xc2);
-    assert!(bench.runtime.extent_of(DeviceAddress(A)).is_some());
+    assert_eq!(bench.runtime.frees().quarantined_of_pool(0x90), 101);
+    assert_eq!(bench.runtime.frees().quarantined_bytes(), 0);
+    assert!(
+        bench
+            .runtime
+            .allocations()
+            .extent_of(DeviceAddress(A))
+            .is_some()
+    );
+    bench
+        .runtime
+        .host_waits()
+        .waited_for(StreamName::Made(0x52));
+    bench.runtime.host_waits().waited_for_context(0xc2);
+    assert!(
+        bench
+            .runtime
+            .allocations()
+            .extent_of(DeviceAddress(A))
+            .is_some()
+    );
     // Freed is freed, whatever the stream has reached.
     assert_eq!(bench.free_by(STREAM, A, SUCCESS), (INVALID_VALUE, false));
     let finding = bench.process().findings.remove(0);
     assert_eq!(finding.rule, Rule::DoubleFree);
     assert!(finding.intended.unwrap().freed);
-    bench.runtime.waited_for(StreamName::Made(0x51));
-    assert!(bench.runtime.extent_of(DeviceAddress(A)).is_none());
+    bench
+        .runtime
+        .host_waits()
+        .waited_for(StreamName::Made(0x51));
+    assert!(
+        bench
+            .runtime
+            .allocations()
+            .extent_of(DeviceAddress(A))
+            .is_none()
+    );
     // The stream's end frees what is to be freed in it, in it.
-    bench.runtime.stream_ending(0x51);
+    bench.runtime.frees().stream_ending(0x51);
     let call = ReleaseCall::FreeAsync { stream: 0x51 };
     assert_eq!(bench.device.released.lock()[0].call, call);
 }
@@ -309,12 +348,19 @@ fn memory_goes_with_its_context_and_only_that() {
     bench.device(B, 8);
     bench
         .runtime
+        .allocations()
         .allocated_by(AllocationKind::Device, extent(B + 0x1000, 8), other);
     bench.free(A);
     bench.runtime.context_gone(CONTEXT);
-    assert!(!bench.runtime.is_quarantined(DeviceAddress(A)));
+    assert!(!bench.runtime.allocations().is_quarantined(DeviceAddress(A)));
     assert!(bench.released().is_empty());
-    let lives = |address| bench.runtime.extent_of(DeviceAddress(address)).is_some();
+    let lives = |address| {
+        bench
+            .runtime
+            .allocations()
+            .extent_of(DeviceAddress(address))
+            .is_some()
+    };
     assert!(!lives(B) && lives(B + 0x1000));
     assert_eq!(
         bench.free_by(FreeCall::Free, B, INVALID_VALUE),
@@ -334,15 +380,27 @@ fn during_a_capture_the_device_gets_every_call() {
         capturing: true,
     };
     assert_eq!(
-        bench.runtime.free(request, &|_| {
+        bench.runtime.frees().free(request, &|_| {
             CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
         }),
         CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
     );
-    assert!(bench.runtime.extent_of(DeviceAddress(A)).is_some());
-    assert_eq!(bench.runtime.free(request, &|_| SUCCESS), SUCCESS);
-    assert!(bench.runtime.extent_of(DeviceAddress(A)).is_none());
-    assert!(!bench.runtime.is_quarantined(DeviceAddress(A)));
+    assert!(
+        bench
+            .runtime
+            .allocations()
+            .extent_of(DeviceAddress(A))
+            .is_some()
+    );
+    assert_eq!(bench.runtime.frees().free(request, &|_| SUCCESS), SUCCESS);
+    assert!(
+        bench
+            .runtime
+            .allocations()
+            .extent_of(DeviceAddress(A))
+            .is_none()
+    );
+    assert!(!bench.runtime.allocations().is_quarantined(DeviceAddress(A)));
 }
 
 #[test]
@@ -359,5 +417,5 @@ fn threads_that_free_the_same_address_free_it_once() {
         });
         assert_eq!(good.load(Ordering::Relaxed), INVALID_VALUE.0);
     }
-    assert_eq!(bench.runtime.quarantined_bytes(), 200 * 65);
+    assert_eq!(bench.runtime.frees().quarantined_bytes(), 200 * 65);
 }

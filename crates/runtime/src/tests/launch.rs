@@ -34,22 +34,33 @@ fn bounds_of_interior_and_past_the_end_pointers_travel_with_the_launch() {
     let bench = Bench::new();
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 1000));
     bench
         .runtime
+        .allocations()
         .allocated(AllocationKind::Managed, extent(B, 64));
     assert_eq!(words(&bench.launch(A + 16, B + 64)), [1, A, 1000, B, 64]);
     // What points into nothing says where to; what lies just outside is meant
     // for what is there.
     assert_eq!(words(&bench.launch(0, B + 5000)), [2, 0, 0, B + 5000, 0]);
-    bench.runtime.freeing(DeviceAddress(B));
+    bench.runtime.allocations().freeing(DeviceAddress(B));
     assert_eq!(words(&bench.launch(A, B)), [3, A, 1000, B, 0]);
     assert_eq!(words(&bench.launch(A - 4, A + 1001)), [4, A, 1000, A, 1000]);
     assert_eq!(
-        bench.runtime.extent_of(DeviceAddress(A + 999)),
+        bench
+            .runtime
+            .allocations()
+            .extent_of(DeviceAddress(A + 999)),
         Some(extent(A, 1000))
     );
-    assert_eq!(bench.runtime.extent_of(DeviceAddress(A + 1000)), None);
+    assert_eq!(
+        bench
+            .runtime
+            .allocations()
+            .extent_of(DeviceAddress(A + 1000)),
+        None
+    );
 }
 
 #[test]
@@ -74,6 +85,7 @@ fn lookup_tables_are_written_only_for_modules_that_read_them() {
     let plain = Bench::new();
     plain
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 64));
     plain.launch(A, A);
     assert!(plain.device.writes.lock().is_empty());
@@ -81,6 +93,7 @@ fn lookup_tables_are_written_only_for_modules_that_read_them() {
     let lookups = Bench::with(Settings::default(), Fake::default(), module(true));
     lookups
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(A, 64));
     assert_eq!(lookups.device.u64(entry), 0);
     lookups.launch(A, A);
@@ -88,12 +101,13 @@ fn lookup_tables_are_written_only_for_modules_that_read_them() {
     // A kernel may run that is handed the new allocation through memory.
     lookups
         .runtime
+        .allocations()
         .allocated(AllocationKind::Device, extent(B, 64));
     let leaf = lookups.device.u64(entry);
     assert!(leaf != 0 && leaf >> 63 == 0);
     lookups.runtime.synchronized();
-    lookups.runtime.freeing(DeviceAddress(A));
-    lookups.runtime.freeing(DeviceAddress(B));
+    lookups.runtime.allocations().freeing(DeviceAddress(A));
+    lookups.runtime.allocations().freeing(DeviceAddress(B));
     let writes = lookups.device.writes.lock().len();
     lookups.launch(0, 0);
     assert!(lookups.device.writes.lock().len() > writes);
@@ -218,6 +232,7 @@ fn a_launch_waits_for_tables_that_another_thread_is_writing() {
                     let base = A + (next.fetch_add(1, Ordering::Relaxed) << REGION_SHIFT);
                     bench
                         .runtime
+                        .allocations()
                         .allocated(AllocationKind::Device, extent(base, 64));
                     bench.launch(base, 0);
                     assert_ne!(bench.device.u64(entry(base)), 0);
@@ -240,7 +255,10 @@ fn a_launch_that_comes_again_is_judged_anew_once_its_memory_changed() {
     let bench = Bench::with(Settings::default(), Fake::default(), module);
     let allocate = |base, size| {
         let kind = AllocationKind::Device;
-        bench.runtime.allocated(kind, extent(base, size));
+        bench
+            .runtime
+            .allocations()
+            .allocated(kind, extent(base, size));
     };
     allocate(A, 64);
     allocate(B, 64);
@@ -248,12 +266,12 @@ fn a_launch_that_comes_again_is_judged_anew_once_its_memory_changed() {
         assert!(matches!(bench.launch(A, B), LaunchDecision::Proved));
     }
     // Four bytes less behind the same pointer.
-    bench.runtime.freeing(DeviceAddress(A));
+    bench.runtime.allocations().freeing(DeviceAddress(A));
     allocate(A, 60);
     for _ in 0..5 {
         assert_eq!(words(&bench.launch(A, B))[1..3], [A, 60]);
     }
-    bench.runtime.freeing(DeviceAddress(A));
+    bench.runtime.allocations().freeing(DeviceAddress(A));
     allocate(A, 64);
     for _ in 0..5 {
         assert!(matches!(bench.launch(A, B), LaunchDecision::Proved));

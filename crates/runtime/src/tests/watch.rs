@@ -1,7 +1,7 @@
 //! When the guard is launched, and what is said when it cannot be.
 
 use super::fake::{Bench, CONTEXT, Fake, KERNEL, module};
-use crate::{StreamName, Waits, WatchedLaunch, Watching};
+use crate::{StreamName, Waits, Watch, WatchedLaunch};
 use driver::SupportStream;
 use driver::sys::CUresult;
 use model::{Protections, Settings};
@@ -35,7 +35,7 @@ fn slices(bench: &Bench) -> Vec<u64> {
     launched.iter().map(number).collect()
 }
 
-fn launch(watch: Watching<'_>) {
+fn launch(watch: &Watch) {
     watch.launching(&LAUNCH);
     watch.launched(&LAUNCH);
 }

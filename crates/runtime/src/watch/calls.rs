@@ -1,8 +1,8 @@
-//! Program threads that are inside a hooked call: the keeper looks whether one
+//! Program threads that are inside a hooked call: the supervisor looks whether one
 //! is stuck there, because the call may be waiting for the guard.
 //!
 //! A thread has a number that is odd while it is inside. It alone writes it;
-//! the keeper, seeing the same odd number twice, knows that the thread has been
+//! the supervisor, seeing the same odd number twice, knows that the thread has been
 //! in one call all the time between.
 
 use parking_lot::Mutex;
@@ -14,10 +14,10 @@ thread_local! {
     static MINE: RefCell<Option<Arc<AtomicU64>>> = const { RefCell::new(None) };
 }
 
-/// One thread, as the keeper sees it.
+/// One thread, as the supervisor sees it.
 struct Thread {
     number: Weak<AtomicU64>,
-    /// What the number was when the keeper looked last.
+    /// What the number was when the supervisor looked last.
     seen: u64,
     /// The call for which the guard was paused in vain.
     tried: u64,

@@ -1,6 +1,6 @@
 //! What the guard found, as findings.
 
-use super::Watching;
+use super::Watch;
 use super::machine::State;
 use super::outstanding::{Progress, Run};
 use super::ring;
@@ -31,40 +31,40 @@ pub(crate) struct Suspects {
     pub others: Vec<String>,
 }
 
-impl Watching<'_> {
+impl Watch {
     /// Reports what is in the ring. One thread at a time; another one that comes
     /// meanwhile has nothing to do.
     pub(super) fn drain(&self) {
         let progress = self.progress();
-        if self.runtime.metadata.watches_heap() {
+        if self.metadata.watches_heap() {
             // What is found of the device heap comes with other records.
-            self.runtime.read_records();
+            self.records.read();
         }
-        let Some(words) = self.watch.words.get() else {
+        let Some(words) = self.words.get() else {
             return;
         };
-        let Some(_turn) = self.watch.draining.take() else {
+        let Some(_turn) = self.draining.take() else {
             return;
         };
-        let mut number = self.watch.drained.load(Ordering::Relaxed);
+        let mut number = self.drained.load(Ordering::Relaxed);
         while let Some(found) = ring::read(words, number + 1) {
             number += 1;
             self.found(&found);
-            self.watch.drained.store(number, Ordering::Relaxed);
+            self.drained.store(number, Ordering::Relaxed);
             ring::consumed(words, number);
         }
-        self.watch.state.lock().outstanding.reported(progress);
+        self.state.lock().outstanding.reported(progress);
     }
 
     /// How far the guard has come; `None` if it has been given up.
     fn progress(&self) -> Option<Progress> {
         // Under the lock no other slice begins.
-        let shared = self.watch.state.lock();
-        let state = shared.machine.state(self.watch.ended());
+        let shared = self.state.lock();
+        let state = shared.machine.state(self.ended());
         // What rounds before this one had no room for shows in what is read now.
-        let round = self.watch.round();
-        let found = self.watch.words.get().map_or(0, |words| words.load(FOUND));
-        let waiting = found.saturating_sub(self.watch.drained.load(Ordering::Relaxed));
+        let round = self.round();
+        let found = self.words.get().map_or(0, |words| words.load(FOUND));
+        let waiting = found.saturating_sub(self.drained.load(Ordering::Relaxed));
         (state != State::GivenUp).then(|| Progress {
             context: shared.machine.context(),
             round,
@@ -80,11 +80,11 @@ impl Watching<'_> {
             Side::After
         };
         let key = Key::Watched(found.serial, side);
-        let Some(id) = self.runtime.findings.count(key) else {
+        let Some(id) = self.reporter.count(key) else {
             return;
         };
         let finding = self.put_together(found, side);
-        self.runtime.publish(id, &finding);
+        self.reporter.publish(id, &finding);
     }
 
     /// The kernels that may have done what this round of the guard found; any
@@ -92,7 +92,7 @@ impl Watching<'_> {
     /// and not under a lock.
     pub(crate) fn suspects(&self, round: Option<u64>) -> Suspects {
         let (streams, over) = {
-            let shared = self.watch.state.lock();
+            let shared = self.state.lock();
             (shared.outstanding.streams(), shared.outstanding.over())
         };
         let mut running: Vec<RunningKernel> = Vec::new();
@@ -105,7 +105,7 @@ impl Watching<'_> {
             for run in busy.runs.iter().filter(had_begun) {
                 let kernel = run
                     .function
-                    .and_then(|function| self.runtime.modules.name_of(function))
+                    .and_then(|function| self.modules.name_of(function))
                     .unwrap_or_default();
                 running.push(RunningKernel {
                     kernel: kernel.clone(),
@@ -138,7 +138,7 @@ impl Watching<'_> {
     }
 
     fn put_together(&self, found: &GuardFinding, side: Side) -> Finding {
-        let callers = self.runtime.settings.num_callers_host;
+        let callers = self.env.callers();
         let (nearest, farthest) = match side {
             Side::After => (found.lowest, found.highest),
             Side::Before => (found.highest, found.lowest),
@@ -157,9 +157,8 @@ impl Watching<'_> {
         let address = DeviceAddress(nearest);
         let buffer = DeviceAddress(found.base);
         let context = self
-            .runtime
             .memory
-            .look(|registry, _, leaving| findings::call_context(buffer, buffer, registry, leaving));
+            .look(|registry, _, pending| findings::call_context(buffer, buffer, registry, pending));
         let mut intended = context.intended.map(|near| near.resolve(address, callers));
         if let Some(near) = &mut intended {
             near.relation = match side {

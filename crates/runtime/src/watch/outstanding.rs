@@ -3,7 +3,7 @@
 //! as running.
 
 use crate::streams::StreamName;
-use driver::{Mark, SupportStream};
+use driver::{StreamEvent, SupportStream};
 use host::Stack;
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ pub(crate) struct Busy {
     pub runs: VecDeque<Run>,
     /// The place after the last launch, for streams that other threads cannot
     /// name.
-    pub mark: Option<Mark>,
+    pub event: Option<StreamEvent>,
     /// Launches that are being made: the stream may not have them yet.
     pub coming: u32,
 }
@@ -97,7 +97,7 @@ impl Outstanding {
                     stream,
                     context,
                     runs: VecDeque::with_capacity(REMEMBERED),
-                    mark: None,
+                    event: None,
                     coming: 0,
                 });
                 let end = self.streams.len() - 1;
@@ -118,30 +118,30 @@ impl Outstanding {
         }
     }
 
-    /// Puts a mark behind the last launch of a stream. Returns the one that it
-    /// replaces, or the mark itself if the stream is not there any more.
-    pub fn set_mark(&mut self, name: StreamName, mark: Mark) -> Option<Mark> {
+    /// Records an event behind the last launch of a stream. Returns the one that it
+    /// replaces, or the event itself if the stream is not there any more.
+    pub fn set_event(&mut self, name: StreamName, event: StreamEvent) -> Option<StreamEvent> {
         match self.streams.iter_mut().find(|busy| busy.name == name) {
-            Some(busy) => busy.mark.replace(mark),
-            None => Some(mark),
+            Some(busy) => busy.event.replace(event),
+            None => Some(event),
         }
     }
 
-    /// The mark behind the last launch of a stream; the outer `None`: the
+    /// The event behind the last launch of a stream; the outer `None`: the
     /// stream is not there any more.
-    pub fn mark_of(&self, name: StreamName) -> Option<Option<Mark>> {
+    pub fn event_of(&self, name: StreamName) -> Option<Option<StreamEvent>> {
         self.streams
             .iter()
             .find(|busy| busy.name == name)
-            .map(|busy| busy.mark)
+            .map(|busy| busy.event)
     }
 
     /// The same, which is the caller's from now on.
-    pub fn take_mark(&mut self, name: StreamName) -> Option<Option<Mark>> {
+    pub fn take_event(&mut self, name: StreamName) -> Option<Option<StreamEvent>> {
         self.streams
             .iter_mut()
             .find(|busy| busy.name == name)
-            .map(|busy| busy.mark.take())
+            .map(|busy| busy.event.take())
     }
 
     pub fn find(&self, name: StreamName) -> Option<Busy> {
@@ -153,28 +153,28 @@ impl Outstanding {
     }
 
     /// What was launched into a stream up to this ordinal is over, as far as the
-    /// stream has it; the guard is in this round. Returns its mark if it leaves
+    /// stream has it; the guard is in this round. Returns its event if it leaves
     /// the list.
-    pub fn is_over(&mut self, name: StreamName, last: u64, round: u64) -> Option<Mark> {
+    pub fn is_over(&mut self, name: StreamName, last: u64, round: u64) -> Option<StreamEvent> {
         let is_it = |busy: &Busy| busy.name == name && busy.last() <= last && busy.coming == 0;
         self.remove(is_it, round).pop()
     }
 
     /// Takes streams off the list; the guard is in this round. Returns their
-    /// marks.
-    pub fn remove(&mut self, which: impl Fn(&Busy) -> bool, round: u64) -> Vec<Mark> {
+    /// events.
+    pub fn remove(&mut self, which: impl Fn(&Busy) -> bool, round: u64) -> Vec<StreamEvent> {
         let (gone, left) = std::mem::take(&mut self.streams)
             .into_iter()
             .partition::<Vec<_>, _>(which);
         self.streams = left;
-        let marks = gone.iter().filter_map(|busy| busy.mark).collect();
+        let events = gone.iter().filter_map(|busy| busy.event).collect();
         for busy in gone {
             if self.over.len() == MOST_OVER {
                 self.over.pop_front();
             }
             self.over.push_back((round, busy));
         }
-        marks
+        events
     }
 
     /// The context is gone, and its memory: nothing is found there any more.
@@ -211,7 +211,7 @@ impl Outstanding {
 mod tests {
     use super::{Outstanding, Progress, Run};
     use crate::streams::StreamName;
-    use driver::{Mark, SupportStream};
+    use driver::{StreamEvent, SupportStream};
 
     const STREAM: StreamName = StreamName::Made(9);
     const PLACE: SupportStream = SupportStream::Program {
@@ -234,7 +234,10 @@ mod tests {
         outstanding.add(STREAM, PLACE, 1, run(1));
         outstanding.launched(STREAM);
         outstanding.add(STREAM, PLACE, 1, run(2));
-        assert_eq!(outstanding.set_mark(STREAM, Mark { handle: 5 }), None);
+        assert_eq!(
+            outstanding.set_event(STREAM, StreamEvent { handle: 5 }),
+            None
+        );
         assert_eq!(outstanding.is_over(STREAM, 1, 9), None);
         assert!(!outstanding.is_empty());
         assert!(outstanding.over().is_empty());
@@ -242,11 +245,14 @@ mod tests {
         assert_eq!(outstanding.is_over(STREAM, 2, 9), None);
         assert!(!outstanding.is_empty());
         outstanding.launched(STREAM);
-        assert_eq!(outstanding.is_over(STREAM, 2, 9), Some(Mark { handle: 5 }));
+        assert_eq!(
+            outstanding.is_over(STREAM, 2, 9),
+            Some(StreamEvent { handle: 5 })
+        );
         assert_eq!(outstanding.over()[0].last(), 2);
         assert!(outstanding.is_empty());
-        let late = Mark { handle: 6 };
-        assert_eq!(outstanding.set_mark(STREAM, late), Some(late));
+        let late = StreamEvent { handle: 6 };
+        assert_eq!(outstanding.set_event(STREAM, late), Some(late));
     }
 
     /// Whether a kernel that was over in round 10 is remembered after that.

@@ -2,7 +2,7 @@
 
 use super::machine::State;
 use super::words::Words;
-use super::{LAST_ROUND, Shared, Watching};
+use super::{LAST_ROUND, Shared, Watch};
 use ::model::layout::guard::{GUARD_CONTROL, GUARD_CONTROL_SIZE, GuardParameters, TABLE_SLOTS};
 use ::model::{DeviceAddress, DeviceKind};
 use driver::{DriverError, SupportKernel, SupportLaunch, SupportStream};
@@ -26,21 +26,21 @@ const SPINS: u32 = 2_000;
 /// How long it sleeps.
 const NAP: Duration = Duration::from_micros(50);
 
-impl Watching<'_> {
+impl Watch {
     /// Launches a slice in a context, if one is due.
     pub(super) fn start(&self, context: u64) {
         if !self.is_needed() {
             return;
         }
         let state = {
-            let mut shared = self.watch.state.lock();
+            let mut shared = self.state.lock();
             if shared.machine.leaves_failed(context) {
-                self.watch.has_ended(shared.machine.launched());
+                self.has_ended(shared.machine.launched());
             }
-            let state = shared.machine.state(self.watch.ended());
+            let state = shared.machine.state(self.ended());
             if state == State::Running && shared.machine.context() != context {
                 let slice = shared.machine.stop();
-                self.watch.stop(slice);
+                self.stop(slice);
                 State::Pausing
             } else {
                 state
@@ -67,32 +67,32 @@ impl Watching<'_> {
             stream: SupportStream::Guard,
             waits_itself: false,
         };
-        let driver = &self.runtime.driver;
+        let driver = self.env.driver();
         let launched = driver.with_context(context, &mut || driver.launch_support(kernel, &launch));
         match launched {
             Ok(()) => {
-                self.watch.state.lock().machine.slice_launched();
-                self.watch.keeper.wake(&self.runtime.me());
+                self.state.lock().machine.slice_launched();
+                self.supervisor.wake(&self.me);
             }
             Err(error) => self.give_up(context, &error),
         }
     }
 
     fn begin_slice(&self, context: u64) -> Option<u64> {
-        let ended = self.watch.ended();
-        let mut shared = self.watch.state.lock();
+        let ended = self.ended();
+        let mut shared = self.state.lock();
         let slice = shared.machine.begin_slice(context, ended)?;
         // It begins later than now.
-        shared.lasts = Some(Instant::now() + self.watch.slice);
+        shared.lasts = Some(Instant::now() + self.slice);
         Some(slice)
     }
 
     fn parameters(&self, slice: u64, context: u64) -> GuardParameters {
-        let pause = match self.runtime.driver.kind() {
+        let pause = match self.env.driver().kind() {
             DeviceKind::Gpu => PAUSE_GPU,
             DeviceKind::Cpu => PAUSE_CPU,
         };
-        let nanoseconds = u64::try_from(self.watch.slice.as_nanos()).unwrap_or(u64::MAX);
+        let nanoseconds = u64::try_from(self.slice.as_nanos()).unwrap_or(u64::MAX);
         GuardParameters {
             slice,
             context,
@@ -104,46 +104,46 @@ impl Watching<'_> {
     /// A slice that ends in another context could still run beside the next.
     fn wait_if_elsewhere(&self, context: u64) {
         let (elsewhere, slice) = {
-            let shared = self.watch.state.lock();
+            let shared = self.state.lock();
             let machine = &shared.machine;
             (machine.context() != context, machine.launched())
         };
         if elsewhere {
             let deadline = Instant::now() + LAST_ROUND;
-            self.wait_until(deadline, || self.watch.ended() >= slice);
+            self.wait_until(deadline, || self.ended() >= slice);
         }
     }
 
     /// The guard's kernel in a context, loaded when it is first asked for.
     /// `None` in a call that the loading itself makes.
     fn kernel(&self, context: u64) -> Result<Option<SupportKernel>, DriverError> {
-        let known = self.watch.state.lock().kernels.get(&context).copied();
-        if known.is_some() && !self.watch.doubtful.load(Ordering::Acquire) {
+        let known = self.state.lock().kernels.get(&context).copied();
+        if known.is_some() && !self.doubtful.load(Ordering::Acquire) {
             return Ok(known);
         }
-        let Some(_turn) = self.watch.setting_up.take() else {
+        let Some(_turn) = self.setting_up.take() else {
             return Ok(None);
         };
-        let driver = &self.runtime.driver;
+        let driver = self.env.driver();
         let mut kernel = None;
         driver.with_context(context, &mut || {
             // The guard reads the control page, and its findings about the
             // device heap go through the common ring. Where they cannot be
             // mapped, launches say so; another thread may be mapping them.
-            if self.runtime.metadata.attach(&**driver).is_err() {
+            if self.metadata.attach().is_err() {
                 return Ok(());
             }
-            match self.watch.words.get() {
+            match self.words.get() {
                 Some(words) => {
-                    if self.watch.doubtful.swap(false, Ordering::AcqRel) {
+                    if self.doubtful.swap(false, Ordering::AcqRel) {
                         driver.restore_host(*words)?;
                     }
                 }
                 None => {
                     let words =
                         driver.map_host_fixed(DeviceAddress(GUARD_CONTROL), GUARD_CONTROL_SIZE)?;
-                    let words = self.watch.words.get_or_init(|| words);
-                    words.store(TABLE_SLOTS, self.watch.slots.load(Ordering::Acquire));
+                    let words = self.words.get_or_init(|| words);
+                    words.store(TABLE_SLOTS, self.slots.load(Ordering::Acquire));
                 }
             }
             let module = driver.load_support(GUARD)?;
@@ -151,7 +151,7 @@ impl Watching<'_> {
             Ok(())
         })?;
         if let Some(kernel) = kernel {
-            self.watch.state.lock().kernels.insert(context, kernel);
+            self.state.lock().kernels.insert(context, kernel);
         }
         Ok(kernel)
     }
@@ -160,15 +160,15 @@ impl Watching<'_> {
     /// reported by its own calls.
     pub(super) fn give_up(&self, context: u64, error: &DriverError) {
         if error.is_sticky() {
-            return self.watch.state.lock().machine.context_failed(context);
+            return self.state.lock().machine.context_failed(context);
         }
-        self.watch.state.lock().machine.give_up();
+        self.state.lock().machine.give_up();
         let message = format!(
             "the guard kernel cannot stay on the device: {error}. Kernels are not watched while they run; canaries \
              are looked at after launches instead"
         );
-        self.runtime.output.error(&message, false);
-        self.watch.off.get_or_init(|| message);
+        self.env.error(&message, false);
+        self.off.get_or_init(|| message);
     }
 
     /// A slice that is over, or may have begun its last round, has not seen how
@@ -179,12 +179,12 @@ impl Watching<'_> {
         // It may be over before the driver's call that launches it is.
         let deadline = Instant::now() + LAST_ROUND;
         self.wait_until(deadline, || {
-            let shared = self.watch.state.lock();
-            shared.machine.state(self.watch.ended()) != State::Restarting || !is_late(&shared)
+            let shared = self.state.lock();
+            shared.machine.state(self.ended()) != State::Restarting || !is_late(&shared)
         });
         let (context, slice) = {
-            let mut shared = self.watch.state.lock();
-            let is_over = match shared.machine.state(self.watch.ended()) {
+            let mut shared = self.state.lock();
+            let is_over = match shared.machine.state(self.ended()) {
                 State::Paused => true,
                 State::Running => is_late(&shared),
                 _ => false,
@@ -194,7 +194,7 @@ impl Watching<'_> {
             }
             (shared.machine.context(), shared.machine.stop())
         };
-        self.watch.stop(slice);
+        self.stop(slice);
         self.start(context);
     }
 
@@ -204,7 +204,7 @@ impl Watching<'_> {
     pub(super) fn start_for_what_runs(&self) {
         self.drop_idle_streams();
         let context = {
-            let mut shared = self.watch.state.lock();
+            let mut shared = self.state.lock();
             let busy = shared.outstanding.context();
             let ahead = shared.launched && shared.machine.launched() != 0;
             // While kernels run, the end is still to be seen.
@@ -219,13 +219,13 @@ impl Watching<'_> {
     /// Whether the guard may be on the device, by the driver's word.
     pub(super) fn is_resident(&self) -> bool {
         let context = {
-            let shared = self.watch.state.lock();
-            match shared.machine.state(self.watch.ended()) {
+            let shared = self.state.lock();
+            match shared.machine.state(self.ended()) {
                 State::Off | State::Paused => return false,
                 _ => shared.machine.context(),
             }
         };
-        let driver = &self.runtime.driver;
+        let driver = self.env.driver();
         let mut idle = false;
         let asked = driver.with_context(context, &mut || {
             idle = driver.is_idle(SupportStream::Guard)?;

@@ -256,7 +256,7 @@ impl Buffers {
 
     fn release(self, slice: &Slice) {
         for (base, _) in self.all {
-            slice.runtime.freeing(DeviceAddress(base));
+            slice.runtime.allocations().freeing(DeviceAddress(base));
             slice.device.free(DeviceAddress(base)).unwrap();
         }
     }

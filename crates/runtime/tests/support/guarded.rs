@@ -150,6 +150,7 @@ impl Bench {
             ..Owner::default()
         };
         self.runtime
+            .allocations()
             .allocated_by(AllocationKind::Device, extent, owner);
         let pattern: Vec<u8> = PATTERN.iter().flat_map(|word| word.to_le_bytes()).collect();
         // The byte at an address is that at the address modulo 16.
@@ -240,8 +241,8 @@ impl Bench {
         super::findings(self.session.path())
     }
 
-    /// The finding of a buffer, if it was told.
-    pub fn told(&self, buffer: Buffer) -> Option<Finding> {
+    /// The finding of a buffer, if it was reported.
+    pub fn reported(&self, buffer: Buffer) -> Option<Finding> {
         self.findings().into_iter().find(|finding| {
             finding
                 .intended
@@ -254,7 +255,7 @@ impl Bench {
     pub fn finding(&self, buffer: Buffer) -> Option<Finding> {
         let end = Instant::now() + Duration::from_secs(20);
         while Instant::now() < end {
-            let found = self.told(buffer);
+            let found = self.reported(buffer);
             if found.is_some() {
                 return found;
             }

@@ -1,6 +1,6 @@
 //! Arrays and mipmapped arrays.
 
-use super::{functions, get, put};
+use super::convert::{functions, get, put};
 use driver::sys::*;
 use emulate::device::{ArrayShape, Device};
 

@@ -1,6 +1,6 @@
 //! Contexts.
 
-use super::{functions, only, put, put_if};
+use super::convert::{functions, only, put, put_if};
 use driver::sys::*;
 
 functions! { gpu;

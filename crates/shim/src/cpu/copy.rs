@@ -1,6 +1,6 @@
 //! Copies and fills.
 
-use super::{Answer, get, list, per_thread_functions, pick};
+use super::convert::{get, list, per_thread_functions, pick};
 use driver::sys::*;
 use emulate::device::{Copy, Device, Fill, Side};
 use std::ffi::c_void;
@@ -182,24 +182,27 @@ fn without_peers(p: &CUDA_MEMCPY3D_PEER_v1) -> CUDA_MEMCPY3D {
     }
 }
 
-fn fill(
-    gpu: &Device,
-    address: u64,
+/// Elements in one row.
+fn run(address: u64, value: u32, element: u32, count: usize) -> Fill {
+    rows((address, 0), value, element, (count, 1))
+}
+
+/// Rows of elements: the first and the bytes from one to the next, and how many
+/// elements and rows.
+fn rows(
+    (address, pitch): (u64, usize),
     value: u32,
     element: u32,
-    size: (usize, usize),
-    pitch: usize,
-    stream: u64,
-) -> Answer {
-    let fill = Fill {
+    (width, height): (usize, usize),
+) -> Fill {
+    Fill {
         address,
         pitch: pitch as u64,
         element,
         value,
-        width: size.0 as u64,
-        height: size.1 as u64,
-    };
-    gpu.fill(fill, stream)
+        width: width as u64,
+        height: height as u64,
+    }
 }
 
 /// Device memory.
@@ -294,40 +297,40 @@ per_thread_functions! { gpu, default, register_copies;
 
 per_thread_functions! { gpu, default, register_fills;
     fn cuMemsetD8_v2 | cuMemsetD8_v2_ptds(to: CUdeviceptr, value: u8, count: usize) {
-        fill(gpu, to, value.into(), 1, (count, 1), 0, default)
+        gpu.fill(run(to, value.into(), 1, count), default)
     }
     fn cuMemsetD16_v2 | cuMemsetD16_v2_ptds(to: CUdeviceptr, value: u16, count: usize) {
-        fill(gpu, to, value.into(), 2, (count, 1), 0, default)
+        gpu.fill(run(to, value.into(), 2, count), default)
     }
     fn cuMemsetD32_v2 | cuMemsetD32_v2_ptds(to: CUdeviceptr, value: u32, count: usize) {
-        fill(gpu, to, value, 4, (count, 1), 0, default)
+        gpu.fill(run(to, value, 4, count), default)
     }
     fn cuMemsetD2D8_v2 | cuMemsetD2D8_v2_ptds(to: CUdeviceptr, pitch: usize, value: u8, width: usize, height: usize) {
-        fill(gpu, to, value.into(), 1, (width, height), pitch, default)
+        gpu.fill(rows((to, pitch), value.into(), 1, (width, height)), default)
     }
     fn cuMemsetD2D16_v2 | cuMemsetD2D16_v2_ptds(to: CUdeviceptr, pitch: usize, value: u16, width: usize, height: usize) {
-        fill(gpu, to, value.into(), 2, (width, height), pitch, default)
+        gpu.fill(rows((to, pitch), value.into(), 2, (width, height)), default)
     }
     fn cuMemsetD2D32_v2 | cuMemsetD2D32_v2_ptds(to: CUdeviceptr, pitch: usize, value: u32, width: usize, height: usize) {
-        fill(gpu, to, value, 4, (width, height), pitch, default)
+        gpu.fill(rows((to, pitch), value, 4, (width, height)), default)
     }
     fn cuMemsetD8Async | cuMemsetD8Async_ptsz(to: CUdeviceptr, value: u8, count: usize, stream: CUstream) {
-        fill(gpu, to, value.into(), 1, (count, 1), 0, pick(stream, default))
+        gpu.fill(run(to, value.into(), 1, count), pick(stream, default))
     }
     fn cuMemsetD16Async | cuMemsetD16Async_ptsz(to: CUdeviceptr, value: u16, count: usize, stream: CUstream) {
-        fill(gpu, to, value.into(), 2, (count, 1), 0, pick(stream, default))
+        gpu.fill(run(to, value.into(), 2, count), pick(stream, default))
     }
     fn cuMemsetD32Async | cuMemsetD32Async_ptsz(to: CUdeviceptr, value: u32, count: usize, stream: CUstream) {
-        fill(gpu, to, value, 4, (count, 1), 0, pick(stream, default))
+        gpu.fill(run(to, value, 4, count), pick(stream, default))
     }
     fn cuMemsetD2D8Async | cuMemsetD2D8Async_ptsz(to: CUdeviceptr, pitch: usize, value: u8, width: usize, height: usize, stream: CUstream) {
-        fill(gpu, to, value.into(), 1, (width, height), pitch, pick(stream, default))
+        gpu.fill(rows((to, pitch), value.into(), 1, (width, height)), pick(stream, default))
     }
     fn cuMemsetD2D16Async | cuMemsetD2D16Async_ptsz(to: CUdeviceptr, pitch: usize, value: u16, width: usize, height: usize, stream: CUstream) {
-        fill(gpu, to, value.into(), 2, (width, height), pitch, pick(stream, default))
+        gpu.fill(rows((to, pitch), value.into(), 2, (width, height)), pick(stream, default))
     }
     fn cuMemsetD2D32Async | cuMemsetD2D32Async_ptsz(to: CUdeviceptr, pitch: usize, value: u32, width: usize, height: usize, stream: CUstream) {
-        fill(gpu, to, value, 4, (width, height), pitch, pick(stream, default))
+        gpu.fill(rows((to, pitch), value, 4, (width, height)), pick(stream, default))
     }
 }
 

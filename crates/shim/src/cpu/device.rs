@@ -1,6 +1,6 @@
 //! Initialization and device queries.
 
-use super::{functions, name, only, put, put_if};
+use super::convert::{functions, name, only, put, put_if};
 use driver::sys::*;
 use emulate::device::Device;
 use std::ffi::{c_char, c_void};

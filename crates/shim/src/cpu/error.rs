@@ -1,28 +1,9 @@
 //! Names and descriptions of errors.
 
-use super::{Answer, put};
+use super::convert::{functions, put};
+use crate::state::Cpu;
 use driver::sys::CUresult;
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::ffi::{CString, c_char};
-
-/// Texts that were asked for; they stay for the life of the process, as
-/// callers expect of the driver's.
-static TEXTS: Mutex<BTreeMap<String, &'static std::ffi::CStr>> = Mutex::new(BTreeMap::new());
-
-/// A C string that lives for ever; one a text.
-pub fn lasting(text: &str) -> *const c_char {
-    let mut texts = TEXTS.lock();
-    if let Some(known) = texts.get(text) {
-        return known.as_ptr();
-    }
-    // No name holds a NUL; if one did, it would end there.
-    let clean = text.split('\0').next().unwrap_or_default();
-    let lasting: &'static std::ffi::CStr =
-        Box::leak(CString::new(clean).unwrap_or_default().into_boxed_c_str());
-    texts.insert(text.to_owned(), lasting);
-    lasting.as_ptr()
-}
+use std::ffi::c_char;
 
 /// The driver's words for the errors that this device gives.
 fn describe(error: CUresult) -> Option<&'static str> {
@@ -88,35 +69,26 @@ fn describe(error: CUresult) -> Option<&'static str> {
     })
 }
 
-fn text(to: *mut *const c_char, text: Option<&'static str>) -> Answer {
-    match text {
-        // SAFETY: the caller of cuGetErrorName and cuGetErrorString passes a
-        // place for a pointer, or null.
-        Some(text) => unsafe { put(to, lasting(text)) },
-        None => {
-            // SAFETY: as above.
-            unsafe { put(to, std::ptr::null()) }?;
-            Err(CUresult::CUDA_ERROR_INVALID_VALUE)
-        }
+/// Writes a text; without one, null and INVALID_VALUE.
+///
+/// # Safety
+/// `to` is null or valid for a write.
+unsafe fn put_text(
+    cpu: &Cpu,
+    to: *mut *const c_char,
+    text: Option<&'static str>,
+) -> super::convert::Answer {
+    let lent = text.map_or(std::ptr::null(), |text| cpu.lent().text(text));
+    // SAFETY: this function's promise.
+    unsafe { put(to, lent) }?;
+    text.map(drop).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+}
+
+functions! { gpu;
+    fn cuGetErrorName(error: CUresult, to: *mut *const c_char) {
+        put_text(gpu, to, error.name())
     }
-}
-
-fn code(answer: Answer) -> CUresult {
-    answer.err().unwrap_or(CUresult::CUDA_SUCCESS)
-}
-
-// These two work before the device exists.
-
-unsafe extern "C" fn error_name(error: CUresult, to: *mut *const c_char) -> CUresult {
-    code(text(to, error.name()))
-}
-
-unsafe extern "C" fn error_string(error: CUresult, to: *mut *const c_char) -> CUresult {
-    code(text(to, describe(error)))
-}
-
-/// Enters this file's functions into the table.
-pub fn register(api: &mut driver::Api) {
-    api.cuGetErrorName = Some(error_name);
-    api.cuGetErrorString = Some(error_string);
+    fn cuGetErrorString(error: CUresult, to: *mut *const c_char) {
+        put_text(gpu, to, describe(error))
+    }
 }

@@ -1,6 +1,6 @@
 //! Events.
 
-use super::{functions, per_thread_functions, pick, put};
+use super::convert::{functions, per_thread_functions, pick, put};
 use driver::sys::*;
 
 mod made {

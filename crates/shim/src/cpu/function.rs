@@ -1,6 +1,6 @@
 //! Functions: attributes and occupancy.
 
-use super::{error, functions, put, put_if};
+use super::convert::{functions, put, put_if};
 use driver::sys::*;
 use emulate::device::{Device, WARP_SIZE};
 use std::ffi::c_char;
@@ -74,7 +74,7 @@ functions! { gpu;
         put(module, CUmodule(gpu.function_info(function.0)?.module))
     }
     fn cuFuncGetName(text: *mut *const c_char, function: CUfunction) {
-        put(text, error::lasting(&gpu.function_info(function.0)?.name))
+        put(text, gpu.lent().text(&gpu.function_info(function.0)?.name))
     }
     fn cuFuncGetParamInfo(function: CUfunction, index: usize, offset: *mut usize, size: *mut usize) {
         let info = gpu.function_info(function.0)?;
@@ -130,7 +130,7 @@ functions! { gpu;
         put(size, PORTABLE_CLUSTER)
     }
     fn cuOccupancyMaxActiveClusters(count: *mut i32, function: CUfunction, config: *const CUlaunchConfig) {
-        let config = super::get(config)?;
+        let config = super::convert::get(config)?;
         let threads = config.blockDimX.saturating_mul(config.blockDimY).saturating_mul(config.blockDimZ);
         let blocks = gpu.occupancy(function.0, threads, config.sharedMemBytes)?.blocks * gpu.multiprocessors();
         let cluster = super::launch::attributes(&config).cluster.iter().product::<u32>().max(1);

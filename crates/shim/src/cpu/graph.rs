@@ -1,7 +1,7 @@
 //! Graphs as wholes: create, query, instantiate, launch.
 
-use super::{functions, list, name, per_thread_functions, pick, put, put_if, put_list};
-use crate::failure::say;
+use super::convert::{functions, list, name, per_thread_functions, pick, put, put_if, put_list};
+use crate::stderr::say;
 use driver::sys::*;
 use emulate::device::{Device, NodeKind};
 use std::ffi::c_char;
@@ -39,7 +39,7 @@ unsafe fn put_edges(
     from: *mut CUgraphNode,
     to: *mut CUgraphNode,
     count: *mut usize,
-) -> super::Answer {
+) -> super::convert::Answer {
     let (sources, targets): (Vec<u64>, Vec<u64>) = gpu.graph_edges(graph.0)?.into_iter().unzip();
     if count.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -61,7 +61,7 @@ unsafe fn change_edges(
     to: *const CUgraphNode,
     count: usize,
     add: bool,
-) -> super::Answer {
+) -> super::convert::Answer {
     // SAFETY: this function's promise.
     let (from, to) = unsafe { (list(from, count), list(to, count)) };
     for (from, to) in from.iter().zip(to) {
@@ -92,9 +92,7 @@ mod whole {
             put(graph, CUgraph(gpu.graph_create()?))
         }
         fn cuGraphDestroy(graph: CUgraph) {
-            gpu.graph_destroy(graph.0)?;
-            super::super::graph_events::release_objects(graph);
-            Ok(())
+            gpu.graph_destroy(graph.0)
         }
         fn cuGraphClone(clone: *mut CUgraph, graph: CUgraph) {
             put(clone, CUgraph(gpu.graph_clone(graph.0)?))
@@ -202,7 +200,7 @@ mod whole {
     }
 }
 
-fn update_result(outcome: &super::Answer) -> CUgraphExecUpdateResult {
+fn update_result(outcome: &super::convert::Answer) -> CUgraphExecUpdateResult {
     match outcome {
         Ok(()) => CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_SUCCESS,
         Err(CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE) => {

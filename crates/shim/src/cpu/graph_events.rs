@@ -1,98 +1,13 @@
 //! Event nodes, child graphs, generic nodes, and what hangs on graphs: user
 //! objects and attributes.
 
+use super::convert::{Answer, functions, get, list, only, put};
 use super::graph_nodes::{add, host, kernel, memcpy, memset, numbers};
-use super::launch::UserData;
-use super::{Answer, functions, get, list, only, put};
+use super::launch::ProgramFunction;
+use crate::state::{Cpu, UserData};
 use driver::sys::*;
-use emulate::device::{Condition, Device, GraphNode};
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
+use emulate::device::{Condition, Device, GraphNode, HostFunction};
 use std::ffi::c_void;
-
-/// Events of event nodes, by node.
-static EVENTS: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
-/// Graphs that child nodes hold, by node.
-static CHILDREN: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
-
-/// A destructor that waits for its last reference.
-struct UserObject {
-    count: u32,
-    destroy: CUhostFn,
-    data: UserData,
-}
-
-static OBJECTS: Mutex<BTreeMap<u64, UserObject>> = Mutex::new(BTreeMap::new());
-static NEXT_OBJECT: Mutex<u64> = Mutex::new(0x5249_0000_0000);
-
-/// References that graphs hold: (graph, object) and how many.
-static HELD: Mutex<BTreeMap<(u64, u64), u32>> = Mutex::new(BTreeMap::new());
-
-/// A graph is gone: so are its references.
-pub fn release_objects(graph: CUgraph) {
-    let mut held = HELD.lock();
-    let theirs: Vec<((u64, u64), u32)> = held
-        .range((graph.0, 0)..=(graph.0, u64::MAX))
-        .map(|(key, count)| (*key, *count))
-        .collect();
-    for (key, _) in &theirs {
-        held.remove(key);
-    }
-    drop(held);
-    for ((_, object), count) in theirs {
-        // An object that the program released too often is gone already.
-        let _ = change(CUuserObject(object), -i64::from(count));
-    }
-}
-
-/// Changes how many references a graph holds.
-fn hold(graph: CUgraph, object: CUuserObject, by: i64) -> Answer {
-    let mut held = HELD.lock();
-    let count = held.entry((graph.0, object.0)).or_default();
-    *count =
-        u32::try_from(i64::from(*count) + by).map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
-    Ok(())
-}
-
-/// Remembers the event of a node.
-fn note(node: u64, event: CUevent) {
-    EVENTS.lock().insert(node, event.0);
-}
-
-fn event_of(node: CUgraphNode) -> Result<CUevent, CUresult> {
-    EVENTS
-        .lock()
-        .get(&node.0)
-        .map(|event| CUevent(*event))
-        .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
-}
-
-/// Changes the references to an object; at none it is destroyed.
-fn change(object: CUuserObject, by: i64) -> Answer {
-    let mut objects = OBJECTS.lock();
-    let entry = objects
-        .get_mut(&object.0)
-        .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-    let count = u32::try_from(i64::from(entry.count) + by)
-        .map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
-    entry.count = count;
-    if count > 0 {
-        return Ok(());
-    }
-    let gone = objects.remove(&object.0);
-    // The destructor may call back: without the lock.
-    drop(objects);
-    if let Some(UserObject {
-        destroy: Some(destroy),
-        data,
-        ..
-    }) = gone
-    {
-        // SAFETY: the program gave both to be called with each other, once.
-        unsafe { destroy(data.get()) };
-    }
-    Ok(())
-}
 
 /// A generic node as the device takes it.
 ///
@@ -141,7 +56,6 @@ unsafe fn generic(gpu: &Device, p: &CUgraphNodeParams) -> Result<GraphNode, CUre
                     fn_: h.fn_,
                     userData: h.userData,
                 })?
-                .0
             }
             T::CU_GRAPH_NODE_TYPE_GRAPH => GraphNode::Child(p.anonymous2.graph.graph.0),
             T::CU_GRAPH_NODE_TYPE_EMPTY => GraphNode::Empty,
@@ -154,15 +68,12 @@ unsafe fn generic(gpu: &Device, p: &CUgraphNodeParams) -> Result<GraphNode, CUre
     }
 }
 
-/// Graphs of conditional nodes, by node: the program gets a pointer to them.
-static BODIES: Mutex<BTreeMap<u64, Box<[u64]>>> = Mutex::new(BTreeMap::new());
-
 /// Adds a conditional node; gives its parameters with its graphs.
 ///
 /// # Safety
 /// `to` is null or valid.
 unsafe fn add_conditional(
-    gpu: &Device,
+    gpu: &Cpu,
     to: *mut CUgraphNode,
     graph: CUgraph,
     after: &[u64],
@@ -176,11 +87,7 @@ unsafe fn add_conditional(
     };
     let (node, bodies) =
         gpu.graph_add_conditional(graph.0, after, wanted.handle, condition, wanted.size)?;
-    let mut all = BODIES.lock();
-    let kept = all.entry(node).or_insert_with(|| bodies.into());
-    // CUgraph is a number and nothing else.
-    wanted.phGraph_out = kept.as_mut_ptr().cast();
-    drop(all);
+    wanted.phGraph_out = gpu.lent().bodies(node, bodies);
     // SAFETY: this function's promise.
     unsafe { put(to, CUgraphNode(node)) }?;
     Ok(wanted)
@@ -189,7 +96,7 @@ unsafe fn add_conditional(
 /// # Safety
 /// As cuGraphAddNode documents.
 unsafe fn add_generic(
-    gpu: &Device,
+    gpu: &Cpu,
     to: *mut CUgraphNode,
     graph: CUgraph,
     after: *const CUgraphNode,
@@ -223,19 +130,12 @@ unsafe fn add_generic(
             _ => {}
         }
         let node = generic(gpu, &wanted)?;
-        let handle = add(gpu, to, graph, after, count, &node)?;
-        match wanted.type_ {
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT => {
-                note(handle, wanted.anonymous2.eventWait.event)
-            }
-            CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
-                note(handle, wanted.anonymous2.eventRecord.event)
-            }
-            _ => {}
-        }
-        Ok(())
+        add(gpu, to, graph, after, count, &node).map(drop)
     }
 }
+
+/// `CU_GRAPH_USER_OBJECT_MOVE`: the caller's references become the graph's.
+const OBJECT_MOVE: u32 = 1;
 
 /// `CU_GRAPH_COND_ASSIGN_DEFAULT`: each launch sets the value.
 const ASSIGN_DEFAULT: u32 = 1;
@@ -267,29 +167,21 @@ functions! { gpu;
     fn cuGraphAddChildGraphNode(
         to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, child: CUgraph,
     ) {
-        // The node holds a copy of its own, which can be asked for.
-        let own = gpu.graph_clone(child.0)?;
-        let handle = add(gpu, to, graph, after, count, &GraphNode::Child(own))?;
-        CHILDREN.lock().insert(handle, own);
-        Ok(())
+        add(gpu, to, graph, after, count, &GraphNode::Child(child.0)).map(drop)
     }
     fn cuGraphChildGraphNodeGetGraph(node: CUgraphNode, graph: *mut CUgraph) {
-        let own = CHILDREN.lock().get(&node.0).copied().ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        put(graph, CUgraph(own))
+        put(graph, CUgraph(gpu.node_child(node.0)?))
     }
     fn cuGraphAddEventRecordNode(
         to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, event: CUevent,
     ) {
-        note(add(gpu, to, graph, after, count, &GraphNode::Record(event.0))?, event);
-        Ok(())
+        add(gpu, to, graph, after, count, &GraphNode::Record(event.0)).map(drop)
     }
     fn cuGraphEventRecordNodeGetEvent(node: CUgraphNode, event: *mut CUevent) {
-        put(event, event_of(node)?)
+        put(event, CUevent(gpu.node_recorded(node.0)?))
     }
     fn cuGraphEventRecordNodeSetEvent(node: CUgraphNode, event: CUevent) {
-        gpu.node_set(node.0, &GraphNode::Record(event.0))?;
-        note(node.0, event);
-        Ok(())
+        gpu.node_set(node.0, &GraphNode::Record(event.0))
     }
     fn cuGraphExecEventRecordNodeSetEvent(executable: CUgraphExec, node: CUgraphNode, event: CUevent) {
         gpu.executable_set(executable.0, node.0, &GraphNode::Record(event.0))
@@ -297,16 +189,13 @@ functions! { gpu;
     fn cuGraphAddEventWaitNode(
         to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, event: CUevent,
     ) {
-        note(add(gpu, to, graph, after, count, &GraphNode::Wait(event.0))?, event);
-        Ok(())
+        add(gpu, to, graph, after, count, &GraphNode::Wait(event.0)).map(drop)
     }
     fn cuGraphEventWaitNodeGetEvent(node: CUgraphNode, event: *mut CUevent) {
-        put(event, event_of(node)?)
+        put(event, CUevent(gpu.node_awaited(node.0)?))
     }
     fn cuGraphEventWaitNodeSetEvent(node: CUgraphNode, event: CUevent) {
-        gpu.node_set(node.0, &GraphNode::Wait(event.0))?;
-        note(node.0, event);
-        Ok(())
+        gpu.node_set(node.0, &GraphNode::Wait(event.0))
     }
     fn cuGraphExecEventWaitNodeSetEvent(executable: CUgraphExec, node: CUgraphNode, event: CUevent) {
         gpu.executable_set(executable.0, node.0, &GraphNode::Wait(event.0))
@@ -369,33 +258,21 @@ functions! { gpu;
         gpu.node_set(node.0, &GraphNode::Kernel(launch))
     }
     fn cuUserObjectCreate(object: *mut CUuserObject, data: *mut c_void, destroy: CUhostFn, count: u32, _flags: u32) {
-        if destroy.is_none() || count == 0 {
-            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-        }
-        let mut next = NEXT_OBJECT.lock();
-        put(object, CUuserObject(*next))?;
-        OBJECTS.lock().insert(*next, UserObject { count, destroy, data: UserData(data) });
-        *next += 64;
-        Ok(())
+        let function = destroy.filter(|_| !object.is_null()).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let destructor = ProgramFunction { function, data: UserData(data) };
+        put(object, CUuserObject(gpu.user_object_create(count, Box::new(move || destructor.call()))?))
     }
     fn cuUserObjectRetain(object: CUuserObject, count: u32) {
-        change(object, count.into())
+        gpu.user_object_retain(object.0, count)
     }
     fn cuUserObjectRelease(object: CUuserObject, count: u32) {
-        change(object, -i64::from(count))
+        gpu.user_object_release(object.0, count)
     }
     fn cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: u32, flags: u32) {
-        gpu.graph_nodes(graph.0)?;
-        // CU_GRAPH_USER_OBJECT_MOVE: the caller's references become the graph's.
-        if flags & 1 == 0 {
-            change(object, count.into())?;
-        }
-        hold(graph, object, count.into())
+        gpu.graph_retain_object(graph.0, object.0, count, flags & OBJECT_MOVE != 0)
     }
     fn cuGraphReleaseUserObject(graph: CUgraph, object: CUuserObject, count: u32) {
-        gpu.graph_nodes(graph.0)?;
-        hold(graph, object, -i64::from(count))?;
-        change(object, -i64::from(count))
+        gpu.graph_release_object(graph.0, object.0, count)
     }
     fn cuDeviceGetGraphMemAttribute(device: CUdevice, _attribute: CUgraphMem_attribute, value: *mut c_void) {
         // Memory of graphs is counted with all other memory.

@@ -1,23 +1,12 @@
 //! Nodes of graphs: add, read, change.
 
-use super::launch::{UserData, host_function, parameters};
-use super::{copy, functions, get, list, put};
+use super::convert::{functions, get, list, put};
+use super::copy;
+use super::launch::{ProgramFunction, host_function, parameters};
+use crate::state::Cpu;
 use driver::sys::*;
 use emulate::device::{Device, Fill, GraphNode, Launch};
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
-use std::ffi::c_void;
-
-/// What cuGraphKernelNodeGetParams and cuGraphHostNodeGetParams hand out
-/// pointers to. It lives until the node is asked for again.
-#[derive(Default)]
-struct Kept {
-    block: Vec<u8>,
-    each: Vec<UserData>,
-}
-
-static KERNELS: Mutex<BTreeMap<u64, Kept>> = Mutex::new(BTreeMap::new());
-static HOSTS: Mutex<BTreeMap<u64, (CUhostFn, UserData)>> = Mutex::new(BTreeMap::new());
+use std::any::Any;
 
 /// A kernel node.
 ///
@@ -62,18 +51,10 @@ fn current(p: &CUDA_KERNEL_NODE_PARAMS_v1) -> CUDA_KERNEL_NODE_PARAMS {
     }
 }
 
-fn kernel_parameters(gpu: &Device, node: CUgraphNode) -> Result<CUDA_KERNEL_NODE_PARAMS, CUresult> {
+fn kernel_parameters(gpu: &Cpu, node: CUgraphNode) -> Result<CUDA_KERNEL_NODE_PARAMS, CUresult> {
     let launch = gpu.node_launch(node.0)?;
     let info = gpu.function_info(launch.function)?;
-    let mut kernels = KERNELS.lock();
-    let kept = kernels.entry(node.0).or_default();
-    kept.block = launch.parameters;
-    let base = kept.block.as_mut_ptr();
-    kept.each = info
-        .parameters
-        .iter()
-        .map(|(offset, _)| UserData(base.wrapping_add(*offset as usize).cast::<c_void>()))
-        .collect();
+    let offsets = info.parameters.iter().map(|(offset, _)| *offset);
     Ok(CUDA_KERNEL_NODE_PARAMS {
         func: CUfunction(launch.function),
         gridDimX: launch.grid[0],
@@ -83,8 +64,7 @@ fn kernel_parameters(gpu: &Device, node: CUgraphNode) -> Result<CUDA_KERNEL_NODE
         blockDimY: launch.block[1],
         blockDimZ: launch.block[2],
         sharedMemBytes: launch.dynamic_shared,
-        // UserData is a pointer and nothing else.
-        kernelParams: kept.each.as_mut_ptr().cast(),
+        kernelParams: gpu.lent().parameters(node.0, launch.parameters, offsets),
         extra: std::ptr::null_mut(),
         kern: CUkernel::NULL,
         ctx: CUcontext::NULL,
@@ -108,20 +88,28 @@ pub unsafe fn memset(from: *const CUDA_MEMSET_NODE_PARAMS) -> Result<GraphNode, 
     }))
 }
 
-/// A host node, with the function and its argument.
+/// A host node.
 ///
 /// # Safety
 /// `from` is null or points to the struct.
-pub unsafe fn host(
-    from: *const CUDA_HOST_NODE_PARAMS,
-) -> Result<(GraphNode, CUhostFn, UserData), CUresult> {
+pub unsafe fn host(from: *const CUDA_HOST_NODE_PARAMS) -> Result<GraphNode, CUresult> {
     // SAFETY: this function's promise.
     let p = unsafe { get(from) }?;
-    Ok((
-        GraphNode::Host(host_function(p.fn_, p.userData)?),
-        p.fn_,
-        UserData(p.userData),
-    ))
+    Ok(GraphNode::Host(host_function(p.fn_, p.userData)?))
+}
+
+/// The function of a host node and its argument.
+fn host_parameters(gpu: &Device, node: CUgraphNode) -> Result<CUDA_HOST_NODE_PARAMS, CUresult> {
+    let function = gpu.node_host(node.0)?;
+    let function: &dyn Any = &*function;
+    // Callbacks of streams have other arguments.
+    let program = function
+        .downcast_ref::<ProgramFunction>()
+        .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    Ok(CUDA_HOST_NODE_PARAMS {
+        fn_: Some(program.function),
+        userData: program.data.get(),
+    })
 }
 
 /// A copy node.
@@ -134,14 +122,6 @@ pub unsafe fn memcpy(gpu: &Device, from: *const CUDA_MEMCPY3D) -> Result<GraphNo
         get(from)
     }?)?))
 }
-
-/// Parameters of an allocation node, as they were given.
-struct Wanted(CUDA_MEM_ALLOC_NODE_PARAMS);
-
-// SAFETY: its pointers are the program's; they are given back and not used.
-unsafe impl Send for Wanted {}
-
-static ALLOCATIONS: Mutex<BTreeMap<u64, Wanted>> = Mutex::new(BTreeMap::new());
 
 /// Handles as the device takes them.
 pub fn numbers(nodes: &[CUgraphNode]) -> Vec<u64> {
@@ -197,10 +177,7 @@ functions! { gpu;
     fn cuGraphAddHostNode(
         to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, parameters: *const CUDA_HOST_NODE_PARAMS,
     ) {
-        let (node, function, data) = host(parameters)?;
-        let handle = add(gpu, to, graph, after, count, &node)?;
-        HOSTS.lock().insert(handle, (function, data));
-        Ok(())
+        add(gpu, to, graph, after, count, &host(parameters)?).map(drop)
     }
     fn cuGraphAddEmptyNode(to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize) {
         add(gpu, to, graph, after, count, &GraphNode::Empty).map(drop)
@@ -211,13 +188,14 @@ functions! { gpu;
         let mut wanted = get(parameters.cast_const())?;
         let (node, address) = gpu.graph_add_allocation(graph.0, &numbers(list(after, count)), wanted.bytesize as u64)?;
         wanted.dptr = address;
-        ALLOCATIONS.lock().insert(node, Wanted(wanted));
+        gpu.lent().keep_allocation(node, wanted);
         put(to, CUgraphNode(node))?;
         put(parameters, wanted)
     }
     fn cuGraphMemAllocNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_MEM_ALLOC_NODE_PARAMS) {
-        let allocations = ALLOCATIONS.lock();
-        put(parameters, allocations.get(&node.0).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?.0)
+        let (dptr, size) = gpu.node_allocation(node.0)?;
+        let description = gpu.lent().allocation(node.0).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        put(parameters, CUDA_MEM_ALLOC_NODE_PARAMS { dptr, bytesize: size as usize, ..description })
     }
     fn cuGraphAddMemFreeNode(
         to: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize, address: CUdeviceptr,
@@ -254,14 +232,10 @@ functions! { gpu;
         gpu.node_set(node.0, &memset(parameters)?)
     }
     fn cuGraphHostNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_HOST_NODE_PARAMS) {
-        let (function, data) = *HOSTS.lock().get(&node.0).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        put(parameters, CUDA_HOST_NODE_PARAMS { fn_: function, userData: data.get() })
+        put(parameters, host_parameters(gpu, node)?)
     }
     fn cuGraphHostNodeSetParams(node: CUgraphNode, parameters: *const CUDA_HOST_NODE_PARAMS) {
-        let (work, function, data) = host(parameters)?;
-        gpu.node_set(node.0, &work)?;
-        HOSTS.lock().insert(node.0, (function, data));
-        Ok(())
+        gpu.node_set(node.0, &host(parameters)?)
     }
     fn cuGraphExecKernelNodeSetParams(executable: CUgraphExec, node: CUgraphNode, parameters: *const CUDA_KERNEL_NODE_PARAMS_v1) {
         gpu.executable_set(executable.0, node.0, &kernel(gpu, &current(&get(parameters)?))?)
@@ -276,7 +250,7 @@ functions! { gpu;
         gpu.executable_set(executable.0, node.0, &memset(parameters)?)
     }
     fn cuGraphExecHostNodeSetParams(executable: CUgraphExec, node: CUgraphNode, parameters: *const CUDA_HOST_NODE_PARAMS) {
-        gpu.executable_set(executable.0, node.0, &host(parameters)?.0)
+        gpu.executable_set(executable.0, node.0, &host(parameters)?)
     }
     fn cuGraphExecChildGraphNodeSetParams(executable: CUgraphExec, node: CUgraphNode, child: CUgraph) {
         gpu.executable_set(executable.0, node.0, &GraphNode::Child(child.0))

@@ -1,6 +1,6 @@
 //! The process that the CPU device lives in.
 
-use crate::failure::say;
+use crate::stderr::say;
 use emulate::device::Host;
 use std::ffi::c_void;
 

@@ -4,9 +4,9 @@
 //! program: then an image is PTX text, or what [`super::link`] made of several.
 //! Without checks (identity runs) the program's own fat binaries arrive.
 
-use super::list;
-use crate::failure::say;
-use crate::hooks::image;
+use super::convert::list;
+use crate::image;
+use crate::stderr::say;
 use driver::sys::{CUjit_option, CUresult};
 use emulate::device::Device;
 use runtime::ModulePart;

@@ -1,8 +1,9 @@
 //! Launches.
 
-use super::{Answer, get, list, per_thread_functions, pick};
+use super::convert::{Answer, get, list, per_thread_functions, pick};
+use crate::state::UserData;
 use driver::sys::*;
-use emulate::device::{Device, FunctionInfo, Launch};
+use emulate::device::{Device, FunctionInfo, HostFunction, Launch};
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -126,21 +127,18 @@ unsafe fn launch(
     gpu.launch(shape, stream)
 }
 
-/// A pointer of the program that its own callback gets back.
-#[derive(Clone, Copy)]
-#[repr(transparent)]
-pub struct UserData(pub *mut c_void);
+/// A host function of the program with its argument.
+pub struct ProgramFunction {
+    /// The function.
+    pub function: unsafe extern "C" fn(*mut c_void),
+    /// What it is called with.
+    pub data: UserData,
+}
 
-// SAFETY: never dereferenced here; the program asked for its callback to be
-// called with it on a thread of the driver's.
-unsafe impl Send for UserData {}
-// SAFETY: as above.
-unsafe impl Sync for UserData {}
-
-impl UserData {
-    /// The pointer. A method, so that closures capture the whole.
-    pub fn get(self) -> *mut c_void {
-        self.0
+impl HostFunction for ProgramFunction {
+    fn call(&self) {
+        // SAFETY: the program gave both to be called with each other.
+        unsafe { (self.function)(self.data.get()) }
     }
 }
 
@@ -148,12 +146,10 @@ impl UserData {
 pub fn host_function(
     function: CUhostFn,
     data: *mut c_void,
-) -> Result<Arc<dyn Fn() + Send + Sync>, CUresult> {
-    let function = function.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-    let data = UserData(data);
-    Ok(Arc::new(move || {
-        // SAFETY: the program gave both to be called with each other.
-        unsafe { function(data.get()) }
+) -> Result<Arc<dyn HostFunction>, CUresult> {
+    Ok(Arc::new(ProgramFunction {
+        function: function.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?,
+        data: UserData(data),
     }))
 }
 

@@ -1,8 +1,9 @@
 //! Libraries and kernels. On this device, which has one context's worth of
 //! everything, a library is a module and a kernel a function: same handles.
 
+use super::convert::{functions, name, only, put, put_if};
 use super::image::ErrorLog;
-use super::{error, functions, image, module, name, only, put, put_if};
+use super::{image, module};
 use driver::sys::*;
 use std::ffi::{c_char, c_void};
 
@@ -75,7 +76,7 @@ functions! { gpu;
         gpu.function_info(kernel.0).map(drop)
     }
     fn cuKernelGetName(text: *mut *const c_char, kernel: CUkernel) {
-        put(text, error::lasting(&gpu.function_info(kernel.0)?.name))
+        put(text, gpu.lent().text(&gpu.function_info(kernel.0)?.name))
     }
     fn cuKernelGetParamInfo(kernel: CUkernel, index: usize, offset: *mut usize, size: *mut usize) {
         let info = gpu.function_info(kernel.0)?;

@@ -1,6 +1,6 @@
 //! Allocation: device, managed, pinned, registered.
 
-use super::{functions, put, put_if};
+use super::convert::{functions, put, put_if};
 use driver::sys::*;
 use model::{AllocationKind, DeviceAddress};
 use std::ffi::c_void;

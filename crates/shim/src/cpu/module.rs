@@ -1,9 +1,10 @@
 //! Modules.
 
+use super::convert::{functions, name, put, put_if};
+use super::image;
 use super::image::ErrorLog;
-use super::{functions, image, name, put, put_if};
-use crate::failure::say;
-use crate::hooks::image::parts_of_file;
+use crate::image::parts_of_file;
+use crate::stderr::say;
 use driver::sys::*;
 use std::ffi::{c_char, c_void};
 

@@ -1,6 +1,6 @@
 //! Questions about pointers and ranges; advice about managed memory.
 
-use super::{Answer, functions, list, per_thread_functions, pick};
+use super::convert::{Answer, functions, list, per_thread_functions, pick};
 use driver::sys::*;
 use emulate::device::Device;
 use model::AllocationKind;
@@ -62,7 +62,7 @@ unsafe fn attribute(
             A::CU_POINTER_ATTRIBUTE_ACCESS_FLAGS => to.cast::<u32>().write(3),
             A::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE => {
                 to.cast::<u64>()
-                    .write(if pooled { super::pool::DEFAULT } else { 0 })
+                    .write(if pooled { gpu.pool_default() } else { 0 })
             }
             A::CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID => to.cast::<u64>().write(info.serial),
             A::CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE => to.cast::<u8>().write(0),

@@ -1,28 +1,9 @@
-//! Memory pools. There is one store of memory; pools are names for it, and
-//! their attributes are kept and given back.
+//! Memory pools.
 
-use super::{functions, only, per_thread_functions, pick, put};
+use super::convert::{functions, get, only, per_thread_functions, pick, put};
 use driver::sys::*;
 use model::DeviceAddress;
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::ffi::c_void;
-
-/// Handle of the default pool.
-pub const DEFAULT: u64 = 0x5248_0000_0000;
-
-/// Pools that live, with their attributes that were set.
-static POOLS: Mutex<BTreeMap<u64, BTreeMap<u32, u64>>> = Mutex::new(BTreeMap::new());
-static CURRENT: Mutex<u64> = Mutex::new(DEFAULT);
-static NEXT: Mutex<u64> = Mutex::new(DEFAULT + 64);
-
-fn known(pool: CUmemoryPool) -> Result<(), CUresult> {
-    if pool.0 == DEFAULT || POOLS.lock().contains_key(&pool.0) {
-        Ok(())
-    } else {
-        Err(CUresult::CUDA_ERROR_INVALID_VALUE)
-    }
-}
 
 /// The first three attributes are `int` flags, the others 64-bit counts.
 fn is_flag(attribute: CUmemPool_attribute) -> bool {
@@ -34,74 +15,59 @@ mod made {
     functions! { gpu;
         fn cuDeviceGetDefaultMemPool(pool: *mut CUmemoryPool, device: CUdevice) {
             only(device)?;
-            put(pool, CUmemoryPool(DEFAULT))
+            put(pool, CUmemoryPool(gpu.pool_default()))
         }
         fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, device: CUdevice) {
             only(device)?;
-            put(pool, CUmemoryPool(*CURRENT.lock()))
+            put(pool, CUmemoryPool(gpu.pool_current()))
         }
         fn cuDeviceSetMemPool(device: CUdevice, pool: CUmemoryPool) {
             only(device)?;
-            known(pool)?;
-            *CURRENT.lock() = pool.0;
-            Ok(())
+            gpu.pool_set_current(pool.0)
         }
         fn cuMemGetDefaultMemPool(pool: *mut CUmemoryPool, _location: *mut CUmemLocation, _kind: CUmemAllocationType) {
-            put(pool, CUmemoryPool(DEFAULT))
+            put(pool, CUmemoryPool(gpu.pool_default()))
         }
         fn cuMemGetMemPool(pool: *mut CUmemoryPool, _location: *mut CUmemLocation, _kind: CUmemAllocationType) {
-            put(pool, CUmemoryPool(*CURRENT.lock()))
+            put(pool, CUmemoryPool(gpu.pool_current()))
         }
         fn cuMemSetMemPool(_location: *mut CUmemLocation, _kind: CUmemAllocationType, pool: CUmemoryPool) {
-            known(pool)?;
-            *CURRENT.lock() = pool.0;
-            Ok(())
+            gpu.pool_set_current(pool.0)
         }
         fn cuMemPoolCreate(pool: *mut CUmemoryPool, _properties: *const CUmemPoolProps) {
-            let mut next = NEXT.lock();
-            let handle = *next;
-            *next += 64;
-            POOLS.lock().insert(handle, BTreeMap::new());
-            put(pool, CUmemoryPool(handle))
+            put(pool, CUmemoryPool(gpu.pool_create()))
         }
         fn cuMemPoolDestroy(pool: CUmemoryPool) {
-            let mut current = CURRENT.lock();
-            if *current == pool.0 {
-                *current = DEFAULT;
-            }
-            POOLS.lock().remove(&pool.0).map(drop).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)
+            gpu.pool_destroy(pool.0)
         }
         fn cuMemPoolTrimTo(pool: CUmemoryPool, _keep: usize) {
-            known(pool)
+            gpu.pool_exists(pool.0)
         }
         fn cuMemPoolSetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute, value: *mut c_void) {
-            known(pool)?;
+            gpu.pool_exists(pool.0)?;
             let value = if is_flag(attribute) {
-                super::super::get(value.cast::<i32>().cast_const())? as u64
+                get(value.cast::<i32>().cast_const())? as u64
             } else {
-                super::super::get(value.cast::<u64>().cast_const())?
+                get(value.cast::<u64>().cast_const())?
             };
-            POOLS.lock().entry(pool.0).or_default().insert(attribute.0, value);
-            Ok(())
+            gpu.pool_set_attribute(pool.0, attribute, value)
         }
         fn cuMemPoolGetAttribute(pool: CUmemoryPool, attribute: CUmemPool_attribute, value: *mut c_void) {
-            known(pool)?;
-            let set = POOLS.lock().get(&pool.0).and_then(|kept| kept.get(&attribute.0)).copied();
+            let found = gpu.pool_attribute(pool.0, attribute)?;
             if is_flag(attribute) {
-                put(value.cast::<i32>(), set.map_or(1, |set| set as i32))
+                put(value.cast::<i32>(), found as i32)
             } else {
-                put(value.cast::<u64>(), set.unwrap_or(0))
+                put(value.cast::<u64>(), found)
             }
         }
         fn cuMemPoolSetAccess(pool: CUmemoryPool, _access: *const CUmemAccessDesc, _count: usize) {
-            known(pool)
+            gpu.pool_exists(pool.0)
         }
         fn cuMemPoolGetAccess(flags: *mut CUmemAccess_flags, pool: CUmemoryPool, _location: *mut CUmemLocation) {
-            known(pool)?;
+            gpu.pool_exists(pool.0)?;
             put(flags, CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
         }
         fn cuDeviceGraphMemTrim(device: CUdevice) {
-            let _ = gpu;
             only(device)
         }
     }
@@ -112,8 +78,7 @@ per_thread_functions! { gpu, default, register_streams;
         put(address, gpu.allocate_async(size as u64, pick(stream, default))?.0)
     }
     fn cuMemAllocFromPoolAsync | cuMemAllocFromPoolAsync_ptsz(address: *mut CUdeviceptr, size: usize, pool: CUmemoryPool, stream: CUstream) {
-        known(pool)?;
-        put(address, gpu.allocate_async(size as u64, pick(stream, default))?.0)
+        put(address, gpu.allocate_from_pool(size as u64, pool.0, pick(stream, default))?.0)
     }
     fn cuMemFreeAsync | cuMemFreeAsync_ptsz(address: CUdeviceptr, stream: CUstream) {
         gpu.free_async(DeviceAddress(address), pick(stream, default))

@@ -1,10 +1,9 @@
 //! Streams, their values in memory, and their capture.
 
-use super::{Answer, functions, list, per_thread_functions, pick, put, put_if};
+use super::convert::{Answer, functions, list, per_thread_functions, pick, put, put_if};
+use crate::state::Cpu;
 use driver::sys::*;
 use emulate::device::Device;
-use parking_lot::Mutex;
-use std::collections::BTreeMap;
 
 mod made {
     use super::*;
@@ -38,20 +37,9 @@ struct InfoOut {
     count: *mut usize,
 }
 
-/// The nodes that a stream's capture was last asked for. The program reads
-/// them until its next call about that stream.
-static ASKED: Mutex<BTreeMap<u64, Vec<CUgraphNode>>> = Mutex::new(BTreeMap::new());
-
-fn lasting_nodes(stream: u64, nodes: Vec<u64>) -> *const CUgraphNode {
-    let mut asked = ASKED.lock();
-    let kept = asked.entry(stream).or_default();
-    *kept = nodes.into_iter().map(CUgraphNode).collect();
-    kept.as_ptr()
-}
-
 /// # Safety
 /// The places are null or valid for writes.
-unsafe fn capture_info(gpu: &Device, stream: u64, out: InfoOut) -> Answer {
+unsafe fn capture_info(gpu: &Cpu, stream: u64, out: InfoOut) -> Answer {
     let info = gpu.stream_capture_info(stream)?;
     let status = match &info {
         None => CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE,
@@ -65,7 +53,10 @@ unsafe fn capture_info(gpu: &Device, stream: u64, out: InfoOut) -> Answer {
             put_if(out.id, info.id);
             put_if(out.graph, CUgraph(info.graph));
             put_if(out.count, info.dependencies.len());
-            put_if(out.nodes, lasting_nodes(stream, info.dependencies));
+            put_if(
+                out.nodes,
+                gpu.lent().dependencies(stream, info.dependencies),
+            );
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Texture and surface objects.
 
-use super::{functions, get, put};
+use super::convert::{functions, get, put};
 use driver::sys::*;
 use emulate::device::{Device, Plane, Sampler, Texture};
 

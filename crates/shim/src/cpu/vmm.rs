@@ -1,6 +1,6 @@
 //! Virtual memory management.
 
-use super::{functions, get, list, put};
+use super::convert::{functions, get, list, put};
 use driver::sys::*;
 use emulate::device::Device;
 use emulate::mapping::Protection;

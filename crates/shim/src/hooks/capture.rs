@@ -2,14 +2,14 @@
 //! the device as the program makes them: a call that Ringfence adds could end
 //! the capture.
 
-use super::{hook, hooks, next, streams};
-use crate::session;
+use super::define::{hook, hooks};
+use super::streams;
+use crate::queries::is_capturing;
+use crate::session::{self, next};
 use driver::sys::{
     CUgraph, CUgraphEdgeData, CUgraphNode, CUresult, CUstream, CUstreamCaptureMode,
     CUstreamCaptureStatus,
 };
-use parking_lot::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 hooks!(
     cuStreamBeginCapture,
@@ -22,21 +22,11 @@ hooks!(
     cuStreamEndCapture_ptsz,
 );
 
-/// Streams whose capture was begun, by handle. A handle that means different
-/// streams in different threads is in here once for each.
-static CAPTURING: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-static COUNT: AtomicUsize = AtomicUsize::new(0);
-
-/// Whether any stream is being captured.
-pub(super) fn active() -> bool {
-    COUNT.load(Ordering::Acquire) != 0
-}
-
 fn begun(result: CUresult, stream: CUstream) -> CUresult {
-    if result == CUresult::CUDA_SUCCESS {
-        let mut capturing = CAPTURING.lock();
-        capturing.push(stream.0);
-        COUNT.store(capturing.len(), Ordering::Release);
+    if result == CUresult::CUDA_SUCCESS
+        && let Some(session) = session::get()
+    {
+        session.captures.begin(stream.0);
     }
     result
 }
@@ -45,7 +35,7 @@ fn begun(result: CUresult, stream: CUstream) -> CUresult {
 /// mode that lets the calling thread do what could otherwise end a capture.
 pub(super) fn relaxed<T>(work: impl FnOnce() -> T) -> T {
     let exchange = next().and_then(|api| api.cuThreadExchangeStreamCaptureMode);
-    let Some(exchange) = exchange.filter(|_| active()) else {
+    let Some(exchange) = exchange.filter(|_| is_capturing()) else {
         return work();
     };
     let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -61,7 +51,7 @@ pub(super) fn relaxed<T>(work: impl FnOnce() -> T) -> T {
 
 /// A stream may be joined to a capture by what is about to be put into it.
 pub(super) fn joining(stream: CUstream, per_thread: bool) {
-    if active() {
+    if is_capturing() {
         beginning(stream, per_thread);
     }
 }
@@ -78,14 +68,9 @@ fn beginning(stream: CUstream, per_thread: bool) {
 
 /// The capture of a stream has ended, or the stream itself.
 pub(super) fn ended(stream: CUstream) {
-    if !active() {
-        return;
+    if let Some(session) = session::get() {
+        session.captures.end(stream.0);
     }
-    let mut capturing = CAPTURING.lock();
-    if let Some(position) = capturing.iter().position(|handle| *handle == stream.0) {
-        capturing.swap_remove(position);
-    }
-    COUNT.store(capturing.len(), Ordering::Release);
 }
 
 hook!([cuStreamBeginCapture, cuStreamBeginCapture_ptsz](stream: CUstream) |begin| {

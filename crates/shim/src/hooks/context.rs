@@ -1,8 +1,10 @@
 //! Start of CUDA, and the ends of contexts: kernels are awaited and their
 //! records read while that is still possible.
 
-use super::{hook, hooks, next, timing};
-use crate::session;
+use super::define::{hook, hooks};
+use crate::process;
+use crate::session::{self, next};
+use crate::timing;
 use driver::sys::{CUcontext, CUdevice, CUlimit, CUresult};
 
 hooks!(
@@ -23,7 +25,7 @@ hook!(cuInit(flags: u32) |init| {
     if result == CUresult::CUDA_SUCCESS
         && let Some(session) = session::get()
     {
-        session.initialise();
+        process::initialise(session);
     }
     result
 });
@@ -32,7 +34,7 @@ hook!(cuCtxSetLimit(limit: CUlimit, value: usize) |set| {
     let runtime = session::runtime();
     let is_stack = limit == CUlimit::CU_LIMIT_STACK_SIZE;
     let wanted = match runtime.filter(|_| is_stack) {
-        Some(runtime) => runtime.stack_limit_to_set(value as u64) as usize,
+        Some(runtime) => runtime.deep_stacks().limit_to_set(value as u64) as usize,
         None => value,
     };
     // SAFETY: the program's arguments, but for a limit that is higher.
@@ -41,9 +43,9 @@ hook!(cuCtxSetLimit(limit: CUlimit, value: usize) |set| {
         && let Some(runtime) = runtime
     {
         if is_stack {
-            runtime.stack_limit_chosen(value as u64);
+            runtime.deep_stacks().limit_chosen(value as u64);
         } else if limit == CUlimit::CU_LIMIT_MALLOC_HEAP_SIZE {
-            runtime.heap_limit(value as u64);
+            runtime.device_heap().set_limit(value as u64);
         }
     }
     result
@@ -54,7 +56,7 @@ hook!(cuCtxGetLimit(value: *mut usize, limit: CUlimit) |get| {
     let result = unsafe { get(value, limit) };
     if result == CUresult::CUDA_SUCCESS
         && limit == CUlimit::CU_LIMIT_STACK_SIZE
-        && let Some(chosen) = session::runtime().and_then(|runtime| runtime.chosen_stack_limit())
+        && let Some(chosen) = session::runtime().and_then(|runtime| runtime.deep_stacks().chosen_limit())
     {
         // SAFETY: the device has written the answer there.
         unsafe { value.write(chosen as usize) };
@@ -78,7 +80,7 @@ fn drain(context: CUcontext) {
             // SAFETY: no arguments.
             let result = unsafe { wait() };
             if result != CUresult::CUDA_SUCCESS {
-                super::failed(result, "");
+                super::define::failed(result, "");
             }
             let mut popped = CUcontext::NULL;
             // SAFETY: pushed above.
@@ -125,7 +127,7 @@ fn is_active(device: CUdevice) -> bool {
 
 fn forget(context: CUcontext) {
     if let Some(runtime) = session::runtime() {
-        runtime.heap_gone(context.0);
+        runtime.device_heap().context_ending(context.0);
     }
     if let Some(gpu) = session::get().and_then(|session| session.gpu.as_ref()) {
         gpu.context_destroyed(context);

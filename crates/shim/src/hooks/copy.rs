@@ -1,8 +1,9 @@
 //! Copies of runs of bytes: checked against the memory that they name before they are
 //! made. Those that wait for the device also read what kernels have recorded.
 
+use super::define::{hook, hooks};
 use super::sync::{Waited, waited};
-use super::{hook, hooks, streams};
+use super::{streams, sync};
 use crate::session;
 use driver::sys::{CUarray, CUcontext, CUdeviceptr, CUresult, CUstream};
 use runtime::{CallDecision, Effect, Place, Side, Touched, When};
@@ -57,13 +58,13 @@ pub(super) fn checked(
     let Some(runtime) = session::runtime() else {
         return call();
     };
-    match runtime.check_call(function, when, sides) {
+    match runtime.host_calls().check(function, when, sides) {
         CallDecision::Make => call(),
         CallDecision::Refuse => CUresult::CUDA_ERROR_INVALID_VALUE,
         CallDecision::Doubt(doubt) => {
             let result = call();
             if result == CUresult::CUDA_ERROR_INVALID_VALUE {
-                runtime.call_refused(&doubt);
+                runtime.host_calls().refused(&doubt);
             }
             result
         }
@@ -111,7 +112,7 @@ fn device_to_host(to: *mut c_void, from: CUdeviceptr, bytes: usize) -> [Side; 2]
 }
 
 hook!([cuMemcpy, cuMemcpy_ptds](to: CUdeviceptr, from: CUdeviceptr, bytes: usize) |copy| {
-    checked(FUNCTION, streams::last(), &anywhere(to, from, bytes), || {
+    checked(FUNCTION, sync::last(), &anywhere(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, bytes) }, Waited::Something)
     })
@@ -131,7 +132,7 @@ hook!([cuMemcpyPeer, cuMemcpyPeer_ptds](
     from_context: CUcontext,
     bytes: usize,
 ) |copy| {
-    checked(FUNCTION, streams::last(), &anywhere(to, from, bytes), || {
+    checked(FUNCTION, sync::last(), &anywhere(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, to_context, from, from_context, bytes) }, Waited::Something)
     })
@@ -152,7 +153,7 @@ hook!([cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz](
 });
 
 hook!([cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds](to: CUdeviceptr, from: *const c_void, bytes: usize) |copy| {
-    checked(FUNCTION, streams::last(), &host_to_device(to, from, bytes), || {
+    checked(FUNCTION, sync::last(), &host_to_device(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, bytes) }, Waited::Something)
     })
@@ -171,7 +172,7 @@ hook!([cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz](
 });
 
 hook!([cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds](to: *mut c_void, from: CUdeviceptr, bytes: usize) |copy| {
-    checked(FUNCTION, streams::last(), &device_to_host(to, from, bytes), || {
+    checked(FUNCTION, sync::last(), &device_to_host(to, from, bytes), || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, bytes) }, if PER_THREAD { Waited::Something } else { Waited::Legacy })
     })
@@ -190,7 +191,7 @@ hook!([cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz](
 });
 
 hook!([cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds](to: CUdeviceptr, from: CUdeviceptr, bytes: usize) |copy| {
-    checked(FUNCTION, streams::last(), &device_to_device(to, from, bytes), || {
+    checked(FUNCTION, sync::last(), &device_to_device(to, from, bytes), || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, bytes) }
     })
@@ -212,21 +213,21 @@ hook!([cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz](
 // knows the array's extents.
 
 hook!([cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds](to: CUarray, offset: usize, from: CUdeviceptr, bytes: usize) |copy| {
-    checked(FUNCTION, streams::last(), &[read(Place::Device, from, bytes)], || {
+    checked(FUNCTION, sync::last(), &[read(Place::Device, from, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, offset, from, bytes) }
     })
 });
 
 hook!([cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds](to: CUdeviceptr, from: CUarray, offset: usize, bytes: usize) |copy| {
-    checked(FUNCTION, streams::last(), &[write(Place::Device, to, bytes)], || {
+    checked(FUNCTION, sync::last(), &[write(Place::Device, to, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, from, offset, bytes) }
     })
 });
 
 hook!([cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds](to: CUarray, offset: usize, from: *const c_void, bytes: usize) |copy| {
-    checked(FUNCTION, streams::last(), &[read(Place::Host, from as u64, bytes)], || {
+    checked(FUNCTION, sync::last(), &[read(Place::Host, from as u64, bytes)], || {
         // SAFETY: the program's arguments.
         unsafe { copy(to, offset, from, bytes) }
     })
@@ -246,7 +247,7 @@ hook!([cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz](
 });
 
 hook!([cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds](to: *mut c_void, from: CUarray, offset: usize, bytes: usize) |copy| {
-    checked(FUNCTION, streams::last(), &[write(Place::Host, to as u64, bytes)], || {
+    checked(FUNCTION, sync::last(), &[write(Place::Host, to as u64, bytes)], || {
         // SAFETY: the program's arguments.
         waited(unsafe { copy(to, from, offset, bytes) }, Waited::Something)
     })

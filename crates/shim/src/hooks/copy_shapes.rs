@@ -2,8 +2,9 @@
 //! pointer names; what lies between rows is not touched.
 
 use super::copy::checked;
+use super::define::{hook, hooks};
 use super::sync::{Waited, waited};
-use super::{hook, hooks, streams};
+use super::{streams, sync};
 use driver::sys::{
     CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_BATCH_OP, CUDA_MEMCPY3D_PEER, CUextent3D,
     CUmemcpy3DOperand, CUmemcpy3DOperandType, CUmemorytype, CUstream,
@@ -206,7 +207,7 @@ hook!([cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnal
     how: *const CUDA_MEMCPY2D,
 ) |copy| {
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, streams::last(), &sides_2d(how), || waited(copy(how), Waited::Something)) }
+    unsafe { checked(FUNCTION, sync::last(), &sides_2d(how), || waited(copy(how), Waited::Something)) }
 });
 
 hook!([cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz](how: *const CUDA_MEMCPY2D, stream: CUstream) |copy| {
@@ -216,7 +217,7 @@ hook!([cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz](how: *const CUDA_MEMCPY2D, s
 
 hook!([cuMemcpy3D_v2, cuMemcpy3D_v2_ptds](how: *const CUDA_MEMCPY3D) |copy| {
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, streams::last(), &node(how), || waited(copy(how), Waited::Something)) }
+    unsafe { checked(FUNCTION, sync::last(), &node(how), || waited(copy(how), Waited::Something)) }
 });
 
 hook!([cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz](how: *const CUDA_MEMCPY3D, stream: CUstream) |copy| {
@@ -226,7 +227,7 @@ hook!([cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz](how: *const CUDA_MEMCPY3D, s
 
 hook!([cuMemcpy3DPeer, cuMemcpy3DPeer_ptds](how: *const CUDA_MEMCPY3D_PEER) |copy| {
     // SAFETY: the program's arguments.
-    unsafe { checked(FUNCTION, streams::last(), &sides_peer(how), || waited(copy(how), Waited::Something)) }
+    unsafe { checked(FUNCTION, sync::last(), &sides_peer(how), || waited(copy(how), Waited::Something)) }
 });
 
 hook!([cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz](how: *const CUDA_MEMCPY3D_PEER, stream: CUstream) |copy| {

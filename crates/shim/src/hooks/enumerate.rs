@@ -1,8 +1,8 @@
 //! Lists of a module's kernels, without the instrumented copies.
 
+use super::define::{hook, hooks};
 use super::module::resolved;
-use super::{hook, hooks, next};
-use crate::session;
+use crate::session::{self, next};
 use driver::sys::{CUfunction, CUkernel, CUlibrary, CUmodule, CUresult};
 use model::layout::CHECKED_PREFIX;
 use std::ffi::{CStr, c_char};

@@ -1,7 +1,7 @@
 //! Attributes of kernels, given to their instrumented copies too.
 
-use super::{hook, hooks, loaded};
-use driver::Api;
+use super::define::{hook, hooks};
+use crate::queries;
 use driver::sys::{
     CUdevice, CUfunc_cache, CUfunction, CUfunction_attribute, CUkernel, CUresult, CUsharedconfig,
 };
@@ -14,35 +14,12 @@ hooks!(
     cuKernelSetCacheConfig,
 );
 
-/// An attribute of a function, or of a kernel on the current device.
-pub(super) fn attribute_of(
-    api: &Api,
-    handle: u64,
-    is_kernel: bool,
-    attribute: CUfunction_attribute,
-) -> Option<i32> {
-    let mut value = 0;
-    // SAFETY: places for the answers; the handle came from the device.
-    let asked = unsafe {
-        if is_kernel {
-            let mut device = 0;
-            if api.cuCtxGetDevice?(&mut device) != CUresult::CUDA_SUCCESS {
-                return None;
-            }
-            api.cuKernelGetAttribute?(&mut value, attribute, CUkernel(handle), device)
-        } else {
-            api.cuFuncGetAttribute?(&mut value, attribute, CUfunction(handle))
-        }
-    };
-    (asked == CUresult::CUDA_SUCCESS).then_some(value)
-}
-
 /// Does for the program's kernel what it asks, then the same for the copy. A
 /// failure of the latter shows at its launch, which then takes the original.
 fn both(handle: u64, set: impl Fn(u64) -> CUresult) -> CUresult {
     let result = set(handle);
     if result == CUresult::CUDA_SUCCESS
-        && let Some(copy) = loaded::kernel(handle).and_then(|kernel| kernel.copy())
+        && let Some(copy) = queries::kernel(handle).and_then(|kernel| kernel.copy())
     {
         let _ = set(copy);
     }

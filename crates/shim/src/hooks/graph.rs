@@ -4,14 +4,15 @@
 //! asks for a node's parameters gets its own kernel, so that what it sets
 //! instead fits the kernel that it names.
 
-use super::launch::{Arguments, launch};
-use super::{graph_replay, hook, hooks, loaded};
+use super::define::{hook, hooks};
+use super::graph_replay;
+use super::kernel_node::Kernel;
+use super::launch::launch;
+use crate::queries;
 use driver::sys::{
-    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUcontext, CUfunction, CUgraph,
-    CUgraphExec, CUgraphNode, CUkernel, CUresult,
+    CUDA_KERNEL_NODE_PARAMS, CUDA_KERNEL_NODE_PARAMS_v1, CUfunction, CUgraph, CUgraphExec,
+    CUgraphNode, CUkernel, CUresult,
 };
-use runtime::LaunchShape;
-use std::ffi::c_void;
 
 hooks!(
     cuGraphAddKernelNode,
@@ -22,95 +23,6 @@ hooks!(
     cuGraphKernelNodeSetParams_v2,
     cuGraphExecKernelNodeSetParams,
     cuGraphExecKernelNodeSetParams_v2,
-);
-
-/// The parameters of a kernel node, of any version.
-pub(super) trait Kernel: Copy {
-    /// The kernel: a CUfunction's or a CUkernel's handle.
-    fn handle(&self) -> u64;
-    /// Blocks, threads of each, and dynamic shared memory.
-    fn shape(&self) -> LaunchShape;
-    /// Both forms of the kernel's parameters.
-    fn arguments(&self) -> Arguments;
-    /// Where it runs; null: in the current context.
-    fn context(&self) -> CUcontext;
-    /// The same node with another kernel and its parameters.
-    fn with(self, handle: u64, pointers: *mut *mut c_void, extra: *mut *mut c_void) -> Self;
-}
-
-impl Kernel for CUDA_KERNEL_NODE_PARAMS_v1 {
-    fn handle(&self) -> u64 {
-        self.func.0
-    }
-
-    fn shape(&self) -> LaunchShape {
-        LaunchShape {
-            grid: [self.gridDimX, self.gridDimY, self.gridDimZ],
-            block: [self.blockDimX, self.blockDimY, self.blockDimZ],
-            shared: self.sharedMemBytes,
-        }
-    }
-
-    fn arguments(&self) -> Arguments {
-        Arguments {
-            pointers: self.kernelParams,
-            extra: self.extra,
-        }
-    }
-
-    fn context(&self) -> CUcontext {
-        CUcontext::NULL
-    }
-
-    fn with(mut self, handle: u64, pointers: *mut *mut c_void, extra: *mut *mut c_void) -> Self {
-        self.func = CUfunction(handle);
-        self.kernelParams = pointers;
-        self.extra = extra;
-        self
-    }
-}
-
-/// Both later versions have the same members.
-macro_rules! with_kernel {
-    ($($type:ty),*) => {$(
-        impl Kernel for $type {
-            fn handle(&self) -> u64 {
-                if self.func.0 != 0 { self.func.0 } else { self.kern.0 }
-            }
-
-            fn shape(&self) -> LaunchShape {
-                LaunchShape {
-                    grid: [self.gridDimX, self.gridDimY, self.gridDimZ],
-                    block: [self.blockDimX, self.blockDimY, self.blockDimZ],
-                    shared: self.sharedMemBytes,
-                }
-            }
-
-            fn arguments(&self) -> Arguments {
-                Arguments { pointers: self.kernelParams, extra: self.extra }
-            }
-
-            fn context(&self) -> CUcontext {
-                self.ctx
-            }
-
-            fn with(mut self, handle: u64, pointers: *mut *mut c_void, extra: *mut *mut c_void) -> Self {
-                // The copy's handle is of the same kind as the program's.
-                if self.func.0 != 0 {
-                    self.func = CUfunction(handle);
-                } else {
-                    self.kern = CUkernel(handle);
-                }
-                self.kernelParams = pointers;
-                self.extra = extra;
-                self
-            }
-        }
-    )*};
-}
-with_kernel!(
-    CUDA_KERNEL_NODE_PARAMS,
-    driver::sys::CUDA_KERNEL_NODE_PARAMS_v3
 );
 
 /// Gives a node its kernel: the instrumented copy, where there is one. The
@@ -201,7 +113,7 @@ hook!(cuGraphKernelNodeGetParams(node: CUgraphNode, parameters: *mut CUDA_KERNEL
     unsafe {
         let result = get(node, parameters);
         if result == CUresult::CUDA_SUCCESS
-            && let Some(original) = loaded::original((*parameters).func.0)
+            && let Some(original) = queries::original((*parameters).func.0)
         {
             (*parameters).func = CUfunction(original);
         }
@@ -214,10 +126,10 @@ hook!(cuGraphKernelNodeGetParams_v2(node: CUgraphNode, parameters: *mut CUDA_KER
     unsafe {
         let result = get(node, parameters);
         if result == CUresult::CUDA_SUCCESS {
-            if let Some(original) = loaded::original((*parameters).func.0) {
+            if let Some(original) = queries::original((*parameters).func.0) {
                 (*parameters).func = CUfunction(original);
             }
-            if let Some(original) = loaded::original((*parameters).kern.0) {
+            if let Some(original) = queries::original((*parameters).kern.0) {
                 (*parameters).kern = CUkernel(original);
             }
         }

@@ -3,8 +3,9 @@
 //! that they name when the node gets its parameters.
 
 use super::copy::checked;
+use super::define::{hook, hooks};
 use super::graph::planned;
-use super::{copy_shapes, graph_replay, hook, hooks, set};
+use super::{copy_shapes, graph_replay, set};
 use crate::session;
 use driver::sys::{
     CUDA_MEM_ALLOC_NODE_PARAMS_v1, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS, CUcontext, CUgraph,
@@ -37,7 +38,9 @@ fn allocated(result: CUresult, address: u64, bytes: usize) -> CUresult {
             base: DeviceAddress(address),
             size: bytes as u64,
         };
-        runtime.allocated(AllocationKind::Pool, extent);
+        runtime
+            .allocations()
+            .allocated(AllocationKind::Pool, extent);
     }
     result
 }

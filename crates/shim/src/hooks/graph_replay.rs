@@ -14,12 +14,16 @@
 //! for launches by the device are left as they are.
 
 use super::copy::checked;
-use super::graph::Kernel;
+use super::define::{hook, hooks};
+use super::kernel_node::Kernel;
 use super::launch::{Arguments, launch};
-use super::timing::{self, Timed};
 use super::watch::{self, What};
-use super::{capture, copy_shapes, hook, hooks, loaded, next, set, streams};
-use crate::{process, session};
+use super::{copy_shapes, set, streams};
+use crate::process;
+use crate::queries::{self, is_capturing};
+use crate::session::{self, next};
+use crate::state::{Destroyed, Executable, KernelNode, Node, Replays, Work};
+use crate::timing::{self, Timed};
 use driver::sys::{
     CUDA_GRAPH_INSTANTIATE_PARAMS, CUDA_KERNEL_NODE_PARAMS, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS,
     CUcontext, CUfunction, CUgraph, CUgraphExec, CUgraphExecUpdateResult,
@@ -27,11 +31,9 @@ use driver::sys::{
     CUresult, CUstream, CUuserObject,
 };
 use model::DeviceAddress;
-use parking_lot::Mutex;
-use runtime::{Belongs, EntryPlan, LaunchShape, Ordering, Runtime, Side, When};
-use std::collections::{HashMap, HashSet};
+use runtime::{Belongs, LaunchShape, Ordering, Runtime, Side, When};
+use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, LazyLock};
 
 hooks!(
     cuGraphDestroy,
@@ -50,61 +52,19 @@ hooks!(
     cuGraphRetainUserObject,
 );
 
-/// A kernel as its node has it, with the program's own function.
-struct KernelNode {
-    function: u64,
-    is_kernel: bool,
-    context: CUcontext,
-    shape: LaunchShape,
-    plan: Arc<EntryPlan>,
-    block: Vec<u8>,
+fn replays() -> Option<&'static Replays> {
+    Some(&session::get()?.replays)
 }
-
-enum Work {
-    Kernel(Box<KernelNode>),
-    Call(Vec<Side>),
-}
-
-struct Node {
-    handle: u64,
-    work: Work,
-    /// Pointers, and what they belonged to when the node was last planned.
-    uses: Vec<(u64, Option<Belongs>)>,
-    enabled: bool,
-}
-
-/// An instantiated graph.
-struct Executable {
-    nodes: Vec<Node>,
-    /// Of the memory that the nodes were last planned for.
-    generation: u64,
-    /// The graph whose nodes' handles are needed.
-    graph: Option<u64>,
-}
-
-/// A graph that is needed.
-#[derive(Default)]
-struct Needed {
-    /// By so many executables.
-    by: usize,
-    /// The program has destroyed it.
-    destroyed: bool,
-}
-
-/// By handle; `None` while one is being looked at.
-static EXECUTABLES: LazyLock<Mutex<HashMap<u64, Option<Executable>>>> =
-    LazyLock::new(Mutex::default);
-static GRAPHS: LazyLock<Mutex<HashMap<u64, Needed>>> = LazyLock::new(Mutex::default);
-/// Graphs that own something of the program's, which is to be given back when
-/// the program destroys the graph.
-static OWNERS: LazyLock<Mutex<HashSet<u64>>> = LazyLock::new(Mutex::default);
 
 fn watched() -> Option<&'static Runtime> {
-    session::runtime().filter(|runtime| runtime.settings().check)
+    session::runtime().filter(|runtime| runtime.env().settings().check)
 }
 
 fn belongs(runtime: &Runtime, pointer: u64) -> (u64, Option<Belongs>) {
-    (pointer, runtime.belongs_to(DeviceAddress(pointer)))
+    (
+        pointer,
+        runtime.allocations().belongs_to(DeviceAddress(pointer)),
+    )
 }
 
 impl KernelNode {
@@ -246,7 +206,7 @@ impl Executable {
                             "a kernel of a graph kept the bounds of memory that has come or gone since ({result:?}): \
                              uses of what was freed are not found there"
                         );
-                        runtime.report_error(&message, false);
+                        runtime.env().error(&message, false);
                     }
                 }
                 Work::Call(sides) => {
@@ -339,7 +299,7 @@ struct Functions {
 impl Functions {
     fn of_program(&mut self, kernel: u64, function: u64) -> Option<u64> {
         let known = |handle: u64| {
-            loaded::original(handle).or_else(|| Some(loaded::kernel(handle)?.handle()))
+            queries::original(handle).or_else(|| Some(queries::kernel(handle)?.handle()))
         };
         let handles = [kernel, function].into_iter().filter(|handle| *handle != 0);
         if let Some(found) = handles.clone().find_map(known) {
@@ -383,41 +343,28 @@ fn instantiated(
     if result == CUresult::CUDA_SUCCESS
         && !exec.is_null()
         && flags & by_device as u64 == 0
-        && let Some(runtime) = watched()
+        && let (Some(runtime), Some(replays)) = (watched(), replays())
     {
         // SAFETY: written by a successful call.
         let exec = unsafe { *exec };
-        let generation = runtime.memory_generation();
+        let generation = runtime.allocations().generation();
         let nodes = scan(runtime, graph, true);
         let has_kernels = nodes
             .iter()
             .any(|node| matches!(node.work, Work::Kernel(_)));
-        if has_kernels {
-            GRAPHS.lock().entry(graph.0).or_default().by += 1;
-        }
         let executable = Executable {
             nodes,
             generation,
             graph: has_kernels.then_some(graph.0),
         };
-        EXECUTABLES.lock().insert(exec.0, Some(executable));
+        replays.add(exec.0, executable);
     }
     result
 }
 
 /// A graph is not needed any more, by one.
 fn release(graph: u64) {
-    let gone = {
-        let mut graphs = GRAPHS.lock();
-        let Some(needed) = graphs.get_mut(&graph) else {
-            return;
-        };
-        needed.by = needed.by.saturating_sub(1);
-        (needed.by == 0)
-            .then(|| graphs.remove(&graph))
-            .flatten()
-            .is_some_and(|needed| needed.destroyed)
-    };
+    let gone = replays().is_some_and(|replays| replays.release(graph));
     if gone && let Some(destroy) = next().and_then(|api| api.cuGraphDestroy) {
         // SAFETY: the program has destroyed it, and nothing needs it. A failure
         // leaves what has no owner.
@@ -427,8 +374,8 @@ fn release(graph: u64) {
 
 /// Changes what is known of an instantiated graph.
 fn with(exec: CUgraphExec, change: impl FnOnce(&mut Executable)) {
-    if let Some(Some(executable)) = EXECUTABLES.lock().get_mut(&exec.0) {
-        change(executable);
+    if let Some(replays) = replays() {
+        replays.change(exec.0, change);
     }
 }
 
@@ -509,11 +456,11 @@ hook!([cuGraphLaunch, cuGraphLaunch_ptsz](exec: CUgraphExec, stream: CUstream) |
         })
     });
     if result == CUresult::CUDA_SUCCESS && let Some(runtime) = session::runtime() {
-        if !capture::active() {
-            runtime.graph_made(streams::name(runtime, stream, PER_THREAD));
+        if !is_capturing() {
+            runtime.launcher().graph_made(streams::name(runtime, stream, PER_THREAD));
         }
         let place = streams::place(runtime, stream, PER_THREAD);
-        runtime.graph_launched(place);
+        runtime.launcher().graph_launched(place);
     }
     result
 });
@@ -522,33 +469,25 @@ fn launching(exec: CUgraphExec, stream: (CUstream, bool)) -> Option<CUresult> {
     let runtime = session::runtime()?;
     process::device_in_use();
     // It may record events, and wait for some.
-    runtime.ordered(Ordering::Graph);
-    runtime.graph_launching();
-    if capture::active() {
+    runtime.streams().ordered(Ordering::Graph);
+    runtime.launcher().graph_launching();
+    if is_capturing() {
         return None;
     }
-    let generation = runtime.memory_generation();
-    let mut executable = {
-        let mut all = EXECUTABLES.lock();
-        let place = all.get_mut(&exec.0)?;
-        if place.as_ref()?.generation == generation {
-            return None;
-        }
-        place.take()?
-    };
+    let generation = runtime.allocations().generation();
+    let replays = replays()?;
+    let mut executable = replays.take_stale(exec.0, generation)?;
     let refused = executable.renew(runtime, exec, stream);
     if refused.is_none() {
         executable.generation = generation;
     }
-    if let Some(place) = EXECUTABLES.lock().get_mut(&exec.0) {
-        *place = Some(executable);
-    }
+    replays.put_back(exec.0, executable);
     refused
 }
 
 hook!(cuGraphExecDestroy(exec: CUgraphExec) |destroy| {
     timing::forget_graph(exec.0);
-    let known = EXECUTABLES.lock().remove(&exec.0).flatten();
+    let known = replays().and_then(|replays| replays.remove(exec.0));
     // SAFETY: the program's arguments.
     let result = unsafe { destroy(exec) };
     if let Some(graph) = known.and_then(|executable| executable.graph) {
@@ -560,7 +499,7 @@ hook!(cuGraphExecDestroy(exec: CUgraphExec) |destroy| {
 /// The nodes of an instantiated graph have the work of another graph's, whose
 /// handles are of no use.
 fn updated(result: CUresult, exec: CUgraphExec, graph: CUgraph) -> CUresult {
-    let is_known = EXECUTABLES.lock().contains_key(&exec.0);
+    let is_known = replays().is_some_and(|replays| replays.contains(exec.0));
     if is_known && let Some(runtime) = watched() {
         let nodes = match result {
             CUresult::CUDA_SUCCESS => scan(runtime, graph, false),
@@ -610,8 +549,8 @@ hook!(cuGraphNodeSetEnabled(exec: CUgraphExec, node: CUgraphNode, enabled: u32) 
 });
 
 hook!(cuGraphDestroyNode(node: CUgraphNode) |destroy| {
-    for executable in EXECUTABLES.lock().values_mut().flatten() {
-        executable.nodes.retain(|known| known.handle != node.0);
+    if let Some(replays) = replays() {
+        replays.forget_node(node.0);
     }
     // SAFETY: the program's arguments.
     unsafe { destroy(node) }
@@ -620,40 +559,20 @@ hook!(cuGraphDestroyNode(node: CUgraphNode) |destroy| {
 hook!(cuGraphRetainUserObject(graph: CUgraph, object: CUuserObject, count: u32, flags: u32) |retain| {
     // SAFETY: the program's arguments.
     let result = unsafe { retain(graph, object, count, flags) };
-    if result == CUresult::CUDA_SUCCESS && watched().is_some() {
-        OWNERS.lock().insert(graph.0);
+    if result == CUresult::CUDA_SUCCESS
+        && watched().is_some()
+        && let Some(replays) = replays()
+    {
+        replays.set_owner(graph.0);
     }
     result
 });
 
-/// Whether the graph is needed although the program destroys it.
-fn keep(graph: CUgraph) -> Option<CUresult> {
-    if OWNERS.lock().remove(&graph.0) {
-        if GRAPHS.lock().remove(&graph.0).is_some() {
-            for executable in EXECUTABLES.lock().values_mut().flatten() {
-                if executable.graph == Some(graph.0) {
-                    executable.graph = None;
-                    executable
-                        .nodes
-                        .retain(|node| matches!(node.work, Work::Call(_)));
-                }
-            }
-        }
-        return None;
-    }
-    let mut graphs = GRAPHS.lock();
-    let needed = graphs.get_mut(&graph.0)?;
-    Some(if std::mem::replace(&mut needed.destroyed, true) {
-        CUresult::CUDA_ERROR_INVALID_VALUE
-    } else {
-        CUresult::CUDA_SUCCESS
-    })
-}
-
 hook!(cuGraphDestroy(graph: CUgraph) |destroy| {
-    match keep(graph) {
-        Some(answer) => answer,
+    match replays().map_or(Destroyed::Now, |replays| replays.destroying(graph.0)) {
+        Destroyed::Later => CUresult::CUDA_SUCCESS,
+        Destroyed::Before => CUresult::CUDA_ERROR_INVALID_VALUE,
         // SAFETY: the program's arguments.
-        None => unsafe { destroy(graph) },
+        Destroyed::Now => unsafe { destroy(graph) },
     }
 });

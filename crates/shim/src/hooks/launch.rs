@@ -1,10 +1,12 @@
 //! Launches: the runtime decides, and the checked copy gets one parameter more
 //! than the program passes.
 
-use super::timing::{self, Timed};
+use super::define::{hook, hooks};
 use super::watch::{self, What};
-use super::{capture, hook, hooks, next, streams};
-use crate::{process, session};
+use super::{capture, streams};
+use crate::process;
+use crate::session::{self, next};
+use crate::timing::{self, Timed};
 use driver::sys::{
     CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE, CU_LAUNCH_PARAM_END,
     CUDA_LAUNCH_PARAMS, CUfunction, CUfunction_attribute, CUkernel, CUlaunchAttributeID,
@@ -256,11 +258,13 @@ fn place(runtime: &Runtime, stream: Option<(CUstream, bool)>) -> Where {
 /// A kernel on a device that cannot access Ringfence's tables, which lie in
 /// the memory of the first one used.
 fn out_of_reach(runtime: &Runtime, function: u64) {
-    runtime.report_error(
+    runtime.env().error(
         "kernels run on a GPU without peer access to the one that was used first; they run without checks",
         false,
     );
-    runtime.unhooked_launch(function, UncheckedReason::LaunchPath);
+    runtime
+        .launcher()
+        .unhooked(function, UncheckedReason::LaunchPath);
 }
 
 /// Asks the device once how many threads a block of the copy may have: with
@@ -420,7 +424,7 @@ hook!([cuLaunchKernelEx, cuLaunchKernelEx_ptsz](
             shared: (*config).sharedMemBytes,
         };
         if starts_early(&*config) && let Some(runtime) = session::runtime() {
-            runtime.kernels_start_early();
+            runtime.canaries().kernels_start_early();
         }
         launch(function.0, shape, Arguments { pointers, extra }, Some(((*config).hStream, PER_THREAD)), |function, pointers, extra| {
             next(config, CUfunction(function), pointers, extra)
@@ -454,7 +458,9 @@ hook!([cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz](
 fn unchecked(function: CUfunction) {
     streams::order_everything();
     if let Some(runtime) = session::runtime() {
-        runtime.unhooked_launch(function.0, UncheckedReason::LaunchPath);
+        runtime
+            .launcher()
+            .unhooked(function.0, UncheckedReason::LaunchPath);
     }
 }
 

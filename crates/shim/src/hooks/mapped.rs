@@ -3,8 +3,8 @@
 //! reservation are one allocation, which grows and shrinks (allocators extend
 //! their buffers this way). Unmapping is a free.
 
+use super::define::{hook, hooks};
 use super::memory::{foreign_buffer, own, with_room};
-use super::{hook, hooks};
 use crate::session;
 use driver::sys::{CUdeviceptr, CUmemAllocationProp, CUmemGenericAllocationHandle, CUresult};
 use model::{DeviceAddress, Extent};
@@ -36,7 +36,7 @@ hook!(cuMemAddressReserve(
     unsafe {
         let result = reserve(place, bytes, alignment, hint, flags);
         if result == CUresult::CUDA_SUCCESS && !place.is_null() && let Some(runtime) = session::runtime() {
-            runtime.reserved(extent(*place, bytes));
+            runtime.allocations().reserved(extent(*place, bytes));
         }
         result
     }
@@ -44,11 +44,11 @@ hook!(cuMemAddressReserve(
 
 hook!(cuMemAddressFree(base: CUdeviceptr, bytes: usize) |free| {
     // Before: afterwards another thread may get these addresses.
-    let reserved = session::runtime().and_then(|runtime| runtime.unreserving(DeviceAddress(base)));
+    let reserved = session::runtime().and_then(|runtime| runtime.allocations().unreserving(DeviceAddress(base)));
     // SAFETY: the program's arguments.
     let result = unsafe { free(base, bytes) };
     if result != CUresult::CUDA_SUCCESS && let (Some(runtime), Some(reserved)) = (session::runtime(), reserved) {
-        runtime.reserved(reserved);
+        runtime.allocations().reserved(reserved);
     }
     result
 });
@@ -74,7 +74,7 @@ hook!(cuMemMap(
     let result = unsafe { map(base, bytes, offset, handle, flags) };
     if result == CUresult::CUDA_SUCCESS && let Some(runtime) = session::runtime() {
         foreign_buffer();
-        runtime.mapped(extent(base, bytes), own());
+        runtime.allocations().mapped(extent(base, bytes), own());
     }
     result
 });
@@ -84,7 +84,7 @@ hook!(cuMemUnmap(base: CUdeviceptr, bytes: usize) |unmap| {
     let result = unsafe { unmap(base, bytes) };
     // Afterwards: only the program itself can map there again.
     if result == CUresult::CUDA_SUCCESS && let Some(runtime) = session::runtime() {
-        runtime.unmapped(extent(base, bytes));
+        runtime.allocations().unmapped(extent(base, bytes));
     }
     result
 });

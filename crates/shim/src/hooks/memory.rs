@@ -2,21 +2,22 @@
 //! asked for, and of each free before the device does it.
 //!
 //! The device is asked for more than the program asks for: for canaries on both
-//! sides (`Runtime::canary_plans`), or, where there are none, for a little, so
+//! sides (`Canaries::plans`), or, where there are none, for a little, so
 //! that an address one past the end never is another allocation's first
-//! (`Runtime::padded_size`). If it has no room for that, it gets the program's
+//! (`Allocations::padded_size`). If it has no room for that, it gets the program's
 //! own number. Behind a canary the program's address is not the device's: every
-//! call that needs the latter gets it from `Runtime::driver_address`.
+//! call that needs the latter gets it from `Allocations::driver_address`.
 
-use super::{capture, hook, hooks, next};
-use crate::session;
+use super::define::{hook, hooks};
+use crate::queries::is_capturing;
+use crate::session::{self, next};
 use driver::sys::{
     CUDA_ARRAY_DESCRIPTOR, CUDA_ARRAY3D_DESCRIPTOR, CUDA_EXTERNAL_MEMORY_BUFFER_DESC, CUarray,
     CUdeviceptr, CUexternalMemory, CUgraphicsResource, CUmemPoolPtrExportData, CUmemoryPool,
     CUmipmappedArray, CUresult,
 };
 use model::{AllocationKind, BareReason, DeviceAddress, Extent};
-use runtime::{Around, CanaryPlan, Fill, FreeCall, FreeRequest, Owner, Runtime};
+use runtime::{CanaryPlan, Fill, FreeCall, FreeRequest, Owner, Redzones};
 use std::ffi::c_void;
 
 hooks!(
@@ -53,7 +54,7 @@ pub(super) fn with_room(ask: impl Fn() -> CUresult) -> CUresult {
 
 /// Whether freed memory was given back to the device.
 fn make_room() -> bool {
-    !capture::active() && session::runtime().is_some_and(Runtime::empty_quarantine)
+    !is_capturing() && session::runtime().is_some_and(|runtime| runtime.frees().empty_quarantine())
 }
 
 /// Asks for the padded size, and for the program's own if there is no room.
@@ -62,7 +63,7 @@ pub(super) fn padded(bytes: usize, ask: impl Fn(usize) -> CUresult) -> (CUresult
     let Some(runtime) = session::runtime() else {
         return (ask(bytes), 0);
     };
-    let more = usize::try_from(runtime.padded_size(bytes as u64)).unwrap_or(bytes);
+    let more = usize::try_from(runtime.allocations().padded_size(bytes as u64)).unwrap_or(bytes);
     match with_room(|| ask(more)) {
         CUresult::CUDA_ERROR_OUT_OF_MEMORY if more != bytes => (ask(bytes), 0),
         result => (result, u32::try_from(more - bytes).unwrap_or(0)),
@@ -72,32 +73,45 @@ pub(super) fn padded(bytes: usize, ask: impl Fn(usize) -> CUresult) -> (CUresult
 /// An owner of memory with so many bytes of padding after it.
 pub(super) fn with_padding(owner: Owner, after: u32) -> Owner {
     Owner {
-        around: Around {
+        redzones: Redzones {
             after,
-            ..owner.around
+            ..owner.redzones
         },
         ..owner
     }
 }
 
+/// Memory that the program asks for.
+pub(super) struct Request {
+    pub kind: AllocationKind,
+    pub bytes: usize,
+    /// Another address than the device's will do.
+    pub head: bool,
+    /// When its canaries are written.
+    pub fill: Fill,
+}
+
 /// Allocates memory of the program: with canaries if there is to be any and
-/// room for them. `head`: another address than the device's will do.
+/// room for them.
 ///
 /// # Safety
 /// `place` is where `ask` has the device write the address.
 pub(super) unsafe fn guarded(
-    kind: AllocationKind,
+    request: Request,
     place: *mut u64,
-    bytes: usize,
-    head: bool,
-    fill: Fill,
     owner: impl Fn() -> Owner,
     ask: impl Fn(usize) -> CUresult,
 ) -> CUresult {
+    let Request {
+        kind,
+        bytes,
+        head,
+        fill,
+    } = request;
     let Some(runtime) = session::runtime() else {
         return ask(bytes);
     };
-    let plans = runtime.canary_plans(bytes as u64, head);
+    let plans = runtime.canaries().plans(bytes as u64, head);
     for plan in &plans {
         let Ok(total) = usize::try_from(plan.total()) else {
             continue;
@@ -115,7 +129,9 @@ pub(super) unsafe fn guarded(
                     base: DeviceAddress(base),
                     size: bytes as u64,
                 };
-                runtime.allocated_with_canaries(kind, extent, owner(), plan, fill);
+                runtime
+                    .canaries()
+                    .allocated(kind, extent, owner(), plan, fill);
                 return CUresult::CUDA_SUCCESS;
             }
             result => return result,
@@ -124,7 +140,7 @@ pub(super) unsafe fn guarded(
     let (result, padding) = padded(bytes, ask);
     if result == CUresult::CUDA_SUCCESS && !place.is_null() {
         if !plans.is_empty() {
-            runtime.bare(BareReason::OutOfMemory);
+            runtime.canaries().bare(BareReason::OutOfMemory);
         }
         // SAFETY: written by a successful call.
         tell(
@@ -143,13 +159,13 @@ pub(super) fn tell(kind: AllocationKind, base: u64, size: usize, owner: Owner) {
             base: DeviceAddress(base),
             size: size as u64,
         };
-        runtime.allocated_by(kind, extent, owner);
+        runtime.allocations().allocated_by(kind, extent, owner);
     }
 }
 
 /// The program itself, in the current context.
 pub(super) fn own() -> Owner {
-    let context = session::runtime().map_or(0, |runtime| runtime.driver().current_context());
+    let context = session::runtime().map_or(0, |runtime| runtime.env().driver().current_context());
     Owner {
         context,
         ..Owner::default()
@@ -199,7 +215,7 @@ pub(super) unsafe fn foreign(result: CUresult, place: *const CUdeviceptr) -> CUr
 /// Memory that has no canaries, because others made it.
 pub(super) fn foreign_buffer() {
     if let Some(runtime) = session::runtime() {
-        runtime.bare(BareReason::Foreign);
+        runtime.canaries().bare(BareReason::Foreign);
     }
 }
 
@@ -207,7 +223,7 @@ pub(super) fn freeing(base: u64) {
     if base != 0
         && let Some(runtime) = session::runtime()
     {
-        runtime.freeing(DeviceAddress(base));
+        runtime.allocations().freeing(DeviceAddress(base));
     }
 }
 
@@ -226,15 +242,25 @@ pub(super) fn free(
         function,
         call,
         address: DeviceAddress(address),
-        capturing: capture::active(),
+        capturing: is_capturing(),
     };
-    runtime.free(request, &|address| make(address.0))
+    runtime.frees().free(request, &|address| make(address.0))
+}
+
+/// Memory that the program may use as soon as it has the address.
+fn at_once(kind: AllocationKind, bytes: usize) -> Request {
+    Request {
+        kind,
+        bytes,
+        head: true,
+        fill: Fill::Now,
+    }
 }
 
 hook!(cuMemAlloc_v2(place: *mut CUdeviceptr, bytes: usize) |allocate| {
     // SAFETY: the program's arguments.
     unsafe {
-        guarded(AllocationKind::Device, place, bytes, true, Fill::Now, own, |bytes| allocate(place, bytes))
+        guarded(at_once(AllocationKind::Device, bytes), place, own, |bytes| allocate(place, bytes))
     }
 });
 
@@ -251,7 +277,7 @@ unsafe fn guarded_rows(
     ask: impl Fn(usize) -> CUresult,
 ) -> Option<CUresult> {
     let runtime = session::runtime()?;
-    let canary = usize::try_from(runtime.canary_size()).ok()?;
+    let canary = usize::try_from(runtime.canaries().size()).ok()?;
     if canary == 0 || width == 0 || place.is_null() || pitch.is_null() {
         return None;
     }
@@ -260,14 +286,14 @@ unsafe fn guarded_rows(
     let all = height.checked_add(rows.checked_mul(2)?)?;
     let result = with_room(|| ask(all));
     if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
-        runtime.bare(BareReason::OutOfMemory);
+        runtime.canaries().bare(BareReason::OutOfMemory);
         return None;
     }
     if result == CUresult::CUDA_SUCCESS {
         // SAFETY: written by a successful call; the program has not seen the
         // address yet.
         let (base, pitch) = unsafe { (&mut *place, *pitch as u64) };
-        let before = match runtime.settings().canary_head {
+        let before = match runtime.env().settings().canary_head {
             true => rows as u64,
             false => 0,
         };
@@ -282,7 +308,9 @@ unsafe fn guarded_rows(
             base: DeviceAddress(*base),
             size: pitch * height as u64,
         };
-        runtime.allocated_with_canaries(AllocationKind::Device, extent, own(), &plan, Fill::Now);
+        runtime
+            .canaries()
+            .allocated(AllocationKind::Device, extent, own(), &plan, Fill::Now);
     }
     Some(result)
 }
@@ -292,7 +320,7 @@ fn bare_host(result: CUresult) {
     if result == CUresult::CUDA_SUCCESS
         && let Some(runtime) = session::runtime()
     {
-        runtime.bare(BareReason::Host);
+        runtime.canaries().bare(BareReason::Host);
     }
 }
 
@@ -328,7 +356,7 @@ hook!(cuMemAllocPitch_v2(
 hook!(cuMemAllocManaged(place: *mut CUdeviceptr, bytes: usize, flags: u32) |allocate| {
     // SAFETY: the program's arguments.
     unsafe {
-        guarded(AllocationKind::Managed, place, bytes, true, Fill::Now, own, |bytes| allocate(place, bytes, flags))
+        guarded(at_once(AllocationKind::Managed, bytes), place, own, |bytes| allocate(place, bytes, flags))
     }
 });
 
@@ -360,7 +388,7 @@ hook!([cuMemHostRegister, cuMemHostRegister_v2](memory: *mut c_void, bytes: usiz
                 base: DeviceAddress(memory as u64),
                 size: bytes as u64,
             };
-            runtime.registered(extent, own());
+            runtime.allocations().registered(extent, own());
         }
     }
     result

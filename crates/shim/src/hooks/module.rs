@@ -1,11 +1,15 @@
 //! Modules and libraries: hand the device instrumented code where there is
 //! PTX, and find the instrumented copy of every kernel the program looks up.
 
-use super::loaded::{self, Loaded};
+use super::capture;
+use super::define::{hook, hooks};
 use super::memory::with_room;
 use super::replace::{Decision, Options, decide, diagnose};
-use super::{capture, hook, hooks, image, next, timing};
-use crate::session;
+use crate::image;
+use crate::queries;
+use crate::session::{self, next};
+use crate::state::Loaded;
+use crate::timing;
 use driver::sys::{
     CUdeviceptr, CUfunction, CUjit_option, CUkernel, CUlibrary, CUlibraryOption, CUmodule, CUresult,
 };
@@ -36,14 +40,22 @@ hooks!(
 
 fn remember(runtime: &Runtime, handle: u64, plan: Arc<ModulePlan>, instrumented: bool) {
     runtime.modules().loaded(handle, Arc::clone(&plan));
-    loaded::add_module(
-        handle,
-        Loaded {
-            plan,
-            instrumented,
-            variables: Arc::default(),
-        },
-    );
+    if let Some(session) = session::get() {
+        let variables = Arc::default();
+        session.modules.add(
+            handle,
+            Loaded {
+                plan,
+                instrumented,
+                variables,
+            },
+        );
+    }
+}
+
+/// What is remembered of a module.
+fn known(handle: u64) -> Option<Loaded> {
+    session::get()?.modules.get(handle)
 }
 
 /// Loads an image as a module: the replacement if there is one and the device
@@ -326,16 +338,18 @@ fn unloading(handle: u64) {
         return;
     };
     runtime.synchronized();
-    if let Some(known) = loaded::module(handle) {
+    if let Some(known) = known(handle) {
         let mut bases = std::mem::take(&mut *known.variables.bases.lock());
         bases.sort_unstable();
         bases.dedup();
         for base in bases {
-            runtime.freeing(DeviceAddress(base));
+            runtime.allocations().freeing(DeviceAddress(base));
         }
     }
     runtime.modules().unloading(handle);
-    loaded::remove_module(handle);
+    if let Some(session) = session::get() {
+        session.modules.remove(handle);
+    }
     timing::forget_kernels();
 }
 
@@ -356,12 +370,12 @@ hook!(cuLibraryGetModule(module: *mut CUmodule, library: CUlibrary) |get| {
     let result = unsafe { get(module, library) };
     if result == CUresult::CUDA_SUCCESS
         && let Some(runtime) = session::runtime()
-        && let Some(known) = loaded::module(library.0)
+        && let Some(library) = known(library.0)
     {
         // SAFETY: written by the successful call.
         let handle = unsafe { *module }.0;
-        if loaded::module(handle).is_none() {
-            remember(runtime, handle, known.plan, known.instrumented);
+        if known(handle).is_none() {
+            remember(runtime, handle, library.plan, library.instrumented);
         }
     }
     result
@@ -390,7 +404,7 @@ fn find_variables(known: &Loaded, get: impl Fn(&CStr, &mut CUdeviceptr, &mut usi
                     base: DeviceAddress(base),
                     size: size as u64,
                 };
-                runtime.variable_resolved(name, extent);
+                runtime.allocations().variable_resolved(name, extent);
                 known.variables.bases.lock().push(base);
             }
             // Removed by the device's compiler, as nothing refers to it.
@@ -405,7 +419,7 @@ fn find_variables(known: &Loaded, get: impl Fn(&CStr, &mut CUdeviceptr, &mut usi
 /// `handle` is a loaded module.
 unsafe fn find_module_variables(handle: CUmodule) {
     if let (Some(known), Some(get)) = (
-        loaded::module(handle.0),
+        known(handle.0),
         next().and_then(|api| api.cuModuleGetGlobal_v2),
     ) {
         // SAFETY: places for both answers, the caller's handle.
@@ -420,7 +434,7 @@ unsafe fn find_module_variables(handle: CUmodule) {
 unsafe fn find_library_variables(handle: CUlibrary) {
     let Some(api) = next() else { return };
     if let (Some(known), Some(global), Some(managed)) = (
-        loaded::module(handle.0),
+        known(handle.0),
         api.cuLibraryGetGlobal,
         api.cuLibraryGetManaged,
     ) {
@@ -445,7 +459,7 @@ pub(super) fn resolved(
     name: &str,
     find: impl FnOnce(&CStr) -> Option<u64>,
 ) {
-    let (Some(runtime), Some(known)) = (session::runtime(), loaded::module(module)) else {
+    let (Some(runtime), Some(known)) = (session::runtime(), known(module)) else {
         return;
     };
     if runtime
@@ -520,7 +534,7 @@ hook!(cuKernelGetFunction(function: *mut CUfunction, kernel: CUkernel) |get| {
     // SAFETY: the program's arguments.
     let result = unsafe { get(function, kernel) };
     if result == CUresult::CUDA_SUCCESS
-        && let Some(known) = loaded::kernel(kernel.0)
+        && let Some(known) = queries::kernel(kernel.0)
     {
         // SAFETY: written by the successful call.
         let handle = unsafe { *function }.0;
@@ -564,7 +578,9 @@ unsafe fn variable(
             size: size as u64,
         };
         // SAFETY: the device has found a variable of this name.
-        runtime.variable_resolved(unsafe { text(name) }, extent);
+        runtime
+            .allocations()
+            .variable_resolved(unsafe { text(name) }, extent);
     }
     result
 }

@@ -1,8 +1,10 @@
-//! What orders streams: events, and everything else that is put into one. Only
-//! the order of launches, frees and allocations matters, so all other work is
-//! taken to order more than it does.
+//! What orders streams: events, everything else that is put into one, and their
+//! ends. Only the order of launches, frees and allocations matters, so all other
+//! work is taken to order more than it does.
 
-use super::{capture, hook, hooks, streams};
+use super::define::{hook, hooks};
+use super::{capture, streams};
+use crate::queries::is_capturing;
 use crate::session;
 use driver::sys::{
     CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, CUarrayMapInfo,
@@ -10,10 +12,12 @@ use driver::sys::{
     CUmemDecompressParams, CUmemLocation, CUresult, CUstream, CUstreamBatchMemOpParams,
     CUstreamCallback, cuuint32_t, cuuint64_t,
 };
-use runtime::{Ordering, StreamUse};
+use runtime::{Ordering, StreamName, StreamUse};
 use std::ffi::c_void;
 
 hooks!(
+    cuStreamDestroy,
+    cuStreamDestroy_v2,
     cuEventRecord,
     cuEventRecord_ptsz,
     cuEventRecordWithFlags,
@@ -83,11 +87,11 @@ fn tell(
     of: impl FnOnce(StreamUse) -> Ordering,
     unknown: Ordering,
 ) {
-    if let Some(runtime) = session::runtime().filter(|runtime| runtime.tracks_streams()) {
-        let known = (took_effect && !capture::active())
+    if let Some(runtime) = session::runtime().filter(|runtime| runtime.streams().are_tracked()) {
+        let known = (took_effect && !is_capturing())
             .then(|| streams::in_use(runtime, stream, per_thread))
             .flatten();
-        runtime.ordered(known.map_or(unknown, of));
+        runtime.streams().ordered(known.map_or(unknown, of));
     }
 }
 
@@ -133,7 +137,7 @@ hook!([cuEventDestroy, cuEventDestroy_v2](event: CUevent) |destroy| {
     // SAFETY: the program's arguments.
     let result = unsafe { destroy(event) };
     if let Some(runtime) = session::runtime() {
-        runtime.ordered(Ordering::UnknownEvent(event.0));
+        runtime.streams().ordered(Ordering::UnknownEvent(event.0));
     }
     result
 });
@@ -146,7 +150,7 @@ macro_rules! orders {
             streams::order_everything();
             // Some of these write to memory, at any address.
             if let Some(runtime) = session::runtime() {
-                runtime.before_unchecked();
+                runtime.launcher().before_unchecked();
             }
             // SAFETY: the program's arguments.
             unsafe { call($($argument),*) }
@@ -172,3 +176,21 @@ orders! {
     [cuMemBatchDecompressAsync, cuMemBatchDecompressAsync_ptsz](a: *mut CUmemDecompressParams, b: usize, c: u32, d: *mut usize, e: CUstream);
     [cuGraphUpload, cuGraphUpload_ptsz](a: CUgraphExec, b: CUstream);
 }
+
+hook!([cuStreamDestroy, cuStreamDestroy_v2](stream: CUstream) |destroy| {
+    capture::ended(stream);
+    if let Some(runtime) = session::runtime()
+        && !is_capturing()
+    {
+        runtime.frees().stream_ending(stream.0);
+    }
+    if let Some(runtime) = session::runtime() {
+        runtime.watch().stream_over(StreamName::Made(stream.0));
+    }
+    // SAFETY: the program's arguments.
+    let result = unsafe { destroy(stream) };
+    if let Some(runtime) = session::runtime() {
+        runtime.streams().ordered(Ordering::StreamEnds(StreamName::Made(stream.0)));
+    }
+    result
+});

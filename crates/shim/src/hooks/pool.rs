@@ -4,9 +4,11 @@
 //! address for as long as the graph lives, is not the program's to leak, and
 //! is left alone.
 
-use super::memory::{free, guarded, padded, tell, with_padding};
-use super::{capture, hook, hooks, next, shifted, streams};
-use crate::session;
+use super::define::{hook, hooks};
+use super::memory::{Request, free, guarded, padded, tell, with_padding};
+use super::streams;
+use crate::queries::{ask_captured, is_capturing};
+use crate::session::{self, next};
 use driver::SupportStream;
 use driver::sys::{CUdeviceptr, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
 use model::{AllocationKind, BareReason, DeviceAddress, Extent};
@@ -59,10 +61,10 @@ unsafe fn allocate(
     let Some(runtime) = session::runtime() else {
         return ask(bytes);
     };
-    let result = if capture::active() {
+    let result = if is_capturing() {
         let (result, padding) = padded(bytes, ask);
         if result == CUresult::CUDA_SUCCESS && !place.is_null() {
-            runtime.bare(BareReason::Graph);
+            runtime.canaries().bare(BareReason::Graph);
             // SAFETY: written by a successful call.
             tell(
                 AllocationKind::Pool,
@@ -75,17 +77,23 @@ unsafe fn allocate(
     } else {
         let pool = pool();
         let owner = || Owner {
-            context: runtime.driver().current_context(),
+            context: runtime.env().driver().current_context(),
             pool: pool.0,
             ..Owner::default()
         };
-        let fill = Fill::InStream(SupportStream::Program {
-            handle: stream.0,
-            per_thread,
-        });
-        let head = !shifted::is_exported(pool);
+        let exported =
+            session::get().is_some_and(|session| session.exported_pools.contains(pool.0));
+        let request = Request {
+            kind: AllocationKind::Pool,
+            bytes,
+            head: !exported,
+            fill: Fill::InStream(SupportStream::Program {
+                handle: stream.0,
+                per_thread,
+            }),
+        };
         // SAFETY: the caller's word.
-        unsafe { guarded(AllocationKind::Pool, place, bytes, head, fill, owner, ask) }
+        unsafe { guarded(request, place, owner, ask) }
     };
     if result == CUresult::CUDA_SUCCESS
         && !place.is_null()
@@ -96,7 +104,7 @@ unsafe fn allocate(
             base: DeviceAddress(unsafe { *place }),
             size: bytes as u64,
         };
-        runtime.allocated_in_stream(extent, stream);
+        runtime.allocations().allocated_in_stream(extent, stream);
     }
     result
 }
@@ -126,19 +134,19 @@ fn free_async(
     let Some(runtime) = session::runtime() else {
         return make(base);
     };
-    let stream = match capture::active() {
+    let stream = match is_capturing() {
         false => streams::in_use(runtime, stream, per_thread),
         // Of memory that a graph allocates there is nothing to look at, and
         // nothing else about the stream may be asked.
-        true => (streams::ask_captured(stream, per_thread) == Some(false)).then(|| StreamUse {
+        true => (ask_captured(stream, per_thread) == Some(false)).then(|| StreamUse {
             name: streams::name(runtime, stream, per_thread),
-            context: runtime.driver().current_context(),
+            context: runtime.env().driver().current_context(),
             blocking: true,
         }),
     };
     let Some(stream) = stream else {
         // A node of a graph, or an error that the device answers itself.
-        return make(runtime.driver_address(DeviceAddress(base)).0);
+        return make(runtime.allocations().driver_address(DeviceAddress(base)).0);
     };
     free(function, FreeCall::FreeAsync { stream }, base, make)
 }
@@ -151,9 +159,9 @@ hook!([cuMemFreeAsync, cuMemFreeAsync_ptsz](base: CUdeviceptr, stream: CUstream)
 /// What the program has freed goes back to its pool.
 fn ending(pool: CUmemoryPool) {
     if let Some(runtime) = session::runtime()
-        && !capture::active()
+        && !is_capturing()
     {
-        runtime.pool_ending(pool.0);
+        runtime.frees().pool_ending(pool.0);
     }
 }
 
@@ -165,7 +173,9 @@ hook!(cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize) |trim| {
 
 hook!(cuMemPoolDestroy(pool: CUmemoryPool) |destroy| {
     ending(pool);
-    shifted::forget(pool);
+    if let Some(session) = session::get() {
+        session.exported_pools.remove(pool.0);
+    }
     // SAFETY: the program's arguments.
     unsafe { destroy(pool) }
 });
@@ -182,7 +192,7 @@ hook!(cuMemPoolGetAttribute(
         && !value.is_null()
         && let Some(runtime) = session::runtime()
     {
-        let held = runtime.quarantined_of_pool(pool.0);
+        let held = runtime.frees().quarantined_of_pool(pool.0);
         let value = value.cast::<u64>();
         // SAFETY: this attribute is a 64-bit count, just written.
         unsafe { *value = (*value).saturating_sub(held) };

@@ -2,7 +2,7 @@
 //! the program gets the address that it was given and the size that it asked
 //! for, and what it freed is free.
 
-use super::{hook, hooks};
+use super::define::{hook, hooks};
 use crate::session;
 use driver::sys::{CUdeviceptr, CUpointer_attribute, CUresult};
 use model::{DeviceAddress, Extent};
@@ -19,15 +19,18 @@ hooks!(
 const NOWHERE: u64 = 1 << 12;
 
 fn extent_of(address: u64) -> Option<Extent> {
-    session::runtime()?.extent_of(DeviceAddress(address))
+    session::runtime()?
+        .allocations()
+        .extent_of(DeviceAddress(address))
 }
 
 /// Whether only the driver has memory there: what the program has freed, and
 /// canaries and padding.
 fn is_hidden(address: u64) -> bool {
     let address = DeviceAddress(address);
-    session::runtime()
-        .is_some_and(|runtime| runtime.is_quarantined(address) || runtime.is_nobodys(address))
+    session::runtime().is_some_and(|runtime| {
+        runtime.allocations().is_quarantined(address) || runtime.allocations().is_nobodys(address)
+    })
 }
 
 hook!(cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |get| {
@@ -44,7 +47,7 @@ hook!(cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |get| {
             && let Some(runtime) = session::runtime()
         {
             let all = if total.is_null() { all } else { *total };
-            let held = usize::try_from(runtime.quarantined_bytes()).unwrap_or(usize::MAX);
+            let held = usize::try_from(runtime.frees().quarantined_bytes()).unwrap_or(usize::MAX);
             *free = (*free).saturating_add(held).min(all);
         }
         result

@@ -1,8 +1,8 @@
 //! What the device is given in place of the program's code: instrumented PTX,
 //! linked if there are several texts.
 
-use super::{capture, next};
-use crate::session;
+use super::capture;
+use crate::session::{self, next};
 use driver::Api;
 use driver::sys::{CUjit_option, CUjitInputType, CUlinkState, CUmodule, CUresult};
 use runtime::{ModulePart, ModulePlan, Prepared, Runtime};

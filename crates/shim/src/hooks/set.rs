@@ -1,7 +1,8 @@
 //! Memsets: checked against the memory that they name before they are made.
 
 use super::copy::checked;
-use super::{hook, hooks, streams};
+use super::define::{hook, hooks};
+use super::{streams, sync};
 use driver::sys::{CUDA_MEMSET_NODE_PARAMS, CUdeviceptr, CUstream};
 use runtime::{Effect, Place, Side, Touched};
 
@@ -65,7 +66,7 @@ pub(super) fn node(set: &CUDA_MEMSET_NODE_PARAMS) -> [Side; 1] {
 macro_rules! sets {
     ($($element:literal $value:ty: [$($now:ident),*], [$($in_stream:ident),*], [$($rows:ident),*], [$($rows_in_stream:ident),*];)*) => {$(
         hook!([$($now),*](to: CUdeviceptr, value: $value, count: usize) |set| {
-            checked(FUNCTION, streams::last(), &run(to, $element, count), || {
+            checked(FUNCTION, sync::last(), &run(to, $element, count), || {
                 // SAFETY: the program's arguments.
                 unsafe { set(to, value, count) }
             })
@@ -77,7 +78,7 @@ macro_rules! sets {
             })
         });
         hook!([$($rows),*](to: CUdeviceptr, pitch: usize, value: $value, width: usize, height: usize) |set| {
-            checked(FUNCTION, streams::last(), &rows(to, pitch, $element, width, height), || {
+            checked(FUNCTION, sync::last(), &rows(to, pitch, $element, width, height), || {
                 // SAFETY: the program's arguments.
                 unsafe { set(to, pitch, value, width, height) }
             })

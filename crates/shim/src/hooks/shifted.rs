@@ -7,16 +7,15 @@
 //! `ringfence run`. Memory of pools that are made to be exported has no canary
 //! in front, so that no distance is needed.
 
+use super::define::{hook, hooks};
 use super::memory::{foreign, foreign_buffer, freeing, tell};
-use super::{hook, hooks};
 use crate::session;
 use driver::sys::{
     CUdeviceptr, CUipcMemHandle, CUmemAllocationHandleType, CUmemPoolProps, CUmemPoolPtrExportData,
     CUmemoryPool, CUresult, CUstream,
 };
 use model::{AllocationKind, DeviceAddress};
-use parking_lot::Mutex;
-use runtime::{Around, Owner};
+use runtime::{Owner, Redzones};
 use std::path::PathBuf;
 
 hooks!(
@@ -30,23 +29,10 @@ hooks!(
     cuStreamAttachMemAsync_ptsz,
 );
 
-/// Pools whose memory other processes may open.
-static EXPORTED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-
-/// Whether other processes may open memory of a pool.
-pub(super) fn is_exported(pool: CUmemoryPool) -> bool {
-    EXPORTED.lock().contains(&pool.0)
-}
-
-/// A pool is gone.
-pub(super) fn forget(pool: CUmemoryPool) {
-    EXPORTED.lock().retain(|known| *known != pool.0);
-}
-
 /// The device's own address of memory that starts at one of the program's.
 fn own_address(base: u64) -> u64 {
     session::runtime().map_or(base, |runtime| {
-        runtime.driver_address(DeviceAddress(base)).0
+        runtime.allocations().driver_address(DeviceAddress(base)).0
     })
 }
 
@@ -67,7 +53,10 @@ fn publish(handle: &CUipcMemHandle, base: u64) {
         return;
     };
     let before = base - own_address(base);
-    let size = runtime.extent_of(DeviceAddress(base)).map_or(0, |e| e.size);
+    let size = runtime
+        .allocations()
+        .extent_of(DeviceAddress(base))
+        .map_or(0, |e| e.size);
     if before == 0 {
         return;
     }
@@ -81,7 +70,7 @@ fn publish(handle: &CUipcMemHandle, base: u64) {
             "memory that this process exports lies {before} bytes into what other processes open, which cannot learn \
              that ({reason}); run with --canary-head off"
         );
-        runtime.report_error(&message, false);
+        runtime.env().error(&message, false);
     }
 }
 
@@ -95,7 +84,7 @@ fn published(handle: &CUipcMemHandle) -> Option<(u32, u64)> {
 hook!(cuIpcGetMemHandle(handle: *mut CUipcMemHandle, base: CUdeviceptr) |get| {
     // What other processes write there is not seen.
     if let Some(runtime) = session::runtime() {
-        runtime.before_unchecked();
+        runtime.launcher().before_unchecked();
     }
     // SAFETY: the program's arguments; the handle was written by a successful
     // call.
@@ -125,7 +114,7 @@ hook!([cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2](
         foreign_buffer();
         *address += u64::from(before);
         let owner = Owner {
-            around: Around { before, ..Around::default() },
+            redzones: Redzones { before, ..Redzones::default() },
             ..Owner::default()
         };
         tell(AllocationKind::Foreign, *address, size as usize, owner);
@@ -150,8 +139,9 @@ hook!(cuMemPoolCreate(pool: *mut CUmemoryPool, properties: *const CUmemPoolProps
             && let Some(properties) = properties.as_ref()
             && properties.handleTypes != none
             && let Some(pool) = pool.as_ref()
+            && let Some(session) = session::get()
         {
-            EXPORTED.lock().push(pool.0);
+            session.exported_pools.add(pool.0);
         }
         result
     }
@@ -171,7 +161,7 @@ hook!([cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz](
     let own = own_address(base);
     // The whole of it, which the device knows to be larger.
     let whole = session::runtime()
-        .and_then(|runtime| runtime.extent_of(DeviceAddress(base)))
+        .and_then(|runtime| runtime.allocations().extent_of(DeviceAddress(base)))
         .is_some_and(|extent| extent.base.0 == base && extent.size == length as u64);
     // SAFETY: the program's arguments.
     unsafe { attach(stream, own, if whole { 0 } else { length }, flags) }

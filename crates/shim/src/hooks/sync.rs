@@ -1,9 +1,11 @@
 //! Calls after which kernels have finished: their records are read.
 
-use super::{capture, hook, hooks, streams};
+use super::define::{hook, hooks};
+use super::streams;
+use crate::queries::is_capturing;
 use crate::session;
 use driver::sys::{CU_STREAM_PER_THREAD, CUcontext, CUevent, CUresult, CUstream};
-use runtime::{Ordering, StreamName};
+use runtime::{Ordering, StreamName, When};
 
 hooks!(
     cuCtxSynchronize,
@@ -42,21 +44,24 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
         if result == CUresult::CUDA_SUCCESS {
             match what {
                 Waited::Context(CUcontext::NULL) => {
-                    runtime.waited_for_context(runtime.driver().current_context());
+                    runtime
+                        .host_waits()
+                        .waited_for_context(runtime.env().driver().current_context());
                 }
-                Waited::Context(context) => runtime.waited_for_context(context.0),
+                Waited::Context(context) => runtime.host_waits().waited_for_context(context.0),
                 Waited::Stream(stream, per_thread) => {
                     let name = streams::name(runtime, stream, per_thread);
-                    runtime.watch().stream_waited_for(name);
-                    runtime.waited_for(name);
+                    runtime.host_waits().waited_for(name);
                 }
                 Waited::Event(event) => {
-                    runtime.ordered(Ordering::HostWaitedForEvent(event.0));
+                    runtime
+                        .streams()
+                        .ordered(Ordering::HostWaitedForEvent(event.0));
                 }
-                Waited::Something => runtime.ordered(Ordering::Everything),
+                Waited::Something => runtime.streams().ordered(Ordering::Everything),
                 Waited::Legacy => {
-                    runtime.ordered(Ordering::Everything);
-                    runtime.legacy_waited_for();
+                    runtime.streams().ordered(Ordering::Everything);
+                    runtime.host_waits().waited_for_legacy();
                 }
             }
         }
@@ -69,24 +74,34 @@ pub(super) fn waited(result: CUresult, what: Waited) -> CUresult {
 /// `None`: for everything.
 fn before(stream: Option<(CUstream, bool)>) {
     if let Some(runtime) = session::runtime()
-        && runtime.checks_canaries()
-        && !capture::active()
+        && runtime.host_waits().acts_before()
+        && !is_capturing()
     {
         let name = stream.map(|(stream, per_thread)| streams::name(runtime, stream, per_thread));
         // Only this thread can name its own stream.
         let own = CUstream(CU_STREAM_PER_THREAD.into());
         if name.is_none() {
-            runtime.before_wait(Some(streams::name(runtime, own, false)));
+            runtime
+                .host_waits()
+                .before(Some(streams::name(runtime, own, false)));
         }
         // The legacy stream waits for others.
         let name = name.filter(|name| !matches!(name, StreamName::Legacy { .. }));
-        runtime.before_wait(name);
+        runtime.host_waits().before(name);
     }
 }
 
 /// As the program is about to wait for everything.
 pub(super) fn before_all() {
     before(None);
+}
+
+/// When a copy or set does its work that the host waits for, or that waits for
+/// all streams.
+pub(super) fn last() -> When {
+    before_all();
+    streams::order_everything();
+    When::Last
 }
 
 hook!(

@@ -16,14 +16,9 @@ use driver::sys::{
 };
 use runtime::{Paused, Waits};
 use std::ffi::{c_char, c_void};
-use std::sync::OnceLock;
-
-/// The device's own functions.
-static DEVICE: OnceLock<Api> = OnceLock::new();
 
 /// The device's functions, with those replaced that wait for all of it.
 pub fn wrap(api: &Api) -> Api {
-    DEVICE.get_or_init(|| *api);
     let mut addresses = *api.addresses();
     register(&mut |position, wrapper| {
         if addresses[position] != 0 {
@@ -76,7 +71,7 @@ macro_rules! away {
     (@one $pause:expr => $symbol:ident ($($argument:ident: $type:ty),*)) => {
         #[allow(non_snake_case, reason = "the symbol's name")]
         unsafe extern "C" fn $symbol($($argument: $type),*) -> CUresult {
-            let Some(call) = DEVICE.get().and_then(|api| api.$symbol) else {
+            let Some(call) = session::get().and_then(|session| session.device.$symbol) else {
                 return $crate::failure::missing(::driver::index::$symbol as u32);
             };
             let pause: fn($($type),*) -> Option<Paused<'static>> = $pause;

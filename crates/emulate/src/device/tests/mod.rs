@@ -3,6 +3,8 @@
 mod capture;
 mod faults;
 mod memory;
+mod nodes;
+mod objects;
 mod streams;
 mod support;
 mod textures;

@@ -1,9 +1,9 @@
 //! Decodes functions into flat instructions.
 //!
 //! [`Decoder`] walks a function's statements, keeps its scopes, registers and
-//! labels, and asks the families in [`super::ops`] for each instruction. What
-//! they do not know becomes an instruction that faults when it is executed;
-//! what PTX does not allow is a [`LoadError`].
+//! labels, and asks the families in [`super::ops`] for each instruction. An
+//! instruction that no family supports is decoded to one that faults when it is
+//! executed; what PTX does not allow is a [`LoadError`].
 
 mod operands;
 mod scope;
@@ -37,7 +37,7 @@ pub(crate) fn malformed<T>(what: impl Into<String>) -> Result<T, Problem> {
     Err(Problem::Malformed(what.into()))
 }
 
-/// What linking needs to know of a decoded function.
+/// What linking needs of a decoded function.
 pub(crate) struct FunctionSymbols {
     pub shared_end: u32,
     pub local_size: u32,
@@ -65,7 +65,7 @@ enum Fixup {
     },
 }
 
-/// See the module.
+/// Decodes a program's functions into flat instructions.
 pub(crate) struct Decoder<'a> {
     pub names: &'a Names<'a>,
     pub out: Code,

@@ -51,7 +51,7 @@ impl<'a> Ins<'a> {
             .ok_or_else(|| Problem::Malformed(format!("operand {} is missing", index + 1)))
     }
 
-    /// Refuse modifiers that the family does not know.
+    /// Refuse modifiers that the family does not support.
     pub fn only(&self, known: &[Modifier]) -> Result<(), Problem> {
         let mut mods = self.mods.iter().zip(self.mod_texts());
         match mods.find(|(m, _)| !known.contains(m) && m.ty().is_none()) {

@@ -34,7 +34,7 @@ pub(crate) enum Symbol {
 #[derive(Default)]
 pub(crate) struct Scope<'a> {
     pub names: FxHashMap<&'a str, Symbol>,
-    /// `%r<n>`: class and count; slots are given out on first use.
+    /// `%r<n>`: class and count; slots are assigned on first use.
     pub ranges: FxHashMap<&'a str, (Class, u32)>,
     /// Components of vector registers.
     pub components: FxHashMap<(&'a str, u32), (Class, u32)>,

@@ -16,9 +16,10 @@ use ptx::{Modifier, OperandKind};
 struct Barrier {
     /// Arrivals that a phase takes.
     expected: u32,
-    /// Arrivals that are still to come.
+    /// Arrivals that are still pending.
     pending: u32,
-    /// Bytes that are still to come; may be negative for a while.
+    /// Bytes that are still pending; negative while bytes have arrived before
+    /// they were announced.
     bytes: i32,
     /// Phases completed, modulo 4.
     phase: u32,
@@ -153,7 +154,7 @@ fn test(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
         done |= u32::from(over) << lane;
     }
     warp.set_pred(inst.d, mask, done);
-    // Who waits lets others work.
+    // A waiting warp yields to the others.
     if done == mask {
         Flow::Next
     } else {
@@ -442,7 +443,7 @@ mod tests {
             2,
             "the next phase expects as many"
         );
-        // Bytes may come before they are announced.
+        // Bytes may arrive before they are announced.
         bits = act(Action::CompleteBytes as u64, bits, 16);
         assert_eq!(Barrier::unpack(bits).bytes, -16);
         bits = act(Action::ArriveExpect as u64, bits, 16);

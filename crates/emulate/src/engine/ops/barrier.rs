@@ -110,8 +110,8 @@ fn nothing(_: &mut Warp, _: &mut Context<'_>, _: &Inst, _: u32) -> Flow {
 fn sleep(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
     let lane = mask.trailing_zeros() as usize % 32;
     let nanoseconds = warp.row::<u32>(context, inst.a)[lane];
-    // A sleeper that waits for nothing else must not keep a core of the host
-    // busy: if all sleep, the worker does (`Run::run`).
+    // A sleeping warp must not keep a core of the host busy: if all warps
+    // sleep, the worker sleeps (`Run::run`).
     context.slept = Some(
         context
             .slept

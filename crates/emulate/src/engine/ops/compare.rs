@@ -347,7 +347,7 @@ pub(crate) fn decode<'a>(d: &mut Decoder<'a>, x: &Ins<'a>) -> Result<(), Problem
     };
     x.count(3, 4)?;
     if (bool_op != 0) != (x.ops.len() == 4) {
-        return malformed("a combining operator goes with a fourth operand");
+        return malformed("a combining operator needs a fourth operand");
     }
     let mut imm = relation as u64 | bool_op << 8;
     let (mut c, mut negated) = (NONE, false);

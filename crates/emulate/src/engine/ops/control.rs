@@ -37,7 +37,7 @@ fn brx(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Fl
             format!("brx.idx with index {index} beyond its targets"),
         );
     };
-    // Lanes with other indices come back to this instruction.
+    // Lanes with other indices execute this instruction again.
     warp.fork(context, mask & !group, warp.current.pc);
     warp.branch(context, group, target)
 }
@@ -126,7 +126,8 @@ fn call(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
         }
     };
     let pc = warp.current.pc;
-    // Lanes that call something else come back; those not called for go on.
+    // Lanes that call another function execute this instruction again; lanes
+    // that call none continue.
     warp.fork(context, mask & !group, pc);
     warp.fork(context, warp.current.mask & !group, pc + 1);
     let caller = warp.frame;

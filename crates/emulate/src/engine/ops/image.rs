@@ -18,7 +18,7 @@ pub(crate) mod words {
     pub const FORMAT: u64 = 0;
     /// Channels of a texel.
     pub const CHANNELS: u64 = 1;
-    /// See [`super::flags`].
+    /// The flags of [`super::flags`].
     pub const FLAGS: u64 = 2;
     /// How many levels follow.
     pub const LEVELS: u64 = 3;

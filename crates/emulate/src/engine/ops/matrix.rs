@@ -102,7 +102,7 @@ pub(crate) fn number(kind: u64, bits: u32) -> f64 {
     match kind {
         HALF => f64::from(F16::widen(bits as u16)),
         BRAIN => f64::from(BF16::widen(bits as u16)),
-        // The low 13 bits of a tf32 are not looked at.
+        // The low 13 bits of a tf32 are ignored.
         TF32 => f64::from(f32::from_bits(bits & !0x1fff)),
         S8 => f64::from(bits as u8 as i8),
         _ => f64::from(bits as u8),

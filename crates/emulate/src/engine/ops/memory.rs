@@ -312,7 +312,8 @@ macro_rules! by_total_and_class {
 }
 
 /// Modifiers that change no result here: caching, ordering (x86 orders loads
-/// and stores at least as `.acquire` and `.release` ask), scopes.
+/// and stores at least as strongly as `.acquire` and `.release` require),
+/// scopes.
 const HARMLESS: &[Modifier] = &[
     Modifier::Global,
     Modifier::Const,

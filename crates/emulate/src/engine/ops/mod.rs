@@ -60,7 +60,7 @@ macro_rules! by_integer {
         }
     };
 }
-/// As `by_integer`, for operations that see only bits.
+/// As `by_integer`, for operations on untyped bits.
 macro_rules! by_width {
     ($class:expr, $t:ident => $e:expr) => {
         match $class {

@@ -119,7 +119,7 @@ fn write(warp: &mut Warp, place: Place, lane: usize, value: u64) {
 }
 
 /// The next address that is a multiple of `bytes`. The program may pass any
-/// address: behind the last one comes zero, where nothing is mapped.
+/// address: the addition wraps around to zero, where nothing is mapped.
 fn aligned(at: u64, bytes: u64) -> u64 {
     at.wrapping_add(bytes - 1) & !(bytes - 1)
 }

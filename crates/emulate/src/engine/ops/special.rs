@@ -1,4 +1,4 @@
-//! Special registers, and values that only a launch or a frame knows.
+//! Special registers, and values that are only known in a launch or a frame.
 
 use crate::engine::context::Context;
 use crate::engine::inst::{Class, Flow, Handler, Inst};

@@ -1,9 +1,10 @@
-//! `alloca`, `stacksave` and `stackrestore`: local memory of a size that only
-//! the run knows (PTX ISA, 9.7.17).
+//! `alloca`, `stacksave` and `stackrestore`: local memory of a size that is
+//! only known at run time (PTX ISA, 9.7.17).
 //!
-//! What a function takes lies behind its frame, upwards, and goes with it. All
-//! lanes that execute together take as much as the one that asks for most, so
-//! that frames of later calls start at the same offset in every lane.
+//! A function's allocations lie above its frame and are freed with it. All
+//! lanes that execute together allocate the largest size that any of them
+//! requests, so that frames of later calls start at the same offset in every
+//! lane.
 
 use crate::engine::context::Context;
 use crate::engine::decode::{Decoder, Ins, Problem, malformed};

@@ -2,7 +2,7 @@
 //! votes, matches, reductions, warp barriers (PTX ISA 9.7.9.6, 9.7.13).
 //!
 //! A `.sync` form waits until all lanes named by its mask, other than those
-//! that have exited, have come to it.
+//! that have exited, have reached it.
 
 use crate::engine::context::Context;
 use crate::engine::decode::{Decoder, Ins, Problem, class, malformed, unsupported};
@@ -30,7 +30,7 @@ pub(crate) fn gather_lanes(
         .filter(|&lane| row[lane] == members)
         .fold(0, |m, lane| m | 1 << lane);
     let pc = warp.current.pc;
-    // Lanes with other masks come to this instruction on their own.
+    // Lanes with other masks execute this instruction separately.
     warp.fork(context, mask & !group, pc);
     let missing = members & warp.alive & !group;
     if missing == 0 {
@@ -45,7 +45,7 @@ pub(crate) fn gather_lanes(
     Err(Flow::Switch)
 }
 
-/// `bar.warp.sync`: lanes may come to it at different places.
+/// `bar.warp.sync`: lanes may reach it at different instructions.
 fn warp_barrier(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> Flow {
     let row = *warp.row::<u32>(context, inst.a);
     let members = row[mask.trailing_zeros() as usize % LANES];

@@ -35,7 +35,7 @@ mod form {
 struct Spot {
     axes: usize,
     at: [f32; 3],
-    /// Layer, face, or both; clamped to what is there when it is used.
+    /// Layer, face, or both; clamped to the existing ones when it is used.
     slice: i64,
 }
 

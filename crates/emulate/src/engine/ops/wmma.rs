@@ -105,7 +105,7 @@ impl Matrix {
 
 /// What ptxas relies on for the rows of a fragment: the bytes that a lane loads
 /// or stores at once, or `ldmatrix`'s rows of 16, which it uses for factors in
-/// shared memory. (That is less than the ISA asks for: programs pad rows.)
+/// shared memory. (That is less than the ISA requires: programs pad rows.)
 fn alignment(which: Modifier, shape: (u64, u64, u64), bits: u64, x: &Ins<'_>) -> u64 {
     let is_row = x.has(Modifier::Row);
     let in_shared = x.has(Modifier::Shared) || x.has(Modifier::SharedCta);
@@ -461,8 +461,8 @@ fn decode_access<'a>(
 mod tests {
     use super::*;
 
-    /// The CPU device and the instruction table, which checks go by, ask for the
-    /// same of every fragment.
+    /// The CPU device and the instruction table, from which checks are made,
+    /// require the same alignment of every fragment.
     #[test]
     fn fragments_are_aligned_as_the_table_says() {
         let mut fragments = Vec::new();

@@ -2,8 +2,8 @@
 
 use driver::sys::CUresult;
 use driver::{
-    DeviceFailure, Driver, DriverError, HostMapping, Mark, Release, SupportKernel, SupportLaunch,
-    SupportModule, SupportStream,
+    DeviceFailure, Driver, DriverError, HostMapping, Release, StreamEvent, SupportKernel,
+    SupportLaunch, SupportModule, SupportStream,
 };
 use model::layout::canary::{CHECK_STAMPS, CHECK_STAMPS_SIZE};
 use model::layout::guard::{GUARD_CONTROL, GUARD_CONTROL_SIZE};
@@ -231,19 +231,19 @@ impl Driver for Fake {
         work()
     }
 
-    fn mark(&self, _: SupportStream) -> Result<Mark, DriverError> {
-        Ok(Mark { handle: 1 })
+    fn record_event(&self, _: SupportStream) -> Result<StreamEvent, DriverError> {
+        Ok(StreamEvent { handle: 1 })
     }
 
-    fn wait_for_mark(&self, _: Mark) -> Result<(), DriverError> {
+    fn wait_for_event(&self, _: StreamEvent) -> Result<(), DriverError> {
         Ok(())
     }
 
-    fn is_over(&self, _: Mark) -> Result<bool, DriverError> {
+    fn is_over(&self, _: StreamEvent) -> Result<bool, DriverError> {
         Ok(true)
     }
 
-    fn forget_mark(&self, _: Mark) {}
+    fn destroy_event(&self, _: StreamEvent) {}
 
     fn is_idle(&self, _: SupportStream) -> Result<bool, DriverError> {
         Ok(true)

@@ -1,0 +1,205 @@
+//! Processes that measure when they are asked to.
+//!
+//! Variants that run one after the other are seconds apart, and a host that
+//! other programs share has changed by then. Here a process of each variant is
+//! started first; then they take turns of milliseconds, and what is compared is
+//! what stands side by side in time.
+
+use crate::turns::{Rounds, in_turn};
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// A process that prints a line of JSON for each line on its standard input.
+pub struct Live {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    patience: Duration,
+}
+
+/// What it prints for each.
+#[derive(Debug, Deserialize)]
+struct Turn {
+    times: Vec<f64>,
+}
+
+impl Live {
+    /// Starts it. Each of its answers may take `patience`.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started.
+    pub fn start(command: &mut Command, patience: Duration) -> Result<Live> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .process_group(0)
+            .spawn()
+            .with_context(|| format!("failed to start {}", command.get_program().display()))?;
+        let input = child.stdin.take();
+        let output = child.stdout.take().context("no pipe for its output")?;
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // Other lines are those of libraries.
+                if line.starts_with('{') && sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Live {
+            child,
+            input,
+            lines,
+            patience,
+        })
+    }
+
+    /// The next line of JSON that it prints.
+    ///
+    /// # Errors
+    ///
+    /// It ends, takes too long, or prints something else.
+    pub fn line<T: DeserializeOwned>(&self) -> Result<T> {
+        let line = self
+            .lines
+            .recv_timeout(self.patience)
+            .context("a process that is measured did not answer")?;
+        serde_json::from_str(&line).with_context(|| format!("in `{line}`"))
+    }
+
+    /// Its turn: the times that it measures now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Live::line`]; or a time is not positive.
+    pub fn turn(&mut self) -> Result<Vec<f64>> {
+        let input = self.input.as_mut().context("its input is closed")?;
+        input.write_all(b"\n").context("failed to ask a process")?;
+        let turn: Turn = self.line()?;
+        ensure!(
+            !turn.times.is_empty() && turn.times.iter().all(|time| *time > 0.0),
+            "it measured {:?}",
+            turn.times
+        );
+        Ok(turn.times)
+    }
+
+    /// Lets it end, and waits for that.
+    ///
+    /// # Errors
+    ///
+    /// It fails.
+    pub fn finish(mut self) -> Result<()> {
+        drop(self.input.take());
+        // Its output ends with it.
+        while self.lines.recv_timeout(self.patience).is_ok() {}
+        let status = self.child.try_wait()?;
+        let status = match status {
+            Some(status) => status,
+            None => {
+                std::thread::sleep(Duration::from_secs(1));
+                self.child.try_wait()?.context("a process did not end")?
+            }
+        };
+        ensure!(status.success(), "a process that was measured: {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // The group's id is the child's, which is not reaped while it runs.
+        if let Ok(None) = self.child.try_wait() {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Times of variants that live side by side, `turns` of each, from each of
+/// `starts` sets of processes; one turn before these does not count.
+/// `start` starts a variant, `ready` waits until it has, and may check what all
+/// of them say.
+///
+/// # Errors
+///
+/// A process fails.
+pub fn side_by_side(
+    variants: usize,
+    starts: usize,
+    turns: usize,
+    start: impl Fn(usize) -> Result<Live>,
+    ready: impl Fn(&[Live]) -> Result<()>,
+) -> Result<Rounds<Vec<f64>>> {
+    let mut all = Rounds::default();
+    for _ in 0..starts {
+        let mut processes = (0..variants).map(&start).collect::<Result<Vec<Live>>>()?;
+        ready(&processes)?;
+        all.append(in_turn(variants, turns, |variant| {
+            processes[variant].turn()
+        })?);
+        for process in processes {
+            process.finish()?;
+        }
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Result<Live> {
+        Live::start(
+            Command::new("sh").args(["-c", script]),
+            Duration::from_secs(20),
+        )
+    }
+
+    #[test]
+    fn turns_of_all_starts_are_put_together() {
+        let rounds = side_by_side(
+            2,
+            3,
+            4,
+            |variant| {
+                let time = variant + 1;
+                shell(&format!(
+                    "echo '{{\"ready\":true}}'; while read -r line; do echo noise; echo '{{\"times\":[{time}]}}'; done"
+                ))
+            },
+            |processes| {
+                for process in processes {
+                    process.line::<serde_json::Value>()?;
+                }
+                Ok(())
+            },
+        )
+        .unwrap();
+        assert_eq!(rounds.of(0), vec![vec![1.0]; 12]);
+        assert_eq!(rounds.of(1), vec![vec![2.0]; 12]);
+        assert_eq!(rounds.ratios(1, 0, |times| times[0]), vec![2.0; 12]);
+    }
+
+    #[test]
+    fn a_process_that_ends_or_fails_is_an_error() {
+        assert!(shell("exit 0").unwrap().turn().is_err());
+        assert!(
+            shell("read -r line; echo '{\"times\":[0]}'")
+                .unwrap()
+                .turn()
+                .is_err()
+        );
+        assert!(shell("exit 3").unwrap().finish().is_err());
+        shell("cat > /dev/null").unwrap().finish().unwrap();
+    }
+}

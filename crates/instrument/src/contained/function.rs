@@ -1,0 +1,740 @@
+//! The functions of a module: their statements, calls and accesses.
+
+use super::Errors;
+use super::known::{Known, MOST_ALIGNED, Registers, Space as Within};
+use model::layout::fence::{self as layout, HEADROOM};
+use ptx::table::{Access, Extent, Info, Role, Space};
+use ptx::{
+    Address, Block, Function, Instruction, Mnemonic, Modifier, Module, OperandKind, Statement,
+    VariableSpace,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A variable in local or constant memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Variable<'a> {
+    name: &'a str,
+    pub(super) space: Within,
+    pub(super) size: u64,
+    pub(super) alignment: u32,
+}
+
+/// Names at file scope, and their declarations.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Variables<'a> {
+    /// In local and constant memory.
+    list: Vec<Variable<'a>>,
+    /// In global memory, in the order of the table: bytes and alignment.
+    global: Vec<(u64, u32)>,
+    /// In shared memory: bytes, if the text has them, and alignment.
+    shared: FxHashMap<&'a str, (Option<u64>, u32)>,
+    /// Parameters and temporaries of calls, the innermost scope last: bytes.
+    parameters: Vec<(&'a str, u64)>,
+    names: FxHashSet<&'a str>,
+}
+
+impl<'a> Variables<'a> {
+    /// None, but the name of the table is in use.
+    pub(super) fn new() -> Self {
+        let mut none = Variables::default();
+        none.names.insert(layout::VARIABLE);
+        none
+    }
+
+    /// Adds a variable; false if its name is in use.
+    pub(super) fn add(&mut self, variable: &ptx::Variable<'a>) -> bool {
+        let alignment = variable.alignment().max(1);
+        let size = variable.size();
+        match variable.space {
+            VariableSpace::Global => self.global.push((size.unwrap_or(0), alignment)),
+            VariableSpace::Shared => {
+                let is_own = matches!(
+                    variable.linkage,
+                    ptx::Linkage::Local | ptx::Linkage::Visible
+                );
+                let size = size.filter(|_| is_own);
+                self.shared.insert(variable.name, (size, alignment));
+            }
+            VariableSpace::Local | VariableSpace::Const => self.list.push(Variable {
+                name: variable.name,
+                space: match variable.space {
+                    VariableSpace::Local => Within::Local,
+                    _ => Within::Const,
+                },
+                size: size.unwrap_or(0),
+                alignment,
+            }),
+            VariableSpace::Param => {
+                self.parameters.push((variable.name, size.unwrap_or(0)));
+                return true;
+            }
+            VariableSpace::Reg | VariableSpace::Sreg | VariableSpace::Tex => return true,
+        }
+        self.names.insert(variable.name)
+    }
+
+    /// Takes in a parameter of a kernel, of which code may take the address.
+    fn add_parameter(&mut self, parameter: &ptx::Variable<'a>) -> bool {
+        self.list.push(Variable {
+            name: parameter.name,
+            space: Within::Param,
+            size: parameter.size().unwrap_or(0),
+            alignment: parameter.alignment().max(1),
+        });
+        self.names.insert(parameter.name)
+    }
+
+    /// Variables in the table.
+    pub(super) fn in_table(&self) -> usize {
+        self.global.len()
+    }
+
+    /// The number of a variable in local or constant memory.
+    pub(super) fn number(&self, name: &str) -> Option<usize> {
+        self.list.iter().position(|variable| variable.name == name)
+    }
+
+    /// The variable of this number.
+    pub(super) fn get(&self, number: usize) -> Option<Variable<'a>> {
+        self.list.get(number).copied()
+    }
+}
+
+/// The functions of a module, by name.
+pub(super) struct Functions<'a> {
+    defined: FxHashSet<&'a str>,
+}
+
+/// Directives that only describe how a kernel is launched.
+const DIRECTIVES: &[&str] = &[
+    ".maxntid",
+    ".reqntid",
+    ".minnctapersm",
+    ".maxnctapersm",
+    ".maxnreg",
+    ".noreturn",
+];
+
+/// Instructions that do something else than compute from their operands, and
+/// are allowed.
+const ALLOWED: &[Mnemonic] = &[
+    Mnemonic::Ld,
+    Mnemonic::Ldu,
+    Mnemonic::St,
+    Mnemonic::Atom,
+    Mnemonic::Red,
+    Mnemonic::Prefetch,
+    Mnemonic::Prefetchu,
+    Mnemonic::Applypriority,
+    Mnemonic::Createpolicy,
+    Mnemonic::Discard,
+    Mnemonic::Cp,
+    Mnemonic::Mbarrier,
+    Mnemonic::Ldmatrix,
+    Mnemonic::Stmatrix,
+    Mnemonic::Movmatrix,
+    Mnemonic::Mma,
+    Mnemonic::Wmma,
+    Mnemonic::Cvta,
+    Mnemonic::Isspacep,
+    Mnemonic::Bra,
+    Mnemonic::Brx,
+    Mnemonic::Call,
+    Mnemonic::Ret,
+    Mnemonic::Exit,
+    Mnemonic::Bar,
+    Mnemonic::Barrier,
+    Mnemonic::Vote,
+    Mnemonic::Shfl,
+    Mnemonic::Match,
+    Mnemonic::Redux,
+    Mnemonic::Elect,
+    Mnemonic::Activemask,
+    Mnemonic::Membar,
+    Mnemonic::Fence,
+    Mnemonic::Nanosleep,
+];
+
+/// Instructions whose addresses name what may be cached, and access nothing.
+const HINTS: &[Mnemonic] = &[
+    Mnemonic::Prefetch,
+    Mnemonic::Prefetchu,
+    Mnemonic::Applypriority,
+    Mnemonic::Createpolicy,
+];
+
+/// Special registers that may be read (PTX ISA, chapter 10).
+const SPECIAL: &[&str] = &[
+    "%tid",
+    "%ntid",
+    "%ctaid",
+    "%nctaid",
+    "%laneid",
+    "%warpid",
+    "%nwarpid",
+    "%smid",
+    "%nsmid",
+    "%gridid",
+    "%lanemask_eq",
+    "%lanemask_le",
+    "%lanemask_lt",
+    "%lanemask_ge",
+    "%lanemask_gt",
+    "%clock",
+    "%clock_hi",
+    "%clock64",
+    "%globaltimer",
+    "%globaltimer_lo",
+    "%globaltimer_hi",
+    "%total_smem_size",
+    "%dynamic_smem_size",
+];
+
+impl<'a> Functions<'a> {
+    /// Of a module; functions that call themselves are errors.
+    pub(super) fn of(module: &Module<'a>, errors: &mut Errors<'_>) -> Functions<'a> {
+        let functions = || {
+            module
+                .functions()
+                .filter(|function| function.body.is_some())
+        };
+        let callable = functions().filter(|function| !function.is_entry);
+        let found = Functions {
+            defined: callable.map(|function| function.name).collect(),
+        };
+        // Each function in whose calls there is none left to follow.
+        let mut bounded: FxHashSet<&str> = FxHashSet::default();
+        loop {
+            let before = bounded.len();
+            for function in functions() {
+                let mut callees = calls(function);
+                if callees.all(|name| name.is_some_and(|name| bounded.contains(name))) {
+                    bounded.insert(function.name);
+                }
+            }
+            if bounded.len() == before {
+                break;
+            }
+        }
+        for function in functions().filter(|function| !bounded.contains(function.name)) {
+            errors.at(
+                function.name_span,
+                "its calls lead to itself, or to what is not known",
+            );
+        }
+        found
+    }
+
+    /// Judges one function.
+    pub(super) fn judge(
+        &self,
+        function: &Function<'a>,
+        variables: &Variables<'a>,
+        errors: &mut Errors<'_>,
+    ) {
+        let linkage = function.linkage;
+        // (What is declared and not defined is never called.)
+        let is_own = matches!(linkage, ptx::Linkage::Local | ptx::Linkage::Visible);
+        if function.body.is_some() && !is_own {
+            errors.at(function.name_span, "a function of another file");
+        }
+        for directive in &function.directives {
+            if !DIRECTIVES.contains(&directive.name) {
+                errors.at(
+                    directive.span,
+                    format!("`{}` is not allowed", directive.name),
+                );
+            }
+        }
+        let mut body = Body {
+            variables: variables.clone(),
+            registers: Registers::default(),
+            declared: FxHashSet::default(),
+            families: Vec::new(),
+            definitions: FxHashMap::default(),
+            labels: FxHashSet::default(),
+            tables: FxHashMap::default(),
+            is_head: true,
+            errors,
+        };
+        for parameter in function.parameters.iter().chain(&function.returns) {
+            body.declare(parameter);
+            body.variables.add(parameter);
+            let is_addressable = function.is_entry && parameter.space == VariableSpace::Param;
+            if is_addressable && !body.variables.add_parameter(parameter) {
+                let message = format!("`{}` is declared more than once", parameter.name);
+                body.errors.at(parameter.span, message);
+            }
+        }
+        for (depth, statement) in function.statements() {
+            if let Statement::Variable(variable) = statement {
+                body.declare(variable);
+                body.own_scope(variable, depth);
+            }
+            if let Statement::Label(label) = statement {
+                body.labels.insert(label.name);
+            }
+            if let Statement::Targets(targets) = statement {
+                let count = targets.names.len();
+                if body.tables.insert(targets.label, count).is_some() {
+                    body.errors.at(targets.span, "a second table of this name");
+                }
+            }
+            if let Statement::Instruction(instruction) = statement {
+                for name in written(instruction) {
+                    *body.definitions.entry(name).or_default() += 1;
+                }
+            }
+        }
+        body.names_are_apart(function);
+        if let Some(block) = &function.body {
+            body.block(block);
+        }
+        for callee in calls(function).flatten() {
+            if !self.defined.contains(callee) {
+                let span = function.name_span;
+                body.errors.at(
+                    span,
+                    format!("it calls `{callee}`, which is not a function of the module"),
+                );
+            }
+        }
+    }
+}
+
+/// Whom a function calls: `None` for a call through a pointer.
+fn calls<'f, 'a>(function: &'f Function<'a>) -> impl Iterator<Item = Option<&'a str>> + 'f {
+    let calls = function
+        .instructions()
+        .filter(|instruction| instruction.opcode.mnemonic() == Mnemonic::Call);
+    calls.map(|call| call.called_function().map(|(_, name)| name))
+}
+
+/// The registers that an instruction writes, as far as its operands name them.
+fn written<'a>(instruction: &Instruction<'a>) -> Vec<&'a str> {
+    let mut out = Vec::new();
+    let info = ptx::table::classify(instruction);
+    for (index, operand) in instruction.operands.iter().enumerate() {
+        let role = match &info {
+            Some(info) => info.roles.get(index).copied(),
+            // Refused elsewhere; until then it may write anything.
+            None => Some(Role::Both),
+        };
+        if matches!(role, Some(Role::Destination | Role::Both)) {
+            operand.names(&mut |name| out.push(name));
+        }
+    }
+    // What a call returns in registers.
+    if instruction.opcode.mnemonic() == Mnemonic::Call
+        && let Some(OperandKind::List(_)) = instruction.operands.first().map(|o| &o.kind)
+    {
+        instruction.operands[0].names(&mut |name| out.push(name));
+    }
+    out
+}
+
+/// One body.
+struct Body<'x, 't, 'a> {
+    variables: Variables<'a>,
+    registers: Registers<'a>,
+    /// Registers, and the families that they are members of.
+    declared: FxHashSet<&'a str>,
+    families: Vec<(&'a str, u32)>,
+    /// How many instructions write each register.
+    definitions: FxHashMap<&'a str, u32>,
+    labels: FxHashSet<&'a str>,
+    /// Tables of labels: how many each holds. Names are those of one table.
+    tables: FxHashMap<&'a str, usize>,
+    /// No label or branch was seen so far.
+    is_head: bool,
+    errors: &'x mut Errors<'t>,
+}
+
+impl<'a> Body<'_, '_, 'a> {
+    fn declare(&mut self, variable: &ptx::Variable<'a>) {
+        let span = variable.span;
+        let is_new = match variable.space {
+            VariableSpace::Reg => match variable.range {
+                Some(count) => {
+                    let is_new = !self.families.iter().any(|(name, _)| *name == variable.name);
+                    self.families.push((variable.name, count));
+                    // The same in another scope is another register.
+                    is_new || !variable.name.starts_with(OWN)
+                }
+                None => self.declared.insert(variable.name) || !variable.name.starts_with(OWN),
+            },
+            VariableSpace::Local | VariableSpace::Shared => self.variables.add(variable),
+            // Where its scope begins: many have the same name, but none that of a
+            // variable.
+            VariableSpace::Param => !self.variables.names.contains(variable.name),
+            _ => {
+                self.errors.at(span, "a declaration that is not allowed");
+                true
+            }
+        };
+        if !is_new {
+            let message = format!("`{}` is declared more than once", variable.name);
+            self.errors.at(span, message);
+        }
+        if variable.initializer.is_some() {
+            self.errors.at(span, "an initializer in a function");
+        }
+    }
+
+    /// A register of a fence's, declared in a scope, would be another one under
+    /// the same name: what is known of the outer one says nothing of it.
+    fn own_scope(&mut self, variable: &ptx::Variable<'a>, depth: usize) {
+        let is_own = variable.space == VariableSpace::Reg && variable.name.starts_with(OWN);
+        if is_own && depth > 0 {
+            self.errors
+                .at(variable.span, "a register of a fence's in a scope");
+        }
+    }
+
+    /// No name is that of a register and of a variable, or of a special register:
+    /// in some scope it would stand for the other.
+    fn names_are_apart(&mut self, function: &Function<'a>) {
+        let names = self.variables.names.iter().chain(SPECIAL);
+        let twice: Vec<&str> = names
+            .copied()
+            .filter(|name| self.is_register(name))
+            .collect();
+        for name in twice {
+            let message = format!("`{name}` is the name of a register, too");
+            self.errors.at(function.name_span, message);
+        }
+    }
+
+    fn is_register(&self, name: &str) -> bool {
+        let in_family = |(prefix, count): &(&str, u32)| {
+            let digits = name.strip_prefix(prefix);
+            digits.is_some_and(|digits| digits.parse::<u32>().is_ok_and(|number| number < *count))
+        };
+        self.declared.contains(name) || self.families.iter().any(in_family)
+    }
+
+    fn block(&mut self, block: &Block<'a>) {
+        let outer = self.variables.parameters.len();
+        for statement in &block.statements {
+            match statement {
+                Statement::Label(_) => self.jump(),
+                Statement::Block(inner) => {
+                    // Names mean something else inside.
+                    self.jump();
+                    self.block(inner);
+                    self.jump();
+                }
+                Statement::Instruction(instruction) => self.instruction(instruction),
+                Statement::Variable(variable) if variable.space == VariableSpace::Param => {
+                    self.variables.add(variable);
+                }
+                Statement::Variable(_) | Statement::Loc(_) => {}
+                Statement::Pragma(span) | Statement::Other(span) => {
+                    self.errors.at(*span, "a directive that is not allowed");
+                }
+                Statement::Targets(targets) => {
+                    let is_label = |name: &&str| self.labels.contains(name);
+                    if !targets.names.iter().all(is_label) {
+                        self.errors.at(targets.span, "a target that is no label");
+                    }
+                }
+                Statement::CallPrototype(prototype) => {
+                    self.errors
+                        .at(prototype.span, "a prototype of calls through pointers");
+                }
+            }
+        }
+        self.variables.parameters.truncate(outer);
+    }
+
+    /// Code before and after may not follow each other.
+    fn jump(&mut self) {
+        self.is_head = false;
+        self.registers.forget();
+    }
+
+    fn instruction(&mut self, instruction: &Instruction<'a>) {
+        let opcode = &instruction.opcode;
+        let mnemonic = opcode.mnemonic();
+        let Some(info) = ptx::table::classify(instruction) else {
+            self.errors
+                .at(instruction.span, format!("`{}` is not known", opcode.text));
+            return;
+        };
+        if !mnemonic.is_plain() && !ALLOWED.contains(&mnemonic) {
+            self.errors.at(
+                instruction.span,
+                format!("`{}` is not allowed", opcode.text),
+            );
+        }
+        self.special_registers(instruction);
+        self.other_addresses(instruction, &info);
+        for access in &info.accesses {
+            if let Err(message) = self.access(instruction, &info, access) {
+                self.errors.at(instruction.span, message);
+            }
+        }
+        if mnemonic == Mnemonic::Brx && !self.is_bounded(instruction) {
+            self.errors
+                .at(instruction.span, "a jump whose index is not bounded");
+        }
+        if info.is_control {
+            self.is_head = false;
+        }
+        let written = written(instruction);
+        let single = match (&written[..], instruction.operands.first().map(|o| &o.kind)) {
+            ([_], Some(OperandKind::Name(_))) => instruction.guard.is_none(),
+            _ => false,
+        };
+        let known = match single {
+            true => self.registers.result(instruction, &self.variables),
+            false => Known::Nothing,
+        };
+        for name in written {
+            self.registers.set(name, known);
+            let is_only = self.definitions.get(name) == Some(&1);
+            if self.is_head && is_only && single && name.starts_with(OWN) {
+                self.registers.fix(name);
+            }
+        }
+    }
+
+    /// Addresses that the instruction table knows no access of: of hints, which do
+    /// no harm wherever they lead.
+    fn other_addresses(&mut self, instruction: &Instruction<'a>, info: &Info) {
+        let is_hint = HINTS.contains(&instruction.opcode.mnemonic());
+        for (index, _) in instruction.addresses() {
+            let is_access = info.accesses.iter().any(|access| access.operand == index);
+            if !is_access && !is_hint {
+                self.errors
+                    .at(instruction.span, "an address that is not understood");
+            }
+        }
+    }
+
+    /// Whether a jump by a table stays in it.
+    fn is_bounded(&self, instruction: &Instruction<'a>) -> bool {
+        let [index, table] = &instruction.operands[..] else {
+            return false;
+        };
+        let (OperandKind::Name(index), OperandKind::Name(table)) = (&index.kind, &table.kind)
+        else {
+            return false;
+        };
+        match (self.registers.known(index), self.tables.get(table)) {
+            (Known::Index(most), Some(count)) => most < *count as u64,
+            _ => false,
+        }
+    }
+
+    fn special_registers(&mut self, instruction: &Instruction<'a>) {
+        let mut wrong = Vec::new();
+        for operand in &instruction.operands {
+            let mut visit = |name: &'a str| {
+                let bare = name.split('.').next().unwrap_or(name);
+                let is_special = name.starts_with('%') && !self.is_register(name);
+                if is_special && !self.is_register(bare) && !SPECIAL.contains(&bare) {
+                    wrong.push(name);
+                }
+            };
+            match &operand.kind {
+                OperandKind::Text(text) if text.starts_with('%') => visit(text),
+                _ => operand.names(&mut visit),
+            }
+        }
+        for name in wrong {
+            self.errors
+                .at(instruction.span, format!("it reads `{name}`"));
+        }
+    }
+
+    fn access(
+        &self,
+        instruction: &Instruction<'a>,
+        info: &Info,
+        access: &Access,
+    ) -> Result<(), String> {
+        let Some(OperandKind::Address(address)) = instruction
+            .operands
+            .get(access.operand)
+            .map(|operand| &operand.kind)
+        else {
+            return Err("an address that is not in brackets".to_owned());
+        };
+        if !address.coordinates.is_empty() {
+            return Err("an address with coordinates".to_owned());
+        }
+        let bytes =
+            bytes_of(instruction, access).ok_or("a number of bytes that is not in the text")?;
+        let Some(base) = address.base else {
+            return Err("an address that is a number".to_owned());
+        };
+        let place = Place {
+            bytes,
+            alignment: access.alignment,
+            offset: address.offset,
+        };
+        let is_right = if self.is_register(base) {
+            self.by_register(instruction, info, access.space, base, place)
+        } else {
+            self.by_name(access.space, address, place)
+        };
+        match is_right {
+            true => Ok(()),
+            false => Err(format!("`[{base}]` is not contained")),
+        }
+    }
+
+    /// An access by a variable's name.
+    fn by_name(&self, space: Space, address: &Address<'a>, place: Place) -> bool {
+        let name = address.base.unwrap_or_default();
+        let inside = |size: u64, alignment: u32| {
+            u64::try_from(place.offset)
+                .ok()
+                .and_then(|at| at.checked_add(place.bytes))
+                .is_some_and(|end| end <= size)
+                && alignment >= place.alignment
+                && place.offset % i64::from(place.alignment) == 0
+        };
+        match space {
+            Space::Param => {
+                let mut parameters = self.variables.parameters.iter().rev();
+                let found = parameters.find(|(parameter, _)| *parameter == name);
+                found.is_some_and(|(_, size)| inside(*size, place.alignment))
+            }
+            Space::Shared => match self.variables.shared.get(name) {
+                Some((Some(size), alignment)) => inside(*size, *alignment),
+                _ => false,
+            },
+            Space::Local | Space::Const => {
+                if space == Space::Const && name == layout::VARIABLE {
+                    let size = u64::from(layout::VARIABLES) + 8 * self.variables.in_table() as u64;
+                    return inside(size, 8);
+                }
+                let within = match space {
+                    Space::Local => Within::Local,
+                    _ => Within::Const,
+                };
+                let number = self.variables.number(name);
+                number
+                    .and_then(|number| self.variables.get(number))
+                    .is_some_and(|v| v.space == within && inside(v.size, v.alignment))
+            }
+            _ => false,
+        }
+    }
+
+    /// An access by a register.
+    fn by_register(
+        &self,
+        instruction: &Instruction<'a>,
+        info: &Info,
+        space: Space,
+        base: &str,
+        place: Place,
+    ) -> bool {
+        let known = self.registers.known(base);
+        match (space, known) {
+            (Space::Global, _) => self.in_partition(known, place),
+            (Space::Generic, Known::Generic { room, multiple }) if !info.is_shared_only => {
+                place.offset == 0 && place.bytes <= room && place.alignment <= multiple
+            }
+            (Space::Generic, _) => !info.is_shared_only && self.in_partition(known, place),
+            (
+                Space::Shared,
+                Known::Shared {
+                    bytes,
+                    multiple,
+                    is_generic: false,
+                },
+            ) => {
+                let room = match instruction.guard {
+                    Some(guard) if !guard.negated => self.registers.known(guard.register),
+                    _ => Known::Nothing,
+                };
+                place.offset == 0
+                    && place.bytes <= bytes
+                    && place.alignment <= multiple
+                    && matches!(room, Known::Room(room) if room >= bytes)
+            }
+            (
+                Space::Local | Space::Const | Space::Param,
+                Known::InVariable {
+                    space: within,
+                    room,
+                    multiple,
+                    is_generic: false,
+                },
+            ) => {
+                let is_same = match within {
+                    Within::Local => space == Space::Local,
+                    Within::Const => space == Space::Const,
+                    Within::Param => space == Space::Param,
+                };
+                is_same && place.offset == 0 && place.bytes <= room && place.alignment <= multiple
+            }
+            _ => false,
+        }
+    }
+
+    /// An access in global memory.
+    fn in_partition(&self, known: Known, place: Place) -> bool {
+        let is_aligned = place.offset % i64::from(place.alignment) == 0;
+        let known = match known {
+            Known::Base => Known::Address(MOST_ALIGNED),
+            known => known,
+        };
+        match known {
+            Known::Address(multiple) => {
+                place.offset.unsigned_abs() <= HEADROOM
+                    && place.bytes <= HEADROOM
+                    && place.alignment <= multiple
+                    && is_aligned
+            }
+            Known::Variable(index) => {
+                let Some((size, alignment)) = self.variables.global.get(index) else {
+                    return false;
+                };
+                let end = u64::try_from(place.offset)
+                    .ok()
+                    .and_then(|at| at.checked_add(place.bytes));
+                end.is_some_and(|end| end <= *size) && place.alignment <= *alignment && is_aligned
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The target of an access, beside its register.
+#[derive(Clone, Copy)]
+struct Place {
+    bytes: u64,
+    alignment: u32,
+    offset: i64,
+}
+
+/// Begins the names of registers that a body computes once.
+const OWN: &str = "%__rf_";
+
+/// Bytes of an access, at most.
+fn bytes_of(instruction: &Instruction<'_>, access: &Access) -> Option<u64> {
+    let opcode = &instruction.opcode;
+    if opcode.mnemonic() == Mnemonic::Cp && !opcode.has(Modifier::Mbarrier) {
+        return copied(instruction);
+    }
+    match ptx::table::extent(instruction, access, false)? {
+        Extent::Bytes(bytes) => Some(bytes.max(1)),
+        Extent::BytesUnless(..) | Extent::Operand(_) | Extent::Steps { .. } => None,
+    }
+}
+
+/// What `cp.async` copies at most: `cp-size`, an immediate (PTX ISA, 9.7.9.25.3).
+/// The last operand only makes it fewer.
+fn copied(instruction: &Instruction<'_>) -> Option<u64> {
+    match instruction.operands.get(2)?.kind {
+        OperandKind::Integer(bytes @ (4 | 8 | 16)) if !instruction.opcode.has(Modifier::Bulk) => {
+            Some(bytes as u64)
+        }
+        _ => None,
+    }
+}

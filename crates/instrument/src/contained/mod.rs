@@ -1,0 +1,171 @@
+//! Judges whether PTX is contained: whatever it computes, no access leaves the
+//! partition that its table describes (`model::layout::fence`), or the shared
+//! memory, frame or constant variable that it is for. It shares no code with
+//! the pass `fence`; its input may come from an attacker.
+//!
+//! Of a module that is accepted, in every launch, for all that registers and
+//! memory may hold:
+//!
+//! 1. **Each access goes where its space allows.** In global memory: to a
+//!    register whose value is in the partition, plus a constant of at most
+//!    `HEADROOM`, with at most `HEADROOM` bytes; so it stays in the partition and
+//!    its margins. In shared memory: behind what the system reserves and before
+//!    the end of what the block has, and only where the block has so much. In a
+//!    frame and in constant memory: inside a variable that is declared. In
+//!    parameters: at a constant place inside one.
+//! 2. **Each access is aligned** as the instruction table says.
+//! 3. **No way around.** The value of an address register comes from a complete
+//!    fence that stands before its access without a label, a branch or a scope
+//!    between them: no jump enters it. What a body computes once is computed
+//!    before its first label and branch, and nothing else writes it.
+//! 4. **Control stays in the module.** Branches go to labels, calls to functions
+//!    of the module that are judged, too; none calls itself, so that stacks have
+//!    a bound that the compiler knows.
+//! 5. **Nothing else is there.** Instructions, directives, declarations and
+//!    special registers are those of lists; what is on none is refused.
+//!
+//! # What is believed
+//!
+//! * `ptx`: the parser; the rows of `ptx::table`: which operands are written,
+//!   which are addresses, their bytes and alignment.
+//! * `model::layout::fence`, and that the host fills the table of a partition
+//!   that has margins.
+//! * ptxas and the driver: that they compile PTX as the ISA says, check types and
+//!   names, and place frames and return addresses apart.
+//!
+//! # What is not judged
+//!
+//! Loops that do not end, barriers that never open, and what earlier kernels left
+//! in shared memory and registers.
+
+mod function;
+mod known;
+
+use crate::verify::VerifyError;
+use function::{Functions, Variables};
+use model::layout::fence as layout;
+use ptx::{Item, Linkage, Module, Position, Span, Type, Value, VariableSpace};
+
+/// Checks that PTX is contained.
+///
+/// # Errors
+///
+/// All that is not, in the order of the text.
+pub fn verify_contained(text: &str) -> Result<(), Vec<VerifyError>> {
+    let mut errors = Errors {
+        text,
+        list: Vec::new(),
+    };
+    match ptx::parse(text) {
+        Ok(module) => judge(&module, &mut errors),
+        Err(all) => errors.list.extend(all.iter().map(|error| VerifyError {
+            message: format!("it cannot be parsed: {}", error.message),
+            line: error.position.line,
+        })),
+    }
+    if errors.list.is_empty() {
+        return Ok(());
+    }
+    errors.list.sort_by_key(|error| error.line);
+    Err(errors.list)
+}
+
+/// Errors with places.
+struct Errors<'t> {
+    text: &'t str,
+    list: Vec<VerifyError>,
+}
+
+impl Errors<'_> {
+    fn at(&mut self, span: Span, message: impl Into<String>) {
+        self.list.push(VerifyError {
+            message: message.into(),
+            line: Position::of(self.text, span.start).line,
+        });
+    }
+}
+
+fn judge(module: &Module<'_>, errors: &mut Errors<'_>) {
+    if module.address_size != 64 {
+        errors.at(Span::default(), "addresses have no 64 bits");
+    }
+    let mut variables = Variables::new();
+    let mut table = None;
+    for item in &module.items {
+        match item {
+            Item::Variable(variable) => {
+                if variable.name == layout::VARIABLE {
+                    table = Some(variable);
+                } else {
+                    file_variable(variable, &mut variables, module.source, errors);
+                }
+            }
+            Item::Other(span) => errors.at(*span, "a directive that is not allowed"),
+            Item::Header(_) | Item::File(_) | Item::Function(_) => {}
+        }
+    }
+    let bytes = u64::from(layout::VARIABLES) + 8 * variables.in_table() as u64;
+    let is_right = |variable: &ptx::Variable<'_>| {
+        variable.space == VariableSpace::Const
+            && variable.linkage == Linkage::Local
+            && variable.initializer.is_none()
+            && variable.alignment() >= 8
+            && variable.size() == Some(bytes)
+    };
+    if !table.is_some_and(is_right) {
+        errors.at(
+            table.map_or_else(Span::default, |variable| variable.span),
+            format!("no table of {bytes} constant bytes"),
+        );
+    }
+    let functions = Functions::of(module, errors);
+    for function in module.functions() {
+        functions.judge(function, &variables, errors);
+    }
+}
+
+/// A variable at file scope.
+fn file_variable<'a>(
+    variable: &ptx::Variable<'a>,
+    variables: &mut Variables<'a>,
+    source: &str,
+    errors: &mut Errors<'_>,
+) {
+    let is_own = matches!(variable.linkage, Linkage::Local | Linkage::Visible)
+        && !matches!(variable.ty, Type::Texref | Type::Samplerref | Type::Surfref);
+    let is_allowed = match variable.space {
+        VariableSpace::Global => is_own && variable.size().is_some() && variable.ty.bytes() > 0,
+        VariableSpace::Const => is_own && variable.size().is_some(),
+        VariableSpace::Shared => true,
+        _ => false,
+    };
+    if !is_allowed {
+        errors.at(
+            variable.span,
+            format!("`{}` is a variable that is not allowed", variable.name),
+        );
+    }
+    // An address of the module's own memory, which is not in the partition, is
+    // of no use to an access; but what it would mean to the program is not what
+    // the host makes of it.
+    match variable.initial_value(source) {
+        Ok(None) => {}
+        Ok(Some(value)) if !names(&value) => {}
+        _ => errors.at(
+            variable.span,
+            format!("`{}` is initialized with an address", variable.name),
+        ),
+    }
+    if !variables.add(variable) {
+        let message = format!("`{}` is declared more than once", variable.name);
+        errors.at(variable.span, message);
+    }
+}
+
+fn names(value: &Value) -> bool {
+    match value {
+        Value::Symbol { .. } => true,
+        Value::List(list) => list.iter().any(names),
+        _ => false,
+    }
+}

@@ -1,0 +1,195 @@
+//! The pass `fence`: no access of a kernel leaves its tenant's memory
+//! (Guardian, section 4.3).
+//!
+//! Each address in global memory is forced into the tenant's partition, and to
+//! the alignment of the access, by arithmetic without a branch. Addresses in
+//! shared, local and constant memory are forced into the memory of the block,
+//! the frame and the variable. `model::layout::fence` describes the layout of
+//! partitions, and why fences do not change the result of a program that stays
+//! inside its allocations.
+//!
+//! Two forms force an address into a partition: [`FenceForm::Mask`] replaces
+//! bits of its upper half, one machine instruction; [`FenceForm::Modulo`] takes
+//! the remainder by a multiplication, for partitions of any size.
+//!
+//! Variables in global memory are in the partition, too. The host writes their
+//! addresses to the table; code loads them from there.
+//!
+//! Code that cannot be contained yet is refused, with its line and a reason: a
+//! program that the pass does not understand is not run. `contained` judges the
+//! output without this module.
+
+mod globals;
+mod refuse;
+mod rewrite;
+mod text;
+
+use crate::error::Error;
+use crate::{bounds, patch::put};
+use analysis::ModuleSymbols;
+use model::layout::fence as layout;
+use ptx::{Item, Module};
+pub use refuse::Refusal;
+use refuse::Refusals;
+use rewrite::Rewrite;
+
+/// How an address is forced into a partition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FenceForm {
+    /// Bits of the upper half are replaced: sizes are powers of two, and at
+    /// least 4 GiB of addresses.
+    #[default]
+    Mask,
+    /// The remainder of a division, by its reciprocal: any size.
+    Modulo,
+}
+
+/// A module whose kernels stay in a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fenced {
+    /// The PTX.
+    pub text: String,
+    /// The variables in global memory, in the order in which the table
+    /// ([`model::layout::fence::VARIABLE`]) holds their addresses. The host
+    /// places each in the partition, with the bytes that the driver gave the
+    /// variable when it loaded the module.
+    pub variables: Vec<FencedVariable>,
+    /// How many accesses have which kind of fence.
+    pub counts: FenceCounts,
+}
+
+/// A variable that the host places in the partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FencedVariable {
+    /// Name, as in the PTX.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// What its address is a multiple of.
+    pub alignment: u32,
+}
+
+/// Accesses of a module (Guardian, table 3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FenceCounts {
+    /// Loads.
+    pub loads: u64,
+    /// Stores and atomic operations.
+    pub stores: u64,
+    /// Those whose address is fixed by the text, and inside.
+    pub fixed: u64,
+    /// Fenced in global memory alone.
+    pub global: u64,
+    /// Fenced in whichever space they are, by address.
+    pub generic: u64,
+    /// Fenced in shared memory.
+    pub shared: u64,
+    /// Fenced in a frame or a constant variable.
+    pub variable: u64,
+}
+
+/// Why a module is not fenced.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum FenceError {
+    /// No pass can work on it.
+    #[error(transparent)]
+    Module(#[from] Error),
+    /// It holds what cannot be contained.
+    #[error("{}", list(.0))]
+    Refused(Vec<Refusal>),
+}
+
+fn list(refusals: &[Refusal]) -> String {
+    let mut out = String::new();
+    for refusal in refusals {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        put(&mut out, format_args!("{refusal}"));
+    }
+    out
+}
+
+/// Fences a PTX module.
+///
+/// # Errors
+///
+/// The module cannot be parsed, is fenced already, or holds what cannot be
+/// contained: all of it, in the order of the text.
+pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
+    let module = ptx::parse(source).map_err(Error::Syntax)?;
+    if module.address_size != 64 {
+        return Err(Error::AddressSize(module.address_size).into());
+    }
+    bounds::reserve_names(source)?;
+    let mut refusals = Refusals::new(source);
+    let variables = globals::variables(&module, &mut refusals);
+    refuse::items(&module, &mut refusals);
+    refuse::calls(&module, &mut refusals);
+    let symbols = ModuleSymbols::of(&module);
+    let mut rewrite = Rewrite {
+        symbols: &symbols,
+        variables: &variables,
+        form,
+        counts: FenceCounts::default(),
+        refusals: &mut refusals,
+    };
+    let headers = module.items.iter().filter_map(|item| match item {
+        Item::Header(span) => Some(*span),
+        _ => None,
+    });
+    let last = headers.max_by_key(|span| span.end);
+    let mut text = String::with_capacity(source.len() * 2);
+    let mut at = 0;
+    for item in &module.items {
+        match item {
+            Item::Function(function) => {
+                text.push_str(&source[at..function.span.start as usize]);
+                rewrite.function(function, source, &mut text);
+                at = function.span.end as usize;
+            }
+            Item::Header(span) => {
+                text.push_str(&source[at..span.start as usize]);
+                header(&module, span.text(source), &mut text);
+                at = span.end as usize;
+                if Some(*span) == last {
+                    table(variables.len(), &mut text);
+                }
+            }
+            Item::Other(span) if refuse::is_dropped(span.text(source)) => {
+                text.push_str(&source[at..span.start as usize]);
+                at = span.end as usize;
+            }
+            _ => {}
+        }
+    }
+    text.push_str(&source[at..]);
+    let counts = rewrite.counts;
+    refusals.into_result()?;
+    Ok(Fenced {
+        text,
+        variables,
+        counts,
+    })
+}
+
+/// A line of the header. The request for debug information is dropped, like the
+/// debug information itself.
+fn header(module: &Module<'_>, line: &str, out: &mut String) {
+    if line.starts_with(".target") && module.target.contains(&"debug") {
+        let words = module.target.iter().copied();
+        let words: Vec<&str> = words.filter(|word| *word != "debug").collect();
+        put(out, format_args!(".target {}", words.join(", ")));
+    } else {
+        out.push_str(line);
+    }
+}
+
+/// Declares the table.
+fn table(variables: usize, out: &mut String) {
+    let bytes = u64::from(layout::VARIABLES) + 8 * variables as u64;
+    put(
+        out,
+        format_args!("\n.const .align 8 .b8 {}[{bytes}];", layout::VARIABLE),
+    );
+}

@@ -1,0 +1,628 @@
+//! Functions with fences before their accesses.
+
+use super::refuse::{self, Refusals};
+use super::text::{self, Accessed, Uses, Within, register as R};
+use super::{FenceCounts, FenceForm, FencedVariable};
+use crate::patch::{Patch, line};
+use analysis::{
+    Analysis, ModuleSymbols, Origin, Referent, Root, SymbolId, SymbolSpace, end_of_declarations,
+};
+use model::layout::fence::{HEADROOM, retired};
+use ptx::table::{Access, Effect, Extent, Info, Space};
+use ptx::{Address, Function, Guard, Instruction, Mnemonic, OperandKind, Statement, VariableSpace};
+use rustc_hash::FxHashSet;
+
+/// What the pass works with.
+pub(super) struct Rewrite<'x, 's, 'a> {
+    pub symbols: &'x ModuleSymbols<'a>,
+    pub variables: &'x [FencedVariable],
+    pub form: FenceForm,
+    pub counts: FenceCounts,
+    pub refusals: &'x mut Refusals<'s>,
+}
+
+/// One function.
+struct Body<'f, 'm, 'a> {
+    analysis: &'f Analysis<'m, 'a>,
+    registers: FxHashSet<String>,
+    /// The one variable in local memory, if there is one.
+    frame: Option<Within<'a>>,
+    uses: Uses,
+}
+
+/// How one access is fenced.
+enum Fence<'a> {
+    /// Its address is fixed by the text, and inside.
+    Fixed,
+    /// It names a variable that lies in the partition.
+    Table(usize),
+    Global,
+    Generic,
+    Shared(SharedBase),
+    Variable(Within<'a>),
+}
+
+/// What an address in shared memory is based on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SharedBase {
+    Narrow,
+    /// A register of 64 bits, or a variable.
+    Wide,
+}
+
+impl<'a> Rewrite<'_, '_, 'a> {
+    /// Appends a function with fences; as it is, if it has no body.
+    pub(super) fn function(&mut self, function: &Function<'a>, source: &'a str, out: &mut String) {
+        let span = (function.span.start, function.span.end);
+        let mut patch = Patch::default();
+        local_linkage(function, source, &mut patch);
+        for directive in &function.directives {
+            if directive.name == ".pragma" {
+                patch.edit(directive.span.start, directive.span.end, |_| {});
+            }
+        }
+        let Some(body) = &function.body else {
+            patch.render(source, span, span.0, "", out);
+            return;
+        };
+        let Some(analysis) = Analysis::of(self.symbols, function) else {
+            return;
+        };
+        self.refusals.enter(Some(function.name));
+        let mut state = Body {
+            registers: registers(function),
+            frame: self.frame(function),
+            analysis: &analysis,
+            uses: Uses::default(),
+        };
+        let mut inside = Patch::default();
+        let mut index = 0;
+        for (_, statement) in function.statements() {
+            match statement {
+                Statement::Pragma(span) => inside.edit(span.start, span.end, |_| {}),
+                Statement::Instruction(instruction) => {
+                    self.instruction(&mut state, index, instruction, &mut inside);
+                    index += 1;
+                }
+                Statement::Other(span) => self.refusals.add(*span, "a directive is not understood"),
+                _ => {}
+            }
+        }
+        self.refusals.enter(None);
+        let start = body.span.start + 1;
+        patch.render(source, (span.0, start), span.0, "", out);
+        let mut head = String::new();
+        text::head(self.form, state.uses, &mut head);
+        let head_at = end_of_declarations(function).unwrap_or(start);
+        inside.render(source, (start, span.1), head_at, &head, out);
+    }
+
+    /// The variable in local memory that addresses without a known origin may
+    /// point into.
+    fn frame(&mut self, function: &Function<'a>) -> Option<Within<'a>> {
+        let mut found = None;
+        for (_, statement) in function.statements() {
+            let Statement::Variable(variable) = statement else {
+                continue;
+            };
+            if variable.space != VariableSpace::Local {
+                continue;
+            }
+            if found.is_some() {
+                self.refusals
+                    .add(variable.span, "it has more than one frame");
+            }
+            found = variable.size().map(|size| Within {
+                name: variable.name,
+                size,
+            });
+        }
+        found
+    }
+
+    fn instruction(
+        &mut self,
+        body: &mut Body<'_, '_, 'a>,
+        index: usize,
+        instruction: &Instruction<'a>,
+        patch: &mut Patch,
+    ) {
+        let is_declared = |name: &str| body.registers.contains(name);
+        if let Some(reason) = refuse::instruction(instruction) {
+            self.refusals.add(instruction.span, reason);
+            return;
+        }
+        if let Some(register) = refuse::special_register(instruction, is_declared) {
+            self.refusals
+                .add(instruction.span, format!("it reads `{register}`"));
+            return;
+        }
+        let Some(info) = ptx::table::classify(instruction) else {
+            let reason = format!("`{}` is not known", instruction.opcode.text);
+            self.refusals.add(instruction.span, reason);
+            return;
+        };
+        let is_understood = |(operand, _)| info.accesses.iter().any(|a| a.operand == operand);
+        if !refuse::is_hint(instruction) && !instruction.addresses().all(is_understood) {
+            self.refusals
+                .add(instruction.span, "it has an address that is not understood");
+            return;
+        }
+        let result = if ends_context(instruction).is_some() {
+            body.uses.addresses = true;
+            retire(instruction, patch);
+            Ok(())
+        } else if instruction.opcode.mnemonic() == Mnemonic::Brx {
+            body.uses.addresses = true;
+            jump(body.analysis, index, instruction, patch)
+        } else if info.accesses.is_empty() {
+            self.without_access(body, index, instruction, patch)
+        } else {
+            self.accesses(body, index, instruction, &info, patch)
+        };
+        if let Err(reason) = result {
+            self.refusals.add(instruction.span, reason);
+        }
+    }
+
+    /// An instruction that accesses nothing; but it may take the address of a
+    /// variable, which is in the table.
+    fn without_access(
+        &mut self,
+        body: &mut Body<'_, '_, 'a>,
+        index: usize,
+        instruction: &Instruction<'a>,
+        patch: &mut Patch,
+    ) -> Result<(), String> {
+        let code = &body.analysis.code;
+        for reference in code.references_of(index) {
+            let Referent::Symbol(symbol, offset) = reference.referent else {
+                continue;
+            };
+            let symbol = code.symbols[symbol.0 as usize];
+            if symbol.space != SymbolSpace::Global {
+                continue;
+            }
+            let table = self.table_index(symbol.name)?;
+            let is_move = matches!(
+                instruction.opcode.mnemonic(),
+                Mnemonic::Mov | Mnemonic::Cvta
+            );
+            let [destination, _] = &instruction.operands[..] else {
+                return Err(format!("it uses the address of `{}`", symbol.name));
+            };
+            let OperandKind::Name(destination) = destination.kind else {
+                return Err(format!("it uses the address of `{}`", symbol.name));
+            };
+            if !is_move {
+                return Err(format!("it uses the address of `{}`", symbol.name));
+            }
+            let guard = guard_of(instruction);
+            body.uses.addresses = true;
+            let span = instruction.span;
+            patch.edit(span.start, span.end, |out| {
+                text::table(table, R::WIDE, out);
+                crate::patch::put(
+                    out,
+                    format_args!("{guard}add.s64 {destination}, {}, {offset};", R::WIDE),
+                );
+            });
+        }
+        Ok(())
+    }
+
+    fn table_index(&self, name: &str) -> Result<usize, String> {
+        let mut variables = self.variables.iter();
+        let index = variables.position(|variable| variable.name == name);
+        index.ok_or_else(|| format!("`{name}` is not defined in the module"))
+    }
+
+    fn accesses(
+        &mut self,
+        body: &mut Body<'_, '_, 'a>,
+        index: usize,
+        instruction: &Instruction<'a>,
+        info: &Info,
+        patch: &mut Patch,
+    ) -> Result<(), String> {
+        let mut before = String::new();
+        let mut operands = Vec::new();
+        let mut room = None;
+        for (number, access) in info.accesses.iter().enumerate() {
+            let bytes = bytes_of(body, index, instruction, access)?;
+            let accessed = Accessed {
+                number,
+                bytes,
+                alignment: access.alignment,
+            };
+            let OperandKind::Address(address) = &instruction.operands[access.operand].kind else {
+                return Err("it has an address without brackets".to_owned());
+            };
+            let fence = self.fence_of(body, index, access, address, (accessed, info))?;
+            self.count(access.effect, &fence);
+            if matches!(fence, Fence::Shared(_)) {
+                room = room.max(Some(bytes));
+            }
+            body.uses.addresses |= !matches!(fence, Fence::Fixed);
+            body.uses.partition |= matches!(fence, Fence::Global | Fence::Generic);
+            body.uses.shared |= matches!(fence, Fence::Shared(_) | Fence::Generic);
+            if let Some(to) = self.write(body, &fence, address, accessed, &mut before) {
+                operands.push((access.operand, to));
+            }
+        }
+        let span = instruction.span;
+        let opcode = instruction.opcode.span.start;
+        patch.edit(span.start, opcode, |out| {
+            out.push_str(&before);
+            match room {
+                Some(bytes) => {
+                    let also = instruction.guard.map(predicate);
+                    text::room(bytes, also.as_deref(), R::GO, out);
+                    crate::patch::put(out, format_args!("@{} ", R::GO));
+                }
+                None => out.push_str(&guard_of(instruction)),
+            }
+        });
+        operands.sort_unstable_by_key(|(operand, _)| *operand);
+        for (operand, to) in operands {
+            let span = instruction.operands[operand].span;
+            patch.edit(span.start, span.end, |out| out.push_str(&to));
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, effect: Effect, fence: &Fence<'_>) {
+        match effect {
+            Effect::Read => self.counts.loads += 1,
+            Effect::Write | Effect::Atomic => self.counts.stores += 1,
+        }
+        *match fence {
+            Fence::Fixed | Fence::Table(_) => &mut self.counts.fixed,
+            Fence::Global => &mut self.counts.global,
+            Fence::Generic => &mut self.counts.generic,
+            Fence::Shared(_) => &mut self.counts.shared,
+            Fence::Variable(_) => &mut self.counts.variable,
+        } += 1;
+    }
+
+    /// Which fence an access needs.
+    fn fence_of(
+        &self,
+        body: &Body<'_, '_, 'a>,
+        index: usize,
+        access: &Access,
+        address: &Address<'a>,
+        (accessed, info): (Accessed, &Info),
+    ) -> Result<Fence<'a>, String> {
+        let code = &body.analysis.code;
+        if !address.coordinates.is_empty() {
+            return Err("it takes coordinates".to_owned());
+        }
+        let reference = code.address_of(index, access.operand);
+        let referent = reference.map(|reference| reference.referent);
+        if let Some(Referent::Symbol(id, offset)) = referent {
+            return self.of_symbol(body, id, offset, access.space, accessed);
+        }
+        let Some(base) = address.base.filter(|name| body.registers.contains(*name)) else {
+            return Err("its address is a number".to_owned());
+        };
+        match access.space {
+            Space::Param if !code.function.is_entry => {
+                return Err("it indexes a parameter".to_owned());
+            }
+            Space::SharedCluster => return Err("it reaches other blocks of a cluster".to_owned()),
+            Space::Tensor => return Err("it accesses tensor memory".to_owned()),
+            _ => {}
+        }
+        let is_narrow = match referent {
+            Some(Referent::Wide(register)) => code.is_narrow(register),
+            _ => return Err(format!("`{base}` has no 64 bits")),
+        };
+        if is_narrow && access.space != Space::Shared {
+            return Err(format!("`{base}` has no 64 bits"));
+        }
+        let origin = reference.map_or(Origin::Unknown, |reference| {
+            body.analysis.provenance.origin(reference.value)
+        });
+        match access.space {
+            Space::Global => Ok(Fence::Global),
+            Space::Shared if is_narrow => Ok(Fence::Shared(SharedBase::Narrow)),
+            Space::Shared => Ok(Fence::Shared(SharedBase::Wide)),
+            Space::Generic if info.is_shared_only => {
+                Err("it names no state space, where only shared memory is right".to_owned())
+            }
+            Space::Generic if self.is_global(body, origin) => Ok(Fence::Global),
+            Space::Generic => Ok(Fence::Generic),
+            _ => self.of_variable(body, origin, accessed),
+        }
+    }
+
+    /// Whether a pointer can only be one into global memory.
+    fn is_global(&self, body: &Body<'_, '_, 'a>, origin: Origin) -> bool {
+        let Origin::Pointer {
+            root,
+            in_doubt: false,
+            ..
+        } = origin
+        else {
+            return false;
+        };
+        match body.analysis.provenance.root(root) {
+            // The host has no addresses of other spaces.
+            Some(Root::KernelParameter { .. }) => body.analysis.code.function.is_entry,
+            Some(Root::Variable { .. }) => true,
+            _ => false,
+        }
+    }
+
+    /// An access by the name of a variable.
+    fn of_symbol(
+        &self,
+        body: &Body<'_, '_, 'a>,
+        id: SymbolId,
+        offset: i64,
+        space: Space,
+        accessed: Accessed,
+    ) -> Result<Fence<'a>, String> {
+        let symbol = body.analysis.code.symbols[id.0 as usize];
+        let alignment = i64::from(accessed.alignment);
+        let is_inside = |size: u64| {
+            u64::try_from(offset).is_ok_and(|at| {
+                at.checked_add(accessed.bytes)
+                    .is_some_and(|end| end <= size)
+            })
+        };
+        let is_aligned = symbol.alignment >= accessed.alignment && offset % alignment == 0;
+        let fits = symbol.size.is_some_and(is_inside) && is_aligned;
+        match (symbol.space, space) {
+            (SymbolSpace::Global, Space::Global | Space::Generic) => {
+                let index = self.table_index(symbol.name)?;
+                match fits {
+                    true => Ok(Fence::Table(index)),
+                    false => Err(format!("it leaves `{}`", symbol.name)),
+                }
+            }
+            (SymbolSpace::Shared, Space::Shared) => match fits {
+                true => Ok(Fence::Fixed),
+                false => Ok(Fence::Shared(SharedBase::Wide)),
+            },
+            (SymbolSpace::Local, Space::Local) | (SymbolSpace::Const, Space::Const) => match fits {
+                true => Ok(Fence::Fixed),
+                false => Err(format!("it leaves `{}`", symbol.name)),
+            },
+            (
+                SymbolSpace::EntryParameter { .. }
+                | SymbolSpace::Argument { .. }
+                | SymbolSpace::CallParameter,
+                Space::Param,
+            ) => match symbol.size.is_some_and(is_inside) {
+                true => Ok(Fence::Fixed),
+                false => Err(format!("it leaves `{}`", symbol.name)),
+            },
+            _ => Err(format!(
+                "`{}` is not in the space that it names",
+                symbol.name
+            )),
+        }
+    }
+
+    /// An access in local or constant memory, by a register.
+    fn of_variable(
+        &self,
+        body: &Body<'_, '_, 'a>,
+        origin: Origin,
+        accessed: Accessed,
+    ) -> Result<Fence<'a>, String> {
+        let unknown = || Err("it is not known which variable it is in".to_owned());
+        let Origin::Pointer { root, .. } = origin else {
+            return unknown();
+        };
+        let (Some(Root::Whole { symbol }) | Some(Root::Part { symbol, .. })) =
+            body.analysis.provenance.root(root)
+        else {
+            return unknown();
+        };
+        let symbol = body.analysis.code.symbols[symbol.0 as usize];
+        let Some(size) = symbol.size.filter(|size| *size >= accessed.bytes) else {
+            return Err(format!("it leaves `{}`", symbol.name));
+        };
+        if symbol.alignment < accessed.alignment {
+            return Err(format!("`{}` is less aligned than the access", symbol.name));
+        }
+        Ok(Fence::Variable(Within {
+            name: symbol.name,
+            size,
+        }))
+    }
+
+    /// Appends a fence; returns the text that replaces the operand, if it
+    /// changes.
+    fn write(
+        &self,
+        body: &Body<'_, '_, 'a>,
+        fence: &Fence<'a>,
+        address: &Address<'a>,
+        accessed: Accessed,
+        out: &mut String,
+    ) -> Option<String> {
+        let own = format!("{}{}", R::ADDRESS, accessed.number);
+        let (base, offset) = (address.base.unwrap_or("0"), address.offset);
+        match fence {
+            Fence::Fixed => None,
+            Fence::Table(index) => {
+                text::table(*index, &own, out);
+                Some(format!("[{own}+{offset}]"))
+            }
+            Fence::Global => {
+                let stays = offset.unsigned_abs() <= HEADROOM
+                    && offset % i64::from(accessed.alignment) == 0;
+                if stays {
+                    text::global(self.form, base, accessed, out);
+                    return Some(format!("[{own}+{offset}]"));
+                }
+                line!(out, "add.s64 {}, {base}, {offset};", R::WIDE);
+                text::global(self.form, R::WIDE, accessed, out);
+                Some(format!("[{own}]"))
+            }
+            Fence::Generic => {
+                line!(out, "add.s64 {}, {base}, {offset};", R::WIDE);
+                let frame = body.frame.filter(|frame| frame.size >= accessed.bytes);
+                text::generic(self.form, frame, accessed, out);
+                Some(format!("[{own}]"))
+            }
+            Fence::Shared(SharedBase::Narrow) => {
+                line!(out, "add.s32 {}, {base}, {offset};", R::SHARED);
+                text::shared(accessed, out);
+                line!(out, "cvt.u64.u32 {own}, {};", R::SHARED);
+                Some(format!("[{own}]"))
+            }
+            Fence::Shared(SharedBase::Wide) => {
+                line!(out, "mov.u64 {}, {base};", R::WIDE);
+                line!(out, "cvt.u32.u64 {}, {};", R::SHARED, R::WIDE);
+                line!(out, "add.s32 {0}, {0}, {offset};", R::SHARED);
+                text::shared(accessed, out);
+                line!(out, "cvt.u64.u32 {own}, {};", R::SHARED);
+                Some(format!("[{own}]"))
+            }
+            Fence::Variable(within) => {
+                line!(out, "add.s64 {}, {base}, {offset};", R::WIDE);
+                text::variable(*within, R::WIDE, &own, accessed, out);
+                Some(format!("[{own}]"))
+            }
+        }
+    }
+}
+
+/// The guard of an instruction as text, with a blank; nothing if it has none.
+fn guard_of(instruction: &Instruction<'_>) -> String {
+    let guard = instruction.guard.map(predicate);
+    guard.map_or(String::new(), |predicate| format!("@{predicate} "))
+}
+
+/// The predicate of a guard, as an operand.
+fn predicate(guard: Guard<'_>) -> String {
+    let not = if guard.negated { "!" } else { "" };
+    format!("{not}{}", guard.register)
+}
+
+/// Of an instruction that ends the context: where threads are counted that reach
+/// it.
+fn ends_context(instruction: &Instruction<'_>) -> Option<u32> {
+    match instruction.opcode.mnemonic() {
+        Mnemonic::Trap => Some(retired::TRAPS),
+        Mnemonic::Call => match instruction.called_function() {
+            Some((_, refuse::ASSERT_FAIL)) => Some(retired::ASSERTS),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Retires the thread in the place of an instruction that ends the context.
+fn retire(instruction: &Instruction<'_>, patch: &mut Patch) {
+    let counter = ends_context(instruction).unwrap_or(retired::TRAPS);
+    let (span, guard) = (instruction.span, guard_of(instruction));
+    patch.edit(span.start, span.end, |out| {
+        text::retire(&guard, counter, out);
+    });
+}
+
+/// Bounds the index of a jump by a table.
+fn jump(
+    analysis: &Analysis<'_, '_>,
+    at: usize,
+    instruction: &Instruction<'_>,
+    patch: &mut Patch,
+) -> Result<(), String> {
+    let [index, table] = &instruction.operands[..] else {
+        return Err("its operands are not understood".to_owned());
+    };
+    let (OperandKind::Name(register), OperandKind::Name(table)) = (&index.kind, &table.kind) else {
+        return Err("its operands are not understood".to_owned());
+    };
+    let targets = analysis.code.branch_targets(at, table);
+    let Some(count) = targets.map(<[&str]>::len).filter(|count| *count > 0) else {
+        return Err(format!("`{table}` is no table of labels"));
+    };
+    patch.insert(instruction.span.start, |out| {
+        text::index(register, count, out);
+    });
+    patch.edit(index.span.start, index.span.end, |out| {
+        out.push_str(R::INDEX)
+    });
+    Ok(())
+}
+
+/// Bytes of an access, which must be in the text.
+fn bytes_of(
+    body: &Body<'_, '_, '_>,
+    index: usize,
+    instruction: &Instruction<'_>,
+    access: &Access,
+) -> Result<u64, String> {
+    let ends_with_predicate = body.analysis.code.instructions[index].ends_with_predicate;
+    match ptx::table::extent(instruction, access, ends_with_predicate) {
+        Some(Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _)) if bytes <= HEADROOM => {
+            Ok(bytes.max(1))
+        }
+        Some(Extent::Operand(_)) if instruction.opcode.mnemonic() == Mnemonic::Cp => {
+            copied(instruction).ok_or_else(|| "its size is in a register".to_owned())
+        }
+        Some(Extent::Bytes(_) | Extent::BytesUnless(..)) => Err("it is too large".to_owned()),
+        Some(Extent::Operand(_) | Extent::Steps { .. }) => {
+            Err("its size is in a register".to_owned())
+        }
+        None => Err("its size is only in a descriptor".to_owned()),
+    }
+}
+
+/// The most bytes that `cp.async` copies, for any `src-size`.
+fn copied(instruction: &Instruction<'_>) -> Option<u64> {
+    if instruction.opcode.has(ptx::Modifier::Bulk) {
+        return None;
+    }
+    match instruction.operands.get(2)?.kind {
+        OperandKind::Integer(bytes) => u64::try_from(bytes).ok(),
+        _ => None,
+    }
+}
+
+/// Functions are the module's own: of several files that define the same one,
+/// each calls its own. (Kernels that are `.weak` are as visible as others.)
+fn local_linkage(function: &Function<'_>, source: &str, patch: &mut Patch) {
+    if function.linkage != ptx::Linkage::Weak || function.body.is_none() {
+        return;
+    }
+    let text = function.span.text(source);
+    let Some(at) = text.find(".weak") else { return };
+    let start = function.span.start + at as u32;
+    let linkage = if function.is_entry { ".visible" } else { "" };
+    patch.edit(start, start + ".weak".len() as u32, |out| {
+        out.push_str(linkage);
+    });
+}
+
+/// The registers that a function declares, in any scope.
+fn registers(function: &Function<'_>) -> FxHashSet<String> {
+    let mut out = FxHashSet::default();
+    for (_, statement) in function.statements() {
+        let Statement::Variable(variable) = statement else {
+            continue;
+        };
+        if variable.space != VariableSpace::Reg {
+            continue;
+        }
+        match variable.range {
+            Some(count) => {
+                out.extend((0..count).map(|number| format!("{}{number}", variable.name)));
+            }
+            None => {
+                out.insert(variable.name.to_owned());
+            }
+        }
+    }
+    let parameters = function.parameters.iter().chain(&function.returns);
+    let in_registers = parameters.filter(|variable| variable.space == VariableSpace::Reg);
+    out.extend(in_registers.map(|variable| variable.name.to_owned()));
+    out
+}

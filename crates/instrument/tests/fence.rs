@@ -1,0 +1,310 @@
+//! What the pass `fence` makes is contained, and ptxas takes it; what it refuses
+//! has a reason; and whatever is altered in a fence, the verifier notices.
+
+mod common;
+
+use instrument::{FenceError, FenceForm, fence, verify_contained};
+use std::collections::BTreeMap;
+
+const FORMS: [FenceForm; 2] = [FenceForm::Mask, FenceForm::Modulo];
+
+fn contained(what: &str, text: &str) {
+    if let Err(errors) = verify_contained(text) {
+        let all: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        panic!("{what}: not contained:\n{}\n{text}", all.join("\n"));
+    }
+}
+
+/// Corpora of nvcc, Triton, Numba and others: what is fenced is contained and
+/// assembled; how much is refused, and why, is no secret.
+#[test]
+fn corpora() {
+    let folder = common::root().join("target/corpora");
+    let paths = common::files(&folder, "ptx");
+    assert!(!paths.is_empty(), "run `cargo xtask corpora`");
+    let (mut fenced, mut reasons) = (0, BTreeMap::<String, u32>::new());
+    for path in &paths {
+        let what = path.display().to_string();
+        let source = std::fs::read_to_string(path).expect("a readable file");
+        for form in FORMS {
+            match fence(&source, form) {
+                Ok(done) => {
+                    contained(&what, &done.text);
+                    fenced += 1;
+                    if form == FenceForm::Mask && common::assemble(&source).is_ok() {
+                        let refused = common::assemble(&done.text).err();
+                        assert_eq!(refused, None, "{what}: ptxas refuses");
+                    }
+                }
+                Err(FenceError::Refused(refusals)) => {
+                    for refusal in refusals {
+                        *reasons.entry(refusal.reason).or_default() += 1;
+                    }
+                }
+                Err(FenceError::Module(error)) => panic!("{what}: {error}"),
+            }
+        }
+    }
+    let mut reasons: Vec<(String, u32)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    for (reason, count) in reasons.iter().take(60) {
+        println!("{count:6} {reason}");
+    }
+    println!("{fenced} of {} fenced", 2 * paths.len());
+    assert!(fenced > 0);
+}
+
+/// A kernel with the statements of a test in it.
+fn kernel(statements: &str) -> String {
+    format!(
+        ".version 8.0\n.target sm_90\n.address_size 64\n\
+         .global .align 4 .b8 counter[8];\n.const .align 4 .b8 table[8];\n\
+         .func other() {{ ret; }}\n\
+         .visible .entry k(.param .u64 p, .param .align 4 .b8 values[8])\n{{\n\
+         .reg .b64 %rd<4>; .reg .b32 %r<4>; .reg .pred %p; .shared .align 4 .b8 tile[8];\n\
+         ld.param.u64 %rd1, [p]; mov.u32 %r2, %tid.x; mov.u64 %rd2, %rd1;\n{statements}\nret;\n}}\n"
+    )
+}
+
+#[test]
+fn what_cannot_be_contained_is_refused_by_name() {
+    let cases = [
+        ("brkpt;", "`brkpt` stops the device"),
+        ("pmevent 1;", "`pmevent` counts events"),
+        ("mov.u32 %r1, %pm0;", "reads `%pm0`"),
+        ("mov.u32 %r1, %envreg3;", "reads `%envreg3`"),
+        ("mov.u32 %r1, %cluster_ctaid.x;", "reads `%cluster_ctaid.x`"),
+        ("new.instruction.u32 %r1, [%rd1];", "is not known"),
+        ("ld.global.u32 %r1, [64];", "address is a number"),
+        ("ld.global.u32 %r1, [counter+8];", "leaves `counter`"),
+        ("ld.global.u32 %r1, [counter+-4];", "leaves `counter`"),
+        ("ld.const.u32 %r1, [table+6];", "leaves `table`"),
+        ("ld.const.u32 %r1, [%rd1];", "which variable it is in"),
+        ("ld.local.u32 %r1, [%rd1];", "which variable it is in"),
+        ("ld.param.u32 %r1, [values+8];", "leaves `values`"),
+        ("ld.param.u32 %r1, [%rd1];", "which variable it is in"),
+        (
+            "add.s64 %rd2, %rd1, counter;",
+            "uses the address of `counter`",
+        ),
+        ("cvta.param.u64 %rd2, values;", "pointer to a parameter"),
+        (
+            "pr: .callprototype _ (); call %rd1, pr;",
+            "calls through a pointer",
+        ),
+        ("call k;", "which the module does not define"),
+        ("call elsewhere;", "calls `elsewhere`"),
+        (
+            "ld.shared::cluster.u32 %r1, [%r2];",
+            "other blocks of a cluster",
+        ),
+        ("mapa.u64 %rd2, %rd1, 1;", "is for clusters"),
+        (
+            "tex.1d.v4.f32.s32 {%r1, %r1, %r1, %r1}, [%rd1, {%r2}];",
+            "may be forged",
+        ),
+        (
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd1], %r1, [tile];",
+            "size is in a register",
+        ),
+        ("discard.global.L2 [counter], 128;", "leaves `counter`"),
+        ("st.u32 [%r1], 1;", "has no 64 bits"),
+        (
+            "ts: .branchtargets a; a: brx.idx %r1, us;",
+            "`us` is no table",
+        ),
+    ];
+    for (statements, reason) in cases {
+        let source = kernel(statements);
+        for form in FORMS {
+            match fence(&source, form) {
+                Err(FenceError::Refused(refusals)) => {
+                    let found: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+                    assert!(
+                        found.iter().any(|text| text.contains(reason)),
+                        "`{statements}`: {found:?}"
+                    );
+                }
+                other => panic!("`{statements}`: {other:?}"),
+            }
+        }
+        // The verifier refuses it of its own.
+        assert!(verify_contained(&source).is_err(), "{statements}");
+    }
+    assert!(matches!(
+        fence(
+            ".version 8.0\n.target sm_90\n.address_size 32\n",
+            FenceForm::Mask
+        ),
+        Err(FenceError::Module(_))
+    ));
+    let fenced = fence(&kernel(""), FenceForm::Mask).unwrap();
+    assert!(matches!(
+        fence(&fenced.text, FenceForm::Mask),
+        Err(FenceError::Module(_))
+    ));
+}
+
+#[test]
+fn items_that_cannot_be_contained_are_refused() {
+    let cases = [
+        (
+            ".global .u64 p = generic(counter);",
+            "initialized with an address",
+        ),
+        (".extern .global .u32 elsewhere;", "another file"),
+        (".weak .global .u32 anywhere;", "another file"),
+        (".const .align 4 .b8 large[65500];", "no room for a table"),
+        (".global .texref image;", "textures cannot be contained"),
+        (
+            ".func a() { call b; ret; } .func b() { call a; ret; }",
+            "calls itself",
+        ),
+        (".entry c() .explicitcluster { ret; }", "`.explicitcluster`"),
+    ];
+    for (item, reason) in cases {
+        let source = format!("{}{item}\n", kernel(""));
+        let error = fence(&source, FenceForm::Mask).expect_err(item).to_string();
+        assert!(error.contains(reason), "`{item}`: {error}");
+        assert!(verify_contained(&source).is_err(), "{item}");
+    }
+}
+
+/// How lines begin that take the program's address in, or choose between two that
+/// are inside: without them a fence is about another address, and as tight.
+const INPUTS: [&str; 10] = [
+    "brx.idx",
+    "selp.b64",
+    "mov.b64 {",
+    "mov.u64 %__rf_t",
+    "add.s64 %__rf_t",
+    "add.s32 %__rf_s",
+    "cvt.u32.u64",
+    "isspacep",
+    "cvta.to",
+    "sub.s64",
+];
+
+/// Each other line of a fence is needed.
+#[test]
+fn no_line_of_a_fence_can_be_left_out() {
+    let statements = "ld.global.u32 %r1, [%rd1+4];\nL1:\nld.v2.u64 {%rd2, %rd3}, [%rd2];\nL2:\n\
+                      st.shared.u32 [%r2], %r1;\nL3:\ncvt.u64.u32 %rd2, %r2; mov.u64 %rd3, table; add.s64 %rd3, %rd3, %rd2;\n\
+                      ld.const.u32 %r3, [%rd3];\nmov.b64 %rd3, values; add.s64 %rd3, %rd3, %rd2;\n\
+                      ld.param.u32 %r3, [%rd3];\nL4:\nts: .branchtargets L1, L2, L3;\n\
+                      @%p trap;\nbrx.idx %r3, ts;\nL5:\n@%p atom.global.add.u32 %r1, [counter], 1;";
+    for form in FORMS {
+        let text = fence(&kernel(statements), form).unwrap().text;
+        contained("all of it", &text);
+        let lines: Vec<&str> = text.lines().collect();
+        let mut left_out = 0;
+        for at in 0..lines.len() {
+            // The program's own statements may share a line with the end of a fence.
+            let is_of_fence = lines[at].contains("%__rf_") && !lines[at].contains("[%__rf_");
+            let is_input = INPUTS
+                .iter()
+                .any(|begin| lines[at].trim().starts_with(begin));
+            if !is_of_fence || is_input || lines[at].contains(".reg") {
+                continue;
+            }
+            let mut rest = lines.clone();
+            rest.remove(at);
+            assert!(
+                verify_contained(&rest.join("\n")).is_err(),
+                "without `{}` it is contained:\n{text}",
+                lines[at]
+            );
+            left_out += 1;
+        }
+        assert!(left_out > 20, "{left_out}");
+    }
+}
+
+/// Text that no pass writes: names that stand for two things, and pieces of
+/// fences that are not what they look like.
+#[test]
+fn an_enemys_text_is_refused() {
+    let source = kernel("ld.global.u32 %r1, [%rd1];\nL:\nst.shared.u32 [%r2], 1;");
+    let fenced = fence(&source, FenceForm::Mask).unwrap().text;
+    contained("as the pass wrote it", &fenced);
+    let load = "ld.global.u32 %r1, [%__rf_a0+0];";
+    let mask = "ld.const.b32 %__rf_mask, [__ringfence_fence+20];";
+    let first = ".reg .b64 %rd<4>;";
+    let take = "mov.b64 {%__rf_lo, %__rf_hi}, %rd1;";
+    for text in [load, mask, first, take] {
+        assert!(fenced.contains(text), "{fenced}");
+    }
+    let replaced = |old: &str, new: &str| fenced.replacen(old, new, 1);
+    let cases = [
+        // Another register under the name of one that is computed once.
+        replaced(
+            load,
+            "{ .reg .b32 %__rf_mask; lop3.b32 %__rf_hi, %__rf_hi, %__rf_mask, %__rf_base, 0xea; mov.b64 %__rf_a0, {%__rf_lo, %__rf_hi}; ld.global.u32 %r1, [%__rf_a0]; }",
+        ),
+        // A variable in the place of the table.
+        replaced(first, ".reg .b64 %rd<4>; .reg .b64 __ringfence_fence;"),
+        replaced(
+            first,
+            ".reg .b64 %rd<4>; .shared .b8 __ringfence_fence[40];",
+        ),
+        // A register in the place of a variable.
+        replaced(
+            load,
+            "{ .reg .b64 table; mov.u64 %__rf_f, table; min.u64 %__rf_t, %rd1, 4; add.s64 %__rf_t, %__rf_t, %__rf_f; ld.const.u32 %r1, [%__rf_t]; }",
+        ),
+        replaced(first, ".reg .b64 %rd<4>; .reg .b32 %total_smem_size;"),
+        // What is computed once is computed twice, late, or perhaps.
+        replaced(take, &format!("B: {take}")).replacen(
+            load,
+            &format!("{load} mov.u32 %__rf_mask, %r1; @%p bra B;"),
+            1,
+        ),
+        replaced(mask, &format!("@%p {mask}")),
+        replaced(mask, &format!("@%p bra L; {mask}")),
+        replaced(mask, &format!("Q: {mask}")),
+        replaced(mask, "ld.const.b32 %__rf_mask, [__ringfence_fence+12];"),
+        replaced(mask, "ld.const.b32 %__rf_mask, [table+4];"),
+        // A jump into a fence; a fence that is left out for some threads.
+        replaced(load, &format!("L2: {load}")),
+        replaced("lop3.b32", "@%p lop3.b32"),
+        // A fence of fewer bytes, or of another alignment.
+        replaced(load, "ld.global.v2.u64 {%rd2, %rd3}, [%__rf_a0+0];"),
+        replaced(load, "ld.global.u32 %r1, [%__rf_a0+2];"),
+        replaced(load, "ld.global.u32 %r1, [%__rf_a0+134217728];"),
+        replaced(
+            "setp.ge.u32 %__rf_go, %__rf_total, 4;",
+            "setp.ge.u32 %__rf_go, %__rf_total, 2;",
+        ),
+        replaced(
+            "setp.ge.u32 %__rf_go, %__rf_total, 4;",
+            "setp.ge.u32 %p|%__rf_go, %__rf_total, 4;",
+        ),
+        replaced("@%__rf_go st", "@!%__rf_go st"),
+        // Addresses of instructions that are no accesses.
+        replaced(
+            load,
+            "fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;",
+        ),
+        replaced(
+            ".const .align 8 .b8 __ringfence_fence[48];",
+            ".global .align 8 .b8 __ringfence_fence[48];",
+        ),
+        replaced(
+            ".const .align 8 .b8 __ringfence_fence[48];",
+            ".const .align 8 .b8 __ringfence_fence[48] = {0};",
+        ),
+        replaced(
+            ".const .align 8 .b8 __ringfence_fence[48];",
+            ".visible .const .align 8 .b8 __ringfence_fence[48];",
+        ),
+        replaced(".const .align 8 .b8 __ringfence_fence[48];", ""),
+        format!(
+            "{fenced}.extern .shared .align 4 .b8 more[64];\n.visible .entry e() {{ st.shared.u32 [more+4], 1; ret; }}\n"
+        ),
+        format!("{fenced}.pragma \"nounroll\";\n"),
+    ];
+    for text in cases {
+        assert_ne!(text, fenced);
+        assert!(verify_contained(&text).is_err(), "it is accepted:\n{text}");
+    }
+}

@@ -1,0 +1,198 @@
+//! The layout of memory that fenced code and the host share (protection
+//! `fence`; Guardian, section 4.3).
+//!
+//! A tenant's memory is a *partition*: a range of addresses of its own, of
+//! which any part may be backed. Beside it lie margins, and the outermost bytes
+//! of the partition itself hold no allocation:
+//!
+//! ```text
+//!   MARGIN      HEADROOM                              HEADROOM      MARGIN
+//! |-- sink --|-- sink --|------ allocations ------|-- sink --|-- sink --|
+//!            ^ base                                          ^ base + size
+//! ```
+//!
+//! Addresses without an allocation are backed by sink pages of the tenant. A
+//! fence keeps the *register* of an address in the partition. The constant in
+//! the instruction, at most [`HEADROOM`], and the bytes of the access are added
+//! to it. In a program that stays inside its allocations, the headroom ensures
+//! that each such register is in the partition already: the fence does not
+//! change it.
+//!
+//! A module loads its partition from a constant variable, [`VARIABLE`], which
+//! the host writes when it has loaded the module for a tenant.
+
+use std::fmt;
+use std::mem::offset_of;
+
+/// The constant variable of a fenced module that holds [`FenceTable`], followed
+/// by the address of each variable in global memory that the module defines, in
+/// the order of the text.
+pub const VARIABLE: &str = "__ringfence_fence";
+
+/// The least size of a partition, and what bases and sizes are multiples of
+/// where fences mask: the low half of an
+/// address is then never changed.
+pub const UNIT: u64 = 1 << 32;
+
+/// What bases and sizes are multiples of otherwise: one mapping granule of the
+/// driver.
+pub const GRANULE: u64 = 2 << 20;
+
+/// Bytes at either end of a partition in which no allocation lies.
+pub const HEADROOM: u64 = 64 << 20;
+
+/// Bytes before and after a partition that are backed by sink pages.
+pub const MARGIN: u64 = 8 << 30;
+
+/// Counters of threads that would have ended the context and retire instead: a
+/// `u64` each, from the partition's first byte on. The host backs the page with
+/// memory of its own, and reads it when the tenant synchronizes. (A tenant can
+/// write there; a false count only affects its own report.)
+pub mod retired {
+    /// Threads that reached a `trap`.
+    pub const TRAPS: u32 = 0;
+    /// Threads whose `assert` failed.
+    pub const ASSERTS: u32 = 8;
+}
+
+/// The head of the variable.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FenceTable {
+    /// First byte of the partition.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+    /// `size - 1`.
+    pub mask: u64,
+    /// 2^64 / size, rounded down.
+    pub reciprocal: u64,
+    /// Bytes of shared memory that the system reserves in each block, before
+    /// the program's (`CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK`).
+    pub reserved_shared: u32,
+    /// Zero.
+    pub padding: u32,
+}
+
+/// Offset of the upper half of [`FenceTable::base`].
+pub const BASE_HIGH: u32 = BASE + 4;
+/// Offset of the upper half of [`FenceTable::mask`].
+pub const MASK_HIGH: u32 = offset_of!(FenceTable, mask) as u32 + 4;
+/// Offset of [`FenceTable::base`].
+pub const BASE: u32 = offset_of!(FenceTable, base) as u32;
+/// Offset of [`FenceTable::size`].
+pub const SIZE: u32 = offset_of!(FenceTable, size) as u32;
+/// Offset of [`FenceTable::reciprocal`].
+pub const RECIPROCAL: u32 = offset_of!(FenceTable, reciprocal) as u32;
+/// Offset of [`FenceTable::reserved_shared`].
+pub const RESERVED_SHARED: u32 = offset_of!(FenceTable, reserved_shared) as u32;
+/// Offset of the addresses of variables, 8 bytes each.
+pub const VARIABLES: u32 = size_of::<FenceTable>() as u32;
+
+/// A range that cannot be a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoPartition {
+    /// First byte.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Why, a lower-case fragment.
+    pub reason: &'static str,
+}
+
+impl std::error::Error for NoPartition {}
+
+impl fmt::Display for NoPartition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoPartition { base, size, reason } = self;
+        write!(
+            f,
+            "{size:#x} bytes at {base:#x} cannot be a partition: {reason}"
+        )
+    }
+}
+
+impl FenceTable {
+    /// The table of a partition, for any form of fence if `is_masked`, else
+    /// for the one by modulo.
+    ///
+    /// # Errors
+    ///
+    /// The range is not aligned as the form needs it, or too small.
+    pub fn new(
+        base: u64,
+        size: u64,
+        reserved_shared: u32,
+        is_masked: bool,
+    ) -> Result<FenceTable, NoPartition> {
+        let refused = |reason| Err(NoPartition { base, size, reason });
+        let granule = if is_masked { UNIT } else { GRANULE };
+        if size <= 2 * HEADROOM {
+            return refused("it has no room beside its headroom");
+        }
+        if !base.is_multiple_of(granule) || !size.is_multiple_of(granule) {
+            return refused("its base or size is no multiple of the granule");
+        }
+        if is_masked && (!size.is_power_of_two() || !base.is_multiple_of(size)) {
+            return refused("its size is no power of two that its base is a multiple of");
+        }
+        if !reserved_shared.is_multiple_of(1024) {
+            return refused("the system's part of shared memory is no multiple of 1 KiB");
+        }
+        if base < MARGIN || base.checked_add(size + MARGIN).is_none() {
+            return refused("there is no room for a margin beside it");
+        }
+        Ok(FenceTable {
+            base,
+            size,
+            mask: size - 1,
+            reciprocal: (u128::from(u64::MAX) + 1).wrapping_div(u128::from(size)) as u64,
+            reserved_shared,
+            padding: 0,
+        })
+    }
+
+    /// The table as the device reads it.
+    pub fn bytes(&self) -> [u8; VARIABLES as usize] {
+        let mut out = [0; VARIABLES as usize];
+        let words = [self.base, self.size, self.mask, self.reciprocal];
+        let low = u64::from(self.reserved_shared);
+        for (place, word) in out.chunks_exact_mut(8).zip(words.into_iter().chain([low])) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_laid_out_as_its_offsets_say() {
+        let table = FenceTable::new(3 << 34, 1 << 34, 1024, true).unwrap();
+        let bytes = table.bytes();
+        let word = |at: u32| {
+            let at = at as usize;
+            u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+        };
+        assert_eq!(word(BASE_HIGH), 3 << 2);
+        assert_eq!(word(MASK_HIGH), 3);
+        assert_eq!(word(RESERVED_SHARED), 1024);
+        assert_eq!((word(BASE), word(SIZE)), (0, 0));
+        assert_eq!(word(RECIPROCAL), 1 << 30);
+    }
+
+    #[test]
+    fn what_cannot_be_a_partition_is_refused() {
+        let ok = |base, size, is_masked| FenceTable::new(base, size, 0, is_masked).is_ok();
+        assert!(ok(1 << 45, 1 << 36, true));
+        assert!(!ok(1 << 45, 3 << 34, true), "no power of two");
+        assert!(ok(1 << 45, 3 << 34, false));
+        assert!(!ok(1 << 35, 1 << 36, true), "base is no multiple of size");
+        assert!(!ok(1 << 45, 1 << 27, false), "nothing but headroom");
+        assert!(!ok((1 << 45) + 1, 1 << 36, false));
+        assert!(!ok(0, 1 << 36, true), "no margin");
+        assert!(!ok(u64::MAX - (1 << 36) + 1, 1 << 36, true));
+    }
+}

@@ -1,0 +1,269 @@
+//! Exact bounds: a kernel is launched as it is, where its accesses are proved in
+//! bounds, or as its checked copy, with the bounds of its pointers.
+
+use crate::allocations::{Allocations, is_seen_by_the_host, is_user_address};
+use crate::checked_copies::Copies;
+use crate::device_heap::DeviceHeap;
+use crate::env::Env;
+use crate::functions::{Counted, Function};
+use crate::memory::Memory;
+use crate::prepare::Wanted;
+use crate::protection::{ActsAt, Protection};
+use crate::records::Records;
+use crate::request::{Accounted, LaunchDecision, LaunchRequest, Unchecked};
+use crate::roots::{Root, Roots};
+use crate::seen::{Arguments, Recognised};
+use crate::streams::{self, StreamUse, Streams, UseOrder, User};
+use crate::window::LaunchWindow;
+use instrument::{EntryPlan, Program};
+use model::{DeviceAddress, Extent, Prove, Rule, UncheckedReason};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The services that bounds use.
+pub(crate) struct Below {
+    pub env: Arc<Env>,
+    pub memory: Arc<Memory>,
+    pub allocations: Arc<Allocations>,
+    pub streams: Arc<Streams>,
+    pub records: Arc<Records>,
+    pub heap: Arc<DeviceHeap>,
+    pub copies: Arc<Copies>,
+}
+
+/// See the module's header.
+pub(crate) struct Bounds {
+    env: Arc<Env>,
+    memory: Arc<Memory>,
+    allocations: Arc<Allocations>,
+    streams: Arc<Streams>,
+    records: Arc<Records>,
+    heap: Arc<DeviceHeap>,
+    copies: Arc<Copies>,
+    window: LaunchWindow,
+}
+
+impl Protection for Bounds {
+    fn wants(&self) -> Wanted {
+        let settings = self.env.settings();
+        Wanted::Bounds {
+            checked: settings.check_only,
+            trap: settings.trap,
+        }
+    }
+
+    fn acts_at(&self) -> ActsAt {
+        ActsAt {
+            decisions: true,
+            ..ActsAt::default()
+        }
+    }
+
+    fn decide(
+        &self,
+        function: &Arc<Function>,
+        request: &LaunchRequest<'_>,
+        decision: &mut LaunchDecision,
+    ) -> Option<Accounted> {
+        Some(match self.choose(function, request, decision) {
+            Ok(counted) => Accounted {
+                counted,
+                unchecked: match function.is_covered() {
+                    true => Unchecked::Nothing,
+                    false => Unchecked::Ignored,
+                },
+            },
+            Err(reason) => {
+                function.counts.unchecked(reason);
+                // It may do anything, such as telling the host of its progress.
+                self.streams.ordered(streams::Ordering::Everything);
+                Accounted {
+                    counted: Counted::Unchecked(reason),
+                    unchecked: match reason {
+                        UncheckedReason::Excluded => Unchecked::Ignored,
+                        _ => Unchecked::Anything,
+                    },
+                }
+            }
+        })
+    }
+}
+
+impl Bounds {
+    pub fn new(below: Below) -> Bounds {
+        let settings = below.env.settings();
+        Bounds {
+            window: LaunchWindow::new(settings.launch_skip, settings.launch_count),
+            env: below.env.clone(),
+            memory: below.memory,
+            allocations: below.allocations,
+            streams: below.streams,
+            records: below.records,
+            heap: below.heap,
+            copies: below.copies,
+        }
+    }
+
+    /// What is launched, and as what it is counted: the program's kernel as it is,
+    /// unless `decision` is changed. Written there, because it is large.
+    fn choose(
+        &self,
+        function: &Arc<Function>,
+        request: &LaunchRequest<'_>,
+        decision: &mut LaunchDecision,
+    ) -> Result<Counted, UncheckedReason> {
+        let plan = function.plan.as_ref().ok_or(UncheckedReason::LaunchPath)?;
+        if let Some(reason) = plan.unchecked_reason() {
+            return Err(reason);
+        }
+        if plan.changes_originals() {
+            self.copies.make_ready(plan)?;
+        }
+        if function.excluded || !self.window.admits() {
+            return Err(UncheckedReason::Excluded);
+        }
+        let entry = function
+            .entry
+            .as_ref()
+            .ok_or(UncheckedReason::NotInstrumentable)?;
+        if entry.checked_name.is_none() {
+            self.streams.ordered(streams::Ordering::Everything);
+            let sites = &entry.coverage;
+            let in_functions =
+                sites.exact_sites + sites.weak_sites + sites.calls_without_bounds > 0;
+            if plan.instruments_functions() && in_functions {
+                function.counts.checked();
+                self.records.expect();
+                *decision = LaunchDecision::InPlace;
+                return Ok(Counted::Checked);
+            }
+            if !sites.unchecked_sites.is_empty() {
+                return Err(UncheckedReason::NoCheckedSite);
+            }
+            // Nothing in it can go wrong.
+            function.counts.proved();
+            *decision = LaunchDecision::Proved;
+            return Ok(Counted::Proved);
+        }
+        let checked = function.checked.ok_or(UncheckedReason::Rejected)?;
+        let program = entry.proof.as_ref().ok();
+        let program = program.filter(|_| self.env.settings().prove != Prove::Off);
+        let read = |offset, size| (request.read)(entry, offset, size);
+        let arguments = Arguments::read(entry, program, request.shape, read)
+            .ok_or(UncheckedReason::LaunchPath)?;
+        let recognised = self.recognise(function, program, &arguments);
+        let comes_again = matches!(recognised, Some((_, Recognised::Proved)));
+        let is_elided = self.env.settings().prove == Prove::On;
+        if comes_again && is_elided {
+            function.counts.proved();
+            *decision = LaunchDecision::Proved;
+            return Ok(Counted::Proved);
+        }
+        let (roots, are_known) = self.roots(function, entry, &arguments, request.stream);
+        let asked = program.zip(arguments.inputs());
+        // What verifies proofs needs them all, and verifies what was recognised.
+        let answers = &function.answers;
+        let proved = comes_again
+            || asked.is_some_and(|(program, inputs)| {
+                answers.proves(program, request.shape, &roots, inputs, !is_elided)
+            });
+        if proved
+            && are_known
+            && let Some((generation, Recognised::New { is_kept: true })) = recognised
+            && let Some((program, inputs)) = asked
+            && let Some(holds) = answers.holds(program, request.shape, &roots, inputs)
+        {
+            function.seen.keep(generation, &arguments, &holds);
+        }
+        if proved && is_elided {
+            function.counts.proved();
+            *decision = LaunchDecision::Proved;
+            return Ok(Counted::Proved);
+        }
+        self.copies.make_ready(plan)?;
+        *decision = self
+            .copies
+            .launch(function, request.shape, checked, roots, proved)?;
+        function.counts.checked();
+        Ok(Counted::Checked)
+    }
+
+    /// What is known of a launch from those before it, and the generation of the
+    /// allocations, which is read before any is looked up: what changes meanwhile
+    /// makes it differ. `None` while streams are distinguished, where not all
+    /// launches may use the same memory, and where nothing is proved.
+    fn recognise(
+        &self,
+        function: &Function,
+        program: Option<&Program>,
+        arguments: &Arguments,
+    ) -> Option<(u64, Recognised)> {
+        program.filter(|_| !self.streams.are_tracked())?;
+        let generation = self.memory.generation();
+        Some((generation, function.seen.recognise(generation, arguments)))
+    }
+
+    /// The pointer parameters and what they point into, and whether those that
+    /// point into memory all point into allocations that are known.
+    fn roots(
+        &self,
+        function: &Arc<Function>,
+        entry: &EntryPlan,
+        arguments: &Arguments,
+        stream: Option<StreamUse>,
+    ) -> (Roots, bool) {
+        let mut roots: Roots = Roots::with_capacity(entry.roots.len());
+        let nothing = Extent {
+            base: DeviceAddress(0),
+            size: 0,
+        };
+        for (offset, pointer) in entry.roots.iter().zip(arguments.pointers()) {
+            roots.push(Root {
+                offset: *offset,
+                pointer: *pointer,
+                bounds: nothing,
+                wrong: None,
+            });
+        }
+        let mut unknown = false;
+        let mut signals = false;
+        self.memory.read(|registry| {
+            for root in &mut roots {
+                match registry.find_part(DeviceAddress(root.pointer)) {
+                    Some(found) => {
+                        root.bounds = found.allocation.extent;
+                        signals |= is_seen_by_the_host(found.allocation.kind);
+                    }
+                    None => unknown |= is_user_address(root.pointer),
+                }
+            }
+        });
+        if unknown {
+            for root in roots.iter_mut().filter(|root| root.bounds.size == 0) {
+                let pointer = DeviceAddress(root.pointer);
+                let found = if self.heap.holds(pointer) {
+                    self.heap.bounds(pointer)
+                } else {
+                    let known = self.allocations.ask_driver(pointer);
+                    known.or_else(|| self.allocations.outside(pointer))
+                };
+                root.bounds = found.unwrap_or(nothing);
+            }
+        }
+        if let Some(stream) = stream.filter(|_| self.streams.are_tracked()) {
+            let addresses: SmallVec<[DeviceAddress; 4]> =
+                roots.iter().map(|root| root.bounds.base).collect();
+            let user = User::Kernel(function.clone());
+            let orders = self.streams.used(stream, &user, signals, addresses);
+            for (root, order) in roots.iter_mut().zip(orders) {
+                match order {
+                    UseOrder::Right => continue,
+                    UseOrder::Freed => root.wrong = Some(Rule::UseAfterFree),
+                    UseOrder::Wrong(rule) => root.wrong = Some(rule),
+                }
+                root.bounds = nothing;
+            }
+        }
+        (roots, !unknown)
+    }
+}

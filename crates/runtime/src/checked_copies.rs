@@ -1,0 +1,125 @@
+//! Instrumented copies of kernels: what they need on the device, and how they
+//! are launched.
+
+use crate::allocations::is_user_address;
+use crate::deep_stacks::DeepStacks;
+use crate::env::Env;
+use crate::functions::Function;
+use crate::launches::{Launch, Launches};
+use crate::lookups::Lookups;
+use crate::metadata::Metadata;
+use crate::plan::ModulePlan;
+use crate::records::Records;
+use crate::request::{LaunchDecision, LaunchParameter};
+use crate::roots::{Root, Roots};
+use instrument::LaunchShape;
+use model::UncheckedReason;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The services that copies use.
+pub(crate) struct Below {
+    pub env: Arc<Env>,
+    pub metadata: Arc<Metadata>,
+    pub lookups: Arc<Lookups>,
+    pub deep_stacks: Arc<DeepStacks>,
+    pub launches: Arc<Launches>,
+    pub records: Arc<Records>,
+}
+
+/// See the module's header.
+pub(crate) struct Copies {
+    below: Below,
+}
+
+impl Copies {
+    pub fn new(below: Below) -> Copies {
+        Copies { below }
+    }
+
+    /// Launches the copy of a kernel, as a launch of its own number.
+    pub fn launch(
+        &self,
+        function: &Arc<Function>,
+        shape: &LaunchShape,
+        copy: u64,
+        roots: Roots,
+        proved: bool,
+    ) -> Result<LaunchDecision, UncheckedReason> {
+        let entry = function
+            .entry
+            .as_ref()
+            .ok_or(UncheckedReason::NotInstrumentable)?;
+        let limit = function.checked_threads.load(Ordering::Relaxed);
+        let threads = shape
+            .block
+            .iter()
+            .fold(1u32, |threads, side| threads.saturating_mul(*side));
+        if limit != 0 && threads > limit {
+            return Err(UncheckedReason::Registers);
+        }
+        let id = self.below.launches.next();
+        let launch_parameter = match entry.launch_parameter {
+            Some(_) => launch_parameter(id, &roots),
+            None => LaunchParameter::new(),
+        };
+        let stack = self.below.launches.capture_stack(&function.stacks);
+        self.below.launches.remember(Launch {
+            id,
+            function: function.clone(),
+            roots,
+            stack,
+            proved,
+        });
+        self.below.records.expect();
+        Ok(LaunchDecision::Checked {
+            function: copy,
+            launch_parameter,
+            plan: entry.clone(),
+        })
+    }
+
+    /// What code of the module needs on the device before it runs.
+    pub fn make_ready(&self, plan: &ModulePlan) -> Result<(), UncheckedReason> {
+        if let Err(message) = self.below.metadata.attach() {
+            self.below.env.error(&message, true);
+            return Err(UncheckedReason::Failed);
+        }
+        if plan.stack_is_unknown()
+            && let Err(error) = self.below.deep_stacks.make_room()
+        {
+            let message = format!(
+                "there is no room for deeper stacks ({error}): recursive kernels may fail where they would not without checks"
+            );
+            self.below.env.error(&message, false);
+        }
+        if plan.uses_device_heap()
+            && let Err(message) = self.below.metadata.attach_heap()
+        {
+            self.below.env.error(&message, false);
+        }
+        if plan.uses_lookups() {
+            self.below.lookups.launching();
+        }
+        if let Err(error) = self.below.metadata.publish_miss_size() {
+            self.below.env.error(&error.to_string(), true);
+            return Err(UncheckedReason::Failed);
+        }
+        Ok(())
+    }
+}
+
+fn launch_parameter(id: u64, roots: &[Root]) -> LaunchParameter {
+    let mut bytes = LaunchParameter::with_capacity(8 + 16 * roots.len());
+    bytes.extend_from_slice(&id.to_le_bytes());
+    for root in roots {
+        // Functions that the kernel calls know the pointer from nowhere else.
+        let base = match root.bounds.size {
+            0 if is_user_address(root.pointer) => root.pointer,
+            _ => root.bounds.base.0,
+        };
+        bytes.extend_from_slice(&base.to_le_bytes());
+        bytes.extend_from_slice(&root.bounds.size.to_le_bytes());
+    }
+    bytes
+}
