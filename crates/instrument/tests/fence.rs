@@ -107,7 +107,6 @@ fn what_cannot_be_contained_is_refused_by_name() {
             "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [tile], [%rd1], %r1, [tile];",
             "size is in a register",
         ),
-        ("discard.global.L2 [counter], 128;", "leaves `counter`"),
         ("st.u32 [%r1], 1;", "has no 64 bits"),
         (
             "ts: .branchtargets a; a: brx.idx %r1, us;",
@@ -161,12 +160,72 @@ fn items_that_cannot_be_contained_are_refused() {
             "calls itself",
         ),
         (".entry c() .explicitcluster { ret; }", "`.explicitcluster`"),
+        (
+            ".global .attribute(.managed) .u32 both;",
+            "`both` has attributes",
+        ),
     ];
     for (item, reason) in cases {
         let source = format!("{}{item}\n", kernel(""));
         let error = fence(&source, FenceForm::Mask).expect_err(item).to_string();
         assert!(error.contains(reason), "`{item}`: {error}");
         assert!(verify_contained(&source).is_err(), "{item}");
+    }
+}
+
+/// Advice that a program could lie in is dropped, with its operands and guards,
+/// and lines keep their numbers.
+#[test]
+fn advice_is_dropped() {
+    let advice = [
+        "discard.global.L2 [%rd1], 128;",
+        "@%p discard.L2 [%rd1], 128;",
+        "prefetch.global.L2 [%rd1];",
+        "prefetchu.L1 [%rd1];",
+        "@!%p prefetch.L2 [%rd1+64];",
+        "applypriority.global.L2::evict_normal [%rd1], 128;",
+        "ld.global.L2::cache_hint.u32 %r1, [%rd1], %rd2;",
+        "@%p st.global.L2::cache_hint.v2.u32 [%rd1], {%r1, %r2}, %rd2;",
+        "atom.global.add.L2::cache_hint.u32 %r1, [%rd1], 1, %rd2;",
+    ];
+    for statements in advice {
+        let source = kernel(&format!("{statements}\nbrx.idx %r1, none;"));
+        let line = source
+            .lines()
+            .position(|line| line.contains("none"))
+            .unwrap()
+            + 1;
+        let error = fence(&source, FenceForm::Mask).unwrap_err().to_string();
+        assert_eq!(error.lines().count(), 1, "{error}");
+        assert!(error.starts_with(&format!("line {line},")), "{error}");
+
+        let source = kernel(statements);
+        let text = fence(&source, FenceForm::Mask).unwrap().text;
+        contained(statements, &text);
+        for word in ["discard", "prefetch", "applypriority", "cache_hint"] {
+            assert!(!text.contains(word), "{statements}:\n{text}");
+        }
+        common::assemble(&source).unwrap_or_else(|error| panic!("{statements}: {error}"));
+        common::assemble(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert!(verify_contained(&source).is_err(), "{statements}");
+    }
+    let items = [
+        ".func stops() .noreturn { exit; }",
+        ".entry e(.param .u64 .ptr .global .align 16 p) { ret; }",
+        ".entry e(.param .u64 .ptr .shared .align 16 p, .param .u64 q) { ret; }",
+    ];
+    for item in items {
+        let good = fence(&kernel(""), FenceForm::Mask).unwrap().text;
+        let text = fence(&format!("{}{item}\n", kernel("")), FenceForm::Mask)
+            .unwrap()
+            .text;
+        contained(item, &text);
+        common::assemble(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        // The verifier does not rely on that.
+        assert!(
+            verify_contained(&format!("{good}{item}\n")).is_err(),
+            "{item}"
+        );
     }
 }
 

@@ -39,6 +39,7 @@ struct Prefix {
     vector: u32,
     ty: Type,
     is_pointer: bool,
+    has_attributes: bool,
 }
 
 impl<'a> Cursor<'a> {
@@ -114,6 +115,7 @@ impl<'a> Cursor<'a> {
             vector: 1,
             ty: Type::B8,
             is_pointer: false,
+            has_attributes: false,
         };
         let mut has_type = false;
         while self.token.kind == TokenKind::Directive {
@@ -125,6 +127,7 @@ impl<'a> Cursor<'a> {
             }
             let at = self.span();
             self.bump();
+            prefix.has_attributes |= !matches!(text, ".align" | ".v2" | ".v4" | ".v8");
             match text {
                 ".align" => {
                     let align =
@@ -222,6 +225,7 @@ impl<'a> Cursor<'a> {
             dimensions,
             initializer,
             is_pointer: prefix.is_pointer,
+            has_attributes: prefix.has_attributes,
             span: name_span,
         })
     }

@@ -143,6 +143,9 @@ pub struct Variable<'a> {
     pub initializer: Option<Span>,
     /// `.ptr` attribute of an entry parameter.
     pub is_pointer: bool,
+    /// Anything is declared of it but space, alignment, vector and type: `.ptr`,
+    /// `.attribute`, and what later versions of PTX add.
+    pub has_attributes: bool,
     /// The whole declaration, with `;` where there is one.
     pub span: Span,
 }

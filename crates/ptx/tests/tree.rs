@@ -198,6 +198,7 @@ fn functions() {
     };
     // `.align` after `.ptr` is the alignment of what the pointer points to.
     assert!(a.is_pointer && !b.is_pointer);
+    assert!(a.has_attributes && !b.has_attributes && !c.has_attributes);
     assert_eq!(
         (a.size(), a.alignment(), b.size(), b.alignment(), c.ty),
         (Some(8), 8, Some(24), 8, Type::F32)

@@ -112,7 +112,6 @@ const DIRECTIVES: &[&str] = &[
     ".minnctapersm",
     ".maxnctapersm",
     ".maxnreg",
-    ".noreturn",
 ];
 
 /// Instructions that do something else than compute from their operands, and
@@ -123,11 +122,7 @@ const ALLOWED: &[Mnemonic] = &[
     Mnemonic::St,
     Mnemonic::Atom,
     Mnemonic::Red,
-    Mnemonic::Prefetch,
-    Mnemonic::Prefetchu,
-    Mnemonic::Applypriority,
     Mnemonic::Createpolicy,
-    Mnemonic::Discard,
     Mnemonic::Cp,
     Mnemonic::Mbarrier,
     Mnemonic::Ldmatrix,
@@ -153,14 +148,6 @@ const ALLOWED: &[Mnemonic] = &[
     Mnemonic::Membar,
     Mnemonic::Fence,
     Mnemonic::Nanosleep,
-];
-
-/// Instructions whose addresses name what may be cached, and access nothing.
-const HINTS: &[Mnemonic] = &[
-    Mnemonic::Prefetch,
-    Mnemonic::Prefetchu,
-    Mnemonic::Applypriority,
-    Mnemonic::Createpolicy,
 ];
 
 /// Special registers that may be read (PTX ISA, chapter 10).
@@ -353,6 +340,10 @@ struct Body<'x, 't, 'a> {
 impl<'a> Body<'_, '_, 'a> {
     fn declare(&mut self, variable: &ptx::Variable<'a>) {
         let span = variable.span;
+        if variable.has_attributes {
+            let message = format!("`{}` has attributes", variable.name);
+            self.errors.at(span, message);
+        }
         let is_new = match variable.space {
             VariableSpace::Reg => match variable.range {
                 Some(count) => {
@@ -461,7 +452,9 @@ impl<'a> Body<'_, '_, 'a> {
                 .at(instruction.span, format!("`{}` is not known", opcode.text));
             return;
         };
-        if !mnemonic.is_plain() && !ALLOWED.contains(&mnemonic) {
+        let is_allowed = mnemonic.is_plain() || ALLOWED.contains(&mnemonic);
+        // (A policy for caches could be any number.)
+        if !is_allowed || opcode.has(Modifier::L2CacheHint) {
             self.errors.at(
                 instruction.span,
                 format!("`{}` is not allowed", opcode.text),
@@ -499,13 +492,13 @@ impl<'a> Body<'_, '_, 'a> {
         }
     }
 
-    /// Addresses that the instruction table knows no access of: of hints, which do
-    /// no harm wherever they lead.
+    /// Addresses that the instruction table knows no access of: of `createpolicy`,
+    /// to which they are numbers.
     fn other_addresses(&mut self, instruction: &Instruction<'a>, info: &Info) {
-        let is_hint = HINTS.contains(&instruction.opcode.mnemonic());
+        let is_number = instruction.opcode.mnemonic() == Mnemonic::Createpolicy;
         for (index, _) in instruction.addresses() {
             let is_access = info.accesses.iter().any(|access| access.operand == index);
-            if !is_access && !is_hint {
+            if !is_access && !is_number {
                 self.errors
                     .at(instruction.span, "an address that is not understood");
             }

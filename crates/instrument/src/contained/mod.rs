@@ -22,7 +22,10 @@
 //!    of the module that are judged, too; none calls itself, so that stacks have
 //!    a bound that the compiler knows.
 //! 5. **Nothing else is there.** Instructions, directives, declarations and
-//!    special registers are those of lists; what is on none is refused.
+//!    special registers are those of lists; what is on none is refused. So is what
+//!    the compiler or the caches would believe unchecked: functions that are said
+//!    not to return, pointers that are said to be aligned, policies for caches,
+//!    and `discard`, after which memory may show what it held before.
 //!
 //! # What is believed
 //!
@@ -139,7 +142,7 @@ fn file_variable<'a>(
         VariableSpace::Shared => true,
         _ => false,
     };
-    if !is_allowed {
+    if !is_allowed || variable.has_attributes {
         errors.at(
             variable.span,
             format!("`{}` is a variable that is not allowed", variable.name),

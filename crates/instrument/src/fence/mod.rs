@@ -19,6 +19,7 @@
 //! program that the pass does not understand is not run. `contained` judges the
 //! output without this module.
 
+mod advice;
 mod globals;
 mod refuse;
 mod rewrite;
@@ -122,6 +123,9 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
         return Err(Error::AddressSize(module.address_size).into());
     }
     bounds::reserve_names(source)?;
+    let plain = advice::without_advice(&module);
+    let source = plain.as_str();
+    let module = ptx::parse(source).map_err(Error::Syntax)?;
     let mut refusals = Refusals::new(source);
     let variables = globals::variables(&module, &mut refusals);
     refuse::items(&module, &mut refusals);

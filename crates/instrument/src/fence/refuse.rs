@@ -3,7 +3,7 @@
 use super::FenceError;
 use ptx::{
     Function, Instruction, Item, Mnemonic, Modifier, Module, OperandKind, Position, Span,
-    Statement, VariableSpace,
+    Statement, Variable, VariableSpace,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
@@ -85,13 +85,29 @@ pub(super) fn items(module: &Module<'_>, refusals: &mut Refusals<'_>) {
                 let word = text.split_whitespace().next().unwrap_or(text);
                 refusals.add(*span, format!("`{word}` is not understood"));
             }
+            Item::Variable(variable) => attributes(variable, refusals),
             Item::Function(function) => {
                 refusals.enter(Some(function.name));
                 directives(function, refusals);
+                let parameters = function.parameters.iter().chain(&function.returns);
+                parameters.for_each(|parameter| attributes(parameter, refusals));
+                for (_, statement) in function.statements() {
+                    if let Statement::Variable(variable) = statement {
+                        attributes(variable, refusals);
+                    }
+                }
                 refusals.enter(None);
             }
             _ => {}
         }
+    }
+}
+
+/// What is said of a variable beside its type and alignment: it may lie in memory
+/// that the host shares (`.attribute(.managed)`).
+fn attributes(variable: &Variable<'_>, refusals: &mut Refusals<'_>) {
+    if variable.has_attributes {
+        refusals.add(variable.span, format!("`{}` has attributes", variable.name));
     }
 }
 
@@ -103,7 +119,6 @@ const DIRECTIVES: &[&str] = &[
     ".minnctapersm",
     ".maxnctapersm",
     ".maxnreg",
-    ".noreturn",
 ];
 
 fn directives(function: &Function<'_>, refusals: &mut Refusals<'_>) {
@@ -236,18 +251,16 @@ pub(super) fn instruction(instruction: &Instruction<'_>) -> Option<String> {
         M::Griddepcontrol => "waits for other kernels",
         M::Pmevent => "counts events of the whole device",
         M::Cvta if opcode.has(Modifier::Param) => "makes a pointer to a parameter",
+        _ if opcode.has(Modifier::L2CacheHint) => "takes a policy, which may be forged",
         _ => return None,
     };
     Some(format!("`{}` {what}", opcode.text))
 }
 
-/// Whether an instruction's addresses only name what may be cached.
+/// Whether an instruction's addresses are only numbers to it.
 pub(super) fn is_hint(instruction: &Instruction<'_>) -> bool {
     use Mnemonic as M;
-    matches!(
-        instruction.opcode.mnemonic(),
-        M::Prefetch | M::Prefetchu | M::Applypriority | M::Createpolicy
-    )
+    instruction.opcode.mnemonic() == M::Createpolicy
 }
 
 /// The special register that an instruction reads and may not.
