@@ -1,5 +1,6 @@
 // bug: a kernel overruns, and its event is released before the callback that was set on it
 // expect: rule=canary-overwritten kernel=one argument=out at=0 size=64
+// run: canary-pattern=0xC2
 #include "case.h"
 #include <pthread.h>
 #include <stdatomic.h>

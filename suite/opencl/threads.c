@@ -1,6 +1,6 @@
 // bug: four threads with queues of their own launch and release without end; one overruns once
 // expect: rule=canary-overwritten kernel=work argument=data at=0
-// run: launch-backtraces=1000
+// run: launch-backtraces=1000 canary-pattern=0xC2
 #include "case.h"
 #include <pthread.h>
 
