@@ -115,6 +115,14 @@ pub enum AccessFault {
         /// Bytes.
         size: u64,
     },
+    /// The operation is not possible in the space of the address.
+    #[error("{size}-byte atomic access at {address:#x}: in local memory")]
+    Space {
+        /// First byte.
+        address: u64,
+        /// Bytes.
+        size: u64,
+    },
     /// A write to memory that is only readable.
     #[error("{size}-byte write at {address:#x}: read-only")]
     ReadOnly {

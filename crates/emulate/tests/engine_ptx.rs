@@ -261,6 +261,21 @@ fn alloca_gives_memory_of_its_own_until_it_is_given_back() {
 }
 
 #[test]
+fn an_atomic_operation_in_local_memory_is_a_fault() {
+    let source = ".version 8.0\n.target sm_90\n.address_size 64\n\
+        .visible .entry k() {\n.local .align 8 .b8 depot[8]; .reg .b64 %rd<3>; .reg .b32 %r<2>;\n\
+        mov.u64 %rd1, depot; cvta.local.u64 %rd2, %rd1; st.u32 [%rd2], 1;\n\
+        atom.add.u32 %r1, [%rd2], 1;\nret; }\n";
+    let bench = Bench::new();
+    let program = bench.link(&[source]);
+    let fault = bench
+        .launch(&program, "k", [1, 1, 1], [1, 1, 1], &[])
+        .unwrap_err();
+    assert_eq!(fault.kind, FaultKind::InvalidAddressSpace, "{fault}");
+    assert_eq!(fault.opcode, "atom.add.u32");
+}
+
+#[test]
 fn a_negative_local_address_is_a_fault() {
     let bench = Bench::new();
     let program = bench.link(&[&with_head(

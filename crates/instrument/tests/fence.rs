@@ -108,6 +108,12 @@ fn what_cannot_be_contained_is_refused_by_name() {
             "size is in a register",
         ),
         ("st.u32 [%r1], 1;", "has no 64 bits"),
+        ("bar.sync 16;", "no such barrier"),
+        ("bar.sync 1, 33;", "no number of threads"),
+        ("bar.arrive 1, 0;", "no number of threads"),
+        ("barrier.sync 17, 64;", "no such barrier"),
+        ("shfl.idx.b32 %r1, %r2, 0, 31;", "takes no mask of lanes"),
+        ("vote.all.pred %p, %p;", "takes no mask of lanes"),
         (
             "ts: .branchtargets a; a: brx.idx %r1, us;",
             "`us` is no table",
@@ -173,6 +179,35 @@ fn items_that_cannot_be_contained_are_refused() {
     }
 }
 
+/// Barriers that may not exist or are for parts of warps, and masks that may lack
+/// the lane that executes them.
+#[test]
+fn an_enemys_meetings_are_refused() {
+    let source = kernel("ld.global.u32 %r1, [%rd1];");
+    let fenced = fence(&source, FenceForm::Mask).unwrap().text;
+    let load = "ld.global.u32 %r1, [%__rf_a0+0];";
+    assert!(fenced.contains(load), "{fenced}");
+    let statements = [
+        "bar.sync %r2;",
+        "bar.sync 1, %r2;",
+        "min.u32 %r3, %r2, 16; bar.sync %r3;",
+        "and.b32 %r3, %r2, -32; bar.sync 1, %r3;",
+        "and.b32 %r3, %r2, -32; max.u32 %r3, %r3, 32; bar.sync 1, %r3;",
+        "and.b32 %r3, %r2, -16; max.u32 %r3, %r3, 32; min.u32 %r3, %r3, 1024; bar.sync 1, %r3;",
+        "bar.red.popc.u32 %r1, %r2, %p;",
+        "bar.warp.sync %r2;",
+        "bar.warp.sync 1;",
+        "mov.u32 %r3, %lanemask_lt; or.b32 %r3, %r3, %r2; bar.warp.sync %r3;",
+        "mov.u32 %r3, %lanemask_eq; and.b32 %r3, %r3, %r2; bar.warp.sync %r3;",
+        "shfl.sync.idx.b32 %r1, %r2, 0, 31, %r2;",
+        "vote.sync.any.pred %p, %p, 3;",
+    ];
+    for statement in statements {
+        let text = fenced.replacen(load, statement, 1);
+        assert!(verify_contained(&text).is_err(), "it is accepted:\n{text}");
+    }
+}
+
 /// Advice that a program could lie in is dropped, with its operands and guards,
 /// and lines keep their numbers.
 #[test]
@@ -226,6 +261,98 @@ fn advice_is_dropped() {
             verify_contained(&format!("{good}{item}\n")).is_err(),
             "{item}"
         );
+    }
+}
+
+/// Barriers, counts of threads and masks of lanes in registers are forced into
+/// what the device has; constants that are right stay.
+#[test]
+fn what_lanes_meet_with_is_bounded() {
+    let cases = [
+        ("bar.sync %r2;", "bar.sync %__rf_id;"),
+        ("@%p barrier.sync %r2, 64;", "barrier.sync %__rf_id, 64;"),
+        ("bar.arrive 1, %r2;", "bar.arrive 1, %__rf_team;"),
+        ("bar.sync %r1, %r2;", "bar.sync %__rf_id, %__rf_team;"),
+        (
+            "bar.red.popc.u32 %r1, %r2, %p;",
+            "bar.red.popc.u32 %r1, %__rf_id, %p;",
+        ),
+        (
+            "bar.red.and.pred %p, 1, %r2, !%p;",
+            "bar.red.and.pred %p, 1, %__rf_team, !%p;",
+        ),
+        ("bar.warp.sync %r2;", "bar.warp.sync %__rf_lanes;"),
+        ("bar.warp.sync 15;", "bar.warp.sync %__rf_lanes;"),
+        ("bar.warp.sync 0xffffffff;", "bar.warp.sync 0xffffffff;"),
+        ("bar.sync 15;", "bar.sync 15;"),
+        ("bar.sync 2, 1024;", "bar.sync 2, 1024;"),
+        (
+            "shfl.sync.idx.b32 %r1|%p, %r2, 0, 31, %r2;",
+            "shfl.sync.idx.b32 %r1|%p, %r2, 0, 31, %__rf_lanes;",
+        ),
+        (
+            "vote.sync.all.pred %p, %p, %r2;",
+            "vote.sync.all.pred %p, %p, %__rf_lanes;",
+        ),
+        (
+            "match.any.sync.b32 %r1, %r2, -1;",
+            "match.any.sync.b32 %r1, %r2, -1;",
+        ),
+        (
+            "redux.sync.add.u32 %r1, %r2, 7;",
+            "redux.sync.add.u32 %r1, %r2, %__rf_lanes;",
+        ),
+    ];
+    for (statement, expected) in cases {
+        let source = kernel(&format!(
+            "mov.u32 %r1, 1; setp.eq.u32 %p, %r1, %r2;\n{statement}"
+        ));
+        common::assemble(&source).unwrap_or_else(|error| panic!("{error}\n{source}"));
+        let text = fence(&source, FenceForm::Mask).unwrap().text;
+        assert!(text.contains(expected), "{statement}:\n{text}");
+        contained(statement, &text);
+        common::assemble(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    }
+}
+
+/// A generic access may be in a frame; one that is atomic or has an order may
+/// not, because the device has none there.
+#[test]
+fn no_atomic_access_is_in_a_frame() {
+    let frame = ".local .align 8 .b8 depot[64]; mov.u64 %rd3, depot; cvta.local.u64 %rd2, %rd3;";
+    let plain = ["ld.u32 %r1, [%rd2];", "st.volatile.u32 [%rd2], %r1;"];
+    let others = [
+        "atom.add.u32 %r1, [%rd2], 1;",
+        "red.max.u32 [%rd2], 1;",
+        "ld.relaxed.gpu.u32 %r1, [%rd2];",
+        "ld.acquire.sys.u32 %r1, [%rd2];",
+        "st.release.gpu.u32 [%rd2], %r1;",
+    ];
+    let local = "isspacep.local";
+    let fenced = |statement: &str| {
+        let source = kernel(&format!("{frame}\nmov.u32 %r1, 1;\n{statement}"));
+        fence(&source, FenceForm::Mask).unwrap().text
+    };
+    for statement in plain {
+        let text = fenced(statement);
+        contained(statement, &text);
+        assert!(text.contains(local), "{text}");
+        // What is right for it is wrong for the others.
+        let access = text
+            .lines()
+            .find(|line| line.contains("[%__rf_a0]"))
+            .unwrap();
+        for other in others {
+            let atomic = other.replace("%rd2", "%__rf_a0");
+            let altered = text.replace(access, &atomic);
+            assert_ne!(altered, text);
+            assert!(verify_contained(&altered).is_err(), "{altered}");
+        }
+    }
+    for statement in others {
+        let text = fenced(statement);
+        contained(statement, &text);
+        assert!(!text.contains(local), "{text}");
     }
 }
 

@@ -10,7 +10,7 @@ mod bench;
 mod random;
 
 use bench::{Bench, P};
-use emulate::engine::Program;
+use emulate::engine::{FaultKind, Program};
 use instrument::{FenceForm, Fenced, fence, verify_contained};
 use model::layout::fence::{FenceTable, HEADROOM, UNIT, VARIABLE, retired};
 use random::Random;
@@ -91,7 +91,8 @@ fn kernel(random: &mut Random, statements: u32) -> String {
             0 => format!("{guard}ld{space}.u8 %r1, {address};"),
             1 if is_written => format!("{guard}st{space}.u32 {address}, %r2;"),
             1 => format!("{guard}ld{space}.u32 %r2, {address};"),
-            2 if is_written && space != ".local" => {
+            // (The device has no atomic operations in local memory.)
+            2 if is_written && space != ".local" && !place.contains("depot") => {
                 format!("{guard}atom{space}.add.u32 %r2, {address}, 3;")
             }
             2 | 3 if is_written => format!("{guard}st{space}.v2.u64 {address}, {{%v, %w}};"),
@@ -387,6 +388,56 @@ fn threads_that_would_end_the_context_retire_alone() {
                 (counted(retired::TRAPS), counted(retired::ASSERTS)),
                 (each, each)
             );
+        }
+    }
+}
+
+/// Barriers that do not exist, and atomic operations in a frame, stop the device;
+/// with fences neither does.
+#[test]
+fn what_the_device_does_not_have_is_never_asked_of_it() {
+    const THREADS: u32 = 32;
+    let source = ".version 8.0\n.target sm_90\n.address_size 64\n\
+        .visible .entry k(.param .u64 out, .param .u32 id, .param .u32 count, .param .u64 far)\n{\n\
+        .local .align 8 .b8 depot[64];\n\
+        .reg .b64 %rd<6>; .reg .b32 %r<8>; .reg .pred %p<2>;\n\
+        ld.param.u64 %rd1, [out]; ld.param.u32 %r1, [id]; ld.param.u32 %r2, [count];\n\
+        ld.param.u64 %rd2, [far]; mov.u32 %r3, %tid.x;\n\
+        mov.u64 %rd3, depot; cvta.local.u64 %rd4, %rd3; st.u32 [%rd4], %r3;\n\
+        bar.sync %r1, %r2;\n\
+        setp.lt.u32 %p1, %r3, 5;\n\
+        bar.red.popc.u32 %r4, %r1, %r2, %p1;\n\
+        shfl.sync.bfly.b32 %r5, %r3, 1, 31, %r2;\n\
+        setp.eq.u64 %p1, %rd2, 0; selp.b64 %rd2, %rd1, %rd4, %p1;\n\
+        atom.add.u32 %r6, [%rd2+128], 1;\n\
+        mul.wide.u32 %rd5, %r3, 4; add.s64 %rd5, %rd1, %rd5; st.global.u32 [%rd5], %r4;\n\
+        ret;\n}\n";
+    let device = Device::new();
+    let run = |program: &Program, (id, count, far): (u32, u32, u64)| {
+        device.reset();
+        let parameters = [P::U64(BUFFERS[0]), P::U32(id), P::U32(count), P::U64(far)];
+        let block = [THREADS, 1, 1];
+        let done = device
+            .bench
+            .launch(program, "k", [1, 1, 1], block, &parameters);
+        done.map(drop).map_err(|fault| fault.kind)
+    };
+    let native = device.bench.link(&[source]);
+    let right = (15, 32, 0);
+    let wrong = [(16, 32, 0), (u32::MAX, 63, 0), (3, 32, 1), (1 << 31, 1, 1)];
+    assert_eq!(run(&native, right), Ok(()));
+    let expected = device.buffers();
+    for values in wrong {
+        let stopped = run(&native, values);
+        assert_eq!(stopped, Err(FaultKind::InvalidAddressSpace), "{values:?}");
+    }
+    for form in FORMS {
+        let program = device.load(&fenced(source, form), form);
+        assert_eq!(run(&program, right), Ok(()));
+        assert_eq!(device.buffers(), expected);
+        for values in wrong {
+            assert_eq!(run(&program, values), Ok(()), "{values:?}");
+            assert!(device.victim_is_unharmed(), "{values:?}");
         }
     }
 }

@@ -184,6 +184,7 @@ fn at(fault: AccessFault, address: u64) -> AccessFault {
         AccessFault::Unmapped { size, .. } => AccessFault::Unmapped { address, size },
         AccessFault::Misaligned { size, .. } => AccessFault::Misaligned { address, size },
         AccessFault::ReadOnly { size, .. } => AccessFault::ReadOnly { address, size },
+        AccessFault::Space { size, .. } => AccessFault::Space { address, size },
     }
 }
 
@@ -197,6 +198,10 @@ pub(crate) fn update_one<T: Atomic>(
     mut f: impl FnMut(T) -> T,
 ) -> Result<T, AccessFault> {
     let size = size_of::<T>() as u64;
+    let in_local = (LOCAL_WINDOW..PARAM_WINDOW).contains(&address);
+    if space == SpaceTag::Generic && in_local {
+        return Err(AccessFault::Space { address, size });
+    }
     let result = match resolve(warp, context, space, lane, address, size)? {
         Target::Mapped(address) => return context.view.update(address, f),
         Target::Bytes(bytes, offset) => bytes

@@ -201,6 +201,11 @@ impl Context<'_> {
                 address,
                 format!("write of {size} bytes to read-only {space} memory at {address:#x}"),
             ),
+            AccessFault::Space { address, size } => (
+                FaultKind::InvalidAddressSpace,
+                address,
+                format!("atomic access of {size} bytes at {address:#x}, in local memory"),
+            ),
             AccessFault::Misaligned { address, size } => (
                 FaultKind::MisalignedAddress,
                 address,

@@ -1,7 +1,7 @@
 //! The functions of a module: their statements, calls and accesses.
 
-use super::Errors;
 use super::known::{Known, MOST_ALIGNED, Registers, Space as Within};
+use super::{Errors, lanes};
 use model::layout::fence::{self as layout, HEADROOM};
 use ptx::table::{Access, Extent, Info, Role, Space};
 use ptx::{
@@ -461,6 +461,9 @@ impl<'a> Body<'_, '_, 'a> {
             );
         }
         self.special_registers(instruction);
+        if let Err(message) = lanes::judge(instruction, &self.registers) {
+            self.errors.at(instruction.span, message);
+        }
         self.other_addresses(instruction, &info);
         for access in &info.accesses {
             if let Err(message) = self.access(instruction, &info, access) {
@@ -629,8 +632,16 @@ impl<'a> Body<'_, '_, 'a> {
         let known = self.registers.known(base);
         match (space, known) {
             (Space::Global, _) => self.in_partition(known, place),
-            (Space::Generic, Known::Generic { room, multiple }) if !info.is_shared_only => {
-                place.offset == 0 && place.bytes <= room && place.alignment <= multiple
+            (
+                Space::Generic,
+                Known::Generic {
+                    room,
+                    multiple,
+                    is_local,
+                },
+            ) if !info.is_shared_only => {
+                let is_inside = place.bytes <= room && place.alignment <= multiple;
+                place.offset == 0 && is_inside && !(is_local && never_local(instruction))
             }
             (Space::Generic, _) => !info.is_shared_only && self.in_partition(known, place),
             (
@@ -696,6 +707,24 @@ impl<'a> Body<'_, '_, 'a> {
             _ => false,
         }
     }
+}
+
+/// Whether an instruction accesses no local memory: where a generic address of it
+/// leads there, the device ends the context (`CUDA_ERROR_INVALID_ADDRESS_SPACE`;
+/// PTX ISA, `atom`, and `ld` with an order).
+fn never_local(instruction: &Instruction<'_>) -> bool {
+    const ORDERS: [Modifier; 4] = [
+        Modifier::Relaxed,
+        Modifier::Acquire,
+        Modifier::Release,
+        Modifier::Mmio,
+    ];
+    let opcode = &instruction.opcode;
+    let is_plain = matches!(
+        opcode.mnemonic(),
+        Mnemonic::Ld | Mnemonic::St | Mnemonic::Ldu
+    );
+    !is_plain || ORDERS.iter().any(|order| opcode.has(*order))
 }
 
 /// The target of an access, beside its register.

@@ -5,6 +5,7 @@
 //! nothing is known.
 
 use super::function::Variables;
+use super::lanes;
 use model::layout::fence as layout;
 use ptx::{Instruction, OperandKind};
 use rustc_hash::FxHashMap;
@@ -70,6 +71,14 @@ pub(super) enum Known {
     },
     /// At most this, in 32 bits.
     Index(u64),
+    /// A multiple of 32 that is not zero.
+    SomeWarps,
+    /// A number of threads in whole warps that a block can have.
+    Warps,
+    /// The bit of the lane that executes it.
+    OwnLane,
+    /// A mask of lanes that holds that bit.
+    WithOwnLane,
     /// A predicate: the block has so much shared memory, wherever it holds.
     Room(u64),
     /// The address of the variable of this number, in its space.
@@ -88,6 +97,8 @@ pub(super) enum Known {
     Generic {
         room: u64,
         multiple: u32,
+        /// It may be in a frame.
+        is_local: bool,
     },
 }
 
@@ -153,7 +164,8 @@ impl<'a> Registers<'a> {
         operands: &[&OperandKind<'a>],
         variables: &Variables<'a>,
     ) -> Option<Known> {
-        constant(opcode, operands, variables)
+        lanes::result(opcode, operands, self)
+            .or_else(|| constant(opcode, operands, variables))
             .or_else(|| self.by_mask(opcode, operands))
             .or_else(|| self.by_modulo(opcode, operands))
             .or_else(|| self.in_variable(opcode, operands, variables))
@@ -374,28 +386,33 @@ fn constant(
 
 /// An address that is the one or the other.
 fn selected(if_so: Known, if_not: Known, predicate: Known) -> Option<Known> {
-    let (room, multiple) = match if_so {
+    let (room, multiple, is_local) = match if_so {
         Known::Shared {
             bytes,
             multiple,
             is_generic: true,
-        } if predicate == Known::Room(bytes) => (bytes, multiple),
+        } if predicate == Known::Room(bytes) => (bytes, multiple, false),
         Known::InVariable {
             room,
             multiple,
             is_generic: true,
             ..
-        } => (room, multiple),
+        } => (room, multiple, true),
         _ => return None,
     };
-    let (other_room, other_multiple) = match if_not {
-        Known::Address(multiple) => (layout::HEADROOM, multiple),
-        Known::Generic { room, multiple } => (room, multiple),
+    let (other_room, other_multiple, was_local) = match if_not {
+        Known::Address(multiple) => (layout::HEADROOM, multiple, false),
+        Known::Generic {
+            room,
+            multiple,
+            is_local,
+        } => (room, multiple, is_local),
         _ => return None,
     };
     Some(Known::Generic {
         room: room.min(other_room),
         multiple: multiple.min(other_multiple),
+        is_local: is_local || was_local,
     })
 }
 

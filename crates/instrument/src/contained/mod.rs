@@ -13,7 +13,10 @@
 //!    the end of what the block has, and only where the block has so much. In a
 //!    frame and in constant memory: inside a variable that is declared. In
 //!    parameters: at a constant place inside one.
-//! 2. **Each access is aligned** as the instruction table says.
+//! 2. **Each access is aligned** as the instruction table says, and in a space that
+//!    it is possible in: no atomic operation, and none with an order, is in a
+//!    frame. Barriers, counts of threads and masks of lanes are ones that the
+//!    device has.
 //! 3. **No way around.** The value of an address register comes from a complete
 //!    fence that stands before its access without a label, a branch or a scope
 //!    between them: no jump enters it. What a body computes once is computed
@@ -43,6 +46,7 @@
 
 mod function;
 mod known;
+mod lanes;
 
 use crate::verify::VerifyError;
 use function::{Functions, Variables};

@@ -21,6 +21,7 @@
 
 mod advice;
 mod globals;
+mod lanes;
 mod refuse;
 mod rewrite;
 mod text;

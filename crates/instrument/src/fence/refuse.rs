@@ -248,6 +248,7 @@ pub(super) fn instruction(instruction: &Instruction<'_>) -> Option<String> {
             "has operands whose size is only in a descriptor"
         }
         M::Alloca | M::Stacksave | M::Stackrestore => "changes the stack",
+        M::Shfl | M::Vote if !opcode.has(Modifier::Sync) => "takes no mask of lanes",
         M::Griddepcontrol => "waits for other kernels",
         M::Pmevent => "counts events of the whole device",
         M::Cvta if opcode.has(Modifier::Param) => "makes a pointer to a parameter",

@@ -1,5 +1,6 @@
 //! Functions with fences before their accesses.
 
+use super::lanes;
 use super::refuse::{self, Refusals};
 use super::text::{self, Accessed, Uses, Within, register as R};
 use super::{FenceCounts, FenceForm, FencedVariable};
@@ -8,7 +9,7 @@ use analysis::{
     Analysis, ModuleSymbols, Origin, Referent, Root, SymbolId, SymbolSpace, end_of_declarations,
 };
 use model::layout::fence::{HEADROOM, retired};
-use ptx::table::{Access, Effect, Extent, Info, Space};
+use ptx::table::{Access, Convergence, Effect, Extent, Info, Space};
 use ptx::{Address, Function, Guard, Instruction, Mnemonic, OperandKind, Statement, VariableSpace};
 use rustc_hash::FxHashSet;
 
@@ -155,6 +156,10 @@ impl<'a> Rewrite<'_, '_, 'a> {
         } else if instruction.opcode.mnemonic() == Mnemonic::Brx {
             body.uses.addresses = true;
             jump(body.analysis, index, instruction, patch)
+        } else if info.convergence != Convergence::None && info.accesses.is_empty() {
+            let bounded = lanes::bound(instruction, &info, patch);
+            body.uses.lanes |= bounded == Ok(true);
+            bounded.map(drop)
         } else if info.accesses.is_empty() {
             self.without_access(body, index, instruction, patch)
         } else {
@@ -234,6 +239,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
                 number,
                 bytes,
                 alignment: access.alignment,
+                may_be_local: may_be_local(instruction, access),
             };
             let OperandKind::Address(address) = &instruction.operands[access.operand].kind else {
                 return Err("it has an address without brackets".to_owned());
@@ -467,6 +473,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
             Fence::Generic => {
                 line!(out, "add.s64 {}, {base}, {offset};", R::WIDE);
                 let frame = body.frame.filter(|frame| frame.size >= accessed.bytes);
+                let frame = frame.filter(|_| accessed.may_be_local);
                 text::generic(self.form, frame, accessed, out);
                 Some(format!("[{own}]"))
             }
@@ -551,6 +558,20 @@ fn jump(
         out.push_str(R::INDEX)
     });
     Ok(())
+}
+
+/// Whether a generic address of an access may lead to local memory. Atomic
+/// operations there, and accesses with an order, end the context (PTX ISA,
+/// 9.7.13.6, 9.7.9.8).
+fn may_be_local(instruction: &Instruction<'_>, access: &Access) -> bool {
+    use ptx::Modifier as M;
+    let has_order = [M::Relaxed, M::Acquire, M::Release, M::Mmio];
+    let is_atomic = access.effect == Effect::Atomic
+        || !matches!(
+            instruction.opcode.mnemonic(),
+            Mnemonic::Ld | Mnemonic::Ldu | Mnemonic::St
+        );
+    !is_atomic && !has_order.iter().any(|m| instruction.opcode.has(*m))
 }
 
 /// Bytes of an access, which must be in the text.

@@ -44,6 +44,14 @@ pub const HEADROOM: u64 = 64 << 20;
 /// Bytes before and after a partition that are backed by sink pages.
 pub const MARGIN: u64 = 8 << 30;
 
+/// Barriers of a block (PTX ISA, `bar`).
+pub const BARRIERS: i64 = 16;
+
+/// Threads that a block can have, and those of a warp.
+pub const BLOCK_THREADS: i64 = 1024;
+/// See [`BLOCK_THREADS`].
+pub const WARP: i64 = 32;
+
 /// Counters of threads that would have ended the context and retire instead: a
 /// `u64` each, from the partition's first byte on. The host backs the page with
 /// memory of its own, and reads it when the tenant synchronizes. (A tenant can
