@@ -61,7 +61,7 @@ __global__ void triad(const float *a, const float *b, float *c, float s, int n) 
 static void prepare_triad(Bench &bench, long long n) {
     float *a = floats(bench, n, 1), *b = floats(bench, n, 2), *c = zeros(bench, n);
     bench.keep(c, n);
-    bench.launch = [=] { triad<<<blocks_for(n, 256), 256>>>(a, b, c, 3.0f, n); };
+    bench.launch = [=] { START(triad, blocks_for(n, 256), 256, a, b, c, 3.0f, n); };
 }
 
 __global__ void saxpy(int n, float a, const float *x, float *y) {
@@ -74,7 +74,7 @@ static void prepare_saxpy(Bench &bench, long long n) {
     bench.keep(y, n);
     int blocks = std::min(blocks_for(n, 256), 132 * 16);
     bench.reset = [=] { CHECK(cudaMemset(y, 0, n * sizeof(float))); };
-    bench.launch = [=] { saxpy<<<blocks, 256>>>(n, 2.0f, x, y); };
+    bench.launch = [=] { START(saxpy, blocks, 256, n, 2.0f, x, y); };
 }
 
 __global__ void copy_float4(const float4 *in, float4 *out, int n) {
@@ -87,8 +87,8 @@ static void prepare_copy_float4(Bench &bench, long long n) {
     bench.keep(out, n);
     long long vectors = n / 4;
     bench.launch = [=] {
-        copy_float4<<<blocks_for(vectors, 256), 256>>>(reinterpret_cast<const float4 *>(in),
-                                                       reinterpret_cast<float4 *>(out), vectors);
+        START(copy_float4, blocks_for(vectors, 256), 256, reinterpret_cast<const float4 *>(in),
+              reinterpret_cast<float4 *>(out), vectors);
     };
 }
 
@@ -107,7 +107,7 @@ static void prepare_gemm_naive(Bench &bench, long long n) {
     float *a = floats(bench, n * n, 5), *b = floats(bench, n * n, 6), *c = zeros(bench, n * n);
     bench.keep(c, n * n);
     dim3 block(16, 16), grid(blocks_for(n, 16), blocks_for(n, 16));
-    bench.launch = [=] { gemm_naive<<<grid, block>>>(a, b, c, n); };
+    bench.launch = [=] { START(gemm_naive, grid, block, a, b, c, n); };
 }
 
 // 64 x 64 results a block, 4 x 4 a thread; n is a multiple of 64.
@@ -148,7 +148,7 @@ static void prepare_gemm_tiled(Bench &bench, long long n) {
     float *a = floats(bench, n * n, 7), *b = floats(bench, n * n, 8), *c = zeros(bench, n * n);
     bench.keep(c, n * n);
     dim3 grid(n / 64, n / 64);
-    bench.launch = [=] { gemm_tiled<<<grid, 256>>>(a, b, c, n); };
+    bench.launch = [=] { START(gemm_tiled, grid, 256, a, b, c, n); };
 }
 
 // One warp a row.
@@ -165,7 +165,7 @@ __global__ void matvec_row(const float *matrix, const float *x, float *y, int ro
 static void prepare_matvec_row(Bench &bench, long long n) {
     float *matrix = floats(bench, n * n, 9), *x = floats(bench, n, 10), *y = zeros(bench, n);
     bench.keep(y, n);
-    bench.launch = [=] { matvec_row<<<blocks_for(n, 8), 256>>>(matrix, x, y, n, n); };
+    bench.launch = [=] { START(matvec_row, blocks_for(n, 8), 256, matrix, x, y, n, n); };
 }
 
 // One thread a column of a row-major matrix: y = transpose(matrix) x.
@@ -180,7 +180,7 @@ __global__ void matvec_column(const float *matrix, const float *x, float *y, int
 static void prepare_matvec_column(Bench &bench, long long n) {
     float *matrix = floats(bench, n * n, 11), *x = floats(bench, n, 12), *y = zeros(bench, n);
     bench.keep(y, n);
-    bench.launch = [=] { matvec_column<<<blocks_for(n, 64), 64>>>(matrix, x, y, n, n); };
+    bench.launch = [=] { START(matvec_column, blocks_for(n, 64), 64, matrix, x, y, n, n); };
 }
 
 // ---- stencils ---------------------------------------------------------------
@@ -197,7 +197,7 @@ static void prepare_jacobi_2d(Bench &bench, long long n) {
     float *in = floats(bench, n * n, 13), *out = zeros(bench, n * n);
     bench.keep(out, n * n);
     dim3 block(32, 8), grid(blocks_for(n, 32), blocks_for(n, 8));
-    bench.launch = [=] { jacobi_2d<<<grid, block>>>(in, out, n); };
+    bench.launch = [=] { START(jacobi_2d, grid, block, in, out, n); };
 }
 
 __global__ void stencil_3d(const float *in, float *out, int n) {
@@ -216,7 +216,7 @@ static void prepare_stencil_3d(Bench &bench, long long n) {
     float *in = floats(bench, n * n * n, 14), *out = zeros(bench, n * n * n);
     bench.keep(out, n * n * n);
     dim3 block(32, 8), grid(blocks_for(n, 32), blocks_for(n, 8));
-    bench.launch = [=] { stencil_3d<<<grid, block>>>(in, out, n); };
+    bench.launch = [=] { START(stencil_3d, grid, block, in, out, n); };
 }
 
 // A collide-and-stream step of a D2Q9 lattice, one array a direction.
@@ -256,7 +256,7 @@ static void prepare_d2q9(Bench &bench, long long n) {
     float *from = floats(bench, 9 * n * n, 15), *to = zeros(bench, 9 * n * n);
     bench.keep(to, 9 * n * n);
     dim3 block(64, 4), grid(blocks_for(n, 64), blocks_for(n, 4));
-    bench.launch = [=] { d2q9<<<grid, block>>>(from, to, n, 0.6f); };
+    bench.launch = [=] { START(d2q9, grid, block, from, to, n, 0.6f); };
 }
 
 __global__ void transpose(const float *in, float *out, int n) {
@@ -277,7 +277,7 @@ static void prepare_transpose(Bench &bench, long long n) {
     float *in = floats(bench, n * n, 16), *out = zeros(bench, n * n);
     bench.keep(out, n * n);
     dim3 block(32, 8), grid(blocks_for(n, 32), blocks_for(n, 32));
-    bench.launch = [=] { transpose<<<grid, block>>>(in, out, n); };
+    bench.launch = [=] { START(transpose, grid, block, in, out, n); };
 }
 
 // ---- sums and counts --------------------------------------------------------
@@ -301,7 +301,7 @@ static void prepare_reduction(Bench &bench, long long n) {
     bench.keep(out, 1);
     int blocks = std::min(blocks_for(n, 256), 132 * 8);
     bench.reset = [=] { CHECK(cudaMemset(out, 0, sizeof(int))); };
-    bench.launch = [=] { reduction<<<blocks, 256>>>(in, out, n); };
+    bench.launch = [=] { START(reduction, blocks, 256, in, out, n); };
 }
 
 __global__ void histogram(const unsigned char *keys, unsigned *bins, int n) {
@@ -321,7 +321,7 @@ static void prepare_histogram(Bench &bench, long long n) {
     bench.keep(bins, 256);
     int blocks = std::min(blocks_for(n, 256), 132 * 8);
     bench.reset = [=] { CHECK(cudaMemset(bins, 0, 256 * sizeof(unsigned))); };
-    bench.launch = [=] { histogram<<<blocks, 256>>>(keys, bins, n); };
+    bench.launch = [=] { START(histogram, blocks, 256, keys, bins, n); };
 }
 
 // ---- data-dependent addresses -------------------------------------------------
@@ -351,7 +351,7 @@ static void prepare_csr_spmv(Bench &bench, long long rows) {
     float *y = zeros(bench, rows);
     bench.keep(y, rows);
     bench.launch = [=] {
-        csr_spmv<<<blocks_for(rows, 128), 128>>>(offsets, columns, values, x, y, rows);
+        START(csr_spmv, blocks_for(rows, 128), 128, offsets, columns, values, x, y, rows);
     };
 }
 
@@ -364,7 +364,7 @@ static void prepare_gather(Bench &bench, long long n) {
     float *in = floats(bench, n, 21), *out = zeros(bench, n);
     int *index = indices(bench, n, n, 22);
     bench.keep(out, n);
-    bench.launch = [=] { gather<<<blocks_for(n, 256), 256>>>(in, index, out, n); };
+    bench.launch = [=] { START(gather, blocks_for(n, 256), 256, in, index, out, n); };
 }
 
 // One level of a breadth-first search over a CSR graph.
@@ -390,7 +390,7 @@ static void prepare_bfs_step(Bench &bench, long long nodes) {
     bench.keep(level, nodes);
     bench.reset = [=] { start_levels<<<blocks_for(nodes, 256), 256>>>(level, nodes); };
     bench.launch = [=] {
-        bfs_step<<<blocks_for(nodes, 256), 256>>>(offsets, edges, level, nodes, 0);
+        START(bfs_step, blocks_for(nodes, 256), 256, offsets, edges, level, nodes, 0);
     };
 }
 
@@ -424,8 +424,8 @@ static void prepare_n_body(Bench &bench, long long n) {
     float *bodies = floats(bench, n * 4, 24), *forces = zeros(bench, n * 4);
     bench.keep(forces, n * 4);
     bench.launch = [=] {
-        n_body<<<blocks_for(n, 256), 256>>>(reinterpret_cast<const float4 *>(bodies),
-                                            reinterpret_cast<float4 *>(forces), n);
+        START(n_body, blocks_for(n, 256), 256, reinterpret_cast<const float4 *>(bodies),
+              reinterpret_cast<float4 *>(forces), n);
     };
 }
 
@@ -449,6 +449,9 @@ static const Entry entries[] = {
     {"transpose", 8192, 70, prepare_transpose},
 };
 
+// (`fence.cu` has the kernels, and a main of its own.)
+#ifndef BENCH_KERNELS_ONLY
 int main(int argc, char **argv) {
     return bench_main(argc, argv, entries, sizeof entries / sizeof entries[0]);
 }
+#endif

@@ -26,6 +26,34 @@
         }                                                                      \
     } while (0)
 
+// What a program may use in place of the runtime: where buffers come from, and
+// what is launched as a kernel of this name.
+struct Replaced {
+    std::function<void *(size_t bytes)> allocate;
+    std::function<void(void *buffer)> free;
+    std::function<void(const char *kernel, dim3 grid, dim3 block, void **arguments)> launch;
+};
+inline Replaced replaced;
+
+template <typename T>
+struct Same {
+    using type = T;
+};
+
+// START(kernel, grid, block, arguments...): kernel<<<grid, block>>>(arguments...),
+// or what replaces it.
+template <typename... P>
+void start(void (*kernel)(P...), const char *name, dim3 grid, dim3 block,
+           typename Same<P>::type... arguments) {
+    if (!replaced.launch) {
+        kernel<<<grid, block>>>(arguments...);
+        return;
+    }
+    void *all[] = {const_cast<void *>(static_cast<const void *>(&arguments))...};
+    replaced.launch(name, grid, block, all);
+}
+#define START(kernel, grid, block, ...) start(kernel, #kernel, grid, block, __VA_ARGS__)
+
 struct Bench {
     std::function<void()> reset;   // before each repetition, not timed
     std::function<void()> launch;  // timed
@@ -36,7 +64,10 @@ struct Bench {
     template <typename T>
     T *allocate(size_t count) {
         T *device = nullptr;
-        CHECK(cudaMalloc(&device, count * sizeof(T)));
+        if (replaced.allocate)
+            device = static_cast<T *>(replaced.allocate(count * sizeof(T)));
+        else
+            CHECK(cudaMalloc(&device, count * sizeof(T)));
         buffers.push_back(device);
         return device;
     }
@@ -52,6 +83,15 @@ struct Bench {
     void keep(const T *device, size_t count) {
         result = device;
         result_bytes = count * sizeof(T);
+    }
+
+    ~Bench() {
+        for (void *buffer : buffers) {
+            if (replaced.free)
+                replaced.free(buffer);
+            else
+                CHECK(cudaFree(buffer));
+        }
     }
 };
 
@@ -126,7 +166,6 @@ inline void measure(const Entry &entry, const Options &options) {
         CHECK(cudaEventDestroy(stop));
     }
     std::fflush(stdout);
-    for (void *buffer : bench.buffers) CHECK(cudaFree(buffer));
 }
 
 inline int bench_main(int argc, char **argv, const Entry *entries, size_t count) {

@@ -1,6 +1,7 @@
 //! `ringfence-bench`: what Ringfence costs.
 
 mod canary;
+mod fence;
 mod gpu;
 mod guard;
 mod heap;
@@ -31,6 +32,8 @@ enum Bench {
     Gpu(gpu::Gpu),
     /// What canaries around CUDA buffers cost.
     Canary(options::Options),
+    /// What fences cost, by form.
+    Fence(options::Options),
     /// Device-side malloc and free, against CUDA's own.
     Heap(heap::Heap),
     /// Launches, allocations and steps of training: what the host's time grows by.
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Bench::Gpu(gpu) => gpu::measure(&gpu),
         Bench::Canary(options) => canary::measure(&options),
+        Bench::Fence(options) => fence::measure(&options),
         Bench::Heap(options) => heap::measure(&options),
         Bench::Host(host) => host::measure(&host),
         Bench::Protections(options) => protections::measure(&options),

@@ -3,7 +3,7 @@
 use crate::turns::{Runner, Variant};
 use anyhow::Result;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use suite::process::Outcome;
@@ -83,6 +83,11 @@ impl Options {
     /// How programs are started.
     pub fn runner(&self) -> Runner<'_> {
         self.places.runner(&self.device)
+    }
+
+    /// Folder with the bench's programs.
+    pub fn programs(&self) -> &Path {
+        &self.places.programs
     }
 
     /// Whether programs run on the machine's GPU.

@@ -83,6 +83,7 @@ pub fn write() -> Result<()> {
         bench("host.cu", programs.join("host"), &[]),
         bench("heap.cu", programs.join("heap"), &[]),
         bench("guard.cu", programs.join("guard"), &[]),
+        bench("fence.cu", programs.join("fence"), &[]),
     ];
     // The attacks that the bench of the guard times are cases of the suite.
     jobs.extend(ATTACKS.iter().map(|attack| Job {

@@ -1,0 +1,80 @@
+//! The bench of fences, on the CPU device: with small problems and one turn, its
+//! times mean nothing; but all of it runs, and each form of fences computes what
+//! the kernels compute without.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The `ringfence` command: named by `cargo xtask test`, else the newest beside
+/// the tests.
+fn ringfence() -> PathBuf {
+    if let Some(command) = std::env::var_os("RINGFENCE_TEST_COMMAND") {
+        return command.into();
+    }
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let built = ["debug", "release"].map(|profile| target.join(profile).join("ringfence"));
+    let newest = built
+        .into_iter()
+        .filter(|path| path.with_file_name("libringfence.so").exists())
+        .filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)))
+        .max();
+    match newest {
+        Some((_, path)) => path,
+        None => panic!(
+            "no ringfence in {}; run `cargo xtask test`",
+            target.display()
+        ),
+    }
+}
+
+/// Compiles a program of the bench's.
+fn compile(source: &str, to: &Path, flags: &[&str]) {
+    let cuda = toolchain::cuda();
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(cuda.nvcc())
+        .args(["-std=c++17", "-cudart=static", "-arch=sm_90"])
+        .args(flags)
+        .arg("-L")
+        .arg(cuda.libraries())
+        .arg("-I")
+        .arg(own.join("../suite/cases/include"))
+        .arg(own.join("kernels").join(source))
+        .arg("-o")
+        .arg(to)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{source}: {said}");
+}
+
+#[test]
+fn each_form_computes_what_the_kernels_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = folder.path();
+    std::fs::create_dir(programs.join("ptx")).unwrap();
+    compile("fence.cu", &programs.join("fence"), &[]);
+    compile("bench.cu", &programs.join("ptx/bench.ptx"), &["-ptx"]);
+    let results = programs.join("results.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_ringfence-bench"))
+        .args(["fence", "--device", "cpu", "--quick", "--timeout", "300"])
+        .arg("--programs")
+        .arg(programs)
+        .arg("--ringfence")
+        .arg(ringfence())
+        .arg("--json")
+        .arg(&results)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let results: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&results).unwrap()).unwrap();
+    let summary = results["summary"].as_object().unwrap();
+    assert_eq!(summary["kernels"], suite::results::KERNELS.len());
+    for form in ["mask", "modulo"] {
+        assert!(summary[&format!("geomean_{form}")].as_f64() > Some(0.0));
+        for row in results["rows"].as_array().unwrap() {
+            assert!(row[form]["registers"].as_u64() > Some(0), "{row}");
+        }
+    }
+}
