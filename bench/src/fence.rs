@@ -20,10 +20,11 @@ use suite::results::{geometric_mean, median, round};
 
 /// The forms of fences, by the names of their columns; and the units of
 /// addresses, of four, that their partition has.
-const FORMS: [(&str, FenceForm, u64); 2] = [
+const FORMS: [(&str, FenceForm, u64); 3] = [
     ("mask", FenceForm::Mask, 4),
     // No power of two.
     ("modulo", FenceForm::Modulo, 3),
+    ("check", FenceForm::Check, 3),
 ];
 
 /// Where the partition lies: an address that drivers were seen to give.

@@ -71,7 +71,7 @@ fn each_form_computes_what_the_kernels_do() {
         serde_json::from_str(&std::fs::read_to_string(&results).unwrap()).unwrap();
     let summary = results["summary"].as_object().unwrap();
     assert_eq!(summary["kernels"], suite::results::KERNELS.len());
-    for form in ["mask", "modulo"] {
+    for form in ["mask", "modulo", "check"] {
         assert!(summary[&format!("geomean_{form}")].as_f64() > Some(0.0));
         for row in results["rows"].as_array().unwrap() {
             assert!(row[form]["registers"].as_u64() > Some(0), "{row}");

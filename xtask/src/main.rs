@@ -11,6 +11,7 @@ mod check;
 mod command;
 mod demo;
 mod documented;
+mod fence_table;
 mod foreign;
 mod generate;
 mod generate_cudart;

@@ -60,6 +60,7 @@ fn fence(source: &str, options: &InstrumentOptions) -> Result<(String, Value)> {
         text,
         variables,
         counts,
+        sites,
     } = fenced;
     let variables: Vec<_> = variables
         .iter()
@@ -70,6 +71,11 @@ fn fence(source: &str, options: &InstrumentOptions) -> Result<(String, Value)> {
                 "alignment": variable.alignment,
             })
         })
+        .collect();
+    // Their numbers, from 1, are those that the record of what is found has.
+    let sites: Vec<_> = sites
+        .iter()
+        .map(|site| json!({ "function": site.function, "line": site.line }))
         .collect();
     let known = json!({
         "version": 1,
@@ -84,6 +90,7 @@ fn fence(source: &str, options: &InstrumentOptions) -> Result<(String, Value)> {
             "shared": counts.shared,
             "variable": counts.variable,
         },
+        "sites": sites,
     });
     Ok((text, known))
 }

@@ -154,7 +154,8 @@ pub struct InstrumentOptions {
     #[arg(long, value_enum, default_value = "bounds")]
     pub protect: Pass,
     /// How fences force an address into a partition: by a mask, for sizes that
-    /// are powers of two, or by a remainder, for any size.
+    /// are powers of two; by a remainder, for any size; or by a comparison, which
+    /// is recorded.
     #[arg(long, value_enum, value_name = "FORM", default_value = "mask")]
     pub fence_form: FenceForm,
 }
@@ -175,6 +176,8 @@ pub enum FenceForm {
     Mask,
     /// By a remainder.
     Modulo,
+    /// By a comparison, which is recorded.
+    Check,
 }
 
 impl From<FenceForm> for instrument::FenceForm {
@@ -182,6 +185,7 @@ impl From<FenceForm> for instrument::FenceForm {
         match form {
             FenceForm::Mask => instrument::FenceForm::Mask,
             FenceForm::Modulo => instrument::FenceForm::Modulo,
+            FenceForm::Check => instrument::FenceForm::Check,
         }
     }
 }

@@ -26,7 +26,9 @@ mod verify;
 pub use analysis::{BoundedPointer, Input, LaunchShape, Lost, Program, Values};
 pub use contained::verify_contained;
 pub use error::Error;
-pub use fence::{FenceCounts, FenceError, FenceForm, Fenced, FencedVariable, Refusal, fence};
+pub use fence::{
+    FenceCounts, FenceError, FenceForm, Fenced, FencedSite, FencedVariable, Refusal, fence,
+};
 pub use output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason};
 pub use parameters::ParameterSlot;
 pub use verify::{VerifyError, verify, verify_heap_calls, verify_output};

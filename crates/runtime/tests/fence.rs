@@ -12,15 +12,13 @@ mod random;
 use bench::{Bench, P};
 use emulate::engine::{FaultKind, Program};
 use instrument::{FenceForm, Fenced, fence, verify_contained};
-use model::layout::fence::{FenceTable, HEADROOM, UNIT, VARIABLE, retired};
+use model::layout::fence::{FenceTable, HEADROOM, MARGIN, UNIT, VARIABLE, retired};
 use random::Random;
 use std::fmt::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const BASE: u64 = 0x3000_0000_0000;
 const SIZE: u64 = UNIT;
-/// What the test maps of the margins: all that the accesses here can reach.
-const BESIDE: u64 = 2 * HEADROOM;
 /// Another tenant.
 const VICTIM: u64 = 0x3100_0000_0000;
 const VICTIM_SIZE: u64 = 4 << 20;
@@ -43,7 +41,7 @@ fn kernel(random: &mut Random, statements: u32) -> String {
         let guard = random.of(&["", "", "", "@%odd ", "@!%odd "]);
         let offset = format!("%rd{}", 3 + random.below(OFFSETS));
         let constant = 16 * random.below(8) as i64;
-        let (place, space, address) = match random.below(8) {
+        let (place, space, address) = match random.below(11) {
             // By a parameter, in global memory; by its type or not.
             0..=2 => {
                 let pointer = random.of(&["%rd1", "%rd2"]);
@@ -76,6 +74,24 @@ fn kernel(random: &mut Random, statements: u32) -> String {
                 (place, ".global", format!("[%t+{constant}]"))
             }
             6 => (String::new(), ".global", format!("[counter+{constant}]")),
+            // Pointers that are fenced where they are loaded, and where they step
+            // through a loop.
+            7..=9 => {
+                let (parameter, step) = (random.of(&["a", "b"]), random.of(&[16, 32, 64]));
+                let scale = random.of(&["mul.wide.s32", "mul.wide.u32"]);
+                let pointer = format!("%q{number}");
+                let place = format!(
+                    "ld.param.u64 {pointer}, [{parameter}];\ncvt.u32.u64 %s, {offset};\n\
+                     {scale} %o{number}, %s, 4;\nadd.s64 %d{number}, {pointer}, %o{number};\n\
+                     mov.u32 %u, 0;\nmov.u64 %l{number}, {pointer};\nP{number}:\n\
+                     ld.global.u32 %s, [%l{number}+{constant}];\nadd.s32 %r1, %r1, %s;\n\
+                     add.s64 %l{number}, %l{number}, {step};\nadd.s32 %u, %u, 1;\n\
+                     st.global.u32 [%l{number}], %r1;\n\
+                     setp.lt.u32 %odd, %u, 5;\n@%odd bra P{number};"
+                );
+                let space = random.of(&[".global", ""]);
+                (place, space, format!("[%d{number}+{constant}]"))
+            }
             _ => {
                 let (name, space) = random.of(&[("numbers", ".const"), ("c", ".param")]);
                 let place = format!("mov.b64 %t, {name}; add.s64 %t, %t, {offset};");
@@ -122,7 +138,7 @@ fn kernel(random: &mut Random, statements: u32) -> String {
          .const .align 16 .b8 numbers[1024] = {{9, 8, 7}};\n\
          .visible .entry k(.param .u64 a, .param .u64 b, .param .u64 o0, .param .u64 o1, .param .u64 o2, .param .u64 o3,\n .param .align 16 .b8 c[1024])\n{{\n\
          .local .align 16 .b8 depot[1024];\n.shared .align 16 .b8 tile[1024];\n\
-         .reg .b64 %rd<8>, %t, %v, %w; .reg .b32 %r<3>, %s, %u; .reg .pred %odd;\n\
+         .reg .b64 %rd<8>, %t, %v, %w; .reg .b64 %q<16>, %o<16>, %d<16>, %l<16>; .reg .b32 %r<3>, %s, %u; .reg .pred %odd;\n\
          ld.param.u64 %rd1, [a]; ld.param.u64 %rd2, [b];\n\
          ld.param.u64 %rd3, [o0]; ld.param.u64 %rd4, [o1]; ld.param.u64 %rd5, [o2]; ld.param.u64 %rd6, [o3];\n\
          mov.u32 %r1, 5; mov.u32 %r2, 7; mov.u64 %v, 11; mov.u64 %w, 13; setp.eq.s32 %odd, %r1, %r2;\n\
@@ -161,7 +177,7 @@ impl Device {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let bench = Bench::new();
         let memory = &bench.memory;
-        memory.map_fixed(BASE - BESIDE, SIZE + 2 * BESIDE).unwrap();
+        memory.map_fixed(BASE - MARGIN, SIZE + 2 * MARGIN).unwrap();
         memory.map_fixed(VICTIM, VICTIM_SIZE).unwrap();
         Device {
             bench,
@@ -445,8 +461,14 @@ fn what_the_device_does_not_have_is_never_asked_of_it() {
 /// Changes a line of a fenced text, as an error of the pass would.
 fn mutant(random: &mut Random, text: &str) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    // Of fences, and of pointers that need none. (Loops keep their counts.)
+    let is_of_pointer = |line: &str| {
+        let names = ["%q", "%d", "%l", "%o"];
+        names.iter().any(|name| line.contains(name)) && !line.contains("%odd")
+    };
     let own: Vec<usize> = (0..lines.len())
-        .filter(|at| lines[*at].contains("%__rf_") && !lines[*at].contains(".reg"))
+        .filter(|at| lines[*at].contains("%__rf_") || is_of_pointer(&lines[*at]))
+        .filter(|at| !lines[*at].contains(".reg") && !lines[*at].contains("%u"))
         .collect();
     let at = own[random.below(own.len() as u64) as usize];
     let line = lines[at].clone();
@@ -460,6 +482,7 @@ fn mutant(random: &mut Random, text: &str) -> String {
             let names = [
                 "%__rf_a0",
                 "%__rf_a1",
+                "%__rf_r",
                 "%__rf_t",
                 "%__rf_u",
                 "%__rf_lo",
@@ -506,6 +529,9 @@ fn mutant(random: &mut Random, text: &str) -> String {
                 ("selp.b64", "max.u64"),
                 ("mul.hi.u64", "mul.hi.s64"),
                 ("u32", "s32"),
+                ("mul.wide.s32", "mul.lo.s64"),
+                ("mov.u64", "add.s64 %rd3,"),
+                ("%__rf_a0", "%__rf_r"),
                 ("@%__rf_go", "@!%__rf_go"),
                 ("@%__rf_go", ""),
             ];

@@ -1,8 +1,11 @@
 //! The functions of a module: their statements, calls and accesses.
 
-use super::known::{Known, MOST_ALIGNED, Registers, Space as Within};
+use super::dominance::Dominance;
+use super::invariants::{Invariants, Walked};
+use super::known::{Known, Registers, Space as Within};
+use super::names::{Outside, halved};
 use super::{Errors, lanes};
-use model::layout::fence::{self as layout, HEADROOM};
+use model::layout::fence::{self as layout, EXTENT, REACH};
 use ptx::table::{Access, Extent, Info, Role, Space};
 use ptx::{
     Address, Block, Function, Instruction, Mnemonic, Modifier, Module, OperandKind, Statement,
@@ -274,9 +277,7 @@ impl<'a> Functions<'a> {
             }
         }
         body.names_are_apart(function);
-        if let Some(block) = &function.body {
-            body.block(block);
-        }
+        body.walk(function);
         for callee in calls(function).flatten() {
             if !self.defined.contains(callee) {
                 let span = function.name_span;
@@ -404,6 +405,39 @@ impl<'a> Body<'_, '_, 'a> {
         self.declared.contains(name) || self.families.iter().any(in_family)
     }
 
+    /// Walks over the body until invariants are found in which it is judged.
+    fn walk(&mut self, function: &Function<'a>) {
+        let Some(block) = &function.body else {
+            return;
+        };
+        let mut written_at: FxHashMap<&'a str, Vec<u32>> = FxHashMap::default();
+        for (number, instruction) in function.instructions().enumerate() {
+            for name in written(instruction) {
+                written_at.entry(name).or_default().push(number as u32);
+            }
+        }
+        let outside = Outside::of(function);
+        let written_at = written_at.into_iter();
+        self.registers.invariants = Invariants::new(
+            Dominance::of(function),
+            written_at.filter(|(name, _)| outside.declares_once(name)),
+        );
+        let errors = self.errors.list.len();
+        loop {
+            self.registers.restart();
+            self.is_head = true;
+            self.block(block);
+            match self.registers.invariants.walked() {
+                Walked::Done => return,
+                Walked::Again => self.errors.list.truncate(errors),
+                Walked::Endless => {
+                    let message = "it is too intricate to be judged";
+                    return self.errors.at(function.name_span, message);
+                }
+            }
+        }
+    }
+
     fn block(&mut self, block: &Block<'a>) {
         let outer = self.variables.parameters.len();
         for statement in &block.statements {
@@ -415,7 +449,10 @@ impl<'a> Body<'_, '_, 'a> {
                     self.block(inner);
                     self.jump();
                 }
-                Statement::Instruction(instruction) => self.instruction(instruction),
+                Statement::Instruction(instruction) => {
+                    self.instruction(instruction);
+                    self.registers.here += 1;
+                }
                 Statement::Variable(variable) if variable.space == VariableSpace::Param => {
                     self.variables.add(variable);
                 }
@@ -465,7 +502,8 @@ impl<'a> Body<'_, '_, 'a> {
             self.errors.at(instruction.span, message);
         }
         self.other_addresses(instruction, &info);
-        for access in &info.accesses {
+        let is_judged = self.registers.invariants.is_judged();
+        for access in info.accesses.iter().filter(|_| is_judged) {
             if let Err(message) = self.access(instruction, &info, access) {
                 self.errors.at(instruction.span, message);
             }
@@ -477,19 +515,31 @@ impl<'a> Body<'_, '_, 'a> {
         if info.is_control {
             self.is_head = false;
         }
+        self.results(instruction);
+    }
+
+    /// What an instruction makes of the registers that it writes.
+    fn results(&mut self, instruction: &Instruction<'a>) {
         let written = written(instruction);
-        let single = match (&written[..], instruction.operands.first().map(|o| &o.kind)) {
-            ([_], Some(OperandKind::Name(_))) => instruction.guard.is_none(),
-            _ => false,
+        let is_name = matches!(
+            (&written[..], instruction.operands.first().map(|o| &o.kind)),
+            ([_], Some(OperandKind::Name(_)))
+        );
+        let is_always = instruction.guard.is_none();
+        let made: Vec<Known> = match (is_name, halved(instruction)) {
+            (true, _) => vec![self.registers.result(instruction, &self.variables)],
+            (false, Some(wide)) => vec![self.registers.known(wide).low_half(), Known::Nothing],
+            (false, None) => vec![Known::Nothing; written.len()],
         };
-        let known = match single {
-            true => self.registers.result(instruction, &self.variables),
-            false => Known::Nothing,
-        };
-        for name in written {
-            self.registers.set(name, known);
+        for (name, known) in written.into_iter().zip(made) {
+            self.registers.invariants.make(name, known);
+            let now = match is_always {
+                true => known,
+                false => self.registers.known(name).join(known),
+            };
+            self.registers.set(name, now);
             let is_only = self.definitions.get(name) == Some(&1);
-            if self.is_head && is_only && single && name.starts_with(OWN) {
+            if self.is_head && is_only && is_name && is_always && name.starts_with(OWN) {
                 self.registers.fix(name);
             }
         }
@@ -684,17 +734,19 @@ impl<'a> Body<'_, '_, 'a> {
     /// An access in global memory.
     fn in_partition(&self, known: Known, place: Place) -> bool {
         let is_aligned = place.offset % i64::from(place.alignment) == 0;
-        let known = match known {
-            Known::Base => Known::Address(MOST_ALIGNED),
-            known => known,
-        };
+        if let Some(near) = known.near() {
+            let reach = REACH as i64;
+            let is_within = |end: i64| {
+                let at = end.checked_add(place.offset);
+                at.is_some_and(|at| -reach <= at && at <= reach)
+            };
+            return is_within(near.least)
+                && is_within(near.most)
+                && place.bytes <= EXTENT
+                && place.alignment <= near.multiple
+                && is_aligned;
+        }
         match known {
-            Known::Address(multiple) => {
-                place.offset.unsigned_abs() <= HEADROOM
-                    && place.bytes <= HEADROOM
-                    && place.alignment <= multiple
-                    && is_aligned
-            }
             Known::Variable(index) => {
                 let Some((size, alignment)) = self.variables.global.get(index) else {
                     return false;

@@ -5,7 +5,9 @@
 //! nothing is known.
 
 use super::function::Variables;
+use super::invariants::Invariants;
 use super::lanes;
+use super::reach::Between;
 use model::layout::fence as layout;
 use ptx::{Instruction, OperandKind};
 use rustc_hash::FxHashMap;
@@ -54,8 +56,20 @@ pub(super) enum Known {
     RestLess(Number),
     /// Less than the size, and a multiple of this.
     Inside(u32),
+    /// The value of this number minus the partition's base.
+    Difference(Number),
+    /// A predicate: where it does not hold, the value of this number is an address
+    /// in the partition.
+    Outside(Number),
     /// An address in the partition, a multiple of this.
     Address(u32),
+    /// An address in the partition plus this; its multiple is that of the sum.
+    Near(Between),
+    /// 64 bits that are this as a signed integer.
+    Offset(Between),
+    /// No instruction was seen yet that makes it: only while invariants are
+    /// guessed.
+    Unseen,
     /// The address of the variable at this place of the table.
     Variable(usize),
     /// At least `Reserved`.
@@ -109,6 +123,10 @@ pub(super) struct Registers<'a> {
     /// What is computed before the first label and branch, and never again.
     fixed: FxHashMap<&'a str, Known>,
     numbers: u32,
+    /// What holds in any piece of code.
+    pub(super) invariants: Invariants<'a>,
+    /// The number of the instruction that is looked at.
+    pub(super) here: u32,
 }
 
 impl<'a> Registers<'a> {
@@ -117,7 +135,10 @@ impl<'a> Registers<'a> {
         match (self.values.get(name), self.fixed.get(name)) {
             (Some((_, known)), _) => *known,
             (None, Some(known)) => *known,
-            (None, None) => Known::Nothing,
+            (None, None) => {
+                let known = self.invariants.known(name, self.here);
+                known.unwrap_or(Known::Nothing)
+            }
         }
     }
 
@@ -128,6 +149,13 @@ impl<'a> Registers<'a> {
     /// Something may have happened that is not seen here.
     pub(super) fn forget(&mut self) {
         self.values.clear();
+    }
+
+    /// The body is looked at again from its beginning.
+    pub(super) fn restart(&mut self) {
+        self.values.clear();
+        self.fixed.clear();
+        self.here = 0;
     }
 
     /// The register keeps its value through the whole body.
@@ -155,6 +183,13 @@ impl<'a> Registers<'a> {
             .iter()
             .map(|operand| &operand.kind)
             .collect();
+        let is_unseen = |kind: &&OperandKind<'a>| match kind {
+            OperandKind::Name(name) => self.known(name) == Known::Unseen,
+            _ => false,
+        };
+        if kinds.iter().skip(1).any(is_unseen) {
+            return Known::Unseen;
+        }
         self.of(&text, &kinds, variables).unwrap_or(Known::Nothing)
     }
 
@@ -168,9 +203,11 @@ impl<'a> Registers<'a> {
             .or_else(|| constant(opcode, operands, variables))
             .or_else(|| self.by_mask(opcode, operands))
             .or_else(|| self.by_modulo(opcode, operands))
+            .or_else(|| self.by_check(opcode, operands))
             .or_else(|| self.in_variable(opcode, operands, variables))
             .or_else(|| self.in_shared(opcode, operands))
             .or_else(|| self.generic(opcode, operands))
+            .or_else(|| self.reach(opcode, operands))
     }
 
     /// Addresses in the partition, by the form that masks.
@@ -198,6 +235,7 @@ impl<'a> Registers<'a> {
                     return None;
                 };
                 match (self.known(high), self.known(low)) {
+                    (_, Known::Unseen) => Some(Known::Unseen),
                     (Known::High, Known::Multiple(multiple)) => Some(Known::Address(multiple)),
                     (Known::High, _) => Some(Known::Address(1)),
                     _ => None,
@@ -232,6 +270,29 @@ impl<'a> Registers<'a> {
             }
             // (A partition begins at a multiple of 2 MiB.)
             ("add.s64", Known::Inside(multiple), Known::Base) => Some(Known::Address(multiple)),
+            _ => None,
+        }
+    }
+
+    /// Addresses in the partition, by the form that compares: an address whose
+    /// distance from the base is less than the size, or else the base.
+    fn by_check(&self, opcode: &str, operands: &[&OperandKind<'a>]) -> Option<Known> {
+        use OperandKind::Name;
+        match (opcode, operands) {
+            ("sub.s64", [_, Name(a), Name(b)]) if self.known(b) == Known::Base => {
+                Some(Known::Difference(self.number(a)?))
+            }
+            ("setp.ge.u64", [_, Name(a), Name(b)]) => match (self.known(a), self.known(b)) {
+                (Known::Difference(of), Known::Size) => Some(Known::Outside(of)),
+                _ => None,
+            },
+            ("selp.b64", [_, Name(a), Name(b), Name(predicate)]) => {
+                let Known::Outside(of) = self.known(predicate) else {
+                    return None;
+                };
+                let is_right = self.known(a) == Known::Base && self.number(b) == Some(of);
+                is_right.then_some(Known::Address(1))
+            }
             _ => None,
         }
     }
@@ -401,13 +462,19 @@ fn selected(if_so: Known, if_not: Known, predicate: Known) -> Option<Known> {
         _ => return None,
     };
     let (other_room, other_multiple, was_local) = match if_not {
-        Known::Address(multiple) => (layout::HEADROOM, multiple, false),
         Known::Generic {
             room,
             multiple,
             is_local,
         } => (room, multiple, is_local),
-        _ => return None,
+        other => {
+            let near = other.near()?;
+            let reach = layout::REACH as i64;
+            if near.least < -reach || near.most > reach {
+                return None;
+            }
+            (layout::EXTENT, near.multiple, false)
+        }
     };
     Some(Known::Generic {
         room: room.min(other_room),
@@ -421,7 +488,7 @@ fn selected(if_so: Known, if_not: Known, predicate: Known) -> Option<Known> {
 pub(super) const MOST_ALIGNED: u32 = 128;
 
 /// The power of two that all values are multiples of which were masked so.
-fn multiple_of(mask: i64) -> Option<u32> {
+pub(super) fn multiple_of(mask: i64) -> Option<u32> {
     let multiple = u32::try_from(mask.checked_neg()?).ok()?;
     (multiple.is_power_of_two() && multiple <= MOST_ALIGNED).then_some(multiple)
 }

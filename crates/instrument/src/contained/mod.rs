@@ -7,9 +7,10 @@
 //! memory may hold:
 //!
 //! 1. **Each access goes where its space allows.** In global memory: to a
-//!    register whose value is in the partition, plus a constant of at most
-//!    `HEADROOM`, with at most `HEADROOM` bytes; so it stays in the partition and
-//!    its margins. In shared memory: behind what the system reserves and before
+//!    register whose value is in the partition, plus what the text bounds, at
+//!    most `REACH` in either direction together with the constant, with at most
+//!    `EXTENT` bytes; so it stays in the partition and its margins. In shared
+//!    memory: behind what the system reserves and before
 //!    the end of what the block has, and only where the block has so much. In a
 //!    frame and in constant memory: inside a variable that is declared. In
 //!    parameters: at a constant place inside one.
@@ -19,7 +20,10 @@
 //!    device has.
 //! 3. **No way around.** The value of an address register comes from a complete
 //!    fence that stands before its access without a label, a branch or a scope
-//!    between them: no jump enters it. What a body computes once is computed
+//!    between them: no jump enters it. Or it is the same register wherever its
+//!    name stands, all instructions that write it make addresses near the
+//!    partition, and one of them is executed before the access on every path
+//!    (`invariants`). What a body computes once is computed
 //!    before its first label and branch, and nothing else writes it.
 //! 4. **Control stays in the module.** Branches go to labels, calls to functions
 //!    of the module that are judged, too; none calls itself, so that stacks have
@@ -44,14 +48,18 @@
 //! Loops that do not end, barriers that never open, and what earlier kernels left
 //! in shared memory and registers.
 
+mod dominance;
 mod function;
+mod invariants;
 mod known;
 mod lanes;
+mod names;
+mod reach;
 
 use crate::verify::VerifyError;
 use function::{Functions, Variables};
 use model::layout::fence as layout;
-use ptx::{Item, Linkage, Module, Position, Span, Type, Value, VariableSpace};
+use ptx::{Item, Linkage, Module, Span, Type, Value, VariableSpace};
 
 /// Checks that PTX is contained.
 ///
@@ -59,36 +67,51 @@ use ptx::{Item, Linkage, Module, Position, Span, Type, Value, VariableSpace};
 ///
 /// All that is not, in the order of the text.
 pub fn verify_contained(text: &str) -> Result<(), Vec<VerifyError>> {
+    let module = match ptx::parse(text) {
+        Ok(module) => module,
+        Err(all) => {
+            let errors = all.iter().map(|error| VerifyError {
+                message: format!("it cannot be parsed: {}", error.message),
+                line: error.position.line,
+            });
+            return Err(errors.collect());
+        }
+    };
     let mut errors = Errors {
         text,
         list: Vec::new(),
     };
-    match ptx::parse(text) {
-        Ok(module) => judge(&module, &mut errors),
-        Err(all) => errors.list.extend(all.iter().map(|error| VerifyError {
-            message: format!("it cannot be parsed: {}", error.message),
-            line: error.position.line,
-        })),
-    }
-    if errors.list.is_empty() {
-        return Ok(());
-    }
-    errors.list.sort_by_key(|error| error.line);
-    Err(errors.list)
+    judge(&module, &mut errors);
+    errors.into_result()
 }
 
 /// Errors with places.
 struct Errors<'t> {
     text: &'t str,
-    list: Vec<VerifyError>,
+    /// Offsets in the text, and messages.
+    list: Vec<(u32, String)>,
 }
 
 impl Errors<'_> {
     fn at(&mut self, span: Span, message: impl Into<String>) {
-        self.list.push(VerifyError {
-            message: message.into(),
-            line: Position::of(self.text, span.start).line,
+        self.list.push((span.start, message.into()));
+    }
+
+    /// All, in the order of the text.
+    fn into_result(mut self) -> Result<(), Vec<VerifyError>> {
+        if self.list.is_empty() {
+            return Ok(());
+        }
+        self.list.sort_by_key(|(offset, _)| *offset);
+        let (mut line, mut counted) = (1, 0);
+        let errors = self.list.into_iter().map(|(offset, message)| {
+            let end = (offset as usize).clamp(counted, self.text.len());
+            let breaks = self.text.as_bytes()[counted..end].iter();
+            line += breaks.filter(|byte| **byte == b'\n').count() as u32;
+            counted = end;
+            VerifyError { message, line }
         });
+        Err(errors.collect())
     }
 }
 

@@ -65,6 +65,15 @@ pub(super) fn variables(module: &Module<'_>, refusals: &mut Refusals<'_>) -> Vec
     out
 }
 
+/// The record of what is found, which the pass declares before all variables.
+pub(super) fn found() -> FencedVariable {
+    FencedVariable {
+        name: layout::found::VARIABLE.to_owned(),
+        size: layout::found::BYTES,
+        alignment: 8,
+    }
+}
+
 /// Whether an initializer names a symbol, whose address would be one outside of
 /// the partition.
 fn holds_address(variable: &ptx::Variable<'_>, source: &str) -> bool {

@@ -8,9 +8,10 @@
 //! partitions, and why fences do not change the result of a program that stays
 //! inside its allocations.
 //!
-//! Two forms force an address into a partition: [`FenceForm::Mask`] replaces
+//! Three forms force an address into a partition: [`FenceForm::Mask`] replaces
 //! bits of its upper half, one machine instruction; [`FenceForm::Modulo`] takes
-//! the remainder by a multiplication, for partitions of any size.
+//! the remainder by a multiplication, for partitions of any size;
+//! [`FenceForm::Check`] compares, and records what it finds.
 //!
 //! Variables in global memory are in the partition, too. The host writes their
 //! addresses to the table; code loads them from there.
@@ -20,8 +21,12 @@
 //! output without this module.
 
 mod advice;
+mod bounded;
+mod check;
+mod collect;
 mod globals;
 mod lanes;
+mod pointers;
 mod refuse;
 mod rewrite;
 mod text;
@@ -44,6 +49,9 @@ pub enum FenceForm {
     Mask,
     /// The remainder of a division, by its reciprocal: any size.
     Modulo,
+    /// A comparison: an address outside is replaced by that of the partition's
+    /// first byte, and recorded ([`model::layout::fence::found`]). Any size.
+    Check,
 }
 
 /// A module whose kernels stay in a partition.
@@ -58,6 +66,18 @@ pub struct Fenced {
     pub variables: Vec<FencedVariable>,
     /// How many accesses have which kind of fence.
     pub counts: FenceCounts,
+    /// The accesses that [`FenceForm::Check`] looks at, in the order of their
+    /// numbers, from 1.
+    pub sites: Vec<FencedSite>,
+}
+
+/// An access that is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FencedSite {
+    /// Its function.
+    pub function: String,
+    /// Its line in the source, from 1.
+    pub line: u32,
 }
 
 /// A variable that the host places in the partition.
@@ -128,7 +148,10 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
     let source = plain.as_str();
     let module = ptx::parse(source).map_err(Error::Syntax)?;
     let mut refusals = Refusals::new(source);
-    let variables = globals::variables(&module, &mut refusals);
+    let mut variables = globals::variables(&module, &mut refusals);
+    if form == FenceForm::Check {
+        variables.insert(0, globals::found());
+    }
     refuse::items(&module, &mut refusals);
     refuse::calls(&module, &mut refusals);
     let symbols = ModuleSymbols::of(&module);
@@ -137,6 +160,7 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
         variables: &variables,
         form,
         counts: FenceCounts::default(),
+        sites: Vec::new(),
         refusals: &mut refusals,
     };
     let headers = module.items.iter().filter_map(|item| match item {
@@ -159,6 +183,9 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
                 at = span.end as usize;
                 if Some(*span) == last {
                     table(variables.len(), &mut text);
+                    if form == FenceForm::Check {
+                        check::declare(&mut text);
+                    }
                 }
             }
             Item::Other(span) if refuse::is_dropped(span.text(source)) => {
@@ -169,12 +196,13 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
         }
     }
     text.push_str(&source[at..]);
-    let counts = rewrite.counts;
+    let (counts, sites) = (rewrite.counts, rewrite.sites);
     refusals.into_result()?;
     Ok(Fenced {
         text,
         variables,
         counts,
+        sites,
     })
 }
 

@@ -50,6 +50,11 @@ impl<'s> Refusals<'s> {
         self.function = function.map(str::to_owned);
     }
 
+    /// The line of a place.
+    pub(super) fn line(&self, place: Span) -> u32 {
+        Position::of(self.source, place.start).line
+    }
+
     pub(super) fn add(&mut self, place: Span, reason: impl Into<String>) {
         self.list.push(Refusal {
             function: self.function.clone(),

@@ -1,14 +1,17 @@
 //! Functions with fences before their accesses.
 
+use super::bounded::Bounded;
+use super::check::Found;
 use super::lanes;
+use super::pointers::Pointers;
 use super::refuse::{self, Refusals};
 use super::text::{self, Accessed, Uses, Within, register as R};
-use super::{FenceCounts, FenceForm, FencedVariable};
+use super::{FenceCounts, FenceForm, FencedSite, FencedVariable};
 use crate::patch::{Patch, line};
 use analysis::{
     Analysis, ModuleSymbols, Origin, Referent, Root, SymbolId, SymbolSpace, end_of_declarations,
 };
-use model::layout::fence::{HEADROOM, retired};
+use model::layout::fence::{EXTENT, HEADROOM, retired};
 use ptx::table::{Access, Convergence, Effect, Extent, Info, Space};
 use ptx::{Address, Function, Guard, Instruction, Mnemonic, OperandKind, Statement, VariableSpace};
 use rustc_hash::FxHashSet;
@@ -19,25 +22,29 @@ pub(super) struct Rewrite<'x, 's, 'a> {
     pub variables: &'x [FencedVariable],
     pub form: FenceForm,
     pub counts: FenceCounts,
+    pub sites: Vec<FencedSite>,
     pub refusals: &'x mut Refusals<'s>,
 }
 
 /// One function.
-struct Body<'f, 'm, 'a> {
-    analysis: &'f Analysis<'m, 'a>,
+pub(super) struct Body<'f, 'm, 'a> {
+    pub(super) analysis: &'f Analysis<'m, 'a>,
     registers: FxHashSet<String>,
     /// The one variable in local memory, if there is one.
     frame: Option<Within<'a>>,
     uses: Uses,
+    pub(super) pointers: Pointers<'a>,
 }
 
 /// How one access is fenced.
-enum Fence<'a> {
+pub(super) enum Fence<'a> {
     /// Its address is fixed by the text, and inside.
     Fixed,
     /// It names a variable that lies in the partition.
     Table(usize),
     Global,
+    /// By a pointer that is fenced where it is made.
+    Near(Bounded),
     Generic,
     Shared(SharedBase),
     Variable(Within<'a>),
@@ -45,7 +52,7 @@ enum Fence<'a> {
 
 /// What an address in shared memory is based on.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum SharedBase {
+pub(super) enum SharedBase {
     Narrow,
     /// A register of 64 bits, or a variable.
     Wide,
@@ -75,7 +82,14 @@ impl<'a> Rewrite<'_, '_, 'a> {
             frame: self.frame(function),
             analysis: &analysis,
             uses: Uses::default(),
+            pointers: Pointers::default(),
         };
+        // (The form that checks looks at each access.)
+        if self.form != FenceForm::Check {
+            state.pointers = self.pointers(&state);
+        }
+        state.uses.addresses |= !state.pointers.near.is_empty();
+        state.uses.partition |= !state.pointers.near.is_empty();
         let mut inside = Patch::default();
         let mut index = 0;
         for (_, statement) in function.statements() {
@@ -94,6 +108,9 @@ impl<'a> Rewrite<'_, '_, 'a> {
         patch.render(source, (span.0, start), span.0, "", out);
         let mut head = String::new();
         text::head(self.form, state.uses, &mut head);
+        for pointer in &state.pointers.initial {
+            text::initial(pointer, &mut head);
+        }
         let head_at = end_of_declarations(function).unwrap_or(start);
         inside.render(source, (start, span.1), head_at, &head, out);
     }
@@ -168,6 +185,11 @@ impl<'a> Rewrite<'_, '_, 'a> {
         if let Err(reason) = result {
             self.refusals.add(instruction.span, reason);
         }
+        if let Some(anchor) = body.pointers.anchors.get(&index) {
+            patch.insert(instruction.span.end, |out| {
+                text::anchor(self.form, *anchor, out);
+            });
+        }
     }
 
     /// An instruction that accesses nothing; but it may take the address of a
@@ -180,6 +202,10 @@ impl<'a> Rewrite<'_, '_, 'a> {
         patch: &mut Patch,
     ) -> Result<(), String> {
         let code = &body.analysis.code;
+        if body.pointers.anchors.contains_key(&index) {
+            let made = instruction.operands[0].span;
+            patch.edit(made.start, made.end, |out| out.push_str(R::RAW));
+        }
         for reference in code.references_of(index) {
             let Referent::Symbol(symbol, offset) = reference.referent else {
                 continue;
@@ -232,6 +258,9 @@ impl<'a> Rewrite<'_, '_, 'a> {
     ) -> Result<(), String> {
         let mut before = String::new();
         let mut operands = Vec::new();
+        if body.pointers.anchors.contains_key(&index) {
+            operands.push((0, R::RAW.to_owned()));
+        }
         let mut room = None;
         for (number, access) in info.accesses.iter().enumerate() {
             let bytes = bytes_of(body, index, instruction, access)?;
@@ -252,7 +281,20 @@ impl<'a> Rewrite<'_, '_, 'a> {
             body.uses.addresses |= !matches!(fence, Fence::Fixed);
             body.uses.partition |= matches!(fence, Fence::Global | Fence::Generic);
             body.uses.shared |= matches!(fence, Fence::Shared(_) | Fence::Generic);
-            if let Some(to) = self.write(body, &fence, address, accessed, &mut before) {
+            if matches!(fence, Fence::Global | Fence::Generic) && self.form == FenceForm::Check {
+                self.sites.push(FencedSite {
+                    function: body.analysis.code.function.name.to_owned(),
+                    line: self.refusals.line(instruction.span),
+                });
+            }
+            let guard = instruction.guard.map(predicate);
+            let found = Found {
+                site: self.sites.len() as u32,
+                guard: guard.as_deref(),
+                is_generic: matches!(fence, Fence::Generic),
+            };
+            let written = self.write(body, &fence, address, (accessed, found), &mut before);
+            if let Some(to) = written {
                 operands.push((access.operand, to));
             }
         }
@@ -284,7 +326,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
         }
         *match fence {
             Fence::Fixed | Fence::Table(_) => &mut self.counts.fixed,
-            Fence::Global => &mut self.counts.global,
+            Fence::Global | Fence::Near(_) => &mut self.counts.global,
             Fence::Generic => &mut self.counts.generic,
             Fence::Shared(_) => &mut self.counts.shared,
             Fence::Variable(_) => &mut self.counts.variable,
@@ -292,7 +334,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
     }
 
     /// Which fence an access needs.
-    fn fence_of(
+    pub(super) fn fence_of(
         &self,
         body: &Body<'_, '_, 'a>,
         index: usize,
@@ -331,13 +373,13 @@ impl<'a> Rewrite<'_, '_, 'a> {
             body.analysis.provenance.origin(reference.value)
         });
         match access.space {
-            Space::Global => Ok(Fence::Global),
+            Space::Global => Ok(body.global(base)),
             Space::Shared if is_narrow => Ok(Fence::Shared(SharedBase::Narrow)),
             Space::Shared => Ok(Fence::Shared(SharedBase::Wide)),
             Space::Generic if info.is_shared_only => {
                 Err("it names no state space, where only shared memory is right".to_owned())
             }
-            Space::Generic if self.is_global(body, origin) => Ok(Fence::Global),
+            Space::Generic if self.is_global(body, origin) => Ok(body.global(base)),
             Space::Generic => Ok(Fence::Generic),
             _ => self.of_variable(body, origin, accessed),
         }
@@ -448,7 +490,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
         body: &Body<'_, '_, 'a>,
         fence: &Fence<'a>,
         address: &Address<'a>,
-        accessed: Accessed,
+        (accessed, found): (Accessed, Found<'_>),
         out: &mut String,
     ) -> Option<String> {
         let own = format!("{}{}", R::ADDRESS, accessed.number);
@@ -463,18 +505,33 @@ impl<'a> Rewrite<'_, '_, 'a> {
                 let stays = offset.unsigned_abs() <= HEADROOM
                     && offset % i64::from(accessed.alignment) == 0;
                 if stays {
-                    text::global(self.form, base, accessed, out);
+                    text::global(self.form, base, accessed, found, out);
                     return Some(format!("[{own}+{offset}]"));
                 }
                 line!(out, "add.s64 {}, {base}, {offset};", R::WIDE);
-                text::global(self.form, R::WIDE, accessed, out);
+                text::global(self.form, R::WIDE, accessed, found, out);
                 Some(format!("[{own}]"))
+            }
+            Fence::Near(near) => {
+                let alignment = i64::from(accessed.alignment);
+                match (near.multiple >= accessed.alignment, offset % alignment == 0) {
+                    (true, true) => None,
+                    (false, true) => {
+                        text::align(base, accessed, out);
+                        Some(format!("[{own}+{offset}]"))
+                    }
+                    (_, false) => {
+                        line!(out, "add.s64 {}, {base}, {offset};", R::WIDE);
+                        text::align(R::WIDE, accessed, out);
+                        Some(format!("[{own}]"))
+                    }
+                }
             }
             Fence::Generic => {
                 line!(out, "add.s64 {}, {base}, {offset};", R::WIDE);
                 let frame = body.frame.filter(|frame| frame.size >= accessed.bytes);
                 let frame = frame.filter(|_| accessed.may_be_local);
-                text::generic(self.form, frame, accessed, out);
+                text::generic(self.form, frame, accessed, found, out);
                 Some(format!("[{own}]"))
             }
             Fence::Shared(SharedBase::Narrow) => {
@@ -514,7 +571,7 @@ fn predicate(guard: Guard<'_>) -> String {
 
 /// Of an instruction that ends the context: where threads are counted that reach
 /// it.
-fn ends_context(instruction: &Instruction<'_>) -> Option<u32> {
+pub(super) fn ends_context(instruction: &Instruction<'_>) -> Option<u32> {
     match instruction.opcode.mnemonic() {
         Mnemonic::Trap => Some(retired::TRAPS),
         Mnemonic::Call => match instruction.called_function() {
@@ -583,7 +640,7 @@ fn bytes_of(
 ) -> Result<u64, String> {
     let ends_with_predicate = body.analysis.code.instructions[index].ends_with_predicate;
     match ptx::table::extent(instruction, access, ends_with_predicate) {
-        Some(Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _)) if bytes <= HEADROOM => {
+        Some(Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _)) if bytes <= EXTENT => {
             Ok(bytes.max(1))
         }
         Some(Extent::Operand(_)) if instruction.opcode.mnemonic() == Mnemonic::Cp => {

@@ -2,6 +2,8 @@
 //! of its own: ptxas merges equal computations.
 
 use super::FenceForm;
+use super::check::{self, Found};
+use super::pointers::Anchor;
 use crate::patch::line;
 use model::layout::fence as layout;
 use model::layout::fence::VARIABLE;
@@ -35,6 +37,14 @@ pub(super) mod register {
     pub const SHARED: &str = "%__rf_s";
     /// The last one that an access may have.
     pub const LIMIT: &str = "%__rf_limit";
+    /// The record of what is found.
+    pub const FOUND: &str = "%__rf_found";
+    /// The address lies outside of the partition.
+    pub const OUTSIDE: &str = "%__rf_outside";
+    /// The same, and the access executes.
+    pub const RECORDED: &str = "%__rf_record";
+    /// A pointer before its fence.
+    pub const RAW: &str = "%__rf_r";
     /// Scratch of 64 bits.
     pub const WIDE: &str = "%__rf_t";
     /// Scratch of 64 bits.
@@ -83,7 +93,11 @@ pub(super) fn head(form: FenceForm, uses: Uses, out: &mut String) {
     }
     out.push_str("\n\t");
     line!(out, ".reg .b64 {ADDRESS}<{ADDRESSES}>;");
-    line!(out, ".reg .b64 {WIDE}, {OTHER}, {};", register::VARIABLE);
+    line!(
+        out,
+        ".reg .b64 {RAW}, {WIDE}, {OTHER}, {};",
+        register::VARIABLE
+    );
     line!(out, ".reg .b32 {INDEX};");
     line!(out, ".reg .pred {GO}, {INSIDE};");
     if uses.partition {
@@ -123,6 +137,7 @@ fn partition(form: FenceForm, out: &mut String) {
                 line!(out, "ld.const.b64 {to}, [{VARIABLE}+{at}];");
             }
         }
+        FenceForm::Check => check::head(out),
     }
 }
 
@@ -148,7 +163,13 @@ pub(super) struct Within<'a> {
 
 /// An address that is forced into the partition: from the register `from` to
 /// the access's own.
-pub(super) fn global(form: FenceForm, from: &str, accessed: Accessed, out: &mut String) {
+pub(super) fn global(
+    form: FenceForm,
+    from: &str,
+    accessed: Accessed,
+    found: Found<'_>,
+    out: &mut String,
+) {
     let Accessed {
         number, alignment, ..
     } = accessed;
@@ -179,7 +200,47 @@ pub(super) fn global(form: FenceForm, from: &str, accessed: Accessed, out: &mut 
             }
             line!(out, "add.s64 {ADDRESS}{number}, {OTHER}, {BASE};");
         }
+        FenceForm::Check => {
+            check::global(from, &format!("{ADDRESS}{number}"), alignment, found, out);
+        }
     }
+}
+
+/// A pointer behind the instruction that made it in [`RAW`].
+pub(super) fn anchor(form: FenceForm, anchor: Anchor<'_>, out: &mut String) {
+    let is_kept = anchor.is_aligned && form == FenceForm::Mask;
+    let accessed = Accessed {
+        number: 0,
+        bytes: 0,
+        alignment: if is_kept { 1 } else { anchor.alignment },
+        may_be_local: false,
+    };
+    out.push_str("\n\t");
+    // (The form that checks looks at each access.)
+    let found = Found {
+        site: 0,
+        guard: None,
+        is_generic: false,
+    };
+    global(form, RAW, accessed, found, out);
+    line!(out, "mov.b64 {}, {ADDRESS}0;", anchor.register);
+}
+
+/// An address near the partition that is not aligned yet.
+pub(super) fn align(from: &str, accessed: Accessed, out: &mut String) {
+    let Accessed {
+        number, alignment, ..
+    } = accessed;
+    line!(out, "and.b64 {ADDRESS}{number}, {from}, -{alignment};");
+}
+
+/// The first value of a pointer that may be read before it has another.
+pub(super) fn initial(pointer: &str, out: &mut String) {
+    line!(
+        out,
+        "ld.const.b64 {pointer}, [{VARIABLE}+{}];",
+        layout::BASE
+    );
 }
 
 /// Whether the block has so much shared memory; and a predicate of the program's
@@ -232,9 +293,10 @@ pub(super) fn generic(
     form: FenceForm,
     frame: Option<Within<'_>>,
     accessed: Accessed,
+    found: Found<'_>,
     out: &mut String,
 ) {
-    global(form, WIDE, accessed, out);
+    global(form, WIDE, accessed, found, out);
     let number = accessed.number;
     line!(out, "isspacep.shared {INSIDE}, {WIDE};");
     room(accessed.bytes, Some(INSIDE), INSIDE, out);

@@ -12,11 +12,11 @@
 //! ```
 //!
 //! Addresses without an allocation are backed by sink pages of the tenant. A
-//! fence keeps the *register* of an address in the partition. The constant in
-//! the instruction, at most [`HEADROOM`], and the bytes of the access are added
-//! to it. In a program that stays inside its allocations, the headroom ensures
-//! that each such register is in the partition already: the fence does not
-//! change it.
+//! fence keeps a *register* in the partition. What code adds to it until it is
+//! the address of an access, at most [`REACH`] in either direction, and the bytes
+//! of the access, at most [`EXTENT`], stay in the margins. In a program whose
+//! pointers stay inside its allocations, or [`HEADROOM`] beside them, each such
+//! register is in the partition already: the fence does not change it.
 //!
 //! A module loads its partition from a constant variable, [`VARIABLE`], which
 //! the host writes when it has loaded the module for a tenant.
@@ -42,7 +42,17 @@ pub const GRANULE: u64 = 2 << 20;
 pub const HEADROOM: u64 = 64 << 20;
 
 /// Bytes before and after a partition that are backed by sink pages.
-pub const MARGIN: u64 = 8 << 30;
+pub const MARGIN: u64 = REACH + (1 << 30);
+
+/// The most that code may add to a register that is in the partition, or subtract
+/// from it, constants included: an index of 32 bits, signed and scaled by 16, or
+/// unsigned and scaled by 8.
+pub const REACH: u64 = 32 << 30;
+
+/// Bytes of one access, at most.
+pub const EXTENT: u64 = 64 << 20;
+
+const _: () = assert!(REACH + EXTENT <= MARGIN);
 
 /// Barriers of a block (PTX ISA, `bar`).
 pub const BARRIERS: i64 = 16;
@@ -61,6 +71,23 @@ pub mod retired {
     pub const TRAPS: u32 = 0;
     /// Threads whose `assert` failed.
     pub const ASSERTS: u32 = 8;
+}
+
+/// What the form of fences that checks has found in a module: a variable in global
+/// memory, the first one of the module, which the host places and clears like the
+/// others. (A tenant can write there; that only affects its own report.)
+pub mod found {
+    /// Its name.
+    pub const VARIABLE: &str = "__ringfence_found";
+    /// A `u64`: accesses that would have left the partition.
+    pub const COUNT: u32 = 0;
+    /// A `u64`: the number of the access that was the first, from 1; 0 if there
+    /// was none.
+    pub const SITE: u32 = 8;
+    /// A `u64`: the address that it was for.
+    pub const ADDRESS: u32 = 16;
+    /// Bytes of all of it.
+    pub const BYTES: u64 = 24;
 }
 
 /// The head of the variable.
