@@ -33,6 +33,30 @@ const FAR: i64 = 3 * HEADROOM as i64 / 2;
 /// Registers of a kernel that hold offsets.
 const OFFSETS: u64 = 4;
 
+/// Pointers that are fenced where they are loaded, and where they step through a
+/// loop: instructions, and a space and an address of one of them.
+fn pointers(
+    random: &mut Random,
+    number: u32,
+    offset: &str,
+    constant: i64,
+) -> (String, &'static str, String) {
+    let (parameter, step) = (random.of(&["a", "b"]), random.of(&[16, 32, 64]));
+    let scale = random.of(&["mul.wide.s32", "mul.wide.u32"]);
+    let pointer = format!("%q{number}");
+    let place = format!(
+        "ld.param.u64 {pointer}, [{parameter}];\ncvt.u32.u64 %s, {offset};\n\
+         {scale} %o{number}, %s, 4;\nadd.s64 %d{number}, {pointer}, %o{number};\n\
+         mov.u32 %u, 0;\nmov.u64 %l{number}, {pointer};\nP{number}:\n\
+         ld.global.u32 %s, [%l{number}+{constant}];\nadd.s32 %r1, %r1, %s;\n\
+         add.s64 %l{number}, %l{number}, {step};\nadd.s32 %u, %u, 1;\n\
+         st.global.u32 [%l{number}], %r1;\n\
+         setp.lt.u32 %odd, %u, 5;\n@%odd bra P{number};"
+    );
+    let space = random.of(&[".global", ""]);
+    (place, space, format!("[%d{number}+{constant}]"))
+}
+
 /// A kernel of accesses in all spaces, whose addresses are sums of pointers and
 /// of offsets that the launch decides.
 fn kernel(random: &mut Random, statements: u32) -> String {
@@ -74,24 +98,7 @@ fn kernel(random: &mut Random, statements: u32) -> String {
                 (place, ".global", format!("[%t+{constant}]"))
             }
             6 => (String::new(), ".global", format!("[counter+{constant}]")),
-            // Pointers that are fenced where they are loaded, and where they step
-            // through a loop.
-            7..=9 => {
-                let (parameter, step) = (random.of(&["a", "b"]), random.of(&[16, 32, 64]));
-                let scale = random.of(&["mul.wide.s32", "mul.wide.u32"]);
-                let pointer = format!("%q{number}");
-                let place = format!(
-                    "ld.param.u64 {pointer}, [{parameter}];\ncvt.u32.u64 %s, {offset};\n\
-                     {scale} %o{number}, %s, 4;\nadd.s64 %d{number}, {pointer}, %o{number};\n\
-                     mov.u32 %u, 0;\nmov.u64 %l{number}, {pointer};\nP{number}:\n\
-                     ld.global.u32 %s, [%l{number}+{constant}];\nadd.s32 %r1, %r1, %s;\n\
-                     add.s64 %l{number}, %l{number}, {step};\nadd.s32 %u, %u, 1;\n\
-                     st.global.u32 [%l{number}], %r1;\n\
-                     setp.lt.u32 %odd, %u, 5;\n@%odd bra P{number};"
-                );
-                let space = random.of(&[".global", ""]);
-                (place, space, format!("[%d{number}+{constant}]"))
-            }
+            7..=9 => pointers(random, number, &offset, constant),
             _ => {
                 let (name, space) = random.of(&[("numbers", ".const"), ("c", ".param")]);
                 let place = format!("mov.b64 %t, {name}; add.s64 %t, %t, {offset};");
