@@ -77,6 +77,15 @@ typedef unsigned long long u64;
 #define RF_BLOCK_HEAD 0x10
 #define RF_HEAP_RECORD 0x1
 
+// tenant
+#define RF_PRINT_FORMAT 0x1000
+#define RF_PRINT_ARGUMENTS 0x400
+#define RF_PRINT_STRING 0x1000
+#define RF_TENANT_CLASSES 0x25
+#define RF_TENANT_LEAST 0x5
+#define RF_TENANT_HEAD 0x10
+#define RF_TENANT_LIVE 0x5246484541500000
+
 struct Record {
     u64 sequence;
     u64 module;
@@ -304,6 +313,42 @@ static_assert(offsetof(HeapWatch, freed) == 36, "HeapWatch::freed");
 static_assert(offsetof(HeapWatch, collecting) == 40, "HeapWatch::collecting");
 static_assert(offsetof(HeapWatch, reserved) == 44, "HeapWatch::reserved");
 static_assert(offsetof(HeapWatch, rings) == 128, "HeapWatch::rings");
+
+struct TenantPrint {
+    u64 used;
+    u64 size;
+    u64 records;
+    u64 lost;
+};
+static_assert(sizeof(TenantPrint) == 32, "TenantPrint");
+static_assert(offsetof(TenantPrint, used) == 0, "TenantPrint::used");
+static_assert(offsetof(TenantPrint, size) == 8, "TenantPrint::size");
+static_assert(offsetof(TenantPrint, records) == 16, "TenantPrint::records");
+static_assert(offsetof(TenantPrint, lost) == 24, "TenantPrint::lost");
+
+struct PrintHead {
+    u32 total;
+    u32 format;
+    u32 arguments;
+    u32 strings;
+};
+static_assert(sizeof(PrintHead) == 16, "PrintHead");
+static_assert(offsetof(PrintHead, total) == 0, "PrintHead::total");
+static_assert(offsetof(PrintHead, format) == 4, "PrintHead::format");
+static_assert(offsetof(PrintHead, arguments) == 8, "PrintHead::arguments");
+static_assert(offsetof(PrintHead, strings) == 12, "PrintHead::strings");
+
+struct TenantHeap {
+    u64 base;
+    u64 size;
+    u64 used;
+    u64 free[37];
+};
+static_assert(sizeof(TenantHeap) == 320, "TenantHeap");
+static_assert(offsetof(TenantHeap, base) == 0, "TenantHeap::base");
+static_assert(offsetof(TenantHeap, size) == 8, "TenantHeap::size");
+static_assert(offsetof(TenantHeap, used) == 16, "TenantHeap::used");
+static_assert(offsetof(TenantHeap, free) == 24, "TenantHeap::free");
 
 static __device__ __forceinline__ u64 mixed(u64 sum, u64 word) {
     return ((sum << 23 | sum >> 41) ^ word) * 0x9e3779b97f4a7c15ull;

@@ -1,6 +1,6 @@
 //! Writes what the device runs of Ringfence's own, as the pinned compiler
-//! translates it: `device/heap.cu`, cut into the functions that instrumentation
-//! inserts (`crates/instrument/src/device/*.ptx`), and modules of kernels that
+//! translates it: `device/heap.cu` and `device/tenant.cu`, cut into the functions
+//! that instrumentation inserts (`crates/instrument/src/device/*.ptx`), and modules of kernels that
 //! the runtime loads (`crates/runtime/src/device/*.ptx`). What host and device
 //! share is in `device/layout.cuh` (`generate_layout`).
 
@@ -41,6 +41,9 @@ pub fn run(check: bool) -> Result<()> {
     for (name, functions) in [("block.ptx", block), ("heap.ptx", rest)] {
         write(&instrument.join(name), "heap", &functions.concat(), check)?;
     }
+    let tenant = compile("tenant", OLDEST, &["-rdc=true"])?;
+    let text = functions(&tenant)?.concat();
+    write(&instrument.join("tenant.ptx"), "tenant", &text, check)?;
     let runtime = root().join("crates/runtime/src/device");
     for (name, device, suffix) in MODULES {
         let text = module(&compile(name, device, &[])?);

@@ -10,7 +10,8 @@ use model::layout::guard::{GuardFinding, GuardParameters};
 use model::layout::heap::{HeapChunk, HeapControl, HeapHeader};
 use model::layout::records::{HeapKeys, HeapWatch, RecordRing};
 use model::layout::shared::{Field, Structure};
-use model::layout::{Record, canary, guard, heap, records};
+use model::layout::tenant::{PrintHead, TenantHeap, TenantPrint};
+use model::layout::{Record, canary, guard, heap, records, tenant};
 use std::fmt::Write as _;
 
 /// Rewrites the header, or with `check` only says whether the committed one
@@ -74,6 +75,10 @@ typedef unsigned long long u64;
         records {
             HEAP_WATCH HEAP_RECORDS RECORD_RINGS RECORD_SEGMENT RECORD_TRIES BLOCK_HEAD HEAP_RECORD
         }
+        tenant {
+            PRINT_FORMAT PRINT_ARGUMENTS PRINT_STRING TENANT_CLASSES TENANT_LEAST TENANT_HEAD
+            TENANT_LIVE
+        }
     };
     for (module, numbers) in constants {
         writeln!(text, "\n// {module}")?;
@@ -95,6 +100,9 @@ typedef unsigned long long u64;
         HeapKeys::structure(),
         RecordRing::structure(),
         HeapWatch::structure(),
+        TenantPrint::structure(),
+        PrintHead::structure(),
+        TenantHeap::structure(),
     ];
     for structure in &structures {
         declare(&mut text, structure)?;

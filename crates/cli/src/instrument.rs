@@ -2,7 +2,7 @@
 
 use crate::options::{InstrumentOptions, Pass};
 use anyhow::{Context, Result};
-use instrument::{Fenced, VerifyError};
+use instrument::{Fenced, Holder, VerifyError};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -59,9 +59,27 @@ fn fence(source: &str, options: &InstrumentOptions) -> Result<(String, Value)> {
     let Fenced {
         text,
         variables,
+        relocations,
         counts,
         sites,
     } = fenced;
+    let relocations: Vec<_> = relocations
+        .iter()
+        .map(|relocation| {
+            let holder = match &relocation.holder {
+                Holder::Placed(index) => &variables[*index].name,
+                Holder::Constant(name) => name,
+            };
+            json!({
+                "variable": holder,
+                "offset": relocation.offset,
+                "bytes": relocation.bytes,
+                "shift": relocation.shift,
+                "target": variables[relocation.target].name,
+                "addend": relocation.addend,
+            })
+        })
+        .collect();
     let variables: Vec<_> = variables
         .iter()
         .map(|variable| {
@@ -81,6 +99,7 @@ fn fence(source: &str, options: &InstrumentOptions) -> Result<(String, Value)> {
         "version": 1,
         "table": model::layout::fence::VARIABLE,
         "variables": variables,
+        "relocations": relocations,
         "accesses": {
             "loads": counts.loads,
             "stores": counts.stores,

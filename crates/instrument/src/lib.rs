@@ -27,7 +27,8 @@ pub use analysis::{BoundedPointer, Input, LaunchShape, Lost, Program, Values};
 pub use contained::verify_contained;
 pub use error::Error;
 pub use fence::{
-    FenceCounts, FenceError, FenceForm, Fenced, FencedSite, FencedVariable, Refusal, fence,
+    FenceCounts, FenceError, FenceForm, Fenced, FencedSite, FencedVariable, Holder, Refusal,
+    Relocation, fence,
 };
 pub use output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason};
 pub use parameters::ParameterSlot;

@@ -89,6 +89,10 @@ fn what_cannot_be_contained_is_refused_by_name() {
         ),
         ("cvta.param.u64 %rd2, values;", "pointer to a parameter"),
         (
+            "cvta.const.u64 %rd2, table;",
+            "generic pointer to a constant",
+        ),
+        (
             "pr: .callprototype _ (); call %rd1, pr;",
             "calls through a pointer",
         ),
@@ -154,11 +158,30 @@ fn what_cannot_be_contained_is_refused_by_name() {
 fn items_that_cannot_be_contained_are_refused() {
     let cases = [
         (
-            ".global .u64 p = generic(counter);",
-            "initialized with an address",
+            ".global .u64 p = k;",
+            "address of `k`, which is not in global memory",
+        ),
+        (
+            ".global .u64 p = generic(table);",
+            "address of `table`, which is not in global memory",
+        ),
+        (
+            ".global .u32 p = counter;",
+            "in a form that is not understood",
+        ),
+        (
+            ".global .b8 p[2] = {0x1FF(counter), 0};",
+            "in a form that is not understood",
+        ),
+        (
+            ".shared .u64 p = counter;",
+            "in a form that is not understood",
+        ),
+        (
+            ".global .u64 p[1] = {counter, counter};",
+            "longer than the variable",
         ),
         (".extern .global .u32 elsewhere;", "another file"),
-        (".weak .global .u32 anywhere;", "another file"),
         (".const .align 4 .b8 large[65500];", "no room for a table"),
         (".global .texref image;", "textures cannot be contained"),
         (

@@ -35,6 +35,7 @@ pub mod guard;
 pub mod heap;
 pub mod records;
 pub mod shared;
+pub mod tenant;
 
 use shared::shared;
 

@@ -11,6 +11,8 @@ pub mod exit_code;
 mod finding;
 pub mod layout;
 mod memory;
+pub mod printed;
+pub mod printf;
 pub mod settings;
 mod times;
 

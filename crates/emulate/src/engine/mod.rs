@@ -20,7 +20,7 @@ mod children;
 mod context;
 mod decode;
 mod fault;
-mod format;
+
 mod heap;
 mod initializer;
 mod inst;

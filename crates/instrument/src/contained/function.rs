@@ -1,15 +1,16 @@
 //! The functions of a module: their statements, calls and accesses.
 
 use super::dominance::Dominance;
+use super::frames::{self, Frames};
 use super::invariants::{Invariants, Walked};
 use super::known::{Known, Registers, Space as Within};
 use super::names::{Outside, halved};
 use super::{Errors, lanes};
-use model::layout::fence::{self as layout, EXTENT, REACH};
+use model::layout::fence::{self as layout, EXTENT, REACH, STACK};
 use ptx::table::{Access, Extent, Info, Role, Space};
 use ptx::{
-    Address, Block, Function, Instruction, Mnemonic, Modifier, Module, OperandKind, Statement,
-    VariableSpace,
+    Address, Block, Function, Instruction, Mnemonic, Modifier, Module, OperandKind, Span,
+    Statement, VariableSpace,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -34,6 +35,8 @@ pub(super) struct Variables<'a> {
     /// Parameters and temporaries of calls, the innermost scope last: bytes.
     parameters: Vec<(&'a str, u64)>,
     names: FxHashSet<&'a str>,
+    /// The variable that holds all frames, if kernels declare one.
+    pub(super) frames: Option<Frames>,
 }
 
 impl<'a> Variables<'a> {
@@ -106,6 +109,8 @@ impl<'a> Variables<'a> {
 /// The functions of a module, by name.
 pub(super) struct Functions<'a> {
     defined: FxHashSet<&'a str>,
+    /// Those that get the address of the frames.
+    with_frames: FxHashSet<&'a str>,
 }
 
 /// Directives that only describe how a kernel is launched.
@@ -188,10 +193,15 @@ impl<'a> Functions<'a> {
                 .functions()
                 .filter(|function| function.body.is_some())
         };
-        let callable = functions().filter(|function| !function.is_entry);
+        let callable = || functions().filter(|function| !function.is_entry);
+        let with_frames = callable().filter(|function| frames::takes(function));
         let found = Functions {
-            defined: callable.map(|function| function.name).collect(),
+            defined: callable().map(|function| function.name).collect(),
+            with_frames: with_frames.map(|function| function.name).collect(),
         };
+        if found.defined.len() != callable().count() {
+            errors.at(Span::default(), "a function is defined twice");
+        }
         // Each function in whose calls there is none left to follow.
         let mut bounded: FxHashSet<&str> = FxHashSet::default();
         loop {
@@ -245,6 +255,7 @@ impl<'a> Functions<'a> {
             labels: FxHashSet::default(),
             tables: FxHashMap::default(),
             is_head: true,
+            functions: self,
             errors,
         };
         for parameter in function.parameters.iter().chain(&function.returns) {
@@ -274,6 +285,14 @@ impl<'a> Functions<'a> {
                 for name in written(instruction) {
                     *body.definitions.entry(name).or_default() += 1;
                 }
+            }
+        }
+        if frames::takes(function) {
+            match body.definitions.contains_key(STACK) {
+                true => body
+                    .errors
+                    .at(function.name_span, "it writes the address of the frames"),
+                false => body.registers.fix_as(STACK, Known::Frames),
             }
         }
         body.names_are_apart(function);
@@ -335,6 +354,7 @@ struct Body<'x, 't, 'a> {
     tables: FxHashMap<&'a str, usize>,
     /// No label or branch was seen so far.
     is_head: bool,
+    functions: &'x Functions<'a>,
     errors: &'x mut Errors<'t>,
 }
 
@@ -508,6 +528,10 @@ impl<'a> Body<'_, '_, 'a> {
                 self.errors.at(instruction.span, message);
             }
         }
+        if !self.passes_frames(instruction) {
+            self.errors
+                .at(instruction.span, "a call that does not pass the frames");
+        }
         if mnemonic == Mnemonic::Brx && !self.is_bounded(instruction) {
             self.errors
                 .at(instruction.span, "a jump whose index is not bounded");
@@ -556,6 +580,19 @@ impl<'a> Body<'_, '_, 'a> {
                     .at(instruction.span, "an address that is not understood");
             }
         }
+    }
+
+    /// Whether an instruction, if it calls a function that gets the address of the
+    /// frames, passes it.
+    fn passes_frames(&self, instruction: &Instruction<'a>) -> bool {
+        let Some((callee, name)) = instruction.called_function() else {
+            return true;
+        };
+        if !self.functions.with_frames.contains(name) {
+            return true;
+        }
+        let passed = frames::passed(instruction, callee);
+        passed.is_some_and(|register| self.registers.known(register) == Known::Frames)
     }
 
     /// Whether a jump by a table stays in it.

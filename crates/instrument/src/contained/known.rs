@@ -97,6 +97,8 @@ pub(super) enum Known {
     Room(u64),
     /// The address of the variable of this number, in its space.
     Start(usize),
+    /// The address of the variable that holds all frames (`frames`).
+    Frames,
     /// At most this, and a multiple.
     AtMost(u64, u32),
     /// An address inside a variable, with room for so many bytes; a multiple.
@@ -161,6 +163,11 @@ impl<'a> Registers<'a> {
     /// The register keeps its value through the whole body.
     pub(super) fn fix(&mut self, name: &'a str) {
         let known = self.known(name);
+        self.fixed.insert(name, known);
+    }
+
+    /// The register holds this from the start, and no instruction writes it.
+    pub(super) fn fix_as(&mut self, name: &'a str, known: Known) {
         self.fixed.insert(name, known);
     }
 
@@ -329,8 +336,20 @@ impl<'a> Registers<'a> {
                         is_generic: false,
                     })
                 }
+                (Known::AtMost(most, multiple), Known::Frames) => {
+                    let frames = variables.frames?;
+                    Some(Known::InVariable {
+                        space: Space::Local,
+                        room: frames.size.checked_sub(most)?,
+                        multiple: multiple.min(frames.alignment),
+                        is_generic: false,
+                    })
+                }
                 _ => None,
             },
+            ("mov.u64" | "mov.b64", [_, Name(a)]) if self.known(a) == Known::Frames => {
+                Some(Known::Frames)
+            }
             _ => None,
         }
     }
@@ -440,7 +459,15 @@ fn constant(
             word(opcode, address.offset, variables)
         }
         ("mov.u32", [_, Name("%total_smem_size")]) => Some(Known::Total),
-        ("mov.u64" | "mov.b64", [_, Name(name)]) => Some(Known::Start(variables.number(name)?)),
+        ("mov.u64" | "mov.b64", [_, Name(name)]) => {
+            let number = variables.number(name)?;
+            let is_frames = *name == layout::FRAMES && variables.frames.is_some();
+            Some(if is_frames {
+                Known::Frames
+            } else {
+                Known::Start(number)
+            })
+        }
         _ => None,
     }
 }

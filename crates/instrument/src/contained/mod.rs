@@ -13,7 +13,9 @@
 //!    memory: behind what the system reserves and before
 //!    the end of what the block has, and only where the block has so much. In a
 //!    frame and in constant memory: inside a variable that is declared. In
-//!    parameters: at a constant place inside one.
+//!    parameters: at a constant place inside one. A pointer into the frame of a
+//!    caller stays in the one variable of its kernel that holds all frames
+//!    (`frames`).
 //! 2. **Each access is aligned** as the instruction table says, and in a space that
 //!    it is possible in: no atomic operation, and none with an order, is in a
 //!    frame. Barriers, counts of threads and masks of lanes are ones that the
@@ -49,6 +51,7 @@
 //! in shared memory and registers.
 
 mod dominance;
+mod frames;
 mod function;
 mod invariants;
 mod known;
@@ -148,6 +151,7 @@ fn judge(module: &Module<'_>, errors: &mut Errors<'_>) {
             format!("no table of {bytes} constant bytes"),
         );
     }
+    variables.frames = frames::of(module, errors);
     let functions = Functions::of(module, errors);
     for function in module.functions() {
         functions.judge(function, &variables, errors);

@@ -1,9 +1,10 @@
 //! Variables in global memory, which the host places in the partition.
 
 use super::FencedVariable;
+use super::lower;
 use super::refuse::Refusals;
 use model::layout::fence as layout;
-use ptx::{Linkage, Module, Type, Value, VariableSpace};
+use ptx::{Linkage, Module, Type, VariableSpace};
 
 /// Bytes that a module's constant variables may take together (PTX ISA, 5.1.3).
 const CONSTANTS: u64 = 64 << 10;
@@ -12,12 +13,6 @@ const CONSTANTS: u64 = 64 << 10;
 pub(super) fn variables(module: &Module<'_>, refusals: &mut Refusals<'_>) -> Vec<FencedVariable> {
     let mut out = Vec::new();
     for variable in module.variables() {
-        if holds_address(variable, module.source) {
-            refusals.add(
-                variable.span,
-                format!("`{}` is initialized with an address", variable.name),
-            );
-        }
         match (variable.space, variable.linkage) {
             (VariableSpace::Global, Linkage::Local | Linkage::Visible) => {}
             (VariableSpace::Global, _) => {
@@ -42,6 +37,7 @@ pub(super) fn variables(module: &Module<'_>, refusals: &mut Refusals<'_>) -> Vec
                 name: variable.name.to_owned(),
                 size,
                 alignment: variable.alignment().max(1),
+                is_common: lower::is_common(variable.name),
             }),
             _ => refusals.add(variable.span, format!("`{}` has no size", variable.name)),
         }
@@ -71,24 +67,7 @@ pub(super) fn found() -> FencedVariable {
         name: layout::found::VARIABLE.to_owned(),
         size: layout::found::BYTES,
         alignment: 8,
-    }
-}
-
-/// Whether an initializer names a symbol, whose address would be one outside of
-/// the partition.
-fn holds_address(variable: &ptx::Variable<'_>, source: &str) -> bool {
-    fn any(value: &Value) -> bool {
-        match value {
-            Value::Symbol { .. } => true,
-            Value::List(list) => list.iter().any(any),
-            _ => false,
-        }
-    }
-    match variable.initial_value(source) {
-        Ok(Some(value)) => any(&value),
-        Ok(None) => false,
-        // What cannot be read may be anything.
-        Err(_) => true,
+        is_common: false,
     }
 }
 

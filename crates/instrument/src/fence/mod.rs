@@ -26,8 +26,10 @@ mod check;
 mod collect;
 mod globals;
 mod lanes;
+mod lower;
 mod pointers;
 mod refuse;
+mod relocations;
 mod rewrite;
 mod text;
 
@@ -38,6 +40,7 @@ use model::layout::fence as layout;
 use ptx::{Item, Module};
 pub use refuse::Refusal;
 use refuse::Refusals;
+pub use relocations::{Holder, Relocation};
 use rewrite::Rewrite;
 
 /// How an address is forced into a partition.
@@ -64,6 +67,9 @@ pub struct Fenced {
     /// places each in the partition, with the bytes that the driver gave the
     /// variable when it loaded the module.
     pub variables: Vec<FencedVariable>,
+    /// The addresses that initializers held. The host writes each when it has
+    /// placed the variables.
+    pub relocations: Vec<Relocation>,
     /// How many accesses have which kind of fence.
     pub counts: FenceCounts,
     /// The accesses that [`FenceForm::Check`] looks at, in the order of their
@@ -89,6 +95,10 @@ pub struct FencedVariable {
     pub size: u64,
     /// What its address is a multiple of.
     pub alignment: u32,
+    /// It is one that the pass added, and that all modules of a tenant have in
+    /// common: the host gives it the same place in each, and contents of its own
+    /// (`model::layout::tenant`).
+    pub is_common: bool,
 }
 
 /// Accesses of a module (Guardian, table 3).
@@ -145,19 +155,23 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
     }
     bounds::reserve_names(source)?;
     let plain = advice::without_advice(&module);
-    let source = plain.as_str();
+    let (lowered, refused) = lower::lowered(&plain).map_err(Error::Syntax)?;
+    let source = lowered.as_deref().unwrap_or(&plain);
     let module = ptx::parse(source).map_err(Error::Syntax)?;
     let mut refusals = Refusals::new(source);
+    refusals.extend(refused);
     let mut variables = globals::variables(&module, &mut refusals);
     if form == FenceForm::Check {
         variables.insert(0, globals::found());
     }
+    let relocated = relocations::relocations(&module, &variables, &mut refusals);
     refuse::items(&module, &mut refusals);
     refuse::calls(&module, &mut refusals);
     let symbols = ModuleSymbols::of(&module);
     let mut rewrite = Rewrite {
         symbols: &symbols,
         variables: &variables,
+        frames: lower::frames_size(&module),
         form,
         counts: FenceCounts::default(),
         sites: Vec::new(),
@@ -192,6 +206,9 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
                 text.push_str(&source[at..span.start as usize]);
                 at = span.end as usize;
             }
+            Item::Variable(variable) => {
+                at = initializer(variable, &relocated, source, at, &mut text)
+            }
             _ => {}
         }
     }
@@ -201,9 +218,30 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
     Ok(Fenced {
         text,
         variables,
+        relocations: relocated.list,
         counts,
         sites,
     })
+}
+
+/// Appends the text up to a variable's initializer, and that without addresses,
+/// if it held any; returns where the rest begins.
+fn initializer(
+    variable: &ptx::Variable<'_>,
+    relocated: &relocations::Relocated,
+    source: &str,
+    at: usize,
+    out: &mut String,
+) -> usize {
+    let Some(span) = variable.initializer else {
+        return at;
+    };
+    let Some(text) = relocated.texts.get(&span.start) else {
+        return at;
+    };
+    out.push_str(&source[at..span.start as usize]);
+    out.push_str(text);
+    span.end as usize
 }
 
 /// A line of the header. The request for debug information is dropped, like the

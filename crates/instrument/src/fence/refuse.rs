@@ -3,7 +3,7 @@
 use super::FenceError;
 use ptx::{
     Function, Instruction, Item, Mnemonic, Modifier, Module, OperandKind, Position, Span,
-    Statement, Variable, VariableSpace,
+    Statement, Variable,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
@@ -43,6 +43,15 @@ impl<'s> Refusals<'s> {
             function: None,
             list: Vec::new(),
         }
+    }
+
+    /// Takes over what was refused before.
+    pub(super) fn extend(&mut self, list: Vec<Refusal>) {
+        self.list.extend(list);
+    }
+
+    pub(super) fn into_list(self) -> Vec<Refusal> {
+        self.list
     }
 
     /// What is added from now on is in this function.
@@ -137,8 +146,7 @@ fn directives(function: &Function<'_>, refusals: &mut Refusals<'_>) {
     }
 }
 
-/// Calls: of functions of the module only, none of which calls itself, and from
-/// functions without a frame, because a pointer into it could go along.
+/// Calls: of functions of the module only, none of which calls itself.
 pub(super) fn calls(module: &Module<'_>, refusals: &mut Refusals<'_>) {
     let defined: FxHashMap<&str, &Function<'_>> = module
         .functions()
@@ -168,12 +176,6 @@ pub(super) fn calls(module: &Module<'_>, refusals: &mut Refusals<'_>) {
                 None => refusals.add(instruction.span, "it calls through a pointer"),
             }
         }
-        if !callees.is_empty() && has_frame(function) {
-            refusals.add(
-                function.name_span,
-                "it calls functions, which may get pointers into its frame",
-            );
-        }
     }
     for function in module.functions() {
         if reaches(function.name, &called) {
@@ -182,14 +184,6 @@ pub(super) fn calls(module: &Module<'_>, refusals: &mut Refusals<'_>) {
         }
     }
     refusals.enter(None);
-}
-
-fn has_frame(function: &Function<'_>) -> bool {
-    let mut statements = function.statements();
-    statements.any(|(_, statement)| match statement {
-        Statement::Variable(variable) => variable.space == VariableSpace::Local,
-        _ => false,
-    })
 }
 
 /// Whether calls lead from a function to itself.
@@ -258,6 +252,10 @@ pub(super) fn instruction(instruction: &Instruction<'_>) -> Option<String> {
         M::Pmevent => "counts events of the whole device",
         M::Cvta if opcode.has(Modifier::Param) => "makes a pointer to a parameter",
         _ if opcode.has(Modifier::L2CacheHint) => "takes a policy, which may be forged",
+        // (A generic address is not looked for among constants.)
+        M::Cvta if opcode.has(Modifier::Const) && !opcode.has(Modifier::To) => {
+            "makes a generic pointer to a constant"
+        }
         _ => return None,
     };
     Some(format!("`{}` {what}", opcode.text))

@@ -11,7 +11,7 @@ use crate::patch::{Patch, line};
 use analysis::{
     Analysis, ModuleSymbols, Origin, Referent, Root, SymbolId, SymbolSpace, end_of_declarations,
 };
-use model::layout::fence::{EXTENT, HEADROOM, retired};
+use model::layout::fence::{EXTENT, FRAMES, HEADROOM, STACK, retired};
 use ptx::table::{Access, Convergence, Effect, Extent, Info, Space};
 use ptx::{Address, Function, Guard, Instruction, Mnemonic, OperandKind, Statement, VariableSpace};
 use rustc_hash::FxHashSet;
@@ -20,6 +20,9 @@ use rustc_hash::FxHashSet;
 pub(super) struct Rewrite<'x, 's, 'a> {
     pub symbols: &'x ModuleSymbols<'a>,
     pub variables: &'x [FencedVariable],
+    /// Bytes of the variable that holds the frames of all functions, if there is
+    /// one.
+    pub frames: Option<u64>,
     pub form: FenceForm,
     pub counts: FenceCounts,
     pub sites: Vec<FencedSite>,
@@ -32,6 +35,9 @@ pub(super) struct Body<'f, 'm, 'a> {
     registers: FxHashSet<String>,
     /// The one variable in local memory, if there is one.
     frame: Option<Within<'a>>,
+    /// It holds the frames of callers and callees, too, and pointers into it go
+    /// from one to the other.
+    is_merged: bool,
     uses: Uses,
     pub(super) pointers: Pointers<'a>,
 }
@@ -80,6 +86,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
         let mut state = Body {
             registers: registers(function),
             frame: self.frame(function),
+            is_merged: is_merged(function),
             analysis: &analysis,
             uses: Uses::default(),
             pointers: Pointers::default(),
@@ -118,6 +125,9 @@ impl<'a> Rewrite<'_, '_, 'a> {
     /// The variable in local memory that addresses without a known origin may
     /// point into.
     fn frame(&mut self, function: &Function<'a>) -> Option<Within<'a>> {
+        if !function.is_entry && is_merged(function) {
+            return self.frames.map(|size| Within { name: STACK, size });
+        }
         let mut found = None;
         for (_, statement) in function.statements() {
             let Statement::Variable(variable) = statement else {
@@ -381,6 +391,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
             }
             Space::Generic if self.is_global(body, origin) => Ok(body.global(base)),
             Space::Generic => Ok(Fence::Generic),
+            Space::Local if body.is_merged => of_frames(body, accessed),
             _ => self.of_variable(body, origin, accessed),
         }
     }
@@ -555,6 +566,21 @@ impl<'a> Rewrite<'_, '_, 'a> {
             }
         }
     }
+}
+
+/// Whether a function's frame is part of the variable of all frames.
+fn is_merged(function: &Function<'_>) -> bool {
+    let gets = |parameter: &ptx::Variable<'_>| parameter.name == STACK;
+    let mut statements = function.statements();
+    function.parameters.first().is_some_and(gets)
+        || statements.any(|(_, s)| matches!(s, Statement::Variable(v) if v.name == FRAMES))
+}
+
+/// An access in local memory, where all frames are one variable.
+fn of_frames<'a>(body: &Body<'_, '_, 'a>, accessed: Accessed) -> Result<Fence<'a>, String> {
+    let frame = body.frame.filter(|frame| frame.size >= accessed.bytes);
+    let frame = frame.ok_or_else(|| "it is larger than all frames".to_owned())?;
+    Ok(Fence::Variable(frame))
 }
 
 /// The guard of an instruction as text, with a blank; nothing if it has none.

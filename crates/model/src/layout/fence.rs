@@ -29,6 +29,14 @@ use std::mem::offset_of;
 /// the order of the text.
 pub const VARIABLE: &str = "__ringfence_fence";
 
+/// The variable in local memory of a kernel whose functions have frames: it
+/// holds the frames of each of them, and nothing else.
+pub const FRAMES: &str = "__ringfence_frames";
+
+/// The first parameter of a function that has a frame, or calls one that has:
+/// the address of [`FRAMES`] in local memory.
+pub const STACK: &str = "%__rf_stack";
+
 /// The least size of a partition, and what bases and sizes are multiples of
 /// where fences mask: the low half of an
 /// address is then never changed.

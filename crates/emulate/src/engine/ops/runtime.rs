@@ -5,12 +5,12 @@ use super::device_runtime;
 use crate::engine::access::load_generic;
 use crate::engine::context::Context;
 use crate::engine::fault::FaultKind;
-use crate::engine::format::{self, Argument};
 use crate::engine::inst::{Class, Flow};
 use crate::engine::lanes::lanes;
 use crate::engine::program::{Builtin, CallSite, Place};
 use crate::engine::warp::Warp;
 use crate::mapping::AccessFault;
+use model::printf::{self, Argument};
 
 /// Longest string that is read from device memory.
 const LONGEST: u64 = 1 << 16;
@@ -152,7 +152,7 @@ fn print(
     arguments: u64,
 ) -> Result<u64, AccessFault> {
     let text = string(warp, context, lane, text, LONGEST)?;
-    let pieces = format::parse(&text);
+    let pieces = printf::parse(&text);
     let mut out = Vec::new();
     let (mut at, mut count) = (arguments, 0);
     for piece in &pieces {

@@ -2,36 +2,47 @@
 
 /// Text, or one conversion.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Piece {
+pub enum Piece {
+    /// Printed as it stands.
     Text(Vec<u8>),
+    /// `%…`
     Conversion {
+        /// `-`, `+`, ` `, `#`, `0`.
         flags: Vec<u8>,
+        /// Least number of bytes.
         width: Field,
+        /// Behind the point.
         precision: Option<Field>,
         /// `l`, `ll`, `z`, `j`, `t`.
         long: bool,
         /// `h`: 2 bytes, `hh`: 1.
         short: u8,
+        /// The letter that ends it.
         kind: u8,
     },
 }
 
 /// A width or a precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Field {
+pub enum Field {
+    /// In the format.
     Number(usize),
+    /// An argument.
     Star,
 }
 
 /// The value of a conversion.
-pub(crate) enum Argument {
+pub enum Argument {
+    /// Of text.
     None,
+    /// Of a number, as its bits.
     Bits(u64),
+    /// Of `%s`, what it points to.
     Text(Vec<u8>),
 }
 
 /// Split a format.
-pub(crate) fn parse(format: &[u8]) -> Vec<Piece> {
+pub fn parse(format: &[u8]) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut text = Vec::new();
     let mut i = 0;
@@ -130,6 +141,7 @@ impl Piece {
         }
     }
 
+    /// Whether its argument points to a string.
     pub fn is_string(&self) -> bool {
         matches!(self, Piece::Conversion { kind: b's', .. })
     }
