@@ -204,3 +204,68 @@ fn calls_that_cannot_be_contained_are_refused_by_name() {
         assert!(error.contains(reason), "`{items}`: {error}");
     }
 }
+
+/// A kernel that loads a matrix, with the distance between its rows.
+fn matrix(space: &str, before: &str, stride: &str) -> String {
+    let (base, register) = match space {
+        ".shared" => ("mov.u32 %r1, tile;", "%r1"),
+        _ => ("ld.param.u64 %rd1, [p];", "%rd1"),
+    };
+    format!(
+        ".version 8.0\n.target sm_90\n.address_size 64\n\
+         .visible .entry k(.param .u64 p) {{ .reg .b64 %rd<2>; .reg .b32 %r<12>; .reg .pred %p;\n\
+         .shared .align 32 .b8 tile[2048];\n{base}\nsetp.eq.u32 %p, 0, 1;\n{before}\n\
+         wmma.load.a.sync.aligned.row.m16n16k16{space}.f16 {{%r2, %r3, %r4, %r5, %r6, %r7, %r8, %r9}}, [{register}], {stride};\n\
+         ret; }}\n"
+    )
+}
+
+#[test]
+fn rows_of_matrices_are_contained_and_aligned() {
+    for space in [".shared", ".global"] {
+        let good = [
+            ("", "24"),
+            ("mov.u32 %r10, 24;", "%r10"),
+            ("mov.b32 %r10, 16;", "%r10"),
+        ];
+        for (before, stride) in good {
+            let source = matrix(space, before, stride);
+            let text = fence(&source, FenceForm::Mask)
+                .unwrap_or_else(|e| panic!("{e}"))
+                .text;
+            assert_eq!(verify_contained(&text).err(), None, "{text}");
+            assert_eq!(common::assemble(&text), Ok(()), "{text}");
+            // Rows that are not aligned end the context; others lie outside.
+            let number = if stride == "24" || before.contains("24") {
+                "24;"
+            } else {
+                "16;"
+            };
+            let at = text.rfind(number).expect("the distance");
+            for other in ["3;", "25;", "4000000000;", "%r10;"] {
+                let mut altered = text.clone();
+                altered.replace_range(at..at + number.len(), other);
+                assert!(verify_contained(&altered).is_err(), "{altered}");
+            }
+        }
+        let bad = [
+            ("", "25", "less aligned"),
+            ("mov.u32 %r10, 3;", "%r10", "less aligned"),
+            ("mov.u32 %r10, %tid.x;", "%r10", "its size is in a register"),
+            (
+                "mov.u32 %r10, 24; @%p mov.u32 %r10, 32;",
+                "%r10",
+                "its size is in a register",
+            ),
+            ("@%p mov.u32 %r10, 24;", "%r10", "its size is in a register"),
+            ("", "4000000000", "too large"),
+        ];
+        for (before, stride, reason) in bad {
+            let source = matrix(space, before, stride);
+            let error = fence(&source, FenceForm::Mask)
+                .expect_err(&source)
+                .to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}

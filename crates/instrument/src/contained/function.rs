@@ -5,7 +5,7 @@ use super::frames::{self, Frames};
 use super::invariants::{Invariants, Walked};
 use super::known::{Known, Registers, Space as Within};
 use super::names::{Outside, halved};
-use super::{Errors, lanes};
+use super::{Errors, lanes, rows};
 use model::layout::fence::{self as layout, EXTENT, REACH, STACK};
 use ptx::table::{Access, Extent, Info, Role, Space};
 use ptx::{
@@ -649,6 +649,9 @@ impl<'a> Body<'_, '_, 'a> {
         }
         let bytes =
             bytes_of(instruction, access).ok_or("a number of bytes that is not in the text")?;
+        if !rows::are_aligned(instruction, access) {
+            return Err("rows that are not aligned".to_owned());
+        }
         let Some(base) = address.base else {
             return Err("an address that is a number".to_owned());
         };

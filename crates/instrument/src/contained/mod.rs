@@ -58,6 +58,7 @@ mod known;
 mod lanes;
 mod names;
 mod reach;
+mod rows;
 
 use crate::verify::VerifyError;
 use function::{Functions, Variables};

@@ -12,7 +12,7 @@ use analysis::{
     Analysis, ModuleSymbols, Origin, Referent, Root, SymbolId, SymbolSpace, end_of_declarations,
 };
 use model::layout::fence::{EXTENT, FRAMES, HEADROOM, STACK, retired};
-use ptx::table::{Access, Convergence, Effect, Extent, Info, Space};
+use ptx::table::{Access, Convergence, Effect, Extent, Info, Space, Width};
 use ptx::{Address, Function, Guard, Instruction, Mnemonic, OperandKind, Statement, VariableSpace};
 use rustc_hash::FxHashSet;
 
@@ -665,6 +665,9 @@ fn bytes_of(
     access: &Access,
 ) -> Result<u64, String> {
     let ends_with_predicate = body.analysis.code.instructions[index].ends_with_predicate;
+    if !has_aligned_rows(instruction, access) {
+        return Err("its rows are less aligned than the access".to_owned());
+    }
     match ptx::table::extent(instruction, access, ends_with_predicate) {
         Some(Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _)) if bytes <= EXTENT => {
             Ok(bytes.max(1))
@@ -677,6 +680,26 @@ fn bytes_of(
             Err("its size is in a register".to_owned())
         }
         None => Err("its size is only in a descriptor".to_owned()),
+    }
+}
+
+/// Whether each row of a matrix is aligned if the first one is.
+fn has_aligned_rows(instruction: &Instruction<'_>, access: &Access) -> bool {
+    let Width::Matrix {
+        element_bits,
+        stride: Some(operand),
+        ..
+    } = access.width
+    else {
+        return true;
+    };
+    match instruction.operands.get(operand).map(|o| &o.kind) {
+        Some(OperandKind::Integer(stride)) => {
+            let bits = i128::from(*stride) * i128::from(element_bits);
+            bits % (8 * i128::from(access.alignment)) == 0
+        }
+        // (In a register: it is refused for that.)
+        _ => true,
     }
 }
 

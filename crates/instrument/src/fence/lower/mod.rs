@@ -9,6 +9,7 @@
 mod frames;
 mod library;
 mod linkage;
+mod strides;
 mod through;
 
 pub(super) use frames::frames_size;
@@ -21,8 +22,9 @@ use ptx::Module;
 type Rewrite = for<'a> fn(&Module<'a>, &mut Refusals<'_>) -> Option<String>;
 
 /// In this order. Frames are last: what stands before adds calls.
-const ALL: [Rewrite; 4] = [
+const ALL: [Rewrite; 5] = [
     linkage::own,
+    strides::constant,
     library::redirect,
     through::name,
     frames::merge,
