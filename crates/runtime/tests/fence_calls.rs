@@ -232,7 +232,8 @@ fn mutant(random: &mut Random, text: &str) -> String {
                 "%SPL",
                 "%rd1",
             ];
-            lines[at] = line.replacen(random.of(&names), random.of(&names), 1);
+            let old = random.of(&names);
+            lines[at] = line.replacen(old, random.of(&names), 1);
         }
         _ => {
             let pairs = [

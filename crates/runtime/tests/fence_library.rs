@@ -133,7 +133,7 @@ fn what_a_kernel_does_to_printing_and_heap_stays_in_its_partition() {
                     let noise = random.next();
                     *word = match random.below(8) {
                         0 => noise,
-                        1 | 2 => VICTIM + (noise % VICTIM_SIZE & !7),
+                        1 | 2 => VICTIM + 8 * (noise % (VICTIM_SIZE / 8)),
                         3 => PRINTED + 8 * (noise % 4),
                         4 => BLOCKS + 8 * (noise % 40),
                         5 => noise % 4096,
