@@ -292,7 +292,7 @@ impl<'a> Functions<'a> {
                 true => body
                     .errors
                     .at(function.name_span, "it writes the address of the frames"),
-                false => body.registers.fix_as(STACK, Known::Frames),
+                false => body.registers.give(STACK, Known::Frames),
             }
         }
         body.names_are_apart(function);

@@ -124,6 +124,8 @@ pub(super) struct Registers<'a> {
     values: FxHashMap<&'a str, (Number, Known)>,
     /// What is computed before the first label and branch, and never again.
     fixed: FxHashMap<&'a str, Known>,
+    /// What a parameter holds that nothing writes.
+    given: Option<(&'a str, Known)>,
     numbers: u32,
     /// What holds in any piece of code.
     pub(super) invariants: Invariants<'a>,
@@ -157,6 +159,7 @@ impl<'a> Registers<'a> {
     pub(super) fn restart(&mut self) {
         self.values.clear();
         self.fixed.clear();
+        self.fixed.extend(self.given);
         self.here = 0;
     }
 
@@ -167,8 +170,8 @@ impl<'a> Registers<'a> {
     }
 
     /// The register holds this from the start, and no instruction writes it.
-    pub(super) fn fix_as(&mut self, name: &'a str, known: Known) {
-        self.fixed.insert(name, known);
+    pub(super) fn give(&mut self, name: &'a str, known: Known) {
+        self.given = Some((name, known));
     }
 
     /// An instruction wrote a register.
