@@ -3,14 +3,12 @@
 use crate::bench::Bench;
 use emulate::engine::Program;
 use instrument::{FenceForm, Fenced, Holder, fence, verify_contained};
-use model::layout::fence::{FenceTable, HEADROOM, UNIT, VARIABLE};
+use model::layout::fence::{FenceTable, HEADROOM, MARGIN, UNIT, VARIABLE};
 use model::layout::tenant::{HEAP, PRINT, TenantHeap, TenantPrint};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub const BASE: u64 = 0x3000_0000_0000;
 pub const SIZE: u64 = UNIT;
-/// What is mapped of the margins: all that accesses of the tests can reach.
-const BESIDE: u64 = 2 * HEADROOM;
 /// Another tenant.
 pub const VICTIM: u64 = 0x3100_0000_0000;
 pub const VICTIM_SIZE: u64 = 4 << 20;
@@ -51,7 +49,7 @@ impl Partition {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let bench = Bench::new();
         let memory = &bench.memory;
-        memory.map_fixed(BASE - BESIDE, SIZE + 2 * BESIDE).unwrap();
+        memory.map_fixed(BASE - MARGIN, SIZE + 2 * MARGIN).unwrap();
         memory.map_fixed(VICTIM, VICTIM_SIZE).unwrap();
         Partition {
             bench,
