@@ -23,11 +23,13 @@
 
 mod bytes;
 mod cells;
+mod physical;
 mod view;
 mod wide;
 
 pub use bytes::Bytes;
 pub use cells::{Atomic, Plain};
+pub use physical::Pages;
 pub use view::View;
 pub use wide::{Twice, Wide, full_fence, twice};
 
@@ -542,6 +544,9 @@ impl Memory {
         if let Some(&first) = pattern.first()
             && pattern.iter().all(|b| *b == first)
         {
+            if first == 0 && physical::give_up(address, size) {
+                return Ok(());
+            }
             // SAFETY: checked just above, under the lock that `view` holds.
             unsafe { std::ptr::write_bytes(pointer_mut::<u8>(address), first, size as usize) };
             return Ok(());

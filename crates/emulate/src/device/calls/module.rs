@@ -192,6 +192,16 @@ impl Device {
         Ok(handle)
     }
 
+    /// What of a module this device cannot execute, in words: a launch that
+    /// comes to it fails.
+    pub fn module_lacks(&self, module: u64) -> Result<Vec<String>> {
+        let module = self.module(module)?;
+        let all = module.program.unsupported().iter();
+        Ok(all
+            .map(|(_, line, what)| format!("line {line}: {what}"))
+            .collect())
+    }
+
     /// `cuModuleEnumerateFunctions`: names, sorted.
     pub fn function_names(&self, module: u64) -> Result<Vec<String>> {
         let module = self.module(module)?;

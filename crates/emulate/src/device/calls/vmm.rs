@@ -1,9 +1,8 @@
 //! Virtual memory management: address reservations, physical memory,
 //! mappings (CUDA driver API, "Virtual Memory Management").
 //!
-//! Physical memory has bytes of its own only while it is mapped; unmapped, its
-//! contents are kept aside. One piece of it at two addresses at a time is not
-//! supported, and says so.
+//! Physical memory keeps its contents while it is not mapped, and may be mapped
+//! at several addresses at a time.
 
 use crate::device::basics::Result;
 use crate::device::objects::memory::Backing;
@@ -87,13 +86,16 @@ impl Device {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
         let handle = self.handle();
+        let mut vmm = self.state.vmm.lock();
+        let offset = vmm.pages.take(size);
+        let offset = offset.map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         let physical = Physical {
             size,
+            offset,
             released: false,
-            mapped_at: None,
-            kept: None,
+            mappings: 0,
         };
-        self.state.vmm.lock().physical.insert(handle, physical);
+        vmm.physical.insert(handle, physical);
         Ok(handle)
     }
 
@@ -113,11 +115,8 @@ impl Device {
             .physical
             .get_mut(&handle)
             .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        if physical.mapped_at.is_some() {
-            physical.released = true;
-        } else {
-            vmm.physical.remove(&handle);
-        }
+        physical.released = true;
+        vmm.drop_if_unused(handle);
         Ok(())
     }
 
@@ -133,19 +132,9 @@ impl Device {
         }
         let mut allocations = self.state.allocations.lock();
         let mut vmm = self.state.vmm.lock();
-        let physical = vmm
-            .physical
-            .get(&handle)
-            .ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        if physical.size != size {
-            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-        }
-        if physical.mapped_at.is_some() {
-            self.state
-                .host
-                .report("the CPU device cannot map one physical allocation at two addresses");
-            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
-        }
+        let physical = vmm.physical.get(&handle);
+        let physical = physical.filter(|physical| physical.size == size && !physical.released);
+        let offset_of_pages = physical.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?.offset;
         let free = vmm
             .mappings
             .range(..address + size)
@@ -154,18 +143,15 @@ impl Device {
         if !free || vmm.reservation_of(address, size).is_none() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        let kept = vmm.physical.get_mut(&handle).and_then(|physical| {
-            physical.mapped_at = Some(address);
-            physical.kept.take()
-        });
-        if let Some(bytes) = kept {
-            self.protect(&mut vmm, address, size, Protection::ReadWrite)?;
-            self.state
-                .memory
-                .write(address, &bytes)
-                .map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
-        }
         self.protect(&mut vmm, address, size, Protection::None)?;
+        let attached = self
+            .state
+            .memory
+            .attach(address, size, &vmm.pages, offset_of_pages);
+        attached.map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+        if let Some(physical) = vmm.physical.get_mut(&handle) {
+            physical.mappings += 1;
+        }
         vmm.mappings.insert(address, (size, handle));
         allocations.insert(
             (address, size),
@@ -192,25 +178,13 @@ impl Device {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         for (at, len, handle) in inside {
-            let released = vmm
-                .physical
-                .get(&handle)
-                .is_none_or(|physical| physical.released);
-            if released {
-                vmm.physical.remove(&handle);
-            } else {
-                self.protect(&mut vmm, at, len, Protection::ReadWrite)?;
-                let mut bytes = vec![0; len as usize];
-                self.state
-                    .memory
-                    .read(at, &mut bytes)
-                    .map_err(|_| CUresult::CUDA_ERROR_INVALID_VALUE)?;
-                if let Some(physical) = vmm.physical.get_mut(&handle) {
-                    physical.mapped_at = None;
-                    physical.kept = Some(bytes);
-                }
-            }
             self.protect(&mut vmm, at, len, Protection::None)?;
+            let detached = self.state.memory.detach(at, len);
+            detached.map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+            if let Some(physical) = vmm.physical.get_mut(&handle) {
+                physical.mappings -= 1;
+            }
+            vmm.drop_if_unused(handle);
             vmm.mappings.remove(&at);
             allocations.remove(at, |allocation| allocation.kind == AllocationKind::Mapped);
         }

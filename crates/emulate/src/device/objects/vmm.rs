@@ -1,5 +1,6 @@
 //! Reservations of addresses, physical memory, and mappings.
 
+use crate::mapping::Pages;
 use std::collections::BTreeMap;
 
 /// Address space with the bounds at which the memory map was split.
@@ -11,15 +12,18 @@ pub(crate) struct Reservation {
 
 pub(crate) struct Physical {
     pub size: u64,
+    /// Place among the device's pages.
+    pub offset: u64,
     /// Released, but still mapped.
     pub released: bool,
-    pub mapped_at: Option<u64>,
-    /// Contents while it is not mapped.
-    pub kept: Option<Vec<u8>>,
+    /// At how many addresses it is mapped.
+    pub mappings: u32,
 }
 
 #[derive(Default)]
 pub(crate) struct Vmm {
+    /// The bytes of physical memory.
+    pub pages: Pages,
     pub reservations: BTreeMap<u64, Reservation>,
     pub physical: BTreeMap<u64, Physical>,
     /// Mappings by first byte: length and physical memory.
@@ -27,6 +31,17 @@ pub(crate) struct Vmm {
 }
 
 impl Vmm {
+    /// Lets physical memory go that is released and not mapped.
+    pub(crate) fn drop_if_unused(&mut self, handle: u64) {
+        if let Some(physical) = self.physical.get(&handle)
+            && physical.released
+            && physical.mappings == 0
+        {
+            self.pages.give_back(physical.offset, physical.size);
+            self.physical.remove(&handle);
+        }
+    }
+
     pub(crate) fn reservation_of(&mut self, address: u64, size: u64) -> Option<&mut Reservation> {
         let (start, reservation) = self.reservations.range_mut(..=address).next_back()?;
         let end = address.checked_add(size)?;

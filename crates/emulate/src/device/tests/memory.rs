@@ -220,15 +220,69 @@ fn virtual_memory_is_reserved_mapped_and_protected() {
         device.state.memory.write(va + 2 * granule, &[1]).is_err(),
         "read-only"
     );
-    assert_eq!(
-        device.memory_map(va, granule, 0, handle),
-        Err(CUresult::CUDA_ERROR_NOT_SUPPORTED)
-    );
     device.memory_release(handle).expect("released");
+    assert_eq!(device.memory_map(va, granule, 0, handle), Err(INVALID));
     device
         .memory_unmap(va + 2 * granule, granule)
         .expect("unmapped");
     device.address_free(va, 4 * granule).expect("freed");
+}
+
+#[test]
+fn physical_memory_is_mapped_at_several_addresses() {
+    let rig = Rig::new();
+    let device = &rig.device;
+    let granule = Device::GRANULARITY;
+    let va = device
+        .address_reserve(4 * granule, 0, 0)
+        .expect("addresses");
+    let handle = device.memory_create(granule).expect("memory");
+    for place in [0, 2, 3] {
+        let at = va + place * granule;
+        device.memory_map(at, granule, 0, handle).expect("mapped");
+        device
+            .memory_access(at, granule, Protection::ReadWrite)
+            .expect("access");
+    }
+    device.memory_release(handle).expect("released");
+    rig.set_word(va + 8, 42);
+    assert_eq!(rig.word(va + 2 * granule + 8), 42);
+    device.memory_unmap(va, granule).expect("unmapped");
+    assert_eq!(rig.word(va + 3 * granule + 8), 42, "the others stay");
+    device
+        .memory_unmap(va + 2 * granule, 2 * granule)
+        .expect("unmapped");
+    assert_eq!(
+        device.memory_size(handle),
+        Err(INVALID),
+        "the last one went"
+    );
+    // Clearing gives pages up, at all of their addresses.
+    let both = device.memory_create(granule).expect("memory");
+    for place in [0, 1] {
+        let at = va + place * granule;
+        device.memory_map(at, granule, 0, both).expect("mapped");
+        device
+            .memory_access(at, granule, Protection::ReadWrite)
+            .expect("access");
+    }
+    rig.set_word(va + 16, 7);
+    let words = granule / 4;
+    device
+        .state
+        .memory
+        .fill(va + granule, &[0; 4], words)
+        .expect("filled");
+    assert_eq!(rig.word(va + 16), 0);
+    device.memory_release(both).expect("released");
+    device.memory_unmap(va, 2 * granule).expect("unmapped");
+    // Its pages are handed out again, without what they held.
+    let handle = device.memory_create(granule).expect("memory");
+    device.memory_map(va, granule, 0, handle).expect("mapped");
+    device
+        .memory_access(va, granule, Protection::ReadWrite)
+        .expect("access");
+    assert_eq!(rig.word(va + 8), 0);
 }
 
 #[test]
