@@ -246,7 +246,7 @@ fn judge_task(
     let plain = match (manifest.api, options.device) {
         (Api::OpenCl, _) | (Api::Cuda, DeviceKind::Gpu) => Mode::Native,
         // Natively there is no device: the original code on the CPU device.
-        (Api::Cuda, DeviceKind::Cpu) => Mode::Unchecked,
+        (Api::Cuda, DeviceKind::Cpu | DeviceKind::Tenant) => Mode::Unchecked,
     };
     if (manifest.api == Api::OpenCl || task.case.premise)
         && let Some(lacks) = judge::lacking(&start(&plain, "")?)
@@ -368,6 +368,7 @@ fn start(
     let device = match options.device {
         DeviceKind::Gpu => "gpu",
         DeviceKind::Cpu => "cpu",
+        DeviceKind::Tenant => "tenant",
     };
     let mut command = match mode {
         Mode::Native => Command::new(&path),

@@ -8,6 +8,7 @@
 mod explain;
 mod inspect;
 mod instrument;
+mod manager;
 mod options;
 mod run;
 mod terminal;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Instrument(options) => instrument::instrument(&options).map(|()| 0),
         Command::Inspect(options) => inspect::inspect(&options).map(|()| 0),
+        Command::Manager(options) => manager::manager(&options).map(|()| 0),
         Command::Explain { rule } => explain::explain(rule.as_deref()).map(|()| 0),
     };
     match result {

@@ -42,6 +42,8 @@ pub enum Command {
     Instrument(InstrumentOptions),
     /// Show the kernels of a program, library, cubin, fat binary or PTX file.
     Inspect(InspectOptions),
+    /// Own a device, and run programs on it that do not trust each other.
+    Manager(ManagerOptions),
     /// Explain a rule, or list all rules.
     Explain {
         /// The rule's id, such as global-out-of-bounds-write; or `suppressions` for the form of that file.
@@ -190,6 +192,52 @@ impl From<FenceForm> for instrument::FenceForm {
     }
 }
 
+/// Options of `ringfence manager`.
+#[derive(Debug, Args)]
+pub struct ManagerOptions {
+    /// Where tenants connect [default: /run/ringfence.sock for root, else
+    /// ringfence.sock in the user's runtime directory].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// The device [default: the GPU where there is one].
+    #[arg(long, value_enum, value_name = "DEVICE")]
+    pub device: Option<ManagerDevice>,
+    /// Path of the real libcuda.so.1 [default: the driver that the system's
+    /// loader finds].
+    #[arg(long, value_name = "FILE")]
+    pub driver: Option<PathBuf>,
+    /// How many threads the CPU device has; 0 is one for each core.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub cpu_threads: u32,
+    /// Bytes of device memory that a tenant may have, with k, m or g for powers of
+    /// 1024.
+    #[arg(long, value_name = "BYTES", default_value = "256m")]
+    pub memory_per_tenant: MemorySize,
+}
+
+/// The devices of a manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ManagerDevice {
+    /// The first GPU.
+    Gpu,
+    /// The CPU device.
+    Cpu,
+}
+
+/// Bytes, as text with a suffix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemorySize(pub u64);
+
+impl std::str::FromStr for MemorySize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MemorySize, String> {
+        model::settings::bytes(text).map(MemorySize).ok_or_else(|| {
+            "expected a number of bytes, with k, m or g for powers of 1024".to_owned()
+        })
+    }
+}
+
 /// Options of `ringfence inspect`.
 #[derive(Debug, Args)]
 pub struct InspectOptions {
@@ -322,7 +370,7 @@ mod tests {
         let error = Cli::try_parse_from(["ringfence", "run", "--device", "tpu", "./app"]);
         let message = error.unwrap_err().to_string();
         assert!(message.contains("--device"), "{message}");
-        assert!(message.contains("expected gpu or cpu"), "{message}");
+        assert!(message.contains("expected gpu, cpu or tenant"), "{message}");
     }
 
     #[test]

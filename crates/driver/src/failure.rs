@@ -26,6 +26,71 @@ pub fn kernel_error(code: CUresult) -> Option<&'static str> {
     })
 }
 
+/// The driver's words for an error, for devices that have to say them themselves;
+/// the name of one that they do not give.
+pub fn describe(error: CUresult) -> Option<&'static str> {
+    use CUresult as E;
+    if let Some(meaning) = kernel_error(error) {
+        return Some(meaning);
+    }
+    Some(match error {
+        E::CUDA_SUCCESS => "no error",
+        E::CUDA_ERROR_INVALID_VALUE => "invalid argument",
+        E::CUDA_ERROR_OUT_OF_MEMORY => "out of memory",
+        E::CUDA_ERROR_NOT_INITIALIZED => "initialization error",
+        E::CUDA_ERROR_DEINITIALIZED => "driver shutting down",
+        E::CUDA_ERROR_NO_DEVICE => "no CUDA-capable device is detected",
+        E::CUDA_ERROR_INVALID_DEVICE => "invalid device ordinal",
+        E::CUDA_ERROR_INVALID_IMAGE => "device kernel image is invalid",
+        E::CUDA_ERROR_INVALID_CONTEXT => "invalid device context",
+        E::CUDA_ERROR_NO_BINARY_FOR_GPU => {
+            "no kernel image is available for execution on the device"
+        }
+        E::CUDA_ERROR_INVALID_PTX => "a PTX JIT compilation failed",
+        E::CUDA_ERROR_FILE_NOT_FOUND => "file not found",
+        E::CUDA_ERROR_INVALID_HANDLE => "invalid resource handle",
+        E::CUDA_ERROR_NOT_FOUND => "named symbol not found",
+        E::CUDA_ERROR_NOT_READY => "device not ready",
+        E::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES => "too many resources requested for launch",
+        E::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE => "too many blocks in cooperative launch",
+        E::CUDA_ERROR_NOT_SUPPORTED => "operation not supported",
+        E::CUDA_ERROR_CONTEXT_IS_DESTROYED => "context is destroyed",
+        E::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED => {
+            "part or all of the requested memory range is already mapped"
+        }
+        E::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED => {
+            "pointer does not correspond to a registered memory region"
+        }
+        E::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED => {
+            "operation not permitted when stream is capturing"
+        }
+        E::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED => {
+            "operation failed due to a previous error during capture"
+        }
+        E::CUDA_ERROR_STREAM_CAPTURE_MERGE => {
+            "operation would result in a merge of separate capture sequences"
+        }
+        E::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED => {
+            "capture was not ended in the same stream as it began"
+        }
+        E::CUDA_ERROR_STREAM_CAPTURE_UNJOINED => "capturing stream has unjoined work",
+        E::CUDA_ERROR_STREAM_CAPTURE_ISOLATION => {
+            "dependency created on uncaptured work in another stream"
+        }
+        E::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT => {
+            "operation would make the legacy stream depend on a capturing blocking stream"
+        }
+        E::CUDA_ERROR_CAPTURED_EVENT => {
+            "operation not permitted on an event last recorded in a capturing stream"
+        }
+        E::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE => {
+            "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update"
+        }
+        E::CUDA_ERROR_UNKNOWN => "unknown error",
+        _ => return error.name(),
+    })
+}
+
 /// A device's details about the failure of a kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFailure {

@@ -7,6 +7,8 @@
 //! that is the runtime's.
 
 mod api;
+pub mod arguments;
+pub mod calls;
 mod device;
 mod end;
 mod failure;
@@ -22,6 +24,7 @@ mod failure;
 mod generated;
 pub mod gpu;
 mod host_mapping;
+pub mod image;
 pub mod resolver;
 mod support;
 
@@ -34,7 +37,7 @@ pub mod sys {
 
 pub use device::{Driver, DriverError, Release, ReleaseCall, Store};
 pub use end::end_process;
-pub use failure::{DeviceFailure, FailedKernel, kernel_error};
+pub use failure::{DeviceFailure, FailedKernel, describe, kernel_error};
 pub use generated::api::{Api, COUNT, FUNCTIONS, index};
 pub use generated::extra::{EXTRA, extra_index};
 pub use generated::signatures;

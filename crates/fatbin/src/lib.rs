@@ -9,6 +9,7 @@
 
 mod error;
 mod format;
+mod part;
 mod payload;
 mod read;
 mod select;
@@ -18,6 +19,7 @@ pub use error::Error;
 pub use format::{
     CONTAINER_HEADER_SIZE, CONTAINER_MAGIC, Compression, Kind, Target, WRAPPER_MAGIC,
 };
+pub use part::ModulePart;
 pub use read::{Entry, container_size, parse};
 pub use select::{best_elf, best_ptx, is_device_runtime};
 pub use write::{NewEntry, write};

@@ -34,6 +34,12 @@ pub use output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Rea
 pub use parameters::ParameterSlot;
 pub use verify::{VerifyError, verify, verify_heap_calls, verify_output};
 
+/// Where the parameters of a kernel lie in the block that a launch passes, and
+/// the bytes of the block.
+pub fn parameter_block(function: &ptx::Function<'_>) -> (Vec<ParameterSlot>, u32) {
+    parameters::layout(function)
+}
+
 /// Adds bounds checks to a PTX module.
 ///
 /// # Errors

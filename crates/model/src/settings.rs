@@ -4,7 +4,7 @@
 pub(crate) mod form;
 mod table;
 
-use form::{Flags, flags};
+use form::{Bytes, Flags, Form, flags};
 use serde::{Deserialize, Serialize};
 pub use table::{SECTIONS, Settings};
 
@@ -16,6 +16,13 @@ pub enum DeviceKind {
     Gpu,
     /// The CPU device that executes PTX.
     Cpu,
+    /// A part of the device that a manager owns.
+    Tenant,
+}
+
+/// The number of bytes that a text means, such as `64k`.
+pub fn bytes(text: &str) -> Option<u64> {
+    Form::<u64>::parse(&Bytes(0..=u64::MAX), text)
 }
 
 /// Whether memory that is never freed is reported.

@@ -1,20 +1,10 @@
 //! What was decided about a module when it was prepared.
 
+pub use fatbin::ModulePart;
 use instrument::{EntryPlan, Instrumented};
 use model::{AccessKind, AccessSite, Provenance, SiteId, Space, UncheckedReason};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock};
-
-/// Code that a program hands to the driver.
-#[derive(Clone, Copy, Debug)]
-pub enum ModulePart<'a> {
-    /// A fat binary: one container or several.
-    Fatbin(&'a [u8]),
-    /// PTX text.
-    Ptx(&'a str),
-    /// Machine code (a cubin).
-    Elf(&'a [u8]),
-}
 
 /// What to load instead of the program's module, or that its own is to be
 /// loaded.

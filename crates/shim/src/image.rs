@@ -1,151 +1,21 @@
-//! Code that a program hands to the driver as a bare pointer: what it is, and
-//! where it ends.
+//! Code that a program hands to the driver as a bare pointer.
 
 use crate::stderr::say;
+pub use driver::image::parts_of_file;
 use runtime::ModulePart;
-use std::ffi::{CStr, c_void};
+use std::ffi::c_void;
 
 /// Reads the parts of an image; none if it is nothing that is known.
 ///
 /// # Safety
-/// `image` is what a program passes to cuModuleLoadData or cuLibraryLoadData:
-/// a fat binary or its wrapper, an ELF file, or NUL-terminated text, in memory
-/// that stays as it is while the parts are in use.
+/// As [`driver::image::parts`].
 pub unsafe fn parts<'a>(image: *const c_void) -> Vec<ModulePart<'a>> {
-    if image.is_null() {
-        return Vec::new();
-    }
-    // SAFETY: every form of image has at least four bytes (the shortest text
-    // that PTX can be starts with `.version`), not necessarily aligned.
-    let magic = unsafe { image.cast::<u32>().read_unaligned() };
-    match magic {
-        fatbin::WRAPPER_MAGIC => {
-            // SAFETY: a wrapper by its magic.
-            unsafe { wrapper(image) }
-        }
-        fatbin::CONTAINER_MAGIC => {
-            // SAFETY: a container by its magic.
-            unsafe { container(image) }.into_iter().collect()
-        }
-        ELF_MAGIC => {
-            // SAFETY: an ELF file by its magic.
-            unsafe { elf(image.cast()) }.into_iter().collect()
-        }
-        _ => {
-            // SAFETY: neither of the binary forms, so NUL-terminated text.
-            let text = unsafe { CStr::from_ptr(image.cast()) };
-            text.to_str().map(ModulePart::Ptx).into_iter().collect()
-        }
-    }
-}
-
-/// The parts of a file's content.
-pub fn parts_of_file(bytes: &[u8]) -> Vec<ModulePart<'_>> {
-    let magic = bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
-    match magic {
-        Some(fatbin::CONTAINER_MAGIC) => vec![ModulePart::Fatbin(bytes)],
-        Some(ELF_MAGIC) => vec![ModulePart::Elf(bytes)],
-        _ => {
-            let text = bytes.split(|byte| *byte == 0).next().unwrap_or(bytes);
-            std::str::from_utf8(text)
-                .map(ModulePart::Ptx)
-                .into_iter()
-                .collect()
-        }
-    }
-}
-
-const ELF_MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
-
-/// `__fatBinC_Wrapper_t`; see cuda-facts, "Fat binaries".
-#[repr(C)]
-struct Wrapper {
-    magic: u32,
-    version: u32,
-    data: *const c_void,
-    /// Version 1: a file name. Version 2: containers to link, ended by null.
-    more: *const *const c_void,
-}
-
-/// # Safety
-/// `image` points to a wrapper.
-unsafe fn wrapper<'a>(image: *const c_void) -> Vec<ModulePart<'a>> {
-    // SAFETY: a wrapper has these 24 bytes.
-    let wrapper = unsafe { image.cast::<Wrapper>().read_unaligned() };
-    let mut parts = Vec::new();
-    if wrapper.version == 2 && !wrapper.more.is_null() {
-        let mut member = wrapper.more;
-        loop {
-            // SAFETY: the list ends with a null, which ends this loop.
-            let container = unsafe { *member };
-            if container.is_null() {
-                break;
-            }
-            // SAFETY: members of the list are containers.
-            parts.extend(unsafe { self::container(container) });
-            // SAFETY: not yet at the end.
-            member = unsafe { member.add(1) };
-        }
-    }
-    // Linked code is what the members become; where there is none (all builds
-    // with one file and without -rdc) it is the code itself.
-    if parts.is_empty() && !wrapper.data.is_null() {
-        // SAFETY: the wrapper's data is a container.
-        parts.extend(unsafe { container(wrapper.data) });
-    }
-    parts
-}
-
-/// # Safety
-/// `pointer` points to a container, or to something that its first 16 bytes
-/// show not to be one.
-unsafe fn container<'a>(pointer: *const c_void) -> Option<ModulePart<'a>> {
-    let pointer: *const u8 = pointer.cast();
-    // SAFETY: a container has a header of 16 bytes.
-    let header = unsafe {
-        pointer
-            .cast::<[u8; fatbin::CONTAINER_HEADER_SIZE]>()
-            .read_unaligned()
-    };
-    match fatbin::container_size(&header) {
-        Ok(size) => {
-            // SAFETY: the header says how long it is, and the driver, for
-            // which it was made, trusts it too.
-            Some(ModulePart::Fatbin(unsafe {
-                std::slice::from_raw_parts(pointer, size as usize)
-            }))
-        }
-        Err(error) => {
+    // SAFETY: this function's promise.
+    unsafe {
+        driver::image::parts(image, &mut |error| {
             say(&format!(
                 "a fat binary that the program registers cannot be read, its kernels run unchecked: {error}"
             ));
-            None
-        }
+        })
     }
-}
-
-/// Offsets in an ELF64 header, and the sizes that the format fixes.
-const SECTION_OFFSET: usize = 40;
-const SECTION_ENTRY_SIZE: usize = 58;
-const SECTION_COUNT: usize = 60;
-const ELF_HEADER_SIZE: usize = 64;
-
-/// # Safety
-/// `pointer` points to a complete ELF64 file.
-unsafe fn elf<'a>(pointer: *const u8) -> Option<ModulePart<'a>> {
-    // SAFETY: the header of an ELF64 file has 64 bytes.
-    let header = unsafe { pointer.cast::<[u8; ELF_HEADER_SIZE]>().read_unaligned() };
-    let u16_at = |at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]]));
-    let offset = header[SECTION_OFFSET..]
-        .first_chunk()
-        .map(|bytes| u64::from_le_bytes(*bytes))?;
-    // Compilers put the section table last.
-    let end = offset.checked_add(u16_at(SECTION_ENTRY_SIZE) * u16_at(SECTION_COUNT))?;
-    let size = usize::try_from(end)
-        .ok()
-        .filter(|size| *size >= ELF_HEADER_SIZE && *size < 1 << 32)?;
-    // SAFETY: a complete file reaches to the end of its section table.
-    Some(ModulePart::Elf(unsafe {
-        std::slice::from_raw_parts(pointer, size)
-    }))
 }

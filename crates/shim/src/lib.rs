@@ -15,7 +15,6 @@
 //! program's first CUDA call.
 
 mod annotations;
-mod cpu;
 mod cudart_export;
 mod environment;
 mod exports;
@@ -24,6 +23,7 @@ mod hooks;
 mod image;
 mod load;
 mod nvtx;
+mod output;
 mod positions;
 mod process;
 mod queries;

@@ -25,7 +25,7 @@ unsafe extern "C" {
 #[used]
 static BEFORE_MAIN: extern "C" fn(c_int, Strings, Strings) = before_main;
 
-/// On the CPU device, programs with the static CUDA runtime are redirected to
+/// On the CPU device and as a tenant, programs with the static CUDA runtime are redirected to
 /// ours; that must happen before their own constructors register kernels, and
 /// those of their libraries. So this library starts before all others
 /// (build.rs), even before the C library, which only then takes over the
@@ -43,14 +43,15 @@ extern "C" fn before_main(_count: c_int, _arguments: Strings, environment: Strin
     let Ok(settings) = settings() else {
         return;
     };
-    if device_kind(&settings) != DeviceKind::Cpu {
+    let kind = device_kind(&settings);
+    if kind == DeviceKind::Gpu {
         return;
     }
     // The functions as the program sees them, for our own CUDA runtime library.
     cudart::install(|| Ok(TABLE.program()));
     if let Err(error) = cudart::redirect_static() {
         say(&format!("error: {error}"));
-        leave_error(&settings, DeviceKind::Cpu, &error.to_string());
+        leave_error(&settings, kind, &error.to_string());
         process::exit_now(exit_code::FAILED.into());
     }
 }

@@ -66,14 +66,18 @@ extern "C" fn in_child() {
     let Some(session) = session::get() else {
         return;
     };
-    if !session.is_initialised() {
+    if session.kind == DeviceKind::Tenant {
+        tenant::in_child();
+    } else if !session.is_initialised() {
         session.life.take_over();
         return;
     }
     session.life.set_forked();
     match session.kind {
         DeviceKind::Gpu => {}
-        DeviceKind::Cpu => session.table.fill(&[refuse as *const () as usize; COUNT]),
+        DeviceKind::Cpu | DeviceKind::Tenant => {
+            session.table.fill(&[refuse as *const () as usize; COUNT])
+        }
     }
 }
 

@@ -13,8 +13,7 @@
 use crate::environment::leave_error;
 use crate::positions::COUNT;
 use crate::state::{
-    Captures, Cpu, ExportedPools, Guard, Heaps, LastWords, Life, Modules, Named, Replays, Threads,
-    Times,
+    Captures, ExportedPools, Guard, Heaps, LastWords, Life, Modules, Named, Replays, Threads, Times,
 };
 use crate::stderr::say;
 use crate::table::Table;
@@ -39,8 +38,6 @@ pub struct Session {
     pub device: Api,
     /// The real driver, on the GPU.
     pub gpu: Option<Arc<Gpu>>,
-    /// The CPU device, where the program has that.
-    pub cpu: Option<Cpu>,
     /// The table that the program's calls jump through.
     pub table: &'static Table,
     /// Which process it is, and what has happened to it.
@@ -63,7 +60,8 @@ pub struct Session {
     pub guard: Option<Guard>,
     /// The times of kernels (`--time-kernels`).
     pub times: Option<Times>,
-    driver: Arc<dyn Driver>,
+    /// None for a tenant: it has no device of its own.
+    driver: Option<Arc<dyn Driver>>,
     initialised: AtomicBool,
     /// Empty until the program has initialised CUDA; `None` inside when
     /// checking is off or the runtime could not start.
@@ -78,10 +76,8 @@ pub struct Opened {
     pub device: Api,
     /// The real driver, on the GPU.
     pub gpu: Option<Arc<Gpu>>,
-    /// The CPU device, where the program has that.
-    pub cpu: Option<Cpu>,
-    /// The same as the runtime uses it.
-    pub driver: Arc<dyn Driver>,
+    /// The same as the runtime uses it; none where there is no runtime.
+    pub driver: Option<Arc<dyn Driver>>,
 }
 
 /// Ringfence could not start.
@@ -198,7 +194,6 @@ impl Session {
             next: opened.next,
             device: opened.device,
             gpu: opened.gpu,
-            cpu: opened.cpu,
             table,
             life: Life::of_this_process(),
             last_words: LastWords::default(),
@@ -217,11 +212,16 @@ impl Session {
         }
     }
 
-    /// Whether there is anything for a runtime to do: to check, to know the
+    /// Whether there is anything for a runtime to do, on a device of the process's
+    /// own: to check, to know the
     /// kernels that are timed, or, on the CPU device, to find the PTX in what
     /// the program loads.
     pub fn is_watched(&self) -> bool {
-        self.settings.check || self.kind == DeviceKind::Cpu || self.settings.time_kernels.is_some()
+        let is_own = self.driver.is_some();
+        let has_reason = self.settings.check
+            || self.kind == DeviceKind::Cpu
+            || self.settings.time_kernels.is_some();
+        is_own && has_reason
     }
 
     /// Whether the program has initialised CUDA.
@@ -237,7 +237,8 @@ impl Session {
             if !self.is_watched() || self.life.is_forked() {
                 return None;
             }
-            match Runtime::new(self.settings.clone(), Arc::clone(&self.driver)) {
+            let driver = Arc::clone(self.driver.as_ref()?);
+            match Runtime::new(self.settings.clone(), driver) {
                 Ok(runtime) => Some(runtime),
                 Err(error) => {
                     let message = format!("{error}; the program runs without checks");

@@ -7,7 +7,7 @@ use crate::positions::COUNT;
 use crate::session::{self, Begun, Opened, Refused, Session};
 use crate::stderr::say;
 use crate::table::Table;
-use crate::{cpu, hooks, process, resolver};
+use crate::{hooks, output, process, resolver};
 use driver::gpu::{Gpu, OpenError};
 use driver::sys::CUresult;
 use model::{DeviceKind, Settings};
@@ -86,8 +86,9 @@ fn open(kind: DeviceKind, settings: &Settings) -> Result<Opened, (CUresult, Stri
     let mut opened = match kind {
         DeviceKind::Gpu => open_gpu(settings)?,
         DeviceKind::Cpu => open_cpu(settings)?,
+        DeviceKind::Tenant => open_tenant(settings)?,
     };
-    if settings.protect.watch && settings.check {
+    if settings.protect.watch && settings.check && opened.driver.is_some() {
         opened.next = hooks::whole_device::wrap(&opened.device);
     }
     Ok(opened)
@@ -101,8 +102,7 @@ fn open_gpu(settings: &Settings) -> Result<Opened, (CUresult, String)> {
                 next: *gpu.api(),
                 device: *gpu.api(),
                 gpu: Some(Arc::clone(&gpu)),
-                cpu: None,
-                driver: gpu,
+                driver: Some(gpu),
             })
         }
         Err(error @ OpenError::NotFound { .. }) => {
@@ -113,15 +113,38 @@ fn open_gpu(settings: &Settings) -> Result<Opened, (CUresult, String)> {
 }
 
 fn open_cpu(settings: &Settings) -> Result<Opened, (CUresult, String)> {
-    let cpu =
-        cpu::open(settings).map_err(|message| (CUresult::CUDA_ERROR_SYSTEM_NOT_READY, message))?;
-    let api = cpu::api();
+    let options = cpu_api::Options {
+        threads: settings.cpu_threads,
+        seed: settings.seed,
+        pageable: settings.cpu_pageable,
+    };
+    let cpu = cpu_api::open(options, output::OF_THE_PROGRAM)
+        .map_err(|message| (CUresult::CUDA_ERROR_SYSTEM_NOT_READY, message))?;
+    let api = cpu_api::api();
     Ok(Opened {
         next: api,
         device: api,
         gpu: None,
-        driver: cpu.device(),
-        cpu: Some(cpu),
+        driver: Some(cpu.device()),
+    })
+}
+
+fn open_tenant(settings: &Settings) -> Result<Opened, (CUresult, String)> {
+    let program = std::env::current_exe().unwrap_or_default();
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    tenant::connect(&tenant::Options {
+        socket: settings.socket.as_deref(),
+        memory: settings.tenant_memory,
+        name: &name,
+        say,
+    })
+    .map_err(|error| (CUresult::CUDA_ERROR_NO_DEVICE, error.to_string()))?;
+    let api = tenant::api();
+    Ok(Opened {
+        next: api,
+        device: api,
+        gpu: None,
+        driver: None,
     })
 }
 

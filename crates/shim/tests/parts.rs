@@ -13,14 +13,13 @@ mod state;
 #[path = "../src/hooks/waves.rs"]
 mod waves;
 
-use driver::sys::{CUcontext, CUevent, CUgraphNode};
+use driver::sys::{CUcontext, CUevent};
 use model::{DeviceKind, Ran};
 use runtime::Layer;
 use state::{
-    Captures, Destroyed, Executable, Guard, Heaps, Lent, Named, Node, Pending, Replays, Row,
-    TimedKernel, Times, Work,
+    Captures, Destroyed, Executable, Guard, Heaps, Named, Node, Pending, Replays, Row, TimedKernel,
+    Times, Work,
 };
-use std::ffi::CStr;
 use waves::takes_a_wave_more;
 
 #[test]
@@ -232,31 +231,6 @@ fn launches_made_meanwhile_come_after_those_that_were_looked_at() {
         })
         .collect();
     assert_eq!(rows, [0, 1000]);
-}
-
-#[test]
-fn lent_memory_stays_where_it_is() {
-    let lent = Lent::default();
-    let first = lent.text("first");
-    for index in 0..100 {
-        lent.text(&format!("text {index}"));
-    }
-    assert_eq!(lent.text("first"), first);
-    // SAFETY: lent C strings live as long as `lent`.
-    assert_eq!(unsafe { CStr::from_ptr(first) }, c"first");
-    let nodes = lent.dependencies(1, vec![11, 12]);
-    lent.dependencies(2, vec![13]);
-    // SAFETY: two nodes, until the next question about stream 1.
-    let nodes = unsafe { std::slice::from_raw_parts(nodes, 2) };
-    assert_eq!(nodes, [CUgraphNode(11), CUgraphNode(12)]);
-    let each = lent.parameters(1, vec![1, 0, 0, 0, 5, 6], [0, 4].into_iter());
-    // SAFETY: one pointer a parameter, into six bytes.
-    let bytes = unsafe { [*(*each).cast::<u8>(), *(*each.add(1)).cast::<u8>()] };
-    assert_eq!(bytes, [1, 5]);
-    let (image, size) = lent.image(1, vec![7; 3]);
-    // SAFETY: three bytes, until the linker makes another image.
-    let image = unsafe { std::slice::from_raw_parts(image.cast::<u8>(), size) };
-    assert_eq!(image, [7; 3]);
 }
 
 #[test]

@@ -15,7 +15,7 @@ const CHANGING: [&str; 3] = [
 /// Those that never change, and variables of the C library.
 const OTHERS: [&str; 5] = [
     "annotations.rs INTERFACE",
-    "cpu/host.rs stdout",
+    "output.rs stdout",
     "load.rs AFTER_ALL",
     "load.rs BEFORE_MAIN",
     "load.rs environ",

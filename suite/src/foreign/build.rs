@@ -166,7 +166,7 @@ fn with_nvcc(place: &Place<'_>, program: &Program) -> Result<Command> {
         .args(match place.device {
             // PTX alone: all that the CPU device executes, and no time spent
             // in ptxas.
-            DeviceKind::Cpu => ["-gencode=arch=compute_90,code=compute_90"],
+            DeviceKind::Cpu | DeviceKind::Tenant => ["-gencode=arch=compute_90,code=compute_90"],
             DeviceKind::Gpu => ["-arch=sm_90"],
         })
         .args(["-O2", "-w", "-lineinfo", "-Wno-deprecated-gpu-targets"])

@@ -274,8 +274,8 @@ impl Runner {
         let caps = match (self.device, self.api) {
             _ if program.small => &[u64::MAX],
             (DeviceKind::Gpu, _) => GPU_CAPS,
-            (DeviceKind::Cpu, Api::Cuda) => CAPS,
-            (DeviceKind::Cpu, Api::OpenCl) => OPENCL_CAPS,
+            (DeviceKind::Cpu | DeviceKind::Tenant, Api::Cuda) => CAPS,
+            (DeviceKind::Cpu | DeviceKind::Tenant, Api::OpenCl) => OPENCL_CAPS,
         };
         let mut tried: Vec<Vec<String>> = Vec::new();
         let mut ended = None;
@@ -432,6 +432,7 @@ impl Runner {
             match self.device {
                 DeviceKind::Gpu => "gpu",
                 DeviceKind::Cpu => "cpu",
+                DeviceKind::Tenant => "tenant",
             },
         ]);
         command

@@ -120,11 +120,11 @@ impl Library {
         if std::env::var_os(NVTX).is_none() {
             environment.push((NVTX, self.path.clone().into()));
         }
-        if device == DeviceKind::Cpu {
+        if device != DeviceKind::Gpu {
             let runtimes = self.path.parent().unwrap_or(Path::new("/")).join("cudart");
             if facts.runtime() == Some(Runtime::Shared) && !runtimes.is_dir() {
                 bail!(
-                    "the program uses the shared CUDA runtime, and the one for `--device cpu` is missing: there is no \
+                    "the program uses the shared CUDA runtime, and the one for `--device cpu` and `--device tenant` is missing: there is no \
                      folder {}; it is installed beside {NAME}",
                     runtimes.display()
                 );

@@ -26,6 +26,9 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     // Everything that can be checked before the program starts is.
     let program = program::find(&options.program[0])?;
     let device = choose_device(&mut settings)?;
+    if device == DeviceKind::Tenant {
+        as_tenant(&mut settings)?;
+    }
     let facts = program::examine(&program)?;
     facts.check(&program, device)?;
     let library = library::find()?;
@@ -77,6 +80,33 @@ fn choose_device(settings: &mut Settings) -> Result<DeviceKind> {
         settings.driver = Some(path);
     }
     Ok(device)
+}
+
+/// What cannot be asked for on a device that a manager owns: kernels run there
+/// fenced, and nothing of the program's own process looks at them.
+fn as_tenant(settings: &mut Settings) -> Result<()> {
+    let usual = Settings::default();
+    let asked = [
+        ("--protect", settings.protect != usual.protect),
+        ("--leak-check", settings.leak_check != usual.leak_check),
+        ("--time-kernels", settings.time_kernels.is_some()),
+        ("--json", settings.json.is_some()),
+        ("--sarif", settings.sarif.is_some()),
+        ("--junit", settings.junit.is_some()),
+    ];
+    if let Some((option, _)) = asked.iter().find(|(_, is_asked)| *is_asked) {
+        bail!(
+            "{option} does not work with --device tenant: kernels of a tenant are fenced by the manager, and nothing is \
+             checked or reported in the program; remove {option}, or choose another device"
+        );
+    }
+    settings.check = false;
+    if let Some(path) = &mut settings.socket {
+        // The program may change its directory before its first CUDA call.
+        *path = std::path::absolute(&*path)
+            .with_context(|| format!("cannot resolve {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Reads the file of suppressions, which every process will read again.

@@ -126,7 +126,9 @@ impl Outcome {
             return None;
         }
         let launched = !self.totals.coverage.kernels.is_empty();
-        let why = if !settings.check {
+        let why = if settings.device == Some(model::DeviceKind::Tenant) {
+            "the program ran as a tenant: its kernels were fenced, and nothing was checked"
+        } else if !settings.check {
             "checking was switched off"
         } else if self.processes.is_empty() {
             "nothing was checked: the program made no CUDA or OpenCL call"

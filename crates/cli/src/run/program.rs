@@ -256,9 +256,9 @@ impl Facts {
                  starts no other program"
             );
         }
-        if device == DeviceKind::Cpu && self.runtime() == Some(Runtime::StaticStripped) {
+        if device != DeviceKind::Gpu && self.runtime() == Some(Runtime::StaticStripped) {
             bail!(
-                "{shown} is stripped and has the CUDA runtime linked into it, so `--device cpu` cannot find the \
+                "{shown} is stripped and has the CUDA runtime linked into it, so only `--device gpu` can run it: the others cannot find the \
                  runtime's functions; build it with `nvcc -cudart shared`, or do not strip it"
             );
         }

@@ -206,14 +206,22 @@ settings! {
     "trap" trap: bool = false, SWITCH, Flag;
 }
 "Device" {
-    /// Which device runs the kernels: the GPU, or the CPU device, which executes PTX.
+    /// Which device runs the kernels: the GPU, the CPU device, which executes PTX, or
+    /// as a tenant a part of the device that `ringfence manager` owns
+    /// (`docs/sharing.md`).
     "device" device: Option<DeviceKind> = None, Unset(Words(&[
-        (DeviceKind::Gpu, &["gpu"]), (DeviceKind::Cpu, &["cpu"]),
+        (DeviceKind::Gpu, &["gpu"]), (DeviceKind::Cpu, &["cpu"]), (DeviceKind::Tenant, &["tenant"]),
     ])), Value("DEVICE"), "the GPU where there is one";
 
     /// Path of the real libcuda.so.1.
     "driver" driver: Option<PathBuf> = None, Unset(Text("the path of libcuda.so.1")),
         Value("FILE"), "the driver that the system's loader finds";
+
+    /// Path of the manager's socket, for a tenant.
+    "socket" socket: Option<PathBuf> = None, FILE, Value("FILE"), "the system's manager, else the user's";
+
+    /// Bytes of device memory that a tenant needs; 0 is as much as the manager gives.
+    "tenant-memory" tenant_memory: u64 = 0, Bytes(0..=u64::MAX), Value("BYTES");
 
     /// Seed of the CPU device's warp schedule and of random canaries; with 0,
     /// canaries differ from run to run.

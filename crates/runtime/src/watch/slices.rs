@@ -90,7 +90,7 @@ impl Watch {
     fn parameters(&self, slice: u64, context: u64) -> GuardParameters {
         let pause = match self.env.driver().kind() {
             DeviceKind::Gpu => PAUSE_GPU,
-            DeviceKind::Cpu => PAUSE_CPU,
+            DeviceKind::Cpu | DeviceKind::Tenant => PAUSE_CPU,
         };
         let nanoseconds = u64::try_from(self.slice.as_nanos()).unwrap_or(u64::MAX);
         GuardParameters {

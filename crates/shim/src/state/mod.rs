@@ -2,12 +2,10 @@
 //! small interface. Nothing here calls the device.
 
 mod captures;
-mod cpu;
 mod exported_pools;
 mod guard;
 mod heaps;
 mod last_words;
-mod lent;
 mod life;
 mod modules;
 mod named;
@@ -16,12 +14,10 @@ mod threads;
 mod times;
 
 pub use captures::Captures;
-pub use cpu::Cpu;
 pub use exported_pools::ExportedPools;
 pub use guard::Guard;
 pub use heaps::Heaps;
 pub use last_words::LastWords;
-pub use lent::{Lent, UserData};
 pub use life::Life;
 pub use modules::{Loaded, Modules};
 pub use named::Named;

@@ -1,0 +1,344 @@
+//! Modules, their kernels and variables, and launches.
+
+use super::{Context, Slice, Stream};
+use crate::DriverError;
+use crate::sys::{
+    CUfunction, CUfunction_attribute, CUjit_option, CUlaunchAttribute, CUlaunchAttributeID,
+    CUlaunchConfig, CUmodule, CUresult,
+};
+use std::ffi::{CStr, CString, c_void};
+use std::sync::Arc;
+
+/// A loaded module; it is unloaded when it and its functions are dropped.
+#[derive(Clone)]
+pub struct Module {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    context: Context,
+    raw: CUmodule,
+}
+
+/// A kernel.
+#[derive(Clone)]
+pub struct Function {
+    module: Module,
+    raw: CUfunction,
+}
+
+/// A variable of a module, which lies in memory of the driver's.
+pub struct Variable {
+    module: Module,
+    address: u64,
+    size: u64,
+}
+
+/// A module could not be loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadError {
+    /// The driver's error.
+    pub error: DriverError,
+    /// What its compiler says; may be empty.
+    pub log: String,
+}
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory, in bytes.
+    pub shared: u32,
+    /// All blocks are resident together.
+    pub is_cooperative: bool,
+}
+
+/// Bytes of the compiler's log.
+const LOG: usize = 8 << 10;
+
+/// `CU_LAUNCH_PARAM_BUFFER_POINTER`, `_BUFFER_SIZE`, `_END`
+const BUFFER: *mut c_void = std::ptr::without_provenance_mut(1);
+const SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
+const END: *mut c_void = std::ptr::null_mut();
+
+impl Context {
+    /// Loads PTX.
+    ///
+    /// # Errors
+    ///
+    /// The driver does not take it.
+    pub fn load(&self, ptx: &CStr) -> Result<Module, LoadError> {
+        let mut log = vec![0u8; LOG];
+        let mut options = [
+            CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+            CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        ];
+        // The size is in the pointer itself.
+        let mut values = [
+            log.as_mut_ptr().cast::<c_void>(),
+            std::ptr::without_provenance_mut(LOG - 1),
+        ];
+        let mut raw = CUmodule::NULL;
+        let loaded = call!(
+            self.calls(),
+            cuModuleLoadDataEx(
+                &mut raw,
+                ptx.as_ptr().cast(),
+                options.len() as u32,
+                options.as_mut_ptr(),
+                values.as_mut_ptr()
+            )
+        );
+        loaded.map_err(|error| LoadError {
+            error,
+            log: CStr::from_bytes_until_nul(&log)
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+        })?;
+        Ok(Module {
+            inner: Arc::new(Inner {
+                context: self.clone(),
+                raw,
+            }),
+        })
+    }
+
+    /// Copies bytes into a variable, from its byte `offset` on; complete on
+    /// return. Not in order with any stream.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver; the bytes do not lie in the variable.
+    pub fn write_variable(
+        &self,
+        variable: &Variable,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), DriverError> {
+        let at = variable.at(offset, bytes.len())?;
+        call!(
+            self.calls(),
+            cuMemcpyHtoD_v2_ptds(at, bytes.as_ptr().cast(), bytes.len())
+        )?;
+        self.settle()
+    }
+
+    /// Copies bytes out of a variable, from its byte `offset` on; complete on
+    /// return. Not in order with any stream.
+    ///
+    /// # Errors
+    ///
+    /// As [`Context::write_variable`].
+    pub fn read_variable(
+        &self,
+        variable: &Variable,
+        offset: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), DriverError> {
+        let at = variable.at(offset, bytes.len())?;
+        call!(
+            self.calls(),
+            cuMemcpyDtoH_v2_ptds(bytes.as_mut_ptr().cast(), at, bytes.len())
+        )
+    }
+}
+
+impl Module {
+    fn context(&self) -> &Context {
+        &self.inner.context
+    }
+
+    /// The driver's handle, to ask the device itself about it.
+    pub fn raw(&self) -> u64 {
+        self.inner.raw.0
+    }
+
+    /// The kernel of a name.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn function(&self, name: &str) -> Result<Function, DriverError> {
+        let name = c_name("cuModuleGetFunction", name)?;
+        let mut raw = CUfunction::NULL;
+        let calls = self.context().calls();
+        call!(
+            calls,
+            cuModuleGetFunction(&mut raw, self.inner.raw, name.as_ptr())
+        )?;
+        Ok(Function {
+            module: self.clone(),
+            raw,
+        })
+    }
+
+    /// The variable of a name.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
+    pub fn variable(&self, name: &str) -> Result<Variable, DriverError> {
+        let name = c_name("cuModuleGetGlobal", name)?;
+        let (mut address, mut size) = (0, 0usize);
+        let calls = self.context().calls();
+        call!(
+            calls,
+            cuModuleGetGlobal_v2(&mut address, &mut size, self.inner.raw, name.as_ptr())
+        )?;
+        Ok(Variable {
+            module: self.clone(),
+            address,
+            size: size as u64,
+        })
+    }
+}
+
+fn c_name(call: &'static str, name: &str) -> Result<CString, DriverError> {
+    CString::new(name).map_err(|_| DriverError {
+        call,
+        code: CUresult::CUDA_ERROR_NOT_FOUND,
+        message: "a name holds a zero".into(),
+    })
+}
+
+impl Variable {
+    /// Bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The address of some of its bytes.
+    fn at(&self, offset: u64, bytes: usize) -> Result<u64, DriverError> {
+        let end = offset.checked_add(bytes as u64);
+        if end.is_some_and(|end| end <= self.size) {
+            return Ok(self.address + offset);
+        }
+        Err(DriverError {
+            call: "cuMemcpy",
+            code: CUresult::CUDA_ERROR_INVALID_VALUE,
+            message: "the bytes are not in the variable".into(),
+        })
+    }
+
+    /// Puts a copy of it, as far as it fits, into a stream.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub fn copy_to(&self, to: Slice<'_>, stream: &Stream) -> Result<(), DriverError> {
+        let size = self.size.min(to.size) as usize;
+        let calls = self.module.context().calls();
+        call!(
+            calls,
+            cuMemcpyDtoDAsync_v2(to.address, self.address, size, stream.raw)
+        )
+    }
+}
+
+impl Function {
+    fn context(&self) -> &Context {
+        self.module.context()
+    }
+
+    /// An attribute.
+    ///
+    /// # Errors
+    ///
+    /// The driver does not know it.
+    pub fn attribute(&self, attribute: CUfunction_attribute) -> Result<i32, DriverError> {
+        let mut value = 0;
+        let calls = self.context().calls();
+        call!(calls, cuFuncGetAttribute(&mut value, attribute, self.raw))?;
+        Ok(value)
+    }
+
+    /// Sets an attribute.
+    ///
+    /// # Errors
+    ///
+    /// The device cannot do that.
+    pub fn set_attribute(
+        &self,
+        attribute: CUfunction_attribute,
+        value: i32,
+    ) -> Result<(), DriverError> {
+        let calls = self.context().calls();
+        call!(calls, cuFuncSetAttribute(self.raw, attribute, value))
+    }
+
+    /// How many blocks of so many threads, with so many bytes of dynamic shared
+    /// memory, a multiprocessor holds.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub fn blocks_per_multiprocessor(&self, threads: i32, shared: u32) -> Result<i32, DriverError> {
+        let mut blocks = 0;
+        let calls = self.context().calls();
+        call!(
+            calls,
+            cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut blocks,
+                self.raw,
+                threads,
+                shared as usize
+            )
+        )?;
+        Ok(blocks)
+    }
+
+    /// Puts a launch into a stream, with a block of parameters that is laid out
+    /// as PTX lays it out.
+    ///
+    /// # Errors
+    ///
+    /// The device cannot do that.
+    pub fn launch(
+        &self,
+        launch: Launch,
+        parameters: &[u8],
+        stream: &Stream,
+    ) -> Result<(), DriverError> {
+        let mut cooperative = CUlaunchAttribute::zeroed();
+        cooperative.id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        cooperative.value.cooperative = 1;
+        let mut config = CUlaunchConfig::zeroed();
+        [config.gridDimX, config.gridDimY, config.gridDimZ] = launch.grid;
+        [config.blockDimX, config.blockDimY, config.blockDimZ] = launch.block;
+        config.sharedMemBytes = launch.shared;
+        config.hStream = stream.raw;
+        if launch.is_cooperative {
+            config.attrs = &raw mut cooperative;
+            config.numAttrs = 1;
+        }
+        let mut size = parameters.len();
+        let mut extra = [
+            BUFFER,
+            parameters.as_ptr().cast_mut().cast(),
+            SIZE,
+            (&raw mut size).cast(),
+            END,
+        ];
+        // A kernel without parameters takes no buffer.
+        let extra = match parameters.is_empty() {
+            true => std::ptr::null_mut(),
+            false => extra.as_mut_ptr(),
+        };
+        let calls = self.context().calls();
+        call!(
+            calls,
+            cuLaunchKernelEx(&config, self.raw, std::ptr::null_mut(), extra)
+        )
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Nobody is left who could act on an error.
+        let _ = call!(self.context.calls(), cuModuleUnload(self.raw));
+    }
+}

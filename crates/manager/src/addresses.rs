@@ -1,0 +1,109 @@
+//! Which addresses partitions have. Each slot has room for one partition of the
+//! greatest size with its margins, at a place where fences by a mask work.
+
+use crate::quota;
+use model::layout::fence::{HEADROOM, MARGIN, UNIT};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// First address of the first slot: far from where systems place programs,
+/// libraries and memory of drivers.
+const FIRST: u64 = 0x2000_0000_0000;
+/// End of the last slot.
+const END: u64 = 0x6000_0000_0000;
+
+/// The slots.
+pub(crate) struct Addresses {
+    /// Bytes of a partition.
+    size: u64,
+    /// Bytes from one slot to the next.
+    stride: u64,
+    taken: Mutex<Vec<bool>>,
+}
+
+/// A slot that is taken until this is dropped.
+pub(crate) struct Slot {
+    addresses: Arc<Addresses>,
+    index: usize,
+}
+
+impl Addresses {
+    /// Slots for partitions that hold `memory` bytes, a multiple of
+    /// [`HEADROOM`]. `None` if there is no room for one.
+    pub(crate) fn new(memory: u64) -> Option<Addresses> {
+        let whole = memory.checked_add(2 * HEADROOM)?;
+        let size = whole.max(UNIT).checked_next_power_of_two()?;
+        let before = MARGIN.checked_next_multiple_of(size)?;
+        let stride = before.checked_add(size)?.checked_add(MARGIN)?;
+        let stride = stride.checked_next_multiple_of(size)?;
+        let count = ((END - FIRST) / stride).min(quota::TENANTS as u64) as usize;
+        (count > 0).then(|| Addresses {
+            size,
+            stride,
+            taken: Mutex::new(vec![false; count]),
+        })
+    }
+
+    /// Takes a slot; `None` if there is none left.
+    pub(crate) fn take(self: &Arc<Addresses>) -> Option<Slot> {
+        let mut taken = self.taken.lock();
+        let index = taken.iter().position(|taken| !taken)?;
+        taken[index] = true;
+        Some(Slot {
+            addresses: Arc::clone(self),
+            index,
+        })
+    }
+
+    /// How many slots are taken, and how many there are.
+    pub(crate) fn count(&self) -> (usize, usize) {
+        let taken = self.taken.lock();
+        (taken.iter().filter(|taken| **taken).count(), taken.len())
+    }
+}
+
+impl Slot {
+    /// First byte of the partition.
+    pub(crate) fn base(&self) -> u64 {
+        let Addresses { size, stride, .. } = *self.addresses;
+        FIRST + self.index as u64 * stride + MARGIN.next_multiple_of(size)
+    }
+
+    /// Bytes of the partition.
+    pub(crate) fn size(&self) -> u64 {
+        self.addresses.size
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.addresses.taken.lock()[self.index] = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::layout::fence::FenceTable;
+
+    #[test]
+    fn partitions_with_their_margins_do_not_overlap() {
+        for memory in [HEADROOM, 1 << 30, 4 << 30, 20 << 30, 100 << 30] {
+            let addresses = Arc::new(Addresses::new(memory).expect("room"));
+            let mut end = FIRST;
+            let mut slots = Vec::new();
+            while let Some(slot) = addresses.take() {
+                let (base, size) = (slot.base(), slot.size());
+                assert!(base - MARGIN >= end, "{memory:#x}");
+                end = base + size + MARGIN;
+                assert!(size >= memory + 2 * HEADROOM && end <= END);
+                FenceTable::new(base, size, 0, true).expect("a partition for masks");
+                slots.push(slot);
+            }
+            assert!(slots.len() > 8, "{memory:#x}");
+            let first = slots.remove(0).base();
+            assert_eq!(addresses.take().map(|slot| slot.base()), Some(first));
+        }
+        assert!(Addresses::new(u64::MAX / 2).is_none());
+    }
+}

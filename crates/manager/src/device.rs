@@ -1,0 +1,207 @@
+//! The device that the manager owns, and what is asked of it once.
+
+use driver::DriverError;
+use driver::calls::{Calls, Context, Module};
+use driver::gpu::Gpu;
+use driver::sys::{CUdevice_attribute as A, CUresult};
+use protocol::{Attribute, DeviceFacts};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Which device the manager owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// The first GPU, by this driver library or the one that is found.
+    Gpu(Option<PathBuf>),
+    /// The CPU device, with so many threads; 0 is one a core.
+    Cpu(u32),
+}
+
+/// The device cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no driver, or it cannot be loaded.
+    #[error(transparent)]
+    Driver(#[from] driver::gpu::OpenError),
+    /// The CPU device.
+    #[error("{0}")]
+    Cpu(String),
+    /// The driver refuses.
+    #[error("the device cannot be used: {0}")]
+    Device(#[from] DriverError),
+}
+
+/// The device.
+pub(crate) struct Device {
+    /// Its context.
+    pub(crate) context: Context,
+    /// What tenants are told of it.
+    pub(crate) facts: DeviceFacts,
+    /// Compute capability times ten.
+    pub(crate) capability: u32,
+    /// Shared memory that the system takes from each block, in bytes.
+    pub(crate) reserved_shared: u32,
+    limits: Limits,
+    cpu: Option<&'static cpu_api::Cpu>,
+    /// The context has failed: nothing runs any more.
+    is_lost: AtomicBool,
+}
+
+/// Largest launches.
+struct Limits {
+    grid: [u32; 3],
+    block: [u32; 3],
+}
+
+/// Attributes that are those of the device, but say that it can do what tenants
+/// cannot do.
+const WITHHELD: [A; 26] = [
+    A::CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY,
+    A::CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY,
+    A::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS,
+    A::CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST,
+    A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
+    A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+    A::CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED,
+    A::CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+    A::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED,
+    A::CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED,
+    A::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS,
+    A::CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR,
+    A::CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1,
+    A::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1,
+    A::CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1,
+    A::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+    A::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+    A::CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED,
+    A::CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH,
+    A::CU_DEVICE_ATTRIBUTE_UNIFIED_FUNCTION_POINTERS,
+    A::CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED,
+    A::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED,
+    A::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
+    A::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+    A::CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
+    A::CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
+];
+
+impl Device {
+    /// Opens the device; its context is current on this thread.
+    pub(crate) fn open(choice: &DeviceChoice) -> Result<Device, OpenError> {
+        let (calls, cpu) = match choice {
+            DeviceChoice::Gpu(path) => {
+                let gpu = Gpu::open(path.as_deref())?;
+                (Calls::of_gpu(Arc::new(gpu)), None)
+            }
+            DeviceChoice::Cpu(threads) => {
+                let options = cpu_api::Options {
+                    threads: *threads,
+                    ..cpu_api::Options::default()
+                };
+                let cpu = cpu_api::open(options, OUTPUT).map_err(OpenError::Cpu)?;
+                (cpu_api::calls(cpu), Some(cpu))
+            }
+        };
+        let context = Context::open(calls)?;
+        let attribute = |attribute| context.attribute(attribute);
+        let number = |which| attribute(which).map(|value| value.max(0) as u32);
+        let capability = 10 * number(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?
+            + number(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        // The CPU device counts a reserve as GPUs do, but its blocks have none:
+        // their shared memory begins at address 0.
+        let reserved_shared = match cpu {
+            Some(_) => 0,
+            None => number(A::CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK)?,
+        };
+        let limits = Limits {
+            grid: [
+                number(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+                number(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+                number(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+            ],
+            block: [
+                number(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+                number(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+                number(A::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+            ],
+        };
+        let facts = DeviceFacts {
+            name: context.name()?,
+            version: context.version()?,
+            uuid: context.uuid()?,
+            attributes: attributes(&context),
+        };
+        Ok(Device {
+            context,
+            facts,
+            capability,
+            reserved_shared,
+            limits,
+            cpu,
+            is_lost: AtomicBool::new(false),
+        })
+    }
+
+    /// What the device cannot execute of a module that was loaded; `None` if it
+    /// can execute all of it. A kernel that it cannot execute would end the
+    /// context.
+    pub(crate) fn lacks(&self, module: &Module) -> Option<String> {
+        let cpu = self.cpu?;
+        match cpu.module_lacks(module.raw()) {
+            Ok(all) => all.into_iter().next(),
+            Err(code) => Some(format!("error {} when it was examined", code.0)),
+        }
+    }
+
+    /// Whether the device can have such a launch at all.
+    pub(crate) fn fits(&self, grid: [u32; 3], block: [u32; 3]) -> bool {
+        let within = |size: [u32; 3], limit: [u32; 3]| {
+            size.iter()
+                .zip(limit)
+                .all(|(n, most)| (1..=most).contains(n))
+        };
+        within(grid, self.limits.grid) && within(block, self.limits.block)
+    }
+
+    /// Looks at an error of the driver: some mean that the context has failed.
+    pub(crate) fn notice(&self, code: CUresult, message: &str) {
+        let error = DriverError {
+            call: "a call",
+            code,
+            message: message.to_owned(),
+        };
+        if error.is_sticky() && !self.is_lost.swap(true, Ordering::AcqRel) {
+            crate::log::line(&format!("error: the device has failed: {error}"));
+        }
+    }
+
+    /// Whether the context has failed.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+}
+
+/// All attributes that the driver knows.
+fn attributes(context: &Context) -> Vec<Attribute> {
+    let numbers = 1..A::CU_DEVICE_ATTRIBUTE_MAX.0;
+    let known = numbers.filter_map(|number| {
+        let attribute = A(number);
+        let value = match WITHHELD.contains(&attribute) {
+            true => 0,
+            false => context.attribute(attribute).ok()?,
+        };
+        Some(Attribute {
+            attribute: number,
+            value,
+        })
+    });
+    known.collect()
+}
+
+/// What the CPU device says is for the administrator. Kernels of tenants print
+/// nothing: a module that could is refused.
+const OUTPUT: cpu_api::Output = cpu_api::Output {
+    print: |bytes| crate::log::line(&crate::log::clean(&String::from_utf8_lossy(bytes))),
+    print_error: |bytes| crate::log::line(&crate::log::clean(&String::from_utf8_lossy(bytes))),
+    say: |text| crate::log::line(&crate::log::clean(text)),
+};

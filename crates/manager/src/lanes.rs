@@ -1,0 +1,178 @@
+//! The streams of one tenant. To the driver they are in order with nothing; what
+//! the default stream of CUDA orders is made here by events, so that it orders
+//! the streams of this tenant alone.
+
+use crate::numbers::Numbers;
+use crate::quota;
+use driver::DriverError;
+use driver::calls::{Context, Event, Stream};
+
+/// The number of the default stream.
+pub(crate) const DEFAULT: u32 = 0;
+
+/// Why nothing was put into a stream.
+pub(crate) enum NotPut {
+    /// There is no such stream.
+    NoStream,
+    /// There is too much in it: later.
+    Full,
+    Driver(DriverError),
+}
+
+impl From<DriverError> for NotPut {
+    fn from(error: DriverError) -> NotPut {
+        NotPut::Driver(error)
+    }
+}
+
+/// A stream.
+struct Lane {
+    stream: Stream,
+    /// Ordered with the default stream.
+    is_blocking: bool,
+    /// Recorded behind its work when another stream has to wait for that.
+    mark: Event,
+    /// How often something was put in.
+    puts: u64,
+    /// How many puts of the default stream it waits for.
+    waited: u64,
+    /// How many of its puts the default stream waits for.
+    waited_for: u64,
+    /// Puts since it was last seen idle.
+    queued: u32,
+}
+
+impl Lane {
+    fn new(context: &Context, is_blocking: bool) -> Result<Lane, DriverError> {
+        Ok(Lane {
+            stream: context.stream()?,
+            is_blocking,
+            mark: context.event(false)?,
+            puts: 0,
+            waited: 0,
+            waited_for: 0,
+            queued: 0,
+        })
+    }
+
+    fn is_idle(&mut self) -> Result<bool, DriverError> {
+        let is_idle = self.queued == 0 || self.stream.is_idle()?;
+        if is_idle {
+            self.queued = 0;
+        }
+        Ok(is_idle)
+    }
+}
+
+/// The streams of a tenant.
+pub(crate) struct Lanes {
+    default: Lane,
+    others: Numbers<Lane>,
+}
+
+impl Lanes {
+    /// The default stream alone.
+    pub(crate) fn new(context: &Context) -> Result<Lanes, DriverError> {
+        Ok(Lanes {
+            default: Lane::new(context, true)?,
+            others: Numbers::new(DEFAULT + 1, quota::STREAMS),
+        })
+    }
+
+    /// Makes a stream; `None` if there are too many.
+    pub(crate) fn create(
+        &mut self,
+        context: &Context,
+        is_blocking: bool,
+    ) -> Result<Option<u32>, DriverError> {
+        if !self.others.has_room_for(1) {
+            return Ok(None);
+        }
+        Ok(self.others.add(Lane::new(context, is_blocking)?))
+    }
+
+    /// Ends a stream, whose work is still done. Whether there was one.
+    pub(crate) fn destroy(&mut self, number: u32) -> Result<bool, DriverError> {
+        let Some(mut lane) = self.others.remove(number) else {
+            return Ok(false);
+        };
+        // Who waits for the default stream or for all waits for this, too.
+        if !lane.is_idle()? {
+            lane.mark.record(&lane.stream)?;
+            self.default.stream.wait_for(&lane.mark)?;
+            self.default.puts += 1;
+            self.default.queued = self.default.queued.saturating_add(1);
+        }
+        Ok(true)
+    }
+
+    /// The stream, to put something into it: it waits for what comes before by
+    /// the rules of the default stream.
+    pub(crate) fn put(&mut self, number: u32) -> Result<&Stream, NotPut> {
+        if number == DEFAULT {
+            if self.default.queued >= quota::QUEUED && !self.default.is_idle()? {
+                return Err(NotPut::Full);
+            }
+            for lane in self.others.values_mut() {
+                if lane.is_blocking && lane.waited_for < lane.puts {
+                    lane.mark.record(&lane.stream)?;
+                    self.default.stream.wait_for(&lane.mark)?;
+                    lane.waited_for = lane.puts;
+                }
+            }
+            self.default.puts += 1;
+            self.default.queued += 1;
+            return Ok(&self.default.stream);
+        }
+        let lane = self.others.get_mut(number).ok_or(NotPut::NoStream)?;
+        if lane.queued >= quota::QUEUED && !lane.is_idle()? {
+            return Err(NotPut::Full);
+        }
+        if lane.is_blocking && lane.waited < self.default.puts {
+            self.default.mark.record(&self.default.stream)?;
+            lane.stream.wait_for(&self.default.mark)?;
+            lane.waited = self.default.puts;
+        }
+        lane.puts += 1;
+        lane.queued += 1;
+        Ok(&lane.stream)
+    }
+
+    /// Whether a stream is idle, `None` if there is none. The default stream is
+    /// idle if all streams that it is ordered with are.
+    pub(crate) fn is_idle(&mut self, number: u32) -> Result<Option<bool>, DriverError> {
+        if number == DEFAULT {
+            return self.are_idle(|lane| lane.is_blocking).map(Some);
+        }
+        match self.others.get_mut(number) {
+            Some(lane) => lane.is_idle().map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether all is over that something put into this stream now would wait
+    /// for; `None` if there is no such stream.
+    pub(crate) fn is_ready(&mut self, number: u32) -> Result<Option<bool>, DriverError> {
+        let waits = match self.others.get(number) {
+            Some(lane) => lane.is_blocking,
+            None => false,
+        };
+        let Some(is_idle) = self.is_idle(number)? else {
+            return Ok(None);
+        };
+        Ok(Some(is_idle && (!waits || self.default.is_idle()?)))
+    }
+
+    /// Whether all streams are idle.
+    pub(crate) fn all_idle(&mut self) -> Result<bool, DriverError> {
+        self.are_idle(|_| true)
+    }
+
+    fn are_idle(&mut self, which: impl Fn(&Lane) -> bool) -> Result<bool, DriverError> {
+        let mut all = self.default.is_idle()?;
+        for lane in self.others.values_mut().filter(|lane| which(lane)) {
+            all &= lane.is_idle()?;
+        }
+        Ok(all)
+    }
+}

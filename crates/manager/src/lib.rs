@@ -1,0 +1,40 @@
+//! The manager: owns a device, and runs on it what tenants ask for, who do not
+//! trust each other (Guardian, Middleware 2024, section 4.2).
+//!
+//! ```text
+//! tenant ── request ─▶ session ─┬▶ memory    addresses: only the tenant's allocations
+//!                               ├▶ numbers   handles: only what the tenant was given
+//!                               ├▶ modules   code: only what the verifier accepts
+//!                               └▶ lanes     streams: in order for the tenant, with no other
+//! ```
+//!
+//! * **One context.** Each tenant has a partition of its addresses; fences keep
+//!   its kernels there (`model::layout::fence`), and the manager its copies and
+//!   memsets.
+//! * **One thread a tenant.** No request waits for a kernel, so a tenant delays
+//!   nobody: what must wait is answered with `Busy`.
+//! * **Nothing stays.** When a connection ends, in whatever state, the tenant's
+//!   memory, streams and modules go, as soon as its last kernel is over. Until
+//!   then its partition is nobody else's. Memory is cleared before a tenant gets
+//!   it.
+//!
+//! A request is hostile: each number in it is looked up in the tenant's own
+//! tables, and each range is compared with the tenant's own allocations, before
+//! the device sees it. This crate must never pass an address or a handle on that
+//! it has not found there.
+
+mod addresses;
+mod device;
+mod lanes;
+mod log;
+mod memory;
+mod modules;
+mod numbers;
+mod partition;
+mod quota;
+mod remains;
+mod server;
+mod session;
+
+pub use device::{DeviceChoice, OpenError};
+pub use server::{Options, Server, StartError};

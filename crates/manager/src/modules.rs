@@ -1,0 +1,300 @@
+//! From the code that a tenant sends to a module in its partition.
+//!
+//! ```text
+//! bytes ▸ fatbin ▸ PTX ▸ fence ▸ verify_contained ▸ driver ▸ table, variables
+//! ```
+//!
+//! What decides is the verifier, which trusts nothing that comes before it. This
+//! module must never give the driver code that it has not accepted.
+
+use crate::device::Device;
+use crate::memory::{ALIGNMENT, Memory, Use};
+use crate::partition::Partition;
+use crate::quota;
+use driver::DriverError;
+use driver::calls::{Function, LoadError, OutOfReservation, Stream};
+use driver::sys::{CUfunction_attribute as A, CUresult};
+use instrument::{FenceError, FenceForm, Fenced, fence, verify_contained};
+use model::layout::fence::VARIABLE;
+use protocol::{Attribute, Variable};
+use std::collections::BTreeMap;
+use std::ffi::CString;
+
+/// A module that a tenant has loaded.
+pub(crate) struct Loaded {
+    pub(crate) kernels: Vec<Kernel>,
+    /// Where its variables lie, first those in global memory.
+    pub(crate) variables: Vec<Variable>,
+    /// Its constant variables, by the address that stands for each.
+    pub(crate) constants: BTreeMap<u64, driver::calls::Variable>,
+    _module: driver::calls::Module,
+}
+
+/// A kernel of a module.
+#[derive(Clone)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    pub(crate) function: Function,
+    /// Offset and bytes of each parameter.
+    pub(crate) parameters: Vec<(u32, u32)>,
+    /// Bytes of all.
+    pub(crate) parameter_bytes: u32,
+}
+
+/// A module that is not loaded.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("the module is {0} bytes large; at most {limit} are taken", limit = quota::CODE)]
+    TooLarge(u64),
+    #[error("the module is no fat binary and no PTX: {0}")]
+    Unreadable(String),
+    #[error("the module holds no PTX for this device, only machine code, which cannot be fenced")]
+    NoPtx,
+    #[error("the module cannot be fenced:\n{0}")]
+    Fence(#[from] FenceError),
+    #[error("the verifier refuses the module:\n{0}")]
+    Verifier(String),
+    #[error("the device cannot execute the module: {0}")]
+    Lacks(String),
+    #[error("the driver refuses the module: {}\n{}", .0.error, .0.log)]
+    Load(LoadError),
+    #[error("its variables take {0} bytes, which the memory of the tenant has not left")]
+    NoMemory(u64),
+    #[error("a launch of kernel `{0}` takes more parameters than PTX allows")]
+    Parameters(String),
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    #[error(transparent)]
+    Range(#[from] OutOfReservation),
+}
+
+impl Refused {
+    /// The error that the tenant's call gets.
+    pub(crate) fn code(&self) -> CUresult {
+        match self {
+            Refused::TooLarge(_) | Refused::NoMemory(_) => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+            Refused::Unreadable(_) => CUresult::CUDA_ERROR_INVALID_IMAGE,
+            Refused::NoPtx => CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
+            Refused::Fence(FenceError::Module(_)) => CUresult::CUDA_ERROR_INVALID_PTX,
+            Refused::Fence(FenceError::Refused(_)) | Refused::Verifier(_) | Refused::Lacks(_) => {
+                CUresult::CUDA_ERROR_NOT_PERMITTED
+            }
+            Refused::Load(error) => error.error.code,
+            Refused::Parameters(_) => CUresult::CUDA_ERROR_INVALID_PTX,
+            Refused::Driver(error) => error.code,
+            Refused::Range(_) => CUresult::CUDA_ERROR_INVALID_VALUE,
+        }
+    }
+}
+
+/// Attributes of kernels that tenants are told.
+const ATTRIBUTES: [A; 15] = [
+    A::CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES,
+    A::CU_FUNC_ATTRIBUTE_CACHE_MODE_CA,
+    A::CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET,
+    A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH,
+    A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT,
+    A::CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH,
+    A::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+    A::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+    A::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+    A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
+    A::CU_FUNC_ATTRIBUTE_NUM_REGS,
+    A::CU_FUNC_ATTRIBUTE_PTX_VERSION,
+    A::CU_FUNC_ATTRIBUTE_BINARY_VERSION,
+    A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+    A::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+];
+
+/// Bytes of parameters at most (PTX ISA, 5.1.6.1).
+const PARAMETERS: u32 = 32_764;
+
+impl Kernel {
+    /// Its attributes, as far as the device has them.
+    pub(crate) fn attributes(&self) -> Vec<Attribute> {
+        let known = ATTRIBUTES.iter().filter_map(|attribute| {
+            Some(Attribute {
+                attribute: attribute.0,
+                value: self.function.attribute(*attribute).ok()?,
+            })
+        });
+        known.collect()
+    }
+}
+
+/// The PTX in what a tenant sends.
+fn text(bytes: &[u8], capability: u32) -> Result<String, Refused> {
+    if bytes.len() as u64 > quota::CODE {
+        return Err(Refused::TooLarge(bytes.len() as u64));
+    }
+    let unreadable = |error: &dyn std::fmt::Display| Refused::Unreadable(error.to_string());
+    let text = match driver::image::parts_of_file(bytes).first() {
+        Some(fatbin::ModulePart::Fatbin(bytes)) => {
+            let entries = fatbin::parse(bytes).map_err(|error| unreadable(&error))?;
+            let best = fatbin::best_ptx(&entries, capability).ok_or(Refused::NoPtx)?;
+            let payload = best.payload(quota::CODE);
+            let payload = payload.map_err(|error| unreadable(&error))?.into_owned();
+            String::from_utf8(payload).map_err(|error| unreadable(&error))?
+        }
+        Some(fatbin::ModulePart::Ptx(text)) => (*text).to_owned(),
+        Some(fatbin::ModulePart::Elf(_)) => return Err(Refused::NoPtx),
+        None => return Err(Refused::Unreadable("it is no text".into())),
+    };
+    Ok(text.trim_end_matches('\0').to_owned())
+}
+
+/// A kernel of PTX, and its parameters as [`Kernel`] has them.
+struct Entry {
+    name: String,
+    parameters: Vec<(u32, u32)>,
+    parameter_bytes: u32,
+}
+
+/// PTX that the verifier has accepted.
+struct Contained {
+    fenced: Fenced,
+    code: CString,
+    kernels: Vec<Entry>,
+    /// Names of constant variables that are the program's.
+    constants: Vec<String>,
+}
+
+fn contain(bytes: &[u8], capability: u32) -> Result<Contained, Refused> {
+    let source = text(bytes, capability)?;
+    let fenced = fence(&source, FenceForm::Mask)?;
+    if let Err(errors) = verify_contained(&fenced.text) {
+        let lines: Vec<String> = errors.iter().take(8).map(ToString::to_string).collect();
+        return Err(Refused::Verifier(lines.join("\n")));
+    }
+    let module = ptx::parse(&fenced.text);
+    let module = module.map_err(|_| Refused::Unreadable("its fenced form is no PTX".into()))?;
+    let mut kernels = Vec::new();
+    for function in module.functions().filter(|function| function.is_entry) {
+        let (parameters, bytes) = instrument::parameter_block(function);
+        if bytes > PARAMETERS {
+            return Err(Refused::Parameters(function.name.to_owned()));
+        }
+        let parameters = parameters.iter().map(|slot| (slot.offset, slot.size));
+        kernels.push(Entry {
+            name: function.name.to_owned(),
+            parameters: parameters.collect(),
+            parameter_bytes: bytes,
+        });
+    }
+    let constants = module.variables().filter(|variable| {
+        variable.space == ptx::VariableSpace::Const && variable.name != VARIABLE
+    });
+    let constants = constants.map(|variable| variable.name.to_owned()).collect();
+    let code = CString::new(fenced.text.as_str());
+    let code = code.map_err(|_| Refused::Unreadable("it holds a zero".into()))?;
+    Ok(Contained {
+        fenced,
+        code,
+        kernels,
+        constants,
+    })
+}
+
+/// Loads a module into a partition: fences it, has it judged, and places its
+/// variables among the tenant's allocations, by copies in `stream`, which must
+/// be over before a kernel of the module runs.
+pub(crate) fn load(
+    device: &Device,
+    partition: &Partition,
+    memory: &mut Memory,
+    stream: &Stream,
+    bytes: &[u8],
+) -> Result<Loaded, Refused> {
+    let contained = contain(bytes, device.capability)?;
+    let module = device
+        .context
+        .load(&contained.code)
+        .map_err(Refused::Load)?;
+    if let Some(what) = device.lacks(&module) {
+        return Err(Refused::Lacks(what));
+    }
+    let mut kernels = Vec::with_capacity(contained.kernels.len());
+    for entry in contained.kernels {
+        kernels.push(Kernel {
+            function: module.function(&entry.name)?,
+            name: entry.name,
+            parameters: entry.parameters,
+            parameter_bytes: entry.parameter_bytes,
+        });
+    }
+    let mut variables = Vec::new();
+    let mut constants = BTreeMap::new();
+    let placed = place(
+        &contained.fenced,
+        &module,
+        partition,
+        memory,
+        stream,
+        &mut variables,
+    );
+    let placed = placed.and_then(|table| {
+        for name in &contained.constants {
+            let own = module.variable(name)?;
+            let address = memory.take(own.size(), ALIGNMENT, Use::Constant);
+            let address = address.ok_or(Refused::NoMemory(own.size()))?;
+            variables.push(Variable {
+                name: name.clone(),
+                address,
+                size: own.size(),
+            });
+            constants.insert(address, own);
+        }
+        Ok(table)
+    });
+    let table = placed.and_then(|table| {
+        let variable = module.variable(VARIABLE)?;
+        Ok(device.context.write_variable(&variable, 0, &table)?)
+    });
+    if let Err(error) = table {
+        release(&variables, memory);
+        return Err(error);
+    }
+    Ok(Loaded {
+        kernels,
+        variables,
+        constants,
+        _module: module,
+    })
+}
+
+/// Gives the memory of variables back.
+pub(crate) fn release(variables: &[Variable], memory: &mut Memory) {
+    for variable in variables {
+        memory.give_back(variable.address);
+    }
+}
+
+/// Places the variables; the table that says where.
+fn place(
+    fenced: &Fenced,
+    module: &driver::calls::Module,
+    partition: &Partition,
+    memory: &mut Memory,
+    stream: &Stream,
+    placed: &mut Vec<Variable>,
+) -> Result<Vec<u8>, Refused> {
+    let mut table = partition.table().bytes().to_vec();
+    for wanted in &fenced.variables {
+        let own = module.variable(&wanted.name)?;
+        // What the driver has is what the table is about.
+        let size = own.size();
+        let address = memory
+            .take(size, wanted.alignment.into(), Use::Variable)
+            .ok_or(Refused::NoMemory(size))?;
+        placed.push(Variable {
+            name: wanted.name.clone(),
+            address,
+            size,
+        });
+        if size > 0 {
+            own.copy_to(partition.reservation().slice(address, size)?, stream)?;
+        }
+        table.extend(address.to_le_bytes());
+    }
+    Ok(table)
+}

@@ -1,0 +1,119 @@
+//! A tenant's partition: its addresses, and the memory behind them.
+
+use crate::addresses::Slot;
+use driver::DriverError;
+use driver::calls::{Context, Reservation, Stream};
+use model::layout::fence::{FenceTable, GRANULE, HEADROOM, MARGIN, NoPartition};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of sink memory that is mapped again and again. A larger piece takes
+/// fewer mappings: 16 GiB take 8 ms by 64 MiB, 190 ms by 2 MiB (H200, driver
+/// 580).
+const SINK: u64 = HEADROOM;
+
+/// A partition without memory.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PartitionError {
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    #[error(transparent)]
+    Place(#[from] NoPartition),
+    #[error("{0}")]
+    Range(#[from] driver::calls::OutOfReservation),
+}
+
+/// A partition. Its memory goes when it is dropped, and then its addresses.
+pub(crate) struct Partition {
+    reservation: Arc<Reservation>,
+    table: FenceTable,
+    memory: u64,
+    /// Dropped last, so that nobody gets addresses that are still mapped.
+    _slot: Slot,
+}
+
+impl Partition {
+    /// Maps `memory` bytes, a multiple of [`HEADROOM`], into a slot, with sink
+    /// pages everywhere else, and clears all of it.
+    pub(crate) fn map(
+        context: &Context,
+        slot: Slot,
+        memory: u64,
+        reserved_shared: u32,
+    ) -> Result<Partition, PartitionError> {
+        let (base, size) = (slot.base(), slot.size());
+        let table = FenceTable::new(base, size, reserved_shared, true)?;
+        let reservation = context.reserve(base - MARGIN, size + 2 * MARGIN)?;
+        let stream = context.stream()?;
+        let clear = |address, bytes| -> Result<(), PartitionError> {
+            let rows = reservation.rows(address, bytes, bytes, 1)?;
+            Ok(stream.fill(rows, 4, 0)?)
+        };
+        // The counters of retired threads are memory of their own.
+        let counters = context.physical(GRANULE)?;
+        reservation.map(base, &counters)?;
+        clear(base, GRANULE)?;
+        let own = context.physical(memory)?;
+        reservation.map(base + HEADROOM, &own)?;
+        clear(base + HEADROOM, memory)?;
+        let small = context.physical(GRANULE)?;
+        map_repeatedly(
+            &reservation,
+            base + GRANULE,
+            base + HEADROOM,
+            &small,
+            GRANULE,
+        )?;
+        clear(base + GRANULE, GRANULE)?;
+        let sink = context.physical(SINK)?;
+        map_repeatedly(&reservation, base - MARGIN, base, &sink, SINK)?;
+        let rest = base + HEADROOM + memory;
+        map_repeatedly(&reservation, rest, base + size + MARGIN, &sink, SINK)?;
+        clear(rest, SINK)?;
+        wait(&stream)?;
+        Ok(Partition {
+            reservation,
+            table,
+            memory,
+            _slot: slot,
+        })
+    }
+
+    /// Its addresses.
+    pub(crate) fn reservation(&self) -> &Reservation {
+        &self.reservation
+    }
+
+    /// What fenced modules load.
+    pub(crate) fn table(&self) -> &FenceTable {
+        &self.table
+    }
+
+    /// The addresses that may hold allocations: first byte and bytes.
+    pub(crate) fn allocatable(&self) -> (u64, u64) {
+        (self.table.base + HEADROOM, self.memory)
+    }
+}
+
+fn map_repeatedly(
+    reservation: &Reservation,
+    from: u64,
+    to: u64,
+    memory: &driver::calls::Physical,
+    step: u64,
+) -> Result<(), DriverError> {
+    let mut at = from;
+    while at < to {
+        reservation.map(at, memory)?;
+        at += step;
+    }
+    Ok(())
+}
+
+/// Waits for memsets of the manager's own.
+fn wait(stream: &Stream) -> Result<(), DriverError> {
+    while !stream.is_idle()? {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    Ok(())
+}

@@ -1,0 +1,86 @@
+//! What is left of tenants that are gone while their kernels run: nobody else
+//! gets their addresses and memory before the last kernel is over.
+
+use crate::device::Device;
+use crate::lanes::Lanes;
+use crate::log;
+use crate::modules::Loaded;
+use crate::partition::Partition;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long kernels of a tenant that is gone may run before the administrator is
+/// told.
+const LONG: Duration = Duration::from_secs(10);
+/// How often they are looked at.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// What is left of one tenant. Fields are dropped in this order: modules before
+/// the memory that their tables lead to.
+pub(crate) struct Remains {
+    lanes: Lanes,
+    _modules: Vec<Loaded>,
+    _partition: Partition,
+    since: Instant,
+    is_reported: bool,
+}
+
+impl Remains {
+    /// Of a tenant that is gone now.
+    pub(crate) fn new(lanes: Lanes, partition: Partition, modules: Vec<Loaded>) -> Remains {
+        Remains {
+            lanes,
+            _modules: modules,
+            _partition: partition,
+            since: Instant::now(),
+            is_reported: false,
+        }
+    }
+
+    /// Whether its kernels are over. What cannot be told is not over.
+    fn is_over(&mut self) -> bool {
+        self.lanes.all_idle().unwrap_or(false)
+    }
+}
+
+/// The remains of all tenants that are gone.
+#[derive(Default)]
+pub(crate) struct Graveyard {
+    remains: Mutex<Vec<Remains>>,
+}
+
+impl Graveyard {
+    /// Clears the remains away, now if their kernels are over.
+    pub(crate) fn add(&self, mut remains: Remains) {
+        if !remains.is_over() {
+            self.remains.lock().push(remains);
+        }
+    }
+
+    /// Clears away what it can, for ever.
+    pub(crate) fn keep(&self, device: &Arc<Device>) {
+        if let Err(error) = device.context.make_current() {
+            log::line(&format!(
+                "error: memory of tenants cannot be freed: {error}"
+            ));
+            return;
+        }
+        loop {
+            std::thread::sleep(PAUSE);
+            let all = std::mem::take(&mut *self.remains.lock());
+            for mut remains in all {
+                if remains.is_over() {
+                    continue;
+                }
+                if !remains.is_reported && remains.since.elapsed() > LONG {
+                    remains.is_reported = true;
+                    log::line(
+                        "warning: a kernel of a tenant that is gone does not end; its memory stays taken",
+                    );
+                }
+                self.remains.lock().push(remains);
+            }
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The socket that tenants connect to, and a thread for each of them.
+
+use crate::addresses::Addresses;
+use crate::device::{Device, DeviceChoice, OpenError};
+use crate::log;
+use crate::partition::Partition;
+use crate::quota;
+use crate::remains::Graveyard;
+use crate::session::Session;
+use model::layout::fence::HEADROOM;
+use protocol::{
+    Channel, ChannelError, Frame, Hello, MAGIC, NAME_BYTES, Reply, Request, SocketChannel, VERSION,
+    Welcome,
+};
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How to run a manager.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where tenants connect.
+    pub socket: PathBuf,
+    /// The device.
+    pub device: DeviceChoice,
+    /// Bytes of device memory that a tenant may have; rounded up to 64 MiB.
+    pub memory_per_tenant: u64,
+}
+
+/// A manager that cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Another one has the socket.
+    #[error("another manager has the socket {}; stop it, or choose another with --socket", .0.display())]
+    Running(PathBuf),
+    /// The socket.
+    #[error("the socket {} cannot be made: {error}", .path.display())]
+    Socket {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Something else is there.
+    #[error("{} is no socket; choose another path with --socket", .0.display())]
+    NoSocket(PathBuf),
+    /// The device.
+    #[error(transparent)]
+    Device(#[from] OpenError),
+    /// The memory of a tenant.
+    #[error("a tenant cannot have {0} bytes of memory; choose less with --memory-per-tenant")]
+    Memory(u64),
+}
+
+/// A manager that tenants can connect to.
+pub struct Server {
+    listener: UnixListener,
+    /// Locked as long as the manager lives.
+    _lock: File,
+    manager: Arc<Manager>,
+}
+
+/// What all tenants share.
+struct Manager {
+    device: Arc<Device>,
+    addresses: Arc<Addresses>,
+    memory_per_tenant: u64,
+    graveyard: Graveyard,
+    connections: AtomicUsize,
+}
+
+/// How long a connection may take to say who it is.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+impl Server {
+    /// Opens the device, and makes the socket.
+    ///
+    /// # Errors
+    ///
+    /// See [`StartError`].
+    pub fn start(options: &Options) -> Result<Server, StartError> {
+        let memory = options.memory_per_tenant;
+        let rounded = memory.checked_next_multiple_of(HEADROOM);
+        let rounded = rounded.filter(|memory| *memory > 0);
+        let rounded = rounded.ok_or(StartError::Memory(memory))?;
+        let addresses = Addresses::new(rounded).ok_or(StartError::Memory(memory))?;
+        // The socket first: a second manager shall not touch the device.
+        let (listener, lock) = listen(&options.socket)?;
+        let device = Device::open(&options.device)?;
+        Ok(Server {
+            listener,
+            _lock: lock,
+            manager: Arc::new(Manager {
+                device: Arc::new(device),
+                addresses: Arc::new(addresses),
+                memory_per_tenant: rounded,
+                graveyard: Graveyard::default(),
+                connections: AtomicUsize::new(0),
+            }),
+        })
+    }
+
+    /// The device's name.
+    pub fn device_name(&self) -> &str {
+        &self.manager.device.facts.name
+    }
+
+    /// Takes tenants, for ever.
+    pub fn run(self) {
+        let keeper = Arc::clone(&self.manager);
+        spawn("ringfence-remains", move || {
+            keeper.graveyard.keep(&keeper.device);
+        });
+        for socket in self.listener.incoming() {
+            match socket {
+                Ok(socket) => Manager::connected(&self.manager, socket),
+                // Descriptors are exhausted, or the other side is gone.
+                Err(error) => {
+                    log::line(&format!("warning: a tenant could not connect: {error}"));
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+        }
+    }
+}
+
+/// Starts a thread. Whether it has.
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
+    let thread = std::thread::Builder::new().name(name.into()).spawn(work);
+    if let Err(error) = &thread {
+        log::line(&format!("error: {name} could not be started: {error}"));
+    }
+    thread.is_ok()
+}
+
+/// Makes the socket, and the lock file beside it, by which a manager knows
+/// that no other one has the socket.
+fn listen(path: &Path) -> Result<(UnixListener, File), StartError> {
+    let failed = |error| StartError::Socket {
+        path: path.to_owned(),
+        error,
+    };
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let mut open = File::options();
+    let lock = open.create(true).write(true).truncate(false).open(name);
+    let lock = lock.map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(StartError::Running(path.to_owned())),
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    match std::fs::symlink_metadata(path) {
+        // Of a manager that is gone.
+        Ok(found) if std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => {
+            std::fs::remove_file(path).map_err(failed)?;
+        }
+        Ok(_) => return Err(StartError::NoSocket(path.to_owned())),
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    Ok((UnixListener::bind(path).map_err(failed)?, lock))
+}
+
+/// One connection among those that are counted.
+struct Counted(Arc<Manager>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.connections.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Manager {
+    /// Gives a connection a thread.
+    fn connected(manager: &Arc<Manager>, socket: UnixStream) {
+        let before = manager.connections.fetch_add(1, Ordering::AcqRel);
+        let counted = Counted(Arc::clone(manager));
+        if before >= quota::CONNECTIONS {
+            // Closed at once: no thread and no memory for it.
+            return;
+        }
+        spawn("ringfence-tenant", move || {
+            let manager = Arc::clone(&counted.0);
+            match SocketChannel::new(socket) {
+                Ok(channel) => manager.serve(channel),
+                Err(error) => log::line(&format!("warning: a tenant could not connect: {error}")),
+            }
+            drop(counted);
+        });
+    }
+
+    /// A connection, from its first byte to its last.
+    fn serve(&self, mut channel: SocketChannel) {
+        let peer = match channel.peer() {
+            Ok(peer) => peer,
+            Err(error) => {
+                log::line(&format!("warning: a tenant could not connect: {error}"));
+                return;
+            }
+        };
+        let mut frame = Frame::default();
+        let (session, name) = match self.admit(&mut channel, &mut frame) {
+            Ok((session, name)) if name.is_empty() => (session, peer.pid.to_string()),
+            Ok(admitted) => admitted,
+            Err(why) => {
+                let why_here = log::clean(&why);
+                log::line(&format!(
+                    "process {} was not admitted: {why_here}",
+                    peer.pid
+                ));
+                // It may be gone already.
+                let _ = Frame::send(&mut channel, &Reply::Refused(why), &[]);
+                return;
+            }
+        };
+        log::line(&format!(
+            "tenant `{name}` (process {}, user {}) is here",
+            peer.pid, peer.uid
+        ));
+        let mut leaving = Leaving {
+            manager: self,
+            session: Some(session),
+        };
+        if let Some(session) = &mut leaving.session {
+            let end = converse(&self.device, &mut channel, &mut frame, session);
+            log::line(&format!("tenant `{name}` is gone: {end}"));
+        }
+    }
+
+    /// Reads who it is, and makes its partition; else why not.
+    fn admit(
+        &self,
+        channel: &mut SocketChannel,
+        frame: &mut Frame,
+    ) -> Result<(Session, String), String> {
+        let told = |error: &dyn std::fmt::Display| error.to_string();
+        let patience = channel.set_patience(Some(HANDSHAKE));
+        patience.map_err(|error| told(&error))?;
+        let first = frame.receive(channel).map_err(|error| told(&error))?;
+        let Request::Hello(hello) = first else {
+            return Err("the first message is not who it is".into());
+        };
+        channel.set_patience(None).map_err(|error| told(&error))?;
+        check(&hello)?;
+        if self.device.is_lost() {
+            return Err("the device has failed; the manager must be restarted".into());
+        }
+        let Hello { name, memory, .. } = hello;
+        if memory > self.memory_per_tenant {
+            return Err(format!(
+                "{memory} bytes of memory are asked for, and a tenant may have {}",
+                self.memory_per_tenant
+            ));
+        }
+        let wanted = match memory {
+            0 => self.memory_per_tenant,
+            memory => memory.next_multiple_of(HEADROOM),
+        };
+        let session = self.make(wanted)?;
+        let (base, size) = session.addresses();
+        let welcome = Reply::Welcome(Welcome {
+            base,
+            size,
+            memory: wanted,
+            device: self.device.facts.clone(),
+        });
+        if let Err(error) = Frame::send(channel, &welcome, &[]) {
+            self.graveyard.add(session.into_remains());
+            return Err(error.to_string());
+        }
+        Ok((session, log::clean(&name)))
+    }
+
+    /// A tenant with so many bytes of memory.
+    fn make(&self, memory: u64) -> Result<Session, String> {
+        let device = &self.device;
+        let failed = |error: &dyn std::fmt::Display| {
+            let (taken, all) = self.addresses.count();
+            format!(
+                "there is no room for another tenant ({taken} of {all} partitions are taken): {error}"
+            )
+        };
+        device
+            .context
+            .make_current()
+            .map_err(|error| failed(&error))?;
+        let slot = self.addresses.take();
+        let slot = slot.ok_or_else(|| failed(&"all partitions are taken"))?;
+        let partition = Partition::map(&device.context, slot, memory, device.reserved_shared);
+        let partition = partition.map_err(|error| failed(&error))?;
+        Session::new(Arc::clone(device), partition).map_err(|error| failed(&error))
+    }
+}
+
+/// Sees to it that what a tenant has is cleared away, also when its thread
+/// panics.
+struct Leaving<'m> {
+    manager: &'m Manager,
+    session: Option<Session>,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            self.manager.graveyard.add(session.into_remains());
+        }
+    }
+}
+
+/// Whether this version can talk with it.
+fn check(hello: &Hello) -> Result<(), String> {
+    if hello.magic != MAGIC {
+        return Err("what connected is no tenant".into());
+    }
+    if hello.version != VERSION {
+        return Err(format!(
+            "the tenant's library speaks version {} of the protocol, the manager version {VERSION}; install the same Ringfence for both",
+            hello.version
+        ));
+    }
+    if hello.name.len() > NAME_BYTES {
+        return Err(format!("a name has at most {NAME_BYTES} bytes"));
+    }
+    Ok(())
+}
+
+/// Answers requests until the connection ends; why it did.
+fn converse(
+    device: &Device,
+    channel: &mut dyn Channel,
+    frame: &mut Frame,
+    session: &mut Session,
+) -> ChannelError {
+    let mut out = Vec::new();
+    loop {
+        let request = match frame.receive::<Request>(channel) {
+            Ok(request) => request,
+            Err(error) => {
+                // Said in case that somebody reads it.
+                let _ = Frame::send(channel, &Reply::Refused(error.to_string()), &[]);
+                return error;
+            }
+        };
+        let reply = match device.is_lost() {
+            true => Reply::Refused("the device has failed".into()),
+            false => session.handle(request, frame.payload(), &mut out),
+        };
+        if let Err(error) = Frame::send(channel, &reply, &out) {
+            return error;
+        }
+    }
+}

@@ -1,0 +1,580 @@
+//! A tenant, and what is done about each of its requests.
+
+use crate::device::Device;
+use crate::lanes::{Lanes, NotPut};
+use crate::memory::{ALIGNMENT, Memory, Use};
+use crate::modules::{self, Kernel, Loaded, Refused};
+use crate::numbers::Numbers;
+use crate::partition::Partition;
+use crate::quota;
+use crate::remains::Remains;
+use driver::DriverError;
+use driver::calls::{Event, Launch, OutOfReservation, Rows};
+use driver::sys::{CUfunction_attribute, CUresult};
+use model::layout::fence::retired;
+use protocol::{Attribute, MAX_PAYLOAD, Place, Reply, Request};
+use std::sync::Arc;
+
+/// A tenant.
+pub(crate) struct Session {
+    device: Arc<Device>,
+    partition: Partition,
+    memory: Memory,
+    lanes: Lanes,
+    events: Numbers<Event>,
+    modules: Numbers<Module>,
+    kernels: Numbers<Kernel>,
+    /// Code that is not loaded yet.
+    upload: Vec<u8>,
+    /// Something was launched since the counters of the partition were read.
+    has_launched: bool,
+    /// Threads of its kernels have failed: every call says so from then on.
+    failed: Option<CUresult>,
+}
+
+/// A module, and the numbers of its kernels.
+struct Module {
+    loaded: Loaded,
+    kernels: Vec<u32>,
+}
+
+/// Why a request is not done.
+enum NotDone {
+    /// Work must be over first.
+    Busy,
+    /// An error, and what it is about; may be empty.
+    Failed(CUresult, String),
+}
+
+impl From<DriverError> for NotDone {
+    fn from(error: DriverError) -> NotDone {
+        NotDone::Failed(error.code, error.to_string())
+    }
+}
+
+impl From<OutOfReservation> for NotDone {
+    fn from(error: OutOfReservation) -> NotDone {
+        NotDone::Failed(CUresult::CUDA_ERROR_INVALID_VALUE, error.to_string())
+    }
+}
+
+impl From<NotPut> for NotDone {
+    fn from(error: NotPut) -> NotDone {
+        match error {
+            NotPut::NoStream => no_handle("stream"),
+            NotPut::Full => NotDone::Busy,
+            NotPut::Driver(error) => error.into(),
+        }
+    }
+}
+
+impl From<Refused> for NotDone {
+    fn from(error: Refused) -> NotDone {
+        NotDone::Failed(error.code(), error.to_string())
+    }
+}
+
+fn no_handle(what: &str) -> NotDone {
+    NotDone::Failed(
+        CUresult::CUDA_ERROR_INVALID_HANDLE,
+        format!("there is no such {what}"),
+    )
+}
+
+fn invalid(why: &str) -> NotDone {
+    NotDone::Failed(CUresult::CUDA_ERROR_INVALID_VALUE, why.into())
+}
+
+fn over_quota(what: &str) -> NotDone {
+    NotDone::Failed(
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+        format!("the tenant has too many {what}"),
+    )
+}
+
+/// What is said to a request, but for a payload.
+type Answer = Result<Reply, NotDone>;
+
+/// The request is done, or its work must be over first.
+fn done_if(is_over: bool) -> Answer {
+    match is_over {
+        true => Ok(Reply::Done),
+        false => Err(NotDone::Busy),
+    }
+}
+
+impl Session {
+    /// A tenant with nothing in its partition.
+    pub(crate) fn new(device: Arc<Device>, partition: Partition) -> Result<Session, DriverError> {
+        let (base, size) = partition.allocatable();
+        Ok(Session {
+            lanes: Lanes::new(&device.context)?,
+            memory: Memory::new(base, size, quota::ALLOCATIONS),
+            events: Numbers::new(1, quota::EVENTS),
+            modules: Numbers::new(1, quota::MODULES),
+            kernels: Numbers::new(1, quota::KERNELS),
+            upload: Vec::new(),
+            has_launched: false,
+            failed: None,
+            device,
+            partition,
+        })
+    }
+
+    /// Gives back all that the tenant has, and forgets its failure.
+    fn reset(&mut self) -> Answer {
+        if !self.lanes.all_idle()? {
+            return Err(NotDone::Busy);
+        }
+        let (base, size) = self.partition.allocatable();
+        self.lanes = Lanes::new(&self.device.context)?;
+        self.memory = Memory::new(base, size, quota::ALLOCATIONS);
+        self.events = Numbers::new(1, quota::EVENTS);
+        self.kernels = Numbers::new(1, quota::KERNELS);
+        self.modules = Numbers::new(1, quota::MODULES);
+        self.upload = Vec::new();
+        let counters = self
+            .partition
+            .reservation()
+            .slice(self.partition.table().base, COUNTERS)?;
+        self.device
+            .context
+            .write(counters, &[0; COUNTERS as usize])?;
+        (self.has_launched, self.failed) = (false, None);
+        Ok(Reply::Done)
+    }
+
+    /// Does what is asked for. `out` gets the payload of the reply.
+    pub(crate) fn handle(&mut self, request: Request, payload: &[u8], out: &mut Vec<u8>) -> Reply {
+        out.clear();
+        let answer = match self.failed {
+            _ if request == Request::Reset => self.reset(),
+            Some(code) => Err(NotDone::Failed(code, String::new())),
+            None => self.answer(request, payload, out),
+        };
+        match answer {
+            Ok(reply) => reply,
+            Err(NotDone::Busy) => Reply::Busy,
+            Err(NotDone::Failed(code, message)) => {
+                out.clear();
+                if self.failed.is_none() {
+                    self.device.notice(code, &message);
+                }
+                Reply::Failed {
+                    code: code.0,
+                    message,
+                }
+            }
+        }
+    }
+
+    /// The addresses of the partition: first byte and bytes.
+    pub(crate) fn addresses(&self) -> (u64, u64) {
+        let table = self.partition.table();
+        (table.base, table.size)
+    }
+
+    /// What is left of the tenant, which others may not have yet.
+    pub(crate) fn into_remains(self) -> Remains {
+        Remains::new(
+            self.lanes,
+            self.partition,
+            self.modules
+                .into_values()
+                .map(|module| module.loaded)
+                .collect(),
+        )
+    }
+
+    fn answer(&mut self, request: Request, payload: &[u8], out: &mut Vec<u8>) -> Answer {
+        match request {
+            Request::Hello(_) => Err(invalid("the tenant is known already")),
+            Request::Reset => self.reset(),
+            Request::Upload => self.upload(payload),
+            Request::Load => self.load(),
+            Request::Unload { module } => self.unload(module),
+            Request::SetAttribute { kernel, attribute } => self.set_attribute(kernel, attribute),
+            Request::Occupancy {
+                kernel,
+                threads,
+                shared,
+            } => {
+                let kernel = self.kernel(kernel)?;
+                let blocks = kernel.function.blocks_per_multiprocessor(threads, shared)?;
+                Ok(Reply::Value(blocks))
+            }
+            Request::Launch {
+                kernel,
+                stream,
+                grid,
+                block,
+                shared,
+                is_cooperative,
+                parameters,
+            } => {
+                let launch = Launch {
+                    grid,
+                    block,
+                    shared,
+                    is_cooperative,
+                };
+                self.launch(kernel, stream, launch, &parameters)
+            }
+            Request::Allocate { size } => self.allocate(size),
+            Request::Free { address } => self.free(address),
+            Request::MemoryInfo => {
+                let (free, total) = self.memory.info();
+                Ok(Reply::Memory { free, total })
+            }
+            Request::Write { stream, to } => self.write(stream, to, payload),
+            Request::Read { stream, from } => self.read(stream, from, out),
+            Request::Copy { stream, to, from } => self.copy(stream, to, from),
+            Request::Fill {
+                stream,
+                place,
+                element,
+                value,
+            } => {
+                let rows = rows(&self.partition, &self.memory, place)?;
+                self.lanes.put(stream)?.fill(rows, element, value)?;
+                Ok(Reply::Done)
+            }
+            Request::StreamCreate { .. }
+            | Request::StreamDestroy { .. }
+            | Request::StreamQuery { .. }
+            | Request::StreamWait { .. }
+            | Request::Synchronize => self.of_streams(request),
+            Request::EventCreate { .. }
+            | Request::EventDestroy { .. }
+            | Request::EventRecord { .. }
+            | Request::EventQuery { .. }
+            | Request::EventElapsed { .. } => self.of_events(&request),
+        }
+    }
+
+    fn of_streams(&mut self, request: Request) -> Answer {
+        match request {
+            Request::StreamCreate { is_blocking } => {
+                let made = self.lanes.create(&self.device.context, is_blocking)?;
+                made.map(Reply::Number).ok_or_else(|| over_quota("streams"))
+            }
+            Request::StreamDestroy { stream } => match self.lanes.destroy(stream)? {
+                true => Ok(Reply::Done),
+                false => Err(no_handle("stream")),
+            },
+            Request::StreamQuery { stream } => {
+                let is_idle = self.lanes.is_idle(stream)?;
+                let is_idle = is_idle.ok_or_else(|| no_handle("stream"))?;
+                self.look_at_counters(is_idle)?;
+                done_if(is_idle)
+            }
+            Request::StreamWait { stream, event } => {
+                let event = self.events.get(event).ok_or_else(|| no_handle("event"))?;
+                self.lanes.put(stream)?.wait_for(event)?;
+                Ok(Reply::Done)
+            }
+            _ => {
+                let is_idle = self.lanes.all_idle()?;
+                self.look_at_counters(is_idle)?;
+                done_if(is_idle)
+            }
+        }
+    }
+
+    fn of_events(&mut self, request: &Request) -> Answer {
+        let missing = || no_handle("event");
+        match *request {
+            Request::EventCreate { is_timed } => {
+                if !self.events.has_room_for(1) {
+                    return Err(over_quota("events"));
+                }
+                let made = self.events.add(self.device.context.event(is_timed)?);
+                made.map(Reply::Number).ok_or_else(|| over_quota("events"))
+            }
+            Request::EventDestroy { event } => {
+                self.events.remove(event).ok_or_else(missing)?;
+                Ok(Reply::Done)
+            }
+            Request::EventRecord { event, stream } => {
+                let event = self.events.get(event).ok_or_else(missing)?;
+                event.record(self.lanes.put(stream)?)?;
+                Ok(Reply::Done)
+            }
+            Request::EventQuery { event } => {
+                let is_over = self.events.get(event).ok_or_else(missing)?.is_over()?;
+                done_if(is_over)
+            }
+            Request::EventElapsed { start, end } => {
+                let start = self.events.get(start).ok_or_else(missing)?;
+                let end = self.events.get(end).ok_or_else(missing)?;
+                Ok(Reply::Milliseconds(end.since(start)?))
+            }
+            _ => Err(invalid("no request about events")),
+        }
+    }
+
+    fn kernel(&self, number: u32) -> Result<&Kernel, NotDone> {
+        self.kernels.get(number).ok_or_else(|| no_handle("kernel"))
+    }
+
+    fn upload(&mut self, payload: &[u8]) -> Answer {
+        if (self.upload.len() + payload.len()) as u64 > quota::CODE {
+            self.upload = Vec::new();
+            return Err(Refused::TooLarge(quota::CODE + 1).into());
+        }
+        self.upload.extend_from_slice(payload);
+        Ok(Reply::Done)
+    }
+
+    fn load(&mut self) -> Answer {
+        let code = std::mem::take(&mut self.upload);
+        if !self.modules.has_room_for(1) {
+            return Err(over_quota("modules"));
+        }
+        let stream = self.lanes.put(crate::lanes::DEFAULT)?;
+        let loaded = modules::load(
+            &self.device,
+            &self.partition,
+            &mut self.memory,
+            stream,
+            &code,
+        )?;
+        if !self.kernels.has_room_for(loaded.kernels.len()) {
+            modules::release(&loaded.variables, &mut self.memory);
+            return Err(over_quota("kernels"));
+        }
+        let mut numbers = Vec::with_capacity(loaded.kernels.len());
+        let mut kernels = Vec::with_capacity(loaded.kernels.len());
+        for kernel in &loaded.kernels {
+            let number = self.kernels.add(kernel.clone());
+            let number = number.ok_or_else(|| over_quota("kernels"))?;
+            numbers.push(number);
+            kernels.push(protocol::Kernel {
+                kernel: number,
+                name: kernel.name.clone(),
+                parameters: kernel.parameters.clone(),
+                parameter_bytes: kernel.parameter_bytes,
+                attributes: kernel.attributes(),
+            });
+        }
+        let variables = loaded.variables.clone();
+        let module = self.modules.add(Module {
+            loaded,
+            kernels: numbers,
+        });
+        Ok(Reply::Loaded(protocol::Loaded {
+            module: module.ok_or_else(|| over_quota("modules"))?,
+            kernels,
+            variables,
+        }))
+    }
+
+    fn unload(&mut self, number: u32) -> Answer {
+        if self.modules.get(number).is_none() {
+            return Err(no_handle("module"));
+        }
+        if !self.lanes.all_idle()? {
+            return Err(NotDone::Busy);
+        }
+        if let Some(module) = self.modules.remove(number) {
+            modules::release(&module.loaded.variables, &mut self.memory);
+            for kernel in module.kernels {
+                self.kernels.remove(kernel);
+            }
+        }
+        Ok(Reply::Done)
+    }
+
+    fn set_attribute(&mut self, kernel: u32, wanted: Attribute) -> Answer {
+        use CUfunction_attribute as A;
+        let kernel = self.kernel(kernel)?;
+        let attribute = A(wanted.attribute);
+        let is_own = matches!(
+            attribute,
+            A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+                | A::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+        );
+        if !is_own {
+            return Err(NotDone::Failed(
+                CUresult::CUDA_ERROR_NOT_SUPPORTED,
+                format!("tenants cannot set attribute {} of a kernel", attribute.0),
+            ));
+        }
+        kernel.function.set_attribute(attribute, wanted.value)?;
+        Ok(Reply::Attributes(kernel.attributes()))
+    }
+
+    fn launch(&mut self, kernel: u32, stream: u32, launch: Launch, parameters: &[u8]) -> Answer {
+        let kernel = self.kernels.get(kernel);
+        let kernel = kernel.ok_or_else(|| no_handle("kernel"))?;
+        if parameters.len() != kernel.parameter_bytes as usize {
+            return Err(invalid("the parameters are not as long as the kernel's"));
+        }
+        if !self.device.fits(launch.grid, launch.block) {
+            return Err(invalid("the grid or the block is too large, or empty"));
+        }
+        // Set before the launch: should it fail halfway, the counters are read.
+        self.has_launched = true;
+        let stream = self.lanes.put(stream)?;
+        kernel.function.launch(launch, parameters, stream)?;
+        Ok(Reply::Done)
+    }
+
+    fn allocate(&mut self, size: u64) -> Answer {
+        if size == 0 {
+            return Err(invalid("an allocation of no bytes"));
+        }
+        let taken = self.memory.take(size, ALIGNMENT, Use::Allocation);
+        taken.map(Reply::Address).ok_or_else(|| {
+            let (free, total) = self.memory.info();
+            NotDone::Failed(
+                CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+                format!(
+                    "{size} bytes are asked for; of the tenant's {total} bytes {free} are free"
+                ),
+            )
+        })
+    }
+
+    fn free(&mut self, address: u64) -> Answer {
+        if !self.memory.is_block(address, Use::Allocation) {
+            return Err(invalid("no allocation begins there"));
+        }
+        if !self.lanes.all_idle()? {
+            return Err(NotDone::Busy);
+        }
+        self.memory.give_back(address);
+        Ok(Reply::Done)
+    }
+
+    fn write(&mut self, stream: u32, to: Place, payload: &[u8]) -> Answer {
+        if to.width.checked_mul(to.height) != Some(payload.len() as u64) {
+            return Err(invalid("the bytes are not as many as the rows"));
+        }
+        let place = self.place(to)?;
+        let is_ready = self.lanes.is_ready(stream)?;
+        if !is_ready.ok_or_else(|| no_handle("stream"))? {
+            return Err(NotDone::Busy);
+        }
+        let context = &self.device.context;
+        match place {
+            Found::Rows => context.write_rows(rows(&self.partition, &self.memory, to)?, payload)?,
+            Found::Constant(module, start) => {
+                let variable = self.constant(module, start)?;
+                context.write_variable(variable, to.address - start, payload)?;
+            }
+        }
+        Ok(Reply::Done)
+    }
+
+    fn read(&mut self, stream: u32, from: Place, out: &mut Vec<u8>) -> Answer {
+        let bytes = from.width.checked_mul(from.height);
+        let bytes = bytes.filter(|bytes| *bytes <= MAX_PAYLOAD as u64);
+        let bytes = bytes.ok_or_else(|| invalid("more bytes than a message holds"))?;
+        let is_ready = self.lanes.is_ready(stream)?;
+        let is_ready = is_ready.ok_or_else(|| no_handle("stream"))?;
+        self.look_at_counters(is_ready)?;
+        if !is_ready {
+            return Err(NotDone::Busy);
+        }
+        out.resize(bytes as usize, 0);
+        let context = &self.device.context;
+        match self.place(from)? {
+            Found::Rows => context.read_rows(rows(&self.partition, &self.memory, from)?, out)?,
+            Found::Constant(module, start) => {
+                let variable = self.constant(module, start)?;
+                context.read_variable(variable, from.address - start, out)?;
+            }
+        }
+        Ok(Reply::Bytes)
+    }
+
+    /// What a place is in: the tenant's memory, or a constant variable.
+    fn place(&self, place: Place) -> Result<Found, NotDone> {
+        let constant = self.memory.around(place.address, place.width);
+        if let Some((start, Use::Constant)) = constant.filter(|_| place.height == 1) {
+            let mut modules = self.modules.numbered();
+            let owner = modules.find(|(_, module)| module.loaded.constants.contains_key(&start));
+            let (number, _) = owner.ok_or_else(|| no_handle("variable"))?;
+            return Ok(Found::Constant(number, start));
+        }
+        rows(&self.partition, &self.memory, place)?;
+        Ok(Found::Rows)
+    }
+
+    fn constant(&self, module: u32, start: u64) -> Result<&driver::calls::Variable, NotDone> {
+        let module = self.modules.get(module);
+        let found = module.and_then(|module| module.loaded.constants.get(&start));
+        found.ok_or_else(|| no_handle("variable"))
+    }
+
+    fn copy(&mut self, stream: u32, to: Place, from: Place) -> Answer {
+        if (to.width, to.height) != (from.width, from.height) {
+            return Err(invalid("the rows of a copy differ"));
+        }
+        let to = rows(&self.partition, &self.memory, to)?;
+        let from = rows(&self.partition, &self.memory, from)?;
+        self.lanes.put(stream)?.copy_rows(to, from)?;
+        Ok(Reply::Done)
+    }
+
+    /// Reads the counters of threads that were retired, once kernels are over.
+    fn look_at_counters(&mut self, is_idle: bool) -> Result<(), NotDone> {
+        if !is_idle || !self.has_launched {
+            return Ok(());
+        }
+        self.has_launched = false;
+        let mut bytes = [0; COUNTERS as usize];
+        let at = self.partition.table().base;
+        let counters = self.partition.reservation().slice(at, COUNTERS)?;
+        self.device.context.read(counters, &mut bytes)?;
+        let count = |offset: u32| {
+            let bytes = bytes.get(offset as usize..)?.first_chunk()?;
+            Some(u64::from_le_bytes(*bytes))
+        };
+        let code = if count(retired::ASSERTS) != Some(0) {
+            CUresult::CUDA_ERROR_ASSERT
+        } else if count(retired::TRAPS) != Some(0) {
+            CUresult::CUDA_ERROR_LAUNCH_FAILED
+        } else {
+            return Ok(());
+        };
+        self.failed = Some(code);
+        Err(NotDone::Failed(
+            code,
+            "threads of a kernel reached a trap, or an assertion failed".into(),
+        ))
+    }
+}
+
+/// What a place is in.
+enum Found {
+    /// An allocation or a variable.
+    Rows,
+    /// A constant variable of a module, which begins at this address.
+    Constant(u32, u64),
+}
+
+/// Bytes of the counters of threads that were retired.
+const COUNTERS: u64 = 16;
+
+/// The rows of a place, which must lie in one allocation or variable of the
+/// tenant.
+fn rows<'p>(partition: &'p Partition, memory: &Memory, place: Place) -> Result<Rows<'p>, NotDone> {
+    let Place {
+        address,
+        pitch,
+        width,
+        height,
+    } = place;
+    let before_last = pitch.checked_mul(height.saturating_sub(1));
+    let size = before_last.and_then(|bytes| bytes.checked_add(width));
+    let around = size.and_then(|size| memory.around(address, size));
+    let is_own = around.is_some_and(|(_, usage)| usage != Use::Constant);
+    if !is_own || width == 0 || height == 0 || (height > 1 && pitch < width) {
+        return Err(invalid("the range is not in one allocation of the tenant"));
+    }
+    Ok(partition
+        .reservation()
+        .rows(address, pitch, width, height)?)
+}

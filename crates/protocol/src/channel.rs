@@ -1,0 +1,148 @@
+//! Frames, and what carries them.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// Bytes of a message at most.
+pub const MAX_MESSAGE: usize = 1 << 20;
+
+/// Bytes of a payload at most. Larger transfers take several requests.
+pub const MAX_PAYLOAD: usize = 4 << 20;
+
+/// Bytes of a frame at most.
+pub const MAX_FRAME: usize = HEAD + MAX_MESSAGE + MAX_PAYLOAD;
+
+/// Bytes before the message: its length.
+const HEAD: usize = 4;
+
+/// Why nothing was sent or received. After any of these a channel is of no more
+/// use.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The other side is gone.
+    #[error("the other side has closed the connection")]
+    Closed,
+    /// The other side did not send, or did not read, for too long.
+    #[error("the other side does not answer")]
+    TimedOut,
+    /// A frame that is too large.
+    #[error("a frame of {0} bytes is too large")]
+    TooLarge(u64),
+    /// Bytes that are no message.
+    #[error("the other side sent what is no message of this version: {0}")]
+    Garbage(&'static str),
+    /// The system's error.
+    #[error("the connection failed: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Carries frames from one side to the other, in order.
+pub trait Channel: Send {
+    /// Sends one frame, which the parts make together: at most [`MAX_FRAME`]
+    /// bytes.
+    ///
+    /// # Errors
+    ///
+    /// It was not sent.
+    fn send(&mut self, parts: &[&[u8]]) -> Result<(), ChannelError>;
+
+    /// Waits for a frame, and puts it into `frame`, in the place of what that
+    /// held: at most [`MAX_FRAME`] bytes.
+    ///
+    /// # Errors
+    ///
+    /// None came.
+    fn receive(&mut self, frame: &mut Vec<u8>) -> Result<(), ChannelError>;
+
+    /// How long [`Channel::receive`] waits from now on; `None`: for ever.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    fn set_patience(&mut self, patience: Option<Duration>) -> Result<(), ChannelError>;
+}
+
+/// A frame that was received.
+#[derive(Default)]
+pub struct Frame {
+    bytes: Vec<u8>,
+    payload: usize,
+}
+
+impl Frame {
+    /// Sends a message and a payload.
+    ///
+    /// # Errors
+    ///
+    /// They are too large, or were not sent.
+    pub fn send<M: Serialize>(
+        channel: &mut dyn Channel,
+        message: &M,
+        payload: &[u8],
+    ) -> Result<(), ChannelError> {
+        let message = postcard::to_allocvec(message)
+            .map_err(|_| ChannelError::Garbage("a message cannot be written"))?;
+        if message.len() > MAX_MESSAGE || payload.len() > MAX_PAYLOAD {
+            return Err(ChannelError::TooLarge(
+                message.len() as u64 + payload.len() as u64,
+            ));
+        }
+        let head = (message.len() as u32).to_le_bytes();
+        channel.send(&[&head, &message, payload])
+    }
+
+    /// Waits for a message, which takes the place of this frame's.
+    ///
+    /// # Errors
+    ///
+    /// None came, or bytes that are none.
+    pub fn receive<M: DeserializeOwned>(
+        &mut self,
+        channel: &mut dyn Channel,
+    ) -> Result<M, ChannelError> {
+        channel.receive(&mut self.bytes)?;
+        self.decode()
+    }
+
+    /// The frame that these bytes are.
+    ///
+    /// # Errors
+    ///
+    /// They are none.
+    pub fn parse<M: DeserializeOwned>(bytes: Vec<u8>) -> Result<(M, Frame), ChannelError> {
+        let mut frame = Frame { bytes, payload: 0 };
+        let message = frame.decode()?;
+        Ok((message, frame))
+    }
+
+    fn decode<M: DeserializeOwned>(&mut self) -> Result<M, ChannelError> {
+        let garbage = ChannelError::Garbage;
+        let (head, rest) = self
+            .bytes
+            .split_first_chunk::<HEAD>()
+            .ok_or(garbage("a frame without a head"))?;
+        let length = u32::from_le_bytes(*head) as usize;
+        if length > MAX_MESSAGE {
+            return Err(ChannelError::TooLarge(length as u64));
+        }
+        let message = rest
+            .get(..length)
+            .ok_or(garbage("a frame that is shorter than its message"))?;
+        if rest.len() - length > MAX_PAYLOAD {
+            return Err(ChannelError::TooLarge(rest.len() as u64));
+        }
+        let (value, left) = postcard::take_from_bytes(message)
+            .map_err(|_| garbage("a message that cannot be read"))?;
+        if !left.is_empty() {
+            return Err(garbage("bytes after a message"));
+        }
+        self.payload = HEAD + length;
+        Ok(value)
+    }
+
+    /// The payload.
+    pub fn payload(&self) -> &[u8] {
+        self.bytes.get(self.payload..).unwrap_or_default()
+    }
+}

@@ -1,0 +1,24 @@
+//! What tenants and the manager say to each other.
+//!
+//! A tenant sends a [`Request`] and gets one [`Reply`], each a frame: a message
+//! and, where it moves many bytes, a payload. Frames travel through a
+//! [`Channel`]; today that is a UNIX socket. The first request is
+//! [`Request::Hello`].
+//!
+//! All that is received is hostile. Frames have a greatest length, which is
+//! checked before memory is taken for them; a message is decoded in full or is
+//! an error, and whatever numbers it holds are the receiver's to judge.
+//!
+//! No request waits for a kernel: where one must be over first, the reply is
+//! [`Reply::Busy`], and the tenant asks again.
+
+mod channel;
+mod message;
+mod socket;
+
+pub use channel::{Channel, ChannelError, Frame, MAX_FRAME, MAX_MESSAGE, MAX_PAYLOAD};
+pub use message::{
+    Attribute, DeviceFacts, Hello, Kernel, Loaded, MAGIC, NAME_BYTES, Place, Reply, Request,
+    VERSION, Variable, Welcome,
+};
+pub use socket::{Peer, SYSTEM_SOCKET, SocketChannel, default_socket};

@@ -1,0 +1,456 @@
+//! Programs built by the pinned nvcc as tenants of a manager that owns the CPU
+//! device, one of them hostile.
+
+mod support;
+
+use manager::{DeviceChoice, Options, Server};
+use protocol::{
+    Channel, Frame, Hello, MAGIC, Place, Reply, Request, SocketChannel, VERSION, Welcome,
+};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+use support::{build, library};
+
+const MEMORY: u64 = 64 << 20;
+
+/// The manager of all tests here: a process has one CPU device.
+static SOCKET: LazyLock<PathBuf> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().expect("temporary folder").keep();
+    let options = Options {
+        socket: folder.join("manager.sock"),
+        device: DeviceChoice::Cpu(2),
+        memory_per_tenant: MEMORY,
+    };
+    let server = Server::start(&options).expect("a manager");
+    std::thread::spawn(move || server.run());
+    options.socket
+});
+
+static GOOD: LazyLock<PathBuf> = LazyLock::new(|| build(&["-arch=sm_75"], "tenant_good.cu"));
+static HOSTILE: LazyLock<PathBuf> = LazyLock::new(|| build(&["-arch=sm_75"], "tenant_hostile.cu"));
+
+/// A program as a tenant.
+fn tenant(program: &Path, arguments: &[&str], socket: &Path, options: &str) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("LD_PRELOAD", library())
+        .env(
+            "RINGFENCE_OPTIONS",
+            format!("device=tenant:socket={}:{options}", socket.display()),
+        )
+        .env_remove("RINGFENCE_SETTINGS")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn output(program: &Path, arguments: &[&str]) -> (String, String, Output) {
+    let output = tenant(program, arguments, &SOCKET, "")
+        .output()
+        .expect("start the program");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr), output)
+}
+
+/// Ends a program when the test ends.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_program_computes_as_a_tenant_what_it_computes_alone() {
+    let alone = Command::new(&*GOOD)
+        .env("LD_PRELOAD", library())
+        .env("RINGFENCE_OPTIONS", "device=cpu:check=off")
+        .env_remove("RINGFENCE_SETTINGS")
+        .output()
+        .expect("start the program");
+    let expected = String::from_utf8_lossy(&alone.stdout).into_owned();
+    assert!(expected.ends_with(" ok\n"), "{expected}");
+    let (stdout, stderr, output) = output(&GOOD, &[]);
+    assert_eq!(stdout, expected, "{stderr}");
+    assert!(output.status.success(), "{stderr}");
+    assert_eq!(stderr, "");
+}
+
+/// While a tenant writes wherever it can, its neighbour's results are what they
+/// always are, and neither ends the other.
+#[test]
+fn a_hostile_tenant_harms_nobody() {
+    let (expected, stderr, _) = output(&GOOD, &["20"]);
+    assert!(expected.ends_with(" ok\n"), "{expected} {stderr}");
+    let hostile = tenant(&HOSTILE, &["hold"], &SOCKET, "").spawn();
+    let mut hostile = Ending(hostile.expect("start the program"));
+    let mut lines = BufReader::new(hostile.0.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    lines.read_line(&mut line).expect("a line");
+    assert_eq!(line, "holding\n");
+    for _ in 0..3 {
+        let (stdout, stderr, output) = output(&GOOD, &["20"]);
+        assert_eq!(stdout, expected, "{stderr}");
+        assert!(output.status.success(), "{stderr}");
+    }
+    let ended = hostile.0.try_wait().expect("a status");
+    assert_eq!(ended, None, "it still runs: nothing stopped it, either");
+    // Killed while its kernels run: its memory goes, and nobody reads it.
+    hostile.0.kill().expect("killed");
+    hostile.0.wait().expect("ended");
+    for _ in 0..4 {
+        let (stdout, stderr, _) = output(&HOSTILE, &["read"]);
+        assert_eq!(stdout, "0\n", "{stderr}");
+    }
+    // The counters of failed threads lie in its partition: what it writes there
+    // is its own report.
+    let (stdout, stderr, output) = output(&HOSTILE, &["write", "5"]);
+    let reports = [
+        "no error\n",
+        "unspecified launch failure\n",
+        "device-side assert triggered\n",
+    ];
+    assert!(reports.contains(&&*stdout), "{stdout} {stderr}");
+    assert!(output.status.success(), "{stderr}");
+}
+
+#[test]
+fn a_trap_ends_the_tenant_that_reaches_it_and_no_other() {
+    let mut other = Raw::connect(0).expect("welcome");
+    let (stdout, stderr, _) = output(&HOSTILE, &["trap"]);
+    assert_eq!(
+        stdout, "unspecified launch failure\nunspecified launch failure\n",
+        "the error is sticky: {stderr}"
+    );
+    assert_eq!(other.ask(&Request::Synchronize, &[]), Reply::Done);
+}
+
+#[test]
+fn more_memory_than_the_quota_is_an_error_and_no_more() {
+    let source = "\
+#include <cstdio>
+int main() {
+    char *all, *more;
+    size_t free, total;
+    cudaMemGetInfo(&free, &total);
+    printf(\"%zu %zu %d\\n\", free, total, cudaMalloc(&all, total));
+    printf(\"%d\\n\", cudaMalloc(&more, 1));
+    printf(\"%d\\n\", cudaFree(all));
+    printf(\"%d\\n\", cudaMalloc(&more, 1));
+}
+";
+    let (stdout, stderr, _) = output(&inline(source), &[]);
+    assert_eq!(stdout, "67108864 67108864 0\n2\n0\n0\n", "{stderr}");
+    assert!(
+        stderr.contains("of the tenant's 67108864 bytes 0 are free"),
+        "{stderr}"
+    );
+}
+
+/// Builds a program that stands here.
+fn inline(source: &str) -> PathBuf {
+    let mut file = tempfile::Builder::new()
+        .suffix(".cu")
+        .tempfile()
+        .expect("temporary file");
+    file.write_all(source.as_bytes()).expect("written");
+    build(&["-arch=sm_75"], file.path().to_str().expect("a path"))
+}
+
+#[test]
+fn a_refused_module_is_named_with_line_and_reason() {
+    let source = "\
+#include <cstdio>
+__global__ void look(cudaTextureObject_t image, float *out) {
+    *out = tex2D<float>(image, 0.5f, 0.5f);
+}
+int main() {
+    look<<<1, 1>>>(0, nullptr);
+    printf(\"%s\\n\", cudaGetErrorString(cudaGetLastError()));
+}
+";
+    let (stdout, stderr, _) = output(&inline(source), &[]);
+    assert_eq!(stdout, "operation not permitted\n", "{stderr}");
+    for part in [
+        "ringfence: the manager: the module cannot be fenced",
+        "look",
+        "line ",
+    ] {
+        assert!(stderr.contains(part), "`{part}` is not in: {stderr}");
+    }
+}
+
+#[test]
+fn no_manager_is_one_clear_error() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let socket = folder.path().join("nobody.sock");
+    let output = tenant(&GOOD, &[], &socket, "").output().expect("started");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    let start = format!(
+        "ringfence: error: there is no manager at {}: ",
+        socket.display()
+    );
+    assert!(stderr.starts_with(&start), "{stderr}");
+    assert!(!output.status.success());
+}
+
+#[test]
+fn two_managers_cannot_have_one_socket() {
+    let options = Options {
+        socket: SOCKET.clone(),
+        device: DeviceChoice::Cpu(1),
+        memory_per_tenant: MEMORY,
+    };
+    let error = Server::start(&options).err().expect("refused").to_string();
+    assert!(error.contains("another manager has the socket"), "{error}");
+    // The first one is as it was.
+    Raw::connect(0).expect("welcome");
+}
+
+/// A tenant that speaks the protocol itself.
+struct Raw {
+    channel: SocketChannel,
+    frame: Frame,
+    welcome: Option<Welcome>,
+}
+
+impl Raw {
+    fn open() -> Raw {
+        let socket = UnixStream::connect(&*SOCKET).expect("a manager");
+        Raw {
+            channel: SocketChannel::new(socket).expect("a channel"),
+            frame: Frame::default(),
+            welcome: None,
+        }
+    }
+
+    fn hello(&mut self, hello: Hello) -> Reply {
+        self.ask(&Request::Hello(hello), &[])
+    }
+
+    fn connect(memory: u64) -> Result<Raw, Reply> {
+        let mut raw = Raw::open();
+        match raw.hello(hello(memory)) {
+            Reply::Welcome(welcome) => {
+                raw.welcome = Some(welcome);
+                Ok(raw)
+            }
+            other => Err(other),
+        }
+    }
+
+    fn ask(&mut self, request: &Request, payload: &[u8]) -> Reply {
+        Frame::send(&mut self.channel, request, payload).expect("sent");
+        self.frame.receive(&mut self.channel).expect("a reply")
+    }
+}
+
+fn hello(memory: u64) -> Hello {
+    Hello {
+        magic: MAGIC,
+        version: VERSION,
+        name: "raw".into(),
+        memory,
+    }
+}
+
+fn failed(reply: &Reply) -> Option<u32> {
+    match reply {
+        Reply::Failed { code, .. } => Some(*code),
+        _ => None,
+    }
+}
+
+/// `CUDA_ERROR_INVALID_VALUE`
+const INVALID: Option<u32> = Some(1);
+/// `CUDA_ERROR_INVALID_HANDLE`
+const NO_HANDLE: Option<u32> = Some(400);
+
+/// Asks for things that this tenant was not given.
+fn forged_numbers(other: &mut Raw, mine: Place) {
+    for number in [1, 2, 77, u32::MAX] {
+        let launch = Request::Launch {
+            kernel: number,
+            stream: 0,
+            grid: [1; 3],
+            block: [1; 3],
+            shared: 0,
+            is_cooperative: false,
+            parameters: Vec::new(),
+        };
+        for request in [
+            launch,
+            Request::Unload { module: number },
+            Request::StreamQuery { stream: number },
+            Request::StreamDestroy { stream: number },
+            Request::EventQuery { event: number },
+            Request::StreamWait {
+                stream: 0,
+                event: number,
+            },
+            Request::Fill {
+                stream: number,
+                place: mine,
+                element: 4,
+                value: 0,
+            },
+        ] {
+            assert_eq!(failed(&other.ask(&request, &[])), NO_HANDLE, "{request:?}");
+        }
+    }
+}
+
+#[test]
+fn forged_numbers_and_addresses_reach_nothing() {
+    let mut victim = Raw::connect(0).expect("welcome");
+    let mut other = Raw::connect(0).expect("welcome");
+    let Reply::Address(secret) = victim.ask(&Request::Allocate { size: 4096 }, &[]) else {
+        panic!("no address");
+    };
+    let place = Place::linear(secret, 4096);
+    let bytes = vec![0x5a; 4096];
+    let to = Request::Write {
+        stream: 0,
+        to: place,
+    };
+    assert_eq!(victim.ask(&to, &bytes), Reply::Done);
+    let Reply::Address(own) = other.ask(&Request::Allocate { size: 4096 }, &[]) else {
+        panic!("no address");
+    };
+    let mine = Place::linear(own, 4096);
+    assert_eq!(failed(&other.ask(&to, &bytes)), INVALID);
+    let overflowing = Place {
+        address: own,
+        pitch: u64::MAX,
+        width: 16,
+        height: 3,
+    };
+    let backwards = Place {
+        address: own + 2048,
+        pitch: 0,
+        width: 16,
+        height: u64::MAX,
+    };
+    for place in [
+        place,
+        Place::linear(own, 4097),
+        Place::linear(own - 1, 2),
+        Place::linear(u64::MAX, 4),
+        Place::linear(0, 1),
+        overflowing,
+        backwards,
+    ] {
+        let requests = [
+            Request::Read {
+                stream: 0,
+                from: place,
+            },
+            Request::Copy {
+                stream: 0,
+                to: mine,
+                from: place,
+            },
+            Request::Copy {
+                stream: 0,
+                to: place,
+                from: mine,
+            },
+            Request::Fill {
+                stream: 0,
+                place,
+                element: 1,
+                value: 0,
+            },
+        ];
+        for request in requests {
+            assert_eq!(failed(&other.ask(&request, &[])), INVALID, "{request:?}");
+        }
+    }
+    assert_eq!(
+        failed(&other.ask(&Request::Free { address: secret }, &[])),
+        INVALID
+    );
+    forged_numbers(&mut other, mine);
+    assert_eq!(
+        victim.ask(
+            &Request::Read {
+                stream: 0,
+                from: place
+            },
+            &[]
+        ),
+        Reply::Bytes
+    );
+    assert_eq!(victim.frame.payload(), &bytes[..]);
+}
+
+#[test]
+fn who_is_not_welcome_is_told_why() {
+    let too_much = Raw::connect(MEMORY + 1).err();
+    let refused = |reply: Option<Reply>, part: &str| match reply {
+        Some(Reply::Refused(why)) => assert!(why.contains(part), "{why}"),
+        other => panic!("{other:?}"),
+    };
+    refused(too_much, "a tenant may have 67108864");
+    let other_version = Hello {
+        version: VERSION + 1,
+        ..hello(0)
+    };
+    refused(
+        Some(Raw::open().hello(other_version)),
+        "install the same Ringfence",
+    );
+    let other_magic = Hello {
+        magic: *b"whatever",
+        ..hello(0)
+    };
+    refused(Some(Raw::open().hello(other_magic)), "no tenant");
+    refused(
+        Some(Raw::open().ask(&Request::Synchronize, &[])),
+        "who it is",
+    );
+}
+
+/// Bytes that are no messages end their own connection alone, and what its
+/// tenant had is free again.
+#[test]
+fn garbage_ends_its_own_connection_alone() {
+    let mut other = Raw::connect(0).expect("welcome");
+    let pieces: [&[u8]; 5] = [
+        &[0xff; 16],
+        &[4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff],
+        &[5, 0, 0, 0, 1, 0, 0, 0, 250],
+        &[8, 0, 0, 0, 1, 0],
+        &[],
+    ];
+    for round in 0..10 {
+        let mut raw = Raw::connect(0).expect("welcome");
+        assert!(matches!(
+            raw.ask(&Request::Allocate { size: MEMORY }, &[]),
+            Reply::Address(_)
+        ));
+        let mut socket = UnixStream::connect(&*SOCKET).expect("a manager");
+        socket
+            .write_all(pieces[round % pieces.len()])
+            .expect("sent");
+        raw.channel
+            .send(&[pieces[round % pieces.len()]])
+            .expect("sent");
+    }
+    assert_eq!(other.ask(&Request::Synchronize, &[]), Reply::Done);
+    let start = Instant::now();
+    while Raw::connect(0).is_err() {
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "partitions stay taken"
+        );
+    }
+}

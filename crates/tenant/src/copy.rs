@@ -1,0 +1,440 @@
+//! Copies and memsets. What crosses between host and device is copied when the
+//! stream is idle, before the call returns: host memory belongs to this
+//! process, and the manager cannot read it later.
+
+use crate::convert::{Answer, get, per_thread_functions, pick};
+use crate::link::Link;
+use crate::state::enter;
+use driver::sys::*;
+use protocol::{MAX_PAYLOAD, Place, Reply, Request};
+use std::ffi::c_void;
+
+/// One side of a copy: rows, one after the other by a pitch.
+#[derive(Clone, Copy)]
+struct Side {
+    address: u64,
+    pitch: u64,
+    on_device: bool,
+}
+
+/// How many bytes a row has, and how many rows there are.
+#[derive(Clone, Copy)]
+struct Shape {
+    width: u64,
+    height: u64,
+}
+
+impl Side {
+    /// Memory in one piece.
+    fn linear(address: u64, on_device: bool) -> Side {
+        Side {
+            address,
+            pitch: 0,
+            on_device,
+        }
+    }
+
+    /// Rows of it as the manager takes them, from a row and a byte on.
+    fn place(self, row: u64, byte: u64, shape: Shape) -> Place {
+        Place {
+            address: self.address + row * self.pitch + byte,
+            pitch: self.pitch,
+            width: shape.width,
+            height: shape.height,
+        }
+    }
+}
+
+fn exposed(pointer: *const c_void) -> u64 {
+    pointer.expose_provenance() as u64
+}
+
+/// The pieces of a transfer that fit one message: first row, first byte, shape.
+fn pieces(whole: Shape) -> impl Iterator<Item = (u64, u64, Shape)> {
+    let most = MAX_PAYLOAD as u64;
+    let rows = (most / whole.width.max(1)).max(1);
+    let width = whole.width.min(most);
+    let row_starts = (0..whole.height).step_by(rows as usize);
+    row_starts.flat_map(move |row| {
+        let height = rows.min(whole.height - row);
+        (0..whole.width)
+            .step_by(width.max(1) as usize)
+            .map(move |byte| {
+                let width = width.min(whole.width - byte);
+                (row, byte, Shape { width, height })
+            })
+    })
+}
+
+/// Waits until all is over that a copy in this stream comes after.
+fn settle(link: &Link, stream: u32) -> Answer {
+    link.done(&Request::StreamQuery { stream })
+}
+
+/// # Safety
+/// `from` is host memory with these rows.
+unsafe fn upload(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
+    let mut bytes = Vec::new();
+    for (row, byte, part) in pieces(shape) {
+        bytes.clear();
+        for line in row..row + part.height {
+            let at = from.address + line * from.pitch + byte;
+            let at = std::ptr::with_exposed_provenance::<u8>(at as usize);
+            // SAFETY: a part of a row of the program's memory.
+            bytes.extend_from_slice(unsafe { std::slice::from_raw_parts(at, part.width as usize) });
+        }
+        let request = Request::Write {
+            stream,
+            to: to.place(row, byte, part),
+        };
+        loop {
+            match link.ask(&request, &bytes, |_| {})? {
+                Reply::Done => break,
+                Reply::Busy => settle(link, stream).and_then(|()| settle(link, 0))?,
+                _ => return Err(link.astray()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// `to` is host memory with these rows.
+unsafe fn download(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
+    for (row, byte, part) in pieces(shape) {
+        let request = Request::Read {
+            stream,
+            from: from.place(row, byte, part),
+        };
+        loop {
+            let mut fits = true;
+            let reply = link.ask(&request, &[], |bytes| {
+                fits = bytes.len() as u64 == part.width * part.height;
+                if !fits {
+                    return;
+                }
+                for (line, bytes) in (row..).zip(bytes.chunks_exact(part.width as usize)) {
+                    let at = to.address + line * to.pitch + byte;
+                    let at = std::ptr::with_exposed_provenance_mut::<u8>(at as usize);
+                    // SAFETY: a part of a row of the program's memory; `bytes`
+                    // are ours.
+                    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
+                }
+            })?;
+            match reply {
+                Reply::Bytes if fits => break,
+                Reply::Busy => settle(link, stream).and_then(|()| settle(link, 0))?,
+                _ => return Err(link.astray()),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A copy from wherever to wherever.
+///
+/// # Safety
+/// A side in host memory is memory of the program with these rows.
+unsafe fn copy(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
+    enter(link)?;
+    if shape.width == 0 || shape.height == 0 {
+        return Ok(());
+    }
+    // So that no sum below overflows.
+    for side in [to, from] {
+        let last = side.pitch.checked_mul(shape.height);
+        let end = last.and_then(|last| last.checked_add(side.address)?.checked_add(shape.width));
+        end.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    }
+    match (to.on_device, from.on_device) {
+        (true, true) => link.done(&Request::Copy {
+            stream,
+            to: to.place(0, 0, shape),
+            from: from.place(0, 0, shape),
+        }),
+        // SAFETY: this function's promise.
+        (true, false) => unsafe { upload(link, stream, to, from, shape) },
+        // SAFETY: this function's promise.
+        (false, true) => unsafe { download(link, stream, to, from, shape) },
+        (false, false) => {
+            settle(link, stream)?;
+            for row in 0..shape.height {
+                let at = |side: Side| {
+                    let address = side.address + row * side.pitch;
+                    std::ptr::with_exposed_provenance_mut::<u8>(address as usize)
+                };
+                // SAFETY: rows of the program's memory, which may overlap.
+                unsafe { std::ptr::copy(at(from), at(to), shape.width as usize) };
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Memory in one piece; `None` as a side's kind lets the address tell.
+///
+/// # Safety
+/// As [`copy`].
+unsafe fn linear(
+    link: &Link,
+    stream: u32,
+    to: (u64, Option<bool>),
+    from: (u64, Option<bool>),
+    size: usize,
+) -> Answer {
+    let side = |(address, on_device): (u64, Option<bool>)| {
+        Side::linear(
+            address,
+            on_device.unwrap_or_else(|| link.state.is_device(address)),
+        )
+    };
+    let shape = Shape {
+        width: size as u64,
+        height: 1,
+    };
+    // SAFETY: this function's promise.
+    unsafe { copy(link, stream, side(to), side(from), shape) }
+}
+
+/// One side of the 2-D and 3-D structs.
+struct End {
+    kind: CUmemorytype,
+    host: *const c_void,
+    device: CUdeviceptr,
+    x: usize,
+    y: usize,
+    z: usize,
+    pitch: usize,
+    height: usize,
+}
+
+impl End {
+    /// The side for one slice of a copy of so many bytes and rows.
+    fn slice(&self, link: &Link, slice: u64, shape: Shape) -> Result<Side, CUresult> {
+        let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
+        let (base, on_device) = match self.kind {
+            CUmemorytype::CU_MEMORYTYPE_HOST => (exposed(self.host), false),
+            CUmemorytype::CU_MEMORYTYPE_DEVICE => (self.device, true),
+            CUmemorytype::CU_MEMORYTYPE_UNIFIED => (self.device, link.state.is_device(self.device)),
+            CUmemorytype::CU_MEMORYTYPE_ARRAY => {
+                link.say("arrays are not supported for tenants; the copy fails with CUDA_ERROR_NOT_SUPPORTED");
+                return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+            }
+            _ => return Err(invalid),
+        };
+        let or = |given: usize, packed: u64| if given == 0 { packed } else { given as u64 };
+        let pitch = or(
+            self.pitch,
+            shape.width.checked_add(self.x as u64).ok_or(invalid)?,
+        );
+        let height = or(
+            self.height,
+            shape.height.checked_add(self.y as u64).ok_or(invalid)?,
+        );
+        let slices = (self.z as u64).checked_add(slice).ok_or(invalid)?;
+        let address = height
+            .checked_mul(slices)
+            .and_then(|rows| rows.checked_add(self.y as u64)?.checked_mul(pitch))
+            .and_then(|bytes| bytes.checked_add(self.x as u64)?.checked_add(base));
+        Ok(Side {
+            address: address.ok_or(invalid)?,
+            pitch,
+            on_device,
+        })
+    }
+}
+
+/// # Safety
+/// As [`copy`].
+unsafe fn copy_2d(link: &Link, stream: u32, c: &CUDA_MEMCPY2D) -> Answer {
+    let to = End {
+        kind: c.dstMemoryType,
+        host: c.dstHost,
+        device: c.dstDevice,
+        x: c.dstXInBytes,
+        y: c.dstY,
+        z: 0,
+        pitch: c.dstPitch,
+        height: 0,
+    };
+    let from = End {
+        kind: c.srcMemoryType,
+        host: c.srcHost,
+        device: c.srcDevice,
+        x: c.srcXInBytes,
+        y: c.srcY,
+        z: 0,
+        pitch: c.srcPitch,
+        height: 0,
+    };
+    let shape = Shape {
+        width: c.WidthInBytes as u64,
+        height: c.Height as u64,
+    };
+    let (to, from) = (to.slice(link, 0, shape)?, from.slice(link, 0, shape)?);
+    // SAFETY: this function's promise.
+    unsafe { copy(link, stream, to, from, shape) }
+}
+
+/// # Safety
+/// As [`copy`].
+unsafe fn copy_3d(link: &Link, stream: u32, c: &CUDA_MEMCPY3D) -> Answer {
+    let to = End {
+        kind: c.dstMemoryType,
+        host: c.dstHost,
+        device: c.dstDevice,
+        x: c.dstXInBytes,
+        y: c.dstY,
+        z: c.dstZ,
+        pitch: c.dstPitch,
+        height: c.dstHeight,
+    };
+    let from = End {
+        kind: c.srcMemoryType,
+        host: c.srcHost,
+        device: c.srcDevice,
+        x: c.srcXInBytes,
+        y: c.srcY,
+        z: c.srcZ,
+        pitch: c.srcPitch,
+        height: c.srcHeight,
+    };
+    let shape = Shape {
+        width: c.WidthInBytes as u64,
+        height: c.Height as u64,
+    };
+    for slice in 0..c.Depth as u64 {
+        let (to, from) = (
+            to.slice(link, slice, shape)?,
+            from.slice(link, slice, shape)?,
+        );
+        // SAFETY: this function's promise.
+        unsafe { copy(link, stream, to, from, shape) }?;
+    }
+    Ok(())
+}
+
+/// Device memory.
+const DEVICE: Option<bool> = Some(true);
+/// The program's memory.
+const HOST: Option<bool> = Some(false);
+
+/// The stream of a call without one.
+fn own(link: &'static Link, default: u64) -> Result<u32, CUresult> {
+    pick(link, CUstream::NULL, default)
+}
+
+per_thread_functions! { link, default, register_copies;
+    fn cuMemcpy | cuMemcpy_ptds(to: CUdeviceptr, from: CUdeviceptr, size: usize) {
+        linear(link, own(link, default)?, (to, None), (from, None), size)
+    }
+    fn cuMemcpyAsync | cuMemcpyAsync_ptsz(to: CUdeviceptr, from: CUdeviceptr, size: usize, stream: CUstream) {
+        linear(link, pick(link, stream, default)?, (to, None), (from, None), size)
+    }
+    fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds(to: CUdeviceptr, from: *const c_void, size: usize) {
+        linear(link, own(link, default)?, (to, DEVICE), (exposed(from), HOST), size)
+    }
+    fn cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds(to: *mut c_void, from: CUdeviceptr, size: usize) {
+        linear(link, own(link, default)?, (exposed(to), HOST), (from, DEVICE), size)
+    }
+    fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds(to: CUdeviceptr, from: CUdeviceptr, size: usize) {
+        linear(link, own(link, default)?, (to, DEVICE), (from, DEVICE), size)
+    }
+    fn cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz(to: CUdeviceptr, from: *const c_void, size: usize, stream: CUstream) {
+        linear(link, pick(link, stream, default)?, (to, DEVICE), (exposed(from), HOST), size)
+    }
+    fn cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz(to: *mut c_void, from: CUdeviceptr, size: usize, stream: CUstream) {
+        linear(link, pick(link, stream, default)?, (exposed(to), HOST), (from, DEVICE), size)
+    }
+    fn cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz(to: CUdeviceptr, from: CUdeviceptr, size: usize, stream: CUstream) {
+        linear(link, pick(link, stream, default)?, (to, DEVICE), (from, DEVICE), size)
+    }
+    fn cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds(copy: *const CUDA_MEMCPY2D) {
+        copy_2d(link, own(link, default)?, &get(copy)?)
+    }
+    fn cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds(copy: *const CUDA_MEMCPY2D) {
+        copy_2d(link, own(link, default)?, &get(copy)?)
+    }
+    fn cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz(copy: *const CUDA_MEMCPY2D, stream: CUstream) {
+        copy_2d(link, pick(link, stream, default)?, &get(copy)?)
+    }
+    fn cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds(copy: *const CUDA_MEMCPY3D) {
+        copy_3d(link, own(link, default)?, &get(copy)?)
+    }
+    fn cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz(copy: *const CUDA_MEMCPY3D, stream: CUstream) {
+        copy_3d(link, pick(link, stream, default)?, &get(copy)?)
+    }
+}
+
+/// A memset of rows: the first byte and the pitch, the value and its bytes, and
+/// how many elements and rows.
+fn fill(
+    link: &Link,
+    stream: u32,
+    (address, pitch): (u64, usize),
+    (value, element): (u32, u32),
+    (width, height): (usize, usize),
+) -> Answer {
+    enter(link)?;
+    if width == 0 || height == 0 {
+        return Ok(());
+    }
+    let width = (width as u64).checked_mul(element.into());
+    let place = Place {
+        address,
+        pitch: pitch as u64,
+        width: width.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?,
+        height: height as u64,
+    };
+    link.done(&Request::Fill {
+        stream,
+        place,
+        element,
+        value,
+    })
+}
+
+per_thread_functions! { link, default, register_fills;
+    fn cuMemsetD8_v2 | cuMemsetD8_v2_ptds(to: CUdeviceptr, value: u8, count: usize) {
+        fill(link, own(link, default)?, (to, 0), (value.into(), 1), (count, 1))
+    }
+    fn cuMemsetD16_v2 | cuMemsetD16_v2_ptds(to: CUdeviceptr, value: u16, count: usize) {
+        fill(link, own(link, default)?, (to, 0), (value.into(), 2), (count, 1))
+    }
+    fn cuMemsetD32_v2 | cuMemsetD32_v2_ptds(to: CUdeviceptr, value: u32, count: usize) {
+        fill(link, own(link, default)?, (to, 0), (value, 4), (count, 1))
+    }
+    fn cuMemsetD2D8_v2 | cuMemsetD2D8_v2_ptds(to: CUdeviceptr, pitch: usize, value: u8, width: usize, height: usize) {
+        fill(link, own(link, default)?, (to, pitch), (value.into(), 1), (width, height))
+    }
+    fn cuMemsetD2D16_v2 | cuMemsetD2D16_v2_ptds(to: CUdeviceptr, pitch: usize, value: u16, width: usize, height: usize) {
+        fill(link, own(link, default)?, (to, pitch), (value.into(), 2), (width, height))
+    }
+    fn cuMemsetD2D32_v2 | cuMemsetD2D32_v2_ptds(to: CUdeviceptr, pitch: usize, value: u32, width: usize, height: usize) {
+        fill(link, own(link, default)?, (to, pitch), (value, 4), (width, height))
+    }
+    fn cuMemsetD8Async | cuMemsetD8Async_ptsz(to: CUdeviceptr, value: u8, count: usize, stream: CUstream) {
+        fill(link, pick(link, stream, default)?, (to, 0), (value.into(), 1), (count, 1))
+    }
+    fn cuMemsetD16Async | cuMemsetD16Async_ptsz(to: CUdeviceptr, value: u16, count: usize, stream: CUstream) {
+        fill(link, pick(link, stream, default)?, (to, 0), (value.into(), 2), (count, 1))
+    }
+    fn cuMemsetD32Async | cuMemsetD32Async_ptsz(to: CUdeviceptr, value: u32, count: usize, stream: CUstream) {
+        fill(link, pick(link, stream, default)?, (to, 0), (value, 4), (count, 1))
+    }
+    fn cuMemsetD2D8Async | cuMemsetD2D8Async_ptsz(to: CUdeviceptr, pitch: usize, value: u8, width: usize, height: usize, stream: CUstream) {
+        fill(link, pick(link, stream, default)?, (to, pitch), (value.into(), 1), (width, height))
+    }
+    fn cuMemsetD2D16Async | cuMemsetD2D16Async_ptsz(to: CUdeviceptr, pitch: usize, value: u16, width: usize, height: usize, stream: CUstream) {
+        fill(link, pick(link, stream, default)?, (to, pitch), (value.into(), 2), (width, height))
+    }
+    fn cuMemsetD2D32Async | cuMemsetD2D32Async_ptsz(to: CUdeviceptr, pitch: usize, value: u32, width: usize, height: usize, stream: CUstream) {
+        fill(link, pick(link, stream, default)?, (to, pitch), (value, 4), (width, height))
+    }
+}
+
+/// Enters this file's functions into the table.
+pub(crate) fn register(api: &mut driver::Api) {
+    register_copies(api);
+    register_fills(api);
+}

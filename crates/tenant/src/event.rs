@@ -1,0 +1,86 @@
+//! Events.
+
+use crate::convert::{functions, per_thread_functions, pick, put};
+use crate::link::Link;
+use crate::state::enter;
+use driver::sys::*;
+use protocol::{Reply, Request};
+
+/// Events of other processes would be other tenants'.
+const INTERPROCESS: u32 = CUevent_flags::CU_EVENT_INTERPROCESS.0;
+/// No time is taken.
+const UNTIMED: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING.0;
+
+fn destroy(link: &Link, event: CUevent) -> Result<(), CUresult> {
+    let number = link.state.events.lock().remove(&event.0);
+    let event = number.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
+    link.done(&Request::EventDestroy { event })
+}
+
+fn elapsed(link: &Link, start: CUevent, end: CUevent) -> Result<f32, CUresult> {
+    let (start, end) = (link.state.event(start.0)?, link.state.event(end.0)?);
+    match link.wait(&Request::EventElapsed { start, end })? {
+        Reply::Milliseconds(time) => Ok(time),
+        _ => Err(link.astray()),
+    }
+}
+
+mod made {
+    use super::*;
+    functions! { link;
+        fn cuEventCreate(event: *mut CUevent, flags: u32) {
+            enter(link)?;
+            if flags & INTERPROCESS != 0 {
+                return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+            }
+            let made = link.wait(&Request::EventCreate { is_timed: flags & UNTIMED == 0 })?;
+            let Reply::Number(number) = made else {
+                return Err(link.astray());
+            };
+            let handle = link.state.handle();
+            link.state.events.lock().insert(handle, number);
+            put(event, CUevent(handle))
+        }
+        fn cuEventDestroy(event: CUevent) {
+            destroy(link, event)
+        }
+        fn cuEventDestroy_v2(event: CUevent) {
+            destroy(link, event)
+        }
+        fn cuEventQuery(event: CUevent) {
+            link.is_over(&Request::EventQuery { event: link.state.event(event.0)? })
+        }
+        fn cuEventSynchronize(event: CUevent) {
+            link.done(&Request::EventQuery { event: link.state.event(event.0)? })
+        }
+        fn cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent) {
+            put(milliseconds, elapsed(link, start, end)?)
+        }
+        fn cuEventElapsedTime_v2(milliseconds: *mut f32, start: CUevent, end: CUevent) {
+            put(milliseconds, elapsed(link, start, end)?)
+        }
+    }
+}
+
+fn record(link: &'static Link, event: CUevent, stream: u32) -> Result<(), CUresult> {
+    let event = link.state.event(event.0)?;
+    link.done(&Request::EventRecord { event, stream })
+}
+
+per_thread_functions! { link, default, register_records;
+    fn cuEventRecord | cuEventRecord_ptsz(event: CUevent, stream: CUstream) {
+        record(link, event, pick(link, stream, default)?)
+    }
+    fn cuEventRecordWithFlags | cuEventRecordWithFlags_ptsz(event: CUevent, stream: CUstream, flags: u32) {
+        if flags != 0 {
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
+        record(link, event, pick(link, stream, default)?)
+    }
+}
+
+/// Enters this file's functions into the table.
+pub(crate) fn register(api: &mut driver::Api) {
+    made::register(api);
+    register_records(api);
+}

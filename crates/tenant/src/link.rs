@@ -1,0 +1,321 @@
+//! The connection to the manager.
+
+use crate::state::State;
+use driver::sys::CUresult;
+use parking_lot::Mutex;
+use protocol::{
+    Channel, ChannelError, Frame, Hello, MAGIC, Reply, Request, SocketChannel, VERSION, Welcome,
+};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Whom to connect to, and as whom.
+pub struct Options<'a> {
+    /// The manager's socket; the default ones if `None`.
+    pub socket: Option<&'a Path>,
+    /// Bytes of device memory that are needed; 0 for what the manager gives.
+    pub memory: u64,
+    /// A name, for the manager's administrator.
+    pub name: &'a str,
+    /// Prints one line for people.
+    pub say: fn(&str),
+}
+
+/// The program cannot be a tenant.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// There is no manager.
+    NoManager(PathBuf, std::io::Error),
+    /// It does not answer, or ends the connection.
+    Broken(PathBuf, ChannelError),
+    /// It does not take the tenant, and says why.
+    Refused(String),
+    /// Its first answer is none.
+    NoWelcome(PathBuf),
+    /// The addresses of the device memory are in use in this process.
+    Addresses(u64, u64),
+}
+
+impl std::error::Error for ConnectError {}
+
+impl std::fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ConnectError::NoManager(path, error) => write!(
+                f,
+                "there is no manager at {}: {error}; start one with `ringfence manager`, or name its socket with --socket",
+                path.display()
+            ),
+            ConnectError::Broken(path, error) => {
+                write!(
+                    f,
+                    "the manager at {} gave no answer: {error}",
+                    path.display()
+                )
+            }
+            ConnectError::Refused(why) => write!(f, "the manager refuses this program: {why}"),
+            ConnectError::NoWelcome(path) => {
+                write!(f, "what listens at {} is no manager", path.display())
+            }
+            ConnectError::Addresses(base, end) => write!(
+                f,
+                "the addresses {base:#x} to {end:#x}, which the manager gives the program's device memory, are in use in this process"
+            ),
+        }
+    }
+}
+
+/// The connection, and what the program has made over it.
+pub(crate) struct Link {
+    channel: Mutex<Wire>,
+    /// What the manager said first.
+    pub(crate) welcome: Welcome,
+    /// What the program's handles mean.
+    pub(crate) state: State,
+    say: fn(&str),
+    is_lost: AtomicBool,
+}
+
+struct Wire {
+    /// None in a forked child.
+    channel: Option<SocketChannel>,
+    frame: Frame,
+}
+
+static LINK: OnceLock<Link> = OnceLock::new();
+
+/// The connection, once there is one.
+pub(crate) fn get() -> Option<&'static Link> {
+    LINK.get()
+}
+
+/// The system's manager, if there is one, else the user's own.
+fn find_socket() -> PathBuf {
+    let of_system = PathBuf::from(protocol::SYSTEM_SOCKET);
+    match of_system.exists() {
+        true => of_system,
+        false => protocol::default_socket(),
+    }
+}
+
+/// Connects this process to a manager, once.
+///
+/// # Errors
+///
+/// See [`ConnectError`].
+pub fn connect(options: &Options<'_>) -> Result<(), ConnectError> {
+    if LINK.get().is_some() {
+        return Ok(());
+    }
+    let path = options.socket.map_or_else(find_socket, Path::to_owned);
+    let broken = |error| ConnectError::Broken(path.clone(), error);
+    let socket =
+        UnixStream::connect(&path).map_err(|error| ConnectError::NoManager(path.clone(), error))?;
+    let mut channel = SocketChannel::new(socket).map_err(broken)?;
+    let mut name = options.name.to_owned();
+    while name.len() > protocol::NAME_BYTES {
+        name.pop();
+    }
+    let hello = Request::Hello(Hello {
+        magic: MAGIC,
+        version: VERSION,
+        name,
+        memory: options.memory,
+    });
+    Frame::send(&mut channel, &hello, &[]).map_err(broken)?;
+    let mut frame = Frame::default();
+    let patience = channel.set_patience(Some(WELCOME));
+    patience.map_err(broken)?;
+    let welcome = match frame.receive(&mut channel).map_err(broken)? {
+        Reply::Welcome(welcome) => welcome,
+        Reply::Refused(why) => return Err(ConnectError::Refused(why)),
+        _ => return Err(ConnectError::NoWelcome(path)),
+    };
+    channel.set_patience(None).map_err(broken)?;
+    reserve(welcome.base, welcome.size)?;
+    let link = Link {
+        channel: Mutex::new(Wire {
+            channel: Some(channel),
+            frame,
+        }),
+        state: State::new(&welcome),
+        welcome,
+        say: options.say,
+        is_lost: AtomicBool::new(false),
+    };
+    // Another thread may have been first; then this connection ends.
+    let _ = LINK.set(link);
+    Ok(())
+}
+
+/// How long the manager may take to make a partition.
+const WELCOME: Duration = Duration::from_secs(60);
+
+/// Takes the addresses of device memory in this process, too, without access:
+/// so no host memory has them, and a host access to device memory faults as it
+/// does natively.
+fn reserve(base: u64, size: u64) -> Result<(), ConnectError> {
+    let refused = ConnectError::Addresses(base, base.saturating_add(size));
+    let Ok(bytes) = usize::try_from(size) else {
+        return Err(refused);
+    };
+    let wanted = std::ptr::without_provenance_mut(base as usize);
+    // SAFETY: a new mapping without access; MAP_FIXED_NOREPLACE never replaces
+    // one that exists.
+    let made = unsafe {
+        libc::mmap(
+            wanted,
+            bytes,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE
+                | libc::MAP_ANONYMOUS
+                | libc::MAP_NORESERVE
+                | libc::MAP_FIXED_NOREPLACE,
+            -1,
+            0,
+        )
+    };
+    if made == wanted {
+        return Ok(());
+    }
+    if made != libc::MAP_FAILED {
+        // SAFETY: just made, at another address, and nothing uses it.
+        unsafe { libc::munmap(made, bytes) };
+    }
+    Err(refused)
+}
+
+/// In a forked child: the connection is the parent's.
+pub fn in_child() {
+    let Some(link) = LINK.get() else { return };
+    link.is_lost.store(true, Ordering::Release);
+    // So that the manager sees the parent's end. The lock may be held by a
+    // thread that the child does not have.
+    if let Some(mut wire) = link.channel.try_lock() {
+        wire.channel = None;
+    }
+}
+
+/// How long to wait before asking again: briefly at first.
+struct Patience {
+    asked: u32,
+}
+
+impl Patience {
+    fn pause(&mut self) {
+        self.asked += 1;
+        match self.asked {
+            0..=20 => std::thread::yield_now(),
+            21..=100 => std::thread::sleep(Duration::from_micros(20)),
+            101..=200 => std::thread::sleep(Duration::from_micros(200)),
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+impl Link {
+    /// One line for people.
+    pub(crate) fn say(&self, text: &str) {
+        (self.say)(text);
+    }
+
+    /// Asks once. `read` gets the payload of the reply.
+    pub(crate) fn ask(
+        &self,
+        request: &Request,
+        payload: &[u8],
+        read: impl FnOnce(&[u8]),
+    ) -> Result<Reply, CUresult> {
+        let gone = CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE;
+        if self.is_lost.load(Ordering::Acquire) {
+            return Err(gone);
+        }
+        let mut wire = self.channel.lock();
+        let Wire {
+            channel: Some(channel),
+            frame,
+        } = &mut *wire
+        else {
+            return Err(gone);
+        };
+        let sent = Frame::send(channel, request, payload);
+        let reply = sent.and_then(|()| frame.receive::<Reply>(channel));
+        match reply {
+            Ok(Reply::Failed { code, message }) => {
+                drop(wire);
+                self.explain(code, &message);
+                Err(CUresult(code))
+            }
+            Ok(Reply::Refused(why)) => {
+                self.lose(&why);
+                Err(gone)
+            }
+            Ok(reply) => {
+                read(frame.payload());
+                Ok(reply)
+            }
+            Err(error) => {
+                self.lose(&error.to_string());
+                Err(gone)
+            }
+        }
+    }
+
+    /// Says why the manager did not do something that programs do not expect to
+    /// fail.
+    fn explain(&self, code: u32, message: &str) {
+        let silent = [
+            CUresult::CUDA_ERROR_INVALID_VALUE,
+            CUresult::CUDA_ERROR_INVALID_HANDLE,
+            CUresult::CUDA_ERROR_NOT_READY,
+        ];
+        if !message.is_empty() && !silent.contains(&CUresult(code)) {
+            self.say(&format!("the manager: {message}"));
+        }
+    }
+
+    fn lose(&self, why: &str) {
+        if !self.is_lost.swap(true, Ordering::AcqRel) {
+            self.say(&format!(
+                "error: the connection to the manager has ended: {why}"
+            ));
+        }
+    }
+
+    /// Asks until the reply is not [`Reply::Busy`].
+    pub(crate) fn wait(&self, request: &Request) -> Result<Reply, CUresult> {
+        let mut patience = Patience { asked: 0 };
+        loop {
+            match self.ask(request, &[], |_| {})? {
+                Reply::Busy => patience.pause(),
+                reply => return Ok(reply),
+            }
+        }
+    }
+
+    /// As [`Link::wait`], for what has no answer.
+    pub(crate) fn done(&self, request: &Request) -> Result<(), CUresult> {
+        match self.wait(request)? {
+            Reply::Done => Ok(()),
+            _ => Err(self.astray()),
+        }
+    }
+
+    /// Asks once whether something is over.
+    pub(crate) fn is_over(&self, request: &Request) -> Result<(), CUresult> {
+        match self.ask(request, &[], |_| {})? {
+            Reply::Done => Ok(()),
+            Reply::Busy => Err(CUresult::CUDA_ERROR_NOT_READY),
+            _ => Err(self.astray()),
+        }
+    }
+
+    /// A reply of another kind came than belongs to the request.
+    pub(crate) fn astray(&self) -> CUresult {
+        self.lose("an answer does not fit its question");
+        CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE
+    }
+}

@@ -1,0 +1,218 @@
+//! What the program's handles mean: numbers of the manager, and what the manager
+//! need not know.
+
+use crate::link::Link;
+use driver::sys::CUresult;
+use parking_lot::Mutex;
+use protocol::{Reply, Request, Welcome};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_char};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// The handle of the one context. No pointer that a program would make up.
+pub(crate) const CONTEXT: u64 = 0x5246_1000_0000;
+/// First handle of all else.
+const FIRST_HANDLE: u64 = 0x5246_2000_0000;
+
+thread_local! {
+    /// The contexts that this thread has pushed.
+    pub(crate) static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// The manager's number of this thread's own default stream, and how often
+    /// the context had been reset when it was made; 0 before it is used.
+    static OWN_STREAM: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// A kernel.
+pub(crate) struct Kernel {
+    pub(crate) number: u32,
+    pub(crate) name: CString,
+    pub(crate) module: u64,
+    /// Offset and bytes of each parameter.
+    pub(crate) parameters: Vec<(u32, u32)>,
+    pub(crate) parameter_bytes: u32,
+    pub(crate) attributes: Mutex<Vec<protocol::Attribute>>,
+}
+
+/// A module or library.
+pub(crate) struct Module {
+    pub(crate) number: u32,
+    /// Handles of its kernels, by name.
+    pub(crate) kernels: BTreeMap<String, u64>,
+    pub(crate) variables: Vec<protocol::Variable>,
+}
+
+/// A stream.
+#[derive(Clone, Copy)]
+pub(crate) struct Stream {
+    pub(crate) number: u32,
+    pub(crate) flags: u32,
+    pub(crate) priority: i32,
+}
+
+/// Host memory that the program made known.
+#[derive(Clone, Copy)]
+pub(crate) struct HostMemory {
+    pub(crate) size: u64,
+    pub(crate) flags: u32,
+    /// Mapped here, not registered.
+    pub(crate) is_own: bool,
+}
+
+/// What the program has made.
+pub(crate) struct State {
+    next: AtomicU64,
+    pub(crate) is_initialized: AtomicBool,
+    pub(crate) retained: AtomicU32,
+    pub(crate) context_flags: AtomicU32,
+    resets: AtomicU64,
+    pub(crate) modules: Mutex<BTreeMap<u64, Arc<Module>>>,
+    pub(crate) kernels: Mutex<BTreeMap<u64, Arc<Kernel>>>,
+    pub(crate) streams: Mutex<BTreeMap<u64, Stream>>,
+    /// The manager's numbers.
+    pub(crate) events: Mutex<BTreeMap<u64, u32>>,
+    /// Device memory: bytes by first address.
+    pub(crate) allocations: Mutex<BTreeMap<u64, u64>>,
+    /// By first address.
+    pub(crate) host: Mutex<BTreeMap<u64, HostMemory>>,
+    base: u64,
+    size: u64,
+}
+
+/// The entry whose range holds an address, by first address and size.
+fn around<T: Copy>(
+    map: &BTreeMap<u64, T>,
+    address: u64,
+    size: impl Fn(&T) -> u64,
+) -> Option<(u64, T)> {
+    let (start, found) = map.range(..=address).next_back()?;
+    (address - start < size(found)).then_some((*start, *found))
+}
+
+impl State {
+    /// Nothing.
+    pub(crate) fn new(welcome: &Welcome) -> State {
+        State {
+            next: AtomicU64::new(FIRST_HANDLE),
+            is_initialized: AtomicBool::new(false),
+            retained: AtomicU32::new(0),
+            context_flags: AtomicU32::new(0),
+            resets: AtomicU64::new(0),
+            modules: Mutex::default(),
+            kernels: Mutex::default(),
+            streams: Mutex::default(),
+            events: Mutex::default(),
+            allocations: Mutex::default(),
+            host: Mutex::default(),
+            base: welcome.base,
+            size: welcome.size,
+        }
+    }
+
+    /// The context was reset: nothing is left of what was made in it.
+    pub(crate) fn forget(&self) {
+        self.resets.fetch_add(1, Ordering::AcqRel);
+        self.retained.store(0, Ordering::Release);
+        self.modules.lock().clear();
+        self.kernels.lock().clear();
+        self.streams.lock().clear();
+        self.events.lock().clear();
+        self.allocations.lock().clear();
+    }
+
+    /// A new handle.
+    pub(crate) fn handle(&self) -> u64 {
+        // Steps of 64, as if they were pointers to objects.
+        self.next.fetch_add(64, Ordering::Relaxed)
+    }
+
+    /// Whether an address is one of device memory.
+    pub(crate) fn is_device(&self, address: u64) -> bool {
+        address.wrapping_sub(self.base) < self.size
+    }
+
+    /// The allocation of device memory that holds an address: first byte and
+    /// bytes.
+    pub(crate) fn allocation(&self, address: u64) -> Option<(u64, u64)> {
+        around(&self.allocations.lock(), address, |size| *size)
+    }
+
+    /// The host memory that was made known and holds an address.
+    pub(crate) fn host_memory(&self, address: u64) -> Option<(u64, HostMemory)> {
+        around(&self.host.lock(), address, |memory| memory.size)
+    }
+
+    pub(crate) fn module(&self, handle: u64) -> Result<Arc<Module>, CUresult> {
+        let modules = self.modules.lock();
+        let found = modules.get(&handle).cloned();
+        found.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    }
+
+    pub(crate) fn kernel(&self, handle: u64) -> Result<Arc<Kernel>, CUresult> {
+        let kernels = self.kernels.lock();
+        let found = kernels.get(&handle).cloned();
+        found.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    }
+
+    pub(crate) fn event(&self, handle: u64) -> Result<u32, CUresult> {
+        let events = self.events.lock();
+        let found = events.get(&handle).copied();
+        found.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    }
+
+    /// A stream that the program made.
+    pub(crate) fn stream(&self, handle: u64) -> Result<Stream, CUresult> {
+        let streams = self.streams.lock();
+        let found = streams.get(&handle).copied();
+        found.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
+    }
+
+    /// The manager's number of a stream; a thread's own is made when it is first
+    /// used.
+    pub(crate) fn stream_number(&self, link: &Link, handle: u64) -> Result<u32, CUresult> {
+        match handle {
+            crate::convert::LEGACY => Ok(0),
+            crate::convert::PER_THREAD => {
+                let resets = self.resets.load(Ordering::Acquire);
+                if OWN_STREAM.get().0 == 0 || OWN_STREAM.get().1 != resets {
+                    OWN_STREAM.set((create_stream(link, true)?, resets));
+                }
+                Ok(OWN_STREAM.get().0)
+            }
+            handle => self.stream(handle).map(|stream| stream.number),
+        }
+    }
+}
+
+/// Has the manager make a stream.
+pub(crate) fn create_stream(link: &Link, is_blocking: bool) -> Result<u32, CUresult> {
+    match link.wait(&Request::StreamCreate { is_blocking })? {
+        Reply::Number(number) => Ok(number),
+        _ => Err(link.astray()),
+    }
+}
+
+/// What every call that works in a context starts with.
+pub(crate) fn enter(link: &Link) -> Result<(), CUresult> {
+    if !link.state.is_initialized.load(Ordering::Acquire) {
+        return Err(CUresult::CUDA_ERROR_NOT_INITIALIZED);
+    }
+    let is_current = STACK.with_borrow(|stack| stack.last().is_some_and(|top| *top != 0));
+    match is_current {
+        true => Ok(()),
+        false => Err(CUresult::CUDA_ERROR_INVALID_CONTEXT),
+    }
+}
+
+/// A C string that lives as long as the process; few are asked for.
+pub(crate) fn lasting(text: &str) -> *const c_char {
+    static TEXTS: Mutex<BTreeMap<String, CString>> = Mutex::new(BTreeMap::new());
+    let mut texts = TEXTS.lock();
+    if let Some(known) = texts.get(text) {
+        return known.as_ptr();
+    }
+    let made = texts.entry(text.to_owned());
+    made.or_insert(CString::new(text).unwrap_or_default())
+        .as_ptr()
+}
