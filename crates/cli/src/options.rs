@@ -249,6 +249,11 @@ pub struct InspectOptions {
 }
 
 impl RunOptions {
+    /// Whether the command line names a setting.
+    pub fn is_given(&self, name: &str) -> bool {
+        self.given.iter().any(|(setting, _)| setting.name == name)
+    }
+
     /// The settings of the run: defaults, then `RINGFENCE_OPTIONS`, then the
     /// command line.
     ///

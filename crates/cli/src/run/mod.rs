@@ -27,7 +27,7 @@ pub fn run(options: &RunOptions) -> Result<u8> {
     let program = program::find(&options.program[0])?;
     let device = choose_device(&mut settings)?;
     if device == DeviceKind::Tenant {
-        as_tenant(&mut settings)?;
+        as_tenant(options, &mut settings)?;
     }
     let facts = program::examine(&program)?;
     facts.check(&program, device)?;
@@ -84,20 +84,23 @@ fn choose_device(settings: &mut Settings) -> Result<DeviceKind> {
 
 /// What cannot be asked for on a device that a manager owns: kernels run there
 /// fenced, and nothing of the program's own process looks at them.
-fn as_tenant(settings: &mut Settings) -> Result<()> {
+fn as_tenant(options: &RunOptions, settings: &mut Settings) -> Result<()> {
     let usual = Settings::default();
     let asked = [
-        ("--protect", settings.protect != usual.protect),
-        ("--leak-check", settings.leak_check != usual.leak_check),
-        ("--time-kernels", settings.time_kernels.is_some()),
-        ("--json", settings.json.is_some()),
-        ("--sarif", settings.sarif.is_some()),
-        ("--junit", settings.junit.is_some()),
+        ("protect", settings.protect != usual.protect),
+        ("leak-check", settings.leak_check != usual.leak_check),
+        ("time-kernels", settings.time_kernels.is_some()),
+        ("json", settings.json.is_some()),
+        ("sarif", settings.sarif.is_some()),
+        ("junit", settings.junit.is_some()),
     ];
-    if let Some((option, _)) = asked.iter().find(|(_, is_asked)| *is_asked) {
+    let asked = asked
+        .iter()
+        .find(|(name, is_set)| *is_set || options.is_given(name));
+    if let Some((option, _)) = asked {
         bail!(
-            "{option} does not work with --device tenant: kernels of a tenant are fenced by the manager, and nothing is \
-             checked or reported in the program; remove {option}, or choose another device"
+            "--{option} does not work with --device tenant: kernels of a tenant are fenced by the manager, and nothing is \
+             checked or reported in the program; remove --{option}, or choose another device"
         );
     }
     settings.check = false;
