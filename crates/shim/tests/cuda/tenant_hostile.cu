@@ -13,14 +13,14 @@
 
 /// First partition of a manager, and the distance to the next.
 const uint64_t FIRST = 0x200000000000;
-const uint64_t NEXT = 24ull << 30;
+const uint64_t NEXT = 76ull << 30;
 
 __global__ void scatter(char *own, uint64_t seed) {
     uint64_t state = seed + threadIdx.x * 0x9e3779b97f4a7c15;
     for (int round = 0; round < 64; round++) {
         state = state * 6364136223846793005 + 1442695040888963407;
         uint64_t noise = state >> 16;
-        uint64_t partition = FIRST + noise % 8 * NEXT + (8ull << 30);
+        uint64_t partition = FIRST + noise % 8 * NEXT + (36ull << 30);
         uint64_t at = 0;
         switch (state >> 60) {
         case 0: at = noise; break;                                        // anywhere
