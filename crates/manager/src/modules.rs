@@ -14,8 +14,9 @@ use crate::quota;
 use driver::DriverError;
 use driver::calls::{Function, LoadError, OutOfReservation, Stream};
 use driver::sys::{CUfunction_attribute as A, CUresult};
-use instrument::{FenceError, FenceForm, Fenced, fence, verify_contained};
+use instrument::{FenceError, FenceForm, Fenced, Holder, fence, verify_contained};
 use model::layout::fence::VARIABLE;
+use model::layout::tenant::HEAP;
 use protocol::{Attribute, Variable};
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -58,6 +59,8 @@ pub(crate) enum Refused {
     Lacks(String),
     #[error("the driver refuses the module: {}\n{}", .0.error, .0.log)]
     Load(LoadError),
+    #[error("it uses {0} on the device, which tenants cannot yet")]
+    Common(&'static str),
     #[error("its variables take {0} bytes, which the memory of the tenant has not left")]
     NoMemory(u64),
     #[error("a launch of kernel `{0}` takes more parameters than PTX allows")]
@@ -76,9 +79,10 @@ impl Refused {
             Refused::Unreadable(_) => CUresult::CUDA_ERROR_INVALID_IMAGE,
             Refused::NoPtx => CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
             Refused::Fence(FenceError::Module(_)) => CUresult::CUDA_ERROR_INVALID_PTX,
-            Refused::Fence(FenceError::Refused(_)) | Refused::Verifier(_) | Refused::Lacks(_) => {
-                CUresult::CUDA_ERROR_NOT_PERMITTED
-            }
+            Refused::Fence(FenceError::Refused(_))
+            | Refused::Verifier(_)
+            | Refused::Lacks(_)
+            | Refused::Common(_) => CUresult::CUDA_ERROR_NOT_PERMITTED,
             Refused::Load(error) => error.error.code,
             Refused::Parameters(_) => CUresult::CUDA_ERROR_INVALID_PTX,
             Refused::Driver(error) => error.code,
@@ -162,6 +166,14 @@ struct Contained {
 fn contain(bytes: &[u8], capability: u32) -> Result<Contained, Refused> {
     let source = text(bytes, capability)?;
     let fenced = fence(&source, FenceForm::Mask)?;
+    // The buffer of `printf` and the heap of `malloc` are the tenant's: no module
+    // brings them.
+    if let Some(common) = fenced.variables.iter().find(|variable| variable.is_common) {
+        return Err(Refused::Common(match common.name.as_str() {
+            HEAP => "`malloc` or `free`",
+            _ => "`printf`",
+        }));
+    }
     if let Err(errors) = verify_contained(&fenced.text) {
         let lines: Vec<String> = errors.iter().take(8).map(ToString::to_string).collect();
         return Err(Refused::Verifier(lines.join("\n")));
@@ -244,6 +256,13 @@ pub(crate) fn load(
             });
             constants.insert(address, own);
         }
+        relocate(
+            &contained.fenced,
+            (device, &module),
+            partition,
+            stream,
+            &variables,
+        )?;
         Ok(table)
     });
     let table = placed.and_then(|table| {
@@ -297,4 +316,39 @@ fn place(
         table.extend(address.to_le_bytes());
     }
     Ok(table)
+}
+
+/// Writes the addresses that initializers held, behind the copies of the
+/// variables that hold them.
+fn relocate(
+    fenced: &Fenced,
+    (device, module): (&Device, &driver::calls::Module),
+    partition: &Partition,
+    stream: &Stream,
+    placed: &[Variable],
+) -> Result<(), Refused> {
+    let place = |index: usize| placed.get(index).map(|variable| variable.address);
+    for relocation in &fenced.relocations {
+        let unplaced = || Refused::Verifier("an initializer names what was not placed".into());
+        let bytes = relocation.value(place(relocation.target).ok_or_else(unplaced)?);
+        match &relocation.holder {
+            Holder::Placed(index) => {
+                let address = place(*index).ok_or_else(unplaced)? + relocation.offset;
+                // Memsets are in order with the copy that placed the variable, and
+                // wait for nothing.
+                for (address, byte) in (address..).zip(bytes) {
+                    let rows = partition.reservation().rows(address, 1, 1, 1)?;
+                    stream.fill(rows, 1, byte.into())?;
+                }
+            }
+            Holder::Constant(name) => {
+                let own = module.variable(name)?;
+                let written = device
+                    .context
+                    .write_variable(&own, relocation.offset, &bytes);
+                written?;
+            }
+        }
+    }
+    Ok(())
 }

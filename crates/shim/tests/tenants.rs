@@ -188,6 +188,22 @@ int main() {
 }
 
 #[test]
+fn a_module_that_prints_is_refused_by_name() {
+    let source = "\
+#include <cstdio>
+__global__ void say() { printf(\"%d\\n\", threadIdx.x); }
+int main() {
+    say<<<1, 1>>>();
+    printf(\"%s\\n\", cudaGetErrorString(cudaGetLastError()));
+}
+";
+    let (stdout, stderr, _) = output(&inline(source), &[]);
+    assert_eq!(stdout, "operation not permitted\n", "{stderr}");
+    let part = "it uses `printf` on the device";
+    assert!(stderr.contains(part), "`{part}` is not in: {stderr}");
+}
+
+#[test]
 fn no_manager_is_one_clear_error() {
     let folder = tempfile::tempdir().expect("temporary folder");
     let socket = folder.path().join("nobody.sock");
