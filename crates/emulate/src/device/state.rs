@@ -80,6 +80,7 @@ impl Device {
                 heap_size: context::DEFAULT_HEAP,
                 print,
                 wide: true,
+                residue: 0,
             },
         )?;
         let threads = if options.threads == 0 {

@@ -19,7 +19,11 @@ pub(crate) struct Launch<'a> {
     pub block: [u32; 3],
     pub cluster: [u32; 3],
     pub dynamic_shared: u32,
+    /// Where dynamic shared memory begins.
+    pub dynamic_start: u32,
     pub shared_size: u32,
+    /// What registers, shared and local memory are full of at first.
+    pub residue: u8,
     pub params: Bytes,
     pub heap: &'a DeviceHeap,
     /// Workspace of grid-wide synchronization (`%envreg1`, `%envreg2`).

@@ -25,18 +25,39 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Make room for rows below `end`.
-    pub fn grow(&mut self, end: Counts) {
-        fn to<T: Clone>(rows: &mut Vec<T>, count: u32, zero: T) {
+    /// Make room for rows below `end`; new ones are full of a byte.
+    pub fn grow(&mut self, end: Counts, byte: u8) {
+        fn to<T: Clone>(rows: &mut Vec<T>, count: u32, full: T) {
             if rows.len() < count as usize {
-                rows.resize(count as usize, zero);
+                rows.resize(count as usize, full);
             }
         }
-        to(&mut self.pred, end.pred, 0);
-        to(&mut self.b16, end.b16, [0; LANES]);
-        to(&mut self.b32, end.b32, [0; LANES]);
-        to(&mut self.b64, end.b64, [0; LANES]);
-        to(&mut self.b128, end.b128, [0; LANES]);
+        to(&mut self.pred, end.pred, u32::from_ne_bytes([byte; 4]));
+        to(
+            &mut self.b16,
+            end.b16,
+            [u16::from_ne_bytes([byte; 2]); LANES],
+        );
+        to(
+            &mut self.b32,
+            end.b32,
+            [u32::from_ne_bytes([byte; 4]); LANES],
+        );
+        to(
+            &mut self.b64,
+            end.b64,
+            [u64::from_ne_bytes([byte; 8]); LANES],
+        );
+        to(
+            &mut self.b128,
+            end.b128,
+            [u128::from_ne_bytes([byte; 16]); LANES],
+        );
+    }
+
+    /// Forget all rows.
+    pub fn clear(&mut self) {
+        *self = Rows::default();
     }
 }
 

@@ -45,6 +45,9 @@ pub struct Options {
     pub print: Printer,
     /// Compile code for AVX2 and FMA where the processor has them.
     pub wide: bool,
+    /// The byte that registers, shared and local memory are full of where a
+    /// block begins. (On a GPU they hold what an earlier kernel left.)
+    pub residue: u8,
 }
 
 impl Default for Options {
@@ -64,6 +67,7 @@ impl Default for Options {
             heap_size: 8 << 20,
             print: Box::new(print),
             wide: true,
+            residue: 0,
         }
     }
 }
@@ -265,7 +269,10 @@ impl Machine {
             block: config.block,
             cluster: config.cluster,
             dynamic_shared: config.dynamic_shared,
-            shared_size: dynamic_start + config.dynamic_shared,
+            dynamic_start,
+            // (PTX ISA, `%total_smem_size`: a multiple of the unit of allocation.)
+            shared_size: (dynamic_start + config.dynamic_shared).next_multiple_of(16),
+            residue: self.options.residue,
             params,
             heap: &heap,
             workspace,
@@ -650,7 +657,8 @@ impl Run<'_> {
         let block = &mut context.blocks[slot];
         block.index = std::array::from_fn(|i| (first[i] + within[i]) as u32);
         block.rank = rank;
-        block.shared.reset(u64::from(self.launch.shared_size));
+        let shared = u64::from(self.launch.shared_size);
+        block.shared.reset(shared, self.launch.residue);
         block.alive.clear();
         for barrier in &mut block.barriers {
             barrier.arrived.clear();

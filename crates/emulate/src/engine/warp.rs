@@ -155,7 +155,11 @@ impl Warp {
             }
         }
         let function = &context.program.functions[context.launch.function as usize];
-        self.rows.grow(function.counts);
+        let residue = context.launch.residue;
+        if residue != 0 {
+            self.rows.clear();
+        }
+        self.rows.grow(function.counts, residue);
         self.frame = Frame {
             function: context.launch.function,
             ..Frame::default()
@@ -177,11 +181,12 @@ impl Warp {
         self.polled = false;
         let local = u64::from(function.local_size);
         self.stride = local.next_multiple_of(16);
-        self.local.reset(self.stride * LANES as u64);
+        self.local.reset(self.stride * LANES as u64, residue);
     }
 
-    /// Make local memory reach `size` bytes a lane; false if that is too much.
-    pub fn grow_local(&mut self, size: u64) -> bool {
+    /// Make local memory reach `size` bytes a lane, the new ones full of a byte;
+    /// false if that is too much.
+    pub fn grow_local(&mut self, size: u64, byte: u8) -> bool {
         if size <= self.stride {
             return true;
         }
@@ -189,7 +194,8 @@ impl Warp {
             return false;
         }
         let stride = size.next_power_of_two().max(256);
-        let mut grown = Bytes::new(stride * LANES as u64);
+        let mut grown = Bytes::default();
+        grown.reset(stride * LANES as u64, byte);
         let mut lane_bytes = vec![0; self.stride as usize];
         for lane in 0..LANES as u64 {
             let moved = self

@@ -160,10 +160,11 @@ impl Bytes {
         self.size
     }
 
-    /// Make it `size` bytes, all zero.
-    pub fn reset(&mut self, size: u64) {
+    /// Make it `size` bytes, all of which are this one.
+    pub fn reset(&mut self, size: u64, byte: u8) {
         self.words.clear();
-        self.words.resize(size.div_ceil(16) as usize, 0);
+        let word = u128::from_ne_bytes([byte; 16]);
+        self.words.resize(size.div_ceil(16) as usize, word);
         self.size = size;
     }
 

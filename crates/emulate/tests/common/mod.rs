@@ -53,6 +53,12 @@ impl Bench {
 
     /// With or without the code for AVX2.
     pub fn with(wide: bool) -> Bench {
+        Bench::after(wide, 0)
+    }
+
+    /// The same, where another kernel left this byte in all registers, and in
+    /// shared and local memory.
+    pub fn after(wide: bool, residue: u8) -> Bench {
         let memory = Arc::new(Memory::new().unwrap());
         let printed = Arc::new(Mutex::new((Vec::new(), Vec::new())));
         let sink = printed.clone();
@@ -69,6 +75,7 @@ impl Bench {
                 heap_size: 8 << 20,
                 print,
                 wide,
+                residue,
             },
         )
         .unwrap();

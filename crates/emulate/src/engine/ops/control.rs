@@ -140,7 +140,10 @@ fn call(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
         function,
     };
     if warp.current.stack.len() >= DEEPEST
-        || !warp.grow_local(u64::from(frame.local) + u64::from(to.local_size))
+        || !warp.grow_local(
+            u64::from(frame.local) + u64::from(to.local_size),
+            context.launch.residue,
+        )
     {
         let depth = warp.current.stack.len();
         return context.fail(
@@ -151,7 +154,8 @@ fn call(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask: u32) -> F
             format!("stack overflow, {depth} calls deep"),
         );
     }
-    warp.rows.grow(frame.base.plus(to.counts));
+    let residue = context.launch.residue;
+    warp.rows.grow(frame.base.plus(to.counts), residue);
     copy(
         warp,
         context,

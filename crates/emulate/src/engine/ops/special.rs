@@ -232,9 +232,7 @@ fn value(special: Special, warp: &Warp, context: &Context<'_>) -> u64 {
         ClusterNctarank => u64::from(launch.cluster.iter().product::<u32>()),
         IsExplicitCluster => u64::from(launch.cluster != [1, 1, 1]),
         Frame(offset) => u64::from(warp.frame.local.wrapping_add(offset)),
-        DynamicShared(offset) => {
-            u64::from((launch.shared_size - launch.dynamic_shared).wrapping_add(offset))
-        }
+        DynamicShared(offset) => u64::from(launch.dynamic_start.wrapping_add(offset)),
         Tid(_) | LaneId | LaneMask(_) => 0,
     }
 }

@@ -33,7 +33,8 @@ fn alloca<R: Raw>(warp: &mut Warp, context: &mut Context<'_>, inst: &Inst, mask:
         .and_then(|size| start.checked_add(size))
         .and_then(|end| end.checked_next_multiple_of(ALIGN));
     let taken = end.and_then(|end| Some((end, u32::try_from(end - fixed).ok()?)));
-    let Some((_, taken)) = taken.filter(|(end, _)| warp.grow_local(*end)) else {
+    let Some((_, taken)) = taken.filter(|(end, _)| warp.grow_local(*end, context.launch.residue))
+    else {
         return context.fail(
             warp,
             mask,
