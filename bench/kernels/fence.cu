@@ -13,6 +13,8 @@
 //   sink BYTES shared|separate    chunks that back all other addresses: one for
 //                                 all, or, where the device cannot map one at two
 //                                 addresses, one each
+//   stop ADDRESS BYTES            memory of its own beside all that, which is
+//                                 cleared: there lie the words that end kernels
 //   variant NAME FILE             a module, as PTX
 //   table SYMBOL BYTES            of the variant before: the constant variable,
 //                                 and what is written there, in hexadecimal digits
@@ -54,6 +56,7 @@ struct Variant {
 
 struct Plan {
     uint64_t base = 0, size = 0, margin = 0, headroom = 0, memory = 0, sink = 0;
+    uint64_t stop = 0, stop_bytes = 0;
     bool is_shared = false;
     std::vector<Variant> variants;
 };
@@ -95,6 +98,9 @@ static Plan read_plan(const char *path) {
             words >> word;
             if (word != "shared" && word != "separate") fail("neither shared nor separate: " + line);
             plan.is_shared = word == "shared";
+        } else if (what == "stop") {
+            plan.stop = number(words, line);
+            plan.stop_bytes = number(words, line);
         } else if (what == "variant") {
             Variant variant;
             words >> variant.name >> variant.file;
@@ -114,7 +120,7 @@ static Plan read_plan(const char *path) {
             fail("cannot read `" + line + "`");
         }
     }
-    bool is_whole = plan.size && plan.memory && plan.sink && !plan.variants.empty();
+    bool is_whole = plan.size && plan.memory && plan.sink && plan.stop_bytes && !plan.variants.empty();
     if (!is_whole) fail("the plan lacks a line");
     if (plan.memory > plan.size || (plan.size - plan.memory) % plan.sink || plan.margin % plan.sink)
         fail("the sink's chunks do not fit");
@@ -148,6 +154,11 @@ struct Partition {
         access.location = location();
         access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         CHECK_DRIVER(DRIVER(cuMemSetAccess)(from, bytes, &access, 1));
+        CHECK_DRIVER(DRIVER(cuMemAddressReserve)(&at, plan.stop_bytes, 0, plan.stop, 0));
+        if (at != plan.stop) fail("the addresses of the words that end kernels are taken");
+        back(plan.stop, plan.stop_bytes, create(plan.stop_bytes));
+        CHECK_DRIVER(DRIVER(cuMemSetAccess)(plan.stop, plan.stop_bytes, &access, 1));
+        CHECK(cudaMemset(reinterpret_cast<void *>(plan.stop), 0, plan.stop_bytes));
         first = next = plan.base + plan.headroom;
         end = plan.base + plan.memory;
     }

@@ -10,7 +10,9 @@ use crate::options::Options;
 use crate::turns::{Variant, lines};
 use anyhow::{Context, Result, bail, ensure};
 use instrument::{FenceForm, Fenced};
-use model::layout::fence::{FenceTable, HEADROOM, MARGIN, RESERVED_SHARED, UNIT, VARIABLE};
+use model::layout::fence::{
+    FenceTable, GRANULE, HEADROOM, MARGIN, RESERVED_SHARED, UNIT, VARIABLE,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -29,6 +31,9 @@ const FORMS: [(&str, FenceForm, u64); 3] = [
 
 /// Where the partition lies: an address that drivers were seen to give.
 const BASE: u64 = 0x2000_0000_0000 + (64 << 30);
+
+/// Where the words lie that end kernels: below the partition and its margin.
+const STOP: u64 = 0x2000_0000_0000;
 
 /// One chunk that backs what holds no buffers.
 const SINK: u64 = 512 << 20;
@@ -105,7 +110,7 @@ fn write_plan(options: &Options, source: &str, folder: &Path) -> Result<String> 
     };
     let mut plan = format!(
         "partition {BASE:#x} {:#x} {MARGIN:#x} {HEADROOM:#x}\n\
-         memory {memory:#x}\nsink {SINK:#x} {sharing}\n",
+         memory {memory:#x}\nsink {SINK:#x} {sharing}\nstop {STOP:#x} {GRANULE:#x}\n",
         4 * unit
     );
     let write = |name: &str, text: &str| {
@@ -122,7 +127,7 @@ fn write_plan(options: &Options, source: &str, folder: &Path) -> Result<String> 
     for (name, form, units) in FORMS {
         let fenced = fenced(source, form)?;
         let path = write(name, &fenced.text)?;
-        let table = FenceTable::new(BASE, units * unit, 0, form == FenceForm::Mask)?;
+        let table = FenceTable::new((BASE, units * unit), STOP, 0, form == FenceForm::Mask)?;
         let digits = table.bytes().iter().fold(String::new(), |mut out, byte| {
             let _ = write!(out, "{byte:02x}");
             out

@@ -110,6 +110,8 @@ fn fence(source: &str, options: &InstrumentOptions) -> Result<(String, Value)> {
             "variable": counts.variable,
         },
         "sites": sites,
+        "looking_loops": counts.looking_loops,
+        "clearing_kernels": counts.clearing_kernels,
     });
     Ok((text, known))
 }

@@ -514,18 +514,18 @@ fn an_enemys_text_is_refused() {
             "fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;",
         ),
         replaced(
-            ".const .align 8 .b8 __ringfence_fence[48];",
-            ".global .align 8 .b8 __ringfence_fence[48];",
+            ".const .align 8 .b8 __ringfence_fence[56];",
+            ".global .align 8 .b8 __ringfence_fence[56];",
         ),
         replaced(
-            ".const .align 8 .b8 __ringfence_fence[48];",
-            ".const .align 8 .b8 __ringfence_fence[48] = {0};",
+            ".const .align 8 .b8 __ringfence_fence[56];",
+            ".const .align 8 .b8 __ringfence_fence[56] = {0};",
         ),
         replaced(
-            ".const .align 8 .b8 __ringfence_fence[48];",
-            ".visible .const .align 8 .b8 __ringfence_fence[48];",
+            ".const .align 8 .b8 __ringfence_fence[56];",
+            ".visible .const .align 8 .b8 __ringfence_fence[56];",
         ),
-        replaced(".const .align 8 .b8 __ringfence_fence[48];", ""),
+        replaced(".const .align 8 .b8 __ringfence_fence[56];", ""),
         format!(
             "{fenced}.extern .shared .align 4 .b8 more[64];\n.visible .entry e() {{ st.shared.u32 [more+4], 1; ret; }}\n"
         ),

@@ -249,7 +249,11 @@ fn other_pointers_are_accepted() {
             LOAD,
             "@%p mov.u64 %rd8, %rd14; ld.global.u32 %r3, [%rd8+4];",
         )
-        .replacen(INDEX, "mul.wide.s32 %rd4, %r1, 4; mov.u64 %rd14, %rd3;", 1),
+        .replacen(
+            INDEX,
+            "mul.wide.s32 %rd4, %r1, 4; mov.u64 %rd14, %rd3; setp.eq.s32 %p, %r1, 0;",
+            1,
+        ),
         altered(LOAD, "ld.global.u32 %r3, [%rd8+1073741824];"),
         altered(SUM, "sub.s64 %rd9, %rd3, %rd4;"),
         altered(LOAD, "{ .reg .b64 %x; ld.global.u32 %r3, [%rd8+4]; }"),

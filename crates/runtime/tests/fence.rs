@@ -11,6 +11,7 @@ mod random;
 
 use bench::{Bench, P};
 use emulate::engine::{FaultKind, Program};
+use emulate::mapping::GRANULE;
 use instrument::{FenceForm, Fenced, fence, verify_contained};
 use model::layout::fence::{FenceTable, HEADROOM, MARGIN, UNIT, VARIABLE, retired};
 use random::Random;
@@ -22,6 +23,8 @@ const SIZE: u64 = UNIT;
 /// Another tenant.
 const VICTIM: u64 = 0x3100_0000_0000;
 const VICTIM_SIZE: u64 = 4 << 20;
+/// The words that end the tenant's kernels.
+const STOP: u64 = 0x3200_0000_0000;
 /// The tenant's buffers.
 const BUFFERS: [u64; 2] = [BASE + HEADROOM, BASE + SIZE - HEADROOM - BUFFER];
 const BUFFER: u64 = 4096;
@@ -186,6 +189,7 @@ impl Device {
         let memory = &bench.memory;
         memory.map_fixed(BASE - MARGIN, SIZE + 2 * MARGIN).unwrap();
         memory.map_fixed(VICTIM, VICTIM_SIZE).unwrap();
+        memory.map_fixed(STOP, GRANULE).unwrap();
         Device {
             bench,
             _alone: alone,
@@ -233,7 +237,7 @@ impl Device {
         if !program.unsupported().is_empty() {
             return None;
         }
-        let table = FenceTable::new(BASE, SIZE, 0, form == FenceForm::Mask).unwrap();
+        let table = FenceTable::new((BASE, SIZE), STOP, 0, form == FenceForm::Mask).unwrap();
         let mut bytes = table.bytes().to_vec();
         let mut at = VARIABLES;
         for variable in &fenced.variables {

@@ -14,6 +14,8 @@ const BASE: u64 = 0x3000_0000_0000;
 /// No power of two.
 const SIZE: u64 = 3 << 30;
 const VICTIM: u64 = 0x3100_0000_0000;
+/// The words that end the tenant's kernels.
+const STOP: u64 = 0x3200_0000_0000;
 const BUFFER: u64 = BASE + HEADROOM;
 const RECORD: u64 = BASE + HEADROOM + 4096;
 
@@ -57,7 +59,7 @@ fn run(bench: &Bench, fenced: &Fenced, pointer: u64, from: u32) -> Run {
     let program = emulate::engine::Program::link(&[module], &bench.memory).unwrap();
     assert_eq!(fenced.variables.len(), 1, "the record alone");
     assert_eq!(fenced.variables[0].name, found::VARIABLE);
-    let table = FenceTable::new(BASE, SIZE, 0, false).unwrap();
+    let table = FenceTable::new((BASE, SIZE), STOP, 0, false).unwrap();
     let bytes = [&table.bytes()[..], &RECORD.to_le_bytes()].concat();
     let own = program.variable(VARIABLE).unwrap();
     assert_eq!(own.size, bytes.len() as u64);
@@ -89,6 +91,7 @@ fn what_leaves_the_partition_is_recorded() {
     let memory = &bench.memory;
     memory.map_fixed(BASE - MARGIN, SIZE + 2 * MARGIN).unwrap();
     memory.map_fixed(VICTIM, 2 << 20).unwrap();
+    memory.map_fixed(STOP, 2 << 20).unwrap();
 
     // Inside: results as ever, and no record, though the last access is one in
     // shared memory.

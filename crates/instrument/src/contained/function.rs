@@ -2,6 +2,7 @@
 
 use super::dominance::Dominance;
 use super::frames::{self, Frames};
+use super::intro::Sequences;
 use super::invariants::{Invariants, Walked};
 use super::known::{Known, Registers, Space as Within};
 use super::names::{Outside, halved};
@@ -225,13 +226,16 @@ impl<'a> Functions<'a> {
         found
     }
 
-    /// Judges one function.
+    /// Judges one function; answers whether it may access shared memory.
+    /// `sequences` says which accesses are contained, because the sequence that
+    /// they are in is known.
     pub(super) fn judge(
         &self,
         function: &Function<'a>,
         variables: &Variables<'a>,
+        sequences: &Sequences,
         errors: &mut Errors<'_>,
-    ) {
+    ) -> bool {
         let linkage = function.linkage;
         // (What is declared and not defined is never called.)
         let is_own = matches!(linkage, ptx::Linkage::Local | ptx::Linkage::Visible);
@@ -256,6 +260,8 @@ impl<'a> Functions<'a> {
             tables: FxHashMap::default(),
             is_head: true,
             functions: self,
+            sequences,
+            accesses_shared: false,
             errors,
         };
         for parameter in function.parameters.iter().chain(&function.returns) {
@@ -306,6 +312,7 @@ impl<'a> Functions<'a> {
                 );
             }
         }
+        body.accesses_shared
     }
 }
 
@@ -352,9 +359,11 @@ struct Body<'x, 't, 'a> {
     labels: FxHashSet<&'a str>,
     /// Tables of labels: how many each holds. Names are those of one table.
     tables: FxHashMap<&'a str, usize>,
-    /// No label or branch was seen so far.
+    /// No scope was seen so far.
     is_head: bool,
     functions: &'x Functions<'a>,
+    sequences: &'x Sequences,
+    accesses_shared: bool,
     errors: &'x mut Errors<'t>,
 }
 
@@ -449,7 +458,10 @@ impl<'a> Body<'_, '_, 'a> {
             self.block(block);
             match self.registers.invariants.walked() {
                 Walked::Done => return,
-                Walked::Again => self.errors.list.truncate(errors),
+                Walked::Again => {
+                    self.errors.list.truncate(errors);
+                    self.accesses_shared = false;
+                }
                 Walked::Endless => {
                     let message = "it is too intricate to be judged";
                     return self.errors.at(function.name_span, message);
@@ -462,7 +474,7 @@ impl<'a> Body<'_, '_, 'a> {
         let outer = self.variables.parameters.len();
         for statement in &block.statements {
             match statement {
-                Statement::Label(_) => self.jump(),
+                Statement::Label(_) => self.registers.forget(),
                 Statement::Block(inner) => {
                     // Names mean something else inside.
                     self.jump();
@@ -522,8 +534,14 @@ impl<'a> Body<'_, '_, 'a> {
             self.errors.at(instruction.span, message);
         }
         self.other_addresses(instruction, &info);
-        let is_judged = self.registers.invariants.is_judged();
+        if mnemonic == Mnemonic::Barrier && opcode.has(Modifier::Cluster) {
+            self.errors
+                .at(instruction.span, "a barrier of several blocks");
+        }
+        let is_exempt = self.sequences.exempt.contains(&instruction.span.start);
+        let is_judged = self.registers.invariants.is_judged() && !is_exempt;
         for access in info.accesses.iter().filter(|_| is_judged) {
+            self.accesses_shared |= self.is_in_shared(instruction, access);
             if let Err(message) = self.access(instruction, &info, access) {
                 self.errors.at(instruction.span, message);
             }
@@ -536,14 +554,14 @@ impl<'a> Body<'_, '_, 'a> {
             self.errors
                 .at(instruction.span, "a jump whose index is not bounded");
         }
-        if info.is_control {
-            self.is_head = false;
-        }
-        self.results(instruction);
+        self.results(instruction, is_exempt);
     }
 
     /// What an instruction makes of the registers that it writes.
-    fn results(&mut self, instruction: &Instruction<'a>) {
+    fn results(&mut self, instruction: &Instruction<'a>, is_exempt: bool) {
+        // It is executed once, before what follows in the text.
+        let at = instruction.span.start;
+        let is_head = self.is_head && at < self.sequences.head_end && !is_exempt;
         let written = written(instruction);
         let is_name = matches!(
             (&written[..], instruction.operands.first().map(|o| &o.kind)),
@@ -563,7 +581,7 @@ impl<'a> Body<'_, '_, 'a> {
             };
             self.registers.set(name, now);
             let is_only = self.definitions.get(name) == Some(&1);
-            if self.is_head && is_only && is_name && is_always && name.starts_with(OWN) {
+            if is_head && is_only && is_name && is_always && name.starts_with(OWN) {
                 self.registers.fix(name);
             }
         }
@@ -593,6 +611,23 @@ impl<'a> Body<'_, '_, 'a> {
         }
         let passed = frames::passed(instruction, callee);
         passed.is_some_and(|register| self.registers.known(register) == Known::Frames)
+    }
+
+    /// Whether an access may be one in shared memory.
+    fn is_in_shared(&self, instruction: &Instruction<'a>, access: &Access) -> bool {
+        let operand = instruction.operands.get(access.operand);
+        let base = match operand.map(|operand| &operand.kind) {
+            Some(OperandKind::Address(address)) => address.base,
+            _ => None,
+        };
+        match access.space {
+            Space::Shared | Space::SharedCluster => true,
+            Space::Generic => {
+                let known = base.map_or(Known::Nothing, |base| self.registers.known(base));
+                known.near().is_none() && !matches!(known, Known::Variable(_))
+            }
+            _ => false,
+        }
     }
 
     /// Whether a jump by a table stays in it.

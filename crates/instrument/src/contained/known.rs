@@ -122,7 +122,7 @@ pub(super) enum Known {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Registers<'a> {
     values: FxHashMap<&'a str, (Number, Known)>,
-    /// What is computed before the first label and branch, and never again.
+    /// What is computed in the head of the body, and never again.
     fixed: FxHashMap<&'a str, Known>,
     /// What a parameter holds that nothing writes.
     given: Option<(&'a str, Known)>,

@@ -25,12 +25,18 @@
 //!    between them: no jump enters it. Or it is the same register wherever its
 //!    name stands, all instructions that write it make addresses near the
 //!    partition, and one of them is executed before the access on every path
-//!    (`invariants`). What a body computes once is computed
-//!    before its first label and branch, and nothing else writes it.
+//!    (`invariants`). What a body computes once is computed in its head, before
+//!    any label or branch but those of known sequences (`intro`), and nothing
+//!    else writes it. Sequences that are known letter by letter (`idiom`) need no
+//!    fence; what they write to registers counts like any other write.
 //! 4. **Control stays in the module.** Branches go to labels, calls to functions
 //!    of the module that are judged, too; none calls itself, so that stacks have
 //!    a bound that the compiler knows.
-//! 5. **Nothing else is there.** Instructions, directives, declarations and
+//! 5. **Kernels end** once the host has said so: each thread then executes a
+//!    bounded number of instructions. The argument is in `ends`.
+//! 6. **Nothing that others left is read**: registers, parameters of functions,
+//!    shared and local memory are written first. The argument is in `residue`.
+//! 7. **Nothing else is there.** Instructions, directives, declarations and
 //!    special registers are those of lists; what is on none is refused. So is what
 //!    the compiler or the caches would believe unchecked: functions that are said
 //!    not to return, pointers that are said to be aligned, policies for caches,
@@ -47,23 +53,30 @@
 //!
 //! # What is not judged
 //!
-//! Loops that do not end, barriers that never open, and what earlier kernels left
-//! in shared memory and registers.
+//! Threads that wait for each other at different barriers or warp-wide
+//! instructions, and so for ever (`ends`).
 
 mod dominance;
+mod ends;
+mod flow;
 mod frames;
 mod function;
+mod idiom;
+mod intro;
 mod invariants;
 mod known;
 mod lanes;
 mod names;
 mod reach;
+mod residue;
 mod rows;
+mod whole;
 
 use crate::verify::VerifyError;
 use function::{Functions, Variables};
 use model::layout::fence as layout;
 use ptx::{Item, Linkage, Module, Span, Type, Value, VariableSpace};
+use rustc_hash::FxHashSet;
 
 /// Checks that PTX is contained.
 ///
@@ -154,9 +167,19 @@ fn judge(module: &Module<'_>, errors: &mut Errors<'_>) {
     }
     variables.frames = frames::of(module, errors);
     let functions = Functions::of(module, errors);
+    let bodies = whole::bodies(module);
+    let mut shared = FxHashSet::default();
+    let mut rest = bodies.iter().peekable();
     for function in module.functions() {
-        functions.judge(function, &variables, errors);
+        let body = rest.next_if(|body| std::ptr::eq(body.function, function));
+        let sequences = body
+            .map(|body| body.sequences(module.source))
+            .unwrap_or_default();
+        if functions.judge(function, &variables, &sequences, errors) {
+            shared.insert(function.name);
+        }
     }
+    whole::judge(&bodies, &shared, module.source, errors);
 }
 
 /// A variable at file scope.

@@ -170,6 +170,9 @@ impl<'a> Registers<'a> {
             ("cvt.s64.s32" | "cvt.u64.u32" | "cvt.s64.u32", [_, Name(a)]) => {
                 Some(Known::Offset(self.wide(opcode, a, 1)?))
             }
+            ("mov.u32" | "mov.b32" | "mov.s32", [_, Integer(value)]) => {
+                Some(Known::Multiple(low(*value)))
+            }
             (_, [_, Name(a), rest @ ..]) => self.narrow(opcode, a, rest),
             _ => None,
         }

@@ -16,32 +16,41 @@
 //! Variables in global memory are in the partition, too. The host writes their
 //! addresses to the table; code loads them from there.
 //!
+//! Threads look whether the host wants them to end (`looks`), and read nothing
+//! that an earlier kernel left (`clear`, `unwritten`, `arguments`).
+//!
 //! Code that cannot be contained yet is refused, with its line and a reason: a
 //! program that the pass does not understand is not run. `contained` judges the
 //! output without this module.
 
 mod advice;
+mod arguments;
 mod bounded;
 mod check;
+mod clear;
 mod collect;
 mod globals;
 mod lanes;
+mod looks;
 mod lower;
 mod pointers;
 mod refuse;
 mod relocations;
 mod rewrite;
 mod text;
+mod unwritten;
 
 use crate::error::Error;
 use crate::{bounds, patch::put};
 use analysis::ModuleSymbols;
+use looks::Looks;
 use model::layout::fence as layout;
 use ptx::{Item, Module};
 pub use refuse::Refusal;
 use refuse::Refusals;
 pub use relocations::{Holder, Relocation};
 use rewrite::Rewrite;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// How an address is forced into a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +127,10 @@ pub struct FenceCounts {
     pub shared: u64,
     /// Fenced in a frame or a constant variable.
     pub variable: u64,
+    /// Loops in which threads look whether they must end.
+    pub looking_loops: u64,
+    /// Kernels that clear shared memory.
+    pub clearing_kernels: u64,
 }
 
 /// Why a module is not fenced.
@@ -168,13 +181,17 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
     refuse::items(&module, &mut refusals);
     refuse::calls(&module, &mut refusals);
     let symbols = ModuleSymbols::of(&module);
+    let looks = looks::plan(&module, &symbols, &mut refusals);
     let mut rewrite = Rewrite {
         symbols: &symbols,
         variables: &variables,
         frames: lower::frames_size(&module),
+        looks: &looks,
         form,
         counts: FenceCounts::default(),
         sites: Vec::new(),
+        shared: FxHashSet::default(),
+        entries: Vec::new(),
         refusals: &mut refusals,
     };
     let headers = module.items.iter().filter_map(|item| match item {
@@ -213,7 +230,18 @@ pub fn fence(source: &str, form: FenceForm) -> Result<Fenced, FenceError> {
         }
     }
     text.push_str(&source[at..]);
-    let (counts, sites) = (rewrite.counts, rewrite.sites);
+    let Rewrite {
+        shared,
+        entries,
+        mut counts,
+        sites,
+        ..
+    } = rewrite;
+    let reaching = looks::reaching(&module, &shared);
+    let text = with_entries(&looks, (&reaching, &entries), &text);
+    counts.looking_loops = looks.values().map(|looks| looks.before.len() as u64).sum();
+    let clearing = entries.iter().filter(|(_, name)| reaching.contains(name));
+    counts.clearing_kernels = clearing.count() as u64;
     refusals.into_result()?;
     Ok(Fenced {
         text,
@@ -242,6 +270,26 @@ fn initializer(
     out.push_str(&source[at..span.start as usize]);
     out.push_str(text);
     span.end as usize
+}
+
+/// Adds the heads of kernels to a text: at each of these places that of a
+/// kernel. Those that access shared memory are in `shared`.
+fn with_entries<'a>(
+    looks: &FxHashMap<&'a str, Looks>,
+    (shared, entries): (&FxHashSet<&'a str>, &[(usize, &'a str)]),
+    text: &str,
+) -> String {
+    let mut out = String::with_capacity(text.len() + 2048 * entries.len());
+    let mut at = 0;
+    for (place, name) in entries {
+        out.push_str(&text[at..*place]);
+        at = *place;
+        if let Some(looks) = looks.get(name) {
+            clear::entry(looks, shared.contains(name), &mut out);
+        }
+    }
+    out.push_str(&text[at..]);
+    out
 }
 
 /// A line of the header. The request for debug information is dropped, like the

@@ -243,6 +243,7 @@ pub(super) fn instruction(instruction: &Instruction<'_>) -> Option<String> {
         }
         M::Multimem => "reaches memory of other devices",
         M::Mapa | M::Getctarank | M::Clusterlaunchcontrol => "is for clusters",
+        M::Barrier if opcode.has(Modifier::Cluster) => "is for clusters",
         M::Wgmma | M::Tcgen05 | M::Tensormap | M::Setmaxnreg => {
             "has operands whose size is only in a descriptor"
         }

@@ -3,10 +3,11 @@
 use super::bounded::Bounded;
 use super::check::Found;
 use super::lanes;
+use super::looks::{self, Looks};
 use super::pointers::Pointers;
 use super::refuse::{self, Refusals};
 use super::text::{self, Accessed, Uses, Within, register as R};
-use super::{FenceCounts, FenceForm, FencedSite, FencedVariable};
+use super::{FenceCounts, FenceForm, FencedSite, FencedVariable, arguments, clear, unwritten};
 use crate::patch::{Patch, line};
 use analysis::{
     Analysis, ModuleSymbols, Origin, Referent, Root, SymbolId, SymbolSpace, end_of_declarations,
@@ -14,7 +15,7 @@ use analysis::{
 use model::layout::fence::{EXTENT, FRAMES, HEADROOM, STACK, retired};
 use ptx::table::{Access, Convergence, Effect, Extent, Info, Space, Width};
 use ptx::{Address, Function, Guard, Instruction, Mnemonic, OperandKind, Statement, VariableSpace};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What the pass works with.
 pub(super) struct Rewrite<'x, 's, 'a> {
@@ -26,6 +27,11 @@ pub(super) struct Rewrite<'x, 's, 'a> {
     pub form: FenceForm,
     pub counts: FenceCounts,
     pub sites: Vec<FencedSite>,
+    pub looks: &'x FxHashMap<&'a str, Looks>,
+    /// Functions that access shared memory.
+    pub shared: FxHashSet<&'a str>,
+    /// Where in the output the heads of kernels go: place and name.
+    pub entries: Vec<(usize, &'a str)>,
     pub refusals: &'x mut Refusals<'s>,
 }
 
@@ -83,6 +89,11 @@ impl<'a> Rewrite<'_, '_, 'a> {
             return;
         };
         self.refusals.enter(Some(function.name));
+        let looks = self.looks.get(function.name).cloned().unwrap_or_default();
+        let mut unwritten = unwritten::find(&analysis);
+        let padding = arguments::find(function);
+        let start = body.span.start + 1;
+        let head_at = end_of_declarations(function).unwrap_or(start);
         let mut state = Body {
             registers: registers(function),
             frame: self.frame(function),
@@ -97,28 +108,64 @@ impl<'a> Rewrite<'_, '_, 'a> {
         }
         state.uses.addresses |= !state.pointers.near.is_empty();
         state.uses.partition |= !state.pointers.near.is_empty();
+        // (Each gets an address of the partition, if it may be read before.)
+        for name in state.pointers.near.keys() {
+            unwritten.leave_out(name);
+        }
         let mut inside = Patch::default();
         let mut index = 0;
-        for (_, statement) in function.statements() {
+        let mut frames = clear::Frames::new(head_at);
+        for (depth, statement) in function.statements() {
+            frames.statement(depth, statement, self.refusals, &mut inside);
             match statement {
                 Statement::Pragma(span) => inside.edit(span.start, span.end, |_| {}),
+                Statement::Variable(variable) => {
+                    let place = (depth, head_at);
+                    unwritten.later(place, variable, self.refusals, &mut inside);
+                }
                 Statement::Instruction(instruction) => {
+                    padding.before(index, instruction, &mut inside);
+                    if looks.before.contains(&index) {
+                        inside.insert(instruction.span.start, |out| {
+                            looks::counted(looks.passes, out);
+                        });
+                    }
                     self.instruction(&mut state, index, instruction, &mut inside);
+                    if looks::sleeps(instruction) {
+                        inside.insert(instruction.span.end, |out| looks::after(instruction, out));
+                    }
                     index += 1;
                 }
                 Statement::Other(span) => self.refusals.add(*span, "a directive is not understood"),
                 _ => {}
             }
         }
-        self.refusals.enter(None);
-        let start = body.span.start + 1;
-        patch.render(source, (span.0, start), span.0, "", out);
+        for (at, name) in &padding.unwritten {
+            let place = analysis.code.instructions[*at].instruction.span;
+            let reason = format!("`{name}` may be read before it is written");
+            self.refusals.add(place, reason);
+        }
         let mut head = String::new();
         text::head(self.form, state.uses, &mut head);
         for pointer in &state.pointers.initial {
             text::initial(pointer, &mut head);
         }
-        let head_at = end_of_declarations(function).unwrap_or(start);
+        let mut made = state.pointers.anchors.keys();
+        if made.any(|at| !unwritten::is_sure(analysis.code.instructions[*at].instruction)) {
+            line!(&mut head, "mov.b64 {}, 0;", R::RAW);
+        }
+        looks::head(&looks, function.is_entry, &mut head);
+        unwritten.head(function, head_at, self.refusals, &mut head);
+        head.push_str(&frames.head);
+        self.refusals.enter(None);
+        if looks.at_head {
+            looks::look("", &mut head);
+        }
+        patch.render(source, (span.0, start), span.0, "", out);
+        if function.is_entry {
+            let before = out.len() + (head_at - start) as usize;
+            self.entries.push((before + head.len(), function.name));
+        }
         inside.render(source, (start, span.1), head_at, &head, out);
     }
 
@@ -287,6 +334,9 @@ impl<'a> Rewrite<'_, '_, 'a> {
             self.count(access.effect, &fence);
             if matches!(fence, Fence::Shared(_)) {
                 room = room.max(Some(bytes));
+            }
+            if access.space == Space::Shared || matches!(fence, Fence::Generic) {
+                self.shared.insert(body.analysis.code.function.name);
             }
             body.uses.addresses |= !matches!(fence, Fence::Fixed);
             body.uses.partition |= matches!(fence, Fence::Global | Fence::Generic);

@@ -98,6 +98,25 @@ pub mod found {
     pub const BYTES: u64 = 24;
 }
 
+/// What the host shares with the fenced code of a tenant beside its partition,
+/// in memory that the tenant cannot write: at [`FenceTable::stop`], aligned to
+/// [`stop::BYTES`].
+pub mod stop {
+    /// A `u32`: once it is not zero, each thread retires where it next looks at
+    /// it. Only the host writes it.
+    pub const WORD: u32 = 0;
+    /// A `u64`: threads that did.
+    pub const RETIRED: u32 = 8;
+    /// Bytes of all of it.
+    pub const BYTES: u64 = 16;
+    /// The most steps (PTX instructions) of one thread that may follow, not
+    /// counting the time that it waits for others.
+    pub const STEPS: u64 = 1 << 26;
+    /// Where a grid has more blocks than this over the steps of a thread, each
+    /// block looks at the word before it begins.
+    pub const GRID_STEPS: u64 = 1 << 35;
+}
+
 /// The head of the variable.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +129,8 @@ pub struct FenceTable {
     pub mask: u64,
     /// 2^64 / size, rounded down.
     pub reciprocal: u64,
+    /// Where the words of [`stop`] are, in global memory.
+    pub stop: u64,
     /// Bytes of shared memory that the system reserves in each block, before
     /// the program's (`CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK`).
     pub reserved_shared: u32,
@@ -127,6 +148,8 @@ pub const BASE: u32 = offset_of!(FenceTable, base) as u32;
 pub const SIZE: u32 = offset_of!(FenceTable, size) as u32;
 /// Offset of [`FenceTable::reciprocal`].
 pub const RECIPROCAL: u32 = offset_of!(FenceTable, reciprocal) as u32;
+/// Offset of [`FenceTable::stop`].
+pub const STOP: u32 = offset_of!(FenceTable, stop) as u32;
 /// Offset of [`FenceTable::reserved_shared`].
 pub const RESERVED_SHARED: u32 = offset_of!(FenceTable, reserved_shared) as u32;
 /// Offset of the addresses of variables, 8 bytes each.
@@ -157,14 +180,15 @@ impl fmt::Display for NoPartition {
 
 impl FenceTable {
     /// The table of a partition, for any form of fence if `is_masked`, else
-    /// for the one by modulo.
+    /// for the one by modulo; the words of [`stop`] are at `stop`.
     ///
     /// # Errors
     ///
-    /// The range is not aligned as the form needs it, or too small.
+    /// The range is not aligned as the form needs it, or too small; or the
+    /// tenant could reach the words of `stop`.
     pub fn new(
-        base: u64,
-        size: u64,
+        (base, size): (u64, u64),
+        stop: u64,
         reserved_shared: u32,
         is_masked: bool,
     ) -> Result<FenceTable, NoPartition> {
@@ -185,11 +209,16 @@ impl FenceTable {
         if base < MARGIN || base.checked_add(size + MARGIN).is_none() {
             return refused("there is no room for a margin beside it");
         }
+        let reach = base - MARGIN..base + size + MARGIN;
+        if stop == 0 || !stop.is_multiple_of(stop::BYTES) || reach.contains(&stop) {
+            return refused("the words that end kernels are misaligned, or in reach of the tenant");
+        }
         Ok(FenceTable {
             base,
             size,
             mask: size - 1,
             reciprocal: (u128::from(u64::MAX) + 1).wrapping_div(u128::from(size)) as u64,
+            stop,
             reserved_shared,
             padding: 0,
         })
@@ -198,7 +227,7 @@ impl FenceTable {
     /// The table as the device reads it.
     pub fn bytes(&self) -> [u8; VARIABLES as usize] {
         let mut out = [0; VARIABLES as usize];
-        let words = [self.base, self.size, self.mask, self.reciprocal];
+        let words = [self.base, self.size, self.mask, self.reciprocal, self.stop];
         let low = u64::from(self.reserved_shared);
         for (place, word) in out.chunks_exact_mut(8).zip(words.into_iter().chain([low])) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -213,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_table_is_laid_out_as_its_offsets_say() {
-        let table = FenceTable::new(3 << 34, 1 << 34, 1024, true).unwrap();
+        let table = FenceTable::new((3 << 34, 1 << 34), 1 << 33, 1024, true).unwrap();
         let bytes = table.bytes();
         let word = |at: u32| {
             let at = at as usize;
@@ -224,11 +253,13 @@ mod tests {
         assert_eq!(word(RESERVED_SHARED), 1024);
         assert_eq!((word(BASE), word(SIZE)), (0, 0));
         assert_eq!(word(RECIPROCAL), 1 << 30);
+        assert_eq!((word(STOP), word(STOP + 4)), (0, 2));
     }
 
     #[test]
     fn what_cannot_be_a_partition_is_refused() {
-        let ok = |base, size, is_masked| FenceTable::new(base, size, 0, is_masked).is_ok();
+        let ok =
+            |base, size, is_masked| FenceTable::new((base, size), 1 << 40, 0, is_masked).is_ok();
         assert!(ok(1 << 45, 1 << 36, true));
         assert!(!ok(1 << 45, 3 << 34, true), "no power of two");
         assert!(ok(1 << 45, 3 << 34, false));
@@ -237,5 +268,12 @@ mod tests {
         assert!(!ok((1 << 45) + 1, 1 << 36, false));
         assert!(!ok(0, 1 << 36, true), "no margin");
         assert!(!ok(u64::MAX - (1 << 36) + 1, 1 << 36, true));
+        let stopped = |stop| FenceTable::new((1 << 45, 1 << 36), stop, 0, true).is_ok();
+        assert!(stopped((1 << 45) - MARGIN - stop::BYTES));
+        assert!(!stopped((1 << 45) - MARGIN), "in a margin");
+        assert!(stopped((1 << 45) + (1 << 36) + MARGIN));
+        assert!(!stopped((1 << 45) + (1 << 36)), "in a margin");
+        assert!(!stopped((1 << 40) + 8), "misaligned");
+        assert!(!stopped(0), "nowhere");
     }
 }

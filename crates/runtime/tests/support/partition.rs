@@ -2,6 +2,7 @@
 
 use crate::bench::Bench;
 use emulate::engine::Program;
+use emulate::mapping::GRANULE;
 use instrument::{FenceForm, Fenced, Holder, fence, verify_contained};
 use model::layout::fence::{FenceTable, HEADROOM, MARGIN, UNIT, VARIABLE};
 use model::layout::tenant::{HEAP, PRINT, TenantHeap, TenantPrint};
@@ -12,6 +13,8 @@ pub const SIZE: u64 = UNIT;
 /// Another tenant.
 pub const VICTIM: u64 = 0x3100_0000_0000;
 pub const VICTIM_SIZE: u64 = 4 << 20;
+/// The words that end the tenant's kernels.
+pub const STOP: u64 = 0x3200_0000_0000;
 /// Where a module's variables are placed.
 const VARIABLES: u64 = BASE + HEADROOM + (1 << 20);
 /// What its modules have in common: what they print, and their heap.
@@ -51,6 +54,7 @@ impl Partition {
         let memory = &bench.memory;
         memory.map_fixed(BASE - MARGIN, SIZE + 2 * MARGIN).unwrap();
         memory.map_fixed(VICTIM, VICTIM_SIZE).unwrap();
+        memory.map_fixed(STOP, GRANULE).unwrap();
         Partition {
             bench,
             _alone: alone,
@@ -82,7 +86,7 @@ impl Partition {
             program,
         };
         self.place(fenced, &loaded);
-        let table = FenceTable::new(BASE, SIZE, 0, form == FenceForm::Mask).unwrap();
+        let table = FenceTable::new((BASE, SIZE), STOP, 0, form == FenceForm::Mask).unwrap();
         let mut bytes = table.bytes().to_vec();
         bytes.extend(loaded.places.iter().flat_map(|place| place.to_le_bytes()));
         let own = loaded.program.variable(VARIABLE).unwrap();
