@@ -2,7 +2,7 @@
 //! greatest size with its margins, at a place where fences by a mask work.
 
 use crate::quota;
-use model::layout::fence::{HEADROOM, MARGIN, UNIT};
+use model::layout::fence::{GRANULE, HEADROOM, MARGIN, UNIT};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -11,6 +11,10 @@ use std::sync::Arc;
 const FIRST: u64 = 0x2000_0000_0000;
 /// End of the last slot.
 const END: u64 = 0x6000_0000_0000;
+
+/// Bytes before a partition: its margin, and before that the word that ends its
+/// kernels ([`model::layout::fence::stop`]), which it cannot reach.
+pub(crate) const BEFORE: u64 = MARGIN + GRANULE;
 
 /// The slots.
 pub(crate) struct Addresses {
@@ -33,7 +37,7 @@ impl Addresses {
     pub(crate) fn new(memory: u64) -> Option<Addresses> {
         let whole = memory.checked_add(2 * HEADROOM)?;
         let size = whole.max(UNIT).checked_next_power_of_two()?;
-        let before = MARGIN.checked_next_multiple_of(size)?;
+        let before = BEFORE.checked_next_multiple_of(size)?;
         let stride = before.checked_add(size)?.checked_add(MARGIN)?;
         let stride = stride.checked_next_multiple_of(size)?;
         let count = ((END - FIRST) / stride).min(quota::TENANTS as u64) as usize;
@@ -66,7 +70,7 @@ impl Slot {
     /// First byte of the partition.
     pub(crate) fn base(&self) -> u64 {
         let Addresses { size, stride, .. } = *self.addresses;
-        FIRST + self.index as u64 * stride + MARGIN.next_multiple_of(size)
+        FIRST + self.index as u64 * stride + BEFORE.next_multiple_of(size)
     }
 
     /// Bytes of the partition.
@@ -94,10 +98,11 @@ mod tests {
             let mut slots = Vec::new();
             while let Some(slot) = addresses.take() {
                 let (base, size) = (slot.base(), slot.size());
-                assert!(base - MARGIN >= end, "{memory:#x}");
+                assert!(base - BEFORE >= end, "{memory:#x}");
                 end = base + size + MARGIN;
                 assert!(size >= memory + 2 * HEADROOM && end <= END);
-                FenceTable::new(base, size, 0, true).expect("a partition for masks");
+                FenceTable::new((base, size), base - BEFORE, 0, true)
+                    .expect("a partition for masks");
                 slots.push(slot);
             }
             assert!(slots.len() > 8, "{memory:#x}");

@@ -1,9 +1,9 @@
 //! A tenant's partition: its addresses, and the memory behind them.
 
-use crate::addresses::Slot;
+use crate::addresses::{BEFORE, Slot};
 use driver::DriverError;
 use driver::calls::{Context, Reservation, Stream};
-use model::layout::fence::{FenceTable, GRANULE, HEADROOM, MARGIN, NoPartition};
+use model::layout::fence::{FenceTable, GRANULE, HEADROOM, MARGIN, NoPartition, stop};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,13 +42,17 @@ impl Partition {
         reserved_shared: u32,
     ) -> Result<Partition, PartitionError> {
         let (base, size) = (slot.base(), slot.size());
-        let table = FenceTable::new(base, size, reserved_shared, true)?;
-        let reservation = context.reserve(base - MARGIN, size + 2 * MARGIN)?;
+        let table = FenceTable::new((base, size), base - BEFORE, reserved_shared, true)?;
+        let reservation = context.reserve(base - BEFORE, BEFORE + size + MARGIN)?;
         let stream = context.stream()?;
         let clear = |address, bytes| -> Result<(), PartitionError> {
             let rows = reservation.rows(address, bytes, bytes, 1)?;
             Ok(stream.fill(rows, 4, 0)?)
         };
+        // The word that ends its kernels, which only the manager writes.
+        let word = context.physical(GRANULE)?;
+        reservation.map(base - BEFORE, &word)?;
+        clear(base - BEFORE, GRANULE)?;
         // The counters of retired threads are memory of their own.
         let counters = context.physical(GRANULE)?;
         reservation.map(base, &counters)?;
@@ -82,6 +86,14 @@ impl Partition {
     /// Its addresses.
     pub(crate) fn reservation(&self) -> &Reservation {
         &self.reservation
+    }
+
+    /// Ends the kernels of the tenant, those that run and those that are queued:
+    /// each thread retires where it next looks at the word. Waits for none.
+    pub(crate) fn stop_kernels(&self, context: &Context) -> Result<(), PartitionError> {
+        let word = self.table.stop + u64::from(stop::WORD);
+        let place = self.reservation.slice(word, 4)?;
+        Ok(context.write(place, &1u32.to_le_bytes())?)
     }
 
     /// What fenced modules load.

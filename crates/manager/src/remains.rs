@@ -1,5 +1,6 @@
 //! What is left of tenants that are gone while their kernels run: nobody else
-//! gets their addresses and memory before the last kernel is over.
+//! gets their addresses and memory before the last kernel is over. Kernels that
+//! run are ended: nobody waits for their results.
 
 use crate::device::Device;
 use crate::lanes::Lanes;
@@ -21,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(crate) struct Remains {
     lanes: Lanes,
     _modules: Vec<Loaded>,
-    _partition: Partition,
+    partition: Partition,
     since: Instant,
     is_reported: bool,
 }
@@ -32,7 +33,7 @@ impl Remains {
         Remains {
             lanes,
             _modules: modules,
-            _partition: partition,
+            partition,
             since: Instant::now(),
             is_reported: false,
         }
@@ -52,10 +53,16 @@ pub(crate) struct Graveyard {
 
 impl Graveyard {
     /// Clears the remains away, now if their kernels are over.
-    pub(crate) fn add(&self, mut remains: Remains) {
-        if !remains.is_over() {
-            self.remains.lock().push(remains);
+    pub(crate) fn add(&self, device: &Device, mut remains: Remains) {
+        if remains.is_over() {
+            return;
         }
+        if let Err(error) = remains.partition.stop_kernels(&device.context) {
+            log::line(&format!(
+                "error: kernels of a tenant that is gone cannot be ended: {error}"
+            ));
+        }
+        self.remains.lock().push(remains);
     }
 
     /// Clears away what it can, for ever.

@@ -270,7 +270,7 @@ impl Manager {
             device: self.device.facts.clone(),
         });
         if let Err(error) = Frame::send(channel, &welcome, &[]) {
-            self.graveyard.add(session.into_remains());
+            self.graveyard.add(&self.device, session.into_remains());
             return Err(error.to_string());
         }
         Ok((session, log::clean(&name)))
@@ -307,7 +307,9 @@ struct Leaving<'m> {
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
-            self.manager.graveyard.add(session.into_remains());
+            self.manager
+                .graveyard
+                .add(&self.manager.device, session.into_remains());
         }
     }
 }

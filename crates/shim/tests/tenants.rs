@@ -121,6 +121,27 @@ fn a_hostile_tenant_harms_nobody() {
     assert!(output.status.success(), "{stderr}");
 }
 
+/// Kernels that never end are ended with their tenant, those that are queued, too:
+/// the device has no thread left for others until then.
+#[test]
+fn endless_kernels_end_with_their_tenant() {
+    for _ in 0..2 {
+        let hostile = tenant(&HOSTILE, &["spin"], &SOCKET, "").spawn();
+        let mut hostile = Ending(hostile.expect("start the program"));
+        let mut lines = BufReader::new(hostile.0.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("a line");
+        assert_eq!(line, "spinning\n");
+        std::thread::sleep(Duration::from_millis(200));
+        let ended = hostile.0.try_wait().expect("a status");
+        assert_eq!(ended, None, "its kernels do not end");
+        hostile.0.kill().expect("killed");
+        hostile.0.wait().expect("ended");
+        let (stdout, stderr, _) = output(&GOOD, &[]);
+        assert!(stdout.ends_with(" ok\n"), "{stdout} {stderr}");
+    }
+}
+
 #[test]
 fn a_trap_ends_the_tenant_that_reaches_it_and_no_other() {
     let mut other = Raw::connect(0).expect("welcome");

@@ -46,6 +46,11 @@ __global__ void count(const unsigned char *own, uint64_t bytes, unsigned long lo
     atomicAdd(found, mine);
 }
 
+__global__ void spin(volatile char *own) {
+    while (own[threadIdx.x] != 1) {
+    }
+}
+
 __global__ void fall() { asm volatile("trap;"); }
 
 int main(int argc, char **argv) {
@@ -71,6 +76,15 @@ int main(int argc, char **argv) {
         fall<<<1, 32>>>();
         printf("%s\n", cudaGetErrorString(cudaDeviceSynchronize()));
         printf("%s\n", cudaGetErrorString(cudaMemset(own, 0, 16)));
+    } else if (!strcmp(what, "spin")) {
+        cudaMemset(own, 0, 4096);
+        cudaDeviceSynchronize();
+        for (int launch = 0; launch < 20; launch++) {
+            spin<<<8, 64>>>(own);
+        }
+        printf("spinning\n");
+        fflush(stdout);
+        printf("%s\n", cudaGetErrorString(cudaDeviceSynchronize()));
     } else {
         char *all;
         cudaMalloc(&all, 16 << 20);
