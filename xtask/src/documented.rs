@@ -134,7 +134,7 @@ impl Options {
             ))
         };
         let mut of = BTreeMap::new();
-        for subcommand in ["run", "instrument", "inspect", "explain"] {
+        for subcommand in ["run", "instrument", "inspect", "explain", "manager"] {
             of.insert(subcommand, help("ringfence", subcommand)?);
         }
         of.insert("foreign", help("ringfence-suite", "foreign")?);
