@@ -21,6 +21,9 @@
 //   reserved OFFSET               at which offset of the table the bytes of shared
 //                                 memory are that the system reserves in each
 //                                 block, which the device is asked for
+//   addresses BASE STOP           at which offsets of the table the addresses of
+//                                 the partition and of the words are, which are
+//                                 written anew if others have those of the plan
 //   variable NAME ALIGNMENT       one that is placed in the partition
 //
 // Prints a JSON line for each kernel and variant:
@@ -48,6 +51,7 @@ struct Variant {
     std::string symbol;  // of the table; empty if there is none
     std::vector<unsigned char> table;
     size_t reserved = 0;  // offset in the table; 0 if it holds the number already
+    size_t base = 0, stop = 0;  // offsets in the table
     std::vector<Variable> variables;
     std::string text;
     CUmodule module = nullptr;
@@ -111,6 +115,9 @@ static Plan read_plan(const char *path) {
             variant.table = bytes_of(word);
         } else if (what == "reserved" && !plan.variants.empty()) {
             plan.variants.back().reserved = number(words, line);
+        } else if (what == "addresses" && !plan.variants.empty()) {
+            plan.variants.back().base = number(words, line);
+            plan.variants.back().stop = number(words, line);
         } else if (what == "variable" && !plan.variants.empty()) {
             Variable variable;
             words >> variable.name;
@@ -132,12 +139,12 @@ static Plan read_plan(const char *path) {
 struct Partition {
     uint64_t first = 0, next = 0, end = 0;  // where buffers lie
 
-    explicit Partition(const Plan &plan) {
+    // Moves the plan if others have its addresses.
+    explicit Partition(Plan &plan) {
         CHECK(cudaFree(nullptr));
-        CUdeviceptr from = plan.base - plan.margin, at = 0;
+        reserve(plan);
+        CUdeviceptr from = plan.base - plan.margin;
         uint64_t bytes = plan.size + 2 * plan.margin;
-        CHECK_DRIVER(DRIVER(cuMemAddressReserve)(&at, bytes, 0, from, 0));
-        if (at != from) fail("the addresses of the partition are taken");
         back(plan.base, plan.memory, create(plan.memory));
         CUmemGenericAllocationHandle sink = create(plan.sink);
         bool is_first = true;
@@ -154,8 +161,6 @@ struct Partition {
         access.location = location();
         access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         CHECK_DRIVER(DRIVER(cuMemSetAccess)(from, bytes, &access, 1));
-        CHECK_DRIVER(DRIVER(cuMemAddressReserve)(&at, plan.stop_bytes, 0, plan.stop, 0));
-        if (at != plan.stop) fail("the addresses of the words that end kernels are taken");
         back(plan.stop, plan.stop_bytes, create(plan.stop_bytes));
         CHECK_DRIVER(DRIVER(cuMemSetAccess)(plan.stop, plan.stop_bytes, &access, 1));
         CHECK(cudaMemset(reinterpret_cast<void *>(plan.stop), 0, plan.stop_bytes));
@@ -171,6 +176,33 @@ struct Partition {
     }
 
 private:
+    // Reserves everything in one piece: drivers honour a wanted address for large
+    // reservations only, and move one of 2 MiB, free or not (driver 580).
+    static void reserve(Plan &plan) {
+        uint64_t step = 1ull << 40;  // keeps every alignment
+        CUdeviceptr from = std::min(plan.base - plan.margin, plan.stop);
+        uint64_t until = std::max(plan.base + plan.size + plan.margin, plan.stop + plan.stop_bytes);
+        uint64_t bytes = until - from;
+        std::string answers;
+        for (uint64_t moved = 0; moved < 16 * step; moved += step) {
+            CUdeviceptr at = 0;
+            CUresult result = DRIVER(cuMemAddressReserve)(&at, bytes, 0, from + moved, 0);
+            if (result == CUDA_SUCCESS && at == from + moved) {
+                plan.base += moved;
+                plan.stop += moved;
+                return;
+            }
+            if (result == CUDA_SUCCESS) CHECK_DRIVER(DRIVER(cuMemAddressFree)(at, bytes));
+            char answer[96];
+            std::snprintf(answer, sizeof answer, "\n  asked for %#llx, got %#llx (CUresult %d)",
+                          static_cast<unsigned long long>(from + moved),
+                          static_cast<unsigned long long>(at), static_cast<int>(result));
+            answers += answer;
+        }
+        fail("cuMemAddressReserve gives no wanted address for " + std::to_string(bytes) +
+             " bytes:" + answers);
+    }
+
     static CUmemLocation location() {
         CUmemLocation here = {};
         here.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -193,7 +225,12 @@ private:
 
 // ---- modules --------------------------------------------------------------------
 
-static void load(Variant &variant, Partition &partition) {
+static void write_address(Variant &variant, size_t offset, uint64_t address) {
+    if (offset + sizeof address > variant.table.size()) fail("the table is too small");
+    std::memcpy(&variant.table[offset], &address, sizeof address);
+}
+
+static void load(Variant &variant, const Plan &plan, Partition &partition) {
     std::ifstream file(variant.file);
     std::stringstream all;
     all << file.rdbuf();
@@ -201,6 +238,9 @@ static void load(Variant &variant, Partition &partition) {
     if (variant.text.empty()) fail("cannot read " + variant.file);
     CHECK_DRIVER(DRIVER(cuModuleLoadData)(&variant.module, variant.text.c_str()));
     if (variant.symbol.empty()) return;
+    if (variant.base == variant.stop) fail("the plan lacks the offsets of addresses");
+    write_address(variant, variant.base, plan.base);
+    write_address(variant, variant.stop, plan.stop);
     if (variant.reserved) {
         int reserved = 0;
         CHECK_DRIVER(DRIVER(cuDeviceGetAttribute)(
@@ -332,7 +372,7 @@ int main(int argc, char **argv) {
         return reinterpret_cast<void *>(partition.take(bytes, alignment));
     };
     replaced.free = [](void *) {};
-    for (Variant &variant : plan.variants) load(variant, partition);
+    for (Variant &variant : plan.variants) load(variant, plan, partition);
     bool any = false;
     for (const Entry &entry : entries) {
         if (!options.kernel.empty() && options.kernel != entry.name) continue;

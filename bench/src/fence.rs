@@ -11,7 +11,8 @@ use crate::turns::{Variant, lines};
 use anyhow::{Context, Result, bail, ensure};
 use instrument::{FenceForm, Fenced};
 use model::layout::fence::{
-    FenceTable, GRANULE, HEADROOM, MARGIN, RESERVED_SHARED, UNIT, VARIABLE,
+    BASE as BASE_OFFSET, FenceTable, GRANULE, HEADROOM, MARGIN, RESERVED_SHARED,
+    STOP as STOP_OFFSET, UNIT, VARIABLE,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -29,10 +30,12 @@ const FORMS: [(&str, FenceForm, u64); 3] = [
     ("check", FenceForm::Check, 3),
 ];
 
-/// Where the partition lies: an address that drivers were seen to give.
+/// Where the partition lies, if nothing else does: the program moves it then.
 const BASE: u64 = 0x2000_0000_0000 + (64 << 30);
 
-/// Where the words lie that end kernels: below the partition and its margin.
+/// Where the words lie that end kernels: below the partition and its margin. All
+/// are reserved in one piece, from here on: an address that drivers were seen to
+/// give, to large reservations.
 const STOP: u64 = 0x2000_0000_0000;
 
 /// One chunk that backs what holds no buffers.
@@ -134,6 +137,7 @@ fn write_plan(options: &Options, source: &str, folder: &Path) -> Result<String> 
         });
         writeln!(plan, "variant {name} {}", path.display())?;
         writeln!(plan, "table {VARIABLE} {digits}")?;
+        writeln!(plan, "addresses {BASE_OFFSET} {STOP_OFFSET}")?;
         // (Shared memory of the CPU device begins with what is the program's.)
         if options.on_gpu() {
             writeln!(plan, "reserved {RESERVED_SHARED}")?;
