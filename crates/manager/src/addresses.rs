@@ -12,9 +12,17 @@ const FIRST: u64 = 0x2000_0000_0000;
 /// End of the last slot.
 const END: u64 = 0x6000_0000_0000;
 
+/// What the first address of a slot is a multiple of: drivers follow a wanted
+/// address only if it is a multiple of 32 MiB (H200, driver 580).
+const HINTED: u64 = 32 << 20;
+
 /// Bytes before a partition: its margin, and before that the word that ends its
-/// kernels ([`model::layout::fence::stop`]), which it cannot reach.
-pub(crate) const BEFORE: u64 = MARGIN + GRANULE;
+/// kernels ([`model::layout::fence::stop`]), which it cannot reach. What lies
+/// between that word's granule and the margin is not mapped.
+pub(crate) const BEFORE: u64 = MARGIN + HINTED;
+
+const _: () = assert!(HINTED >= GRANULE && MARGIN.is_multiple_of(HINTED));
+const _: () = assert!(FIRST.is_multiple_of(HINTED) && UNIT.is_multiple_of(HINTED));
 
 /// The slots.
 pub(crate) struct Addresses {
@@ -100,6 +108,7 @@ mod tests {
                 let (base, size) = (slot.base(), slot.size());
                 assert!(base - BEFORE >= end, "{memory:#x}");
                 end = base + size + MARGIN;
+                assert!((base - BEFORE).is_multiple_of(HINTED));
                 assert!(size >= memory + 2 * HEADROOM && end <= END);
                 FenceTable::new((base, size), base - BEFORE, 0, true)
                     .expect("a partition for masks");

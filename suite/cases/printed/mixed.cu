@@ -5,8 +5,8 @@
 __global__ void report(const char *first, const char *second, const char *third, int number,
                        double real, long long large) {
     if (number == 7)
-        printf("%d %s %c%f %5s %hhd %s %lld %s%%\n", number, first, 'c', real, second,  // BUG
-               static_cast<char>(number), third, large, first);
+        printf("%d %s %c%f %5s %hd %s %lld %s%%\n", number, first, 'c', real, second,  // BUG
+               static_cast<short>(number), third, large, first);
     printf(number > 6 ? "many %s\n" : "few %s\n", number & 1 ? "odd" : "even");
     printf("%s %d\n", __func__, number);
 }

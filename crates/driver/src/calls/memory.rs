@@ -86,7 +86,10 @@ impl Context {
             return Err(DriverError {
                 call: "cuMemAddressReserve",
                 code: CUresult::CUDA_ERROR_OUT_OF_MEMORY,
-                message: format!("the addresses {base:#x} to {:#x} are in use", base + size),
+                message: format!(
+                    "the driver gives {found:#x} instead of the addresses {base:#x} to {:#x}",
+                    base + size
+                ),
             });
         }
         Ok(Arc::new(Reservation {

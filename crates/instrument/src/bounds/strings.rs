@@ -196,13 +196,6 @@ impl<'a> Emit<'_, '_, 'a> {
                 Most::Bytes(bytes) => {
                     line!(out, "mov.b64 {SCRATCH2}, {};", bytes.min(i64::MAX as u64));
                 }
-                // (Negative, which means all, is as good as no limit.)
-                Most::Argument(at) => {
-                    if call.guard.is_some() {
-                        line!(out, "mov.b64 {SCRATCH2}, 0;");
-                    }
-                    line!(out, "{under}ld.s32 {SCRATCH2}, [{arguments}+{at}];");
-                }
             }
             let cut = Op::Family(CUT, string.number);
             line!(out, "{{");

@@ -1,8 +1,9 @@
 //! What cannot be contained, and is refused by name.
 
 use super::FenceError;
+use crate::patch::Patch;
 use ptx::{
-    Function, Instruction, Item, Mnemonic, Modifier, Module, OperandKind, Position, Span,
+    Function, Instruction, Item, Loc, Mnemonic, Modifier, Module, OperandKind, Position, Span,
     Statement, Variable,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -88,6 +89,17 @@ pub(super) const ASSERT_FAIL: &str = "__assertfail";
 /// the compiler. The driver does not get these from a tenant.
 pub(super) fn is_dropped(text: &str) -> bool {
     text.starts_with(".section") || text.starts_with(".pragma")
+}
+
+/// Leaves only file, line and column of a `.loc`: what follows names strings of the
+/// debug information that is dropped, and a driver refuses a name without its
+/// string.
+pub(super) fn drop_names(loc: &Loc<'_>, patch: &mut Patch) {
+    if !loc.rest.trim().is_empty() {
+        patch.edit(loc.span.start, loc.span.end, |out| {
+            out.push_str(&format!(".loc {} {} {}", loc.file, loc.line, loc.column));
+        });
+    }
 }
 
 /// Items that cannot be contained.

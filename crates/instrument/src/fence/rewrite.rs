@@ -119,6 +119,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
             frames.statement(depth, statement, self.refusals, &mut inside);
             match statement {
                 Statement::Pragma(span) => inside.edit(span.start, span.end, |_| {}),
+                Statement::Loc(loc) => refuse::drop_names(loc, &mut inside),
                 Statement::Variable(variable) => {
                     let place = (depth, head_at);
                     unwritten.later(place, variable, self.refusals, &mut inside);

@@ -98,9 +98,6 @@ impl Strings {
         true
     }
 }
-
-/// The register that holds how much of a string is read at most.
-const MOST: &str = "%__rf_u";
 /// The answer of a string that stays within its bounds.
 const NONE_OUTSIDE: u64 = u64::MAX;
 /// The register that an answer is in.
@@ -111,11 +108,6 @@ fn place(instruction: &Instruction<'_>, operand: usize) -> Option<(Text, i64)> {
         Some(OperandKind::Address(address)) => Some((address.base?.to_owned(), address.offset)),
         _ => None,
     }
-}
-
-/// What a limit is called that was loaded from the arguments.
-fn loaded_most(buffer: &str, at: i64, guard: Option<Text>) -> Text {
-    format!("[{buffer}+{at}] under {}", guard.unwrap_or_default())
 }
 
 impl State {
@@ -152,17 +144,6 @@ impl State {
                     loaded.insert(first.to_owned(), (place, guard));
                 }
                 true
-            }
-            "ld.s32" if first == MOST => {
-                let Some((base, at)) = self.argument(instruction, 1) else {
-                    return false;
-                };
-                // Nothing is read where the guard does not hold.
-                let is_set = guard.is_none() || self.constant(MOST.to_owned()) == "0";
-                if is_set {
-                    self.hold(MOST, loaded_most(&base, at, guard));
-                }
-                is_set
             }
             "st.param.b64" => {
                 if let Some((to, 0)) = place(instruction, 0)
@@ -331,7 +312,6 @@ impl State {
         let expected = match argument.most {
             Most::All => i64::MAX.to_string(),
             Most::Bytes(bytes) => bytes.min(i64::MAX as u64).to_string(),
-            Most::Argument(at) => loaded_most(buffer, at.into(), self.guard_of(old)),
         };
         let place = (buffer.clone(), i64::from(argument.at));
         let loaded = self.strings.loaded.get(pointer);

@@ -30,7 +30,8 @@ pub fn target_of(ptx: &str) -> &str {
 /// modules for older ones, too.
 const OLDEST: &str = "sm_75";
 
-/// Assembles; the answer is ptxas's message if it refuses.
+/// Assembles; the answer is ptxas's message if it refuses. Lines are read, too, as
+/// the driver reads them: names in them may lack their strings.
 pub fn assemble(ptx: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let input = folder.path().join("in.ptx");
@@ -40,7 +41,7 @@ pub fn assemble(ptx: &str) -> Result<(), String> {
         target => target,
     };
     let output = Command::new(tool("ptxas"))
-        .arg("-c")
+        .args(["-c", "-lineinfo"])
         .arg(format!("-arch={target}"))
         .arg(&input)
         .arg("-o")

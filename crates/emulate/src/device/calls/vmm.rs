@@ -13,6 +13,10 @@ use driver::sys::CUresult;
 use model::AllocationKind;
 use std::collections::BTreeMap;
 
+/// What a hint must be a multiple of to be followed, and the least reservation
+/// for which it is; the driver puts all others elsewhere (H200, driver 580).
+const HINTED: u64 = 32 << 20;
+
 impl Device {
     /// What sizes and addresses must be multiples of, in bytes.
     pub const GRANULARITY: u64 = GRANULE;
@@ -34,7 +38,8 @@ impl Device {
             MapError::Invalid { .. } => CUresult::CUDA_ERROR_INVALID_VALUE,
             _ => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
         };
-        let fixed = hint != 0 && hint.is_multiple_of(align) && memory.map_fixed(hint, size).is_ok();
+        let followed = hint != 0 && size >= HINTED && hint.is_multiple_of(align.max(HINTED));
+        let fixed = followed && memory.map_fixed(hint, size).is_ok();
         let start = if fixed {
             memory
                 .protect(hint, size, Protection::None)

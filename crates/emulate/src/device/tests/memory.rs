@@ -173,15 +173,18 @@ fn virtual_memory_is_reserved_mapped_and_protected() {
     let device = &rig.device;
     let granule = Device::GRANULARITY;
     let hint = 0x3100_0000_0000;
-    let va = device
-        .address_reserve(4 * granule, 0, hint)
-        .expect("reserved");
+    let size = 16 * granule;
+    let va = device.address_reserve(size, 0, hint).expect("reserved");
     assert_eq!(va, hint);
-    let elsewhere = device
-        .address_reserve(granule, 0, hint)
-        .expect("a hint that is taken is moved");
-    assert_ne!(elsewhere, hint);
-    device.address_free(elsewhere, granule).expect("freed");
+    // Taken, too small, and no multiple of 32 MiB.
+    let free = hint + (1 << 32);
+    for (size, hint) in [(size, hint), (granule, free), (size, free + granule)] {
+        let elsewhere = device
+            .address_reserve(size, 0, hint)
+            .expect("a hint that does not fit is moved");
+        assert_ne!(elsewhere, hint);
+        device.address_free(elsewhere, size).expect("freed");
+    }
     let handle = device.memory_create(granule).expect("memory");
     device
         .memory_map(va + granule, granule, 0, handle)
@@ -203,7 +206,7 @@ fn virtual_memory_is_reserved_mapped_and_protected() {
         device.memory_access(va, granule, Protection::ReadWrite),
         Err(INVALID)
     );
-    assert_eq!(device.address_free(va, 4 * granule), Err(INVALID));
+    assert_eq!(device.address_free(va, size), Err(INVALID));
     // The contents move with the physical memory.
     device
         .memory_unmap(va + granule, granule)
@@ -225,7 +228,7 @@ fn virtual_memory_is_reserved_mapped_and_protected() {
     device
         .memory_unmap(va + 2 * granule, granule)
         .expect("unmapped");
-    device.address_free(va, 4 * granule).expect("freed");
+    device.address_free(va, size).expect("freed");
 }
 
 #[test]
