@@ -9,8 +9,8 @@ use crate::remains::Graveyard;
 use crate::session::Session;
 use model::layout::fence::HEADROOM;
 use protocol::{
-    Channel, ChannelError, Frame, Hello, MAGIC, NAME_BYTES, Reply, Request, SocketChannel, VERSION,
-    Welcome,
+    Channel, ChannelError, Frame, Hello, MAGIC, NAME_BYTES, Reply, Request, RingChannel,
+    SocketChannel, VERSION, Welcome,
 };
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -205,31 +205,29 @@ impl Manager {
         };
         let mut frame = Frame::default();
         let (session, name) = match self.admit(&mut channel, &mut frame) {
-            Ok((session, name)) if name.is_empty() => (session, peer.pid.to_string()),
+            Ok((session, name)) if name.is_empty() => (session, peer.to_string()),
             Ok(admitted) => admitted,
             Err(why) => {
                 let why_here = log::clean(&why);
-                log::line(&format!(
-                    "process {} was not admitted: {why_here}",
-                    peer.pid
-                ));
+                log::line(&format!("{peer} was not admitted: {why_here}"));
                 // It may be gone already.
                 let _ = Frame::send(&mut channel, &Reply::Refused(why), &[]);
                 return;
             }
         };
-        log::line(&format!(
-            "tenant `{name}` (process {}, user {}) is here",
-            peer.pid, peer.uid
-        ));
         let mut leaving = Leaving {
             manager: self,
             session: Some(session),
         };
-        if let Some(session) = &mut leaving.session {
-            let end = converse(&self.device, &mut channel, &mut frame, session);
-            log::line(&format!("tenant `{name}` is gone: {end}"));
-        }
+        log::line(&format!("tenant `{name}` ({peer}) is here"));
+        let end = match RingChannel::accept(channel) {
+            Ok(mut channel) => match &mut leaving.session {
+                Some(session) => converse(&self.device, &mut channel, &mut frame, session),
+                None => return,
+            },
+            Err(error) => error,
+        };
+        log::line(&format!("tenant `{name}` is gone: {end}"));
     }
 
     /// Reads who it is, and makes its partition; else why not.

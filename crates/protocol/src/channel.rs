@@ -32,6 +32,12 @@ pub enum ChannelError {
     /// Bytes that are no message.
     #[error("the other side sent what is no message of this version: {0}")]
     Garbage(&'static str),
+    /// Rings that no other side of this version writes.
+    #[error("the other side sent what is no message of this version: {0}")]
+    Corrupt(ring::Error),
+    /// The two sides do not share memory.
+    #[error("the connection has no shared memory: {0}")]
+    NoRings(#[from] ring::HandshakeError),
     /// The system's error.
     #[error("the connection failed: {0}")]
     Io(#[from] std::io::Error),

@@ -2,8 +2,9 @@
 //!
 //! A tenant sends a [`Request`] and gets one [`Reply`], each a frame: a message
 //! and, where it moves many bytes, a payload. Frames travel through a
-//! [`Channel`]; today that is a UNIX socket. The first request is
-//! [`Request::Hello`].
+//! [`Channel`]. The first request is [`Request::Hello`]; it and its reply go
+//! over a UNIX socket ([`SocketChannel`]), and all others over rings in memory
+//! that the two sides share ([`RingChannel`]).
 //!
 //! All that is received is hostile. Frames have a greatest length, which is
 //! checked before memory is taken for them; a message is decoded in full or is
@@ -14,6 +15,7 @@
 
 mod channel;
 mod message;
+mod rings;
 mod socket;
 
 pub use channel::{Channel, ChannelError, Frame, MAX_FRAME, MAX_MESSAGE, MAX_PAYLOAD};
@@ -21,4 +23,6 @@ pub use message::{
     Attribute, DeviceFacts, Hello, Kernel, Loaded, MAGIC, NAME_BYTES, Place, Reply, Request,
     VERSION, Variable, Welcome,
 };
-pub use socket::{Peer, SYSTEM_SOCKET, SocketChannel, default_socket};
+pub use ring::{Credentials, PeerError};
+pub use rings::RingChannel;
+pub use socket::{SYSTEM_SOCKET, SocketChannel, default_socket};

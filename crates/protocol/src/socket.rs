@@ -1,8 +1,8 @@
 //! Frames over a UNIX socket: each after its length, 4 bytes.
 
 use crate::{Channel, ChannelError, MAX_FRAME};
+use ring::{Credentials, PeerError};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::io::{ErrorKind, IoSlice, Read};
 use std::os::unix::net::UnixStream;
@@ -11,17 +11,6 @@ use std::time::Duration;
 
 /// How long the other side may leave a frame half read, or half sent.
 const STALL: Duration = Duration::from_secs(30);
-
-/// The process at the other end of a socket, as the kernel knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// Process, when it connected. It may have ended since.
-    pub pid: i32,
-    /// User.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-}
 
 /// A channel over a socket.
 pub struct SocketChannel {
@@ -43,18 +32,19 @@ impl SocketChannel {
         })
     }
 
-    /// Who is at the other end (SO_PEERCRED).
+    /// Who is at the other end, as the kernel knows it.
     ///
     /// # Errors
     ///
     /// The system's.
-    pub fn peer(&self) -> Result<Peer, ChannelError> {
-        let credentials = socket_peercred(&self.socket).map_err(std::io::Error::from)?;
-        Ok(Peer {
-            pid: credentials.pid.as_raw_nonzero().get(),
-            uid: credentials.uid.as_raw(),
-            gid: credentials.gid.as_raw(),
-        })
+    pub fn peer(&self) -> Result<Credentials, PeerError> {
+        Credentials::of(&self.socket)
+    }
+
+    /// The socket. Of what the other side has sent, nothing was read behind the
+    /// last frame.
+    pub fn into_socket(self) -> UnixStream {
+        self.socket
     }
 
     fn read(&mut self, bytes: &mut [u8], patience: Option<Duration>) -> Result<(), ChannelError> {

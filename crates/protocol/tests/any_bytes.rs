@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use protocol::{
     Attribute, Channel, ChannelError, DeviceFacts, Frame, Hello, Kernel, Loaded, MAGIC, MAX_FRAME,
-    MAX_MESSAGE, MAX_PAYLOAD, Place, Reply, Request, SocketChannel, VERSION, Variable, Welcome,
+    MAX_MESSAGE, MAX_PAYLOAD, Place, Reply, Request, RingChannel, SocketChannel, VERSION, Variable,
+    Welcome,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -237,10 +238,8 @@ fn frames_pass_a_socket_whole() {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     let mut ours = SocketChannel::new(ours).expect("a channel");
     let mut theirs = SocketChannel::new(theirs).expect("a channel");
-    assert_eq!(
-        ours.peer().expect("a peer").pid.cast_unsigned(),
-        std::process::id()
-    );
+    let pid = ours.peer().expect("a peer").pid;
+    assert_eq!(pid, Some(std::process::id()));
     let payload: Vec<u8> = (0..MAX_PAYLOAD).map(|at| (at * 7) as u8).collect();
     std::thread::scope(|scope| {
         scope.spawn(|| Frame::send(&mut ours, &Request::Upload, &payload).expect("sent"));
@@ -258,4 +257,59 @@ fn frames_pass_a_socket_whole() {
     theirs
         .set_patience(Some(Duration::from_millis(5)))
         .expect("set");
+}
+
+/// Both ends of rings that began as a socket.
+fn rings() -> (RingChannel, RingChannel) {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    let tenant = std::thread::spawn(|| {
+        RingChannel::connect(SocketChannel::new(theirs).expect("a channel")).expect("rings")
+    });
+    let manager = SocketChannel::new(ours).expect("a channel");
+    let manager = RingChannel::accept(manager).expect("rings");
+    (manager, tenant.join().expect("joined"))
+}
+
+#[test]
+fn frames_pass_rings_whole_that_are_smaller() {
+    let (mut manager, mut tenant) = rings();
+    let payload: Vec<u8> = (0..MAX_PAYLOAD).map(|at| (at * 7) as u8).collect();
+    std::thread::scope(|scope| {
+        scope.spawn(|| Frame::send(&mut tenant, &Request::Upload, &payload).expect("sent"));
+        let mut frame = Frame::default();
+        let read: Request = frame.receive(&mut manager).expect("a request");
+        assert_eq!(read, Request::Upload);
+        assert!(frame.payload() == payload);
+    });
+    let patience = Some(Duration::from_millis(5));
+    tenant.set_patience(patience).expect("set");
+    let mut frame = Frame::default();
+    assert!(matches!(
+        frame.receive::<Reply>(&mut tenant),
+        Err(ChannelError::TimedOut)
+    ));
+    assert!(matches!(
+        tenant.send(&[&vec![0; MAX_FRAME + 1]]),
+        Err(ChannelError::TooLarge(_))
+    ));
+    // What was sent before the end arrives, and then the end.
+    Frame::send(&mut tenant, &Request::Synchronize, &[]).expect("sent");
+    drop(tenant);
+    let last: Request = frame.receive(&mut manager).expect("a request");
+    assert_eq!(last, Request::Synchronize);
+    assert!(matches!(
+        frame.receive::<Request>(&mut manager),
+        Err(ChannelError::Closed)
+    ));
+}
+
+#[test]
+fn who_sends_something_else_gets_no_rings() {
+    let (ours, mut theirs) = UnixStream::pair().expect("a pair");
+    theirs.write_all(&[0xff; 64]).expect("sent");
+    let manager = SocketChannel::new(ours).expect("a channel");
+    assert!(matches!(
+        RingChannel::accept(manager),
+        Err(ChannelError::NoRings(ring::HandshakeError::NotRings))
+    ));
 }

@@ -25,6 +25,34 @@ pub struct Credentials {
     pub gid: u32,
 }
 
+impl Credentials {
+    /// Those of the process at the other end of this socket: a client's when
+    /// it connected, a manager's when it began to listen.
+    ///
+    /// # Errors
+    ///
+    /// If the system call failed.
+    pub fn of(socket: &UnixStream) -> Result<Credentials, PeerError> {
+        let noted = getsockopt(socket, sockopt::PeerCredentials)
+            .map_err(|errno| failed("getsockopt(SO_PEERCRED)", errno as i32))?;
+        Ok(Credentials {
+            // 0: it is not in this namespace.
+            pid: u32::try_from(noted.pid()).ok().filter(|pid| *pid != 0),
+            uid: noted.uid(),
+            gid: noted.gid(),
+        })
+    }
+}
+
+impl std::fmt::Display for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "process {pid}, user {}", self.uid),
+            None => write!(f, "a process elsewhere, user {}", self.uid),
+        }
+    }
+}
+
 /// Why a peer is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PeerError {
@@ -75,15 +103,8 @@ impl Peer {
     ///
     /// If a system call failed.
     pub fn manager(socket: UnixStream) -> Result<Peer, PeerError> {
-        let noted = getsockopt(&socket, sockopt::PeerCredentials)
-            .map_err(|errno| failed("getsockopt(SO_PEERCRED)", errno as i32))?;
         Ok(Peer {
-            credentials: Credentials {
-                // 0: it is not in this namespace.
-                pid: u32::try_from(noted.pid()).ok().filter(|pid| *pid != 0),
-                uid: noted.uid(),
-                gid: noted.gid(),
-            },
+            credentials: Credentials::of(&socket)?,
             socket,
             process: None,
         })

@@ -2,13 +2,15 @@
 //! device, one of them hostile.
 
 mod support;
+#[path = "../../ring/tests/support/mod.rs"]
+mod vandal;
 
 use manager::{DeviceChoice, Options, Server};
 use protocol::{
-    Channel, Frame, Hello, MAGIC, Place, Reply, Request, SocketChannel, VERSION, Welcome,
+    Channel, Frame, Hello, MAGIC, Place, Reply, Request, RingChannel, SocketChannel, VERSION,
 };
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -254,33 +256,27 @@ fn two_managers_cannot_have_one_socket() {
 
 /// A tenant that speaks the protocol itself.
 struct Raw {
-    channel: SocketChannel,
+    channel: RingChannel,
     frame: Frame,
-    welcome: Option<Welcome>,
+}
+
+/// Connects and sends something; the connection and the answer.
+fn greet(first: &Request) -> (SocketChannel, Reply) {
+    let socket = UnixStream::connect(&*SOCKET).expect("a manager");
+    let mut channel = SocketChannel::new(socket).expect("a channel");
+    Frame::send(&mut channel, first, &[]).expect("sent");
+    let reply = Frame::default().receive(&mut channel).expect("a reply");
+    (channel, reply)
 }
 
 impl Raw {
-    fn open() -> Raw {
-        let socket = UnixStream::connect(&*SOCKET).expect("a manager");
-        Raw {
-            channel: SocketChannel::new(socket).expect("a channel"),
-            frame: Frame::default(),
-            welcome: None,
-        }
-    }
-
-    fn hello(&mut self, hello: Hello) -> Reply {
-        self.ask(&Request::Hello(hello), &[])
-    }
-
     fn connect(memory: u64) -> Result<Raw, Reply> {
-        let mut raw = Raw::open();
-        match raw.hello(hello(memory)) {
-            Reply::Welcome(welcome) => {
-                raw.welcome = Some(welcome);
-                Ok(raw)
-            }
-            other => Err(other),
+        match greet(&Request::Hello(hello(memory))) {
+            (socket, Reply::Welcome(_)) => Ok(Raw {
+                channel: RingChannel::connect(socket).expect("rings"),
+                frame: Frame::default(),
+            }),
+            (_, other) => Err(other),
         }
     }
 
@@ -442,18 +438,15 @@ fn who_is_not_welcome_is_told_why() {
         ..hello(0)
     };
     refused(
-        Some(Raw::open().hello(other_version)),
+        Some(greet(&Request::Hello(other_version)).1),
         "install the same Ringfence",
     );
     let other_magic = Hello {
         magic: *b"whatever",
         ..hello(0)
     };
-    refused(Some(Raw::open().hello(other_magic)), "no tenant");
-    refused(
-        Some(Raw::open().ask(&Request::Synchronize, &[])),
-        "who it is",
-    );
+    refused(Some(greet(&Request::Hello(other_magic)).1), "no tenant");
+    refused(Some(greet(&Request::Synchronize).1), "who it is");
 }
 
 /// Bytes that are no messages end their own connection alone, and what its
@@ -489,5 +482,160 @@ fn garbage_ends_its_own_connection_alone() {
             start.elapsed() < Duration::from_secs(20),
             "partitions stay taken"
         );
+    }
+}
+
+/// A manager that passes requests on to the true one, and answers so many; with
+/// the next one it is gone, as by kill -9: nothing says so but the socket.
+fn mortal_manager(answers: usize) -> PathBuf {
+    let path = tempfile::tempdir()
+        .expect("temporary folder")
+        .keep()
+        .join("mortal.sock");
+    let listener = UnixListener::bind(&path).expect("a socket");
+    std::thread::spawn(move || {
+        let (socket, _) = listener.accept().expect("a tenant");
+        let kept = socket.try_clone().expect("a descriptor");
+        let mut socket = SocketChannel::new(socket).expect("a channel");
+        let mut frame = Frame::default();
+        let first: Request = frame.receive(&mut socket).expect("a hello");
+        let (behind, welcome) = greet(&first);
+        Frame::send(&mut socket, &welcome, &[]).expect("sent");
+        let mut behind = RingChannel::connect(behind).expect("rings");
+        let mut rings = RingChannel::accept(socket).expect("rings");
+        let mut answer = Frame::default();
+        for _ in 0..answers {
+            let request: Request = frame.receive(&mut rings).expect("a request");
+            Frame::send(&mut behind, &request, frame.payload()).expect("sent");
+            let reply: Reply = answer.receive(&mut behind).expect("a reply");
+            Frame::send(&mut rings, &reply, answer.payload()).expect("sent");
+        }
+        let _: Request = frame.receive(&mut rings).expect("a request");
+        // The tenant sleeps by now.
+        std::thread::sleep(Duration::from_millis(100));
+        kept.shutdown(std::net::Shutdown::Both).expect("shut down");
+        std::mem::forget(rings);
+    });
+    path
+}
+
+#[test]
+fn a_manager_that_dies_is_noticed_by_who_waits_for_it() {
+    for answers in [0, 1, 3, 6] {
+        let socket = mortal_manager(answers);
+        let start = Instant::now();
+        let output = tenant(&GOOD, &[], &socket, "").output().expect("started");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{stderr}");
+        let said = "error: the connection to the manager has ended: ";
+        assert_eq!(stderr.matches(said).count(), 1, "{answers}: {stderr}");
+        let taken = start.elapsed();
+        assert!(taken < Duration::from_secs(30), "{taken:?}");
+    }
+}
+
+#[test]
+fn a_tenant_that_is_killed_while_it_waits_leaves_nothing() {
+    let mut raw = Raw::connect(0).expect("welcome");
+    let source = "\
+#include <cstdio>
+int main() {
+    char *all; size_t free, total;
+    cudaMemGetInfo(&free, &total);
+    cudaMalloc(&all, total);
+    printf(\"here\\n\"); fflush(stdout);
+    for (;;) cudaDeviceSynchronize();
+}
+";
+    let program = inline(source);
+    for _ in 0..3 {
+        let child = tenant(&program, &[], &SOCKET, "").spawn().expect("started");
+        let mut child = Ending(child);
+        let mut line = String::new();
+        let mut lines = BufReader::new(child.0.stdout.take().expect("a pipe"));
+        lines.read_line(&mut line).expect("a line");
+        assert_eq!(line, "here\n");
+        child.0.kill().expect("killed");
+        child.0.wait().expect("ended");
+        assert_eq!(raw.ask(&Request::Synchronize, &[]), Reply::Done);
+    }
+    let (stdout, stderr, _) = output(&GOOD, &[]);
+    assert!(stdout.ends_with(" ok\n"), "{stderr}");
+}
+
+/// The child has the same memory and the same socket: its calls fail, and the
+/// parent's do not.
+#[test]
+fn a_fork_leaves_the_parent_its_connection() {
+    let source = "\
+#include <cstdio>
+#include <sys/wait.h>
+#include <unistd.h>
+int main() {
+    int *place, value = 7;
+    printf(\"%d\\n\", cudaMalloc(&place, 4));
+    fflush(stdout);
+    for (int i = 0; i < 3; ++i) {
+        pid_t child = fork();
+        if (child == 0) {
+            int *other;
+            bool fails = cudaMalloc(&other, 4) != cudaSuccess;
+            if (i == 1) _exit(fails);
+            exit(fails);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        printf(\"%d\\n\", WEXITSTATUS(status));
+        fflush(stdout);
+    }
+    cudaMemcpy(place, &value, 4, cudaMemcpyHostToDevice);
+    value = 0;
+    printf(\"%d \", cudaMemcpy(&value, place, 4, cudaMemcpyDeviceToHost));
+    printf(\"%d\\n\", value);
+}
+";
+    let (stdout, stderr, _) = output(&inline(source), &[]);
+    assert_eq!(stdout, "0\n1\n1\n1\n0 7\n", "{stderr}");
+}
+
+/// What a tenant writes into the memory that it shares with the manager ends its
+/// own connection alone.
+#[test]
+fn garbage_in_the_rings_ends_its_own_connection_alone() {
+    let mut other = Raw::connect(0).expect("welcome");
+    for place in [4096_u64, 8192] {
+        let (socket, reply) = greet(&Request::Hello(hello(0)));
+        assert!(matches!(reply, Reply::Welcome(_)), "{reply:?}");
+        let vandal = vandal::Vandal::connect(socket.into_socket(), 1);
+        // A length that no frame has, and a position far ahead: each alone is
+        // garbage for who looks at it.
+        vandal.write(8192, &u64::MAX.to_le_bytes());
+        vandal.write(place, &(1_u64 << 40 | 8).to_le_bytes());
+        let start = Instant::now();
+        let gone = || {
+            let mut ends = [rustix::event::PollFd::new(
+                &vandal.socket,
+                rustix::event::PollFlags::RDHUP,
+            )];
+            rustix::event::poll(
+                &mut ends,
+                Some(&rustix::event::Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 10_000_000,
+                }),
+            )
+            .is_ok_and(|ready| ready > 0)
+        };
+        if place == 8192 {
+            // Nothing was sent yet: the position says that there is a frame.
+            vandal.write(4096, &64_u64.to_le_bytes());
+        }
+        while !gone() {
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "it is still served"
+            );
+        }
+        assert_eq!(other.ask(&Request::Synchronize, &[]), Reply::Done);
     }
 }

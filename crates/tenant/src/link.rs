@@ -4,7 +4,8 @@ use crate::state::State;
 use driver::sys::CUresult;
 use parking_lot::Mutex;
 use protocol::{
-    Channel, ChannelError, Frame, Hello, MAGIC, Reply, Request, SocketChannel, VERSION, Welcome,
+    Channel, ChannelError, Frame, Hello, MAGIC, Reply, Request, RingChannel, SocketChannel,
+    VERSION, Welcome,
 };
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -81,7 +82,7 @@ pub(crate) struct Link {
 
 struct Wire {
     /// None in a forked child.
-    channel: Option<SocketChannel>,
+    channel: Option<RingChannel>,
     frame: Frame,
 }
 
@@ -134,7 +135,7 @@ pub fn connect(options: &Options<'_>) -> Result<(), ConnectError> {
         Reply::Refused(why) => return Err(ConnectError::Refused(why)),
         _ => return Err(ConnectError::NoWelcome(path)),
     };
-    channel.set_patience(None).map_err(broken)?;
+    let channel = RingChannel::connect(channel).map_err(broken)?;
     reserve(welcome.base, welcome.size)?;
     let link = Link {
         channel: Mutex::new(Wire {

@@ -1,0 +1,77 @@
+//! Frames over rings in shared memory, which both sides move to after the
+//! welcome. The socket stays open: that it hangs up says that the other side
+//! is gone.
+
+use crate::{Channel, ChannelError, MAX_FRAME, SocketChannel};
+use ring::{Endpoint, Layout};
+use std::time::Duration;
+
+/// Bytes of the ring of requests: some thousand launches.
+const REQUESTS: u64 = 1 << 20;
+/// Bytes of the ring of replies.
+const REPLIES: u64 = 256 << 10;
+
+/// How long the other side may take to move to the rings.
+const MOVE: Duration = Duration::from_secs(30);
+
+/// A channel over rings.
+pub struct RingChannel {
+    channel: ring::Channel,
+}
+
+impl RingChannel {
+    /// The manager's side: makes the memory when the tenant asks for it.
+    ///
+    /// # Errors
+    ///
+    /// The tenant does not ask, or there is no memory.
+    pub fn accept(socket: SocketChannel) -> Result<RingChannel, ChannelError> {
+        let layout = Layout::new(REQUESTS, REPLIES, 0).map_err(ring::HandshakeError::from)?;
+        let end = ring::accept(socket.into_socket(), &layout, MOVE)?;
+        Ok(RingChannel::over(end))
+    }
+
+    /// The tenant's side.
+    ///
+    /// # Errors
+    ///
+    /// The manager does not make the memory.
+    pub fn connect(socket: SocketChannel) -> Result<RingChannel, ChannelError> {
+        let end = ring::connect(socket.into_socket(), MOVE)?;
+        Ok(RingChannel::over(end))
+    }
+
+    fn over(end: Endpoint) -> RingChannel {
+        RingChannel {
+            channel: ring::Channel::new(end, MAX_FRAME),
+        }
+    }
+}
+
+fn of_ring(error: ring::Error) -> ChannelError {
+    use ring::Error as E;
+    match error {
+        E::Gone => ChannelError::Closed,
+        // Nothing here interrupts, and a channel waits where a ring is full.
+        E::TimedOut(_) | E::Interrupted | E::Full => ChannelError::TimedOut,
+        E::TooLarge { size, .. } => ChannelError::TooLarge(size as u64),
+        E::Message { length, .. } => ChannelError::TooLarge(length),
+        E::Corrupt(_) | E::Part { .. } => ChannelError::Corrupt(error),
+        E::Peer(_) | E::Futex(_) => ChannelError::Io(std::io::Error::other(error)),
+    }
+}
+
+impl Channel for RingChannel {
+    fn send(&mut self, parts: &[&[u8]]) -> Result<(), ChannelError> {
+        self.channel.send(parts).map_err(of_ring)
+    }
+
+    fn receive(&mut self, frame: &mut Vec<u8>) -> Result<(), ChannelError> {
+        self.channel.receive(frame).map_err(of_ring)
+    }
+
+    fn set_patience(&mut self, patience: Option<Duration>) -> Result<(), ChannelError> {
+        self.channel.set_patience(patience);
+        Ok(())
+    }
+}
