@@ -68,6 +68,8 @@ impl Lane {
 pub(crate) struct Lanes {
     default: Lane,
     others: Numbers<Lane>,
+    /// How much may be in one stream.
+    room: u32,
 }
 
 impl Lanes {
@@ -76,7 +78,13 @@ impl Lanes {
         Ok(Lanes {
             default: Lane::new(context, true)?,
             others: Numbers::new(DEFAULT + 1, quota::STREAMS),
+            room: quota::QUEUED,
         })
+    }
+
+    /// How much may be in one stream, from now on.
+    pub(crate) fn set_room(&mut self, room: u32) {
+        self.room = room;
     }
 
     /// Makes a stream; `None` if there are too many.
@@ -110,7 +118,7 @@ impl Lanes {
     /// the rules of the default stream.
     pub(crate) fn put(&mut self, number: u32) -> Result<&Stream, NotPut> {
         if number == DEFAULT {
-            if self.default.queued >= quota::QUEUED && !self.default.is_idle()? {
+            if self.default.queued >= self.room && !self.default.is_idle()? {
                 return Err(NotPut::Full);
             }
             for lane in self.others.values_mut() {
@@ -125,7 +133,7 @@ impl Lanes {
             return Ok(&self.default.stream);
         }
         let lane = self.others.get_mut(number).ok_or(NotPut::NoStream)?;
-        if lane.queued >= quota::QUEUED && !lane.is_idle()? {
+        if lane.queued >= self.room && !lane.is_idle()? {
             return Err(NotPut::Full);
         }
         if lane.is_blocking && lane.waited < self.default.puts {

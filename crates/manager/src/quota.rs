@@ -14,7 +14,8 @@ pub(crate) const ALLOCATIONS: usize = 64 << 10;
 pub(crate) const CODE: u64 = 64 << 20;
 /// Launches, copies and memsets that are in one stream and not known to be over.
 /// A driver's queue holds about 1,024; when it is full, the driver makes its
-/// caller wait.
+/// caller wait. Requests without a reply may go beyond it by
+/// [`protocol::QUIET_IN_A_ROW`].
 pub(crate) const QUEUED: u32 = 512;
 /// Tenants at a time.
 pub(crate) const TENANTS: usize = 64;

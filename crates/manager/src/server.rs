@@ -329,10 +329,36 @@ fn check(hello: &Hello) -> Result<(), String> {
     Ok(())
 }
 
+/// Does what wants no answer, when there is room for it.
+fn quietly(
+    channel: &RingChannel,
+    session: &mut Session,
+    request: &Request,
+    payload: &[u8],
+) -> Result<(), ChannelError> {
+    if !request.may_be_quiet() {
+        return Err(ChannelError::Garbage(
+            "no answer is wanted to a request that needs one",
+        ));
+    }
+    // There is room at once for a tenant that keeps to QUIET_IN_A_ROW. Another
+    // one waits for its own work alone, in its own thread.
+    while !session.handle_quietly(request, payload) {
+        if channel.is_closed()? {
+            return Err(ChannelError::Closed);
+        }
+        std::thread::sleep(FULL);
+    }
+    Ok(())
+}
+
+/// How often to look whether there is room.
+const FULL: Duration = Duration::from_millis(1);
+
 /// Answers requests until the connection ends; why it did.
 fn converse(
     device: &Device,
-    channel: &mut dyn Channel,
+    channel: &mut RingChannel,
     frame: &mut Frame,
     session: &mut Session,
 ) -> ChannelError {
@@ -346,9 +372,18 @@ fn converse(
                 return error;
             }
         };
-        let reply = match device.is_lost() {
+        let is_lost = device.is_lost();
+        if frame.is_quiet() {
+            // Where the device is lost, the next answer says so.
+            if !is_lost && let Err(error) = quietly(channel, session, &request, frame.payload()) {
+                let _ = Frame::send(channel, &Reply::Refused(error.to_string()), &[]);
+                return error;
+            }
+            continue;
+        }
+        let reply = match is_lost {
             true => Reply::Refused("the device has failed".into()),
-            false => session.handle(request, frame.payload(), &mut out),
+            false => session.reply(request, frame.payload(), &mut out),
         };
         if let Err(error) = Frame::send(channel, &reply, &out) {
             return error;

@@ -12,7 +12,7 @@ use driver::DriverError;
 use driver::calls::{Event, Launch, OutOfReservation, Rows};
 use driver::sys::{CUfunction_attribute, CUresult};
 use model::layout::fence::retired;
-use protocol::{Attribute, MAX_PAYLOAD, Place, Reply, Request};
+use protocol::{Attribute, MAX_PAYLOAD, Place, QUIET_IN_A_ROW, Reply, Request};
 use std::sync::Arc;
 
 /// A tenant.
@@ -30,6 +30,8 @@ pub(crate) struct Session {
     has_launched: bool,
     /// Threads of its kernels have failed: every call says so from then on.
     failed: Option<CUresult>,
+    /// A request that wanted no answer has failed: who asks next gets this.
+    late: Option<(CUresult, String)>,
 }
 
 /// A module, and the numbers of its kernels.
@@ -116,6 +118,7 @@ impl Session {
             upload: Vec::new(),
             has_launched: false,
             failed: None,
+            late: None,
             device,
             partition,
         })
@@ -140,12 +143,40 @@ impl Session {
         self.device
             .context
             .write(counters, &[0; COUNTERS as usize])?;
-        (self.has_launched, self.failed) = (false, None);
+        (self.has_launched, self.failed, self.late) = (false, None, None);
         Ok(Reply::Done)
     }
 
-    /// Does what is asked for. `out` gets the payload of the reply.
-    pub(crate) fn handle(&mut self, request: Request, payload: &[u8], out: &mut Vec<u8>) -> Reply {
+    /// Does what is asked for, unless the reply has to tell that something has
+    /// failed before. `out` gets the payload of the reply.
+    pub(crate) fn reply(&mut self, request: Request, payload: &[u8], out: &mut Vec<u8>) -> Reply {
+        let tells = self.failed.is_none() && request.tells_of_failures();
+        if let Some((code, message)) = self.late.take_if(|_| tells) {
+            out.clear();
+            let code = code.0;
+            return Reply::Failed { code, message };
+        }
+        self.lanes.set_room(quota::QUEUED);
+        self.handle(request, payload, out)
+    }
+
+    /// Does what is asked for and wants no answer. `false`: not yet, work must be
+    /// over first.
+    pub(crate) fn handle_quietly(&mut self, request: &Request, payload: &[u8]) -> bool {
+        self.lanes.set_room(quota::QUEUED + QUIET_IN_A_ROW);
+        match self.handle(request.clone(), payload, &mut Vec::new()) {
+            Reply::Busy => return false,
+            // Of several, the first.
+            Reply::Failed { code, message } if self.failed.is_none() => {
+                self.late.get_or_insert((CUresult(code), message));
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// `out` gets the payload of the reply.
+    fn handle(&mut self, request: Request, payload: &[u8], out: &mut Vec<u8>) -> Reply {
         out.clear();
         let answer = match self.failed {
             _ if request == Request::Reset => self.reset(),

@@ -1,5 +1,6 @@
 //! Frames, and what carries them.
 
+use crate::Request;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -13,8 +14,11 @@ pub const MAX_PAYLOAD: usize = 4 << 20;
 /// Bytes of a frame at most.
 pub const MAX_FRAME: usize = HEAD + MAX_MESSAGE + MAX_PAYLOAD;
 
-/// Bytes before the message: its length.
+/// Bytes before the message: its length, and [`QUIET`].
 const HEAD: usize = 4;
+
+/// The bit of the head that says that no answer is wanted.
+const QUIET: u32 = 1 << 31;
 
 /// Why nothing was sent or received. After any of these a channel is of no more
 /// use.
@@ -74,6 +78,7 @@ pub trait Channel: Send {
 pub struct Frame {
     bytes: Vec<u8>,
     payload: usize,
+    is_quiet: bool,
 }
 
 impl Frame {
@@ -87,6 +92,29 @@ impl Frame {
         message: &M,
         payload: &[u8],
     ) -> Result<(), ChannelError> {
+        Frame::send_as(channel, message, payload, 0)
+    }
+
+    /// As [`Frame::send`], for a request that wants no answer: one of those of
+    /// which [`Request::may_be_quiet`] says so.
+    ///
+    /// # Errors
+    ///
+    /// As [`Frame::send`].
+    pub fn send_quietly(
+        channel: &mut dyn Channel,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<(), ChannelError> {
+        Frame::send_as(channel, request, payload, QUIET)
+    }
+
+    fn send_as<M: Serialize>(
+        channel: &mut dyn Channel,
+        message: &M,
+        payload: &[u8],
+        flag: u32,
+    ) -> Result<(), ChannelError> {
         let message = postcard::to_allocvec(message)
             .map_err(|_| ChannelError::Garbage("a message cannot be written"))?;
         if message.len() > MAX_MESSAGE || payload.len() > MAX_PAYLOAD {
@@ -94,7 +122,7 @@ impl Frame {
                 message.len() as u64 + payload.len() as u64,
             ));
         }
-        let head = (message.len() as u32).to_le_bytes();
+        let head = (message.len() as u32 | flag).to_le_bytes();
         channel.send(&[&head, &message, payload])
     }
 
@@ -117,7 +145,10 @@ impl Frame {
     ///
     /// They are none.
     pub fn parse<M: DeserializeOwned>(bytes: Vec<u8>) -> Result<(M, Frame), ChannelError> {
-        let mut frame = Frame { bytes, payload: 0 };
+        let mut frame = Frame {
+            bytes,
+            ..Frame::default()
+        };
         let message = frame.decode()?;
         Ok((message, frame))
     }
@@ -128,7 +159,8 @@ impl Frame {
             .bytes
             .split_first_chunk::<HEAD>()
             .ok_or(garbage("a frame without a head"))?;
-        let length = u32::from_le_bytes(*head) as usize;
+        let head = u32::from_le_bytes(*head);
+        let length = (head & !QUIET) as usize;
         if length > MAX_MESSAGE {
             return Err(ChannelError::TooLarge(length as u64));
         }
@@ -144,7 +176,13 @@ impl Frame {
             return Err(garbage("bytes after a message"));
         }
         self.payload = HEAD + length;
+        self.is_quiet = head & QUIET != 0;
         Ok(value)
+    }
+
+    /// Whether it was sent by [`Frame::send_quietly`].
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet
     }
 
     /// The payload.

@@ -6,6 +6,10 @@
 //! over a UNIX socket ([`SocketChannel`]), and all others over rings in memory
 //! that the two sides share ([`RingChannel`]).
 //!
+//! What only puts work into a stream may be sent without a reply
+//! ([`Frame::send_quietly`]): it is done in its turn, and if it fails, a later
+//! reply says so ([`Request::tells_of_failures`]).
+//!
 //! All that is received is hostile. Frames have a greatest length, which is
 //! checked before memory is taken for them; a message is decoded in full or is
 //! an error, and whatever numbers it holds are the receiver's to judge.
@@ -20,8 +24,8 @@ mod socket;
 
 pub use channel::{Channel, ChannelError, Frame, MAX_FRAME, MAX_MESSAGE, MAX_PAYLOAD};
 pub use message::{
-    Attribute, DeviceFacts, Hello, Kernel, Loaded, MAGIC, NAME_BYTES, Place, Reply, Request,
-    VERSION, Variable, Welcome,
+    Attribute, DeviceFacts, Hello, Kernel, Loaded, MAGIC, NAME_BYTES, Place, QUIET_IN_A_ROW, Reply,
+    Request, VERSION, Variable, Welcome,
 };
 pub use ring::{Credentials, PeerError};
 pub use rings::RingChannel;

@@ -238,6 +238,55 @@ pub enum Request {
     },
 }
 
+/// How many requests without a reply a tenant sends at most for one stream
+/// before it asks for one of that stream with a reply. The manager has room for
+/// as many behind one that it has accepted, so that it never has to wait.
+pub const QUIET_IN_A_ROW: u32 = 64;
+
+impl Request {
+    /// Whether it may be sent without a reply.
+    pub fn may_be_quiet(&self) -> bool {
+        matches!(
+            self,
+            Request::Launch { .. }
+                | Request::Write { .. }
+                | Request::Copy { .. }
+                | Request::Fill { .. }
+                | Request::StreamWait { .. }
+                | Request::EventRecord { .. }
+        )
+    }
+
+    /// Whether its reply tells that an earlier request without a reply has
+    /// failed. Those that only make or end something do not, so that they are
+    /// always done.
+    pub fn tells_of_failures(&self) -> bool {
+        self.may_be_quiet()
+            || matches!(
+                self,
+                Request::Read { .. }
+                    | Request::StreamQuery { .. }
+                    | Request::EventQuery { .. }
+                    | Request::Synchronize
+            )
+    }
+
+    /// The stream that it puts work into, or asks about.
+    pub fn stream(&self) -> Option<u32> {
+        match self {
+            Request::Launch { stream, .. }
+            | Request::Write { stream, .. }
+            | Request::Read { stream, .. }
+            | Request::Copy { stream, .. }
+            | Request::Fill { stream, .. }
+            | Request::StreamQuery { stream }
+            | Request::StreamWait { stream, .. }
+            | Request::EventRecord { stream, .. } => Some(*stream),
+            _ => None,
+        }
+    }
+}
+
 /// A kernel of a module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {

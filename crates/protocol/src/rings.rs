@@ -41,6 +41,17 @@ impl RingChannel {
         Ok(RingChannel::over(end))
     }
 
+    /// Whether the other side is gone.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn is_closed(&self) -> Result<bool, ChannelError> {
+        let peer = self.channel.end().peer();
+        peer.is_gone()
+            .map_err(|error| ChannelError::Io(std::io::Error::other(error)))
+    }
+
     fn over(end: Endpoint) -> RingChannel {
         RingChannel {
             channel: ring::Channel::new(end, MAX_FRAME),

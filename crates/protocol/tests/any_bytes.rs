@@ -313,3 +313,22 @@ fn who_sends_something_else_gets_no_rings() {
         Err(ChannelError::NoRings(ring::HandshakeError::NotRings))
     ));
 }
+
+#[test]
+fn whether_an_answer_is_wanted_arrives_too() {
+    let mut kept = Kept::default();
+    let request = Request::StreamWait {
+        stream: 1,
+        event: 2,
+    };
+    for is_quiet in [true, false, true] {
+        match is_quiet {
+            true => Frame::send_quietly(&mut kept, &request, &[7]).expect("sent"),
+            false => Frame::send(&mut kept, &request, &[7]).expect("sent"),
+        }
+        let mut frame = Frame::default();
+        let read: Request = frame.receive(&mut kept).expect("a request");
+        assert_eq!((&read, frame.payload()), (&request, &[7][..]));
+        assert_eq!(frame.is_quiet(), is_quiet);
+    }
+}

@@ -506,6 +506,10 @@ fn mortal_manager(answers: usize) -> PathBuf {
         let mut answer = Frame::default();
         for _ in 0..answers {
             let request: Request = frame.receive(&mut rings).expect("a request");
+            if frame.is_quiet() {
+                Frame::send_quietly(&mut behind, &request, frame.payload()).expect("sent");
+                continue;
+            }
             Frame::send(&mut behind, &request, frame.payload()).expect("sent");
             let reply: Reply = answer.receive(&mut behind).expect("a reply");
             Frame::send(&mut rings, &reply, answer.payload()).expect("sent");
@@ -638,4 +642,153 @@ fn garbage_in_the_rings_ends_its_own_connection_alone() {
         }
         assert_eq!(other.ask(&Request::Synchronize, &[]), Reply::Done);
     }
+}
+
+/// The same output as a tenant and alone, on the same device.
+fn as_alone(source: &str) -> String {
+    let program = inline(source);
+    let alone = Command::new(&program)
+        .env("LD_PRELOAD", library())
+        .env("RINGFENCE_OPTIONS", "device=cpu:check=off")
+        .env_remove("RINGFENCE_SETTINGS")
+        .output()
+        .expect("start the program");
+    let expected = String::from_utf8_lossy(&alone.stdout).into_owned();
+    let (stdout, stderr, _) = output(&program, &[]);
+    assert_eq!(stdout, expected, "{stderr}");
+    stdout
+}
+
+/// Launches do not wait for a reply, and each call still returns its own errors.
+#[test]
+fn what_a_call_refuses_it_refuses_itself() {
+    let source = "\
+#include <cstdio>
+__global__ void add(int *sum, int n) {
+    extern __shared__ int scratch[];
+    if (n < 0) scratch[0] = n;
+    atomicAdd(sum, n);
+}
+static void say(const char *what) { printf(\"%s %d\\n\", what, cudaGetLastError()); }
+int main() {
+    static char bytes[1 << 13];
+    int *sum, result = 0;
+    cudaEvent_t event;
+    cudaStream_t stream;
+    cudaMalloc(&sum, 256);
+    cudaEventCreate(&event);
+    cudaStreamCreate(&stream);
+    cudaMemset(sum, 0, 256);
+    for (int i = 0; i < 300; ++i) add<<<1, 32>>>(sum, 1);
+    say(\"many\");
+    add<<<1, 2048>>>(sum, 1000000); say(\"block\");
+    add<<<dim3(1, 70000), 32>>>(sum, 1000000); say(\"grid\");
+    add<<<0, 32>>>(sum, 1000000); say(\"nothing\");
+    add<<<1, 32, 1 << 24>>>(sum, 1000000); say(\"shared\");
+    add<<<1, 32>>>(sum, 1); say(\"as before\");
+    printf(\"%d\\n\", cudaMemset(sum, 0, 1 << 26)); say(\"memset\");
+    printf(\"%d\\n\", cudaMemcpy(sum + 60, bytes, 1 << 13, cudaMemcpyHostToDevice)); say(\"copy\");
+    cudaEventRecord(event);
+    cudaStreamWaitEvent(stream, event, 0);
+    add<<<1, 32, 0, stream>>>(sum, 1); say(\"stream\");
+    printf(\"%d\\n\", cudaDeviceSynchronize());
+    printf(\"%d \", cudaMemcpy(&result, sum, 4, cudaMemcpyDeviceToHost));
+    printf(\"%d\\n\", result);
+    for (int i = 0; i < 100; ++i) {
+        cudaMemcpy(sum, &i, 4, cudaMemcpyHostToDevice);
+        add<<<1, 1>>>(sum, i);
+        cudaMemcpy(&result, sum, 4, cudaMemcpyDeviceToHost);
+        if (result != 2 * i) printf(\"%d: %d\\n\", i, result);
+        cudaDeviceSynchronize();
+    }
+}
+";
+    let stdout = as_alone(source);
+    for line in ["many 0", "block 9", "grid 9", "as before 0", "0 9664"] {
+        assert!(stdout.lines().any(|said| said == line), "{stdout}");
+    }
+}
+
+/// A trap in a launch that nobody waited for: calls behind it may succeed, until
+/// one has said it; all others say it, too.
+#[test]
+fn a_failure_of_an_asynchronous_launch_is_told_and_stays() {
+    let source = "\
+#include <cstdio>
+__global__ void check(int *place, int n) { if (n == 3) asm volatile(\"trap;\"); *place = n; }
+int main() {
+    int *place;
+    cudaEvent_t event;
+    cudaMalloc(&place, 4);
+    cudaEventCreate(&event);
+    for (int i = 0; i < 3; ++i) check<<<1, 1>>>(place, i);
+    printf(\"%d\\n\", cudaDeviceSynchronize());
+    check<<<1, 1>>>(place, 3);
+    printf(\"%d\\n\", cudaDeviceSynchronize());
+    cudaGetLastError();
+    check<<<1, 1>>>(place, 0);
+    printf(\"%d\\n\", cudaGetLastError());
+    printf(\"%d\\n\", cudaMemset(place, 0, 4));
+    printf(\"%d\\n\", cudaEventRecord(event));
+    printf(\"%d\\n\", cudaMemcpy(place, place, 4, cudaMemcpyDeviceToDevice));
+    printf(\"%d\\n\", cudaDeviceSynchronize());
+    cudaDeviceReset();
+    printf(\"%d\\n\", cudaMalloc(&place, 4));
+    printf(\"%d\\n\", cudaMemset(place, 0, 4));
+    printf(\"%d\\n\", cudaDeviceSynchronize());
+}
+";
+    let (stdout, stderr, _) = output(&inline(source), &[]);
+    assert_eq!(
+        stdout, "0\n719\n719\n719\n719\n719\n719\n0\n0\n0\n",
+        "{stderr}"
+    );
+}
+
+fn fill(address: u64) -> Request {
+    Request::Fill {
+        stream: 0,
+        place: Place::linear(address, 512),
+        element: 4,
+        value: 0,
+    }
+}
+
+/// The first of the failures without a reply is told, once, by a reply that is
+/// about work.
+#[test]
+fn failures_without_a_reply_are_told_in_order() {
+    let mut raw = Raw::connect(0).expect("welcome");
+    let quiet = |raw: &mut Raw, request: &Request| {
+        Frame::send_quietly(&mut raw.channel, request, &[]).expect("sent");
+    };
+    quiet(&mut raw, &fill(512));
+    let stream_wait = Request::StreamWait {
+        stream: 0,
+        event: 99,
+    };
+    quiet(&mut raw, &stream_wait);
+    let Reply::Address(own) = raw.ask(&Request::Allocate { size: 512 }, &[]) else {
+        panic!("an allocation tells nothing of it, and is done");
+    };
+    assert_eq!(failed(&raw.ask(&fill(own), &[])), INVALID);
+    assert_eq!(raw.ask(&fill(own), &[]), Reply::Done);
+    quiet(&mut raw, &stream_wait);
+    quiet(&mut raw, &fill(512));
+    assert_eq!(failed(&raw.ask(&Request::Synchronize, &[])), NO_HANDLE);
+    // More than there is room for: who sends them waits, and nobody else.
+    for _ in 0..20_000 {
+        quiet(&mut raw, &fill(own));
+    }
+    let mut other = Raw::connect(0).expect("welcome");
+    assert_eq!(other.ask(&Request::Synchronize, &[]), Reply::Done);
+    let start = Instant::now();
+    while raw.ask(&Request::Synchronize, &[]) == Reply::Busy {
+        assert!(start.elapsed() < Duration::from_secs(60), "it never ends");
+    }
+    // What needs an answer, and wants none, is no request.
+    quiet(&mut raw, &Request::Allocate { size: 512 });
+    let last: Reply = raw.frame.receive(&mut raw.channel).expect("a reply");
+    assert!(matches!(last, Reply::Refused(_)), "{last:?}");
+    assert!(raw.frame.receive::<Reply>(&mut raw.channel).is_err());
 }

@@ -40,6 +40,7 @@ fn release(link: &Link) -> Result<(), CUresult> {
 fn reset(link: &Link) -> Result<(), CUresult> {
     initialized(link)?;
     link.done(&Request::Reset)?;
+    link.forget_failure();
     link.state.forget();
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! stream is idle, before the call returns: host memory belongs to this
 //! process, and the manager cannot read it later.
 
+use crate::ahead::SMALL;
 use crate::convert::{Answer, get, per_thread_functions, pick};
 use crate::link::Link;
 use crate::state::enter;
@@ -87,6 +88,10 @@ unsafe fn upload(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -
             stream,
             to: to.place(row, byte, part),
         };
+        let is_sure = bytes.len() as u64 <= SMALL && link.state.holds(&to.place(row, byte, part));
+        if is_sure && link.send(&request, &bytes)? {
+            continue;
+        }
         loop {
             match link.ask(&request, &bytes, |_| {})? {
                 Reply::Done => break,
@@ -147,11 +152,11 @@ unsafe fn copy(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> 
         end.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
     }
     match (to.on_device, from.on_device) {
-        (true, true) => link.done(&Request::Copy {
-            stream,
-            to: to.place(0, 0, shape),
-            from: from.place(0, 0, shape),
-        }),
+        (true, true) => {
+            let (to, from) = (to.place(0, 0, shape), from.place(0, 0, shape));
+            let cannot_fail = link.state.holds(&to) && link.state.holds(&from);
+            link.put(&Request::Copy { stream, to, from }, cannot_fail)
+        }
         // SAFETY: this function's promise.
         (true, false) => unsafe { upload(link, stream, to, from, shape) },
         // SAFETY: this function's promise.
@@ -386,12 +391,15 @@ fn fill(
         width: width.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?,
         height: height as u64,
     };
-    link.done(&Request::Fill {
+    let request = Request::Fill {
         stream,
         place,
         element,
         value,
-    })
+    };
+    let is_aligned = address.is_multiple_of(element.into())
+        && (height == 1 || place.pitch.is_multiple_of(element.into()));
+    link.put(&request, is_aligned && link.state.holds(&place))
 }
 
 per_thread_functions! { link, default, register_fills;

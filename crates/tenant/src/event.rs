@@ -64,7 +64,7 @@ mod made {
 
 fn record(link: &'static Link, event: CUevent, stream: u32) -> Result<(), CUresult> {
     let event = link.state.event(event.0)?;
-    link.done(&Request::EventRecord { event, stream })
+    link.put(&Request::EventRecord { event, stream }, true)
 }
 
 per_thread_functions! { link, default, register_records;

@@ -31,6 +31,7 @@ fn set_attribute(
     match link.wait(&request)? {
         Reply::Attributes(all) => {
             *kernel.attributes.lock() = all;
+            kernel.launched.lock().clear();
             Ok(())
         }
         _ => Err(link.astray()),

@@ -50,7 +50,7 @@ unsafe fn launch(
     // SAFETY: this function's promise.
     let block = unsafe { parameters(&kernel.parameters, kernel.parameter_bytes, each, extra) }?;
     refuse_host_memory(link, &kernel, &block)?;
-    link.done(&Request::Launch {
+    let request = Request::Launch {
         kernel: kernel.number,
         stream,
         grid: shape.grid,
@@ -58,8 +58,26 @@ unsafe fn launch(
         shared: shape.shared,
         is_cooperative: shape.is_cooperative,
         parameters: block,
-    })
+    };
+    let use_of_block = (shape.block, shape.shared);
+    let is_known = kernel.launched.lock().contains(&use_of_block);
+    // What the device refuses of a launch depends on the kernel, the block and
+    // its shared memory; of the grid, on its size alone. So the device has
+    // decided about a block that the kernel was launched with before.
+    link.put(
+        &request,
+        is_known && !shape.is_cooperative && link.state.fits(shape.grid),
+    )?;
+    let mut launched = kernel.launched.lock();
+    if !is_known && !shape.is_cooperative && launched.len() < MAX_KNOWN {
+        launched.push(use_of_block);
+    }
+    Ok(())
 }
+
+/// How many blocks of a kernel are remembered; launches with others wait for
+/// their reply.
+const MAX_KNOWN: usize = 32;
 
 /// What the attributes of cuLaunchKernelEx ask for; what only hints is left out.
 ///

@@ -6,9 +6,14 @@
 //! Functions that are not in the table fail with their name, which is better
 //! than to do something else than was asked for.
 //!
+//! What puts work into a stream and cannot fail is sent without waiting for a
+//! reply (`ahead`), as launches do not wait natively; if it fails all the same,
+//! a later call says so, as CUDA documents for asynchronous errors.
+//!
 //! The manager never waits for a kernel; waiting is done here, by asking again,
 //! without a lock, so that other threads of the program can call meanwhile.
 
+mod ahead;
 mod context;
 mod convert;
 mod copy;

@@ -1,6 +1,8 @@
 //! The connection to the manager.
 
+use crate::ahead::Ahead;
 use crate::state::State;
+use driver::DriverError;
 use driver::sys::CUresult;
 use parking_lot::Mutex;
 use protocol::{
@@ -78,12 +80,15 @@ pub(crate) struct Link {
     pub(crate) state: State,
     say: fn(&str),
     is_lost: AtomicBool,
+    /// A kernel has failed: every call says so from then on.
+    has_failed: AtomicBool,
 }
 
 struct Wire {
     /// None in a forked child.
     channel: Option<RingChannel>,
     frame: Frame,
+    ahead: Ahead,
 }
 
 static LINK: OnceLock<Link> = OnceLock::new();
@@ -141,11 +146,13 @@ pub fn connect(options: &Options<'_>) -> Result<(), ConnectError> {
         channel: Mutex::new(Wire {
             channel: Some(channel),
             frame,
+            ahead: Ahead::new(),
         }),
         state: State::new(&welcome),
         welcome,
         say: options.say,
         is_lost: AtomicBool::new(false),
+        has_failed: AtomicBool::new(false),
     };
     // Another thread may have been first; then this connection ends.
     let _ = LINK.set(link);
@@ -238,15 +245,20 @@ impl Link {
         let Wire {
             channel: Some(channel),
             frame,
+            ahead,
         } = &mut *wire
         else {
             return Err(gone);
         };
         let sent = Frame::send(channel, request, payload);
         let reply = sent.and_then(|()| frame.receive::<Reply>(channel));
+        if let Ok(reply) = &reply {
+            ahead.answered(request, reply);
+        }
         match reply {
             Ok(Reply::Failed { code, message }) => {
                 drop(wire);
+                self.note(code);
                 self.explain(code, &message);
                 Err(CUresult(code))
             }
@@ -263,6 +275,58 @@ impl Link {
                 Err(gone)
             }
         }
+    }
+
+    /// Sends what has no answer but an error, and cannot have that as far as is
+    /// known; an error comes from a later call all the same. `false`: it was not
+    /// sent, because the manager might have to wait, or a kernel has failed.
+    pub(crate) fn send(&self, request: &Request, payload: &[u8]) -> Result<bool, CUresult> {
+        let gone = CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE;
+        if self.is_lost.load(Ordering::Acquire) {
+            return Err(gone);
+        }
+        if self.has_failed.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        let mut wire = self.channel.lock();
+        let wire = &mut *wire;
+        let channel = wire.channel.as_mut().ok_or(gone)?;
+        if !wire.ahead.may_send(request) {
+            return Ok(false);
+        }
+        match Frame::send_quietly(channel, request, payload) {
+            Ok(()) => Ok(true),
+            Err(error) => {
+                self.lose(&error.to_string());
+                Err(gone)
+            }
+        }
+    }
+
+    /// Puts work into a stream: without waiting for the reply if the work cannot
+    /// fail as far as is known.
+    pub(crate) fn put(&self, request: &Request, cannot_fail: bool) -> Result<(), CUresult> {
+        match cannot_fail && self.send(request, &[])? {
+            true => Ok(()),
+            false => self.done(request),
+        }
+    }
+
+    /// Notes whether this error is one that every call returns from now on.
+    fn note(&self, code: u32) {
+        let error = DriverError {
+            call: "a call",
+            code: CUresult(code),
+            message: String::new(),
+        };
+        if error.is_sticky() {
+            self.has_failed.store(true, Ordering::Release);
+        }
+    }
+
+    /// The context was reset.
+    pub(crate) fn forget_failure(&self) {
+        self.has_failed.store(false, Ordering::Release);
     }
 
     /// Says why the manager did not do something that programs do not expect to

@@ -24,9 +24,13 @@ fn free(link: &Link, address: u64) -> Answer {
     if address == 0 {
         return Ok(());
     }
-    link.done(&Request::Free { address })?;
-    link.state.allocations.lock().remove(&address);
-    Ok(())
+    // Before it is free: another thread may be given the address at once.
+    let size = link.state.allocations.lock().remove(&address);
+    let freed = link.done(&Request::Free { address });
+    if let (Err(_), Some(size)) = (freed, size) {
+        link.state.allocations.lock().insert(address, size);
+    }
+    freed
 }
 
 /// Pages of this process.

@@ -46,6 +46,7 @@ fn load(link: &Link, parts: &[ModulePart<'_>]) -> Result<u64, CUresult> {
             module: handle,
             parameters: kernel.parameters,
             parameter_bytes: kernel.parameter_bytes,
+            launched: Mutex::default(),
             attributes: Mutex::new(kernel.attributes),
         };
         link.state.kernels.lock().insert(own, Arc::new(kernel));

@@ -2,9 +2,9 @@
 //! need not know.
 
 use crate::link::Link;
-use driver::sys::CUresult;
+use driver::sys::{CUdevice_attribute, CUresult};
 use parking_lot::Mutex;
-use protocol::{Reply, Request, Welcome};
+use protocol::{Place, Reply, Request, Welcome};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char};
@@ -33,6 +33,8 @@ pub(crate) struct Kernel {
     pub(crate) parameters: Vec<(u32, u32)>,
     pub(crate) parameter_bytes: u32,
     pub(crate) attributes: Mutex<Vec<protocol::Attribute>>,
+    /// Blocks, and bytes of dynamic shared memory, that it was launched with.
+    pub(crate) launched: Mutex<Vec<([u32; 3], u32)>>,
 }
 
 /// A module or library.
@@ -78,6 +80,8 @@ pub(crate) struct State {
     pub(crate) host: Mutex<BTreeMap<u64, HostMemory>>,
     base: u64,
     size: u64,
+    /// Largest grid.
+    grid: [u32; 3],
 }
 
 /// The entry whose range holds an address, by first address and size.
@@ -107,7 +111,25 @@ impl State {
             host: Mutex::default(),
             base: welcome.base,
             size: welcome.size,
+            grid: largest_grid(welcome),
         }
+    }
+
+    /// Whether the device can have such a grid.
+    pub(crate) fn fits(&self, grid: [u32; 3]) -> bool {
+        let mut sizes = grid.iter().zip(self.grid);
+        sizes.all(|(size, most)| (1..=most).contains(size))
+    }
+
+    /// Whether a place lies in memory that the program has allocated.
+    pub(crate) fn holds(&self, place: &Place) -> bool {
+        let before_last = place.pitch.checked_mul(place.height.saturating_sub(1));
+        let end = before_last
+            .and_then(|bytes| place.address.checked_add(bytes)?.checked_add(place.width));
+        let rows_are_apart = place.height == 1 || place.pitch >= place.width;
+        let allocation = self.allocation(place.address).filter(|_| rows_are_apart);
+        let holds = |(start, size): (u64, u64)| end.is_some_and(|end| end <= start + size);
+        place.width > 0 && place.height > 0 && allocation.is_some_and(holds)
     }
 
     /// The context was reset: nothing is left of what was made in it.
@@ -183,6 +205,21 @@ impl State {
             handle => self.stream(handle).map(|stream| stream.number),
         }
     }
+}
+
+/// The largest grid; none fits where the manager does not say it.
+fn largest_grid(welcome: &Welcome) -> [u32; 3] {
+    use CUdevice_attribute as A;
+    let all = [
+        A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X,
+        A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y,
+        A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z,
+    ];
+    all.map(|wanted| {
+        let known = &welcome.device.attributes;
+        let found = known.iter().find(|known| known.attribute == wanted.0);
+        found.map_or(0, |found| found.value.max(0).cast_unsigned())
+    })
 }
 
 /// Has the manager make a stream.

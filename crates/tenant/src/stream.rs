@@ -80,7 +80,7 @@ per_thread_functions! { link, default, register_uses;
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
         let event = link.state.event(event.0)?;
-        link.done(&Request::StreamWait { stream: pick(link, stream, default)?, event })
+        link.put(&Request::StreamWait { stream: pick(link, stream, default)?, event }, true)
     }
     fn cuStreamGetFlags | cuStreamGetFlags_ptsz(stream: CUstream, flags: *mut u32) {
         put(flags, known(link, stream, default)?.flags)
