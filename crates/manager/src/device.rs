@@ -153,6 +153,11 @@ impl Device {
         }
     }
 
+    /// Whether it is the CPU device.
+    pub(crate) fn is_cpu(&self) -> bool {
+        self.cpu.is_some()
+    }
+
     /// Whether the device can have such a launch at all.
     pub(crate) fn fits(&self, grid: [u32; 3], block: [u32; 3]) -> bool {
         let within = |size: [u32; 3], limit: [u32; 3]| {

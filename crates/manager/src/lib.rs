@@ -35,6 +35,7 @@ mod quota;
 mod remains;
 mod server;
 mod session;
+mod staged;
 
 pub use device::{DeviceChoice, OpenError};
 pub use server::{Options, Server, StartError};

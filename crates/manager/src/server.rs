@@ -222,7 +222,10 @@ impl Manager {
         log::line(&format!("tenant `{name}` ({peer}) is here"));
         let end = match RingChannel::accept(channel) {
             Ok(mut channel) => match &mut leaving.session {
-                Some(session) => converse(&self.device, &mut channel, &mut frame, session),
+                Some(session) => {
+                    session.share(channel.staging().clone());
+                    converse(&self.device, &mut channel, &mut frame, session)
+                }
                 None => return,
             },
             Err(error) => error,

@@ -8,11 +8,12 @@ use crate::numbers::Numbers;
 use crate::partition::Partition;
 use crate::quota;
 use crate::remains::Remains;
+use crate::staged::Staged;
 use driver::DriverError;
 use driver::calls::{Event, Launch, OutOfReservation, Rows};
 use driver::sys::{CUfunction_attribute, CUresult};
 use model::layout::fence::retired;
-use protocol::{Attribute, MAX_PAYLOAD, Place, QUIET_IN_A_ROW, Reply, Request};
+use protocol::{Attribute, Chunk, MAX_PAYLOAD, Place, QUIET_IN_A_ROW, Reply, Request, Staging};
 use std::sync::Arc;
 
 /// A tenant.
@@ -32,6 +33,8 @@ pub(crate) struct Session {
     failed: Option<CUresult>,
     /// A request that wanted no answer has failed: who asks next gets this.
     late: Option<(CUresult, String)>,
+    /// What large copies go through.
+    staged: Option<Staged>,
 }
 
 /// A module, and the numbers of its kernels.
@@ -119,6 +122,7 @@ impl Session {
             has_launched: false,
             failed: None,
             late: None,
+            staged: None,
             device,
             partition,
         })
@@ -199,6 +203,11 @@ impl Session {
         }
     }
 
+    /// What large copies of the tenant go through, from now on.
+    pub(crate) fn share(&mut self, staging: Staging) {
+        self.staged = Some(Staged::new(&self.device, staging));
+    }
+
     /// The addresses of the partition: first byte and bytes.
     pub(crate) fn addresses(&self) -> (u64, u64) {
         let table = self.partition.table();
@@ -260,6 +269,12 @@ impl Session {
             Request::Write { stream, to } => self.write(stream, to, payload),
             Request::Read { stream, from } => self.read(stream, from, out),
             Request::Copy { stream, to, from } => self.copy(stream, to, from),
+            Request::WriteStaged { stream, to, offset } => self.write_staged(stream, to, offset),
+            Request::ReadStaged {
+                stream,
+                from,
+                offset,
+            } => self.read_staged(stream, from, offset),
             Request::Fill {
                 stream,
                 place,
@@ -518,6 +533,60 @@ impl Session {
             }
         }
         Ok(Reply::Bytes)
+    }
+
+    /// The part of the staging area that a copy of this place goes through.
+    fn chunk(&self, place: Place, offset: u64) -> Result<Chunk<'_>, NotDone> {
+        let length = place.width.checked_mul(place.height);
+        let length = length.ok_or_else(|| invalid("more bytes than there are"))?;
+        let staged = self.staged.as_ref();
+        let staged = staged.ok_or_else(|| invalid("there is no staging area"))?;
+        staged.chunk(offset, length).map_err(|why| invalid(&why))
+    }
+
+    /// As [`Session::write`]. The bytes may change until the device has them; they
+    /// are only copied.
+    fn write_staged(&mut self, stream: u32, to: Place, offset: u64) -> Answer {
+        let is_ready = self.lanes.is_ready(stream)?;
+        if !is_ready.ok_or_else(|| no_handle("stream"))? {
+            return Err(NotDone::Busy);
+        }
+        let chunk = self.chunk(to, offset)?;
+        let context = &self.device.context;
+        match self.place(to)? {
+            Found::Rows => {
+                let rows = rows(&self.partition, &self.memory, to)?;
+                context.write_rows_of(rows, chunk.words())?;
+            }
+            Found::Constant(..) => {
+                return Err(invalid(
+                    "constant variables are not written through staging",
+                ));
+            }
+        }
+        Ok(Reply::Done)
+    }
+
+    /// As [`Session::read`].
+    fn read_staged(&mut self, stream: u32, from: Place, offset: u64) -> Answer {
+        let is_ready = self.lanes.is_ready(stream)?;
+        let is_ready = is_ready.ok_or_else(|| no_handle("stream"))?;
+        self.look_at_counters(is_ready)?;
+        if !is_ready {
+            return Err(NotDone::Busy);
+        }
+        let chunk = self.chunk(from, offset)?;
+        let context = &self.device.context;
+        match self.place(from)? {
+            Found::Rows => {
+                let rows = rows(&self.partition, &self.memory, from)?;
+                context.read_rows_to(rows, chunk.words())?;
+            }
+            Found::Constant(..) => {
+                return Err(invalid("constant variables are not read through staging"));
+            }
+        }
+        Ok(Reply::Done)
     }
 
     /// What a place is in: the tenant's memory, or a constant variable.

@@ -27,6 +27,6 @@ pub use message::{
     Attribute, DeviceFacts, Hello, Kernel, Loaded, MAGIC, NAME_BYTES, Place, QUIET_IN_A_ROW, Reply,
     Request, VERSION, Variable, Welcome,
 };
-pub use ring::{Credentials, PeerError};
+pub use ring::{Chunk, Chunks, Credentials, PeerError, Staging};
 pub use rings::RingChannel;
 pub use socket::{SYSTEM_SOCKET, SocketChannel, default_socket};

@@ -236,6 +236,26 @@ pub enum Request {
         /// The later one.
         end: u32,
     },
+    /// As [`Request::Write`], from the staging area. [`Reply::Done`],
+    /// [`Reply::Busy`]
+    WriteStaged {
+        /// The stream.
+        stream: u32,
+        /// Where to.
+        to: Place,
+        /// First byte in the staging area, a multiple of [`ring::ALIGN`].
+        offset: u64,
+    },
+    /// As [`Request::Read`], into the staging area. [`Reply::Done`],
+    /// [`Reply::Busy`]
+    ReadStaged {
+        /// The stream.
+        stream: u32,
+        /// Where from.
+        from: Place,
+        /// As for [`Request::WriteStaged`].
+        offset: u64,
+    },
 }
 
 /// How many requests without a reply a tenant sends at most for one stream
@@ -265,6 +285,8 @@ impl Request {
             || matches!(
                 self,
                 Request::Read { .. }
+                    | Request::WriteStaged { .. }
+                    | Request::ReadStaged { .. }
                     | Request::StreamQuery { .. }
                     | Request::EventQuery { .. }
                     | Request::Synchronize
@@ -277,6 +299,8 @@ impl Request {
             Request::Launch { stream, .. }
             | Request::Write { stream, .. }
             | Request::Read { stream, .. }
+            | Request::WriteStaged { stream, .. }
+            | Request::ReadStaged { stream, .. }
             | Request::Copy { stream, .. }
             | Request::Fill { stream, .. }
             | Request::StreamQuery { stream }

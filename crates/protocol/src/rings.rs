@@ -3,13 +3,17 @@
 //! is gone.
 
 use crate::{Channel, ChannelError, MAX_FRAME, SocketChannel};
-use ring::{Endpoint, Layout};
+use ring::{Endpoint, Layout, Staging};
 use std::time::Duration;
 
 /// Bytes of the ring of requests: some thousand launches.
 const REQUESTS: u64 = 1 << 20;
 /// Bytes of the ring of replies.
 const REPLIES: u64 = 256 << 10;
+
+/// Bytes of the staging area: what is under way of a large copy. Memory is taken
+/// for it when it is used.
+const STAGING: u64 = 8 << 20;
 
 /// How long the other side may take to move to the rings.
 const MOVE: Duration = Duration::from_secs(30);
@@ -26,7 +30,7 @@ impl RingChannel {
     ///
     /// The tenant does not ask, or there is no memory.
     pub fn accept(socket: SocketChannel) -> Result<RingChannel, ChannelError> {
-        let layout = Layout::new(REQUESTS, REPLIES, 0).map_err(ring::HandshakeError::from)?;
+        let layout = Layout::new(REQUESTS, REPLIES, STAGING).map_err(ring::HandshakeError::from)?;
         let end = ring::accept(socket.into_socket(), &layout, MOVE)?;
         Ok(RingChannel::over(end))
     }
@@ -39,6 +43,11 @@ impl RingChannel {
     pub fn connect(socket: SocketChannel) -> Result<RingChannel, ChannelError> {
         let end = ring::connect(socket.into_socket(), MOVE)?;
         Ok(RingChannel::over(end))
+    }
+
+    /// The memory that large copies go through.
+    pub fn staging(&self) -> &Staging {
+        &self.channel.end().staging
     }
 
     /// Whether the other side is gone.

@@ -53,7 +53,9 @@ impl Staging {
         Staging { shared }
     }
 
-    fn words(&self) -> &[AtomicU64] {
+    /// All of it, for a driver that the memory is made known to. The peer may
+    /// change it at any time.
+    pub fn words(&self) -> &[AtomicU64] {
         &self.shared.mapping.words()[self.shared.layout.staging_words()]
     }
 
@@ -94,16 +96,22 @@ pub struct Chunk<'s> {
     length: usize,
 }
 
+impl AsRef<[AtomicU64]> for Staging {
+    fn as_ref(&self) -> &[AtomicU64] {
+        self.words()
+    }
+}
+
 impl Chunk<'_> {
     /// Its bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Its address in this process, for a driver that copies from or to it
-    /// while the [`Staging`] lives. The peer may change the bytes meanwhile.
-    pub fn address(&self) -> u64 {
-        self.words.as_ptr().expose_provenance() as u64
+    /// The words that hold it, for a driver that copies from or to them. The
+    /// peer may change the bytes meanwhile.
+    pub fn words(&self) -> &[AtomicU64] {
+        self.words
     }
 
     /// Copies all of its bytes, each once.

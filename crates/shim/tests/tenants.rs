@@ -792,3 +792,129 @@ fn failures_without_a_reply_are_told_in_order() {
     assert!(matches!(last, Reply::Refused(_)), "{last:?}");
     assert!(raw.frame.receive::<Reply>(&mut raw.channel).is_err());
 }
+
+/// Copies that go through the staging area, in pieces, also where rows are apart.
+#[test]
+fn large_copies_arrive_as_they_were_made() {
+    let source = "\
+#include <cstdio>
+#include <cstring>
+#include <vector>
+__global__ void shift(unsigned char *bytes, size_t n) {
+    for (size_t i = threadIdx.x; i < n; i += blockDim.x) bytes[i] += 1;
+}
+int main() {
+    const size_t n = (9 << 20) + 4321, width = 70001, height = 101, host_pitch = 70123;
+    std::vector<unsigned char> from(n), to(n);
+    for (size_t i = 0; i < n; ++i) from[i] = (unsigned char)(i * 7 + i / 255);
+    unsigned char *device, *rows;
+    size_t pitch;
+    printf(\"%d \", cudaMalloc(&device, n));
+    printf(\"%d \", cudaMemcpy(device, from.data(), n, cudaMemcpyHostToDevice));
+    shift<<<1, 256>>>(device, n);
+    printf(\"%d \", cudaMemcpy(to.data(), device, n, cudaMemcpyDeviceToHost));
+    size_t wrong = 0;
+    for (size_t i = 0; i < n; ++i) wrong += to[i] != (unsigned char)(from[i] + 1);
+    printf(\"%zu\\n\", wrong);
+    printf(\"%d \", cudaMallocPitch(&rows, &pitch, width, height));
+    printf(\"%d \", cudaMemcpy2D(rows, pitch, from.data(), host_pitch, width, height, cudaMemcpyHostToDevice));
+    memset(to.data(), 9, n);
+    printf(\"%d \", cudaMemcpy2D(to.data(), host_pitch, rows, pitch, width, height, cudaMemcpyDeviceToHost));
+    for (size_t y = 0; y < height; ++y) {
+        wrong += memcmp(&from[y * host_pitch], &to[y * host_pitch], width) != 0;
+        wrong += to[y * host_pitch + width] != 9;
+    }
+    printf(\"%zu\\n\", wrong);
+    printf(\"%d\\n\", cudaMemcpy(device + 1, from.data(), n, cudaMemcpyHostToDevice));
+    printf(\"%d\\n\", cudaMemcpy(to.data(), device + 1, n, cudaMemcpyDeviceToHost));
+}
+";
+    assert_eq!(as_alone(source), "0 0 0 0\n0 0 0 0\n1\n1\n");
+}
+
+/// Killed between any two bytes of a large copy: nothing is left of it, and
+/// nobody else sees anything.
+#[test]
+fn a_tenant_that_is_killed_in_a_large_copy_leaves_nothing() {
+    let source = "\
+#include <cstdio>
+#include <vector>
+int main() {
+    size_t n = 48 << 20;
+    std::vector<char> host(n, 0x5a);
+    char *device;
+    cudaMalloc(&device, n);
+    for (int i = 0;; ++i) {
+        if (cudaMemcpy(device, host.data(), n, cudaMemcpyHostToDevice)) return 1;
+        if (cudaMemcpy(host.data(), device, n, cudaMemcpyDeviceToHost)) return 1;
+        if (i == 0) { printf(\"here\\n\"); fflush(stdout); }
+    }
+}
+";
+    let program = inline(source);
+    let mut other = Raw::connect(0).expect("welcome");
+    for round in 0..6 {
+        let child = tenant(&program, &[], &SOCKET, "").spawn().expect("started");
+        let mut child = Ending(child);
+        let mut line = String::new();
+        let mut lines = BufReader::new(child.0.stdout.take().expect("a pipe"));
+        lines.read_line(&mut line).expect("a line");
+        assert_eq!(line, "here\n");
+        std::thread::sleep(Duration::from_millis(7 * round));
+        child.0.kill().expect("killed");
+        child.0.wait().expect("ended");
+        assert_eq!(other.ask(&Request::Synchronize, &[]), Reply::Done);
+        let (stdout, stderr, _) = output(&HOSTILE, &["read"]);
+        assert_eq!(stdout, "0\n", "{stderr}");
+    }
+}
+
+#[test]
+fn only_the_staging_area_is_copied_through() {
+    let mut raw = Raw::connect(0).expect("welcome");
+    let Reply::Address(own) = raw.ask(&Request::Allocate { size: 16 << 20 }, &[]) else {
+        panic!("no address");
+    };
+    let size = raw.channel.staging().size();
+    let both = |place: Place, offset: u64| {
+        let (stream, to, from) = (0, place, place);
+        [
+            Request::WriteStaged { stream, to, offset },
+            Request::ReadStaged {
+                stream,
+                from,
+                offset,
+            },
+        ]
+    };
+    for (place, offset) in [
+        (Place::linear(own, 4096), size),
+        (Place::linear(own, 4096), size - 64),
+        (Place::linear(own, size + 1), 0),
+        (Place::linear(own, 64), 1),
+        (Place::linear(own, 64), u64::MAX - 63),
+        (Place::linear(own - 64, 64), 0),
+        (Place::linear(own, u64::MAX), 0),
+    ] {
+        for request in both(place, offset) {
+            assert_eq!(failed(&raw.ask(&request, &[])), INVALID, "{request:?}");
+        }
+    }
+    let bytes: Vec<u8> = (0..4096).map(|at| (at % 251) as u8).collect();
+    let chunk = |raw: &Raw, offset| -> Vec<u8> {
+        let mut bytes = vec![0; 4096];
+        let staging = raw.channel.staging();
+        let chunk = staging.chunk(offset, 4096).expect("in the area");
+        chunk.read(&mut bytes).expect("read");
+        bytes
+    };
+    let last = size - 4096;
+    let staging = raw.channel.staging().clone();
+    let at_last = staging.chunk(last, 4096).expect("in the area");
+    at_last.write(&bytes).expect("written");
+    let [write, _] = both(Place::linear(own + 64, 4096), last);
+    assert_eq!(raw.ask(&write, &[]), Reply::Done);
+    let [_, read] = both(Place::linear(own + 64, 4096), 64);
+    assert_eq!(raw.ask(&read, &[]), Reply::Done);
+    assert_eq!(chunk(&raw, 64), bytes);
+}

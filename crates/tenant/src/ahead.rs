@@ -58,6 +58,8 @@ impl Ahead {
             | Request::MemoryInfo
             | Request::Write { .. }
             | Request::Read { .. }
+            | Request::WriteStaged { .. }
+            | Request::ReadStaged { .. }
             | Request::Upload
             | Request::Occupancy { .. }
             | Request::SetAttribute { .. }

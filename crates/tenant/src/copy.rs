@@ -4,6 +4,7 @@
 
 use crate::ahead::SMALL;
 use crate::convert::{Answer, get, per_thread_functions, pick};
+use crate::large::large;
 use crate::link::Link;
 use crate::state::enter;
 use driver::sys::*;
@@ -12,17 +13,17 @@ use std::ffi::c_void;
 
 /// One side of a copy: rows, one after the other by a pitch.
 #[derive(Clone, Copy)]
-struct Side {
-    address: u64,
-    pitch: u64,
-    on_device: bool,
+pub(crate) struct Side {
+    pub(crate) address: u64,
+    pub(crate) pitch: u64,
+    pub(crate) on_device: bool,
 }
 
 /// How many bytes a row has, and how many rows there are.
 #[derive(Clone, Copy)]
-struct Shape {
-    width: u64,
-    height: u64,
+pub(crate) struct Shape {
+    pub(crate) width: u64,
+    pub(crate) height: u64,
 }
 
 impl Side {
@@ -36,7 +37,7 @@ impl Side {
     }
 
     /// Rows of it as the manager takes them, from a row and a byte on.
-    fn place(self, row: u64, byte: u64, shape: Shape) -> Place {
+    pub(crate) fn place(self, row: u64, byte: u64, shape: Shape) -> Place {
         Place {
             address: self.address + row * self.pitch + byte,
             pitch: self.pitch,
@@ -50,9 +51,8 @@ fn exposed(pointer: *const c_void) -> u64 {
     pointer.expose_provenance() as u64
 }
 
-/// The pieces of a transfer that fit one message: first row, first byte, shape.
-fn pieces(whole: Shape) -> impl Iterator<Item = (u64, u64, Shape)> {
-    let most = MAX_PAYLOAD as u64;
+/// The pieces of a transfer of so many bytes at most: first row, first byte, shape.
+pub(crate) fn pieces(whole: Shape, most: u64) -> impl Iterator<Item = (u64, u64, Shape)> {
     let rows = (most / whole.width.max(1)).max(1);
     let width = whole.width.min(most);
     let row_starts = (0..whole.height).step_by(rows as usize);
@@ -68,7 +68,7 @@ fn pieces(whole: Shape) -> impl Iterator<Item = (u64, u64, Shape)> {
 }
 
 /// Waits until all is over that a copy in this stream comes after.
-fn settle(link: &Link, stream: u32) -> Answer {
+pub(crate) fn settle(link: &Link, stream: u32) -> Answer {
     link.done(&Request::StreamQuery { stream })
 }
 
@@ -76,7 +76,7 @@ fn settle(link: &Link, stream: u32) -> Answer {
 /// `from` is host memory with these rows.
 unsafe fn upload(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
     let mut bytes = Vec::new();
-    for (row, byte, part) in pieces(shape) {
+    for (row, byte, part) in pieces(shape, MAX_PAYLOAD as u64) {
         bytes.clear();
         for line in row..row + part.height {
             let at = from.address + line * from.pitch + byte;
@@ -106,7 +106,7 @@ unsafe fn upload(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -
 /// # Safety
 /// `to` is host memory with these rows.
 unsafe fn download(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
-    for (row, byte, part) in pieces(shape) {
+    for (row, byte, part) in pieces(shape, MAX_PAYLOAD as u64) {
         let request = Request::Read {
             stream,
             from: from.place(row, byte, part),
@@ -150,6 +150,14 @@ unsafe fn copy(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> 
         let last = side.pitch.checked_mul(shape.height);
         let end = last.and_then(|last| last.checked_add(side.address)?.checked_add(shape.width));
         end.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+    }
+    let device = if to.on_device { to } else { from };
+    let is_large = shape.width.saturating_mul(shape.height) > SMALL
+        && to.on_device != from.on_device
+        && link.state.holds(&device.place(0, 0, shape));
+    if is_large {
+        // SAFETY: this function's promise.
+        return unsafe { large(link, stream, to, from, shape) };
     }
     match (to.on_device, from.on_device) {
         (true, true) => {

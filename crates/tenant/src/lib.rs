@@ -21,11 +21,13 @@ mod device;
 mod error;
 mod event;
 mod function;
+mod large;
 mod launch;
 mod link;
 mod memory;
 mod module;
 mod pointer;
+mod staged;
 mod state;
 mod stream;
 

@@ -73,21 +73,21 @@ impl std::fmt::Display for ConnectError {
 
 /// The connection, and what the program has made over it.
 pub(crate) struct Link {
-    channel: Mutex<Wire>,
+    pub(crate) channel: Mutex<Wire>,
     /// What the manager said first.
     pub(crate) welcome: Welcome,
     /// What the program's handles mean.
     pub(crate) state: State,
     say: fn(&str),
-    is_lost: AtomicBool,
+    pub(crate) is_lost: AtomicBool,
     /// A kernel has failed: every call says so from then on.
     has_failed: AtomicBool,
 }
 
-struct Wire {
+pub(crate) struct Wire {
     /// None in a forked child.
-    channel: Option<RingChannel>,
-    frame: Frame,
+    pub(crate) channel: Option<RingChannel>,
+    pub(crate) frame: Frame,
     ahead: Ahead,
 }
 
@@ -313,7 +313,7 @@ impl Link {
     }
 
     /// Notes whether this error is one that every call returns from now on.
-    fn note(&self, code: u32) {
+    pub(crate) fn note(&self, code: u32) {
         let error = DriverError {
             call: "a call",
             code: CUresult(code),
@@ -331,7 +331,7 @@ impl Link {
 
     /// Says why the manager did not do something that programs do not expect to
     /// fail.
-    fn explain(&self, code: u32, message: &str) {
+    pub(crate) fn explain(&self, code: u32, message: &str) {
         let silent = [
             CUresult::CUDA_ERROR_INVALID_VALUE,
             CUresult::CUDA_ERROR_INVALID_HANDLE,
@@ -342,7 +342,7 @@ impl Link {
         }
     }
 
-    fn lose(&self, why: &str) {
+    pub(crate) fn lose(&self, why: &str) {
         if !self.is_lost.swap(true, Ordering::AcqRel) {
             self.say(&format!(
                 "error: the connection to the manager has ended: {why}"

@@ -30,11 +30,13 @@ macro_rules! call {
 }
 
 mod context;
+mod host;
 mod memory;
 mod module;
 mod stream;
 
 pub use context::Context;
+pub use host::HostMemory;
 pub use memory::{OutOfReservation, Physical, Reservation, Rows, Slice};
 pub use module::{Function, Launch, LoadError, Module, Variable};
 pub use stream::{Event, Stream};

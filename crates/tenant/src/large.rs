@@ -1,0 +1,139 @@
+//! Large copies between host and device, as pieces of the staging area.
+
+use crate::convert::Answer;
+use crate::copy::{Shape, Side, pieces, settle};
+use crate::link::Link;
+use crate::staged::{self, PIECE, Pieces};
+use protocol::{Chunk, Request};
+
+/// A large copy between host and device.
+struct Large {
+    stream: u32,
+    host: Side,
+    device: Side,
+    is_upload: bool,
+    /// First row, first byte, shape of each piece.
+    pieces: Vec<(u64, u64, Shape)>,
+    /// A piece whose rows are apart in host memory.
+    gathered: Vec<u8>,
+}
+
+impl Large {
+    /// Where a piece is in host memory, if it is there in one piece.
+    fn host_bytes(&self, index: usize) -> Option<(u64, usize)> {
+        let (row, byte, shape) = self.pieces[index];
+        let is_whole = shape.height == 1 || self.host.pitch == shape.width;
+        let at = self.host.address + row * self.host.pitch + byte;
+        is_whole.then_some((at, (shape.width * shape.height) as usize))
+    }
+
+    /// The rows of a piece in host memory, as first bytes.
+    fn rows(&self, index: usize) -> impl Iterator<Item = usize> + use<> {
+        let (row, byte, shape) = self.pieces[index];
+        let host = self.host;
+        (row..row + shape.height).map(move |row| (host.address + row * host.pitch + byte) as usize)
+    }
+}
+
+impl Pieces for Large {
+    fn count(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn bytes(&self, index: usize) -> u64 {
+        let (_, _, shape) = self.pieces[index];
+        shape.width * shape.height
+    }
+
+    fn request(&self, index: usize, offset: u64) -> Request {
+        let (row, byte, shape) = self.pieces[index];
+        let place = self.device.place(row, byte, shape);
+        let stream = self.stream;
+        match self.is_upload {
+            true => Request::WriteStaged {
+                stream,
+                to: place,
+                offset,
+            },
+            false => Request::ReadStaged {
+                stream,
+                from: place,
+                offset,
+            },
+        }
+    }
+
+    fn before(&mut self, index: usize, chunk: Chunk<'_>) {
+        if !self.is_upload {
+            return;
+        }
+        let result = match self.host_bytes(index) {
+            Some((at, bytes)) => {
+                let at = std::ptr::with_exposed_provenance::<u8>(at as usize);
+                // SAFETY: `large` was promised that the host side is memory of
+                // the program with these rows.
+                chunk.write(unsafe { std::slice::from_raw_parts(at, bytes) })
+            }
+            None => {
+                self.gathered.clear();
+                let width = self.pieces[index].2.width as usize;
+                for at in self.rows(index) {
+                    let at = std::ptr::with_exposed_provenance::<u8>(at);
+                    // SAFETY: as above, one of the rows.
+                    let row = unsafe { std::slice::from_raw_parts(at, width) };
+                    self.gathered.extend_from_slice(row);
+                }
+                chunk.write(&self.gathered)
+            }
+        };
+        debug_assert!(result.is_ok(), "a chunk is as long as its piece");
+    }
+
+    fn after(&mut self, index: usize, chunk: Chunk<'_>) {
+        if self.is_upload {
+            return;
+        }
+        let result = match self.host_bytes(index) {
+            Some((at, bytes)) => {
+                let at = std::ptr::with_exposed_provenance_mut::<u8>(at as usize);
+                // SAFETY: as in `before`; the program leaves it to the copy.
+                chunk.read(unsafe { std::slice::from_raw_parts_mut(at, bytes) })
+            }
+            None => {
+                let width = self.pieces[index].2.width as usize;
+                self.gathered.resize(chunk.length(), 0);
+                let result = chunk.read(&mut self.gathered);
+                for (at, row) in self.rows(index).zip(self.gathered.chunks_exact(width)) {
+                    let at = std::ptr::with_exposed_provenance_mut::<u8>(at);
+                    // SAFETY: as in `before`, one of the rows; `row` is ours.
+                    unsafe { std::ptr::copy_nonoverlapping(row.as_ptr(), at, width) };
+                }
+                result
+            }
+        };
+        debug_assert!(result.is_ok(), "a chunk is as long as its piece");
+    }
+}
+
+/// Copies through the staging area.
+///
+/// # Safety
+/// The side that is not on the device is host memory with these rows.
+pub(crate) unsafe fn large(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
+    let is_upload = to.on_device;
+    let (host, device) = if is_upload { (from, to) } else { (to, from) };
+    let mut whole = Large {
+        stream,
+        host,
+        device,
+        is_upload,
+        pieces: pieces(shape, PIECE).collect(),
+        gathered: Vec::new(),
+    };
+    let mut done = 0;
+    while done < whole.pieces.len() {
+        settle(link, stream).and_then(|()| settle(link, 0))?;
+        done = staged::run(link, done, &mut whole)?;
+    }
+    Ok(())
+}
