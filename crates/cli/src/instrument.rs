@@ -112,6 +112,7 @@ fn fence(source: &str, options: &InstrumentOptions) -> Result<(String, Value)> {
         "sites": sites,
         "looking_loops": counts.looking_loops,
         "clearing_kernels": counts.clearing_kernels,
+        "retiring": counts.retiring,
     });
     Ok((text, known))
 }

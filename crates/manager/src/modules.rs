@@ -40,6 +40,10 @@ pub(crate) struct Kernel {
     pub(crate) parameters: Vec<(u32, u32)>,
     /// Bytes of all.
     pub(crate) parameter_bytes: u32,
+    /// Code of its module counts threads that it retires
+    /// (`model::layout::fence::retired`). By what the pass says, which need not be
+    /// trusted: the count is for the tenant alone.
+    pub(crate) may_fail: bool,
 }
 
 /// A module that is not loaded.
@@ -225,6 +229,7 @@ pub(crate) fn load(
     if let Some(what) = device.lacks(&module) {
         return Err(Refused::Lacks(what));
     }
+    let may_fail = contained.fenced.counts.retiring > 0;
     let mut kernels = Vec::with_capacity(contained.kernels.len());
     for entry in contained.kernels {
         kernels.push(Kernel {
@@ -232,6 +237,7 @@ pub(crate) fn load(
             name: entry.name,
             parameters: entry.parameters,
             parameter_bytes: entry.parameter_bytes,
+            may_fail,
         });
     }
     let mut variables = Vec::new();

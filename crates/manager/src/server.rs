@@ -18,7 +18,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How to run a manager.
 #[derive(Clone, Debug)]
@@ -358,6 +358,27 @@ fn quietly(
 /// How often to look whether there is room.
 const FULL: Duration = Duration::from_millis(1);
 
+/// The answer to a request. Where its sender is patient, it comes when the
+/// request is done, if that is soon: a short kernel is over before the sender
+/// could ask again.
+fn answer(session: &mut Session, request: Request, frame: &Frame, out: &mut Vec<u8>) -> Reply {
+    if !frame.is_patient() {
+        return session.reply(request, frame.payload(), out);
+    }
+    let start = Instant::now();
+    loop {
+        let reply = session.reply(request.clone(), frame.payload(), out);
+        if reply != Reply::Busy || start.elapsed() >= SOON {
+            return reply;
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// How long a patient sender waits for one answer. Its other threads cannot ask
+/// meanwhile, so it is less than a kernel takes whose end is worth a sleep.
+const SOON: Duration = Duration::from_micros(50);
+
 /// Answers requests until the connection ends; why it did.
 fn converse(
     device: &Device,
@@ -386,7 +407,7 @@ fn converse(
         }
         let reply = match is_lost {
             true => Reply::Refused("the device has failed".into()),
-            false => session.reply(request, frame.payload(), &mut out),
+            false => answer(session, request, frame, &mut out),
         };
         if let Err(error) = Frame::send(channel, &reply, &out) {
             return error;

@@ -27,8 +27,9 @@ pub(crate) struct Session {
     kernels: Numbers<Kernel>,
     /// Code that is not loaded yet.
     upload: Vec<u8>,
-    /// Something was launched since the counters of the partition were read.
-    has_launched: bool,
+    /// A kernel that counts in them was launched since the counters of the
+    /// partition were read.
+    are_unread: bool,
     /// Threads of its kernels have failed: every call says so from then on.
     failed: Option<CUresult>,
     /// A request that wanted no answer has failed: who asks next gets this.
@@ -119,7 +120,7 @@ impl Session {
             modules: Numbers::new(1, quota::MODULES),
             kernels: Numbers::new(1, quota::KERNELS),
             upload: Vec::new(),
-            has_launched: false,
+            are_unread: false,
             failed: None,
             late: None,
             staged: None,
@@ -147,7 +148,7 @@ impl Session {
         self.device
             .context
             .write(counters, &[0; COUNTERS as usize])?;
-        (self.has_launched, self.failed, self.late) = (false, None, None);
+        (self.are_unread, self.failed, self.late) = (false, None, None);
         Ok(Reply::Done)
     }
 
@@ -460,7 +461,7 @@ impl Session {
             return Err(invalid("the grid or the block is too large, or empty"));
         }
         // Set before the launch: should it fail halfway, the counters are read.
-        self.has_launched = true;
+        self.are_unread |= kernel.may_fail;
         let stream = self.lanes.put(stream)?;
         kernel.function.launch(launch, parameters, stream)?;
         Ok(Reply::Done)
@@ -620,10 +621,10 @@ impl Session {
 
     /// Reads the counters of threads that were retired, once kernels are over.
     fn look_at_counters(&mut self, is_idle: bool) -> Result<(), NotDone> {
-        if !is_idle || !self.has_launched {
+        if !is_idle || !self.are_unread {
             return Ok(());
         }
-        self.has_launched = false;
+        self.are_unread = false;
         let mut bytes = [0; COUNTERS as usize];
         let at = self.partition.table().base;
         let counters = self.partition.reservation().slice(at, COUNTERS)?;

@@ -14,11 +14,15 @@ pub const MAX_PAYLOAD: usize = 4 << 20;
 /// Bytes of a frame at most.
 pub const MAX_FRAME: usize = HEAD + MAX_MESSAGE + MAX_PAYLOAD;
 
-/// Bytes before the message: its length, and [`QUIET`].
+/// Bytes before the message: its length, with [`QUIET`] and [`PATIENT`].
 const HEAD: usize = 4;
 
 /// The bit of the head that says that no answer is wanted.
 const QUIET: u32 = 1 << 31;
+
+/// The bit of the head that says that the answer may come a little later if it
+/// would be [`crate::Reply::Busy`] now.
+const PATIENT: u32 = 1 << 30;
 
 /// Why nothing was sent or received. After any of these a channel is of no more
 /// use.
@@ -79,6 +83,7 @@ pub struct Frame {
     bytes: Vec<u8>,
     payload: usize,
     is_quiet: bool,
+    is_patient: bool,
 }
 
 impl Frame {
@@ -107,6 +112,21 @@ impl Frame {
         payload: &[u8],
     ) -> Result<(), ChannelError> {
         Frame::send_as(channel, request, payload, QUIET)
+    }
+
+    /// As [`Frame::send`], for a request whose sender waits until it can be done:
+    /// the manager looks for some ten microseconds whether it can be before it
+    /// answers [`crate::Reply::Busy`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Frame::send`].
+    pub fn send_patiently(
+        channel: &mut dyn Channel,
+        request: &Request,
+        payload: &[u8],
+    ) -> Result<(), ChannelError> {
+        Frame::send_as(channel, request, payload, PATIENT)
     }
 
     fn send_as<M: Serialize>(
@@ -160,7 +180,7 @@ impl Frame {
             .split_first_chunk::<HEAD>()
             .ok_or(garbage("a frame without a head"))?;
         let head = u32::from_le_bytes(*head);
-        let length = (head & !QUIET) as usize;
+        let length = (head & !(QUIET | PATIENT)) as usize;
         if length > MAX_MESSAGE {
             return Err(ChannelError::TooLarge(length as u64));
         }
@@ -177,12 +197,18 @@ impl Frame {
         }
         self.payload = HEAD + length;
         self.is_quiet = head & QUIET != 0;
+        self.is_patient = head & PATIENT != 0;
         Ok(value)
     }
 
     /// Whether it was sent by [`Frame::send_quietly`].
     pub fn is_quiet(&self) -> bool {
         self.is_quiet
+    }
+
+    /// Whether it was sent by [`Frame::send_patiently`].
+    pub fn is_patient(&self) -> bool {
+        self.is_patient
     }
 
     /// The payload.

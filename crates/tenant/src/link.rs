@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Whom to connect to, and as whom.
 pub struct Options<'a> {
@@ -90,6 +90,9 @@ pub(crate) struct Wire {
     pub(crate) frame: Frame,
     ahead: Ahead,
 }
+
+/// How a request is sent.
+type Send = fn(&mut dyn Channel, &Request, &[u8]) -> Result<(), ChannelError>;
 
 static LINK: OnceLock<Link> = OnceLock::new();
 
@@ -207,20 +210,30 @@ pub fn in_child() {
     }
 }
 
-/// How long to wait before asking again: briefly at first.
-struct Patience {
-    asked: u32,
+/// How long to wait before asking again, so that a wait takes at most a
+/// sixteenth longer than the work.
+pub(crate) struct Patience {
+    start: Instant,
 }
 
+/// The shortest pause, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_micros(10), Duration::from_millis(1));
+
 impl Patience {
-    fn pause(&mut self) {
-        self.asked += 1;
-        match self.asked {
-            0..=20 => std::thread::yield_now(),
-            21..=100 => std::thread::sleep(Duration::from_micros(20)),
-            101..=200 => std::thread::sleep(Duration::from_micros(200)),
-            _ => std::thread::sleep(Duration::from_millis(1)),
+    pub(crate) fn new() -> Patience {
+        Patience {
+            start: Instant::now(),
         }
+    }
+
+    pub(crate) fn pause(&self) {
+        let (shortest, longest) = PAUSES;
+        let pause = self.start.elapsed() / 16;
+        if pause < shortest {
+            // Shorter than the system can sleep.
+            return std::thread::yield_now();
+        }
+        std::thread::sleep(pause.min(longest));
     }
 }
 
@@ -230,11 +243,22 @@ impl Link {
         (self.say)(text);
     }
 
-    /// Asks once. `read` gets the payload of the reply.
+    /// Asks once, and waits if it is done soon. `read` gets the payload of the
+    /// reply.
     pub(crate) fn ask(
         &self,
         request: &Request,
         payload: &[u8],
+        read: impl FnOnce(&[u8]),
+    ) -> Result<Reply, CUresult> {
+        self.exchange(request, payload, Frame::send_patiently, read)
+    }
+
+    fn exchange(
+        &self,
+        request: &Request,
+        payload: &[u8],
+        send: Send,
         read: impl FnOnce(&[u8]),
     ) -> Result<Reply, CUresult> {
         let gone = CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE;
@@ -250,7 +274,7 @@ impl Link {
         else {
             return Err(gone);
         };
-        let sent = Frame::send(channel, request, payload);
+        let sent = send(channel, request, payload);
         let reply = sent.and_then(|()| frame.receive::<Reply>(channel));
         if let Ok(reply) = &reply {
             ahead.answered(request, reply);
@@ -352,7 +376,7 @@ impl Link {
 
     /// Asks until the reply is not [`Reply::Busy`].
     pub(crate) fn wait(&self, request: &Request) -> Result<Reply, CUresult> {
-        let mut patience = Patience { asked: 0 };
+        let patience = Patience::new();
         loop {
             match self.ask(request, &[], |_| {})? {
                 Reply::Busy => patience.pause(),
@@ -369,9 +393,9 @@ impl Link {
         }
     }
 
-    /// Asks once whether something is over.
+    /// Asks once whether something is over, and waits for nothing.
     pub(crate) fn is_over(&self, request: &Request) -> Result<(), CUresult> {
-        match self.ask(request, &[], |_| {})? {
+        match self.exchange(request, &[], Frame::send, |_| {})? {
             Reply::Done => Ok(()),
             Reply::Busy => Err(CUresult::CUDA_ERROR_NOT_READY),
             _ => Err(self.astray()),

@@ -131,6 +131,8 @@ pub struct FenceCounts {
     pub looking_loops: u64,
     /// Kernels that clear shared memory.
     pub clearing_kernels: u64,
+    /// Traps and failing assertions, each of which counts and retires its thread.
+    pub retiring: u64,
 }
 
 /// Why a module is not fenced.

@@ -226,6 +226,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
         }
         let result = if ends_context(instruction).is_some() {
             body.uses.addresses = true;
+            self.counts.retiring += 1;
             retire(instruction, patch);
             Ok(())
         } else if instruction.opcode.mnemonic() == Mnemonic::Brx {
