@@ -213,6 +213,10 @@ pub struct ManagerOptions {
     /// 1024.
     #[arg(long, value_name = "BYTES", default_value = "256m")]
     pub memory_per_tenant: MemorySize,
+    /// How long a kernel may run while another tenant waits to load code, which
+    /// needs a moment without kernels; then it is ended. 0: for ever.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub kernel_time: u32,
 }
 
 /// The devices of a manager.

@@ -1,5 +1,6 @@
 //! The device that the manager owns, and what is asked of it once.
 
+use crate::quiet::Quiet;
 use driver::DriverError;
 use driver::calls::{Calls, Context, Module};
 use driver::gpu::Gpu;
@@ -8,6 +9,7 @@ use protocol::{Attribute, DeviceFacts};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Which device the manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +46,8 @@ pub(crate) struct Device {
     pub(crate) reserved_shared: u32,
     limits: Limits,
     cpu: Option<&'static cpu_api::Cpu>,
+    /// When none of its kernels runs.
+    pub(crate) quiet: Arc<Quiet>,
     /// The context has failed: nothing runs any more.
     is_lost: AtomicBool,
 }
@@ -87,7 +91,11 @@ const WITHHELD: [A; 26] = [
 
 impl Device {
     /// Opens the device; its context is current on this thread.
-    pub(crate) fn open(choice: &DeviceChoice) -> Result<Device, OpenError> {
+    /// `budget`: how long kernels may keep others from loading code.
+    pub(crate) fn open(
+        choice: &DeviceChoice,
+        budget: Option<Duration>,
+    ) -> Result<Device, OpenError> {
         let (calls, cpu) = match choice {
             DeviceChoice::Gpu(path) => {
                 let gpu = Gpu::open(path.as_deref())?;
@@ -138,6 +146,7 @@ impl Device {
             reserved_shared,
             limits,
             cpu,
+            quiet: Arc::new(Quiet::new(budget)),
             is_lost: AtomicBool::new(false),
         })
     }

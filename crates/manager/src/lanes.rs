@@ -3,9 +3,12 @@
 //! the streams of this tenant alone.
 
 use crate::numbers::Numbers;
+use crate::partition::Stopper;
+use crate::quiet::{Moment, Putting, Quiet};
 use crate::quota;
 use driver::DriverError;
 use driver::calls::{Context, Event, Stream};
+use std::sync::Arc;
 
 /// The number of the default stream.
 pub(crate) const DEFAULT: u32 = 0;
@@ -27,7 +30,7 @@ impl From<DriverError> for NotPut {
 
 /// A stream.
 struct Lane {
-    stream: Stream,
+    stream: Arc<Stream>,
     /// Ordered with the default stream.
     is_blocking: bool,
     /// Recorded behind its work when another stream has to wait for that.
@@ -42,12 +45,35 @@ struct Lane {
     queued: u32,
 }
 
+/// What the streams of a tenant have in common.
+pub(crate) struct Common {
+    pub(crate) context: Context,
+    pub(crate) quiet: Arc<Quiet>,
+    pub(crate) stopper: Arc<Stopper>,
+}
+
+/// A stream, to put something into it now.
+pub(crate) struct Put<'l> {
+    stream: &'l Stream,
+    _putting: Option<Putting<'l>>,
+}
+
+impl std::ops::Deref for Put<'_> {
+    type Target = Stream;
+
+    fn deref(&self) -> &Stream {
+        self.stream
+    }
+}
+
 impl Lane {
-    fn new(context: &Context, is_blocking: bool) -> Result<Lane, DriverError> {
+    fn new(common: &Common, is_blocking: bool) -> Result<Lane, DriverError> {
+        let stream = Arc::new(common.context.stream()?);
+        common.quiet.watch(&stream, &common.stopper);
         Ok(Lane {
-            stream: context.stream()?,
+            stream,
             is_blocking,
-            mark: context.event(false)?,
+            mark: common.context.event(false)?,
             puts: 0,
             waited: 0,
             waited_for: 0,
@@ -66,6 +92,7 @@ impl Lane {
 
 /// The streams of a tenant.
 pub(crate) struct Lanes {
+    common: Common,
     default: Lane,
     others: Numbers<Lane>,
     /// How much may be in one stream.
@@ -74,9 +101,10 @@ pub(crate) struct Lanes {
 
 impl Lanes {
     /// The default stream alone.
-    pub(crate) fn new(context: &Context) -> Result<Lanes, DriverError> {
+    pub(crate) fn new(common: Common) -> Result<Lanes, DriverError> {
         Ok(Lanes {
-            default: Lane::new(context, true)?,
+            default: Lane::new(&common, true)?,
+            common,
             others: Numbers::new(DEFAULT + 1, quota::STREAMS),
             room: quota::QUEUED,
         })
@@ -88,15 +116,11 @@ impl Lanes {
     }
 
     /// Makes a stream; `None` if there are too many.
-    pub(crate) fn create(
-        &mut self,
-        context: &Context,
-        is_blocking: bool,
-    ) -> Result<Option<u32>, DriverError> {
+    pub(crate) fn create(&mut self, is_blocking: bool) -> Result<Option<u32>, DriverError> {
         if !self.others.has_room_for(1) {
             return Ok(None);
         }
-        Ok(self.others.add(Lane::new(context, is_blocking)?))
+        Ok(self.others.add(Lane::new(&self.common, is_blocking)?))
     }
 
     /// Ends a stream, whose work is still done. Whether there was one.
@@ -106,6 +130,7 @@ impl Lanes {
         };
         // Who waits for the default stream or for all waits for this, too.
         if !lane.is_idle()? {
+            let _putting = self.common.quiet.put();
             lane.mark.record(&lane.stream)?;
             self.default.stream.wait_for(&lane.mark)?;
             self.default.puts += 1;
@@ -116,34 +141,38 @@ impl Lanes {
 
     /// The stream, to put something into it: it waits for what comes before by
     /// the rules of the default stream.
-    pub(crate) fn put(&mut self, number: u32) -> Result<&Stream, NotPut> {
-        if number == DEFAULT {
-            if self.default.queued >= self.room && !self.default.is_idle()? {
-                return Err(NotPut::Full);
-            }
-            for lane in self.others.values_mut() {
-                if lane.is_blocking && lane.waited_for < lane.puts {
-                    lane.mark.record(&lane.stream)?;
-                    self.default.stream.wait_for(&lane.mark)?;
-                    lane.waited_for = lane.puts;
-                }
-            }
-            self.default.puts += 1;
-            self.default.queued += 1;
-            return Ok(&self.default.stream);
-        }
-        let lane = self.others.get_mut(number).ok_or(NotPut::NoStream)?;
-        if lane.queued >= self.room && !lane.is_idle()? {
+    pub(crate) fn put(&mut self, number: u32) -> Result<Put<'_>, NotPut> {
+        let Lanes {
+            common,
+            default,
+            others,
+            room,
+        } = self;
+        let room = match common.quiet.is_wanted() {
+            // So that the streams run dry soon.
+            true => 1,
+            false => *room,
+        };
+        let lane = match number {
+            DEFAULT => &mut *default,
+            _ => others.get_mut(number).ok_or(NotPut::NoStream)?,
+        };
+        if lane.queued >= room && !lane.is_idle()? {
             return Err(NotPut::Full);
         }
-        if lane.is_blocking && lane.waited < self.default.puts {
-            self.default.mark.record(&self.default.stream)?;
-            lane.stream.wait_for(&self.default.mark)?;
-            lane.waited = self.default.puts;
-        }
-        lane.puts += 1;
-        lane.queued += 1;
-        Ok(&lane.stream)
+        let putting = common.quiet.put();
+        Ok(Put {
+            stream: in_order(default, others, number)?,
+            _putting: Some(putting),
+        })
+    }
+
+    /// As [`Lanes::put`], while no kernel runs.
+    pub(crate) fn put_in(&mut self, _: &Moment<'_>, number: u32) -> Result<Put<'_>, NotPut> {
+        Ok(Put {
+            stream: in_order(&mut self.default, &mut self.others, number)?,
+            _putting: None,
+        })
     }
 
     /// Whether a stream is idle, `None` if there is none. The default stream is
@@ -183,4 +212,34 @@ impl Lanes {
         }
         Ok(all)
     }
+}
+
+/// The stream, which waits from now on for what comes before by the rules of the
+/// default stream.
+fn in_order<'l>(
+    default: &'l mut Lane,
+    others: &'l mut Numbers<Lane>,
+    number: u32,
+) -> Result<&'l Stream, NotPut> {
+    if number == DEFAULT {
+        for lane in others.values_mut() {
+            if lane.is_blocking && lane.waited_for < lane.puts {
+                lane.mark.record(&lane.stream)?;
+                default.stream.wait_for(&lane.mark)?;
+                lane.waited_for = lane.puts;
+            }
+        }
+        default.puts += 1;
+        default.queued += 1;
+        return Ok(&default.stream);
+    }
+    let lane = others.get_mut(number).ok_or(NotPut::NoStream)?;
+    if lane.is_blocking && lane.waited < default.puts {
+        default.mark.record(&default.stream)?;
+        lane.stream.wait_for(&default.mark)?;
+        lane.waited = default.puts;
+    }
+    lane.puts += 1;
+    lane.queued += 1;
+    Ok(&lane.stream)
 }

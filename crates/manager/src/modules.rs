@@ -1,8 +1,11 @@
 //! From the code that a tenant sends to a module in its partition.
 //!
 //! ```text
-//! bytes ▸ fatbin ▸ PTX ▸ fence ▸ verify_contained ▸ driver ▸ table, variables
+//! bytes ▸ fatbin ▸ PTX ▸ fence ▸ verify_contained ▸ compile | load ▸ table, variables
 //! ```
+//!
+//! The second part is done in a moment in which no kernel runs (`quiet`), and is
+//! short.
 //!
 //! What decides is the verifier, which trusts nothing that comes before it. This
 //! module must never give the driver code that it has not accepted.
@@ -10,9 +13,10 @@
 use crate::device::Device;
 use crate::memory::{ALIGNMENT, Memory, Use};
 use crate::partition::Partition;
+use crate::quiet::Moment;
 use crate::quota;
 use driver::DriverError;
-use driver::calls::{Function, LoadError, OutOfReservation, Stream};
+use driver::calls::{Context, Function, Image, LoadError, OutOfReservation, Stream};
 use driver::sys::{CUfunction_attribute as A, CUresult};
 use instrument::{FenceError, FenceForm, Fenced, Holder, fence, verify_contained};
 use model::layout::fence::VARIABLE;
@@ -67,6 +71,8 @@ pub(crate) enum Refused {
     Common(&'static str),
     #[error("its variables take {0} bytes, which the memory of the tenant has not left")]
     NoMemory(u64),
+    #[error("kernel `{0}` takes {1} bytes of local memory for each thread; tenants have {limit}", limit = quota::LOCAL)]
+    Local(String, u64),
     #[error("a launch of kernel `{0}` takes more parameters than PTX allows")]
     Parameters(String),
     #[error(transparent)]
@@ -79,7 +85,9 @@ impl Refused {
     /// The error that the tenant's call gets.
     pub(crate) fn code(&self) -> CUresult {
         match self {
-            Refused::TooLarge(_) | Refused::NoMemory(_) => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+            Refused::TooLarge(_) | Refused::NoMemory(_) | Refused::Local(..) => {
+                CUresult::CUDA_ERROR_OUT_OF_MEMORY
+            }
             Refused::Unreadable(_) => CUresult::CUDA_ERROR_INVALID_IMAGE,
             Refused::NoPtx => CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
             Refused::Fence(FenceError::Module(_)) => CUresult::CUDA_ERROR_INVALID_PTX,
@@ -158,17 +166,18 @@ struct Entry {
     parameter_bytes: u32,
 }
 
-/// PTX that the verifier has accepted.
-struct Contained {
+/// PTX that the verifier has accepted, and what the driver has made of it.
+pub(crate) struct Contained {
     fenced: Fenced,
-    code: CString,
+    image: Image,
     kernels: Vec<Entry>,
     /// Names of constant variables that are the program's.
     constants: Vec<String>,
 }
 
-fn contain(bytes: &[u8], capability: u32) -> Result<Contained, Refused> {
-    let source = text(bytes, capability)?;
+/// Fences a module, has it judged, and compiles it.
+pub(crate) fn contain(device: &Device, bytes: &[u8]) -> Result<Contained, Refused> {
+    let source = text(bytes, device.capability)?;
     let fenced = fence(&source, FenceForm::Mask)?;
     // The buffer of `printf` and the heap of `malloc` are the tenant's: no module
     // brings them.
@@ -203,29 +212,26 @@ fn contain(bytes: &[u8], capability: u32) -> Result<Contained, Refused> {
     let constants = constants.map(|variable| variable.name.to_owned()).collect();
     let code = CString::new(fenced.text.as_str());
     let code = code.map_err(|_| Refused::Unreadable("it holds a zero".into()))?;
+    let image = device.context.compile(&code).map_err(Refused::Load)?;
     Ok(Contained {
         fenced,
-        code,
+        image,
         kernels,
         constants,
     })
 }
 
-/// Loads a module into a partition: fences it, has it judged, and places its
-/// variables among the tenant's allocations, by copies in `stream`, which must
-/// be over before a kernel of the module runs.
+/// Loads a module into a partition, and places its variables among the tenant's
+/// allocations, by copies in `stream`, which must be over before a kernel of the
+/// module runs.
 pub(crate) fn load(
-    device: &Device,
+    (device, moment): (&Device, &Moment<'_>),
     partition: &Partition,
     memory: &mut Memory,
     stream: &Stream,
-    bytes: &[u8],
+    contained: Contained,
 ) -> Result<Loaded, Refused> {
-    let contained = contain(bytes, device.capability)?;
-    let module = device
-        .context
-        .load(&contained.code)
-        .map_err(Refused::Load)?;
+    let module = device.context.load(&contained.image)?;
     if let Some(what) = device.lacks(&module) {
         return Err(Refused::Lacks(what));
     }
@@ -233,7 +239,7 @@ pub(crate) fn load(
     let mut kernels = Vec::with_capacity(contained.kernels.len());
     for entry in contained.kernels {
         kernels.push(Kernel {
-            function: module.function(&entry.name)?,
+            function: function(&device.context, moment, &module, &entry.name)?,
             name: entry.name,
             parameters: entry.parameters,
             parameter_bytes: entry.parameter_bytes,
@@ -285,6 +291,23 @@ pub(crate) fn load(
         constants,
         _module: module,
     })
+}
+
+/// A kernel, for which there is local memory.
+fn function(
+    context: &Context,
+    moment: &Moment<'_>,
+    module: &driver::calls::Module,
+    name: &str,
+) -> Result<Function, Refused> {
+    let function = module.function(name)?;
+    let local = function.attribute(A::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?;
+    let local = u64::try_from(local).unwrap_or_default();
+    if local > quota::LOCAL {
+        return Err(Refused::Local(name.to_owned(), local));
+    }
+    moment.reserve_local(context, local)?;
+    Ok(function)
 }
 
 /// Gives the memory of variables back.

@@ -5,6 +5,7 @@ use driver::DriverError;
 use driver::calls::{Context, Reservation, Stream};
 use model::layout::fence::{FenceTable, GRANULE, HEADROOM, MARGIN, NoPartition, stop};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bytes of sink memory that is mapped again and again. A larger piece takes
@@ -23,11 +24,44 @@ pub(crate) enum PartitionError {
     Range(#[from] driver::calls::OutOfReservation),
 }
 
+/// Ends the kernels of a tenant.
+pub(crate) struct Stopper {
+    reservation: Arc<Reservation>,
+    /// The address of the word that each thread looks at.
+    word: u64,
+    has_stopped: AtomicBool,
+}
+
+impl Stopper {
+    /// Ends the kernels that run and those that are queued: each thread retires
+    /// where it next looks at the word. Waits for none. Whether it did not
+    /// happen before.
+    pub(crate) fn stop(&self, context: &Context) -> Result<bool, PartitionError> {
+        let place = self.reservation.slice(self.word, 4)?;
+        context.write(place, &1u32.to_le_bytes())?;
+        Ok(!self.has_stopped.swap(true, Ordering::AcqRel))
+    }
+
+    /// Whether its kernels were ended.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.has_stopped.load(Ordering::Acquire)
+    }
+
+    /// Lets kernels run again; the last one that was ended must be over.
+    pub(crate) fn start(&self, context: &Context) -> Result<(), PartitionError> {
+        let place = self.reservation.slice(self.word, 4)?;
+        context.write(place, &0u32.to_le_bytes())?;
+        self.has_stopped.store(false, Ordering::Release);
+        Ok(())
+    }
+}
+
 /// A partition. Its memory goes when it is dropped, and then its addresses.
 pub(crate) struct Partition {
     reservation: Arc<Reservation>,
     table: FenceTable,
     memory: u64,
+    stopper: Arc<Stopper>,
     /// Dropped last, so that nobody gets addresses that are still mapped.
     _slot: Slot,
 }
@@ -75,8 +109,14 @@ impl Partition {
         map_repeatedly(&reservation, rest, base + size + MARGIN, &sink, SINK)?;
         clear(rest, SINK)?;
         wait(&stream)?;
+        let stopper = Stopper {
+            reservation: Arc::clone(&reservation),
+            word: table.stop + u64::from(stop::WORD),
+            has_stopped: AtomicBool::new(false),
+        };
         Ok(Partition {
             reservation,
+            stopper: Arc::new(stopper),
             table,
             memory,
             _slot: slot,
@@ -88,12 +128,9 @@ impl Partition {
         &self.reservation
     }
 
-    /// Ends the kernels of the tenant, those that run and those that are queued:
-    /// each thread retires where it next looks at the word. Waits for none.
-    pub(crate) fn stop_kernels(&self, context: &Context) -> Result<(), PartitionError> {
-        let word = self.table.stop + u64::from(stop::WORD);
-        let place = self.reservation.slice(word, 4)?;
-        Ok(context.write(place, &1u32.to_le_bytes())?)
+    /// What ends the tenant's kernels.
+    pub(crate) fn stopper(&self) -> &Arc<Stopper> {
+        &self.stopper
     }
 
     /// What fenced modules load.

@@ -12,6 +12,9 @@ pub(crate) const KERNELS: usize = 32 << 10;
 pub(crate) const ALLOCATIONS: usize = 64 << 10;
 /// Bytes of a module's code, as the tenant sends it and as PTX text.
 pub(crate) const CODE: u64 = 64 << 20;
+/// Bytes of local memory for each thread of a kernel. Devices reserve them for
+/// all threads that they can run, for all tenants together: 17 GB on an H200.
+pub(crate) const LOCAL: u64 = 64 << 10;
 /// Launches, copies and memsets that are in one stream and not known to be over.
 /// A driver's queue holds about 1,024; when it is full, the driver makes its
 /// caller wait. Requests without a reply may go beyond it by

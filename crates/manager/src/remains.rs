@@ -7,6 +7,7 @@ use crate::lanes::Lanes;
 use crate::log;
 use crate::modules::Loaded;
 use crate::partition::Partition;
+use crate::quiet::Wish;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,11 +18,10 @@ const LONG: Duration = Duration::from_secs(10);
 /// How often they are looked at.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What is left of one tenant. Fields are dropped in this order: modules before
-/// the memory that their tables lead to.
+/// What is left of one tenant.
 pub(crate) struct Remains {
     lanes: Lanes,
-    _modules: Vec<Loaded>,
+    modules: Vec<Loaded>,
     partition: Partition,
     since: Instant,
     is_reported: bool,
@@ -32,7 +32,7 @@ impl Remains {
     pub(crate) fn new(lanes: Lanes, partition: Partition, modules: Vec<Loaded>) -> Remains {
         Remains {
             lanes,
-            _modules: modules,
+            modules,
             partition,
             since: Instant::now(),
             is_reported: false,
@@ -42,6 +42,14 @@ impl Remains {
     /// Whether its kernels are over. What cannot be told is not over.
     fn is_over(&mut self) -> bool {
         self.lanes.all_idle().unwrap_or(false)
+    }
+
+    /// Clears all of it away. Kernels of others may run: modules go later, and
+    /// what their tables lead to is not reached any more.
+    fn clear(self, device: &Device) {
+        if !self.modules.is_empty() {
+            device.quiet.discard(Box::new(self.modules));
+        }
     }
 }
 
@@ -55,9 +63,9 @@ impl Graveyard {
     /// Clears the remains away, now if their kernels are over.
     pub(crate) fn add(&self, device: &Device, mut remains: Remains) {
         if remains.is_over() {
-            return;
+            return remains.clear(device);
         }
-        if let Err(error) = remains.partition.stop_kernels(&device.context) {
+        if let Err(error) = remains.partition.stopper().stop(&device.context) {
             log::line(&format!(
                 "error: kernels of a tenant that is gone cannot be ended: {error}"
             ));
@@ -73,11 +81,20 @@ impl Graveyard {
             ));
             return;
         }
+        let mut wish = None;
         loop {
             std::thread::sleep(PAUSE);
+            if device.quiet.has_discarded() {
+                let wish = wish.get_or_insert_with(|| Wish::new(&device.quiet));
+                // The device's failure is noticed by who asks for something.
+                let _ = wish.moment(&device.quiet, &device.context);
+            } else {
+                wish = None;
+            }
             let all = std::mem::take(&mut *self.remains.lock());
             for mut remains in all {
                 if remains.is_over() {
+                    remains.clear(device);
                     continue;
                 }
                 if !remains.is_reported && remains.since.elapsed() > LONG {

@@ -29,6 +29,9 @@ pub struct Options {
     pub device: DeviceChoice,
     /// Bytes of device memory that a tenant may have; rounded up to 64 MiB.
     pub memory_per_tenant: u64,
+    /// How long kernels of one tenant may keep the others from loading code; they
+    /// are ended then. `None`: for ever.
+    pub kernel_time: Option<Duration>,
 }
 
 /// A manager that cannot be started.
@@ -90,7 +93,7 @@ impl Server {
         let addresses = Addresses::new(rounded).ok_or(StartError::Memory(memory))?;
         // The socket first: a second manager shall not touch the device.
         let (listener, lock) = listen(&options.socket)?;
-        let device = Device::open(&options.device)?;
+        let device = Device::open(&options.device, options.kernel_time)?;
         Ok(Server {
             listener,
             _lock: lock,

@@ -1,11 +1,12 @@
 //! A tenant, and what is done about each of its requests.
 
 use crate::device::Device;
-use crate::lanes::{Lanes, NotPut};
+use crate::lanes::{Common, Lanes, NotPut};
 use crate::memory::{ALIGNMENT, Memory, Use};
-use crate::modules::{self, Kernel, Loaded, Refused};
+use crate::modules::{self, Contained, Kernel, Loaded, Refused};
 use crate::numbers::Numbers;
-use crate::partition::Partition;
+use crate::partition::{Partition, PartitionError};
+use crate::quiet::Wish;
 use crate::quota;
 use crate::remains::Remains;
 use crate::staged::Staged;
@@ -27,6 +28,8 @@ pub(crate) struct Session {
     kernels: Numbers<Kernel>,
     /// Code that is not loaded yet.
     upload: Vec<u8>,
+    /// Code that is loaded as soon as no kernel runs.
+    pending: Option<(Contained, Wish)>,
     /// A kernel that counts in them was launched since the counters of the
     /// partition were read.
     are_unread: bool,
@@ -61,6 +64,16 @@ impl From<DriverError> for NotDone {
 impl From<OutOfReservation> for NotDone {
     fn from(error: OutOfReservation) -> NotDone {
         NotDone::Failed(CUresult::CUDA_ERROR_INVALID_VALUE, error.to_string())
+    }
+}
+
+impl From<PartitionError> for NotDone {
+    fn from(error: PartitionError) -> NotDone {
+        match error {
+            PartitionError::Driver(error) => error.into(),
+            PartitionError::Range(error) => error.into(),
+            PartitionError::Place(error) => invalid(&error.to_string()),
+        }
     }
 }
 
@@ -114,12 +127,13 @@ impl Session {
     pub(crate) fn new(device: Arc<Device>, partition: Partition) -> Result<Session, DriverError> {
         let (base, size) = partition.allocatable();
         Ok(Session {
-            lanes: Lanes::new(&device.context)?,
+            lanes: lanes(&device, &partition)?,
             memory: Memory::new(base, size, quota::ALLOCATIONS),
             events: Numbers::new(1, quota::EVENTS),
             modules: Numbers::new(1, quota::MODULES),
             kernels: Numbers::new(1, quota::KERNELS),
             upload: Vec::new(),
+            pending: None,
             are_unread: false,
             failed: None,
             late: None,
@@ -135,12 +149,16 @@ impl Session {
             return Err(NotDone::Busy);
         }
         let (base, size) = self.partition.allocatable();
-        self.lanes = Lanes::new(&self.device.context)?;
+        self.lanes = lanes(&self.device, &self.partition)?;
         self.memory = Memory::new(base, size, quota::ALLOCATIONS);
         self.events = Numbers::new(1, quota::EVENTS);
         self.kernels = Numbers::new(1, quota::KERNELS);
-        self.modules = Numbers::new(1, quota::MODULES);
-        self.upload = Vec::new();
+        let modules = std::mem::replace(&mut self.modules, Numbers::new(1, quota::MODULES));
+        self.device.quiet.discard(Box::new(modules));
+        (self.upload, self.pending) = (Vec::new(), None);
+        if self.partition.stopper().has_stopped() {
+            self.partition.stopper().start(&self.device.context)?;
+        }
         let counters = self
             .partition
             .reservation()
@@ -183,6 +201,14 @@ impl Session {
     /// `out` gets the payload of the reply.
     fn handle(&mut self, request: Request, payload: &[u8], out: &mut Vec<u8>) -> Reply {
         out.clear();
+        if self.failed.is_none() && self.partition.stopper().has_stopped() {
+            let code = CUresult::CUDA_ERROR_LAUNCH_TIMEOUT;
+            self.failed = Some(code);
+            return Reply::Failed {
+                code: code.0,
+                message: "its kernels ran for longer than the manager's --kernel-time while another tenant waited to load code; they were ended".into(),
+            };
+        }
         let answer = match self.failed {
             _ if request == Request::Reset => self.reset(),
             Some(code) => Err(NotDone::Failed(code, String::new())),
@@ -217,6 +243,9 @@ impl Session {
 
     /// What is left of the tenant, which others may not have yet.
     pub(crate) fn into_remains(self) -> Remains {
+        if let Some(staged) = self.staged {
+            self.device.quiet.discard(Box::new(staged));
+        }
         Remains::new(
             self.lanes,
             self.partition,
@@ -302,7 +331,7 @@ impl Session {
     fn of_streams(&mut self, request: Request) -> Answer {
         match request {
             Request::StreamCreate { is_blocking } => {
-                let made = self.lanes.create(&self.device.context, is_blocking)?;
+                let made = self.lanes.create(is_blocking)?;
                 made.map(Reply::Number).ok_or_else(|| over_quota("streams"))
             }
             Request::StreamDestroy { stream } => match self.lanes.destroy(stream)? {
@@ -344,7 +373,8 @@ impl Session {
             }
             Request::EventRecord { event, stream } => {
                 let event = self.events.get(event).ok_or_else(missing)?;
-                event.record(self.lanes.put(stream)?)?;
+                let put = self.lanes.put(stream)?;
+                event.record(&put)?;
                 Ok(Reply::Done)
             }
             Request::EventQuery { event } => {
@@ -374,20 +404,35 @@ impl Session {
     }
 
     fn load(&mut self) -> Answer {
-        let code = std::mem::take(&mut self.upload);
-        if !self.modules.has_room_for(1) {
-            return Err(over_quota("modules"));
+        if self.pending.is_none() {
+            let code = std::mem::take(&mut self.upload);
+            if !self.modules.has_room_for(1) {
+                return Err(over_quota("modules"));
+            }
+            let contained = modules::contain(&self.device, &code)?;
+            self.pending = Some((contained, Wish::new(&self.device.quiet)));
         }
-        let stream = self.lanes.put(crate::lanes::DEFAULT)?;
+        let Some((contained, mut wish)) = self.pending.take() else {
+            return Err(NotDone::Busy);
+        };
+        let device = Arc::clone(&self.device);
+        let Some(moment) = wish.moment(&device.quiet, &device.context)? else {
+            self.pending = Some((contained, wish));
+            return Err(NotDone::Busy);
+        };
+        let stream = self.lanes.put_in(&moment, crate::lanes::DEFAULT)?;
         let loaded = modules::load(
-            &self.device,
+            (&device, &moment),
             &self.partition,
             &mut self.memory,
-            stream,
-            &code,
+            &stream,
+            contained,
         )?;
+        drop(stream);
+        drop(moment);
         if !self.kernels.has_room_for(loaded.kernels.len()) {
             modules::release(&loaded.variables, &mut self.memory);
+            self.device.quiet.discard(Box::new(loaded));
             return Err(over_quota("kernels"));
         }
         let mut numbers = Vec::with_capacity(loaded.kernels.len());
@@ -428,6 +473,7 @@ impl Session {
             for kernel in module.kernels {
                 self.kernels.remove(kernel);
             }
+            self.device.quiet.discard(Box::new(module.loaded));
         }
         Ok(Reply::Done)
     }
@@ -463,7 +509,7 @@ impl Session {
         // Set before the launch: should it fail halfway, the counters are read.
         self.are_unread |= kernel.may_fail;
         let stream = self.lanes.put(stream)?;
-        kernel.function.launch(launch, parameters, stream)?;
+        kernel.function.launch(launch, parameters, &stream)?;
         Ok(Reply::Done)
     }
 
@@ -646,6 +692,15 @@ impl Session {
             "threads of a kernel reached a trap, or an assertion failed".into(),
         ))
     }
+}
+
+/// Streams for a tenant that has none.
+fn lanes(device: &Device, partition: &Partition) -> Result<Lanes, DriverError> {
+    Lanes::new(Common {
+        context: device.context.clone(),
+        quiet: Arc::clone(&device.quiet),
+        stopper: Arc::clone(partition.stopper()),
+    })
 }
 
 /// What a place is in.

@@ -26,6 +26,7 @@ static SOCKET: LazyLock<PathBuf> = LazyLock::new(|| {
         socket: folder.join("manager.sock"),
         device: DeviceChoice::Cpu(2),
         memory_per_tenant: MEMORY,
+        kernel_time: Some(Duration::from_secs(2)),
     };
     let server = Server::start(&options).expect("a manager");
     std::thread::spawn(move || server.run());
@@ -144,6 +145,23 @@ fn endless_kernels_end_with_their_tenant() {
     }
 }
 
+/// Code is loaded in moments without kernels: an endless one must not keep others
+/// from that.
+#[test]
+fn endless_kernels_end_when_another_tenant_waits_to_load_code() {
+    let hostile = tenant(&HOSTILE, &["spin"], &SOCKET, "").spawn();
+    let mut hostile = Ending(hostile.expect("start the program"));
+    let mut lines = BufReader::new(hostile.0.stdout.take().expect("a pipe"));
+    let mut line = String::new();
+    lines.read_line(&mut line).expect("a line");
+    assert_eq!(line, "spinning\n");
+    let (stdout, stderr, _) = output(&GOOD, &[]);
+    assert!(stdout.ends_with(" ok\n"), "{stdout} {stderr}");
+    line.clear();
+    lines.read_line(&mut line).expect("a line");
+    assert_eq!(line, "the launch timed out and was terminated\n");
+}
+
 #[test]
 fn a_trap_ends_the_tenant_that_reaches_it_and_no_other() {
     let mut other = Raw::connect(0).expect("welcome");
@@ -247,6 +265,7 @@ fn two_managers_cannot_have_one_socket() {
         socket: SOCKET.clone(),
         device: DeviceChoice::Cpu(1),
         memory_per_tenant: MEMORY,
+        kernel_time: Some(Duration::from_secs(2)),
     };
     let error = Server::start(&options).err().expect("refused").to_string();
     assert!(error.contains("another manager has the socket"), "{error}");

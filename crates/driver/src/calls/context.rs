@@ -2,7 +2,7 @@
 
 use super::Calls;
 use crate::DriverError;
-use crate::sys::{CUcontext, CUdevice, CUdevice_attribute, CUuuid};
+use crate::sys::{CUcontext, CUdevice, CUdevice_attribute, CUlimit, CUuuid};
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -49,6 +49,20 @@ impl Context {
     /// The device is gone.
     pub fn make_current(&self) -> Result<(), DriverError> {
         call!(self.calls(), cuCtxSetCurrent(self.inner.raw))
+    }
+
+    /// Has room for kernels with so many bytes of local memory for each thread
+    /// (`CU_LIMIT_STACK_SIZE`). The driver waits until no kernel runs; else it
+    /// would do so at the first launch of such a kernel (H200, driver 580).
+    ///
+    /// # Errors
+    ///
+    /// There is not as much memory.
+    pub fn reserve_local(&self, bytes: u64) -> Result<(), DriverError> {
+        call!(
+            self.calls(),
+            cuCtxSetLimit(CUlimit::CU_LIMIT_STACK_SIZE, bytes as usize)
+        )
     }
 
     /// The driver's version, as cuDriverGetVersion gives it.

@@ -8,8 +8,9 @@
 //! caller did not map. Kernels may: that is what fences are for.
 //!
 //! A thread calls [`Context::make_current`] before anything else. No call waits
-//! for a kernel, except that the driver may do so when a module is loaded or
-//! unloaded and when memory is unmapped.
+//! for a kernel, except that the driver does so when a module is loaded or
+//! unloaded, when host memory is no longer registered, and when kernels get more
+//! local memory ([`Context::reserve_local`]).
 
 /// Calls a function of a table and turns its result into a `DriverError`.
 macro_rules! call {
@@ -38,7 +39,7 @@ mod stream;
 pub use context::Context;
 pub use host::HostMemory;
 pub use memory::{OutOfReservation, Physical, Reservation, Rows, Slice};
-pub use module::{Function, Launch, LoadError, Module, Variable};
+pub use module::{Function, Image, Launch, LoadError, Module, Variable};
 pub use stream::{Event, Stream};
 
 use crate::gpu::Gpu;

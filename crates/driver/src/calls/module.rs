@@ -3,8 +3,8 @@
 use super::{Context, Slice, Stream};
 use crate::DriverError;
 use crate::sys::{
-    CUfunction, CUfunction_attribute, CUjit_option, CUlaunchAttribute, CUlaunchAttributeID,
-    CUlaunchConfig, CUmodule, CUresult,
+    CUfunction, CUfunction_attribute, CUjit_option, CUjitInputType, CUlaunchAttribute,
+    CUlaunchAttributeID, CUlaunchConfig, CUlinkState, CUmodule, CUresult,
 };
 use std::ffi::{CStr, CString, c_void};
 use std::sync::Arc;
@@ -43,6 +43,9 @@ pub struct LoadError {
     pub log: String,
 }
 
+/// Code as the driver has compiled it.
+pub struct Image(Vec<u8>);
+
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -65,12 +68,12 @@ const SIZE: *mut c_void = std::ptr::without_provenance_mut(2);
 const END: *mut c_void = std::ptr::null_mut();
 
 impl Context {
-    /// Loads PTX.
+    /// Compiles PTX. Does not wait for kernels that run (H200, driver 580).
     ///
     /// # Errors
     ///
     /// The driver does not take it.
-    pub fn load(&self, ptx: &CStr) -> Result<Module, LoadError> {
+    pub fn compile(&self, ptx: &CStr) -> Result<Image, LoadError> {
         let mut log = vec![0u8; LOG];
         let mut options = [
             CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
@@ -81,24 +84,65 @@ impl Context {
             log.as_mut_ptr().cast::<c_void>(),
             std::ptr::without_provenance_mut(LOG - 1),
         ];
-        let mut raw = CUmodule::NULL;
-        let loaded = call!(
+        let count = options.len() as u32;
+        let mut raw = CUlinkState::NULL;
+        let made = call!(
             self.calls(),
-            cuModuleLoadDataEx(
-                &mut raw,
-                ptx.as_ptr().cast(),
-                options.len() as u32,
-                options.as_mut_ptr(),
-                values.as_mut_ptr()
-            )
+            cuLinkCreate_v2(count, options.as_mut_ptr(), values.as_mut_ptr(), &mut raw)
         );
-        loaded.map_err(|error| LoadError {
+        let linked = made.and_then(|()| {
+            let image = self.link(raw, ptx);
+            // The image was copied out; nothing else needs it.
+            let _ = call!(self.calls(), cuLinkDestroy(raw));
+            image
+        });
+        linked.map_err(|error| LoadError {
             error,
             log: CStr::from_bytes_until_nul(&log)
                 .unwrap_or_default()
                 .to_string_lossy()
                 .into_owned(),
-        })?;
+        })
+    }
+
+    fn link(&self, raw: CUlinkState, ptx: &CStr) -> Result<Image, DriverError> {
+        let text = ptx.to_bytes_with_nul();
+        call!(
+            self.calls(),
+            cuLinkAddData_v2(
+                raw,
+                CUjitInputType::CU_JIT_INPUT_PTX,
+                text.as_ptr().cast_mut().cast(),
+                text.len(),
+                c"module".as_ptr(),
+                0,
+                std::ptr::null_mut(),
+                std::ptr::null_mut()
+            )
+        )?;
+        let (mut image, mut size) = (std::ptr::null_mut(), 0);
+        call!(self.calls(), cuLinkComplete(raw, &mut image, &mut size))?;
+        if image.is_null() {
+            return Ok(Image(Vec::new()));
+        }
+        // SAFETY: the driver has made an image of so many bytes, which lives
+        // until cuLinkDestroy.
+        let bytes = unsafe { std::slice::from_raw_parts(image.cast::<u8>(), size) };
+        Ok(Image(bytes.to_vec()))
+    }
+
+    /// Loads what was compiled. The driver waits until no kernel of the context
+    /// runs, and until then all launches wait for it (H200, driver 580).
+    ///
+    /// # Errors
+    ///
+    /// The driver does not take it.
+    pub fn load(&self, image: &Image) -> Result<Module, DriverError> {
+        let mut raw = CUmodule::NULL;
+        call!(
+            self.calls(),
+            cuModuleLoadData(&mut raw, image.0.as_ptr().cast())
+        )?;
         Ok(Module {
             inner: Arc::new(Inner {
                 context: self.clone(),

@@ -1,0 +1,242 @@
+//! Moments in which no kernel runs.
+//!
+//! A driver loads and unloads modules, lets go of host memory and gives kernels
+//! more local memory only when all kernels of the context are over. Until then
+//! the calls of all other threads wait in the driver, too, launches and copies
+//! alike, and so would the copy that ends an endless kernel (H200, driver 580).
+//! No such call is made here before the kernels are over.
+//!
+//! Who needs a moment has a [`Wish`], and tries again until it comes true. As
+//! long as there is a wish, each stream takes one piece of work at a time. Each
+//! try closes all streams for a short while, a *window*: if they run dry in it,
+//! the moment has come. Windows get longer, up to [`LONGEST`], and between two of
+//! one wish there is as much time, so that the others lose half of the device at
+//! most, to a tenant that loads beside one with long kernels. Kernels that have
+//! outlasted the windows for longer than the budget are ended, because nobody
+//! could load anything beside an endless kernel.
+
+use crate::log;
+use crate::partition::Stopper;
+use driver::DriverError;
+use driver::calls::{Context, Stream};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// The first window of a wish.
+const FIRST: Duration = Duration::from_millis(2);
+/// The longest window.
+const LONGEST: Duration = Duration::from_millis(250);
+/// How long to look without a pause whether streams have run dry.
+const SPIN: Duration = Duration::from_micros(100);
+/// The pause after that.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// Bytes of local memory for each thread that contexts have room for at first
+/// (cuda.h, `CU_LIMIT_STACK_SIZE`: 1 KiB on all devices).
+const LOCAL: u64 = 1024;
+
+/// A stream of a tenant.
+struct Watched {
+    stream: Weak<Stream>,
+    stopper: Weak<Stopper>,
+    /// The end of the first window of those since it was last seen idle.
+    outlasts: Option<Instant>,
+}
+
+/// What decides when no kernel runs.
+pub(crate) struct Quiet {
+    /// Held for reading while something is put into a stream.
+    putting: RwLock<()>,
+    wishes: AtomicU32,
+    watched: Mutex<Vec<Watched>>,
+    /// What is dropped in the next moment.
+    discarded: Mutex<Vec<Box<dyn Send>>>,
+    /// Bytes of local memory that there is room for.
+    local: Mutex<u64>,
+    budget: Option<Duration>,
+}
+
+/// Somebody needs a moment.
+pub(crate) struct Wish {
+    quiet: Arc<Quiet>,
+    window: Duration,
+    not_before: Option<Instant>,
+}
+
+/// No kernel runs, and none is started while this lives.
+pub(crate) struct Moment<'q> {
+    quiet: &'q Quiet,
+    _closed: RwLockWriteGuard<'q, ()>,
+}
+
+/// Something is being put into a stream.
+pub(crate) struct Putting<'q> {
+    _open: RwLockReadGuard<'q, ()>,
+}
+
+impl Quiet {
+    /// With this budget: how long kernels may keep others from loading; `None`:
+    /// for ever.
+    pub(crate) fn new(budget: Option<Duration>) -> Quiet {
+        Quiet {
+            putting: RwLock::new(()),
+            wishes: AtomicU32::new(0),
+            watched: Mutex::default(),
+            discarded: Mutex::default(),
+            local: Mutex::new(LOCAL),
+            budget,
+        }
+    }
+
+    /// Counts a stream among those in which kernels run.
+    pub(crate) fn watch(&self, stream: &Arc<Stream>, stopper: &Arc<Stopper>) {
+        self.watched.lock().push(Watched {
+            stream: Arc::downgrade(stream),
+            stopper: Arc::downgrade(stopper),
+            outlasts: None,
+        });
+    }
+
+    /// To be held while something is put into a stream.
+    pub(crate) fn put(&self) -> Putting<'_> {
+        Putting {
+            _open: self.putting.read(),
+        }
+    }
+
+    /// Whether somebody needs a moment.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wishes.load(Ordering::Acquire) > 0
+    }
+
+    /// Drops what cannot be dropped while kernels run, later.
+    pub(crate) fn discard(&self, what: Box<dyn Send>) {
+        self.discarded.lock().push(what);
+    }
+
+    /// Whether something is to be dropped in a moment.
+    pub(crate) fn has_discarded(&self) -> bool {
+        !self.discarded.lock().is_empty()
+    }
+
+    /// Whether all streams are idle. Notes which are not.
+    fn is_dry(&self) -> Result<bool, DriverError> {
+        let mut is_dry = true;
+        let mut error = None;
+        self.watched.lock().retain_mut(|watched| {
+            let Some(stream) = watched.stream.upgrade() else {
+                return false;
+            };
+            match stream.is_idle() {
+                Ok(true) => watched.outlasts = None,
+                Ok(false) => is_dry = false,
+                Err(failed) => error = Some(failed),
+            }
+            true
+        });
+        error.map_or(Ok(is_dry), Err)
+    }
+
+    /// At the end of a window in which not all streams ran dry: ends the kernels
+    /// of those that have outlasted the windows for longer than the budget.
+    fn end_long(&self, context: &Context) {
+        let now = Instant::now();
+        let mut long = Vec::new();
+        for watched in self.watched.lock().iter_mut() {
+            let is_busy = |stream: Arc<Stream>| stream.is_idle().is_ok_and(|idle| !idle);
+            if !watched.stream.upgrade().is_some_and(is_busy) {
+                watched.outlasts = None;
+                continue;
+            }
+            let since = now.duration_since(*watched.outlasts.get_or_insert(now));
+            if self.budget.is_some_and(|budget| since > budget) {
+                long.extend(watched.stopper.upgrade());
+            }
+        }
+        for stopper in long {
+            match stopper.stop(context) {
+                Ok(true) => log::line(
+                    "warning: kernels of a tenant ran beyond --kernel-time while another one waited to load code; they are ended",
+                ),
+                Ok(false) => {}
+                Err(error) => log::line(&format!(
+                    "error: kernels of a tenant that run for too long cannot be ended: {error}"
+                )),
+            }
+        }
+    }
+}
+
+impl Wish {
+    /// From now on somebody needs a moment.
+    pub(crate) fn new(quiet: &Arc<Quiet>) -> Wish {
+        quiet.wishes.fetch_add(1, Ordering::AcqRel);
+        Wish {
+            quiet: Arc::clone(quiet),
+            window: FIRST,
+            not_before: None,
+        }
+    }
+
+    /// Tries once: `None`: later. Waits for [`LONGEST`] at most.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub(crate) fn moment<'q>(
+        &mut self,
+        quiet: &'q Quiet,
+        context: &Context,
+    ) -> Result<Option<Moment<'q>>, DriverError> {
+        if self.not_before.is_some_and(|time| Instant::now() < time) {
+            return Ok(None);
+        }
+        let closed = quiet.putting.write();
+        let start = Instant::now();
+        loop {
+            if quiet.is_dry()? {
+                let moment = Moment {
+                    quiet,
+                    _closed: closed,
+                };
+                let discarded = std::mem::take(&mut *quiet.discarded.lock());
+                drop(discarded);
+                return Ok(Some(moment));
+            }
+            match start.elapsed() {
+                waited if waited >= self.window => break,
+                waited if waited < SPIN => std::hint::spin_loop(),
+                _ => std::thread::sleep(PAUSE),
+            }
+        }
+        drop(closed);
+        quiet.end_long(context);
+        self.not_before = Some(Instant::now() + self.window);
+        self.window = (2 * self.window).min(LONGEST);
+        Ok(None)
+    }
+}
+
+impl Drop for Wish {
+    fn drop(&mut self) {
+        self.quiet.wishes.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Moment<'_> {
+    /// Has room for kernels with so many bytes of local memory for each thread.
+    ///
+    /// # Errors
+    ///
+    /// There is not as much memory.
+    pub(crate) fn reserve_local(&self, context: &Context, bytes: u64) -> Result<(), DriverError> {
+        let mut local = self.quiet.local.lock();
+        if bytes > *local {
+            context.reserve_local(bytes)?;
+            *local = bytes;
+        }
+        Ok(())
+    }
+}
