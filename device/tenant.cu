@@ -34,9 +34,9 @@ INLINE char peek(const Walk &walk) { return walk.at < walk.length ? walk.format[
 
 INLINE bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Goes on to behind the next string (C11, 7.21.6.1): the string, and how many of
-// its bytes are printed. False if there is none. Each argument is aligned to its
-// size (PTX interoperability guide, "System Calls").
+// Goes on to behind the next string (crates/model/src/printf/format.rs): the
+// string, and how many of its bytes are printed. False if there is none. Each
+// argument is aligned to its size (PTX interoperability guide, "System Calls").
 INLINE bool next_string(Walk &walk, const char **text, u32 *most) {
     ROLLED while (walk.at < walk.length) {
         if (walk.format[walk.at++] != '%') continue;
@@ -45,6 +45,7 @@ INLINE bool next_string(Walk &walk, const char **text, u32 *most) {
             walk.at++;
             continue;
         }
+        u32 taken = walk.taken, count = walk.count;
         ROLLED while (c == '-' || c == '+' || c == ' ' || c == '#' || c == '0') {
             walk.at++;
             c = peek(walk);
@@ -58,40 +59,38 @@ INLINE bool next_string(Walk &walk, const char **text, u32 *most) {
         u32 limit = RF_PRINT_STRING;
         if (peek(walk) == '.') {
             walk.at++;
-            if (peek(walk) == '*') {
-                walk.at++;
-                u32 place = take(walk, 4);
-                if (walk.taken > RF_PRINT_ARGUMENTS) return false;
-                u32 precision = *(const u32 *)(walk.arguments + place);
-                // (A negative one is none.)
-                if (precision < limit) limit = precision;
-            } else {
-                u32 precision = 0;
-                ROLLED while (is_digit(peek(walk))) {
-                    precision = precision * 10 + (walk.format[walk.at++] - '0');
-                    if (precision > limit) precision = limit;
-                }
-                limit = precision;
+            u32 precision = 0;
+            ROLLED while (is_digit(peek(walk))) {
+                precision = precision * 10 + (walk.format[walk.at++] - '0');
+                if (precision > limit) precision = limit;
             }
+            limit = precision;
         }
         bool is_long = false;
         c = peek(walk);
-        ROLLED while (c == 'h' || c == 'l' || c == 'L' || c == 'j' || c == 'z' || c == 't') {
-            is_long = is_long || c != 'h';
+        if (c == 'h') {
             walk.at++;
-            c = peek(walk);
+        } else if (c == 'l') {
+            is_long = true;
+            walk.at++;
+            if (peek(walk) == 'l') walk.at++;
         }
-        // (What is no conversion is printed as it stands.)
+        c = peek(walk);
         u32 bytes = 0;
         if (c == 'd' || c == 'i' || c == 'o' || c == 'u' || c == 'x' || c == 'X') bytes = is_long ? 8 : 4;
         if (c == 'c') bytes = 4;
         char lower = c | 0x20;
         if ((lower >= 'e' && lower <= 'g') || lower == 'a' || c == 'p' || c == 's') bytes = 8;
-        if (bytes == 0) continue;
-        u32 before = walk.taken;
+        if (bytes == 0) {
+            // What is no conversion is printed as it stands, and takes nothing.
+            walk.taken = taken;
+            walk.count = count;
+            continue;
+        }
         u32 place = take(walk, bytes);
         if (walk.taken > RF_PRINT_ARGUMENTS) {
-            walk.taken = before;
+            walk.taken = taken;
+            walk.count = count;
             return false;
         }
         walk.at++;
@@ -121,6 +120,7 @@ INLINE char *copy(char *to, const char *from, u32 bytes) {
 // vprintf: copies the format, its arguments and its strings to a record.
 extern "C" __device__ u32 __ringfence_vprintf(const char *format, const char *arguments) {
     TenantPrint *print = &__ringfence_print;
+    if (!format) return ~0u;
     Walk walk = {format, bounded(format, RF_PRINT_FORMAT), 0, arguments, 0, 0};
     Walk again = walk;
     u32 strings = 0, most = 0;
@@ -131,7 +131,7 @@ extern "C" __device__ u32 __ringfence_vprintf(const char *format, const char *ar
     u64 at = atomicAdd(&print->used, (u64)total);
     if (at + total > print->size) {
         atomicAdd(&print->lost, 1ull);
-        return ~0u;
+        return walk.count;
     }
     char *record = (char *)(print->records + at);
     PrintHead *head = (PrintHead *)record;

@@ -9,7 +9,7 @@ use crate::function::Analysis;
 use crate::names::{ModuleSymbols, Register, SymbolId, SymbolSpace};
 use crate::roles::Role;
 use crate::ssa::Definition;
-use ptx::printf::{Most, printed};
+use model::printf::{Most, printed};
 use ptx::{Item, Linkage, Mnemonic, Modifier, Module, OperandKind, Value, VariableSpace};
 use rustc_hash::{FxHashMap, FxHashSet};
 

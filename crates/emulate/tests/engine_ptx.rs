@@ -104,12 +104,12 @@ fn printf_reads_no_more_than_the_precision() {
     bench.memory.write(text, b"abc").unwrap();
     let program = bench.link(&[&with_head(
         ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
-         .global .align 1 .b8 format[11] = {91, 37, 46, 42, 115, 37, 46, 50, 115, 93, 0};
+         .global .align 1 .b8 format[11] = {91, 37, 46, 51, 115, 37, 46, 50, 115, 93, 0};
          .visible .entry k(.param .u64 text) {
            .local .align 8 .b8 depot[24];
            .reg .u64 %t, %f, %d; .param .b64 f; .param .b64 a; .param .b32 r;
            ld.param.u64 %t, [text];
-           st.local.u32 [depot], 3; st.local.u64 [depot+8], %t; st.local.u64 [depot+16], %t;
+           st.local.u64 [depot], %t; st.local.u64 [depot+8], %t;
            mov.u64 %f, format; cvta.global.u64 %f, %f;
            mov.u64 %d, depot; cvta.local.u64 %d, %d;
            st.param.b64 [f], %f; st.param.b64 [a], %d;

@@ -212,8 +212,8 @@ fn attributes(context: &Context) -> Vec<Attribute> {
     known.collect()
 }
 
-/// What the CPU device says is for the administrator. Kernels of tenants print
-/// nothing: a module that could is refused.
+/// What the CPU device says is for the administrator. Kernels of tenants print to
+/// memory of their own ([`crate::common`]), and not by the device.
 const OUTPUT: cpu_api::Output = cpu_api::Output {
     print: |bytes| crate::log::line(&crate::log::clean(&String::from_utf8_lossy(bytes))),
     print_error: |bytes| crate::log::line(&crate::log::clean(&String::from_utf8_lossy(bytes))),

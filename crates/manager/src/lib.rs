@@ -26,6 +26,7 @@
 //! it has not found there.
 
 mod addresses;
+mod common;
 mod device;
 mod lanes;
 mod log;

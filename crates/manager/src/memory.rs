@@ -17,6 +17,8 @@ pub(crate) enum Use {
     /// Stands for a constant variable of a module, which lies elsewhere: its
     /// addresses are names, and the memory is not used.
     Constant,
+    /// What its modules have in common, and its program does not know of.
+    Common,
 }
 
 /// A part of the memory that is in use.

@@ -10,6 +10,7 @@
 //! What decides is the verifier, which trusts nothing that comes before it. This
 //! module must never give the driver code that it has not accepted.
 
+use crate::common::{CommonError, Library};
 use crate::device::Device;
 use crate::memory::{ALIGNMENT, Memory, Use};
 use crate::partition::Partition;
@@ -18,10 +19,9 @@ use crate::quota;
 use driver::DriverError;
 use driver::calls::{Context, Function, Image, LoadError, OutOfReservation, Stream};
 use driver::sys::{CUfunction_attribute as A, CUresult};
-use instrument::{FenceError, FenceForm, Fenced, Holder, fence, verify_contained};
+use instrument::{FenceError, FenceForm, Fenced, FencedVariable, Holder, fence, verify_contained};
 use model::layout::fence::VARIABLE;
-use model::layout::tenant::HEAP;
-use protocol::{Attribute, Variable};
+use protocol::{Attribute, Limit, Variable};
 use std::collections::BTreeMap;
 use std::ffi::CString;
 
@@ -32,6 +32,8 @@ pub(crate) struct Loaded {
     pub(crate) variables: Vec<Variable>,
     /// Its constant variables, by the address that stands for each.
     pub(crate) constants: BTreeMap<u64, driver::calls::Variable>,
+    /// What it has in common with the tenant's other modules.
+    pub(crate) uses: Vec<Limit>,
     _module: driver::calls::Module,
 }
 
@@ -48,6 +50,8 @@ pub(crate) struct Kernel {
     /// (`model::layout::fence::retired`). By what the pass says, which need not be
     /// trusted: the count is for the tenant alone.
     pub(crate) may_fail: bool,
+    /// What its module has in common with others.
+    pub(crate) uses: Vec<Limit>,
 }
 
 /// A module that is not loaded.
@@ -67,8 +71,8 @@ pub(crate) enum Refused {
     Lacks(String),
     #[error("the driver refuses the module: {}\n{}", .0.error, .0.log)]
     Load(LoadError),
-    #[error("it uses {0} on the device, which tenants cannot yet")]
-    Common(&'static str),
+    #[error(transparent)]
+    Common(#[from] CommonError),
     #[error("its variables take {0} bytes, which the memory of the tenant has not left")]
     NoMemory(u64),
     #[error("kernel `{0}` takes {1} bytes of local memory for each thread; tenants have {limit}", limit = quota::LOCAL)]
@@ -91,11 +95,11 @@ impl Refused {
             Refused::Unreadable(_) => CUresult::CUDA_ERROR_INVALID_IMAGE,
             Refused::NoPtx => CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
             Refused::Fence(FenceError::Module(_)) => CUresult::CUDA_ERROR_INVALID_PTX,
-            Refused::Fence(FenceError::Refused(_))
-            | Refused::Verifier(_)
-            | Refused::Lacks(_)
-            | Refused::Common(_) => CUresult::CUDA_ERROR_NOT_PERMITTED,
+            Refused::Fence(FenceError::Refused(_)) | Refused::Verifier(_) | Refused::Lacks(_) => {
+                CUresult::CUDA_ERROR_NOT_PERMITTED
+            }
             Refused::Load(error) => error.error.code,
+            Refused::Common(error) => error.code(),
             Refused::Parameters(_) => CUresult::CUDA_ERROR_INVALID_PTX,
             Refused::Driver(error) => error.code,
             Refused::Range(_) => CUresult::CUDA_ERROR_INVALID_VALUE,
@@ -179,14 +183,6 @@ pub(crate) struct Contained {
 pub(crate) fn contain(device: &Device, bytes: &[u8]) -> Result<Contained, Refused> {
     let source = text(bytes, device.capability)?;
     let fenced = fence(&source, FenceForm::Mask)?;
-    // The buffer of `printf` and the heap of `malloc` are the tenant's: no module
-    // brings them.
-    if let Some(common) = fenced.variables.iter().find(|variable| variable.is_common) {
-        return Err(Refused::Common(match common.name.as_str() {
-            HEAP => "`malloc` or `free`",
-            _ => "`printf`",
-        }));
-    }
     if let Err(errors) = verify_contained(&fenced.text) {
         let lines: Vec<String> = errors.iter().take(8).map(ToString::to_string).collect();
         return Err(Refused::Verifier(lines.join("\n")));
@@ -221,45 +217,42 @@ pub(crate) fn contain(device: &Device, bytes: &[u8]) -> Result<Contained, Refuse
     })
 }
 
+/// Where a module is loaded, and when.
+pub(crate) struct Into<'t> {
+    pub(crate) device: &'t Device,
+    pub(crate) moment: &'t Moment<'t>,
+    pub(crate) partition: &'t Partition,
+    pub(crate) memory: &'t mut Memory,
+    pub(crate) library: &'t mut Library,
+    /// What the tenant's kernels wait for.
+    pub(crate) stream: &'t Stream,
+}
+
+/// What is known once the variables of a module are placed.
+struct Placed {
+    table: Vec<u8>,
+    /// Where each variable lies, and whether it is one of the module's own.
+    places: Vec<(u64, bool)>,
+    uses: Vec<Limit>,
+}
+
 /// Loads a module into a partition, and places its variables among the tenant's
-/// allocations, by copies in `stream`, which must be over before a kernel of the
+/// allocations, by copies in a stream, which must be over before a kernel of the
 /// module runs.
-pub(crate) fn load(
-    (device, moment): (&Device, &Moment<'_>),
-    partition: &Partition,
-    memory: &mut Memory,
-    stream: &Stream,
-    contained: Contained,
-) -> Result<Loaded, Refused> {
+pub(crate) fn load(into: &mut Into<'_>, contained: Contained) -> Result<Loaded, Refused> {
+    let device = into.device;
     let module = device.context.load(&contained.image)?;
     if let Some(what) = device.lacks(&module) {
         return Err(Refused::Lacks(what));
     }
     let may_fail = contained.fenced.counts.retiring > 0;
-    let mut kernels = Vec::with_capacity(contained.kernels.len());
-    for entry in contained.kernels {
-        kernels.push(Kernel {
-            function: function(&device.context, moment, &module, &entry.name)?,
-            name: entry.name,
-            parameters: entry.parameters,
-            parameter_bytes: entry.parameter_bytes,
-            may_fail,
-        });
-    }
     let mut variables = Vec::new();
     let mut constants = BTreeMap::new();
-    let placed = place(
-        &contained.fenced,
-        &module,
-        partition,
-        memory,
-        stream,
-        &mut variables,
-    );
-    let placed = placed.and_then(|table| {
+    let placed = place(into, &contained.fenced, &module, &mut variables);
+    let placed = placed.and_then(|placed| {
         for name in &contained.constants {
             let own = module.variable(name)?;
-            let address = memory.take(own.size(), ALIGNMENT, Use::Constant);
+            let address = into.memory.take(own.size(), ALIGNMENT, Use::Constant);
             let address = address.ok_or(Refused::NoMemory(own.size()))?;
             variables.push(Variable {
                 name: name.clone(),
@@ -268,29 +261,37 @@ pub(crate) fn load(
             });
             constants.insert(address, own);
         }
-        relocate(
-            &contained.fenced,
-            (device, &module),
-            partition,
-            stream,
-            &variables,
-        )?;
-        Ok(table)
+        relocate(into, &contained.fenced, &module, &placed.places)?;
+        let table = module.variable(VARIABLE)?;
+        device.context.write_variable(&table, 0, &placed.table)?;
+        Ok(placed.uses)
     });
-    let table = placed.and_then(|table| {
-        let variable = module.variable(VARIABLE)?;
-        Ok(device.context.write_variable(&variable, 0, &table)?)
+    let loaded = placed.and_then(|uses| {
+        let kernels = contained.kernels.into_iter().map(|entry| {
+            Ok(Kernel {
+                function: function(&device.context, into.moment, &module, &entry.name)?,
+                name: entry.name,
+                parameters: entry.parameters,
+                parameter_bytes: entry.parameter_bytes,
+                may_fail,
+                uses: uses.clone(),
+            })
+        });
+        Ok((kernels.collect::<Result<Vec<_>, Refused>>()?, uses))
     });
-    if let Err(error) = table {
-        release(&variables, memory);
-        return Err(error);
+    match loaded {
+        Ok((kernels, uses)) => Ok(Loaded {
+            kernels,
+            variables,
+            constants,
+            uses,
+            _module: module,
+        }),
+        Err(error) => {
+            release(&variables, into.memory);
+            Err(error)
+        }
     }
-    Ok(Loaded {
-        kernels,
-        variables,
-        constants,
-        _module: module,
-    })
 }
 
 /// A kernel, for which there is local memory.
@@ -317,65 +318,93 @@ pub(crate) fn release(variables: &[Variable], memory: &mut Memory) {
     }
 }
 
-/// Places the variables; the table that says where.
+/// Places the variables; `own` gets those that no other module has.
 fn place(
+    into: &mut Into<'_>,
     fenced: &Fenced,
     module: &driver::calls::Module,
-    partition: &Partition,
-    memory: &mut Memory,
-    stream: &Stream,
-    placed: &mut Vec<Variable>,
-) -> Result<Vec<u8>, Refused> {
-    let mut table = partition.table().bytes().to_vec();
+    own: &mut Vec<Variable>,
+) -> Result<Placed, Refused> {
+    let mut placed = Placed {
+        table: into.partition.table().bytes().to_vec(),
+        places: Vec::new(),
+        uses: Vec::new(),
+    };
     for wanted in &fenced.variables {
-        let own = module.variable(&wanted.name)?;
-        // What the driver has is what the table is about.
-        let size = own.size();
-        let address = memory
-            .take(size, wanted.alignment.into(), Use::Variable)
-            .ok_or(Refused::NoMemory(size))?;
-        placed.push(Variable {
-            name: wanted.name.clone(),
-            address,
-            size,
-        });
-        if size > 0 {
-            own.copy_to(partition.reservation().slice(address, size)?, stream)?;
-        }
-        table.extend(address.to_le_bytes());
+        let common = Library::which(&wanted.name).filter(|_| wanted.is_common);
+        let address = match common {
+            Some(which) => {
+                placed.uses.push(which);
+                let places = (into.device, into.partition);
+                into.library.place(which, places, into.memory)?
+            }
+            None => place_own(into, wanted, module, own)?,
+        };
+        placed.places.push((address, common.is_none()));
+        placed.table.extend(address.to_le_bytes());
     }
-    Ok(table)
+    Ok(placed)
+}
+
+/// Places a variable of the module's own.
+fn place_own(
+    into: &mut Into<'_>,
+    wanted: &FencedVariable,
+    module: &driver::calls::Module,
+    placed: &mut Vec<Variable>,
+) -> Result<u64, Refused> {
+    let own = module.variable(&wanted.name)?;
+    // What the driver has is what the table is about.
+    let size = own.size();
+    let address = into
+        .memory
+        .take(size, wanted.alignment.into(), Use::Variable)
+        .ok_or(Refused::NoMemory(size))?;
+    placed.push(Variable {
+        name: wanted.name.clone(),
+        address,
+        size,
+    });
+    if size > 0 {
+        own.copy_to(
+            into.partition.reservation().slice(address, size)?,
+            into.stream,
+        )?;
+    }
+    Ok(address)
 }
 
 /// Writes the addresses that initializers held, behind the copies of the
 /// variables that hold them.
 fn relocate(
+    into: &Into<'_>,
     fenced: &Fenced,
-    (device, module): (&Device, &driver::calls::Module),
-    partition: &Partition,
-    stream: &Stream,
-    placed: &[Variable],
+    module: &driver::calls::Module,
+    places: &[(u64, bool)],
 ) -> Result<(), Refused> {
-    let place = |index: usize| placed.get(index).map(|variable| variable.address);
     for relocation in &fenced.relocations {
         let unplaced = || Refused::Verifier("an initializer names what was not placed".into());
-        let bytes = relocation.value(place(relocation.target).ok_or_else(unplaced)?);
+        let (target, _) = *places.get(relocation.target).ok_or_else(unplaced)?;
+        let bytes = relocation.value(target);
         match &relocation.holder {
             Holder::Placed(index) => {
-                let address = place(*index).ok_or_else(unplaced)? + relocation.offset;
+                // What modules have in common has no initializer of theirs.
+                let (start, _) = places
+                    .get(*index)
+                    .filter(|(_, is_own)| *is_own)
+                    .ok_or_else(unplaced)?;
+                let address = start + relocation.offset;
                 // Memsets are in order with the copy that placed the variable, and
                 // wait for nothing.
                 for (address, byte) in (address..).zip(bytes) {
-                    let rows = partition.reservation().rows(address, 1, 1, 1)?;
-                    stream.fill(rows, 1, byte.into())?;
+                    let rows = into.partition.reservation().rows(address, 1, 1, 1)?;
+                    into.stream.fill(rows, 1, byte.into())?;
                 }
             }
             Holder::Constant(name) => {
                 let own = module.variable(name)?;
-                let written = device
-                    .context
-                    .write_variable(&own, relocation.offset, &bytes);
-                written?;
+                let context = &into.device.context;
+                context.write_variable(&own, relocation.offset, &bytes)?;
             }
         }
     }

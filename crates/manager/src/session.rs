@@ -1,9 +1,10 @@
 //! A tenant, and what is done about each of its requests.
 
+use crate::common::{CommonError, Library};
 use crate::device::Device;
 use crate::lanes::{Common, Lanes, NotPut};
 use crate::memory::{ALIGNMENT, Memory, Use};
-use crate::modules::{self, Contained, Kernel, Loaded, Refused};
+use crate::modules::{self, Contained, Into, Kernel, Loaded, Refused};
 use crate::numbers::Numbers;
 use crate::partition::{Partition, PartitionError};
 use crate::quiet::Wish;
@@ -14,7 +15,9 @@ use driver::DriverError;
 use driver::calls::{Event, Launch, OutOfReservation, Rows};
 use driver::sys::{CUfunction_attribute, CUresult};
 use model::layout::fence::retired;
-use protocol::{Attribute, Chunk, MAX_PAYLOAD, Place, QUIET_IN_A_ROW, Reply, Request, Staging};
+use protocol::{
+    Attribute, Chunk, Limit, MAX_PAYLOAD, Place, QUIET_IN_A_ROW, Reply, Request, Staging,
+};
 use std::sync::Arc;
 
 /// A tenant.
@@ -22,6 +25,8 @@ pub(crate) struct Session {
     device: Arc<Device>,
     partition: Partition,
     memory: Memory,
+    /// What all of its modules have in common.
+    library: Library,
     lanes: Lanes,
     events: Numbers<Event>,
     modules: Numbers<Module>,
@@ -87,6 +92,12 @@ impl From<NotPut> for NotDone {
     }
 }
 
+impl From<CommonError> for NotDone {
+    fn from(error: CommonError) -> NotDone {
+        NotDone::Failed(error.code(), error.to_string())
+    }
+}
+
 impl From<Refused> for NotDone {
     fn from(error: Refused) -> NotDone {
         NotDone::Failed(error.code(), error.to_string())
@@ -129,6 +140,7 @@ impl Session {
         Ok(Session {
             lanes: lanes(&device, &partition)?,
             memory: Memory::new(base, size, quota::ALLOCATIONS),
+            library: Library::new(),
             events: Numbers::new(1, quota::EVENTS),
             modules: Numbers::new(1, quota::MODULES),
             kernels: Numbers::new(1, quota::KERNELS),
@@ -151,6 +163,7 @@ impl Session {
         let (base, size) = self.partition.allocatable();
         self.lanes = lanes(&self.device, &self.partition)?;
         self.memory = Memory::new(base, size, quota::ALLOCATIONS);
+        self.library = Library::new();
         self.events = Numbers::new(1, quota::EVENTS);
         self.kernels = Numbers::new(1, quota::KERNELS);
         let modules = std::mem::replace(&mut self.modules, Numbers::new(1, quota::MODULES));
@@ -211,6 +224,8 @@ impl Session {
         }
         let answer = match self.failed {
             _ if request == Request::Reset => self.reset(),
+            // Also what kernels that failed have printed.
+            _ if request == Request::Printed => self.printed(out),
             Some(code) => Err(NotDone::Failed(code, String::new())),
             None => self.answer(request, payload, out),
         };
@@ -260,6 +275,9 @@ impl Session {
         match request {
             Request::Hello(_) => Err(invalid("the tenant is known already")),
             Request::Reset => self.reset(),
+            Request::Printed => self.printed(out),
+            Request::GetLimit { limit } => Ok(Reply::Size(self.library.limit(limit))),
+            Request::SetLimit { limit, bytes } => self.set_limit(limit, bytes),
             Request::Upload => self.upload(payload),
             Request::Load => self.load(),
             Request::Unload { module } => self.unload(module),
@@ -421,13 +439,15 @@ impl Session {
             return Err(NotDone::Busy);
         };
         let stream = self.lanes.put_in(&moment, crate::lanes::DEFAULT)?;
-        let loaded = modules::load(
-            (&device, &moment),
-            &self.partition,
-            &mut self.memory,
-            &stream,
-            contained,
-        )?;
+        let mut into = Into {
+            device: &device,
+            moment: &moment,
+            partition: &self.partition,
+            memory: &mut self.memory,
+            library: &mut self.library,
+            stream: &stream,
+        };
+        let loaded = modules::load(&mut into, contained)?;
         drop(stream);
         drop(moment);
         if !self.kernels.has_room_for(loaded.kernels.len()) {
@@ -450,6 +470,7 @@ impl Session {
             });
         }
         let variables = loaded.variables.clone();
+        let prints = loaded.uses.contains(&Limit::Print);
         let module = self.modules.add(Module {
             loaded,
             kernels: numbers,
@@ -458,6 +479,7 @@ impl Session {
             module: module.ok_or_else(|| over_quota("modules"))?,
             kernels,
             variables,
+            prints,
         }))
     }
 
@@ -508,8 +530,24 @@ impl Session {
         }
         // Set before the launch: should it fail halfway, the counters are read.
         self.are_unread |= kernel.may_fail;
+        self.library.launched(&kernel.uses);
         let stream = self.lanes.put(stream)?;
         kernel.function.launch(launch, parameters, &stream)?;
+        Ok(Reply::Done)
+    }
+
+    fn printed(&mut self, out: &mut Vec<u8>) -> Answer {
+        let is_idle = self.lanes.all_idle()?;
+        let places = (&*self.device, &self.partition);
+        Ok(Reply::Printed(self.library.printed(is_idle, places, out)?))
+    }
+
+    fn set_limit(&mut self, limit: Limit, bytes: u64) -> Answer {
+        let places = (&*self.device, &self.partition);
+        let set = self
+            .library
+            .set_limit((limit, bytes), places, &mut self.memory);
+        set.ok_or_else(|| invalid("kernels that use it were launched already"))??;
         Ok(Reply::Done)
     }
 
@@ -726,7 +764,7 @@ fn rows<'p>(partition: &'p Partition, memory: &Memory, place: Place) -> Result<R
     let before_last = pitch.checked_mul(height.saturating_sub(1));
     let size = before_last.and_then(|bytes| bytes.checked_add(width));
     let around = size.and_then(|size| memory.around(address, size));
-    let is_own = around.is_some_and(|(_, usage)| usage != Use::Constant);
+    let is_own = around.is_some_and(|(_, usage)| matches!(usage, Use::Allocation | Use::Variable));
     if !is_own || width == 0 || height == 0 || (height > 1 && pitch < width) {
         return Err(invalid("the range is not in one allocation of the tenant"));
     }

@@ -1,35 +1,11 @@
-//! `printf` formats, as device code uses them (C11, 7.21.6.1).
+//! `printf` as device code has it: formats, what they read, and what they print
+//! (CUDA C++ Programming Guide, "Formatted Output"; C11, 7.21.6.1).
 
-/// Text, or one conversion.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Piece {
-    /// Printed as it stands.
-    Text(Vec<u8>),
-    /// `%…`
-    Conversion {
-        /// `-`, `+`, ` `, `#`, `0`.
-        flags: Vec<u8>,
-        /// Least number of bytes.
-        width: Field,
-        /// Behind the point.
-        precision: Option<Field>,
-        /// `l`, `ll`, `z`, `j`, `t`.
-        long: bool,
-        /// `h`: 2 bytes, `hh`: 1.
-        short: u8,
-        /// The letter that ends it.
-        kind: u8,
-    },
-}
+mod format;
+mod strings;
 
-/// A width or a precision.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Field {
-    /// In the format.
-    Number(usize),
-    /// An argument.
-    Star,
-}
+pub use format::{Conversion, Field, Piece, Pieces, Size, pieces};
+pub use strings::{Most, Printed, PrintedString, printed};
 
 /// The value of a conversion.
 pub enum Argument {
@@ -37,186 +13,61 @@ pub enum Argument {
     None,
     /// Of a number, as its bits.
     Bits(u64),
-    /// Of `%s`, what it points to.
-    Text(Vec<u8>),
+    /// Of `%s`, what it points to; `None` for null.
+    Text(Option<Vec<u8>>),
 }
 
-/// Split a format.
-pub fn parse(format: &[u8]) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    let mut text = Vec::new();
-    let mut i = 0;
-    while i < format.len() {
-        if format[i] != b'%' {
-            text.push(format[i]);
-            i += 1;
-            continue;
-        }
-        let start = i;
-        i += 1;
-        if format.get(i) == Some(&b'%') {
-            text.push(b'%');
-            i += 1;
-            continue;
-        }
-        let mut flags = Vec::new();
-        while let Some(&f) = format.get(i).filter(|f| b"-+ #0".contains(f)) {
-            flags.push(f);
-            i += 1;
-        }
-        let field = |i: &mut usize| {
-            if format.get(*i) == Some(&b'*') {
-                *i += 1;
-                return Field::Star;
-            }
-            let mut number = 0usize;
-            while let Some(d) = format.get(*i).filter(|d| d.is_ascii_digit()) {
-                number = (number * 10 + usize::from(d - b'0')).min(1 << 12);
-                *i += 1;
-            }
-            Field::Number(number)
-        };
-        let width = field(&mut i);
-        let precision = if format.get(i) == Some(&b'.') {
-            i += 1;
-            Some(field(&mut i))
-        } else {
-            None
-        };
-        let (mut long, mut short) = (false, 0);
-        while let Some(&l) = format.get(i).filter(|l| b"hlLjzt".contains(l)) {
-            match l {
-                b'h' if short == 2 => short = 1,
-                b'h' => short = 2,
-                _ => long = true,
-            }
-            i += 1;
-        }
-        match format.get(i) {
-            Some(&kind) if b"diouxXeEfFgGaAcsp".contains(&kind) => {
-                if !text.is_empty() {
-                    pieces.push(Piece::Text(std::mem::take(&mut text)));
-                }
-                pieces.push(Piece::Conversion {
-                    flags,
-                    width,
-                    precision,
-                    long,
-                    short,
-                    kind,
-                });
-                i += 1;
-            }
-            // No conversion: printed as it stands.
-            _ => text.extend_from_slice(&format[start..i]),
+/// Bytes that a width or a precision adds at most.
+const WIDEST: u64 = 1 << 12;
+
+impl Piece<'_> {
+    /// Appends what it prints. `star` is the value of a width that is an
+    /// argument.
+    pub fn write(&self, star: Option<i32>, argument: &Argument, out: &mut Vec<u8>) {
+        match self {
+            Piece::Text(text) | Piece::Unknown(text) => out.extend_from_slice(text),
+            Piece::Conversion(conversion) => conversion.write(star, argument, out),
         }
     }
-    if !text.is_empty() {
-        pieces.push(Piece::Text(text));
-    }
-    pieces
 }
 
-impl Piece {
-    /// How many `*` it takes.
-    pub fn stars(&self) -> usize {
-        match self {
-            Piece::Text(_) => 0,
-            Piece::Conversion {
-                width, precision, ..
-            } => usize::from(*width == Field::Star) + usize::from(*precision == Some(Field::Star)),
-        }
-    }
-
-    /// Bytes of its argument.
-    pub fn size(&self) -> Option<u32> {
-        match self {
-            Piece::Text(_) => None,
-            Piece::Conversion { kind, long, .. } => Some(match kind {
-                b'e' | b'E' | b'f' | b'F' | b'g' | b'G' | b'a' | b'A' | b's' | b'p' => 8,
-                b'c' => 4,
-                _ if *long => 8,
-                _ => 4,
-            }),
-        }
-    }
-
-    /// Whether its argument points to a string.
-    pub fn is_string(&self) -> bool {
-        matches!(self, Piece::Conversion { kind: b's', .. })
-    }
-
-    /// Most bytes that a string may print; `None` if all of it may.
-    pub fn longest(&self, stars: [Option<i32>; 2]) -> Option<u64> {
-        match self {
-            Piece::Text(_) => None,
-            Piece::Conversion {
-                precision, width, ..
-            } => match precision.as_ref()? {
-                Field::Number(most) => Some(*most as u64),
-                // A width before it takes the first star.
-                Field::Star => {
-                    let star = stars[usize::from(*width == Field::Star)]?;
-                    u64::try_from(star).ok()
-                }
-            },
-        }
-    }
-
-    /// Append what it prints.
-    pub fn write(&self, stars: [Option<i32>; 2], argument: &Argument, out: &mut Vec<u8>) {
-        let (flags, width, precision, long, short, kind) = match self {
-            Piece::Text(text) => return out.extend_from_slice(text),
-            Piece::Conversion {
-                flags,
-                width,
-                precision,
-                long,
-                short,
-                kind,
-            } => (flags, width, precision, *long, *short, *kind),
-        };
-        let mut stars = stars.into_iter().flatten();
-        let mut left = flags.contains(&b'-');
-        let width = match width {
-            Field::Number(n) => *n,
+impl Conversion<'_> {
+    fn write(&self, star: Option<i32>, argument: &Argument, out: &mut Vec<u8>) {
+        let mut left = self.flags.contains(&b'-');
+        let width = match self.width {
+            Field::Number(n) => n,
             Field::Star => {
-                let n = stars.next().unwrap_or(0);
+                let n = star.unwrap_or(0);
                 left |= n < 0;
-                (n.unsigned_abs() as usize).min(1 << 12)
+                n.unsigned_abs().into()
             }
         };
-        let precision = match precision {
-            None => None,
-            Some(Field::Number(n)) => Some(*n),
-            Some(Field::Star) => usize::try_from(stars.next().unwrap_or(0))
-                .ok()
-                .map(|n| n.min(1 << 12)),
-        };
+        let width = width.min(WIDEST) as usize;
+        let precision = self.precision.map(|n| n.min(WIDEST) as usize);
         let bits = match argument {
             Argument::Bits(bits) => *bits,
             _ => 0,
         };
-        match kind {
+        match self.kind {
             b'c' => pad(out, "", &[bits as u8], width, left, false),
             b's' => {
-                let text = match argument {
-                    Argument::Text(text) => {
-                        &text[..text.len().min(precision.unwrap_or(usize::MAX))]
-                    }
+                let text: &[u8] = match argument {
+                    Argument::Text(Some(text)) => text,
+                    Argument::Text(None) => b"(null)",
                     _ => b"",
                 };
-                pad(out, "", text, width, left, false);
+                let most = self.precision.unwrap_or(u64::MAX);
+                let most = usize::try_from(most).unwrap_or(usize::MAX);
+                pad(out, "", &text[..text.len().min(most)], width, left, false);
             }
-            _ => {
+            kind => {
                 let number = Number {
-                    flags,
+                    flags: self.flags,
                     precision,
-                    long,
-                    short,
+                    size: self.size,
                 };
                 let (prefix, digits, zeros) = number.digits(kind, bits);
-                let zeros = zeros && flags.contains(&b'0');
+                let zeros = zeros && self.flags.contains(&b'0');
                 pad(out, prefix, digits.as_bytes(), width, left, zeros);
             }
         }
@@ -227,8 +78,7 @@ impl Piece {
 struct Number<'p> {
     flags: &'p [u8],
     precision: Option<usize>,
-    long: bool,
-    short: u8,
+    size: Size,
 }
 
 impl Number<'_> {
@@ -237,11 +87,10 @@ impl Number<'_> {
         let precision = self.precision;
         match kind {
             b'd' | b'i' => {
-                let value = match (self.long, self.short) {
-                    (true, _) => bits as i64,
-                    (_, 2) => i64::from(bits as i16),
-                    (_, 1) => i64::from(bits as i8),
-                    _ => i64::from(bits as i32),
+                let value = match self.size {
+                    Size::Long => bits as i64,
+                    Size::Short => i64::from(bits as i16),
+                    Size::Int => i64::from(bits as i32),
                 };
                 let digits = value.unsigned_abs().to_string();
                 (
@@ -251,11 +100,10 @@ impl Number<'_> {
                 )
             }
             b'u' | b'x' | b'X' | b'o' => {
-                let value = match (self.long, self.short) {
-                    (true, _) => bits,
-                    (_, 2) => bits & 0xffff,
-                    (_, 1) => bits & 0xff,
-                    _ => bits & 0xffff_ffff,
+                let value = match self.size {
+                    Size::Long => bits,
+                    Size::Short => bits & 0xffff,
+                    Size::Int => bits & 0xffff_ffff,
                 };
                 let digits = match kind {
                     b'u' => value.to_string(),
@@ -271,6 +119,7 @@ impl Number<'_> {
                 };
                 (prefix, least_digits(digits, precision), precision.is_none())
             }
+            b'p' if bits == 0 => ("", "(nil)".into(), false),
             b'p' => ("0x", format!("{bits:x}"), false),
             _ => {
                 let x = f64::from_bits(bits);
@@ -442,15 +291,15 @@ fn hexadecimal(x: f64, precision: Option<usize>) -> String {
 mod tests {
     use super::*;
 
+    /// Every conversion gets the same bits.
     fn one(format: &str, bits: u64) -> String {
         let mut out = Vec::new();
-        for piece in parse(format.as_bytes()) {
-            let argument = if piece.size().is_some() {
-                Argument::Bits(bits)
-            } else {
-                Argument::None
+        for piece in pieces(format.as_bytes()) {
+            let argument = match &piece {
+                Piece::Conversion(_) => Argument::Bits(bits),
+                _ => Argument::None,
             };
-            piece.write([None; 2], &argument, &mut out);
+            piece.write(None, &argument, &mut out);
         }
         String::from_utf8(out).unwrap()
     }
@@ -466,7 +315,7 @@ mod tests {
         assert_eq!(one("%llu", u64::MAX), "18446744073709551615");
         assert_eq!(one("%ld", u64::MAX), "-1");
         assert_eq!(one("%#x %X", 255), "0xff FF");
-        assert_eq!(one("%hhd", 0x1ff), "-1");
+        assert_eq!(one("%hd %hu", 0x1_ffff), "-1 65535");
     }
 
     #[test]
@@ -486,8 +335,33 @@ mod tests {
     }
 
     #[test]
-    fn odd_formats_print_as_they_stand() {
-        assert_eq!(one("100%", 0), "100%");
-        assert_eq!(one("%y", 0), "%y");
+    fn pointers_and_strings_that_are_null() {
+        assert_eq!(one("%p", 0x7f00), "0x7f00");
+        assert_eq!(one("[%p|%8p|%-8p]", 0), "[(nil)|   (nil)|(nil)   ]");
+        let text = |format: &str, text: Option<&str>| {
+            let mut out = Vec::new();
+            for piece in pieces(format.as_bytes()) {
+                let argument = Argument::Text(text.map(|text| text.as_bytes().to_vec()));
+                piece.write(Some(-9), &argument, &mut out);
+            }
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text("[%s|%8s]", None), "[(null)|  (null)]");
+        assert_eq!(
+            text("[%.2s|%5.3s|%*s]", Some("abcd")),
+            "[ab|  abc|abcd     ]"
+        );
+    }
+
+    #[test]
+    fn what_the_driver_does_not_know_prints_as_it_stands() {
+        for format in [
+            "100%", "%y", "%hhd", "%zu", "%jd", "%td", "%Lf", "%.*f", "%*.*s", "%I64d", "%qd",
+            "%'d", "%n", "%llld", "%-08.3", "%5%%",
+        ] {
+            let expected = format.replace("%%", "%");
+            assert_eq!(one(format, 7), expected, "{format}");
+        }
+        assert_eq!(one("%hhd %d %zu %u", 7), "%hhd 7 %zu 7");
     }
 }

@@ -24,8 +24,8 @@ mod socket;
 
 pub use channel::{Channel, ChannelError, Frame, MAX_FRAME, MAX_MESSAGE, MAX_PAYLOAD};
 pub use message::{
-    Attribute, DeviceFacts, Hello, Kernel, Loaded, MAGIC, NAME_BYTES, Place, QUIET_IN_A_ROW, Reply,
-    Request, VERSION, Variable, Welcome,
+    Attribute, DeviceFacts, Hello, Kernel, Limit, Loaded, MAGIC, NAME_BYTES, Place, QUIET_IN_A_ROW,
+    Reply, Request, Unprinted, VERSION, Variable, Welcome,
 };
 pub use ring::{Chunk, Chunks, Credentials, PeerError, Staging};
 pub use rings::RingChannel;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub const MAGIC: [u8; 8] = *b"ringfenc";
 
 /// The version of the messages. Both sides have the same one, or do not talk.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bytes of a tenant's name at most.
 pub const NAME_BYTES: usize = 64;
@@ -256,6 +256,55 @@ pub enum Request {
         /// As for [`Request::WriteStaged`].
         offset: u64,
     },
+    /// What kernels have printed and was not read yet, also those that failed.
+    /// [`Reply::Printed`], [`Reply::Failed`]
+    Printed,
+    /// How many bytes something may have. [`Reply::Size`]
+    GetLimit {
+        /// What.
+        limit: Limit,
+    },
+    /// Sets it, before kernels use it. [`Reply::Done`]
+    SetLimit {
+        /// What.
+        limit: Limit,
+        /// Bytes.
+        bytes: u64,
+    },
+}
+
+/// What kernels use of a tenant's memory without asking for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Limit {
+    /// The buffer of `printf`.
+    Print,
+    /// The heap of `malloc`.
+    Heap,
+}
+
+impl Limit {
+    /// What a tenant has that asks for nothing: what drivers begin with (H200,
+    /// driver 580).
+    pub fn default_bytes(self) -> u64 {
+        match self {
+            Limit::Print => 7 << 20,
+            Limit::Heap => 8 << 20,
+        }
+    }
+}
+
+/// What is said of records that kernels printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unprinted {
+    /// There are more that can be read now.
+    pub has_more: bool,
+    /// No kernel runs that may print more.
+    pub is_idle: bool,
+    /// Calls of `printf` for which there was no room since the buffer was last
+    /// empty, as the tenant's kernels counted them.
+    pub lost: u64,
+    /// Bytes that are no record were dropped.
+    pub is_garbage: bool,
 }
 
 /// How many requests without a reply a tenant sends at most for one stream
@@ -346,6 +395,8 @@ pub struct Loaded {
     pub kernels: Vec<Kernel>,
     /// Its variables in global memory.
     pub variables: Vec<Variable>,
+    /// Its kernels may print.
+    pub prints: bool,
 }
 
 /// What the manager answers.
@@ -388,4 +439,8 @@ pub enum Reply {
     Milliseconds(f32),
     /// A module.
     Loaded(Loaded),
+    /// The payload: records of `printf`, as kernels wrote them.
+    Printed(Unprinted),
+    /// Bytes.
+    Size(u64),
 }

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use protocol::{
-    Attribute, Channel, ChannelError, DeviceFacts, Frame, Hello, Kernel, Loaded, MAGIC, MAX_FRAME,
-    MAX_MESSAGE, MAX_PAYLOAD, Place, Reply, Request, RingChannel, SocketChannel, VERSION, Variable,
-    Welcome,
+    Attribute, Channel, ChannelError, DeviceFacts, Frame, Hello, Kernel, Limit, Loaded, MAGIC,
+    MAX_FRAME, MAX_MESSAGE, MAX_PAYLOAD, Place, Reply, Request, RingChannel, SocketChannel,
+    Unprinted, VERSION, Variable, Welcome,
 };
 use serde::Serialize;
 use std::io::Write;
@@ -111,6 +111,11 @@ fn request() -> impl Strategy<Value = Request> {
         (number(), number()).prop_map(|(stream, event)| Request::StreamWait { stream, event }),
         Just(Request::Synchronize),
         Just(Request::Reset),
+        Just(Request::Printed),
+        any::<(bool, u64)>().prop_map(|(is_heap, bytes)| {
+            let limit = if is_heap { Limit::Heap } else { Limit::Print };
+            Request::SetLimit { limit, bytes }
+        }),
         (number(), number()).prop_map(|(start, end)| Request::EventElapsed { start, end }),
     ]
 }
@@ -135,6 +140,14 @@ fn reply() -> impl Strategy<Value = Reply> {
         }),
         any::<String>().prop_map(Reply::Refused),
         Just(Reply::Busy),
+        any::<(bool, bool, u64)>().prop_map(|(has_more, is_garbage, lost)| {
+            Reply::Printed(Unprinted {
+                has_more,
+                is_idle: !has_more,
+                lost,
+                is_garbage,
+            })
+        }),
         (any::<u32>(), any::<String>()).prop_map(|(code, message)| Reply::Failed { code, message }),
         any::<(u32, String, u64)>().prop_map(|(number, name, address)| {
             Reply::Loaded(Loaded {
@@ -151,6 +164,7 @@ fn reply() -> impl Strategy<Value = Reply> {
                     address,
                     size: address,
                 }],
+                prints: address.is_multiple_of(2),
             })
         }),
     ]

@@ -40,7 +40,6 @@ mod number;
 mod opcode;
 mod operand;
 mod parser;
-pub mod printf;
 mod query;
 mod recover;
 mod span;

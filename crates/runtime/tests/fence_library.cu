@@ -6,16 +6,16 @@
 extern "C" __global__ void prints(int *out, const long *w) {
     int i = threadIdx.x;
     char word[8] = {'a', 'b', 'c', (char)('d' + i), 'e', 0};
-    out[i] = printf("%d:%s %5.2f|%-4c|%lld %*d %.*s %.2s %x %p %%\n", i, word, i * 1.25, 'x', 1ll << 40, 6, -i, (int)w[0],
+    out[i] = printf("%d:%s %5.2f|%-4c|%lld %*d %u %.4s %.2s %x %p %%\n", i, word, i * 1.25, 'x', 1ll << 40, 6, -i, (int)w[0],
                     "string", word, 0xbeef + i, (void *)w[1]);
-    out[i + 8] = printf("no arguments\n");
+    out[i + 8] = printf("no arguments %%, %hhd %*zd %.*s, %.3f\n", i * 0.5);
     if (i == w[2]) printf("%s and %d\n", word + w[3], 5);
 }
 
 // Format and string are wherever the launch says.
 extern "C" __global__ void forges(int *out, const long *w) {
     printf((const char *)w[0], (const char *)w[1], (const char *)w[2], w[3]);
-    printf("%s %.*s", (const char *)w[1], (int)w[3], (const char *)w[2]);
+    printf("%s %*d %s", (const char *)w[1], (int)w[3], 7, (const char *)w[2]);
     out[threadIdx.x] = 1;
 }
 

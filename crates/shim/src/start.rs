@@ -137,6 +137,7 @@ fn open_tenant(settings: &Settings) -> Result<Opened, (CUresult, String)> {
         memory: settings.tenant_memory,
         name: &name,
         say,
+        print: output::OF_THE_PROGRAM.print,
     })
     .map_err(|error| (CUresult::CUDA_ERROR_NO_DEVICE, error.to_string()))?;
     let api = tenant::api();

@@ -68,6 +68,9 @@ impl Ahead {
             | Request::EventDestroy { .. }
             | Request::EventQuery { .. }
             | Request::EventElapsed { .. }
+            | Request::Printed
+            | Request::GetLimit { .. }
+            | Request::SetLimit { .. }
             | Request::Synchronize => {}
             _ => self.is_idle = false,
         }

@@ -3,6 +3,7 @@
 
 use crate::convert::{functions, only, put, put_if};
 use crate::link::Link;
+use crate::printed;
 use crate::state::{CONTEXT, STACK, enter};
 use driver::sys::*;
 use protocol::Request;
@@ -39,6 +40,8 @@ fn release(link: &Link) -> Result<(), CUresult> {
 /// Ends all that was made in the context, when its work is over.
 fn reset(link: &Link) -> Result<(), CUresult> {
     initialized(link)?;
+    // What kernels have printed goes with their memory; a failure is forgotten.
+    let _ = printed::behind(link, link.done(&Request::Synchronize));
     link.done(&Request::Reset)?;
     link.forget_failure();
     link.state.forget();
@@ -139,11 +142,11 @@ functions! { link;
     }
     fn cuCtxSynchronize() {
         enter(link)?;
-        link.done(&Request::Synchronize)
+        printed::behind(link, link.done(&Request::Synchronize))
     }
     fn cuCtxSynchronize_v2(context: CUcontext) {
         known(context)?;
-        link.done(&Request::Synchronize)
+        printed::behind(link, link.done(&Request::Synchronize))
     }
     fn cuCtxGetCacheConfig(config: *mut CUfunc_cache) {
         put(config, CUfunc_cache::CU_FUNC_CACHE_PREFER_NONE)

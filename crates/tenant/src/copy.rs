@@ -6,6 +6,7 @@ use crate::ahead::SMALL;
 use crate::convert::{Answer, get, per_thread_functions, pick};
 use crate::large::large;
 use crate::link::Link;
+use crate::printed::behind;
 use crate::state::enter;
 use driver::sys::*;
 use protocol::{MAX_PAYLOAD, Place, Reply, Request};
@@ -339,19 +340,19 @@ fn own(link: &'static Link, default: u64) -> Result<u32, CUresult> {
 
 per_thread_functions! { link, default, register_copies;
     fn cuMemcpy | cuMemcpy_ptds(to: CUdeviceptr, from: CUdeviceptr, size: usize) {
-        linear(link, own(link, default)?, (to, None), (from, None), size)
+        behind(link, linear(link, own(link, default)?, (to, None), (from, None), size))
     }
     fn cuMemcpyAsync | cuMemcpyAsync_ptsz(to: CUdeviceptr, from: CUdeviceptr, size: usize, stream: CUstream) {
         linear(link, pick(link, stream, default)?, (to, None), (from, None), size)
     }
     fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds(to: CUdeviceptr, from: *const c_void, size: usize) {
-        linear(link, own(link, default)?, (to, DEVICE), (exposed(from), HOST), size)
+        behind(link, linear(link, own(link, default)?, (to, DEVICE), (exposed(from), HOST), size))
     }
     fn cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds(to: *mut c_void, from: CUdeviceptr, size: usize) {
-        linear(link, own(link, default)?, (exposed(to), HOST), (from, DEVICE), size)
+        behind(link, linear(link, own(link, default)?, (exposed(to), HOST), (from, DEVICE), size))
     }
     fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds(to: CUdeviceptr, from: CUdeviceptr, size: usize) {
-        linear(link, own(link, default)?, (to, DEVICE), (from, DEVICE), size)
+        behind(link, linear(link, own(link, default)?, (to, DEVICE), (from, DEVICE), size))
     }
     fn cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz(to: CUdeviceptr, from: *const c_void, size: usize, stream: CUstream) {
         linear(link, pick(link, stream, default)?, (to, DEVICE), (exposed(from), HOST), size)
@@ -363,16 +364,16 @@ per_thread_functions! { link, default, register_copies;
         linear(link, pick(link, stream, default)?, (to, DEVICE), (from, DEVICE), size)
     }
     fn cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds(copy: *const CUDA_MEMCPY2D) {
-        copy_2d(link, own(link, default)?, &get(copy)?)
+        behind(link, copy_2d(link, own(link, default)?, &get(copy)?))
     }
     fn cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds(copy: *const CUDA_MEMCPY2D) {
-        copy_2d(link, own(link, default)?, &get(copy)?)
+        behind(link, copy_2d(link, own(link, default)?, &get(copy)?))
     }
     fn cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz(copy: *const CUDA_MEMCPY2D, stream: CUstream) {
         copy_2d(link, pick(link, stream, default)?, &get(copy)?)
     }
     fn cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds(copy: *const CUDA_MEMCPY3D) {
-        copy_3d(link, own(link, default)?, &get(copy)?)
+        behind(link, copy_3d(link, own(link, default)?, &get(copy)?))
     }
     fn cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz(copy: *const CUDA_MEMCPY3D, stream: CUstream) {
         copy_3d(link, pick(link, stream, default)?, &get(copy)?)

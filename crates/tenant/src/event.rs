@@ -2,6 +2,7 @@
 
 use crate::convert::{functions, per_thread_functions, pick, put};
 use crate::link::Link;
+use crate::printed;
 use crate::state::enter;
 use driver::sys::*;
 use protocol::{Reply, Request};
@@ -51,7 +52,8 @@ mod made {
             link.is_over(&Request::EventQuery { event: link.state.event(event.0)? })
         }
         fn cuEventSynchronize(event: CUevent) {
-            link.done(&Request::EventQuery { event: link.state.event(event.0)? })
+            let event = link.state.event(event.0)?;
+            printed::behind(link, link.done(&Request::EventQuery { event }))
         }
         fn cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent) {
             put(milliseconds, elapsed(link, start, end)?)

@@ -2,6 +2,7 @@
 
 use crate::convert::{Answer, get, list, per_thread_functions, pick};
 use crate::link::Link;
+use crate::printed;
 use crate::state::{Kernel, enter};
 use driver::arguments::parameters;
 use driver::sys::*;
@@ -68,6 +69,7 @@ unsafe fn launch(
         &request,
         is_known && !shape.is_cooperative && link.state.fits(shape.grid),
     )?;
+    printed::launched(link, &kernel);
     let mut launched = kernel.launched.lock();
     if !is_known && !shape.is_cooperative && launched.len() < MAX_KNOWN {
         launched.push(use_of_block);

@@ -23,10 +23,12 @@ mod event;
 mod function;
 mod large;
 mod launch;
+mod limit;
 mod link;
 mod memory;
 mod module;
 mod pointer;
+mod printed;
 mod staged;
 mod state;
 mod stream;
@@ -45,6 +47,7 @@ pub fn api() -> Api {
         event::register,
         function::register,
         launch::register,
+        limit::register,
         memory::register,
         module::register,
         pointer::register,

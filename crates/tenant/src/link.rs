@@ -25,6 +25,9 @@ pub struct Options<'a> {
     pub name: &'a str,
     /// Prints one line for people.
     pub say: fn(&str),
+    /// Writes to the program's standard output, in order with what it writes
+    /// itself.
+    pub print: fn(&[u8]),
 }
 
 /// The program cannot be a tenant.
@@ -79,6 +82,7 @@ pub(crate) struct Link {
     /// What the program's handles mean.
     pub(crate) state: State,
     say: fn(&str),
+    print: fn(&[u8]),
     pub(crate) is_lost: AtomicBool,
     /// A kernel has failed: every call says so from then on.
     has_failed: AtomicBool,
@@ -154,6 +158,7 @@ pub fn connect(options: &Options<'_>) -> Result<(), ConnectError> {
         state: State::new(&welcome),
         welcome,
         say: options.say,
+        print: options.print,
         is_lost: AtomicBool::new(false),
         has_failed: AtomicBool::new(false),
     };
@@ -241,6 +246,11 @@ impl Link {
     /// One line for people.
     pub(crate) fn say(&self, text: &str) {
         (self.say)(text);
+    }
+
+    /// What kernels print.
+    pub(crate) fn print(&self, text: &[u8]) {
+        (self.print)(text);
     }
 
     /// Asks once, and waits if it is done soon. `read` gets the payload of the

@@ -3,6 +3,7 @@
 
 use crate::convert::{functions, name, only, put, put_if};
 use crate::link::Link;
+use crate::printed;
 use crate::state::{Kernel, Module, enter};
 use driver::image::{parts, parts_of_file};
 use driver::sys::*;
@@ -46,6 +47,7 @@ fn load(link: &Link, parts: &[ModulePart<'_>]) -> Result<u64, CUresult> {
             module: handle,
             parameters: kernel.parameters,
             parameter_bytes: kernel.parameter_bytes,
+            prints: loaded.prints,
             launched: Mutex::default(),
             attributes: Mutex::new(kernel.attributes),
         };
@@ -83,9 +85,10 @@ fn load_file(link: &Link, path: &str) -> Result<u64, CUresult> {
 
 fn unload(link: &Link, handle: u64) -> Result<(), CUresult> {
     let module = link.state.module(handle)?;
-    link.done(&Request::Unload {
+    let unloaded = link.done(&Request::Unload {
         module: module.number,
-    })?;
+    });
+    printed::behind(link, unloaded)?;
     link.state.modules.lock().remove(&handle);
     let mut kernels = link.state.kernels.lock();
     for kernel in module.kernels.values() {

@@ -32,6 +32,8 @@ pub(crate) struct Kernel {
     /// Offset and bytes of each parameter.
     pub(crate) parameters: Vec<(u32, u32)>,
     pub(crate) parameter_bytes: u32,
+    /// Its module can print.
+    pub(crate) prints: bool,
     pub(crate) attributes: Mutex<Vec<protocol::Attribute>>,
     /// Blocks, and bytes of dynamic shared memory, that it was launched with.
     pub(crate) launched: Mutex<Vec<([u32; 3], u32)>>,
@@ -69,6 +71,10 @@ pub(crate) struct State {
     pub(crate) retained: AtomicU32,
     pub(crate) context_flags: AtomicU32,
     resets: AtomicU64,
+    /// Launches whose output was not looked for since.
+    pub(crate) unprinted: AtomicU32,
+    /// Held by the thread that shows it.
+    pub(crate) printing: Mutex<()>,
     pub(crate) modules: Mutex<BTreeMap<u64, Arc<Module>>>,
     pub(crate) kernels: Mutex<BTreeMap<u64, Arc<Kernel>>>,
     pub(crate) streams: Mutex<BTreeMap<u64, Stream>>,
@@ -103,6 +109,8 @@ impl State {
             retained: AtomicU32::new(0),
             context_flags: AtomicU32::new(0),
             resets: AtomicU64::new(0),
+            unprinted: AtomicU32::new(0),
+            printing: Mutex::default(),
             modules: Mutex::default(),
             kernels: Mutex::default(),
             streams: Mutex::default(),

@@ -2,6 +2,7 @@
 
 use crate::convert::{functions, per_thread_functions, pick, put};
 use crate::link::Link;
+use crate::printed;
 use crate::state::{CONTEXT, Stream, create_stream, enter};
 use driver::sys::*;
 use protocol::Request;
@@ -73,7 +74,8 @@ per_thread_functions! { link, default, register_uses;
         link.is_over(&Request::StreamQuery { stream: pick(link, stream, default)? })
     }
     fn cuStreamSynchronize | cuStreamSynchronize_ptsz(stream: CUstream) {
-        link.done(&Request::StreamQuery { stream: pick(link, stream, default)? })
+        let stream = pick(link, stream, default)?;
+        printed::behind(link, link.done(&Request::StreamQuery { stream }))
     }
     fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz(stream: CUstream, event: CUevent, flags: u32) {
         if flags != 0 {

@@ -14,9 +14,9 @@ use crate::protocol;
 use crate::sites::{NewSite, Sites};
 use analysis::{Argument, Lost, PRINTF, Reference, Referent, Role, printing};
 use model::layout::READ_SINK;
+use model::printf::Most;
 use model::{AccessKind, Provenance, SiteId, Space};
 use ptx::OperandKind;
-use ptx::printf::Most;
 
 /// A call of `printf` whose strings are checked.
 #[derive(Debug)]

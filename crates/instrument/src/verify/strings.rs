@@ -12,7 +12,7 @@ use crate::protocol::register::{ADDRESS, RECORD_BASE, RECORD_SIZE, SITE, WEAK_BA
 use crate::protocol::{self, NAME_PREFIX, REGISTER_PREFIX};
 use analysis::{Argument, Reference, Referent, Role, printing};
 use model::layout::READ_SINK;
-use ptx::printf::Most;
+use model::printf::Most;
 use ptx::{Instruction, Mnemonic, Modifier, OperandKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -113,7 +113,10 @@ impl Partition {
     pub fn printed(&self) -> String {
         let mut bytes = vec![0; PRINTED_SIZE as usize];
         self.bench.memory.read(PRINTED + 64, &mut bytes).unwrap();
-        let text = model::printed::text(&bytes, 1 << 16);
+        let mut text = Vec::new();
+        for record in model::printed::records(&bytes).flatten() {
+            record.write(&mut text);
+        }
         String::from_utf8_lossy(&text).into_owned()
     }
 

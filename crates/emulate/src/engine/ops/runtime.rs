@@ -10,7 +10,7 @@ use crate::engine::lanes::lanes;
 use crate::engine::program::{Builtin, CallSite, Place};
 use crate::engine::warp::Warp;
 use crate::mapping::AccessFault;
-use model::printf::{self, Argument};
+use model::printf::{self, Argument, Piece};
 
 /// Longest string that is read from device memory.
 const LONGEST: u64 = 1 << 16;
@@ -143,7 +143,7 @@ fn string(
 }
 
 /// `vprintf(format, arguments)`: arguments follow one another, each aligned to
-/// its size; gives the number of arguments.
+/// its size; gives the number of arguments, or -1 for a null format.
 fn print(
     warp: &mut Warp,
     context: &mut Context<'_>,
@@ -151,40 +151,43 @@ fn print(
     text: u64,
     arguments: u64,
 ) -> Result<u64, AccessFault> {
+    if text == 0 {
+        return Ok(u32::MAX.into());
+    }
     let text = string(warp, context, lane, text, LONGEST)?;
-    let pieces = printf::parse(&text);
     let mut out = Vec::new();
     let (mut at, mut count) = (arguments, 0);
-    for piece in &pieces {
-        let mut stars = [None; 2];
-        for star in stars.iter_mut().take(piece.stars()) {
-            *star = Some(load_generic::<u32>(warp, context, lane, at)? as i32);
-            at += 4;
+    for piece in printf::pieces(&text) {
+        let Piece::Conversion(conversion) = &piece else {
+            piece.write(None, &Argument::None, &mut out);
+            continue;
+        };
+        let mut star = None;
+        if conversion.has_star() {
+            at = aligned(at, 4);
+            star = Some(load_generic::<u32>(warp, context, lane, at)? as i32);
+            at = at.wrapping_add(4);
             count += 1;
         }
-        let argument = match piece.size() {
-            None => Argument::None,
-            Some(4) => {
-                let value = load_generic::<u32>(warp, context, lane, aligned(at, 4))?;
-                at = aligned(at, 4) + 4;
-                Argument::Bits(u64::from(value))
-            }
-            Some(_) => {
-                at = aligned(at, 8);
-                let value = load_generic::<u64>(warp, context, lane, at)?;
-                at += 8;
-                if !piece.is_string() {
-                    Argument::Bits(value)
-                } else {
-                    // C11: no more than the precision is read, so that such a
-                    // string needs no NUL.
-                    let most = piece.longest(stars).unwrap_or(LONGEST).min(LONGEST);
-                    Argument::Text(string(warp, context, lane, value, most)?)
-                }
+        let bytes = u64::from(conversion.bytes());
+        at = aligned(at, bytes);
+        let value = match bytes {
+            4 => u64::from(load_generic::<u32>(warp, context, lane, at)?),
+            _ => load_generic::<u64>(warp, context, lane, at)?,
+        };
+        at = at.wrapping_add(bytes);
+        count += 1;
+        let argument = match (conversion.is_string(), value) {
+            (false, bits) => Argument::Bits(bits),
+            (true, 0) => Argument::Text(None),
+            (true, text) => {
+                // C11: no more than the precision is read, so that such a
+                // string needs no NUL.
+                let most = conversion.precision.unwrap_or(LONGEST).min(LONGEST);
+                Argument::Text(Some(string(warp, context, lane, text, most)?))
             }
         };
-        count += u64::from(!matches!(argument, Argument::None));
-        piece.write(stars, &argument, &mut out);
+        piece.write(star, &argument, &mut out);
     }
     context.launch.output.lock().extend_from_slice(&out);
     Ok(count)

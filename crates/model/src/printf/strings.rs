@@ -1,13 +1,13 @@
 //! What device-side `printf` reads: a call of `vprintf(format, arguments)`
 //! finds its arguments in memory, one after the other, each promoted as C's
 //! variable arguments are and aligned to its size (PTX interoperability guide,
-//! "System Calls"; formats: CUDA C++ Programming Guide, "Formatted Output").
+//! "System Calls").
 //!
-//! Of the sizes, CUDA has `h`, `l` and `ll`. A conversion that it does not have
-//! takes no argument, so that those behind it get others than in C, and
-//! `printf("%zd %s", n, s)` stops the kernel: so it is with `hh`, `z`, `j`, `t`,
-//! `L`, `I`, `q`, the flag `'` and the precision `.*` (H200, driver 580). What
-//! another driver does is not known.
+//! A conversion that the driver does not have takes no argument, so that
+//! `printf("%zd %s", n, s)` stops the kernel (H200, driver 580). What another
+//! driver does with it is not known.
+
+use super::format::{Conversion, Piece, Size, pieces};
 
 /// One `%s` of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,22 +45,23 @@ const MOST_BYTES: u32 = 1 << 16;
 /// Reads a format, without its terminator. Any bytes have an answer.
 pub fn printed(format: &[u8]) -> Printed {
     let mut printed = Printed::default();
-    let mut rest = format;
-    while let Some(percent) = rest.iter().position(|&byte| byte == b'%') {
-        rest = &rest[percent + 1..];
-        if rest.first() == Some(&b'%') {
-            rest = &rest[1..];
-            continue;
-        }
-        match conversion(rest, &mut printed) {
-            Some(behind) if printed.bytes <= MOST_BYTES => rest = behind,
-            _ => {
-                printed.is_cut_off |= may_have_strings(rest);
-                return printed;
+    let mut all = pieces(format);
+    loop {
+        let from = all.rest();
+        match all.next() {
+            None => return printed,
+            Some(Piece::Text(_)) => continue,
+            Some(Piece::Conversion(conversion)) => {
+                printed.add(&conversion);
+                if printed.bytes <= MOST_BYTES {
+                    continue;
+                }
             }
+            Some(Piece::Unknown(_)) => {}
         }
+        printed.is_cut_off |= may_have_strings(&from[1..]);
+        return printed;
     }
-    printed
 }
 
 /// Whether there may be a string in a conversion that is not known, or behind
@@ -73,55 +74,24 @@ fn may_have_strings(format: &[u8]) -> bool {
     word.next().is_some_and(is_in) || conversions.any(is_in)
 }
 
-/// Reads one conversion, from behind its `%`; answers what follows it.
-fn conversion<'f>(format: &'f [u8], printed: &mut Printed) -> Option<&'f [u8]> {
-    let mut rest = skip(format, |byte| b"-+ #0".contains(&byte));
-    match rest {
-        [b'*', behind @ ..] => {
-            printed.take(4);
-            rest = behind;
-        }
-        _ => rest = skip(rest, |byte| byte.is_ascii_digit()),
-    }
-    let mut most = Most::All;
-    if let [b'.', behind @ ..] = rest {
-        rest = skip(behind, |byte| byte.is_ascii_digit());
-        let digits = &behind[..behind.len() - rest.len()];
-        most = Most::Bytes(digits.iter().fold(0u64, |number, digit| {
-            number
-                .saturating_mul(10)
-                .saturating_add(u64::from(digit - b'0'))
-        }));
-    }
-    let (is_long, behind) = match rest {
-        [b'h', b'h', ..] => return None,
-        [b'h', behind @ ..] => (false, behind),
-        [b'l', b'l', behind @ ..] | [b'l', behind @ ..] => (true, behind),
-        _ => (false, rest),
-    };
-    let (kind, behind) = behind.split_first()?;
-    match kind {
-        b'd' | b'i' | b'o' | b'u' | b'x' | b'X' if is_long => drop(printed.take(8)),
-        b'd' | b'i' | b'o' | b'u' | b'x' | b'X' | b'c' => drop(printed.take(4)),
-        b'e' | b'E' | b'f' | b'F' | b'g' | b'G' | b'a' | b'A' | b'p' => drop(printed.take(8)),
-        b's' => {
-            let at = printed.take(8);
-            match is_long {
-                true => printed.is_cut_off = true,
-                false => printed.strings.push(PrintedString { at, most }),
-            }
-        }
-        _ => return None,
-    }
-    Some(behind)
-}
-
-fn skip(bytes: &[u8], is_skipped: impl Fn(u8) -> bool) -> &[u8] {
-    let skipped = bytes.iter().take_while(|&&byte| is_skipped(byte)).count();
-    &bytes[skipped..]
-}
-
 impl Printed {
+    /// Adds the arguments of a conversion.
+    fn add(&mut self, conversion: &Conversion<'_>) {
+        if conversion.has_star() {
+            self.take(4);
+        }
+        let at = self.take(conversion.bytes());
+        if !conversion.is_string() {
+            return;
+        }
+        if conversion.size == Size::Long {
+            self.is_cut_off = true;
+            return;
+        }
+        let most = conversion.precision.map_or(Most::All, Most::Bytes);
+        self.strings.push(PrintedString { at, most });
+    }
+
     /// The place of the next argument, which has this size.
     fn take(&mut self, bytes: u32) -> u32 {
         let at = self.bytes.next_multiple_of(bytes);
