@@ -550,6 +550,9 @@ impl<'a> Body<'_, '_, 'a> {
             self.errors
                 .at(instruction.span, "a call that does not pass the frames");
         }
+        if mnemonic == Mnemonic::Exit {
+            self.registers.leave(instruction.guard);
+        }
         if mnemonic == Mnemonic::Brx && !self.is_bounded(instruction) {
             self.errors
                 .at(instruction.span, "a jump whose index is not bounded");
@@ -778,13 +781,19 @@ impl<'a> Body<'_, '_, 'a> {
                 },
             ) => {
                 let room = match instruction.guard {
-                    Some(guard) if !guard.negated => self.registers.known(guard.register),
-                    _ => Known::Nothing,
+                    Some(guard) if !guard.negated => match self.registers.known(guard.register) {
+                        Known::Room(room) => room,
+                        _ => 0,
+                    },
+                    _ => 0,
                 };
-                place.offset == 0
-                    && place.bytes <= bytes
+                let end = u64::try_from(place.offset)
+                    .ok()
+                    .and_then(|at| at.checked_add(place.bytes));
+                end.is_some_and(|end| end <= bytes)
+                    && place.offset % i64::from(place.alignment) == 0
                     && place.alignment <= multiple
-                    && matches!(room, Known::Room(room) if room >= bytes)
+                    && room.max(self.registers.room) >= bytes
             }
             (
                 Space::Local | Space::Const | Space::Param,

@@ -9,7 +9,7 @@ use super::invariants::Invariants;
 use super::lanes;
 use super::reach::Between;
 use model::layout::fence as layout;
-use ptx::{Instruction, OperandKind};
+use ptx::{Guard, Instruction, OperandKind};
 use rustc_hash::FxHashMap;
 
 /// Number of a value within a function.
@@ -95,6 +95,8 @@ pub(super) enum Known {
     WithOwnLane,
     /// A predicate: the block has so much shared memory, wherever it holds.
     Room(u64),
+    /// A predicate: the block has so much shared memory, wherever it does not hold.
+    Lack(u64),
     /// The address of the variable of this number, in its space.
     Start(usize),
     /// The address of the variable that holds all frames (`frames`).
@@ -126,6 +128,9 @@ pub(super) struct Registers<'a> {
     fixed: FxHashMap<&'a str, Known>,
     /// What a parameter holds that nothing writes.
     given: Option<(&'a str, Known)>,
+    /// Bytes of shared memory that the block has, in this piece of code: threads
+    /// of a block that has fewer have left.
+    pub(super) room: u64,
     numbers: u32,
     /// What holds in any piece of code.
     pub(super) invariants: Invariants<'a>,
@@ -153,11 +158,12 @@ impl<'a> Registers<'a> {
     /// Something may have happened that is not seen here.
     pub(super) fn forget(&mut self) {
         self.values.clear();
+        self.room = 0;
     }
 
     /// The body is looked at again from its beginning.
     pub(super) fn restart(&mut self) {
-        self.values.clear();
+        self.forget();
         self.fixed.clear();
         self.fixed.extend(self.given);
         self.here = 0;
@@ -178,6 +184,14 @@ impl<'a> Registers<'a> {
     pub(super) fn set(&mut self, name: &'a str, known: Known) {
         self.numbers += 1;
         self.values.insert(name, (Number(self.numbers), known));
+    }
+
+    /// Threads under this guard have left.
+    pub(super) fn leave(&mut self, guard: Option<Guard<'a>>) {
+        let held = guard.filter(|guard| !guard.negated);
+        if let Some(Known::Lack(bytes)) = held.map(|guard| self.known(guard.register)) {
+            self.room = self.room.max(bytes);
+        }
     }
 
     /// What an instruction without a guard makes of its destination.
@@ -370,6 +384,9 @@ impl<'a> Registers<'a> {
                 if self.known(a) == Known::Total =>
             {
                 Some(Known::Room(u64::try_from(*bytes).ok()?))
+            }
+            ("setp.lt.u32", [_, Name(a), Integer(bytes)]) if self.known(a) == Known::Total => {
+                Some(Known::Lack(u64::try_from(*bytes).ok()?))
             }
             ("max.u32", [_, Name(_), Name(b)]) if self.known(b) == Known::Reserved => {
                 Some(Known::AtLeastReserved)

@@ -37,6 +37,7 @@ mod pointers;
 mod refuse;
 mod relocations;
 mod rewrite;
+mod shared;
 mod text;
 mod unwritten;
 

@@ -6,6 +6,7 @@ use super::lanes;
 use super::looks::{self, Looks};
 use super::pointers::Pointers;
 use super::refuse::{self, Refusals};
+use super::shared::{Group, Groups};
 use super::text::{self, Accessed, Uses, Within, register as R};
 use super::{FenceCounts, FenceForm, FencedSite, FencedVariable, arguments, clear, unwritten};
 use crate::patch::{Patch, line};
@@ -46,6 +47,14 @@ pub(super) struct Body<'f, 'm, 'a> {
     is_merged: bool,
     uses: Uses,
     pub(super) pointers: Pointers<'a>,
+    groups: Groups,
+}
+
+impl Body<'_, '_, '_> {
+    /// Whether the function declares a register of this name.
+    pub(super) fn has_register(&self, name: &str) -> bool {
+        self.registers.contains(name)
+    }
 }
 
 /// How one access is fenced.
@@ -90,7 +99,6 @@ impl<'a> Rewrite<'_, '_, 'a> {
         };
         self.refusals.enter(Some(function.name));
         let looks = self.looks.get(function.name).cloned().unwrap_or_default();
-        let mut unwritten = unwritten::find(&analysis);
         let padding = arguments::find(function);
         let start = body.span.start + 1;
         let head_at = end_of_declarations(function).unwrap_or(start);
@@ -101,7 +109,11 @@ impl<'a> Rewrite<'_, '_, 'a> {
             analysis: &analysis,
             uses: Uses::default(),
             pointers: Pointers::default(),
+            groups: Groups::default(),
         };
+        state.groups = self.groups(&state);
+        let mut unwritten = unwritten::find(&analysis, &state.groups);
+        state.uses.groups = state.groups.count;
         // (The form that checks looks at each access.)
         if self.form != FenceForm::Check {
             state.pointers = self.pointers(&state);
@@ -316,6 +328,9 @@ impl<'a> Rewrite<'_, '_, 'a> {
         patch: &mut Patch,
     ) -> Result<(), String> {
         let mut before = String::new();
+        if let Some(bytes) = body.groups.room(index) {
+            text::enough(bytes, &mut before);
+        }
         let mut operands = Vec::new();
         if body.pointers.anchors.contains_key(&index) {
             operands.push((0, R::RAW.to_owned()));
@@ -334,7 +349,8 @@ impl<'a> Rewrite<'_, '_, 'a> {
             };
             let fence = self.fence_of(body, index, access, address, (accessed, info))?;
             self.count(access.effect, &fence);
-            if matches!(fence, Fence::Shared(_)) {
+            let group = body.groups.get(index, access.operand).copied();
+            if matches!(fence, Fence::Shared(_)) && group.is_none() {
                 room = room.max(Some(bytes));
             }
             if access.space == Space::Shared || matches!(fence, Fence::Generic) {
@@ -355,7 +371,10 @@ impl<'a> Rewrite<'_, '_, 'a> {
                 guard: guard.as_deref(),
                 is_generic: matches!(fence, Fence::Generic),
             };
-            let written = self.write(body, &fence, address, (accessed, found), &mut before);
+            let written = match group {
+                Some(group) => in_group(&fence, address, (group, index), &mut before),
+                None => self.write(body, &fence, address, (accessed, found), &mut before),
+            };
             if let Some(to) = written {
                 operands.push((access.operand, to));
             }
@@ -597,17 +616,8 @@ impl<'a> Rewrite<'_, '_, 'a> {
                 text::generic(self.form, frame, accessed, found, out);
                 Some(format!("[{own}]"))
             }
-            Fence::Shared(SharedBase::Narrow) => {
-                line!(out, "add.s32 {}, {base}, {offset};", R::SHARED);
-                text::shared(accessed, out);
-                line!(out, "cvt.u64.u32 {own}, {};", R::SHARED);
-                Some(format!("[{own}]"))
-            }
-            Fence::Shared(SharedBase::Wide) => {
-                line!(out, "mov.u64 {}, {base};", R::WIDE);
-                line!(out, "cvt.u32.u64 {}, {};", R::SHARED, R::WIDE);
-                line!(out, "add.s32 {0}, {0}, {offset};", R::SHARED);
-                text::shared(accessed, out);
+            Fence::Shared(from) => {
+                shared(*from, base, offset, accessed, out);
                 line!(out, "cvt.u64.u32 {own}, {};", R::SHARED);
                 Some(format!("[{own}]"))
             }
@@ -618,6 +628,44 @@ impl<'a> Rewrite<'_, '_, 'a> {
             }
         }
     }
+}
+
+/// Forces an address in shared memory into what the block has.
+fn shared(from: SharedBase, base: &str, offset: i64, accessed: Accessed, out: &mut String) {
+    match from {
+        SharedBase::Narrow => line!(out, "add.s32 {}, {base}, {offset};", R::SHARED),
+        SharedBase::Wide => {
+            line!(out, "mov.u64 {}, {base};", R::WIDE);
+            line!(out, "cvt.u32.u64 {}, {};", R::SHARED, R::WIDE);
+            line!(out, "add.s32 {0}, {0}, {offset};", R::SHARED);
+        }
+    }
+    text::shared(accessed, out);
+}
+
+/// Appends the fence of a group before its first access; returns the text that
+/// replaces the operand.
+fn in_group(
+    fence: &Fence<'_>,
+    address: &Address<'_>,
+    (group, index): (Group, usize),
+    out: &mut String,
+) -> Option<String> {
+    let Fence::Shared(from) = fence else {
+        return None;
+    };
+    let own = format!("{}{}", R::GROUP, group.number);
+    if group.first == index {
+        let all = Accessed {
+            number: 0,
+            bytes: group.bytes,
+            alignment: group.alignment,
+            may_be_local: false,
+        };
+        shared(*from, address.base.unwrap_or("0"), group.least, all, out);
+        line!(out, "cvt.u64.u32 {own}, {};", R::SHARED);
+    }
+    Some(format!("[{own}+{}]", address.offset - group.least))
 }
 
 /// Whether a function's frame is part of the variable of all frames.
@@ -710,7 +758,7 @@ fn may_be_local(instruction: &Instruction<'_>, access: &Access) -> bool {
 }
 
 /// Bytes of an access, which must be in the text.
-fn bytes_of(
+pub(super) fn bytes_of(
     body: &Body<'_, '_, '_>,
     index: usize,
     instruction: &Instruction<'_>,

@@ -35,6 +35,8 @@ pub(super) mod register {
     pub const END: &str = "%__rf_end";
     /// An address in shared memory.
     pub const SHARED: &str = "%__rf_s";
+    /// The fenced address of a group of accesses in shared memory, by its number.
+    pub const GROUP: &str = "%__rf_group";
     /// The last one that an access may have.
     pub const LIMIT: &str = "%__rf_limit";
     /// The record of what is found.
@@ -79,6 +81,8 @@ pub(super) struct Uses {
     pub partition: bool,
     /// What the block has of shared memory.
     pub shared: bool,
+    /// How many groups of accesses in shared memory there are.
+    pub groups: usize,
     /// Registers for barriers and masks of lanes.
     pub lanes: bool,
 }
@@ -108,6 +112,9 @@ pub(super) fn head(form: FenceForm, uses: Uses, out: &mut String) {
             out,
             ".reg .b32 {RESERVED}, {TOTAL}, {END}, {SHARED}, {LIMIT};"
         );
+        if uses.groups > 0 {
+            line!(out, ".reg .b64 {GROUP}<{}>;", uses.groups);
+        }
         let at = layout::RESERVED_SHARED;
         line!(out, "ld.const.b32 {RESERVED}, [{VARIABLE}+{at}];");
         line!(out, "mov.u32 {TOTAL}, %total_smem_size;");
@@ -250,6 +257,13 @@ pub(super) fn room(bytes: u64, also: Option<&str>, to: &str, out: &mut String) {
         None => line!(out, "setp.ge.u32 {to}, {TOTAL}, {bytes};"),
         Some(also) => line!(out, "setp.ge.and.u32 {to}, {TOTAL}, {bytes}, {also};"),
     }
+}
+
+/// Retires the thread where the block has less shared memory: natively one of the
+/// accesses that follow would end the kernel.
+pub(super) fn enough(bytes: u64, out: &mut String) {
+    line!(out, "setp.lt.u32 {GO}, {TOTAL}, {bytes};");
+    line!(out, "@{GO} exit;");
 }
 
 /// Forces the address in [`SHARED`] into what the block has.

@@ -3,6 +3,7 @@
 //! their declaration. (Where a register is written after all, ptxas drops that.)
 
 use super::refuse::Refusals;
+use super::shared::Groups;
 use crate::patch::{Patch, line};
 use analysis::{Analysis, Code, Role};
 use ptx::{
@@ -32,7 +33,7 @@ fn contains(set: &[u64], register: usize) -> bool {
 }
 
 /// Finds them, of the original code.
-pub(super) fn find<'a>(analysis: &Analysis<'_, 'a>) -> Unwritten<'a> {
+pub(super) fn find<'a>(analysis: &Analysis<'_, 'a>, groups: &Groups) -> Unwritten<'a> {
     let (code, cfg) = (&analysis.code, &analysis.cfg);
     let count = code.registers() as usize;
     let words = (count + 1).div_ceil(64);
@@ -46,7 +47,7 @@ pub(super) fn find<'a>(analysis: &Analysis<'_, 'a>) -> Unwritten<'a> {
         for &block in &cfg.order {
             let mut written = before(analysis, block, &ends, &all);
             for index in cfg.instructions(block) {
-                writes(code, index, &mut written);
+                writes(code, groups, index, &mut written);
             }
             let end = &mut ends[block.0 as usize];
             if *end != written {
@@ -59,7 +60,7 @@ pub(super) fn find<'a>(analysis: &Analysis<'_, 'a>) -> Unwritten<'a> {
         let mut written = before(analysis, block, &ends, &all);
         for index in cfg.instructions(block) {
             reads(code, index, &written, &mut out);
-            writes(code, index, &mut written);
+            writes(code, groups, index, &mut written);
         }
     }
     out
@@ -84,7 +85,8 @@ fn before(analysis: &Analysis<'_, '_>, block: analysis::BlockId, ends: &[Set], a
 }
 
 /// Whether an instruction surely happens where control reaches it: a fence makes
-/// an access in shared memory depend on how much of it there is.
+/// an access in shared memory depend on how much of it there is, unless it is in a
+/// group.
 pub(super) fn is_sure(instruction: &Instruction<'_>) -> bool {
     let is_shared = |info: &ptx::table::Info| {
         let mut accesses = info.accesses.iter();
@@ -95,9 +97,9 @@ pub(super) fn is_sure(instruction: &Instruction<'_>) -> bool {
         && !(has_address && ptx::table::classify(instruction).is_none_or(|info| is_shared(&info)))
 }
 
-fn writes(code: &Code<'_, '_>, index: usize, written: &mut [u64]) {
+fn writes(code: &Code<'_, '_>, groups: &Groups, index: usize, written: &mut [u64]) {
     let instruction = code.instructions[index].instruction;
-    if !is_sure(instruction) {
+    if !is_sure(instruction) && !groups.holds(index) {
         return;
     }
     for reference in code.references_of(index) {
