@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|opencl|bench|fence|protections|heap|host|canary|watch|compare|all]
+#   ./run [suite|opencl|bench|fence|isolation|protections|heap|host|canary|watch|compare|all]
 #
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
 # `protections` and `canary` are the parts of `bench` that tell what each
 # protection and canaries around CUDA buffers cost.
 # `fence` is the part of `bench` that tells what fences cost.
+# `isolation` is the part of `bench` that attacks tenants and the manager.
 # `watch` is the part of `bench` that is about the guard.
 # `host` is the part of `bench` that is about the host's time; with steps of
 # training where `python3` has PyTorch.
@@ -76,6 +77,7 @@ bench() {
 
 bench bench gpu gpu-bounds.json 540
 bench fence fence gpu-fence.json 240
+bench isolation isolation isolation-gpu.json 240
 bench protections protections gpu-protections.json 240
 bench heap heap gpu-heap.json 120
 bench watch watch gpu-watch.json 240

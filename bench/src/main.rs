@@ -7,6 +7,7 @@ mod guard;
 mod heap;
 mod host;
 mod instrument;
+mod isolation;
 mod live;
 mod opencl;
 mod options;
@@ -44,6 +45,8 @@ enum Bench {
     Opencl(opencl::OpenCl),
     /// What the guard costs, and how soon it detects a write.
     Watch(options::Options),
+    /// Attacks of tenants on each other and on the manager, beside a neighbour.
+    Isolation(isolation::Isolation),
     /// How fast PTX is instrumented.
     Instrument(instrument::Instrument),
     /// What the bounds of accesses are derived from, and why some are checked
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Bench::Protections(options) => protections::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),
+        Bench::Isolation(isolation) => isolation::measure(&isolation),
         Bench::Instrument(instrument) => instrument::measure(&instrument),
         Bench::Origins(origins) => origins::measure(&origins),
     };

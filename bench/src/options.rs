@@ -17,7 +17,7 @@ pub struct Places {
     pub programs: PathBuf,
     /// The `ringfence` command.
     #[arg(long)]
-    ringfence: PathBuf,
+    pub ringfence: PathBuf,
     /// File for the results.
     #[arg(long)]
     json: PathBuf,
@@ -51,7 +51,21 @@ impl Places {
     ///
     /// The file cannot be written.
     pub fn write<S: Serialize, R: Serialize>(&self, summary: S, rows: Vec<R>) -> Result<()> {
-        let (device, driver) = device();
+        self.write_of(device(), summary, rows)
+    }
+
+    /// Writes the results of a bench on another device: its name, and its
+    /// driver's.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn write_of<S: Serialize, R: Serialize>(
+        &self,
+        (device, driver): (String, String),
+        summary: S,
+        rows: Vec<R>,
+    ) -> Result<()> {
         Results {
             summary,
             provenance: Provenance {
@@ -126,7 +140,7 @@ impl Options {
 }
 
 /// Device name and driver version, from nvidia-smi; empty where it is missing.
-fn device() -> (String, String) {
+pub fn device() -> (String, String) {
     let output = Command::new("nvidia-smi")
         .args(["--query-gpu=name,driver_version", "--format=csv,noheader"])
         .output();

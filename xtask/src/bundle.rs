@@ -91,6 +91,7 @@ pub fn write() -> Result<()> {
         flags: flags(Cudart::Static, Some(90)),
         output: programs.join(attack.case),
     }));
+    jobs.extend(isolation(&programs));
     let linked = jobs.len();
     jobs.push(bench("bench.cu", programs.join("bench.ptx"), &["-ptx"]));
     compile_all(
@@ -123,6 +124,28 @@ pub fn write() -> Result<()> {
         size as f64 / f64::from(1 << 20)
     );
     Ok(())
+}
+
+/// The programs of the bench of isolation, for both devices.
+pub fn isolation(folder: &Path) -> Vec<Job> {
+    let attacks = root().join("bench/kernels/attacks");
+    let job = |program: &str, sources: &[&str]| Job {
+        sources: sources.iter().map(|source| attacks.join(source)).collect(),
+        flags: flags(Cudart::Static, Some(90)),
+        output: folder.join(program),
+    };
+    let attacker = [
+        "attacker.cu",
+        "accesses.cu",
+        "ends.cu",
+        "calls.cu",
+        "copies.cu",
+        "tour.cu",
+    ];
+    vec![
+        job("neighbour", &["neighbour.cu"]),
+        job("attacker", &attacker),
+    ]
 }
 
 /// The scripts that run what the folder holds.

@@ -1,9 +1,10 @@
 //! The demo: a real CUDA program with a planted bug, compiled by nvcc, under
-//! Ringfence on the CPU device.
+//! Ringfence on the CPU device; then two tenants of a manager, one of them hostile
+//! (`demo_tenants`).
 
 use crate::command::command;
 use crate::workspace::{root, target};
-use crate::{build, setup};
+use crate::{build, demo_tenants, setup};
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -15,7 +16,7 @@ use suite::judge::EXIT_FINDINGS;
 ///
 /// # Errors
 ///
-/// Something cannot be built, or the bug was not found.
+/// Something cannot be built, the bug was not found, or a tenant was harmed.
 pub fn run() -> Result<()> {
     let start = Instant::now();
     let toolchain = setup::cuda()?;
@@ -35,7 +36,7 @@ pub fn run() -> Result<()> {
         "\nThe bug is in suite/demo/blur.cu; exit status {EXIT_FINDINGS} says that something was \
          found."
     );
-    Ok(())
+    demo_tenants::run(&built, &toolchain)
 }
 
 /// Compiles the program of the demo.

@@ -20,6 +20,22 @@ pub enum DeviceChoice {
     Cpu(u32),
 }
 
+impl DeviceChoice {
+    /// How many pieces of memory all partitions may map together. On the CPU device
+    /// each is a mapping of this process, of which the system allows so many; a
+    /// quarter is left to everything else. Without one left, not even a panic
+    /// could be reported.
+    pub(crate) fn mappings(&self) -> Option<u64> {
+        let Self::Cpu(_) = self else { return None };
+        let all = std::fs::read_to_string("/proc/sys/vm/max_map_count");
+        let all = all.ok().and_then(|text| text.trim().parse::<u64>().ok());
+        Some(all.unwrap_or(DEFAULT_MAPPINGS) / 4 * 3)
+    }
+}
+
+/// Linux's `vm.max_map_count`, if it is not set otherwise.
+const DEFAULT_MAPPINGS: u64 = 65_530;
+
 /// The device cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {

@@ -1,17 +1,12 @@
 //! A tenant's partition: its addresses, and the memory behind them.
 
-use crate::addresses::{BEFORE, Slot};
+use crate::addresses::{BEFORE, SINK, Slot};
 use driver::DriverError;
 use driver::calls::{Context, Reservation, Stream};
 use model::layout::fence::{FenceTable, GRANULE, HEADROOM, MARGIN, NoPartition, stop};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// Bytes of sink memory that is mapped again and again. A larger piece takes
-/// fewer mappings: 16 GiB take 8 ms by 64 MiB, 190 ms by 2 MiB (H200, driver
-/// 580).
-const SINK: u64 = HEADROOM;
 
 /// A partition without memory.
 #[derive(Debug, thiserror::Error)]

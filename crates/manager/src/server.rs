@@ -90,7 +90,8 @@ impl Server {
         let rounded = memory.checked_next_multiple_of(HEADROOM);
         let rounded = rounded.filter(|memory| *memory > 0);
         let rounded = rounded.ok_or(StartError::Memory(memory))?;
-        let addresses = Addresses::new(rounded).ok_or(StartError::Memory(memory))?;
+        let addresses = Addresses::new(rounded, options.device.mappings());
+        let addresses = addresses.ok_or(StartError::Memory(memory))?;
         // The socket first: a second manager shall not touch the device.
         let (listener, lock) = listen(&options.socket)?;
         let device = Device::open(&options.device, options.kernel_time)?;

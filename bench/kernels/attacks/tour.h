@@ -1,0 +1,4 @@
+// See tour.cu.
+#pragma once
+
+void tour();

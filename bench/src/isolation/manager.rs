@@ -1,0 +1,76 @@
+//! The manager that is attacked.
+
+use super::process::Program;
+use super::raw::Raw;
+use anyhow::{Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// How long it may take to start, and to give back what tenants had that are gone.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A manager, until this is dropped.
+pub struct Manager {
+    program: Program,
+    folder: TempDir,
+}
+
+impl Manager {
+    /// Starts one.
+    ///
+    /// # Errors
+    ///
+    /// It does not start.
+    pub fn start(ringfence: &Path, device: &str) -> Result<Manager> {
+        let folder = tempfile::tempdir()?;
+        let mut command = Command::new(ringfence);
+        command
+            .args(["manager", "--device", device, "--socket"])
+            .arg(folder.path().join("manager.sock"))
+            .env_remove("RINGFENCE_OPTIONS");
+        let mut program = Program::start(&mut command)?;
+        let is_there = program.wait_for(LONG, |program| {
+            program.error().contains("takes tenants at") || program.ended().is_some()
+        });
+        ensure!(
+            is_there && program.ended().is_none(),
+            "the manager does not start: {}",
+            program.error()
+        );
+        Ok(Manager { program, folder })
+    }
+
+    /// Where tenants connect.
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("manager.sock")
+    }
+
+    /// A folder that lives as long as the manager.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Why it takes no tenant, if it does not.
+    pub fn fault(&mut self) -> Option<String> {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.program.ended() {
+                return Some(format!(
+                    "the manager has ended ({status}): {}",
+                    self.program.error()
+                ));
+            }
+            let made = Raw::connect(&self.socket(), 0).and_then(|mut raw| raw.allocate(1 << 20));
+            match made {
+                Ok(_) => return None,
+                Err(error) if start.elapsed() > LONG => {
+                    return Some(format!("the manager takes no tenant: {error:#}"));
+                }
+                // What others had may not be free again yet.
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    }
+}

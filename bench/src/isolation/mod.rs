@@ -1,0 +1,397 @@
+//! Whether tenants are isolated: attacks on a neighbour and on the manager,
+//! while the neighbour computes.
+//!
+//! Each attack of a program is first made *unfenced in the neighbour's own
+//! context*, as two threads of one program: only if it harms the neighbour there,
+//! or reads its secret, does it count. Then the same attack is made by a tenant,
+//! with another tenant as the neighbour: each of the neighbour's rounds must give
+//! what it gives alone, in time. What only a manager can be attacked with
+//! (messages, handles, shared memory) has no such counterpart.
+
+mod attacks;
+mod control;
+mod exhaustion;
+mod forged;
+mod fuzz;
+mod hostile;
+mod manager;
+mod mutate;
+mod neighbour;
+mod process;
+mod raw;
+mod record;
+mod rings;
+
+use crate::options::{Places, device};
+use crate::turns::{Runner, Variant};
+use anyhow::{Context, Result, ensure};
+use attacks::{ATTACKS, Attack, Kind};
+use control::Control;
+use manager::Manager;
+use neighbour::{Fate, Neighbour};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use suite::results::processor;
+
+/// Rounds after which the neighbour's digests are the same again.
+const PERIOD: usize = 16;
+
+/// What one attack has done.
+#[derive(Default)]
+pub struct Made {
+    /// How often it was made.
+    pub attempts: u64,
+    /// How many of them the manager refused by name.
+    pub refused: u64,
+    /// Words of the neighbour's that it has seen.
+    pub leaked: u64,
+    /// Further numbers, for the row.
+    pub more: Map<String, Value>,
+}
+
+/// The options.
+#[derive(clap::Args)]
+pub struct Isolation {
+    #[command(flatten)]
+    places: Places,
+    /// `gpu` or `cpu`.
+    #[arg(long, default_value = "gpu")]
+    device: String,
+    /// Seconds in which the neighbour must finish each round.
+    #[arg(long, default_value_t = 5)]
+    stall: u64,
+    /// Only attacks whose class or name contains this.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Messages of each type that must reach the manager.
+    #[arg(long, default_value_t = 1000)]
+    messages: u64,
+}
+
+impl Isolation {
+    fn is_on_gpu(&self) -> bool {
+        self.device == "gpu"
+    }
+
+    fn stall(&self) -> Duration {
+        Duration::from_secs(self.stall)
+    }
+
+    /// What the programs of both sides have in common.
+    fn size(&self) -> &'static [&'static str] {
+        if self.is_on_gpu() { &["--large"] } else { &[] }
+    }
+}
+
+/// All that the attacks are made with.
+pub struct Bench<'b> {
+    options: &'b Isolation,
+    manager: Manager,
+    /// The neighbour's digests.
+    expected: Vec<String>,
+}
+
+/// One attack.
+#[derive(Debug, Serialize)]
+struct Row {
+    class: &'static str,
+    attack: &'static str,
+    attempts: u64,
+    /// What it did in the neighbour's own context.
+    control: &'static str,
+    /// What became of the neighbour.
+    neighbour: &'static str,
+    outcome: &'static str,
+    /// Rounds that the neighbour finished meanwhile.
+    rounds: usize,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// Makes all attacks and writes the results.
+///
+/// # Errors
+///
+/// Something does not start, or fails without an attack.
+pub fn measure(options: &Isolation) -> Result<()> {
+    let mut bench = Bench::new(options)?;
+    let mut rows = Vec::new();
+    let start = Instant::now();
+    for attack in ATTACKS {
+        let is_asked_for = [attack.class, attack.name]
+            .iter()
+            .any(|text| text.contains(&options.only));
+        if !is_asked_for || (options.is_on_gpu() && attack.is_cpu_only) {
+            continue;
+        }
+        let row = bench
+            .row(attack)
+            .with_context(|| format!("{}: {}", attack.class, attack.name))?;
+        println!(
+            "{:>5.1} s  {:<28} {:<28} {:>8} attempts; unfenced: {:<16} neighbour: {:<16} {} {}",
+            start.elapsed().as_secs_f64(),
+            row.class,
+            row.attack,
+            row.attempts,
+            row.control,
+            row.neighbour,
+            row.outcome,
+            row.more.get("note").and_then(Value::as_str).unwrap_or(""),
+        );
+        rows.push(row);
+    }
+    let summary = summary(&rows);
+    println!("{}", serde_json::to_string_pretty(&summary)?);
+    let device = match options.is_on_gpu() {
+        true => device(),
+        false => (processor(), "none".to_owned()),
+    };
+    options.places.write_of(device, summary, rows)
+}
+
+impl<'b> Bench<'b> {
+    fn new(options: &'b Isolation) -> Result<Bench<'b>> {
+        let rounds = PERIOD.to_string();
+        let runner = options.places.runner(&options.device);
+        let mut command = runner.command("neighbour", Variant::Native);
+        command.args(["--rounds", &rounds]).args(options.size());
+        let expected = neighbour::alone(&mut command, PERIOD)?;
+        let bench = Bench {
+            options,
+            manager: Manager::start(&options.places.ringfence, &options.device)?,
+            expected,
+        };
+        let as_tenant = neighbour::alone(
+            bench
+                .tenant("neighbour")
+                .args(["--rounds", &rounds])
+                .args(options.size()),
+            PERIOD,
+        )?;
+        ensure!(
+            as_tenant == bench.expected,
+            "the neighbour computes something else as a tenant"
+        );
+        Ok(bench)
+    }
+
+    fn runner(&self) -> Runner<'_> {
+        self.options.places.runner(&self.options.device)
+    }
+
+    /// A program, as a tenant.
+    fn tenant(&self, program: &str) -> Command {
+        let places = &self.options.places;
+        let mut command = Command::new(&places.ringfence);
+        command
+            .args(["run", "--device", "tenant", "--socket"])
+            .arg(self.manager.socket())
+            .arg("--")
+            .arg(places.programs.join(program))
+            .env_remove("RINGFENCE_OPTIONS");
+        command
+    }
+
+    fn neighbour(&self) -> Result<Neighbour> {
+        let mut command = self.tenant("neighbour");
+        Neighbour::start(command.args(self.options.size()), self.options.stall())
+    }
+
+    /// Why the manager is of no use to other tenants, if it is not: one that comes
+    /// now computes what it computes alone.
+    fn fault(&mut self) -> Option<String> {
+        if let Some(fault) = self.manager.fault() {
+            return Some(fault);
+        }
+        let mut command = self.tenant("neighbour");
+        command.args(["--rounds", "1"]).args(self.options.size());
+        match neighbour::alone(&mut command, 1) {
+            Ok(rounds) if rounds == self.expected[..1] => None,
+            Ok(_) => Some("a tenant that comes afterwards computes something else".into()),
+            Err(error) => Some(format!("a tenant that comes afterwards: {error:#}")),
+        }
+    }
+
+    fn row(&mut self, attack: &Attack) -> Result<Row> {
+        let control = match attack.kind {
+            Kind::Program { group, .. } => control::run(self, group, attack.name)?,
+            Kind::Protocol(_) | Kind::Killed { .. } => Control::NoCounterpart,
+        };
+        let mut neighbour = self.neighbour()?;
+        let before = neighbour.rounds();
+        let made = match attack.kind {
+            Kind::Program { group, is_endless } => {
+                hostile::run(self, &mut neighbour, group, attack.name, is_endless)
+            }
+            Kind::Killed { what } => hostile::killed(self, &mut neighbour, what),
+            Kind::Protocol(attack) => attack(self, &mut neighbour),
+        };
+        let rounds = neighbour.rounds() - before;
+        neighbour.goes_on(2);
+        let fate = neighbour.finish(&self.expected);
+        let mut fault = self.fault();
+        let mut made = match made {
+            Ok(made) => made,
+            // A manager that is gone, or that does not answer.
+            Err(error) if fault.is_some() || fate != Fate::Unharmed => {
+                fault.get_or_insert_with(|| format!("{error:#}"));
+                Made::default()
+            }
+            Err(error) => return Err(error),
+        };
+        let outcome = outcome(control, &fate, fault.is_some(), &made);
+        if let Fate::Ended(why) = &fate {
+            made.more.insert("note".into(), json!(why));
+        }
+        if let Some(fault) = fault {
+            made.more.insert("note".into(), json!(fault));
+            self.manager = Manager::start(&self.options.places.ringfence, &self.options.device)?;
+        }
+        if let Control::NotShown(why) = control {
+            made.more.insert("note".into(), json!(why));
+        }
+        Ok(Row {
+            class: attack.class,
+            attack: attack.name,
+            attempts: made.attempts,
+            control: control.name(),
+            neighbour: fate.name(),
+            outcome,
+            rounds,
+            more: made.more,
+        })
+    }
+}
+
+fn outcome(control: Control, fate: &Fate, is_faulty: bool, made: &Made) -> &'static str {
+    if *fate != Fate::Unharmed {
+        return "harmed";
+    }
+    if is_faulty {
+        return "manager harmed";
+    }
+    if made.leaked > 0 {
+        return "leaked";
+    }
+    if matches!(control, Control::NotShown(_)) {
+        return "not shown";
+    }
+    if made.refused > 0 {
+        return "refused";
+    }
+    "contained"
+}
+
+/// Flat numbers. Attacks that were not shown to succeed unfenced are counted
+/// apart, and in nothing else unless they harmed somebody.
+fn summary(rows: &[Row]) -> Map<String, Value> {
+    let counted: Vec<&Row> = rows
+        .iter()
+        .filter(|row| row.outcome != "not shown")
+        .collect();
+    let count = |is_so: &dyn Fn(&Row) -> bool| counted.iter().filter(|row| is_so(row)).count();
+    let classes: BTreeSet<&str> = counted.iter().map(|row| row.class).collect();
+    let attempts: u64 = counted.iter().map(|row| row.attempts).sum();
+    let mut out = Map::new();
+    let mut put = |name: &str, number: Value| out.insert(name.into(), number);
+    put("attacks", json!(counted.len()));
+    put("survived", json!(count(&|row| row.neighbour == "unharmed")));
+    put(
+        "contained",
+        json!(count(&|row| ["contained", "refused"].contains(&row.outcome))),
+    );
+    put("refused", json!(count(&|row| row.outcome == "refused")));
+    put("not_shown", json!(rows.len() - counted.len()));
+    put("classes", json!(classes.len()));
+    put("attempts", json!(attempts));
+    put(
+        "shown_unfenced",
+        json!(count(&|row| row.control != "no counterpart")),
+    );
+    for row in &counted {
+        if let Some(least) = row.more.get("least_of_a_type") {
+            put("fuzzed_of_each_type", least.clone());
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(class: &'static str, control: &'static str, outcome: &'static str) -> Row {
+        Row {
+            class,
+            attack: "a",
+            attempts: 10,
+            control,
+            neighbour: if outcome == "harmed" {
+                "stalled"
+            } else {
+                "unharmed"
+            },
+            outcome,
+            rounds: 3,
+            more: Map::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_not_shown_does_not_count() {
+        let rows = [
+            row("a", "ended", "contained"),
+            row("a", "stalled", "harmed"),
+            row("b", "no counterpart", "refused"),
+            row("c", "not shown", "not shown"),
+        ];
+        let summary = summary(&rows);
+        for (name, number) in [
+            ("attacks", 3),
+            ("survived", 2),
+            ("contained", 2),
+            ("refused", 1),
+            ("not_shown", 1),
+            ("classes", 2),
+            ("attempts", 30),
+            ("shown_unfenced", 2),
+        ] {
+            assert_eq!(summary[name], number, "{name}");
+        }
+    }
+
+    #[test]
+    fn harm_is_never_called_contained() {
+        let shown = Control::Shown("ended");
+        let fine = Made::default();
+        let leaked = Made {
+            leaked: 1,
+            ..Made::default()
+        };
+        let refused = Made {
+            refused: 1,
+            ..Made::default()
+        };
+        let not_shown = Control::NotShown("why");
+        assert_eq!(outcome(shown, &Fate::Unharmed, false, &fine), "contained");
+        assert_eq!(outcome(shown, &Fate::Unharmed, false, &refused), "refused");
+        assert_eq!(
+            outcome(shown, &Fate::Unharmed, true, &fine),
+            "manager harmed"
+        );
+        assert_eq!(
+            outcome(not_shown, &Fate::Unharmed, false, &fine),
+            "not shown"
+        );
+        assert_eq!(
+            outcome(not_shown, &Fate::Unharmed, false, &leaked),
+            "leaked"
+        );
+        for fate in [Fate::Changed, Fate::Stalled, Fate::Ended(String::new())] {
+            assert_eq!(outcome(not_shown, &fate, false, &refused), "harmed");
+        }
+    }
+}
