@@ -28,6 +28,7 @@
 mod addresses;
 mod device;
 mod lanes;
+mod leaving;
 mod log;
 mod memory;
 mod modules;

@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::lanes::{Common, Lanes, NotPut};
+use crate::leaving::Leaving;
 use crate::memory::{ALIGNMENT, Memory, Use};
 use crate::modules::{self, Contained, Kernel, Loaded, Refused};
 use crate::numbers::Numbers;
@@ -22,6 +23,7 @@ pub(crate) struct Session {
     device: Arc<Device>,
     partition: Partition,
     memory: Memory,
+    leaving: Leaving,
     lanes: Lanes,
     events: Numbers<Event>,
     modules: Numbers<Module>,
@@ -129,6 +131,7 @@ impl Session {
         Ok(Session {
             lanes: lanes(&device, &partition)?,
             memory: Memory::new(base, size, quota::ALLOCATIONS),
+            leaving: Leaving::default(),
             events: Numbers::new(1, quota::EVENTS),
             modules: Numbers::new(1, quota::MODULES),
             kernels: Numbers::new(1, quota::KERNELS),
@@ -151,6 +154,7 @@ impl Session {
         let (base, size) = self.partition.allocatable();
         self.lanes = lanes(&self.device, &self.partition)?;
         self.memory = Memory::new(base, size, quota::ALLOCATIONS);
+        self.leaving = Leaving::default();
         self.events = Numbers::new(1, quota::EVENTS);
         self.kernels = Numbers::new(1, quota::KERNELS);
         let modules = std::mem::replace(&mut self.modules, Numbers::new(1, quota::MODULES));
@@ -292,7 +296,9 @@ impl Session {
             }
             Request::Allocate { size } => self.allocate(size),
             Request::Free { address } => self.free(address),
+            Request::FreeBehind { address, stream } => self.free_behind(address, stream),
             Request::MemoryInfo => {
+                self.leaving.sweep(&mut self.memory)?;
                 let (free, total) = self.memory.info();
                 Ok(Reply::Memory { free, total })
             }
@@ -517,7 +523,15 @@ impl Session {
         if size == 0 {
             return Err(invalid("an allocation of no bytes"));
         }
-        let taken = self.memory.take(size, ALIGNMENT, Use::Allocation);
+        self.leaving.sweep_first(&mut self.memory)?;
+        let mut taken = self.memory.take(size, ALIGNMENT, Use::Allocation);
+        if taken.is_none() {
+            let is_some_left = self.leaving.sweep(&mut self.memory)?;
+            taken = self.memory.take(size, ALIGNMENT, Use::Allocation);
+            if taken.is_none() && is_some_left {
+                return Err(NotDone::Busy);
+            }
+        }
         taken.map(Reply::Address).ok_or_else(|| {
             let (free, total) = self.memory.info();
             NotDone::Failed(
@@ -537,6 +551,17 @@ impl Session {
             return Err(NotDone::Busy);
         }
         self.memory.give_back(address);
+        Ok(Reply::Done)
+    }
+
+    fn free_behind(&mut self, address: u64, stream: u32) -> Answer {
+        if !self.memory.is_block(address, Use::Allocation) {
+            return Err(invalid("no allocation begins there"));
+        }
+        let stream = self.lanes.put(stream)?;
+        self.leaving.add(&self.device.context, &stream, address)?;
+        drop(stream);
+        self.memory.leave(address);
         Ok(Reply::Done)
     }
 
@@ -726,7 +751,7 @@ fn rows<'p>(partition: &'p Partition, memory: &Memory, place: Place) -> Result<R
     let before_last = pitch.checked_mul(height.saturating_sub(1));
     let size = before_last.and_then(|bytes| bytes.checked_add(width));
     let around = size.and_then(|size| memory.around(address, size));
-    let is_own = around.is_some_and(|(_, usage)| usage != Use::Constant);
+    let is_own = around.is_some_and(|(_, usage)| matches!(usage, Use::Allocation | Use::Variable));
     if !is_own || width == 0 || height == 0 || (height > 1 && pitch < width) {
         return Err(invalid("the range is not in one allocation of the tenant"));
     }

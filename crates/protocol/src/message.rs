@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub const MAGIC: [u8; 8] = *b"ringfenc";
 
 /// The version of the messages. Both sides have the same one, or do not talk.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Bytes of a tenant's name at most.
 pub const NAME_BYTES: usize = 64;
@@ -132,7 +132,8 @@ pub enum Request {
         /// The block of parameters.
         parameters: Vec<u8>,
     },
-    /// Allocates memory. [`Reply::Address`]
+    /// Allocates memory. [`Reply::Address`], or [`Reply::Busy`] while memory is
+    /// being freed behind work ([`Request::FreeBehind`]).
     Allocate {
         /// Bytes.
         size: u64,
@@ -256,6 +257,14 @@ pub enum Request {
         /// As for [`Request::WriteStaged`].
         offset: u64,
     },
+    /// Frees memory when the work that is in a stream is over. Until then nobody
+    /// is given it. [`Reply::Done`]
+    FreeBehind {
+        /// First byte.
+        address: u64,
+        /// The stream.
+        stream: u32,
+    },
 }
 
 /// How many requests without a reply a tenant sends at most for one stream
@@ -274,6 +283,7 @@ impl Request {
                 | Request::Fill { .. }
                 | Request::StreamWait { .. }
                 | Request::EventRecord { .. }
+                | Request::FreeBehind { .. }
         )
     }
 
@@ -305,7 +315,8 @@ impl Request {
             | Request::Fill { stream, .. }
             | Request::StreamQuery { stream }
             | Request::StreamWait { stream, .. }
-            | Request::EventRecord { stream, .. } => Some(*stream),
+            | Request::EventRecord { stream, .. }
+            | Request::FreeBehind { stream, .. } => Some(*stream),
             _ => None,
         }
     }

@@ -1,6 +1,8 @@
 //! Programs built by the pinned nvcc as tenants of a manager that owns the CPU
 //! device, one of them hostile.
 
+#[path = "tenants/reach.rs"]
+mod reach;
 mod support;
 #[path = "../../ring/tests/support/mod.rs"]
 mod vandal;
