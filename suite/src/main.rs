@@ -1,12 +1,12 @@
 //! `ringfence-suite`: builds the detection cases, and runs them.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use suite::compile::{Linkage, Toolchain};
-use suite::{case, compare, compile, foreign, opencl, results, run};
+use suite::{case, compare, compile, foreign, opencl, results, run, tenants};
 
 #[derive(Parser)]
 #[command(about = "Detection cases for Ringfence, each with a twin that must stay silent.")]
@@ -44,11 +44,12 @@ enum Command {
         #[arg(long)]
         out: PathBuf,
     },
-    /// Runs built cases under Ringfence and judges each.
+    /// Runs built cases under Ringfence and judges each; as tenants, only the
+    /// programs without a bug.
     Run {
         /// Device to run on.
         #[arg(long)]
-        device: Device,
+        device: RunDevice,
         /// Folder that `build` wrote.
         #[arg(long)]
         cases: PathBuf,
@@ -70,6 +71,9 @@ enum Command {
         /// Seconds that one run of one program may take.
         #[arg(long, default_value_t = 60)]
         timeout: u64,
+        /// The programs that do not work as tenants.
+        #[arg(long, default_value_t = format!("suite/cases/{}", tenants::LIST))]
+        not_as_tenants: String,
     },
     /// Runs built cases alone and under compute-sanitizer.
     Compare {
@@ -179,6 +183,14 @@ enum Device {
     Gpu,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum RunDevice {
+    Cpu,
+    Gpu,
+    /// Of a manager of the CPU device.
+    Tenant,
+}
+
 impl Device {
     fn kind(self) -> model::DeviceKind {
         match self {
@@ -266,6 +278,15 @@ fn run_foreign(arguments: ForeignArguments) -> Result<()> {
     Ok(())
 }
 
+fn run_as_tenants(options: &tenants::Options) -> Result<bool> {
+    let (summary, _) = tenants::run(options, &|line| println!("{line}"))?;
+    println!(
+        "{} programs work as tenants, {} are refused as listed, {} failed",
+        summary.work, summary.refused, summary.failed
+    );
+    Ok(summary.failed == 0)
+}
+
 fn main() -> ExitCode {
     match act(Arguments::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
@@ -308,7 +329,27 @@ fn act(command: Command) -> Result<bool> {
             filter,
             jobs,
             timeout,
+            not_as_tenants,
         } => {
+            let limit = Duration::from_secs(timeout);
+            let device = match device {
+                RunDevice::Cpu => Device::Cpu,
+                RunDevice::Gpu => Device::Gpu,
+                RunDevice::Tenant => {
+                    ensure!(
+                        settings.is_empty() && json.is_none(),
+                        "--set and --json do not work with --device tenant; remove them"
+                    );
+                    return run_as_tenants(&tenants::Options {
+                        cases,
+                        ringfence,
+                        list: not_as_tenants.into(),
+                        filter,
+                        jobs,
+                        limit,
+                    });
+                }
+            };
             let options = run::Options {
                 settings,
                 device: device.kind(),
@@ -316,7 +357,7 @@ fn act(command: Command) -> Result<bool> {
                 ringfence,
                 filter,
                 jobs,
-                limit: Duration::from_secs(timeout),
+                limit,
             };
             let results = run::run(&options, &|line| println!("{line}"))?;
             let summary = &results.summary;
