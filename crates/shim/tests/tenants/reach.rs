@@ -88,7 +88,7 @@ int main() {
 fn memory_that_was_freed_behind_a_stream_is_nobodys() {
     let mut victim = Raw::connect(0).expect("welcome");
     let mut other = Raw::connect(0).expect("welcome");
-    let mut allocate = |raw: &mut Raw| match raw.ask(&Request::Allocate { size: 4096 }, &[]) {
+    let allocate = |raw: &mut Raw| match raw.ask(&Request::Allocate { size: 4096 }, &[]) {
         Reply::Address(address) => address,
         answer => panic!("{answer:?}"),
     };
