@@ -18,3 +18,4 @@ pub mod process;
 pub mod programs;
 pub mod results;
 pub mod run;
+pub mod tenants;

@@ -1,12 +1,12 @@
 //! `ringfence-suite`: builds the detection cases, and runs them.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use suite::compile::{Linkage, Toolchain};
-use suite::{case, compare, compile, foreign, opencl, results, run};
+use suite::{case, compare, compile, foreign, opencl, results, run, tenants};
 
 #[derive(Parser)]
 #[command(about = "Detection cases for Ringfence, each with a twin that must stay silent.")]
@@ -44,33 +44,9 @@ enum Command {
         #[arg(long)]
         out: PathBuf,
     },
-    /// Runs built cases under Ringfence and judges each.
-    Run {
-        /// Device to run on.
-        #[arg(long)]
-        device: Device,
-        /// Folder that `build` wrote.
-        #[arg(long)]
-        cases: PathBuf,
-        /// The `ringfence` command.
-        #[arg(long)]
-        ringfence: PathBuf,
-        /// File for the results.
-        #[arg(long)]
-        json: Option<PathBuf>,
-        /// Setting of Ringfence for all cases, KEY=VALUE.
-        #[arg(long = "set", value_name = "KEY=VALUE")]
-        settings: Vec<String>,
-        /// Only cases whose name contains this.
-        #[arg(long)]
-        filter: Option<String>,
-        /// Programs at a time.
-        #[arg(long, default_value_t = 2)]
-        jobs: usize,
-        /// Seconds that one run of one program may take.
-        #[arg(long, default_value_t = 60)]
-        timeout: u64,
-    },
+    /// Runs built cases under Ringfence and judges each; as tenants, only the
+    /// programs without a bug.
+    Run(RunArguments),
     /// Runs built cases alone and under compute-sanitizer.
     Compare {
         /// Folder that `build` wrote.
@@ -179,6 +155,46 @@ enum Device {
     Gpu,
 }
 
+/// What to run, and where.
+#[derive(clap::Args)]
+struct RunArguments {
+    /// Device to run on.
+    #[arg(long)]
+    device: RunDevice,
+    /// Folder that `build` wrote.
+    #[arg(long)]
+    cases: PathBuf,
+    /// The `ringfence` command.
+    #[arg(long)]
+    ringfence: PathBuf,
+    /// File for the results.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Setting of Ringfence for all cases, KEY=VALUE.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Only cases whose name contains this.
+    #[arg(long)]
+    filter: Option<String>,
+    /// Programs at a time.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Seconds that one run of one program may take.
+    #[arg(long, default_value_t = 60)]
+    timeout: u64,
+    /// The programs that do not work as tenants.
+    #[arg(long, default_value_t = format!("suite/cases/{}", tenants::LIST))]
+    not_as_tenants: String,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum RunDevice {
+    Cpu,
+    Gpu,
+    /// Of a manager of the CPU device.
+    Tenant,
+}
+
 impl Device {
     fn kind(self) -> model::DeviceKind {
         match self {
@@ -266,6 +282,15 @@ fn run_foreign(arguments: ForeignArguments) -> Result<()> {
     Ok(())
 }
 
+fn run_as_tenants(options: &tenants::Options) -> Result<bool> {
+    let (summary, _) = tenants::run(options, &|line| println!("{line}"))?;
+    println!(
+        "{} programs work as tenants, {} are refused as listed, {} failed",
+        summary.work, summary.refused, summary.failed
+    );
+    Ok(summary.failed == 0)
+}
+
 fn main() -> ExitCode {
     match act(Arguments::parse().command) {
         Ok(true) => ExitCode::SUCCESS,
@@ -275,6 +300,67 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Runs built cases.
+fn run_suite(arguments: RunArguments) -> Result<bool> {
+    let RunArguments {
+        device,
+        cases,
+        ringfence,
+        json,
+        settings,
+        filter,
+        jobs,
+        timeout,
+        not_as_tenants,
+    } = arguments;
+    let limit = Duration::from_secs(timeout);
+    let device = match device {
+        RunDevice::Cpu => Device::Cpu,
+        RunDevice::Gpu => Device::Gpu,
+        RunDevice::Tenant => {
+            ensure!(
+                settings.is_empty() && json.is_none(),
+                "--set and --json do not work with --device tenant; remove them"
+            );
+            return run_as_tenants(&tenants::Options {
+                cases,
+                ringfence,
+                list: not_as_tenants.into(),
+                filter,
+                jobs,
+                limit,
+            });
+        }
+    };
+    let options = run::Options {
+        settings,
+        device: device.kind(),
+        cases,
+        ringfence,
+        filter,
+        jobs,
+        limit,
+    };
+    let results = run::run(&options, &|line| println!("{line}"))?;
+    let summary = &results.summary;
+    println!(
+        "{} of {} bad twins detected, {} false alarms in {} good programs, on {}",
+        summary.detected,
+        summary.cases,
+        summary.false_alarms,
+        summary.good,
+        results.provenance.device
+    );
+    if summary.not_runnable > 0 {
+        println!("{} cases cannot run here", summary.not_runnable);
+    }
+    println!("{} passed, {} failed", summary.passed, summary.failed);
+    if let Some(json) = json {
+        results.write(&json)?;
+    }
+    Ok(summary.failed == 0)
 }
 
 fn act(command: Command) -> Result<bool> {
@@ -299,44 +385,7 @@ fn act(command: Command) -> Result<bool> {
             println!("{programs} programs in {}", out.display());
             Ok(true)
         }
-        Command::Run {
-            device,
-            cases,
-            ringfence,
-            json,
-            settings,
-            filter,
-            jobs,
-            timeout,
-        } => {
-            let options = run::Options {
-                settings,
-                device: device.kind(),
-                cases,
-                ringfence,
-                filter,
-                jobs,
-                limit: Duration::from_secs(timeout),
-            };
-            let results = run::run(&options, &|line| println!("{line}"))?;
-            let summary = &results.summary;
-            println!(
-                "{} of {} bad twins detected, {} false alarms in {} good programs, on {}",
-                summary.detected,
-                summary.cases,
-                summary.false_alarms,
-                summary.good,
-                results.provenance.device
-            );
-            if summary.not_runnable > 0 {
-                println!("{} cases cannot run here", summary.not_runnable);
-            }
-            println!("{} passed, {} failed", summary.passed, summary.failed);
-            if let Some(json) = json {
-                results.write(&json)?;
-            }
-            Ok(summary.failed == 0)
-        }
+        Command::Run(run) => run_suite(run),
         Command::Compare {
             cases,
             sanitizer,

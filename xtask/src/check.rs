@@ -145,6 +145,9 @@ fn tests() -> Result<Tally> {
     step("suite on the CPU device", || {
         suite(&built, &cases, DeviceKind::Cpu, &[], &mut tally)
     })?;
+    step("good programs of the suite as tenants", || {
+        as_tenants(&built, &cases, &mut tally)
+    })?;
     let opencl = target().join("suite-opencl");
     step("OpenCL cases", || build::opencl_cases(&opencl))?;
     step("suite on OpenCL", || {
@@ -199,6 +202,22 @@ fn suite(
                 .push(format!("{program}: {lacks}; another platform may"));
         }
     }
+    Ok(())
+}
+
+/// The suite's programs without a bug as tenants of a manager of the CPU device.
+fn as_tenants(built: &Built, cases: &Path, tally: &mut Tally) -> Result<()> {
+    let options = suite::tenants::Options {
+        cases: cases.to_owned(),
+        ringfence: built.command.clone(),
+        list: root().join("suite/cases").join(suite::tenants::LIST),
+        filter: None,
+        jobs: 2,
+        limit: Duration::from_secs(120),
+    };
+    let (summary, _) = suite::tenants::run(&options, &|line| println!("{line}"))?;
+    tally.passed += (summary.work + summary.refused) as u64;
+    tally.failed += summary.failed as u64;
     Ok(())
 }
 

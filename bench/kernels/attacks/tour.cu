@@ -1,6 +1,7 @@
 // A program that calls all that tenants have: its session is what messages are
 // mutated from.
 #include "attack.cuh"
+#include <cstdio>
 #include "tour.h"
 
 __device__ uint32_t tour_table[64];
@@ -13,6 +14,8 @@ __global__ void tour_step(uint32_t *data, int n, uint32_t number) {
     __syncthreads();
     if (at < n) data[at] = parts[threadIdx.x] * tour_factors[at % 4] + number + tour_table[at % 64];
 }
+
+__global__ void tour_print(int number) { printf("tour %d\n", number); }
 
 static const char SMALL[] = ".version 8.0\n.target sm_75\n.address_size 64\n"
                             ".visible .global .align 4 .u32 word;\n"
@@ -57,6 +60,14 @@ void tour() {
     }
     CHECK(cudaMemcpy(host.data(), other, 64, cudaMemcpyDeviceToHost));
     CHECK(cudaMemcpyFromSymbol(host.data(), tour_table, 256));
+    size_t printed;
+    CHECK(cudaDeviceGetLimit(&printed, cudaLimitPrintfFifoSize));
+    CHECK(cudaDeviceSetLimit(cudaLimitPrintfFifoSize, printed));
+    tour_print<<<1, 2>>>(1);
+    CHECK(cudaDeviceSynchronize());
+    uint32_t *pooled;
+    CHECK(cudaMallocAsync(&pooled, bytes, stream));
+    CHECK(cudaFreeAsync(pooled, stream));
     CUmodule module;
     CHECK_DRIVER(DRIVER(cuModuleLoadData)(&module, SMALL));
     CHECK_DRIVER(DRIVER(cuModuleUnload)(module));

@@ -21,7 +21,7 @@ const IN_A_CONNECTION: usize = 250;
 /// Messages that may be sent for one type, for one that must arrive.
 const TRIES: u64 = 40;
 /// How many types of requests there are.
-const TYPES: usize = 27;
+const TYPES: usize = 31;
 
 /// The session of a program that calls all that tenants have.
 fn recorded(bench: &Bench<'_>) -> Result<Session> {
@@ -57,7 +57,9 @@ fn moved(recorded: &Recorded, from: u64, to: u64) -> Recorded {
     let place = |place: &mut Place| place.address = shift(place.address);
     let mut out = recorded.clone();
     match &mut out.request {
-        Request::Free { address } => *address = shift(*address),
+        Request::Free { address } | Request::FreeBehind { address, .. } => {
+            *address = shift(*address);
+        }
         Request::Write { to, .. } | Request::WriteStaged { to, .. } => place(to),
         Request::Read { from, .. } | Request::ReadStaged { from, .. } => place(from),
         Request::Fill { place: at, .. } => place(at),

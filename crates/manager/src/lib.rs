@@ -29,6 +29,7 @@ mod addresses;
 mod common;
 mod device;
 mod lanes;
+mod leaving;
 mod log;
 mod memory;
 mod modules;

@@ -12,6 +12,8 @@ pub(crate) const ALIGNMENT: u64 = 512;
 pub(crate) enum Use {
     /// The tenant allocated it, and may free it.
     Allocation,
+    /// The tenant has freed it, and work that may use it is not over.
+    Leaving,
     /// A variable of a module.
     Variable,
     /// Stands for a constant variable of a module, which lies elsewhere: its
@@ -90,6 +92,13 @@ impl Memory {
         self.blocks
             .get(&address)
             .is_some_and(|block| block.usage == usage)
+    }
+
+    /// The tenant has freed a block, which is not given back yet.
+    pub(crate) fn leave(&mut self, address: u64) {
+        if let Some(block) = self.blocks.get_mut(&address) {
+            block.usage = Use::Leaving;
+        }
     }
 
     /// Gives a block back, if one begins there.

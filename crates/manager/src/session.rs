@@ -3,6 +3,7 @@
 use crate::common::{CommonError, Library};
 use crate::device::Device;
 use crate::lanes::{Common, Lanes, NotPut};
+use crate::leaving::Leaving;
 use crate::memory::{ALIGNMENT, Memory, Use};
 use crate::modules::{self, Contained, Into, Kernel, Loaded, Refused};
 use crate::numbers::Numbers;
@@ -27,6 +28,7 @@ pub(crate) struct Session {
     memory: Memory,
     /// What all of its modules have in common.
     library: Library,
+    leaving: Leaving,
     lanes: Lanes,
     events: Numbers<Event>,
     modules: Numbers<Module>,
@@ -141,6 +143,7 @@ impl Session {
             lanes: lanes(&device, &partition)?,
             memory: Memory::new(base, size, quota::ALLOCATIONS),
             library: Library::new(),
+            leaving: Leaving::default(),
             events: Numbers::new(1, quota::EVENTS),
             modules: Numbers::new(1, quota::MODULES),
             kernels: Numbers::new(1, quota::KERNELS),
@@ -164,6 +167,7 @@ impl Session {
         self.lanes = lanes(&self.device, &self.partition)?;
         self.memory = Memory::new(base, size, quota::ALLOCATIONS);
         self.library = Library::new();
+        self.leaving = Leaving::default();
         self.events = Numbers::new(1, quota::EVENTS);
         self.kernels = Numbers::new(1, quota::KERNELS);
         let modules = std::mem::replace(&mut self.modules, Numbers::new(1, quota::MODULES));
@@ -310,7 +314,9 @@ impl Session {
             }
             Request::Allocate { size } => self.allocate(size),
             Request::Free { address } => self.free(address),
+            Request::FreeBehind { address, stream } => self.free_behind(address, stream),
             Request::MemoryInfo => {
+                self.leaving.sweep(&mut self.memory)?;
                 let (free, total) = self.memory.info();
                 Ok(Reply::Memory { free, total })
             }
@@ -555,7 +561,15 @@ impl Session {
         if size == 0 {
             return Err(invalid("an allocation of no bytes"));
         }
-        let taken = self.memory.take(size, ALIGNMENT, Use::Allocation);
+        self.leaving.sweep_first(&mut self.memory)?;
+        let mut taken = self.memory.take(size, ALIGNMENT, Use::Allocation);
+        if taken.is_none() {
+            let is_some_left = self.leaving.sweep(&mut self.memory)?;
+            taken = self.memory.take(size, ALIGNMENT, Use::Allocation);
+            if taken.is_none() && is_some_left {
+                return Err(NotDone::Busy);
+            }
+        }
         taken.map(Reply::Address).ok_or_else(|| {
             let (free, total) = self.memory.info();
             NotDone::Failed(
@@ -575,6 +589,17 @@ impl Session {
             return Err(NotDone::Busy);
         }
         self.memory.give_back(address);
+        Ok(Reply::Done)
+    }
+
+    fn free_behind(&mut self, address: u64, stream: u32) -> Answer {
+        if !self.memory.is_block(address, Use::Allocation) {
+            return Err(invalid("no allocation begins there"));
+        }
+        let stream = self.lanes.put(stream)?;
+        self.leaving.add(&self.device.context, &stream, address)?;
+        drop(stream);
+        self.memory.leave(address);
         Ok(Reply::Done)
     }
 

@@ -132,7 +132,8 @@ pub enum Request {
         /// The block of parameters.
         parameters: Vec<u8>,
     },
-    /// Allocates memory. [`Reply::Address`]
+    /// Allocates memory. [`Reply::Address`], or [`Reply::Busy`] while memory is
+    /// being freed behind work ([`Request::FreeBehind`]).
     Allocate {
         /// Bytes.
         size: u64,
@@ -271,6 +272,14 @@ pub enum Request {
         /// Bytes.
         bytes: u64,
     },
+    /// Frees memory when the work that is in a stream is over. Until then nobody
+    /// is given it. [`Reply::Done`]
+    FreeBehind {
+        /// First byte.
+        address: u64,
+        /// The stream.
+        stream: u32,
+    },
 }
 
 /// What kernels use of a tenant's memory without asking for it.
@@ -323,6 +332,7 @@ impl Request {
                 | Request::Fill { .. }
                 | Request::StreamWait { .. }
                 | Request::EventRecord { .. }
+                | Request::FreeBehind { .. }
         )
     }
 
@@ -354,7 +364,8 @@ impl Request {
             | Request::Fill { stream, .. }
             | Request::StreamQuery { stream }
             | Request::StreamWait { stream, .. }
-            | Request::EventRecord { stream, .. } => Some(*stream),
+            | Request::EventRecord { stream, .. }
+            | Request::FreeBehind { stream, .. } => Some(*stream),
             _ => None,
         }
     }

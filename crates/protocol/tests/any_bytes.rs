@@ -91,6 +91,7 @@ fn request() -> impl Strategy<Value = Request> {
             ),
         any::<u64>().prop_map(|size| Request::Allocate { size }),
         any::<u64>().prop_map(|address| Request::Free { address }),
+        any::<(u64, u32)>().prop_map(|(address, stream)| Request::FreeBehind { address, stream }),
         Just(Request::MemoryInfo),
         (number(), place()).prop_map(|(stream, to)| Request::Write { stream, to }),
         (number(), place()).prop_map(|(stream, from)| Request::Read { stream, from }),

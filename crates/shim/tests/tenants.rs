@@ -3,6 +3,8 @@
 
 #[path = "tenants/printed.rs"]
 mod printed;
+#[path = "tenants/reach.rs"]
+mod reach;
 mod support;
 #[path = "../../ring/tests/support/mod.rs"]
 mod vandal;

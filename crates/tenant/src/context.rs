@@ -2,11 +2,14 @@
 //! manager there is the tenant.
 
 use crate::convert::{functions, only, put, put_if};
+use crate::graph;
 use crate::link::Link;
+use crate::managed;
 use crate::printed;
-use crate::state::{CONTEXT, STACK, enter};
+use crate::state::{CONTEXT, Further, STACK, enter};
 use driver::sys::*;
 use protocol::Request;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 fn initialized(link: &Link) -> Result<(), CUresult> {
@@ -16,15 +19,62 @@ fn initialized(link: &Link) -> Result<(), CUresult> {
     }
 }
 
-/// A context that the program names: the one, or none.
-fn known(context: CUcontext) -> Result<(), CUresult> {
-    match context.0 {
-        0 | CONTEXT => Ok(()),
-        _ => Err(CUresult::CUDA_ERROR_INVALID_CONTEXT),
+/// A context that the program names: the primary one, a further one, or none.
+fn known(link: &Link, context: CUcontext) -> Result<(), CUresult> {
+    let is_known =
+        matches!(context.0, 0 | CONTEXT) || link.state.contexts.lock().contains_key(&context.0);
+    match is_known {
+        true => Ok(()),
+        false => Err(CUresult::CUDA_ERROR_INVALID_CONTEXT),
     }
 }
 
-fn current() -> u64 {
+/// Makes a further context, which is current from then on. To the manager all
+/// contexts are one; what is allocated in this one goes with it.
+fn create(link: &Link, flags: u32, device: CUdevice) -> Result<CUcontext, CUresult> {
+    initialized(link)?;
+    only(device)?;
+    let handle = link.state.handle();
+    let made = Further {
+        flags,
+        allocations: BTreeSet::new(),
+    };
+    link.state.contexts.lock().insert(handle, made);
+    STACK.with_borrow_mut(|stack| stack.push(handle));
+    Ok(CUcontext(handle))
+}
+
+/// Ends a further context, when all work is over.
+fn destroy(link: &Link, context: CUcontext) -> Result<(), CUresult> {
+    initialized(link)?;
+    let invalid = CUresult::CUDA_ERROR_INVALID_CONTEXT;
+    if !link.state.contexts.lock().contains_key(&context.0) {
+        return Err(invalid);
+    }
+    synchronize(link)?;
+    let removed = link.state.contexts.lock().remove(&context.0);
+    for address in removed.ok_or(invalid)?.allocations {
+        link.state.allocations.lock().remove(&address);
+        link.done(&Request::Free { address })?;
+    }
+    STACK.with_borrow_mut(|stack| {
+        if stack.last() == Some(&context.0) {
+            stack.pop();
+        }
+    });
+    Ok(())
+}
+
+/// The flags of a context.
+fn flags_of(link: &Link) -> u32 {
+    let contexts = link.state.contexts.lock();
+    match contexts.get(&current()) {
+        Some(further) => further.flags,
+        None => link.state.context_flags.load(Ordering::Acquire),
+    }
+}
+
+pub(crate) fn current() -> u64 {
     STACK.with_borrow(|stack| stack.last().copied().unwrap_or(0))
 }
 
@@ -40,12 +90,23 @@ fn release(link: &Link) -> Result<(), CUresult> {
 /// Ends all that was made in the context, when its work is over.
 fn reset(link: &Link) -> Result<(), CUresult> {
     initialized(link)?;
-    // What kernels have printed goes with their memory; a failure is forgotten.
+    // What failed is over with the context; what kernels have printed goes with
+    // their memory.
+    let _ = link.state.order.wait_all(link);
     let _ = printed::behind(link, link.done(&Request::Synchronize));
     link.done(&Request::Reset)?;
     link.forget_failure();
     link.state.forget();
+    graph::forget(link);
     Ok(())
+}
+
+/// Waits for all work of the program.
+fn synchronize(link: &Link) -> Result<(), CUresult> {
+    let before = link.state.order.wait_all(link);
+    link.done(&Request::Synchronize)?;
+    managed::after(link)?;
+    before
 }
 
 functions! { link;
@@ -86,9 +147,38 @@ functions! { link;
         link.state.context_flags.store(flags, Ordering::Release);
         Ok(())
     }
+    fn cuCtxCreate_v2(context: *mut CUcontext, flags: u32, device: CUdevice) {
+        put(context, create(link, flags, device)?)
+    }
+    fn cuCtxCreate_v3(context: *mut CUcontext, _affinity: *mut CUexecAffinityParam, count: i32, flags: u32, device: CUdevice) {
+        if count != 0 {
+            return Err(CUresult::CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+        }
+        put(context, create(link, flags, device)?)
+    }
+    fn cuCtxCreate_v4(context: *mut CUcontext, _parameters: *mut CUctxCreateParams, flags: u32, device: CUdevice) {
+        put(context, create(link, flags, device)?)
+    }
+    fn cuCtxDestroy(context: CUcontext) {
+        destroy(link, context)
+    }
+    fn cuCtxDestroy_v2(context: CUcontext) {
+        destroy(link, context)
+    }
+    fn cuCtxPushCurrent(context: CUcontext) {
+        initialized(link)?;
+        known(link, context)?;
+        STACK.with_borrow_mut(|stack| stack.push(context.0));
+        Ok(())
+    }
+    fn cuCtxPopCurrent(context: *mut CUcontext) {
+        let popped = STACK.with_borrow_mut(Vec::pop);
+        put_if(context, CUcontext(popped.ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?));
+        Ok(())
+    }
     fn cuCtxPushCurrent_v2(context: CUcontext) {
         initialized(link)?;
-        known(context)?;
+        known(link, context)?;
         STACK.with_borrow_mut(|stack| stack.push(context.0));
         Ok(())
     }
@@ -99,7 +189,7 @@ functions! { link;
     }
     fn cuCtxSetCurrent(context: CUcontext) {
         initialized(link)?;
-        known(context)?;
+        known(link, context)?;
         STACK.with_borrow_mut(|stack| {
             stack.pop();
             if context.0 != 0 {
@@ -117,7 +207,7 @@ functions! { link;
         put(device, 0)
     }
     fn cuCtxGetDevice_v2(device: *mut CUdevice, context: CUcontext) {
-        known(context)?;
+        known(link, context)?;
         if context.0 == 0 {
             enter(link)?;
         }
@@ -125,7 +215,7 @@ functions! { link;
     }
     fn cuCtxGetFlags(flags: *mut u32) {
         enter(link)?;
-        put(flags, link.state.context_flags.load(Ordering::Acquire))
+        put(flags, flags_of(link))
     }
     fn cuCtxSetFlags(flags: u32) {
         enter(link)?;
@@ -133,20 +223,20 @@ functions! { link;
         Ok(())
     }
     fn cuCtxGetId(context: CUcontext, id: *mut u64) {
-        known(context)?;
-        put(id, CONTEXT)
+        known(link, context)?;
+        put(id, if context.0 == 0 { current() } else { context.0 })
     }
     fn cuCtxGetApiVersion(context: CUcontext, version: *mut u32) {
-        known(context)?;
+        known(link, context)?;
         put(version, 3020)
     }
     fn cuCtxSynchronize() {
         enter(link)?;
-        printed::behind(link, link.done(&Request::Synchronize))
+        printed::behind(link, synchronize(link))
     }
     fn cuCtxSynchronize_v2(context: CUcontext) {
-        known(context)?;
-        printed::behind(link, link.done(&Request::Synchronize))
+        known(link, context)?;
+        printed::behind(link, synchronize(link))
     }
     fn cuCtxGetCacheConfig(config: *mut CUfunc_cache) {
         put(config, CUfunc_cache::CU_FUNC_CACHE_PREFER_NONE)

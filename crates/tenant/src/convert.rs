@@ -2,7 +2,7 @@
 //! the answer.
 
 use crate::link::{self, Link};
-pub(crate) use driver::arguments::{Answer, get, list, name, put, put_if};
+pub(crate) use driver::arguments::{Answer, get, list, name, put, put_if, put_list};
 use driver::sys::{CUresult, CUstream};
 
 /// Calls `work` if there is a manager.

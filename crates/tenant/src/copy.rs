@@ -3,11 +3,10 @@
 //! process, and the manager cannot read it later.
 
 use crate::ahead::SMALL;
-use crate::convert::{Answer, get, per_thread_functions, pick};
+use crate::convert::{Answer, get, list, per_thread_functions, pick};
 use crate::large::large;
 use crate::link::Link;
-use crate::printed::behind;
-use crate::state::enter;
+use crate::transfer::{Fill, Transfer, copy_in, copy_now, fill_in};
 use driver::sys::*;
 use protocol::{MAX_PAYLOAD, Place, Reply, Request};
 use std::ffi::c_void;
@@ -137,12 +136,17 @@ unsafe fn download(link: &Link, stream: u32, to: Side, from: Side, shape: Shape)
     Ok(())
 }
 
-/// A copy from wherever to wherever.
+/// A copy of rows from wherever to wherever.
 ///
 /// # Safety
 /// A side in host memory is memory of the program with these rows.
-unsafe fn copy(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
-    enter(link)?;
+pub(crate) unsafe fn copy_rows(
+    link: &'static Link,
+    stream: u32,
+    to: Side,
+    from: Side,
+    shape: Shape,
+) -> Answer {
     if shape.width == 0 || shape.height == 0 {
         return Ok(());
     }
@@ -164,7 +168,8 @@ unsafe fn copy(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> 
         (true, true) => {
             let (to, from) = (to.place(0, 0, shape), from.place(0, 0, shape));
             let cannot_fail = link.state.holds(&to) && link.state.holds(&from);
-            link.put(&Request::Copy { stream, to, from }, cannot_fail)
+            let request = Request::Copy { stream, to, from };
+            link.state.order.put(link, request, cannot_fail).map(drop)
         }
         // SAFETY: this function's promise.
         (true, false) => unsafe { upload(link, stream, to, from, shape) },
@@ -185,33 +190,8 @@ unsafe fn copy(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> 
     }
 }
 
-/// Memory in one piece; `None` as a side's kind lets the address tell.
-///
-/// # Safety
-/// As [`copy`].
-unsafe fn linear(
-    link: &Link,
-    stream: u32,
-    to: (u64, Option<bool>),
-    from: (u64, Option<bool>),
-    size: usize,
-) -> Answer {
-    let side = |(address, on_device): (u64, Option<bool>)| {
-        Side::linear(
-            address,
-            on_device.unwrap_or_else(|| link.state.is_device(address)),
-        )
-    };
-    let shape = Shape {
-        width: size as u64,
-        height: 1,
-    };
-    // SAFETY: this function's promise.
-    unsafe { copy(link, stream, side(to), side(from), shape) }
-}
-
 /// One side of the 2-D and 3-D structs.
-struct End {
+pub(crate) struct End {
     kind: CUmemorytype,
     host: *const c_void,
     device: CUdeviceptr,
@@ -224,7 +204,7 @@ struct End {
 
 impl End {
     /// The side for one slice of a copy of so many bytes and rows.
-    fn slice(&self, link: &Link, slice: u64, shape: Shape) -> Result<Side, CUresult> {
+    pub(crate) fn slice(&self, link: &Link, slice: u64, shape: Shape) -> Result<Side, CUresult> {
         let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
         let (base, on_device) = match self.kind {
             CUmemorytype::CU_MEMORYTYPE_HOST => (exposed(self.host), false),
@@ -258,9 +238,8 @@ impl End {
     }
 }
 
-/// # Safety
-/// As [`copy`].
-unsafe fn copy_2d(link: &Link, stream: u32, c: &CUDA_MEMCPY2D) -> Answer {
+/// The copy that a struct describes.
+fn shape_2d(link: &Link, c: &CUDA_MEMCPY2D) -> Result<Transfer, CUresult> {
     let to = End {
         kind: c.dstMemoryType,
         host: c.dstHost,
@@ -285,14 +264,11 @@ unsafe fn copy_2d(link: &Link, stream: u32, c: &CUDA_MEMCPY2D) -> Answer {
         width: c.WidthInBytes as u64,
         height: c.Height as u64,
     };
-    let (to, from) = (to.slice(link, 0, shape)?, from.slice(link, 0, shape)?);
-    // SAFETY: this function's promise.
-    unsafe { copy(link, stream, to, from, shape) }
+    Transfer::new(link, &to, &from, shape, 1)
 }
 
-/// # Safety
-/// As [`copy`].
-unsafe fn copy_3d(link: &Link, stream: u32, c: &CUDA_MEMCPY3D) -> Answer {
+/// The copy that a struct describes.
+pub(crate) fn shape_3d(link: &Link, c: &CUDA_MEMCPY3D) -> Result<Transfer, CUresult> {
     let to = End {
         kind: c.dstMemoryType,
         host: c.dstHost,
@@ -317,15 +293,53 @@ unsafe fn copy_3d(link: &Link, stream: u32, c: &CUDA_MEMCPY3D) -> Answer {
         width: c.WidthInBytes as u64,
         height: c.Height as u64,
     };
-    for slice in 0..c.Depth as u64 {
-        let (to, from) = (
-            to.slice(link, slice, shape)?,
-            from.slice(link, slice, shape)?,
-        );
-        // SAFETY: this function's promise.
-        unsafe { copy(link, stream, to, from, shape) }?;
+    Transfer::new(link, &to, &from, shape, c.Depth as u64)
+}
+
+/// The copy of memory in one piece; `None` as a side's kind lets the address tell.
+fn linear(
+    link: &Link,
+    to: (u64, Option<bool>),
+    from: (u64, Option<bool>),
+    size: usize,
+) -> Transfer {
+    let side = |(address, on_device): (u64, Option<bool>)| {
+        Side::linear(
+            address,
+            on_device.unwrap_or_else(|| link.state.is_device(address)),
+        )
+    };
+    Transfer::linear(side(to), side(from), size as u64)
+}
+
+/// The copy between devices, of which there is one.
+fn without_peers(c: &CUDA_MEMCPY3D_PEER) -> CUDA_MEMCPY3D {
+    CUDA_MEMCPY3D {
+        srcXInBytes: c.srcXInBytes,
+        srcY: c.srcY,
+        srcZ: c.srcZ,
+        srcLOD: c.srcLOD,
+        srcMemoryType: c.srcMemoryType,
+        srcHost: c.srcHost,
+        srcDevice: c.srcDevice,
+        srcArray: c.srcArray,
+        srcPitch: c.srcPitch,
+        srcHeight: c.srcHeight,
+        dstXInBytes: c.dstXInBytes,
+        dstY: c.dstY,
+        dstZ: c.dstZ,
+        dstLOD: c.dstLOD,
+        dstMemoryType: c.dstMemoryType,
+        dstHost: c.dstHost,
+        dstDevice: c.dstDevice,
+        dstArray: c.dstArray,
+        dstPitch: c.dstPitch,
+        dstHeight: c.dstHeight,
+        WidthInBytes: c.WidthInBytes,
+        Height: c.Height,
+        Depth: c.Depth,
+        ..CUDA_MEMCPY3D::zeroed()
     }
-    Ok(())
 }
 
 /// Device memory.
@@ -340,75 +354,86 @@ fn own(link: &'static Link, default: u64) -> Result<u32, CUresult> {
 
 per_thread_functions! { link, default, register_copies;
     fn cuMemcpy | cuMemcpy_ptds(to: CUdeviceptr, from: CUdeviceptr, size: usize) {
-        behind(link, linear(link, own(link, default)?, (to, None), (from, None), size))
+        copy_now(link, own(link, default)?, linear(link, (to, None), (from, None), size))
     }
     fn cuMemcpyAsync | cuMemcpyAsync_ptsz(to: CUdeviceptr, from: CUdeviceptr, size: usize, stream: CUstream) {
-        linear(link, pick(link, stream, default)?, (to, None), (from, None), size)
+        copy_in(link, pick(link, stream, default)?, linear(link, (to, None), (from, None), size))
     }
     fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds(to: CUdeviceptr, from: *const c_void, size: usize) {
-        behind(link, linear(link, own(link, default)?, (to, DEVICE), (exposed(from), HOST), size))
+        copy_now(link, own(link, default)?, linear(link, (to, DEVICE), (exposed(from), HOST), size))
     }
     fn cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds(to: *mut c_void, from: CUdeviceptr, size: usize) {
-        behind(link, linear(link, own(link, default)?, (exposed(to), HOST), (from, DEVICE), size))
+        copy_now(link, own(link, default)?, linear(link, (exposed(to), HOST), (from, DEVICE), size))
     }
     fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds(to: CUdeviceptr, from: CUdeviceptr, size: usize) {
-        behind(link, linear(link, own(link, default)?, (to, DEVICE), (from, DEVICE), size))
+        copy_now(link, own(link, default)?, linear(link, (to, DEVICE), (from, DEVICE), size))
     }
     fn cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz(to: CUdeviceptr, from: *const c_void, size: usize, stream: CUstream) {
-        linear(link, pick(link, stream, default)?, (to, DEVICE), (exposed(from), HOST), size)
+        copy_in(link, pick(link, stream, default)?, linear(link, (to, DEVICE), (exposed(from), HOST), size))
     }
     fn cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz(to: *mut c_void, from: CUdeviceptr, size: usize, stream: CUstream) {
-        linear(link, pick(link, stream, default)?, (exposed(to), HOST), (from, DEVICE), size)
+        copy_in(link, pick(link, stream, default)?, linear(link, (exposed(to), HOST), (from, DEVICE), size))
     }
     fn cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz(to: CUdeviceptr, from: CUdeviceptr, size: usize, stream: CUstream) {
-        linear(link, pick(link, stream, default)?, (to, DEVICE), (from, DEVICE), size)
+        copy_in(link, pick(link, stream, default)?, linear(link, (to, DEVICE), (from, DEVICE), size))
     }
     fn cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds(copy: *const CUDA_MEMCPY2D) {
-        behind(link, copy_2d(link, own(link, default)?, &get(copy)?))
+        copy_now(link, own(link, default)?, shape_2d(link, &get(copy)?)?)
     }
     fn cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds(copy: *const CUDA_MEMCPY2D) {
-        behind(link, copy_2d(link, own(link, default)?, &get(copy)?))
+        copy_now(link, own(link, default)?, shape_2d(link, &get(copy)?)?)
     }
     fn cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz(copy: *const CUDA_MEMCPY2D, stream: CUstream) {
-        copy_2d(link, pick(link, stream, default)?, &get(copy)?)
+        copy_in(link, pick(link, stream, default)?, shape_2d(link, &get(copy)?)?)
     }
     fn cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds(copy: *const CUDA_MEMCPY3D) {
-        behind(link, copy_3d(link, own(link, default)?, &get(copy)?))
+        copy_now(link, own(link, default)?, shape_3d(link, &get(copy)?)?)
     }
     fn cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz(copy: *const CUDA_MEMCPY3D, stream: CUstream) {
-        copy_3d(link, pick(link, stream, default)?, &get(copy)?)
+        copy_in(link, pick(link, stream, default)?, shape_3d(link, &get(copy)?)?)
+    }
+    fn cuMemcpyPeer | cuMemcpyPeer_ptds(to: CUdeviceptr, _target: CUcontext, from: CUdeviceptr, _source: CUcontext, size: usize) {
+        copy_now(link, own(link, default)?, linear(link, (to, DEVICE), (from, DEVICE), size))
+    }
+    fn cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz(to: CUdeviceptr, _target: CUcontext, from: CUdeviceptr, _source: CUcontext, size: usize, stream: CUstream) {
+        copy_in(link, pick(link, stream, default)?, linear(link, (to, DEVICE), (from, DEVICE), size))
+    }
+    fn cuMemcpy3DPeer | cuMemcpy3DPeer_ptds(copy: *const CUDA_MEMCPY3D_PEER) {
+        copy_now(link, own(link, default)?, shape_3d(link, &without_peers(&get(copy)?))?)
+    }
+    fn cuMemcpy3DPeerAsync | cuMemcpy3DPeerAsync_ptsz(copy: *const CUDA_MEMCPY3D_PEER, stream: CUstream) {
+        copy_in(link, pick(link, stream, default)?, shape_3d(link, &without_peers(&get(copy)?))?)
+    }
+    fn cuMemcpyBatchAsync_v2 | cuMemcpyBatchAsync_v2_ptsz(
+        to: *mut CUdeviceptr, from: *mut CUdeviceptr, sizes: *mut usize, count: usize, _attributes: *mut CUmemcpyAttributes,
+        _indices: *mut usize, _attribute_count: usize, stream: CUstream,
+    ) {
+        let (to, from, sizes) = (list(to, count), list(from, count), list(sizes, count));
+        for ((to, from), size) in to.iter().zip(from).zip(sizes) {
+            copy_in(link, pick(link, stream, default)?, linear(link, (*to, None), (*from, None), *size))?;
+        }
+        Ok(())
     }
 }
 
 /// A memset of rows: the first byte and the pitch, the value and its bytes, and
 /// how many elements and rows.
 fn fill(
-    link: &Link,
+    link: &'static Link,
     stream: u32,
     (address, pitch): (u64, usize),
     (value, element): (u32, u32),
     (width, height): (usize, usize),
 ) -> Answer {
-    enter(link)?;
-    if width == 0 || height == 0 {
-        return Ok(());
-    }
-    let width = (width as u64).checked_mul(element.into());
-    let place = Place {
+    let fill = Fill {
         address,
         pitch: pitch as u64,
-        width: width.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?,
-        height: height as u64,
-    };
-    let request = Request::Fill {
-        stream,
-        place,
         element,
         value,
+        width: width as u64,
+        height: height as u64,
     };
-    let is_aligned = address.is_multiple_of(element.into())
-        && (height == 1 || place.pitch.is_multiple_of(element.into()));
-    link.put(&request, is_aligned && link.state.holds(&place))
+    fill_in(link, stream, fill)
 }
 
 per_thread_functions! { link, default, register_fills;

@@ -1,13 +1,16 @@
 //! Launches.
 
+use crate::capture;
 use crate::convert::{Answer, get, list, per_thread_functions, pick};
 use crate::link::Link;
 use crate::printed;
 use crate::state::{Kernel, enter};
+use crate::work::Work;
 use driver::arguments::parameters;
 use driver::sys::*;
 use protocol::Request;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 /// A launch without its kernel, stream and parameters.
 struct Shape {
@@ -15,6 +18,20 @@ struct Shape {
     block: [u32; 3],
     shared: u32,
     is_cooperative: bool,
+}
+
+/// A launch.
+#[derive(Clone)]
+pub(crate) struct Launch {
+    pub(crate) kernel: Arc<Kernel>,
+    /// The kernel as the program names it.
+    pub(crate) function: u64,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    /// Dynamic shared memory, in bytes.
+    pub(crate) shared: u32,
+    pub(crate) is_cooperative: bool,
+    pub(crate) parameters: Vec<u8>,
 }
 
 /// Refuses pointers to the program's own memory that it has pinned: natively a
@@ -40,7 +57,7 @@ fn refuse_host_memory(link: &Link, kernel: &Kernel, block: &[u8]) -> Answer {
 /// # Safety
 /// `each` and `extra` are what cuLaunchKernel documents.
 unsafe fn launch(
-    link: &Link,
+    link: &'static Link,
     function: CUfunction,
     stream: u32,
     shape: Shape,
@@ -50,28 +67,58 @@ unsafe fn launch(
     let kernel = link.state.kernel(function.0)?;
     // SAFETY: this function's promise.
     let block = unsafe { parameters(&kernel.parameters, kernel.parameter_bytes, each, extra) }?;
-    refuse_host_memory(link, &kernel, &block)?;
-    let request = Request::Launch {
-        kernel: kernel.number,
-        stream,
+    let launch = Launch {
+        kernel,
+        function: function.0,
         grid: shape.grid,
         block: shape.block,
         shared: shape.shared,
         is_cooperative: shape.is_cooperative,
         parameters: block,
     };
-    let use_of_block = (shape.block, shape.shared);
+    if capture::is_capturing(link, stream) {
+        refuse_host_memory(link, &launch.kernel, &launch.parameters)?;
+        return capture::put(link, stream, Work::Kernel(Arc::new(launch)));
+    }
+    capture::check_legacy(link, stream)?;
+    put_own(link, stream, launch)
+}
+
+/// Puts the launch of a graph's node into a stream.
+pub(crate) fn put(link: &'static Link, stream: u32, launch: &Launch) -> Answer {
+    put_own(link, stream, launch.clone())
+}
+
+fn put_own(link: &'static Link, stream: u32, launch: Launch) -> Answer {
+    let Launch {
+        kernel,
+        function: _,
+        grid,
+        block,
+        shared,
+        is_cooperative,
+        parameters,
+    } = launch;
+    refuse_host_memory(link, &kernel, &parameters)?;
+    let request = Request::Launch {
+        kernel: kernel.number,
+        stream,
+        grid,
+        block,
+        shared,
+        is_cooperative,
+        parameters,
+    };
+    let use_of_block = (block, shared);
     let is_known = kernel.launched.lock().contains(&use_of_block);
     // What the device refuses of a launch depends on the kernel, the block and
     // its shared memory; of the grid, on its size alone. So the device has
     // decided about a block that the kernel was launched with before.
-    link.put(
-        &request,
-        is_known && !shape.is_cooperative && link.state.fits(shape.grid),
-    )?;
+    let cannot_fail = is_known && !is_cooperative && link.state.fits(grid);
+    let held = link.state.order.put(link, request, cannot_fail)?;
     printed::launched(link, &kernel);
     let mut launched = kernel.launched.lock();
-    if !is_known && !shape.is_cooperative && launched.len() < MAX_KNOWN {
+    if held.is_none() && !is_known && !is_cooperative && launched.len() < MAX_KNOWN {
         launched.push(use_of_block);
     }
     Ok(())
@@ -80,6 +127,14 @@ unsafe fn launch(
 /// How many blocks of a kernel are remembered; launches with others wait for
 /// their reply.
 const MAX_KNOWN: usize = 32;
+
+/// Says that the manager has no clusters.
+pub(crate) fn no_clusters(link: &Link) -> CUresult {
+    link.say(
+        "clusters are not supported for tenants; the launch fails with CUDA_ERROR_NOT_SUPPORTED",
+    );
+    CUresult::CUDA_ERROR_NOT_SUPPORTED
+}
 
 /// What the attributes of cuLaunchKernelEx ask for; what only hints is left out.
 ///
@@ -99,8 +154,7 @@ unsafe fn is_cooperative(link: &Link, config: &CUlaunchConfig) -> Result<bool, C
                 // SAFETY: the id says which member is set.
                 let size = unsafe { attribute.value.clusterDim };
                 if (size.x, size.y, size.z) != (1, 1, 1) {
-                    link.say("clusters are not supported for tenants; the launch fails with CUDA_ERROR_NOT_SUPPORTED");
-                    return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+                    return Err(no_clusters(link));
                 }
             }
             A::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT

@@ -10,10 +10,16 @@
 //! reply (`ahead`), as launches do not wait natively; if it fails all the same,
 //! a later call says so, as CUDA documents for asynchronous errors.
 //!
+//! Some work is done in this process: functions of the program in streams, and
+//! graphs, which become ordinary launches and copies (`order`, `graph`).
+//!
 //! The manager never waits for a kernel; waiting is done here, by asking again,
 //! without a lock, so that other threads of the program can call meanwhile.
 
 mod ahead;
+mod call;
+mod capture;
+mod capture_calls;
 mod context;
 mod convert;
 mod copy;
@@ -21,17 +27,23 @@ mod device;
 mod error;
 mod event;
 mod function;
+mod graph;
 mod large;
 mod launch;
 mod limit;
 mod link;
+mod managed;
 mod memory;
 mod module;
+mod order;
 mod pointer;
+mod pool;
 mod printed;
 mod staged;
 mod state;
 mod stream;
+mod transfer;
+mod work;
 
 use driver::Api;
 pub use link::{ConnectError, Options, connect, in_child};
@@ -40,17 +52,22 @@ pub use link::{ConnectError, Options, connect, in_child};
 pub fn api() -> Api {
     let mut api = Api::EMPTY;
     for register in [
+        call::register,
+        capture_calls::register,
         context::register,
         copy::register,
         device::register,
         error::register,
         event::register,
         function::register,
+        graph::register,
         launch::register,
         limit::register,
+        managed::register,
         memory::register,
         module::register,
         pointer::register,
+        pool::register,
         stream::register,
     ] {
         register(&mut api);

@@ -1,17 +1,23 @@
 //! Device memory of the tenant, and host memory, which is this process's own.
 
-use crate::convert::{Answer, functions, per_thread_functions, pick, put, put_if};
+use crate::context::current;
+use crate::convert::{Answer, functions, put, put_if};
 use crate::link::Link;
+use crate::managed;
 use crate::state::{HostMemory, enter};
 use driver::sys::*;
 use protocol::{Reply, Request};
 use std::ffi::c_void;
 
-fn allocate(link: &Link, size: u64) -> Result<u64, CUresult> {
+pub(crate) fn allocate(link: &Link, size: u64) -> Result<u64, CUresult> {
     enter(link)?;
     match link.wait(&Request::Allocate { size })? {
         Reply::Address(address) => {
             link.state.allocations.lock().insert(address, size);
+            let mut contexts = link.state.contexts.lock();
+            if let Some(further) = contexts.get_mut(&current()) {
+                further.allocations.insert(address);
+            }
             Ok(address)
         }
         _ => Err(link.astray()),
@@ -19,18 +25,38 @@ fn allocate(link: &Link, size: u64) -> Result<u64, CUresult> {
 }
 
 /// Frees when all streams are idle, which the manager waits for.
-fn free(link: &Link, address: u64) -> Answer {
+pub(crate) fn free(link: &Link, address: u64) -> Answer {
     enter(link)?;
     if address == 0 {
         return Ok(());
     }
+    // What failed before is said, and the memory is freed all the same.
+    let before = link.state.order.wait_all(link);
+    if before == Err(CUresult::CUDA_ERROR_NOT_PERMITTED) {
+        return before;
+    }
+    if crate::graph::memory::free(link, address) {
+        return before;
+    }
+    if let Some(freed) = managed::free(link, address) {
+        return freed.and(before);
+    }
+    forget_owner(link, address);
     // Before it is free: another thread may be given the address at once.
     let size = link.state.allocations.lock().remove(&address);
     let freed = link.done(&Request::Free { address });
     if let (Err(_), Some(size)) = (freed, size) {
         link.state.allocations.lock().insert(address, size);
     }
-    freed
+    freed.and(before)
+}
+
+/// Memory that is freed is of no context any more.
+pub(crate) fn forget_owner(link: &Link, address: u64) {
+    let mut contexts = link.state.contexts.lock();
+    for further in contexts.values_mut() {
+        further.allocations.remove(&address);
+    }
 }
 
 /// Pages of this process.
@@ -64,6 +90,7 @@ fn allocate_host(link: &Link, size: usize, flags: u32) -> Result<*mut c_void, CU
 }
 
 fn free_host(link: &Link, address: u64) -> Answer {
+    link.state.order.wait_all(link)?;
     let mut host = link.state.host.lock();
     let Some(memory) = host.get(&address).copied().filter(|memory| memory.is_own) else {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -111,85 +138,66 @@ fn register_host(link: &Link, address: u64, size: u64, flags: u32) -> Answer {
     Ok(())
 }
 
-mod made {
-    use super::*;
-    functions! { link;
-        fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
-            enter(link)?;
-            let Reply::Memory { free: left, total: all } = link.wait(&Request::MemoryInfo)? else {
-                return Err(link.astray());
-            };
-            put_if(free, left as usize);
-            put_if(total, all as usize);
-            Ok(())
-        }
-        fn cuMemAlloc_v2(address: *mut CUdeviceptr, size: usize) {
-            put(address, allocate(link, size as u64)?)
-        }
-        fn cuMemAllocPitch_v2(address: *mut CUdeviceptr, pitch: *mut usize, width: usize, height: usize, element: u32) {
-            if !matches!(element, 4 | 8 | 16) {
-                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-            }
-            let bytes = width.checked_next_multiple_of(512).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-            let whole = bytes.checked_mul(height).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
-            put(address, allocate(link, whole as u64)?)?;
-            put(pitch, bytes)
-        }
-        fn cuMemFree_v2(address: CUdeviceptr) {
-            free(link, address)
-        }
-        fn cuMemGetAddressRange_v2(base: *mut CUdeviceptr, size: *mut usize, address: CUdeviceptr) {
-            let (start, bytes) = link.state.allocation(address).ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?;
-            put_if(base, start);
-            put_if(size, bytes as usize);
-            Ok(())
-        }
-        fn cuMemAllocHost_v2(pointer: *mut *mut c_void, size: usize) {
-            put(pointer, allocate_host(link, size, 0)?)
-        }
-        fn cuMemHostAlloc(pointer: *mut *mut c_void, size: usize, flags: u32) {
-            unmapped(link, "cuMemHostAlloc", flags)?;
-            if flags & !7 != 0 {
-                return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-            }
-            put(pointer, allocate_host(link, size, flags)?)
-        }
-        fn cuMemFreeHost(pointer: *mut c_void) {
-            free_host(link, pointer as u64)
-        }
-        fn cuMemHostRegister_v2(pointer: *mut c_void, size: usize, flags: u32) {
-            register_host(link, pointer as u64, size as u64, flags)
-        }
-        fn cuMemHostUnregister(pointer: *mut c_void) {
-            let mut host = link.state.host.lock();
-            match host.get(&(pointer as u64)) {
-                Some(memory) if !memory.is_own => {
-                    host.remove(&(pointer as u64));
-                    Ok(())
-                }
-                _ => Err(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED),
-            }
-        }
-        fn cuMemHostGetFlags(flags: *mut u32, pointer: *mut c_void) {
-            let found = link.state.host_memory(pointer as u64);
-            put(flags, found.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?.1.flags)
-        }
+functions! { link;
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+        enter(link)?;
+        let Reply::Memory { free: left, total: all } = link.wait(&Request::MemoryInfo)? else {
+            return Err(link.astray());
+        };
+        put_if(free, left as usize);
+        put_if(total, all as usize);
+        Ok(())
     }
-}
-
-per_thread_functions! { link, default, register_async;
-    fn cuMemAllocAsync | cuMemAllocAsync_ptsz(address: *mut CUdeviceptr, size: usize, stream: CUstream) {
-        pick(link, stream, default)?;
+    fn cuMemAlloc_v2(address: *mut CUdeviceptr, size: usize) {
         put(address, allocate(link, size as u64)?)
     }
-    fn cuMemFreeAsync | cuMemFreeAsync_ptsz(address: CUdeviceptr, stream: CUstream) {
-        pick(link, stream, default)?;
+    fn cuMemAllocPitch_v2(address: *mut CUdeviceptr, pitch: *mut usize, width: usize, height: usize, element: u32) {
+        if !matches!(element, 4 | 8 | 16) {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        let bytes = width.checked_next_multiple_of(512).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        let whole = bytes.checked_mul(height).ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
+        put(address, allocate(link, whole as u64)?)?;
+        put(pitch, bytes)
+    }
+    fn cuMemFree_v2(address: CUdeviceptr) {
         free(link, address)
     }
-}
-
-/// Enters this file's functions into the table.
-pub(crate) fn register(api: &mut driver::Api) {
-    made::register(api);
-    register_async(api);
+    fn cuMemGetAddressRange_v2(base: *mut CUdeviceptr, size: *mut usize, address: CUdeviceptr) {
+        let (start, bytes) = link.state.allocation(address).ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?;
+        put_if(base, start);
+        put_if(size, bytes as usize);
+        Ok(())
+    }
+    fn cuMemAllocHost_v2(pointer: *mut *mut c_void, size: usize) {
+        put(pointer, allocate_host(link, size, 0)?)
+    }
+    fn cuMemHostAlloc(pointer: *mut *mut c_void, size: usize, flags: u32) {
+        unmapped(link, "cuMemHostAlloc", flags)?;
+        if flags & !7 != 0 {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        put(pointer, allocate_host(link, size, flags)?)
+    }
+    fn cuMemFreeHost(pointer: *mut c_void) {
+        free_host(link, pointer as u64)
+    }
+    fn cuMemHostRegister_v2(pointer: *mut c_void, size: usize, flags: u32) {
+        register_host(link, pointer as u64, size as u64, flags)
+    }
+    fn cuMemHostUnregister(pointer: *mut c_void) {
+        link.state.order.wait_all(link)?;
+        let mut host = link.state.host.lock();
+        match host.get(&(pointer as u64)) {
+            Some(memory) if !memory.is_own => {
+                host.remove(&(pointer as u64));
+                Ok(())
+            }
+            _ => Err(CUresult::CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED),
+        }
+    }
+    fn cuMemHostGetFlags(flags: *mut u32, pointer: *mut c_void) {
+        let found = link.state.host_memory(pointer as u64);
+        put(flags, found.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?.1.flags)
+    }
 }

@@ -85,6 +85,7 @@ fn load_file(link: &Link, path: &str) -> Result<u64, CUresult> {
 
 fn unload(link: &Link, handle: u64) -> Result<(), CUresult> {
     let module = link.state.module(handle)?;
+    link.state.order.wait_all(link)?;
     let unloaded = link.done(&Request::Unload {
         module: module.number,
     });

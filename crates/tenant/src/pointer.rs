@@ -2,6 +2,7 @@
 
 use crate::convert::{Answer, functions, list};
 use crate::link::Link;
+use crate::managed::is_managed;
 use crate::state::CONTEXT;
 use driver::sys::*;
 use std::ffi::c_void;
@@ -46,11 +47,13 @@ unsafe fn attribute(
             A::CU_POINTER_ATTRIBUTE_DEVICE_POINTER if on_device => {
                 to.cast::<u64>().write(address);
             }
-            A::CU_POINTER_ATTRIBUTE_HOST_POINTER if !on_device => {
+            A::CU_POINTER_ATTRIBUTE_HOST_POINTER if !on_device || is_managed(link, address) => {
                 to.cast::<u64>().write(address);
             }
             A::CU_POINTER_ATTRIBUTE_SYNC_MEMOPS => to.cast::<u32>().write(0),
-            A::CU_POINTER_ATTRIBUTE_IS_MANAGED => to.cast::<u8>().write(0),
+            A::CU_POINTER_ATTRIBUTE_IS_MANAGED => {
+                to.cast::<u8>().write(u8::from(is_managed(link, address)));
+            }
             A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL => to.cast::<i32>().write(0),
             A::CU_POINTER_ATTRIBUTE_MAPPED => to.cast::<u8>().write(u8::from(on_device)),
             A::CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE => to.cast::<u8>().write(0),

@@ -1,12 +1,17 @@
 //! What the program's handles mean: numbers of the manager, and what the manager
 //! need not know.
 
+use crate::capture::Captures;
+use crate::graph::Graphs;
 use crate::link::Link;
+use crate::managed::Managed;
+use crate::order::Order;
+use crate::pool::Pools;
 use driver::sys::{CUdevice_attribute, CUresult};
 use parking_lot::Mutex;
 use protocol::{Place, Reply, Request, Welcome};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CString, c_char};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -22,6 +27,9 @@ thread_local! {
     /// The manager's number of this thread's own default stream, and how often
     /// the context had been reset when it was made; 0 before it is used.
     static OWN_STREAM: Cell<(u32, u64)> = const { Cell::new((0, 0)) };
+    /// This thread calls functions of the program that are in streams, which must
+    /// not make calls themselves.
+    pub(crate) static IS_CALLING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A kernel.
@@ -55,6 +63,13 @@ pub(crate) struct Stream {
     pub(crate) priority: i32,
 }
 
+/// A context beside the primary one.
+pub(crate) struct Further {
+    pub(crate) flags: u32,
+    /// What was allocated in it.
+    pub(crate) allocations: BTreeSet<u64>,
+}
+
 /// Host memory that the program made known.
 #[derive(Clone, Copy)]
 pub(crate) struct HostMemory {
@@ -82,6 +97,15 @@ pub(crate) struct State {
     pub(crate) events: Mutex<BTreeMap<u64, u32>>,
     /// Device memory: bytes by first address.
     pub(crate) allocations: Mutex<BTreeMap<u64, u64>>,
+    /// Contexts beside the primary one.
+    pub(crate) contexts: Mutex<BTreeMap<u64, Further>>,
+    /// Limits that the program has set.
+    pub(crate) limits: Mutex<BTreeMap<u32, u64>>,
+    pub(crate) pools: Mutex<Pools>,
+    pub(crate) order: Order,
+    pub(crate) captures: Captures,
+    pub(crate) graphs: Graphs,
+    pub(crate) managed: Managed,
     /// By first address.
     pub(crate) host: Mutex<BTreeMap<u64, HostMemory>>,
     base: u64,
@@ -116,6 +140,13 @@ impl State {
             streams: Mutex::default(),
             events: Mutex::default(),
             allocations: Mutex::default(),
+            contexts: Mutex::default(),
+            limits: Mutex::default(),
+            pools: Mutex::default(),
+            order: Order::default(),
+            captures: Captures::default(),
+            graphs: Graphs::default(),
+            managed: Managed::default(),
             host: Mutex::default(),
             base: welcome.base,
             size: welcome.size,
@@ -149,6 +180,15 @@ impl State {
         self.streams.lock().clear();
         self.events.lock().clear();
         self.allocations.lock().clear();
+        *self.pools.lock() = Pools::default();
+        self.limits.lock().clear();
+        let mut contexts = self.contexts.lock();
+        contexts
+            .values_mut()
+            .for_each(|one| one.allocations.clear());
+        self.order.forget();
+        self.captures.forget();
+        self.managed.forget();
     }
 
     /// A new handle.
@@ -233,7 +273,12 @@ fn largest_grid(welcome: &Welcome) -> [u32; 3] {
 /// Has the manager make a stream.
 pub(crate) fn create_stream(link: &Link, is_blocking: bool) -> Result<u32, CUresult> {
     match link.wait(&Request::StreamCreate { is_blocking })? {
-        Reply::Number(number) => Ok(number),
+        Reply::Number(number) => {
+            if !is_blocking {
+                link.state.order.add_unordered(number);
+            }
+            Ok(number)
+        }
         _ => Err(link.astray()),
     }
 }
@@ -242,6 +287,9 @@ pub(crate) fn create_stream(link: &Link, is_blocking: bool) -> Result<u32, CUres
 pub(crate) fn enter(link: &Link) -> Result<(), CUresult> {
     if !link.state.is_initialized.load(Ordering::Acquire) {
         return Err(CUresult::CUDA_ERROR_NOT_INITIALIZED);
+    }
+    if IS_CALLING.get() {
+        return Err(CUresult::CUDA_ERROR_NOT_PERMITTED);
     }
     let is_current = STACK.with_borrow(|stack| stack.last().is_some_and(|top| *top != 0));
     match is_current {

@@ -1,7 +1,9 @@
 //! Streams.
 
+use crate::capture;
 use crate::convert::{functions, per_thread_functions, pick, put};
 use crate::link::Link;
+use crate::managed;
 use crate::printed;
 use crate::state::{CONTEXT, Stream, create_stream, enter};
 use driver::sys::*;
@@ -25,12 +27,47 @@ fn create(link: &Link, flags: u32, priority: i32) -> Result<CUstream, CUresult> 
     Ok(CUstream(handle))
 }
 
-fn destroy(link: &Link, stream: CUstream) -> Result<(), CUresult> {
+fn destroy(link: &'static Link, stream: CUstream) -> Result<(), CUresult> {
     let removed = link.state.streams.lock().remove(&stream.0);
     let removed = removed.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
-    link.done(&Request::StreamDestroy {
+    capture::abandon(link, removed.number);
+    let request = Request::StreamDestroy {
         stream: removed.number,
-    })
+    };
+    link.state.order.put_last(link, request)
+}
+
+/// Whether the work of a stream is over.
+fn query(link: &Link, stream: u32) -> Result<(), CUresult> {
+    capture::refuse(link, stream)?;
+    if link.state.order.is_held(stream) {
+        return Err(CUresult::CUDA_ERROR_NOT_READY);
+    }
+    link.is_over(&Request::StreamQuery { stream })?;
+    managed::after(link)
+}
+
+/// Waits for the work of a stream.
+fn synchronize(link: &Link, stream: u32) -> Result<(), CUresult> {
+    capture::refuse(link, stream)?;
+    let before = link.state.order.wait_stream(link, stream);
+    link.done(&Request::StreamQuery { stream })?;
+    managed::after(link)?;
+    before
+}
+
+/// `CU_EVENT_WAIT_EXTERNAL`: in a capture, a node of its own.
+const EXTERNAL: u32 = 1;
+
+fn wait(link: &'static Link, stream: u32, event: CUevent, flags: u32) -> Result<(), CUresult> {
+    if flags & !EXTERNAL != 0 {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    let number = link.state.event(event.0)?;
+    if capture::wait(link, stream, event.0, flags & EXTERNAL != 0)? {
+        return Ok(());
+    }
+    link.state.order.await_event(link, number, stream)
 }
 
 /// What the program said of a stream; the default ones have no flags.
@@ -63,7 +100,8 @@ mod made {
             destroy(link, stream)
         }
         fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) {
-            // Streams are not captured.
+            // Nothing here depends on the mode of a thread: calls that the strict
+            // modes forbid are merely allowed.
             put(mode, CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
         }
     }
@@ -71,18 +109,14 @@ mod made {
 
 per_thread_functions! { link, default, register_uses;
     fn cuStreamQuery | cuStreamQuery_ptsz(stream: CUstream) {
-        link.is_over(&Request::StreamQuery { stream: pick(link, stream, default)? })
+        query(link, pick(link, stream, default)?)
     }
     fn cuStreamSynchronize | cuStreamSynchronize_ptsz(stream: CUstream) {
         let stream = pick(link, stream, default)?;
-        printed::behind(link, link.done(&Request::StreamQuery { stream }))
+        printed::behind(link, synchronize(link, stream))
     }
     fn cuStreamWaitEvent | cuStreamWaitEvent_ptsz(stream: CUstream, event: CUevent, flags: u32) {
-        if flags != 0 {
-            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
-        }
-        let event = link.state.event(event.0)?;
-        link.put(&Request::StreamWait { stream: pick(link, stream, default)?, event }, true)
+        wait(link, pick(link, stream, default)?, event, flags)
     }
     fn cuStreamGetFlags | cuStreamGetFlags_ptsz(stream: CUstream, flags: *mut u32) {
         put(flags, known(link, stream, default)?.flags)
@@ -101,9 +135,25 @@ per_thread_functions! { link, default, register_uses;
         known(link, stream, default)?;
         put(context, CUcontext(CONTEXT))
     }
-    fn cuStreamIsCapturing | cuStreamIsCapturing_ptsz(stream: CUstream, status: *mut CUstreamCaptureStatus) {
+    fn cuStreamAttachMemAsync | cuStreamAttachMemAsync_ptsz(stream: CUstream, address: CUdeviceptr, _length: usize, _flags: u32) {
+        // Managed memory is always everyone's.
         known(link, stream, default)?;
-        put(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+        managed::check(link, address)
+    }
+    fn cuStreamCopyAttributes | cuStreamCopyAttributes_ptsz(to: CUstream, from: CUstream) {
+        known(link, to, default)?;
+        known(link, from, default).map(drop)
+    }
+    fn cuStreamSetAttribute | cuStreamSetAttribute_ptsz(stream: CUstream, _attribute: CUstreamAttrID, _value: *const CUstreamAttrValue) {
+        // Hints about caches, priorities and how to wait.
+        known(link, stream, default).map(drop)
+    }
+    fn cuStreamGetAttribute | cuStreamGetAttribute_ptsz(stream: CUstream, attribute: CUstreamAttrID, value: *mut CUstreamAttrValue) {
+        let mut answer = CUstreamAttrValue::zeroed();
+        if attribute == CUstreamAttrID::CU_LAUNCH_ATTRIBUTE_PRIORITY {
+            answer.priority = known(link, stream, default)?.priority;
+        }
+        put(value, answer)
     }
 }
 
