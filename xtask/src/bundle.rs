@@ -91,18 +91,16 @@ pub fn write() -> Result<()> {
         flags: flags(Cudart::Static, Some(90)),
         output: programs.join(attack.case),
     }));
-    jobs.extend(isolation(&programs));
     let linked = jobs.len();
+    jobs.extend(isolation(&programs));
+    let programs_of_tenants = linked..jobs.len();
     jobs.push(bench("bench.cu", programs.join("bench.ptx"), &["-ptx"]));
     compile_all(
         &toolchain,
         &jobs,
         &[kernels, sources.join("include"), sources.clone()],
     )?;
-    for job in &jobs[..linked] {
-        let name = job.output.file_name().context("a program without a name")?;
-        strip(&job.output, &bundle.join(name))?;
-    }
+    copy_programs(&jobs[..linked], &jobs[programs_of_tenants], &bundle)?;
     std::fs::copy(programs.join("bench.ptx"), bundle.join("ptx/bench.ptx"))?;
     instrumented(&built.command, &bundle.join("ptx"))?;
 
@@ -123,6 +121,22 @@ pub fn write() -> Result<()> {
         bundle.display(),
         size as f64 / f64::from(1 << 20)
     );
+    Ok(())
+}
+
+/// Copies programs into the bundle: those of tenants with their symbols, by which
+/// the functions of the runtime are found.
+fn copy_programs(stripped: &[Job], whole: &[Job], bundle: &Path) -> Result<()> {
+    let place = |job: &Job| -> Result<PathBuf> {
+        let name = job.output.file_name().context("a program without a name")?;
+        Ok(bundle.join(name))
+    };
+    for job in stripped {
+        strip(&job.output, &place(job)?)?;
+    }
+    for job in whole {
+        std::fs::copy(&job.output, place(job)?)?;
+    }
     Ok(())
 }
 

@@ -28,6 +28,10 @@ void tour() {
     size_t pitch, free, total;
     cudaStream_t stream;
     cudaEvent_t start, end;
+    // (Before a kernel that prints is launched.)
+    size_t printed;
+    CHECK(cudaDeviceGetLimit(&printed, cudaLimitPrintfFifoSize));
+    CHECK(cudaDeviceSetLimit(cudaLimitPrintfFifoSize, printed));
     CHECK(cudaMalloc(&data, large));
     CHECK(cudaMalloc(&other, bytes));
     CHECK(cudaMallocPitch(&rows, &pitch, 200, 16));
@@ -60,9 +64,6 @@ void tour() {
     }
     CHECK(cudaMemcpy(host.data(), other, 64, cudaMemcpyDeviceToHost));
     CHECK(cudaMemcpyFromSymbol(host.data(), tour_table, 256));
-    size_t printed;
-    CHECK(cudaDeviceGetLimit(&printed, cudaLimitPrintfFifoSize));
-    CHECK(cudaDeviceSetLimit(cudaLimitPrintfFifoSize, printed));
     tour_print<<<1, 2>>>(1);
     CHECK(cudaDeviceSynchronize());
     uint32_t *pooled;

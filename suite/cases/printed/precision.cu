@@ -4,7 +4,13 @@
 
 __global__ void fields(const char *record, int width, bool is_long) {
     printf("%.4s|%*.4s\n", record, width, record + 4);
-    printf(is_long ? "%.5s|%d\n" : "%.4s|%d\n", record + 8, width);  // BUG
+    // (Two formats that differ in all, so that the compiler makes no one call of
+    // both.)
+    if (is_long) {
+        printf("%.5s|%d\n", record + 8, width);  // BUG
+    } else {
+        printf("%d|%d|%.4s\n", width, width, record + 8);
+    }
 }
 
 int main(int argc, char **argv) {
