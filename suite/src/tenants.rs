@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// File name of the list of programs that do not work as tenants.
 pub const LIST: &str = "not-as-tenants.txt";
 
+/// Ringfence itself has failed.
+const RINGFENCE_FAILED: i32 = model::exit_code::FAILED as i32;
+
 /// How to run the programs.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -144,6 +147,19 @@ fn summary(rows: &[Row]) -> Summary {
 /// What one program did as a tenant, beside what it does alone, and whether that
 /// is what the list says.
 fn judge_tenant(name: &str, alone: &Outcome, tenant: &Outcome, listed: Option<&String>) -> Row {
+    // Else both could fail alike.
+    if alone.code() == Some(RINGFENCE_FAILED) {
+        return Row {
+            program: name.to_owned(),
+            verdict: format!(
+                "on the CPU device it {}: {}",
+                alone.describe(),
+                alone.stderr.trim()
+            ),
+            pass: false,
+            works: false,
+        };
+    }
     let difference = difference(alone, tenant);
     let works = difference.is_none();
     let (pass, verdict) = match (difference, listed) {
@@ -300,6 +316,9 @@ mod tests {
         assert_eq!(judge(&refused, listed("cuY is not")), (false, false));
         assert_eq!(judge(&refused, None), (false, false));
         assert_eq!(judge(&other, None), (false, false));
+        let failed = outcome(RINGFENCE_FAILED, "", "ringfence: error: why");
+        let row = judge_tenant("c", &failed, &failed, None);
+        assert!(!row.pass && row.verdict.contains("why"), "{row:?}");
     }
 
     #[test]

@@ -64,7 +64,8 @@ fn everything() -> String {
 }
 
 /// What lines of fences have.
-const FENCES: [&str; 10] = [
+const FENCES: [&str; 11] = [
+    "%__rf_group",
     "%__rf_go",
     "%__rf_a",
     "%__rf_low",

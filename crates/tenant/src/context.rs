@@ -5,6 +5,7 @@ use crate::convert::{functions, only, put, put_if};
 use crate::graph;
 use crate::link::Link;
 use crate::managed;
+use crate::module;
 use crate::printed;
 use crate::state::{CONTEXT, Further, STACK, enter};
 use driver::sys::*;
@@ -98,7 +99,7 @@ fn reset(link: &Link) -> Result<(), CUresult> {
     link.forget_failure();
     link.state.forget();
     graph::forget(link);
-    Ok(())
+    module::load_again(link)
 }
 
 /// Waits for all work of the program.

@@ -10,20 +10,25 @@ use driver::sys::*;
 use fatbin::ModulePart;
 use parking_lot::Mutex;
 use protocol::{MAX_PAYLOAD, Reply, Request};
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
 
-/// Has the manager load code. The handle.
-fn load(link: &Link, parts: &[ModulePart<'_>]) -> Result<u64, CUresult> {
-    let code = match parts {
-        [] => return Err(CUresult::CUDA_ERROR_INVALID_IMAGE),
-        [ModulePart::Fatbin(bytes) | ModulePart::Elf(bytes)] => *bytes,
-        [ModulePart::Ptx(text)] => text.as_bytes(),
+/// The code that the manager is sent.
+fn code<'c>(link: &Link, parts: &[ModulePart<'c>]) -> Result<&'c [u8], CUresult> {
+    match parts {
+        [] => Err(CUresult::CUDA_ERROR_INVALID_IMAGE),
+        [ModulePart::Fatbin(bytes) | ModulePart::Elf(bytes)] => Ok(bytes),
+        [ModulePart::Ptx(text)] => Ok(text.as_bytes()),
         _ => {
             link.say("code that is compiled with -rdc=true cannot be loaded for a tenant; the call fails with CUDA_ERROR_NOT_SUPPORTED");
-            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+            Err(CUresult::CUDA_ERROR_NOT_SUPPORTED)
         }
-    };
+    }
+}
+
+/// Has the manager load code.
+fn send(link: &Link, code: &[u8]) -> Result<protocol::Loaded, CUresult> {
     // Other threads may load at the same time: one module after the other.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock();
@@ -33,13 +38,35 @@ fn load(link: &Link, parts: &[ModulePart<'_>]) -> Result<u64, CUresult> {
             _ => return Err(link.astray()),
         }
     }
-    let Reply::Loaded(loaded) = link.wait(&Request::Load)? else {
-        return Err(link.astray());
-    };
+    match link.wait(&Request::Load)? {
+        Reply::Loaded(loaded) => Ok(loaded),
+        _ => Err(link.astray()),
+    }
+}
+
+/// Loads code as a module or a library. The handle.
+fn load(link: &Link, parts: &[ModulePart<'_>], is_library: bool) -> Result<u64, CUresult> {
+    let code = code(link, parts)?;
+    let loaded = send(link, code)?;
     let handle = link.state.handle();
-    let mut by_name = std::collections::BTreeMap::new();
+    let code = is_library.then(|| Arc::from(code));
+    enroll(link, handle, loaded, code, &BTreeMap::new());
+    Ok(handle)
+}
+
+/// Enters what was loaded under a handle; kernels get those that `known` has for
+/// their names.
+fn enroll(
+    link: &Link,
+    handle: u64,
+    loaded: protocol::Loaded,
+    code: Option<Arc<[u8]>>,
+    known: &BTreeMap<String, u64>,
+) {
+    let mut by_name = BTreeMap::new();
     for kernel in loaded.kernels {
-        let own = link.state.handle();
+        let own = known.get(&kernel.name).copied();
+        let own = own.unwrap_or_else(|| link.state.handle());
         by_name.insert(kernel.name.clone(), own);
         let kernel = Kernel {
             number: kernel.kernel,
@@ -57,14 +84,31 @@ fn load(link: &Link, parts: &[ModulePart<'_>]) -> Result<u64, CUresult> {
         number: loaded.module,
         kernels: by_name,
         variables: loaded.variables,
+        code,
     };
     link.state.modules.lock().insert(handle, Arc::new(module));
-    Ok(handle)
+}
+
+/// Loads libraries again, after a reset: their handles, and those of their
+/// kernels, stay what they were, as natively.
+pub(crate) fn load_again(link: &Link) -> Result<(), CUresult> {
+    let all: Vec<(u64, Arc<Module>)> = {
+        let modules = link.state.modules.lock();
+        modules.iter().map(|(h, m)| (*h, Arc::clone(m))).collect()
+    };
+    for (handle, module) in all {
+        if let Some(code) = &module.code {
+            let loaded = send(link, code)?;
+            let code = Some(Arc::clone(code));
+            enroll(link, handle, loaded, code, &module.kernels);
+        }
+    }
+    Ok(())
 }
 
 /// # Safety
 /// `image` is what cuModuleLoadData takes.
-unsafe fn load_image(link: &Link, image: *const c_void) -> Result<u64, CUresult> {
+unsafe fn load_image(link: &Link, image: *const c_void, is_library: bool) -> Result<u64, CUresult> {
     if image.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
@@ -72,15 +116,15 @@ unsafe fn load_image(link: &Link, image: *const c_void) -> Result<u64, CUresult>
         link.say(&format!("a fat binary cannot be read: {error}"));
     };
     // SAFETY: this function's promise.
-    load(link, &unsafe { parts(image, say) })
+    load(link, &unsafe { parts(image, say) }, is_library)
 }
 
-fn load_file(link: &Link, path: &str) -> Result<u64, CUresult> {
+fn load_file(link: &Link, path: &str, is_library: bool) -> Result<u64, CUresult> {
     let bytes = std::fs::read(path).map_err(|error| {
         link.say(&format!("{path}: {error}"));
         CUresult::CUDA_ERROR_FILE_NOT_FOUND
     })?;
-    load(link, &parts_of_file(&bytes))
+    load(link, &parts_of_file(&bytes), is_library)
 }
 
 fn unload(link: &Link, handle: u64) -> Result<(), CUresult> {
@@ -125,19 +169,19 @@ fn handles(link: &Link, module: u64) -> Result<Vec<u64>, CUresult> {
 functions! { link;
     fn cuModuleLoad(module: *mut CUmodule, path: *const c_char) {
         enter(link)?;
-        put(module, CUmodule(load_file(link, name(path)?)?))
+        put(module, CUmodule(load_file(link, name(path)?, false)?))
     }
     fn cuModuleLoadData(module: *mut CUmodule, data: *const c_void) {
         enter(link)?;
-        put(module, CUmodule(load_image(link, data)?))
+        put(module, CUmodule(load_image(link, data, false)?))
     }
     fn cuModuleLoadDataEx(module: *mut CUmodule, data: *const c_void, _count: u32, _options: *mut CUjit_option, _values: *mut *mut c_void) {
         enter(link)?;
-        put(module, CUmodule(load_image(link, data)?))
+        put(module, CUmodule(load_image(link, data, false)?))
     }
     fn cuModuleLoadFatBinary(module: *mut CUmodule, data: *const c_void) {
         enter(link)?;
-        put(module, CUmodule(load_image(link, data)?))
+        put(module, CUmodule(load_image(link, data, false)?))
     }
     fn cuModuleUnload(module: CUmodule) {
         unload(link, module.0)
@@ -167,13 +211,13 @@ functions! { link;
         library: *mut CUlibrary, code: *const c_void, _jit: *mut CUjit_option, _jit_values: *mut *mut c_void, _jit_count: u32,
         _options: *mut CUlibraryOption, _values: *mut *mut c_void, _count: u32,
     ) {
-        put(library, CUlibrary(load_image(link, code)?))
+        put(library, CUlibrary(load_image(link, code, true)?))
     }
     fn cuLibraryLoadFromFile(
         library: *mut CUlibrary, path: *const c_char, _jit: *mut CUjit_option, _jit_values: *mut *mut c_void, _jit_count: u32,
         _options: *mut CUlibraryOption, _values: *mut *mut c_void, _count: u32,
     ) {
-        put(library, CUlibrary(load_file(link, name(path)?)?))
+        put(library, CUlibrary(load_file(link, name(path)?, true)?))
     }
     fn cuLibraryUnload(library: CUlibrary) {
         unload(link, library.0)

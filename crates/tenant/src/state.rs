@@ -53,6 +53,9 @@ pub(crate) struct Module {
     /// Handles of its kernels, by name.
     pub(crate) kernels: BTreeMap<String, u64>,
     pub(crate) variables: Vec<protocol::Variable>,
+    /// Of a library: what it was loaded from. It belongs to no context, so that a
+    /// reset only loads it again.
+    pub(crate) code: Option<Arc<[u8]>>,
 }
 
 /// A stream.
@@ -171,12 +174,16 @@ impl State {
         place.width > 0 && place.height > 0 && allocation.is_some_and(holds)
     }
 
-    /// The context was reset: nothing is left of what was made in it.
+    /// The context was reset: nothing is left of what was made in it. The handles
+    /// of libraries stay, and are to be loaded again.
     pub(crate) fn forget(&self) {
         self.resets.fetch_add(1, Ordering::AcqRel);
         self.retained.store(0, Ordering::Release);
-        self.modules.lock().clear();
-        self.kernels.lock().clear();
+        let mut modules = self.modules.lock();
+        modules.retain(|_, module| module.code.is_some());
+        let is_kept = |kernel: &Kernel| modules.contains_key(&kernel.module);
+        self.kernels.lock().retain(|_, kernel| is_kept(kernel));
+        drop(modules);
         self.streams.lock().clear();
         self.events.lock().clear();
         self.allocations.lock().clear();

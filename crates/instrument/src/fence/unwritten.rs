@@ -59,7 +59,7 @@ pub(super) fn find<'a>(analysis: &Analysis<'_, 'a>, groups: &Groups) -> Unwritte
     for &block in &cfg.order {
         let mut written = before(analysis, block, &ends, &all);
         for index in cfg.instructions(block) {
-            reads(code, index, &written, &mut out);
+            reads(code, groups, index, &written, &mut out);
             writes(code, groups, index, &mut written);
         }
     }
@@ -115,15 +115,21 @@ fn writes(code: &Code<'_, '_>, groups: &Groups, index: usize, written: &mut [u64
     }
 }
 
-fn reads<'a>(code: &Code<'_, 'a>, index: usize, written: &[u64], out: &mut Unwritten<'a>) {
+fn reads<'a>(
+    code: &Code<'_, 'a>,
+    groups: &Groups,
+    index: usize,
+    written: &[u64],
+    out: &mut Unwritten<'a>,
+) {
     let instruction = code.instructions[index].instruction;
     for reference in code.references_of(index) {
         let Some(register) = reference.referent.register() else {
             continue;
         };
         let is_written = role(instruction, reference) == Role::Write;
-        // (What shows that a wait has succeeded is read by a look.)
-        let is_looked_at = instruction.opcode.has(Modifier::TryWait);
+        // (What shows that a wait has succeeded is read by a look behind it.)
+        let is_looked_at = instruction.opcode.has(Modifier::TryWait) && !groups.holds(index);
         if (!is_written || is_looked_at) && !contains(written, register.0 as usize) {
             out.names.extend(name_of(instruction, reference));
         }
