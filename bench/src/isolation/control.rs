@@ -31,6 +31,9 @@ impl Control {
     }
 }
 
+/// How often the two are started, until both run.
+const TRIES: u32 = 5;
+
 /// Makes the attack beside the neighbour in one program.
 ///
 /// # Errors
@@ -43,7 +46,17 @@ pub fn run(bench: &Bench<'_>, group: &str, name: &str) -> Result<Control> {
         .args([group, name, "--beside", "--attempts", "48"])
         .args(["--milliseconds", "100"])
         .args(options.size());
-    let neighbour = Neighbour::start(&mut command, options.stall())?;
+    let mut tries = 0;
+    // An attack may end the program before the neighbour's first round: then they
+    // did not overlap.
+    let neighbour = loop {
+        tries += 1;
+        match Neighbour::start(&mut command, options.stall()) {
+            Ok(neighbour) => break neighbour,
+            Err(error) if tries == TRIES => return Err(error),
+            Err(_) => {}
+        }
+    };
     let limit = match group {
         // It never ends.
         "loops" => options.stall() + Duration::from_secs(3),
