@@ -4,7 +4,7 @@
 
 use crate::numbers::Numbers;
 use crate::partition::Stopper;
-use crate::quiet::{Moment, Putting, Quiet};
+use crate::quiet::{Putting, Quiescent, Quiet};
 use crate::quota;
 use driver::DriverError;
 use driver::calls::{Context, Event, Stream};
@@ -148,8 +148,8 @@ impl Lanes {
             others,
             room,
         } = self;
-        let room = match common.quiet.is_wanted() {
-            // So that the streams run dry soon.
+        let room = match common.quiet.has_waiters() {
+            // So that the streams be idle soon.
             true => 1,
             false => *room,
         };
@@ -168,7 +168,7 @@ impl Lanes {
     }
 
     /// As [`Lanes::put`], while no kernel runs.
-    pub(crate) fn put_in(&mut self, _: &Moment<'_>, number: u32) -> Result<Put<'_>, NotPut> {
+    pub(crate) fn put_in(&mut self, _: &Quiescent<'_>, number: u32) -> Result<Put<'_>, NotPut> {
         Ok(Put {
             stream: in_order(&mut self.default, &mut self.others, number)?,
             _putting: None,

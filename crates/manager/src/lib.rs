@@ -6,7 +6,7 @@
 //!                               ├▶ numbers   handles: only what the tenant was given
 //!                               ├▶ modules   code: only what the verifier accepts
 //!                               └▶ lanes     streams: in order for the tenant, with no other
-//!                                    └▶ quiet  moments without kernels, in which code is loaded
+//!                                    └▶ quiet  quiescence, in which code is loaded
 //! ```
 //!
 //! * **One context.** Each tenant has a partition of its addresses; fences keep
@@ -14,7 +14,7 @@
 //!   memsets.
 //! * **One thread a tenant.** No request waits for a kernel, so a tenant delays
 //!   nobody: what must wait is answered with `Busy`. What a driver does only when
-//!   no kernel runs, is done in such moments (`quiet`).
+//!   no kernel runs, is done at such times (`quiet`).
 //! * **Nothing stays.** When a connection ends, in whatever state, the tenant's
 //!   memory, streams and modules go, as soon as its last kernel is over. Until
 //!   then its partition is nobody else's. Memory is cleared before a tenant gets

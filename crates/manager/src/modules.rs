@@ -4,7 +4,7 @@
 //! bytes ▸ fatbin ▸ PTX ▸ fence ▸ verify_contained ▸ compile | load ▸ table, variables
 //! ```
 //!
-//! The second part is done in a moment in which no kernel runs (`quiet`), and is
+//! The second part is done while no kernel runs (`quiet`), and is
 //! short.
 //!
 //! What decides is the verifier, which trusts nothing that comes before it. This
@@ -14,7 +14,7 @@ use crate::common::{CommonError, Library};
 use crate::device::Device;
 use crate::memory::{ALIGNMENT, Memory, Use};
 use crate::partition::Partition;
-use crate::quiet::Moment;
+use crate::quiet::Quiescent;
 use crate::quota;
 use driver::DriverError;
 use driver::calls::{Context, Function, Image, LoadError, OutOfReservation, Stream};
@@ -220,7 +220,7 @@ pub(crate) fn contain(device: &Device, bytes: &[u8]) -> Result<Contained, Refuse
 /// Where a module is loaded, and when.
 pub(crate) struct Into<'t> {
     pub(crate) device: &'t Device,
-    pub(crate) moment: &'t Moment<'t>,
+    pub(crate) quiescent: &'t Quiescent<'t>,
     pub(crate) partition: &'t Partition,
     pub(crate) memory: &'t mut Memory,
     pub(crate) library: &'t mut Library,
@@ -269,7 +269,7 @@ pub(crate) fn load(into: &mut Into<'_>, contained: Contained) -> Result<Loaded, 
     let loaded = placed.and_then(|uses| {
         let kernels = contained.kernels.into_iter().map(|entry| {
             Ok(Kernel {
-                function: function(&device.context, into.moment, &module, &entry.name)?,
+                function: function(&device.context, into.quiescent, &module, &entry.name)?,
                 name: entry.name,
                 parameters: entry.parameters,
                 parameter_bytes: entry.parameter_bytes,
@@ -297,7 +297,7 @@ pub(crate) fn load(into: &mut Into<'_>, contained: Contained) -> Result<Loaded, 
 /// A kernel, for which there is local memory.
 fn function(
     context: &Context,
-    moment: &Moment<'_>,
+    quiescent: &Quiescent<'_>,
     module: &driver::calls::Module,
     name: &str,
 ) -> Result<Function, Refused> {
@@ -307,7 +307,7 @@ fn function(
     if local > quota::LOCAL {
         return Err(Refused::Local(name.to_owned(), local));
     }
-    moment.reserve_local(context, local)?;
+    quiescent.reserve_local(context, local)?;
     Ok(function)
 }
 

@@ -1,19 +1,19 @@
-//! Moments in which no kernel runs.
+//! Quiescence: the driver calls that wait for it are made while no kernel runs.
 //!
-//! A driver loads and unloads modules, lets go of host memory and gives kernels
+//! A driver loads and unloads modules, unregisters host memory and gives kernels
 //! more local memory only when all kernels of the context are over. Until then
 //! the calls of all other threads wait in the driver, too, launches and copies
 //! alike, and so would the copy that ends an endless kernel (H200, driver 580).
-//! No such call is made here before the kernels are over.
+//! So none of these calls is made here before the kernels are over.
 //!
-//! Who needs a moment has a [`Wish`], and tries again until it comes true. As
-//! long as there is a wish, each stream takes one piece of work at a time. Each
-//! try closes all streams for a short while, a *window*: if they run dry in it,
-//! the moment has come. Windows get longer, up to [`LONGEST`], and between two of
-//! one wish there is as much time, so that the others lose half of the device at
-//! most, to a tenant that loads beside one with long kernels. Kernels that have
-//! outlasted the windows for longer than the budget are ended, because nobody
-//! could load anything beside an endless kernel.
+//! A [`Waiter`] needs quiescence, and tries again until it has it. As long as
+//! there is one, each stream takes one piece of work at a time. Each try closes
+//! all streams for a short while, a *window*; it succeeds if they are all idle
+//! before the window ends. The windows of a waiter get longer, up to [`LONGEST`],
+//! and between two of them there is as much time: a tenant that loads code beside
+//! one with long kernels takes half of the device from the others at most.
+//! Kernels that have outlasted the windows for longer than the budget are ended,
+//! because nobody could load code beside an endless kernel.
 
 use crate::log;
 use crate::partition::Stopper;
@@ -24,11 +24,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// The first window of a wish.
+/// The first window of a waiter.
 const FIRST: Duration = Duration::from_millis(2);
 /// The longest window.
 const LONGEST: Duration = Duration::from_millis(250);
-/// How long to look without a pause whether streams have run dry.
+/// How long to poll the streams without a pause.
 const SPIN: Duration = Duration::from_micros(100);
 /// The pause after that.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -45,28 +45,28 @@ struct Watched {
     outlasts: Option<Instant>,
 }
 
-/// What decides when no kernel runs.
+/// Which streams there are, and who waits until all are idle.
 pub(crate) struct Quiet {
     /// Held for reading while something is put into a stream.
     putting: RwLock<()>,
-    wishes: AtomicU32,
+    waiters: AtomicU32,
     watched: Mutex<Vec<Watched>>,
-    /// What is dropped in the next moment.
+    /// What is dropped at the next quiescence.
     discarded: Mutex<Vec<Box<dyn Send>>>,
     /// Bytes of local memory that there is room for.
     local: Mutex<u64>,
     budget: Option<Duration>,
 }
 
-/// Somebody needs a moment.
-pub(crate) struct Wish {
+/// Something that can be done only while no kernel runs.
+pub(crate) struct Waiter {
     quiet: Arc<Quiet>,
     window: Duration,
     not_before: Option<Instant>,
 }
 
-/// No kernel runs, and none is started while this lives.
-pub(crate) struct Moment<'q> {
+/// A guard: no kernel runs, and none is started while it lives.
+pub(crate) struct Quiescent<'q> {
     quiet: &'q Quiet,
     _closed: RwLockWriteGuard<'q, ()>,
 }
@@ -82,7 +82,7 @@ impl Quiet {
     pub(crate) fn new(budget: Option<Duration>) -> Quiet {
         Quiet {
             putting: RwLock::new(()),
-            wishes: AtomicU32::new(0),
+            waiters: AtomicU32::new(0),
             watched: Mutex::default(),
             discarded: Mutex::default(),
             local: Mutex::new(LOCAL),
@@ -106,9 +106,9 @@ impl Quiet {
         }
     }
 
-    /// Whether somebody needs a moment.
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.wishes.load(Ordering::Acquire) > 0
+    /// Whether there is a waiter.
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.waiters.load(Ordering::Acquire) > 0
     }
 
     /// Drops what cannot be dropped while kernels run, later.
@@ -116,14 +116,14 @@ impl Quiet {
         self.discarded.lock().push(what);
     }
 
-    /// Whether something is to be dropped in a moment.
+    /// Whether something is to be dropped at the next quiescence.
     pub(crate) fn has_discarded(&self) -> bool {
         !self.discarded.lock().is_empty()
     }
 
     /// Whether all streams are idle. Notes which are not.
-    fn is_dry(&self) -> Result<bool, DriverError> {
-        let mut is_dry = true;
+    fn are_idle(&self) -> Result<bool, DriverError> {
+        let mut are_idle = true;
         let mut error = None;
         self.watched.lock().retain_mut(|watched| {
             let Some(stream) = watched.stream.upgrade() else {
@@ -131,15 +131,15 @@ impl Quiet {
             };
             match stream.is_idle() {
                 Ok(true) => watched.outlasts = None,
-                Ok(false) => is_dry = false,
+                Ok(false) => are_idle = false,
                 Err(failed) => error = Some(failed),
             }
             true
         });
-        error.map_or(Ok(is_dry), Err)
+        error.map_or(Ok(are_idle), Err)
     }
 
-    /// At the end of a window in which not all streams ran dry: ends the kernels
+    /// At the end of a window after which not all streams were idle: ends the kernels
     /// of those that have outlasted the windows for longer than the budget.
     fn end_long(&self, context: &Context) {
         let now = Instant::now();
@@ -169,11 +169,11 @@ impl Quiet {
     }
 }
 
-impl Wish {
-    /// From now on somebody needs a moment.
-    pub(crate) fn new(quiet: &Arc<Quiet>) -> Wish {
-        quiet.wishes.fetch_add(1, Ordering::AcqRel);
-        Wish {
+impl Waiter {
+    /// One that waits from now on.
+    pub(crate) fn new(quiet: &Arc<Quiet>) -> Waiter {
+        quiet.waiters.fetch_add(1, Ordering::AcqRel);
+        Waiter {
             quiet: Arc::clone(quiet),
             window: FIRST,
             not_before: None,
@@ -185,25 +185,25 @@ impl Wish {
     /// # Errors
     ///
     /// Those of the driver.
-    pub(crate) fn moment<'q>(
+    pub(crate) fn try_enter<'q>(
         &mut self,
         quiet: &'q Quiet,
         context: &Context,
-    ) -> Result<Option<Moment<'q>>, DriverError> {
+    ) -> Result<Option<Quiescent<'q>>, DriverError> {
         if self.not_before.is_some_and(|time| Instant::now() < time) {
             return Ok(None);
         }
         let closed = quiet.putting.write();
         let start = Instant::now();
         loop {
-            if quiet.is_dry()? {
-                let moment = Moment {
+            if quiet.are_idle()? {
+                let quiescent = Quiescent {
                     quiet,
                     _closed: closed,
                 };
                 let discarded = std::mem::take(&mut *quiet.discarded.lock());
                 drop(discarded);
-                return Ok(Some(moment));
+                return Ok(Some(quiescent));
             }
             match start.elapsed() {
                 waited if waited >= self.window => break,
@@ -219,13 +219,13 @@ impl Wish {
     }
 }
 
-impl Drop for Wish {
+impl Drop for Waiter {
     fn drop(&mut self) {
-        self.quiet.wishes.fetch_sub(1, Ordering::AcqRel);
+        self.quiet.waiters.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Moment<'_> {
+impl Quiescent<'_> {
     /// Has room for kernels with so many bytes of local memory for each thread.
     ///
     /// # Errors

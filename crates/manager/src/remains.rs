@@ -7,7 +7,7 @@ use crate::lanes::Lanes;
 use crate::log;
 use crate::modules::Loaded;
 use crate::partition::Partition;
-use crate::quiet::Wish;
+use crate::quiet::Waiter;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -81,15 +81,15 @@ impl Graveyard {
             ));
             return;
         }
-        let mut wish = None;
+        let mut waiter = None;
         loop {
             std::thread::sleep(PAUSE);
             if device.quiet.has_discarded() {
-                let wish = wish.get_or_insert_with(|| Wish::new(&device.quiet));
+                let waiter = waiter.get_or_insert_with(|| Waiter::new(&device.quiet));
                 // The device's failure is noticed by who asks for something.
-                let _ = wish.moment(&device.quiet, &device.context);
+                let _ = waiter.try_enter(&device.quiet, &device.context);
             } else {
-                wish = None;
+                waiter = None;
             }
             let all = std::mem::take(&mut *self.remains.lock());
             for mut remains in all {

@@ -8,7 +8,7 @@ use crate::memory::{ALIGNMENT, Memory, Use};
 use crate::modules::{self, Contained, Into, Kernel, Loaded, Refused};
 use crate::numbers::Numbers;
 use crate::partition::{Partition, PartitionError};
-use crate::quiet::Wish;
+use crate::quiet::Waiter;
 use crate::quota;
 use crate::remains::Remains;
 use crate::staged::Staged;
@@ -36,7 +36,7 @@ pub(crate) struct Session {
     /// Code that is not loaded yet.
     upload: Vec<u8>,
     /// Code that is loaded as soon as no kernel runs.
-    pending: Option<(Contained, Wish)>,
+    pending: Option<(Contained, Waiter)>,
     /// A kernel that counts in them was launched since the counters of the
     /// partition were read.
     are_unread: bool,
@@ -434,20 +434,20 @@ impl Session {
                 return Err(over_quota("modules"));
             }
             let contained = modules::contain(&self.device, &code)?;
-            self.pending = Some((contained, Wish::new(&self.device.quiet)));
+            self.pending = Some((contained, Waiter::new(&self.device.quiet)));
         }
-        let Some((contained, mut wish)) = self.pending.take() else {
+        let Some((contained, mut waiter)) = self.pending.take() else {
             return Err(NotDone::Busy);
         };
         let device = Arc::clone(&self.device);
-        let Some(moment) = wish.moment(&device.quiet, &device.context)? else {
-            self.pending = Some((contained, wish));
+        let Some(quiescent) = waiter.try_enter(&device.quiet, &device.context)? else {
+            self.pending = Some((contained, waiter));
             return Err(NotDone::Busy);
         };
-        let stream = self.lanes.put_in(&moment, crate::lanes::DEFAULT)?;
+        let stream = self.lanes.put_in(&quiescent, crate::lanes::DEFAULT)?;
         let mut into = Into {
             device: &device,
-            moment: &moment,
+            quiescent: &quiescent,
             partition: &self.partition,
             memory: &mut self.memory,
             library: &mut self.library,
@@ -455,7 +455,7 @@ impl Session {
         };
         let loaded = modules::load(&mut into, contained)?;
         drop(stream);
-        drop(moment);
+        drop(quiescent);
         if !self.kernels.has_room_for(loaded.kernels.len()) {
             modules::release(&loaded.variables, &mut self.memory);
             self.device.quiet.discard(Box::new(loaded));
