@@ -35,7 +35,7 @@ of() {
     echo "$work/$(basename "$1")-$2"
 }
 
-sized="--limit 16 --repeats 20"
+sized=${SIZED:-"--limit 16 --repeats 20"}
 case $what in
 build)
     # shellcheck disable=SC2086 # several options
