@@ -41,6 +41,9 @@ pub(crate) struct Bounds {
     heap: Arc<DeviceHeap>,
     copies: Arc<Copies>,
     window: LaunchWindow,
+    /// Launches that come again may run the program's kernel without a look at
+    /// anything else.
+    elides: bool,
 }
 
 impl Protection for Bounds {
@@ -92,8 +95,10 @@ impl Protection for Bounds {
 impl Bounds {
     pub fn new(below: Below) -> Bounds {
         let settings = below.env.settings();
+        let window = LaunchWindow::new(settings.launch_skip, settings.launch_count);
         Bounds {
-            window: LaunchWindow::new(settings.launch_skip, settings.launch_count),
+            elides: settings.prove == Prove::On && window.is_open(),
+            window,
             env: below.env.clone(),
             memory: below.memory,
             allocations: below.allocations,
@@ -112,6 +117,11 @@ impl Bounds {
         request: &LaunchRequest<'_>,
         decision: &mut LaunchDecision,
     ) -> Result<Counted, UncheckedReason> {
+        if self.elides && self.comes_again(function, request) {
+            function.counts.proved();
+            *decision = LaunchDecision::Proved;
+            return Ok(Counted::Proved);
+        }
         let plan = function.plan.as_ref().ok_or(UncheckedReason::LaunchPath)?;
         if let Some(reason) = plan.unchecked_reason() {
             return Err(reason);
@@ -174,6 +184,11 @@ impl Bounds {
             && let Some(holds) = answers.holds(program, request.shape, &roots, inputs)
         {
             function.seen.keep(generation, &arguments, &holds);
+            // Functions that are checked in place must be made ready at each
+            // launch.
+            if !plan.changes_originals() {
+                function.seen.lies_at(program, entry);
+            }
         }
         if proved && is_elided {
             function.counts.proved();
@@ -186,6 +201,25 @@ impl Bounds {
             .launch(function, request.shape, checked, roots, proved)?;
         function.counts.checked();
         Ok(Counted::Checked)
+    }
+
+    /// Whether a launch is as one before it that was proved, and that all the
+    /// conditions were true of which [`Bounds::choose`] asks first: they stay
+    /// so, but for a plan that the driver rejects later, and the proof does not
+    /// need the checked copy.
+    #[inline]
+    fn comes_again(&self, function: &Function, request: &LaunchRequest<'_>) -> bool {
+        let Some(entry) = function.entry.as_deref() else {
+            return false;
+        };
+        // Where streams are distinguished, not all launches may use the same
+        // memory.
+        !self.streams.are_tracked()
+            && function
+                .seen
+                .comes_again(self.memory.generation(), request.shape, |offset, size| {
+                    (request.read)(entry, offset, size)
+                })
     }
 
     /// What is known of a launch from those before it, and the generation of the

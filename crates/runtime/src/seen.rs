@@ -6,6 +6,7 @@
 use instrument::{EntryPlan, LaunchShape, Program};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use std::sync::OnceLock;
 
 /// Launches kept for each kernel: programs swap two buffers, or three.
 const KEPT: usize = 4;
@@ -29,11 +30,14 @@ pub(crate) fn shape_words(shape: &LaunchShape) -> [u64; SHAPE] {
     ]
 }
 
+/// What decides about a launch, in words that can be compared.
+type Words = SmallVec<[u64; 24]>;
+
 /// What decides about a launch, as the program passes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Arguments {
     /// The shape, the inputs of the proof, the pointers.
-    words: SmallVec<[u64; 24]>,
+    words: Words,
     /// Inputs; `None` if the launch has no proof, or they cannot be read.
     inputs: Option<usize>,
 }
@@ -86,6 +90,9 @@ pub(crate) type Inputs = SmallVec<[(u64, u64); 8]>;
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     kept: Mutex<Kept>,
+    /// Offset and size of the parameters that decide about a launch, in the
+    /// order of [`Arguments`]; known from the first launch that is kept.
+    reads: OnceLock<Box<[(u32, u8)]>>,
 }
 
 #[derive(Debug, Default)]
@@ -126,6 +133,51 @@ pub(crate) enum Recognised {
 }
 
 impl Seen {
+    /// Whether a launch comes again as it was proved. This is the path of most
+    /// launches: it reads what decides and what is known of it, and nothing of
+    /// the kernel's plan or the settings, since between two launches the driver
+    /// displaces what lay in the first cache. `generation` is that of the
+    /// allocations. False does not mean that it is new.
+    #[inline]
+    pub fn comes_again(
+        &self,
+        generation: u64,
+        shape: &LaunchShape,
+        read: impl Fn(u32, u8) -> Option<u64>,
+    ) -> bool {
+        let Some(reads) = self.reads.get() else {
+            return false;
+        };
+        let mut kept = self.kept.lock();
+        if kept.generation != generation || kept.new > PATIENCE {
+            return false;
+        }
+        let mut words = Words::new();
+        words.extend_from_slice(&shape_words(shape));
+        for (offset, bytes) in reads {
+            match read(*offset, *bytes) {
+                Some(word) => words.push(word),
+                None => return false,
+            }
+        }
+        let covers = |known: &Known| known.covers(generation, &words);
+        let comes_again = kept.launches.iter().any(covers);
+        if comes_again {
+            kept.new = 0;
+        }
+        comes_again
+    }
+
+    /// Says where the parameters lie that decide about launches of a kernel.
+    pub fn lies_at(&self, program: &Program, entry: &EntryPlan) {
+        self.reads.get_or_init(|| {
+            let inputs = program.inputs().iter();
+            let inputs = inputs.map(|input| (input.offset, input.bytes));
+            let pointers = entry.roots.iter().map(|offset| (*offset, 8));
+            inputs.chain(pointers).collect()
+        });
+    }
+
     /// Recognises a launch. `generation` is that of the allocations, read
     /// before any is looked up.
     #[inline]
@@ -230,6 +282,19 @@ mod tests {
             let other = launch(entry, &SHAPE, [64, 128, i]);
             assert_eq!(seen.recognise(7, &other), Recognised::Proved, "{i}");
         }
+        let again = |generation, shape: &LaunchShape, [first, second, i]: [u64; 3]| {
+            let read = |offset: u32, _| [first, second, i].get(offset as usize / 8).copied();
+            seen.comes_again(generation, shape, read)
+        };
+        assert!(
+            !again(7, &SHAPE, [64, 128, 5]),
+            "where it lies is not known"
+        );
+        let program = entry.proof.as_ref().expect("its arithmetic is followed");
+        seen.lies_at(program, entry);
+        assert!(again(7, &SHAPE, [64, 128, 5]) && again(7, &SHAPE, [64, 128, 9]));
+        assert!(!again(8, &SHAPE, [64, 128, 5]), "something was allocated");
+        assert!(!seen.comes_again(7, &SHAPE, |_, _| None));
         let wide = LaunchShape {
             block: [64, 1, 1],
             ..SHAPE
@@ -243,6 +308,10 @@ mod tests {
         ] {
             assert_eq!(seen.recognise(7, &other), NEW);
         }
+        for differs in [[64, 128, 4], [64, 128, 10], [65, 128, 5], [64, 129, 5]] {
+            assert!(!again(7, &SHAPE, differs), "{differs:?}");
+        }
+        assert!(!again(7, &wide, [64, 128, 5]));
         assert_eq!(
             seen.recognise(8, &known),
             IGNORED,

@@ -20,10 +20,15 @@ impl LaunchWindow {
         }
     }
 
+    /// Whether it admits every launch, and counts none.
+    pub fn is_open(&self) -> bool {
+        self.skip == 0 && self.count == 0
+    }
+
     /// Counts a launch; whether it is to be checked.
     #[inline]
     pub fn admits(&self) -> bool {
-        if self.skip == 0 && self.count == 0 {
+        if self.is_open() {
             return true;
         }
         let before = self.seen.fetch_add(1, Ordering::Relaxed);
