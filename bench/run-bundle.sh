@@ -23,7 +23,7 @@ what=${1:-all}
 mkdir -p "$out"
 status=0
 
-[ -d "$here/cases" ] || tar --extract --gzip --file "$here/cases.tar.gz" --directory "$here" || exit 1
+[ -d "$here/cases" ] || tar --extract --xz --file "$here/cases.tar.xz" --directory "$here" || exit 1
 
 # The driver's compilation cache would hide what a first load costs, and may
 # not be writable here.
