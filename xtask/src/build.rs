@@ -15,6 +15,8 @@ pub struct Built {
     pub folder: PathBuf,
     /// The `ringfence` command.
     pub command: PathBuf,
+    /// The device plugin for Kubernetes.
+    pub plugin: PathBuf,
     /// `libringfence.so`.
     pub library: PathBuf,
     /// `libringfence_opencl.so`.
@@ -39,17 +41,20 @@ pub fn all() -> Result<Built> {
         "--package",
         "ringfence-cli",
         "--package",
+        "ringfence-plugin",
+        "--package",
         "ringfence-suite",
     ]))?;
     let folder = target().join("release");
     let built = Built {
         command: folder.join("ringfence"),
+        plugin: folder.join("ringfence-device-plugin"),
         library: folder.join("libringfence.so"),
         opencl: folder.join("libringfence_opencl.so"),
         cudart: folder.join("cudart"),
         folder,
     };
-    for path in [&built.command, &built.library, &built.opencl] {
+    for path in [&built.command, &built.plugin, &built.library, &built.opencl] {
         ensure!(path.is_file(), "the build left no {}", path.display());
     }
     forwarding(&built.cudart)?;

@@ -132,6 +132,7 @@ fn tests() -> Result<Tally> {
     let toolchain = step("toolchain", setup::cuda)?;
     step("corpora", setup::corpora)?;
     step("OpenCL", setup::opencl)?;
+    step("Slurm", setup::slurm)?;
     let built = step("build", build::all)?;
     let cases = target().join("suite");
     step("cases", || build::cases(&cases, Linkage::Static))?;

@@ -28,7 +28,7 @@ const LIMIT_SECONDS: &str = "120";
 const LABELS: [&str; 6] = ["sh", "sh no_run", "text", "json", "cpp", "yaml"];
 
 /// Options of other programs that the pages mention.
-const OTHERS: [&str; 3] = ["--dry-run", "--path", "--release"];
+const OTHERS: [&str; 4] = ["--dry-run", "--gres", "--path", "--release"];
 
 /// Runs commands and checks options. Returns the number of commands that ran.
 ///
@@ -134,10 +134,18 @@ impl Options {
             ))
         };
         let mut of = BTreeMap::new();
-        for subcommand in ["run", "instrument", "inspect", "explain", "manager"] {
+        for subcommand in ["run", "instrument", "inspect", "explain", "manager", "cdi"] {
             of.insert(subcommand, help("ringfence", subcommand)?);
         }
         of.insert("foreign", help("ringfence-suite", "foreign")?);
+        // Options of all that `ringfence slice` does.
+        let parts = ["add", "remove", "list", "env"].map(|part| {
+            let part = ["slice", part, "--help"];
+            output(&mut command(built.folder.join("ringfence"), part))
+        });
+        of.insert("slice", parts.into_iter().collect::<Result<String>>()?);
+        let mut plugin = command(&built.plugin, ["--help"]);
+        of.insert("ringfence-device-plugin", output(&mut plugin)?);
         Ok(Options(of))
     }
 
@@ -273,6 +281,7 @@ mod tests {
         let path = folder.path();
         let built = Built {
             command: path.join("ringfence"),
+            plugin: path.join("ringfence-device-plugin"),
             library: path.join("libringfence.so"),
             opencl: path.join("libringfence_opencl.so"),
             cudart: path.join("cudart"),

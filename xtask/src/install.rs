@@ -35,6 +35,7 @@ fn copy(built: &Built, prefix: &Path) -> Result<()> {
     let header = crate::workspace::root().join("include/ringfence.h");
     let mut files = vec![
         (built.command.clone(), "bin"),
+        (built.plugin.clone(), "bin"),
         (built.library.clone(), "lib"),
         (built.opencl.clone(), "lib"),
         (header, "include"),
@@ -93,6 +94,7 @@ mod tests {
         };
         let built = Built {
             command: file("ringfence"),
+            plugin: file("ringfence-device-plugin"),
             library: file("libringfence.so"),
             opencl: file("libringfence_opencl.so"),
             cudart: from.join("cudart"),
@@ -105,6 +107,7 @@ mod tests {
         copy(&built, &prefix).unwrap();
         for name in [
             "bin/ringfence",
+            "bin/ringfence-device-plugin",
             "lib/libringfence.so",
             "lib/libringfence_opencl.so",
             "lib/cudart/libcudart.so.13",

@@ -4,9 +4,9 @@
 //! mdBook, which makes the site.
 //!
 //! A stamp file holds the list of packages, so that a second call does
-//! nothing. Nothing outside `target` is touched, but for OpenCL: its loader
-//! and PoCL are Debian's packages, and where one is missing they are
-//! installed as such.
+//! nothing. Nothing outside `target` is touched, but for OpenCL and Slurm: what
+//! they need are Debian's packages, and where one is missing they are installed
+//! as such.
 
 use crate::command::{cargo, command, output, run};
 use crate::workspace::root;
@@ -107,29 +107,53 @@ pub fn opencl() -> Result<()> {
         return Ok(());
     }
     let packages = OPENCL_PACKAGES.join(" ");
-    println!("installing {packages}");
-    let install = || -> Result<()> {
-        let apt = |arguments: &[&str]| {
-            let mut apt = command("apt-get", arguments);
-            apt.env("DEBIAN_FRONTEND", "noninteractive");
-            apt
-        };
-        let wanted = || {
-            let mut install = apt(&["install", "--yes", "--quiet", "--no-install-recommends"]);
-            install.args(OPENCL_PACKAGES);
-            install
-        };
-        // Lists of packages may be missing or too old to be of use.
-        run(&mut wanted()).or_else(|_| {
-            run(&mut apt(&["update", "--quiet"]))?;
-            run(&mut wanted())
-        })
-    };
-    install().with_context(|| {
+    install(OPENCL_PACKAGES).with_context(|| {
         format!(
             "the tests of OpenCL need PoCL and OpenCL's loader, which only root can install: \
              `apt-get install {packages}` (Debian, Ubuntu)"
         )
+    })
+}
+
+/// Debian's packages that the test of `deploy/slurm` needs.
+const SLURM_PACKAGES: &[&str] = &["slurmctld", "slurmd", "slurm-client"];
+
+/// Installs Slurm, unless it is there.
+///
+/// # Errors
+///
+/// It is missing, and this is no Debian, or not run by root.
+pub fn slurm() -> Result<()> {
+    let daemons = ["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/bin/srun"];
+    if daemons.iter().all(|daemon| Path::new(daemon).exists()) {
+        return Ok(());
+    }
+    install(SLURM_PACKAGES).with_context(|| {
+        format!(
+            "the test of deploy/slurm needs Slurm, which only root can install: \
+             `apt-get install {}` (Debian, Ubuntu)",
+            SLURM_PACKAGES.join(" ")
+        )
+    })
+}
+
+/// Installs Debian's packages.
+fn install(packages: &[&str]) -> Result<()> {
+    println!("installing {}", packages.join(" "));
+    let apt = |arguments: &[&str]| {
+        let mut apt = command("apt-get", arguments);
+        apt.env("DEBIAN_FRONTEND", "noninteractive");
+        apt
+    };
+    let wanted = || {
+        let mut install = apt(&["install", "--yes", "--quiet", "--no-install-recommends"]);
+        install.args(packages);
+        install
+    };
+    // Lists of packages may be missing or too old to be of use.
+    run(&mut wanted()).or_else(|_| {
+        run(&mut apt(&["update", "--quiet"]))?;
+        run(&mut wanted())
     })
 }
 

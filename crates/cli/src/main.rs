@@ -11,6 +11,7 @@ mod instrument;
 mod manager;
 mod options;
 mod run;
+mod slice;
 mod terminal;
 
 use clap::Parser;
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         Command::Instrument(options) => instrument::instrument(&options).map(|()| 0),
         Command::Inspect(options) => inspect::inspect(&options).map(|()| 0),
         Command::Manager(options) => manager::manager(&options).map(|()| 0),
+        Command::Slice(options) => slice::slice(&options).map(|()| 0),
+        Command::Cdi(options) => slice::cdi(&options).map(|()| 0),
         Command::Explain { rule } => explain::explain(rule.as_deref()).map(|()| 0),
     };
     match result {

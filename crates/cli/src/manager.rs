@@ -26,6 +26,7 @@ pub fn manager(options: &ManagerOptions) -> Result<()> {
             0 => None,
             seconds => Some(Duration::from_secs(seconds.into())),
         },
+        slices: options.slices.clone(),
     })?;
     terminal::say(&format!(
         "the manager of {} takes tenants at {}",

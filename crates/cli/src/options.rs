@@ -44,6 +44,10 @@ pub enum Command {
     Inspect(InspectOptions),
     /// Own a device, and run programs on it that do not trust each other.
     Manager(ManagerOptions),
+    /// Make, end and show slices of a manager's device, for containers and jobs.
+    Slice(SliceOptions),
+    /// Write a specification by which podman and docker give containers slices.
+    Cdi(CdiOptions),
     /// Explain a rule, or list all rules.
     Explain {
         /// The rule's id, such as global-out-of-bounds-write; or `suppressions` for the form of that file.
@@ -217,6 +221,67 @@ pub struct ManagerOptions {
     /// needs a moment without kernels; then it is ended. 0: for ever.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub kernel_time: u32,
+    /// Where slices are made, which are sockets with limits of their own; the
+    /// control socket that `ringfence slice` uses lies there, too.
+    #[arg(long, value_name = "FOLDER")]
+    pub slices: Option<PathBuf>,
+}
+
+/// Options of `ringfence slice`.
+#[derive(Debug, Args)]
+pub struct SliceOptions {
+    /// The manager's folder of slices.
+    #[arg(long, value_name = "FOLDER", default_value = protocol::SYSTEM_SLICES, global = true)]
+    pub slices: PathBuf,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: SliceCommand,
+}
+
+/// What is done with slices.
+#[derive(Debug, Subcommand)]
+pub enum SliceCommand {
+    /// Make a slice.
+    Add {
+        /// Its name.
+        name: String,
+        /// Bytes of device memory that its processes may have together, with k, m or
+        /// g for powers of 1024; rounded up to 64m.
+        #[arg(long, value_name = "BYTES")]
+        memory: MemorySize,
+        /// Number of the only user who may use it; without one, whoever sees its
+        /// folder, which only containers do that have it mounted.
+        #[arg(long, value_name = "UID")]
+        owner: Option<u32>,
+    },
+    /// End a slice and its processes' use of the device.
+    Remove {
+        /// Its name.
+        name: String,
+    },
+    /// Show all slices.
+    List,
+    /// Print the variables by which a process of this host uses a slice, for a
+    /// shell or for Slurm's task prolog.
+    Env {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Options of `ringfence cdi`.
+#[derive(Debug, Args)]
+pub struct CdiOptions {
+    /// The manager's folder of slices.
+    #[arg(long, value_name = "FOLDER", default_value = protocol::SYSTEM_SLICES)]
+    pub slices: PathBuf,
+    /// The folder of libringfence.so [default: where this command finds it].
+    #[arg(long, value_name = "FOLDER")]
+    pub libraries: Option<PathBuf>,
+    /// Where the specification is written, such as /etc/cdi/ringfence.json
+    /// [default: the standard output].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// The devices of a manager.

@@ -27,6 +27,7 @@
 
 mod addresses;
 mod common;
+mod control;
 mod device;
 mod lanes;
 mod leaving;
@@ -40,7 +41,9 @@ mod quota;
 mod remains;
 mod server;
 mod session;
+mod slices;
 mod staged;
+mod threads;
 
 pub use device::{DeviceChoice, OpenError};
 pub use server::{Options, Server, StartError};

@@ -1,6 +1,7 @@
 //! A tenant's partition: its addresses, and the memory behind them.
 
-use crate::addresses::{BEFORE, SINK, Slot};
+use crate::addresses::{BEFORE, SINK};
+use crate::slices::Place;
 use driver::DriverError;
 use driver::calls::{Context, Reservation, Stream};
 use model::layout::fence::{FenceTable, GRANULE, HEADROOM, MARGIN, NoPartition, stop};
@@ -58,19 +59,18 @@ pub(crate) struct Partition {
     memory: u64,
     stopper: Arc<Stopper>,
     /// Dropped last, so that nobody gets addresses that are still mapped.
-    _slot: Slot,
+    _place: Place,
 }
 
 impl Partition {
-    /// Maps `memory` bytes, a multiple of [`HEADROOM`], into a slot, with sink
-    /// pages everywhere else, and clears all of it.
+    /// Maps the memory of a place into its addresses, with sink pages everywhere
+    /// else, and clears all of it.
     pub(crate) fn map(
         context: &Context,
-        slot: Slot,
-        memory: u64,
+        place: Place,
         reserved_shared: u32,
     ) -> Result<Partition, PartitionError> {
-        let (base, size) = (slot.base(), slot.size());
+        let (base, size, memory) = (place.base(), place.size(), place.memory());
         let table = FenceTable::new((base, size), base - BEFORE, reserved_shared, true)?;
         let reservation = context.reserve(base - BEFORE, BEFORE + size + MARGIN)?;
         let stream = context.stream()?;
@@ -114,7 +114,7 @@ impl Partition {
             stopper: Arc::new(stopper),
             table,
             memory,
-            _slot: slot,
+            _place: place,
         })
     }
 

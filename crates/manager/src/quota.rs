@@ -24,3 +24,7 @@ pub(crate) const QUEUED: u32 = 512;
 pub(crate) const TENANTS: usize = 64;
 /// Connections at a time, with those that have not said who they are.
 pub(crate) const CONNECTIONS: usize = 2 * TENANTS;
+/// Tenants of a slice at a time.
+pub(crate) const SLICE_TENANTS: u32 = 8;
+/// Connections at a time to the socket of a slice.
+pub(crate) const SLICE_CONNECTIONS: usize = 16;

@@ -1,19 +1,23 @@
 //! The socket that tenants connect to, and a thread for each of them.
 
 use crate::addresses::Addresses;
+use crate::control::{self, Control};
 use crate::device::{Device, DeviceChoice, OpenError};
 use crate::log;
 use crate::partition::Partition;
 use crate::quota;
 use crate::remains::Graveyard;
 use crate::session::Session;
+use crate::slices::{Connected, Place, SliceId, Slices};
+use crate::threads::spawn;
 use model::layout::fence::HEADROOM;
 use protocol::{
-    Channel, ChannelError, Frame, Hello, MAGIC, NAME_BYTES, Reply, Request, RingChannel,
-    SocketChannel, VERSION, Welcome,
+    CONTROL_SOCKET, Channel, ChannelError, Frame, Hello, MAGIC, NAME_BYTES, Reply, Request,
+    RingChannel, SocketChannel, VERSION, Welcome,
 };
-use std::fs::{File, TryLockError};
+use std::fs::{File, Permissions, TryLockError};
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +36,9 @@ pub struct Options {
     /// How long kernels of one tenant may keep the others from loading code; they
     /// are ended then. `None`: for ever.
     pub kernel_time: Option<Duration>,
+    /// The folder of slices: sockets with limits of their own, which are made at
+    /// the control socket in it. `None`: there are none.
+    pub slices: Option<PathBuf>,
 }
 
 /// A manager that cannot be started.
@@ -57,6 +64,14 @@ pub enum StartError {
     /// The memory of a tenant.
     #[error("a tenant cannot have {0} bytes of memory; choose less with --memory-per-tenant")]
     Memory(u64),
+    /// The folder of slices.
+    #[error("the folder of slices {} cannot be made: {error}", .path.display())]
+    Slices {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
 }
 
 /// A manager that tenants can connect to.
@@ -64,13 +79,15 @@ pub struct Server {
     listener: UnixListener,
     /// Locked as long as the manager lives.
     _lock: File,
+    /// The control socket, and its lock.
+    control: Option<(UnixListener, File)>,
     manager: Arc<Manager>,
 }
 
 /// What all tenants share.
 struct Manager {
     device: Arc<Device>,
-    addresses: Arc<Addresses>,
+    slices: Arc<Slices>,
     memory_per_tenant: u64,
     graveyard: Graveyard,
     connections: AtomicUsize,
@@ -94,13 +111,18 @@ impl Server {
         let addresses = addresses.ok_or(StartError::Memory(memory))?;
         // The socket first: a second manager shall not touch the device.
         let (listener, lock) = listen(&options.socket)?;
+        let control = options.slices.as_deref().map(listen_for_control);
+        let control = control.transpose()?;
+        let addresses = Arc::new(addresses);
+        let folder = options.slices.clone().unwrap_or_default();
         let device = Device::open(&options.device, options.kernel_time)?;
         Ok(Server {
             listener,
             _lock: lock,
+            control,
             manager: Arc::new(Manager {
                 device: Arc::new(device),
-                addresses: Arc::new(addresses),
+                slices: Arc::new(Slices::new(folder, addresses, rounded)),
                 memory_per_tenant: rounded,
                 graveyard: Graveyard::default(),
                 connections: AtomicUsize::new(0),
@@ -119,9 +141,30 @@ impl Server {
         spawn("ringfence-remains", move || {
             keeper.graveyard.keep(&keeper.device);
         });
+        // Kept as long as the manager lives.
+        let _control = self.control.map(|(listener, lock)| {
+            let manager = Arc::clone(&self.manager);
+            let control = Control {
+                slices: Arc::clone(&self.manager.slices),
+                device: Arc::clone(&self.manager.device),
+                memory_per_tenant: self.manager.memory_per_tenant,
+                take: Box::new(move |socket, connected| {
+                    Manager::connected(&manager, socket, Via::Slice(connected));
+                }),
+            };
+            control::start(&Arc::new(control), listener);
+            lock
+        });
         for socket in self.listener.incoming() {
             match socket {
-                Ok(socket) => Manager::connected(&self.manager, socket),
+                Ok(socket) => {
+                    let before = self.manager.connections.fetch_add(1, Ordering::AcqRel);
+                    let counted = Counted(Arc::clone(&self.manager));
+                    // Else closed at once: no thread and no memory for it.
+                    if before < quota::CONNECTIONS {
+                        Manager::connected(&self.manager, socket, Via::Main(counted));
+                    }
+                }
                 // Descriptors are exhausted, or the other side is gone.
                 Err(error) => {
                     log::line(&format!("warning: a tenant could not connect: {error}"));
@@ -130,15 +173,6 @@ impl Server {
             }
         }
     }
-}
-
-/// Starts a thread. Whether it has.
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
-    let thread = std::thread::Builder::new().name(name.into()).spawn(work);
-    if let Err(error) = &thread {
-        log::line(&format!("error: {name} could not be started: {error}"));
-    }
-    thread.is_ok()
 }
 
 /// Makes the socket, and the lock file beside it, by which a manager knows
@@ -170,8 +204,45 @@ fn listen(path: &Path) -> Result<(UnixListener, File), StartError> {
     Ok((UnixListener::bind(path).map_err(failed)?, lock))
 }
 
+/// Makes the folder of slices, and the control socket in it.
+fn listen_for_control(folder: &Path) -> Result<(UnixListener, File), StartError> {
+    let failed = |error| StartError::Slices {
+        path: folder.to_owned(),
+        error,
+    };
+    Slices::make_folders(folder).map_err(failed)?;
+    let path = folder.join(CONTROL_SOCKET);
+    let control = listen(&path)?;
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(control)
+}
+
 /// One connection among those that are counted.
 struct Counted(Arc<Manager>);
+
+/// Where a tenant came from.
+enum Via {
+    /// The manager's own socket.
+    Main(Counted),
+    /// The socket of a slice.
+    Slice(Connected),
+}
+
+impl Via {
+    fn slice(&self) -> Option<&SliceId> {
+        match self {
+            Via::Main(Counted(_)) => None,
+            Via::Slice(connected) => Some(connected.slice()),
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        match self {
+            Via::Main(Counted(_)) => false,
+            Via::Slice(connected) => connected.has_ended(),
+        }
+    }
+}
 
 impl Drop for Counted {
     fn drop(&mut self) {
@@ -181,25 +252,20 @@ impl Drop for Counted {
 
 impl Manager {
     /// Gives a connection a thread.
-    fn connected(manager: &Arc<Manager>, socket: UnixStream) {
-        let before = manager.connections.fetch_add(1, Ordering::AcqRel);
-        let counted = Counted(Arc::clone(manager));
-        if before >= quota::CONNECTIONS {
-            // Closed at once: no thread and no memory for it.
-            return;
-        }
+    fn connected(manager: &Arc<Manager>, socket: UnixStream, via: Via) {
+        let manager = Arc::clone(manager);
         spawn("ringfence-tenant", move || {
-            let manager = Arc::clone(&counted.0);
             match SocketChannel::new(socket) {
-                Ok(channel) => manager.serve(channel),
+                Ok(channel) => manager.serve(channel, &via),
                 Err(error) => log::line(&format!("warning: a tenant could not connect: {error}")),
             }
-            drop(counted);
+            drop(via);
         });
     }
 
     /// A connection, from its first byte to its last.
-    fn serve(&self, mut channel: SocketChannel) {
+    fn serve(&self, mut channel: SocketChannel, via: &Via) {
+        let slice = via.slice();
         let peer = match channel.peer() {
             Ok(peer) => peer,
             Err(error) => {
@@ -208,7 +274,7 @@ impl Manager {
             }
         };
         let mut frame = Frame::default();
-        let (session, name) = match self.admit(&mut channel, &mut frame) {
+        let (session, name) = match self.admit(&mut channel, &mut frame, slice) {
             Ok((session, name)) if name.is_empty() => (session, peer.to_string()),
             Ok(admitted) => admitted,
             Err(why) => {
@@ -223,12 +289,13 @@ impl Manager {
             manager: self,
             session: Some(session),
         };
-        log::line(&format!("tenant `{name}` ({peer}) is here"));
+        let place = slice.map_or_else(String::new, |slice| format!(", slice {}", slice.name));
+        log::line(&format!("tenant `{name}` ({peer}{place}) is here"));
         let end = match RingChannel::accept(channel) {
             Ok(mut channel) => match &mut leaving.session {
                 Some(session) => {
                     session.share(channel.staging().clone());
-                    converse(&self.device, &mut channel, &mut frame, session)
+                    converse(&self.device, via, &mut channel, &mut frame, session)
                 }
                 None => return,
             },
@@ -242,6 +309,7 @@ impl Manager {
         &self,
         channel: &mut SocketChannel,
         frame: &mut Frame,
+        slice: Option<&SliceId>,
     ) -> Result<(Session, String), String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         let patience = channel.set_patience(Some(HANDSHAKE));
@@ -256,17 +324,9 @@ impl Manager {
             return Err("the device has failed; the manager must be restarted".into());
         }
         let Hello { name, memory, .. } = hello;
-        if memory > self.memory_per_tenant {
-            return Err(format!(
-                "{memory} bytes of memory are asked for, and a tenant may have {}",
-                self.memory_per_tenant
-            ));
-        }
-        let wanted = match memory {
-            0 => self.memory_per_tenant,
-            memory => memory.next_multiple_of(HEADROOM),
-        };
-        let session = self.make(wanted)?;
+        let place = self.slices.admit(slice, memory)?;
+        let wanted = place.memory();
+        let session = self.make(place)?;
         let (base, size) = session.addresses();
         let welcome = Reply::Welcome(Welcome {
             base,
@@ -281,22 +341,16 @@ impl Manager {
         Ok((session, log::clean(&name)))
     }
 
-    /// A tenant with so many bytes of memory.
-    fn make(&self, memory: u64) -> Result<Session, String> {
+    /// A tenant with this memory and these addresses.
+    fn make(&self, place: Place) -> Result<Session, String> {
         let device = &self.device;
-        let failed = |error: &dyn std::fmt::Display| {
-            let (taken, all) = self.addresses.count();
-            format!(
-                "there is no room for another tenant ({taken} of {all} partitions are taken): {error}"
-            )
-        };
+        let failed =
+            |error: &dyn std::fmt::Display| format!("there is no room for another tenant: {error}");
         device
             .context
             .make_current()
             .map_err(|error| failed(&error))?;
-        let slot = self.addresses.take();
-        let slot = slot.ok_or_else(|| failed(&"all partitions are taken"))?;
-        let partition = Partition::map(&device.context, slot, memory, device.reserved_shared);
+        let partition = Partition::map(&device.context, place, device.reserved_shared);
         let partition = partition.map_err(|error| failed(&error))?;
         Session::new(Arc::clone(device), partition).map_err(|error| failed(&error))
     }
@@ -386,6 +440,7 @@ const SOON: Duration = Duration::from_micros(50);
 /// Answers requests until the connection ends; why it did.
 fn converse(
     device: &Device,
+    via: &Via,
     channel: &mut RingChannel,
     frame: &mut Frame,
     session: &mut Session,
@@ -400,6 +455,11 @@ fn converse(
                 return error;
             }
         };
+        if via.has_ended() {
+            let why = "its slice was removed".to_owned();
+            let _ = Frame::send(channel, &Reply::Refused(why), &[]);
+            return ChannelError::Closed;
+        }
         let is_lost = device.is_lost();
         if frame.is_quiet() {
             // Where the device is lost, the next answer says so.

@@ -14,15 +14,23 @@
 //! checked before memory is taken for them; a message is decoded in full or is
 //! an error, and whatever numbers it holds are the receiver's to judge.
 //!
+//! An administrator's program asks over a socket of its own ([`Control`]).
+//!
 //! No request waits for a kernel: where one must be over first, the reply is
 //! [`Reply::Busy`], and the tenant asks again.
 
 mod channel;
+mod control;
 mod message;
 mod rings;
 mod socket;
 
 pub use channel::{Channel, ChannelError, Frame, MAX_FRAME, MAX_MESSAGE, MAX_PAYLOAD};
+pub use control::{
+    CONTROL_MAGIC, CONTROL_SOCKET, CONTROL_VERSION, Control, ControlError, ControlReply,
+    ControlRequest, ManagerState, NewSlice, SLICE_NAME_BYTES, SLICE_SOCKET, SYSTEM_SLICES,
+    SliceState, is_slice_name, slice_folder,
+};
 pub use message::{
     Attribute, DeviceFacts, Hello, Kernel, Limit, Loaded, MAGIC, NAME_BYTES, Place, QUIET_IN_A_ROW,
     Reply, Request, Unprinted, VERSION, Variable, Welcome,

@@ -30,6 +30,7 @@ static SOCKET: LazyLock<PathBuf> = LazyLock::new(|| {
         socket: folder.join("manager.sock"),
         device: DeviceChoice::Cpu(2),
         memory_per_tenant: MEMORY,
+        slices: None,
         kernel_time: Some(Duration::from_secs(2)),
     };
     let server = Server::start(&options).expect("a manager");
@@ -253,6 +254,7 @@ fn two_managers_cannot_have_one_socket() {
         socket: SOCKET.clone(),
         device: DeviceChoice::Cpu(1),
         memory_per_tenant: MEMORY,
+        slices: None,
         kernel_time: Some(Duration::from_secs(2)),
     };
     let error = Server::start(&options).err().expect("refused").to_string();

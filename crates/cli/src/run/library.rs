@@ -60,6 +60,11 @@ pub fn find() -> Result<Library> {
 }
 
 impl Library {
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The environment by which the dynamic loader, and OpenCL's, load
     /// Ringfence first.
     ///

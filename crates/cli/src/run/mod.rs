@@ -1,7 +1,7 @@
 //! `ringfence run`: check, prepare, run, conclude.
 
 mod child;
-mod library;
+pub mod library;
 mod outcome;
 mod program;
 
