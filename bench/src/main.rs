@@ -14,6 +14,7 @@ mod options;
 mod origins;
 mod plots;
 mod protections;
+mod sharing;
 mod turns;
 mod watch;
 
@@ -47,6 +48,10 @@ enum Bench {
     Watch(options::Options),
     /// Attacks of tenants on each other and on the manager, beside a neighbour.
     Isolation(isolation::Isolation),
+    /// Programs that share a device: time slicing, MPS, and tenants.
+    Sharing(sharing::Sharing),
+    /// What single calls take, natively and of tenants.
+    Calls(sharing::calls::Calls),
     /// How fast PTX is instrumented.
     Instrument(instrument::Instrument),
     /// What the bounds of accesses are derived from, and why some are checked
@@ -65,6 +70,8 @@ fn main() -> ExitCode {
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),
         Bench::Isolation(isolation) => isolation::measure(&isolation),
+        Bench::Sharing(sharing) => sharing::measure(&sharing),
+        Bench::Calls(calls) => sharing::calls::measure(&calls),
         Bench::Instrument(instrument) => instrument::measure(&instrument),
         Bench::Origins(origins) => origins::measure(&origins),
     };
