@@ -72,3 +72,53 @@ impl Mapping {
         }
     }
 }
+
+/// Stores bytes in words, of which there are enough.
+///
+/// By one string instruction where there is one: it stores whole lines, and does
+/// not load them first, as a loop over atomics does.
+pub(crate) fn store(words: &[AtomicU64], bytes: &[u8]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if size_of_val(words) >= bytes.len() {
+        let to = words.as_ptr().cast_mut().cast::<u8>();
+        // SAFETY: `bytes.len()` bytes are readable at `bytes`, and writable at `to`:
+        // the words hold as many, and atomics may be written behind shared
+        // references. The processor stores each byte once, as relaxed atomic stores
+        // would; nothing in Rust is told of the order. The two do not overlap:
+        // `bytes` is no memory that another process can write.
+        unsafe { copy(to, bytes.as_ptr(), bytes.len()) };
+        return;
+    }
+    crate::frames::copy_in(words, bytes);
+}
+
+/// Loads bytes from words, of which there are enough, each once.
+pub(crate) fn load(words: &[AtomicU64], bytes: &mut [u8]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if size_of_val(words) >= bytes.len() {
+        // SAFETY: as in `store`, the other way around.
+        unsafe { copy(bytes.as_mut_ptr(), words.as_ptr().cast(), bytes.len()) };
+        return;
+    }
+    crate::frames::copy_out(words, bytes);
+}
+
+/// `rep movsb`.
+///
+/// # Safety
+///
+/// So many bytes are readable at `from` and writable at `to`, and the two do not
+/// overlap.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
+    // SAFETY: this function's promise. The direction flag is clear (System V ABI).
+    unsafe {
+        std::arch::asm!(
+            "rep movsb",
+            inout("rcx") bytes => _,
+            inout("rdi") to => _,
+            inout("rsi") from => _,
+            options(nostack, preserves_flags)
+        );
+    }
+}
