@@ -2,6 +2,7 @@
 
 mod canary;
 mod fence;
+mod fenced;
 mod gpu;
 mod guard;
 mod heap;
@@ -36,6 +37,8 @@ enum Bench {
     Canary(options::Options),
     /// What fences cost, by form.
     Fence(options::Options),
+    /// How many loads and stores there are in PTX, and how they are fenced.
+    Fenced(fenced::Fenced),
     /// Device-side malloc and free, against CUDA's own.
     Heap(heap::Heap),
     /// Launches, allocations and steps of training: what the host's time grows by.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Bench::Gpu(gpu) => gpu::measure(&gpu),
         Bench::Canary(options) => canary::measure(&options),
         Bench::Fence(options) => fence::measure(&options),
+        Bench::Fenced(fenced) => fenced::measure(&fenced),
         Bench::Heap(options) => heap::measure(&options),
         Bench::Host(host) => host::measure(&host),
         Bench::Protections(options) => protections::measure(&options),

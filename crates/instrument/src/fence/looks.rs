@@ -196,7 +196,12 @@ impl<'m, 'a> Known<'m, 'a> {
         let longest = self.longest(steps, looking).saturating_add(LOOK);
         let mut passes = 0;
         if !self.heads.is_empty() {
-            let far = FAR[usize::from(!self.function.is_entry)];
+            // Where all loops go in strips, loads are rare; and the fewer steps are
+            // left to a thread, the larger are the grids that need not look.
+            let far = match self.strips.len() == self.heads.len() {
+                true => FAR[0] / 4,
+                false => FAR[usize::from(!self.function.is_entry)],
+            };
             passes = (far / longest).clamp(1, MOST_PASSES);
             passes = 1 << passes.ilog2();
         }
