@@ -6,14 +6,18 @@
 //! thread that is not ours. So this module never hands out a reference to plain
 //! memory, only to atomics, for which every value is valid and whose loads may
 //! return anything at any time. A place is accessed with one size only: as
-//! words of 32 bits in page 0, of 64 bits behind it (`layout.rs`).
+//! words of 32 bits in page 0, of 64 bits behind it (`layout.rs`); but for bulk
+//! data, which a string instruction copies, and of which nothing is read that
+//! another thread of this process writes.
 
 #![allow(unsafe_code)]
 
 use crate::layout::{Layout, PAGE};
 use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const WORD: usize = size_of::<AtomicU64>();
 
 /// Memory that another process can write.
 #[derive(Debug)]
@@ -89,7 +93,11 @@ pub(crate) fn store(words: &[AtomicU64], bytes: &[u8]) {
         unsafe { copy(to, bytes.as_ptr(), bytes.len()) };
         return;
     }
-    crate::frames::copy_in(words, bytes);
+    for (word, bytes) in words.iter().zip(bytes.chunks(WORD)) {
+        let mut whole = [0; WORD];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+    }
 }
 
 /// Loads bytes from words, of which there are enough, each once.
@@ -100,7 +108,10 @@ pub(crate) fn load(words: &[AtomicU64], bytes: &mut [u8]) {
         unsafe { copy(bytes.as_mut_ptr(), words.as_ptr().cast(), bytes.len()) };
         return;
     }
-    crate::frames::copy_out(words, bytes);
+    for (word, bytes) in words.iter().zip(bytes.chunks_mut(WORD)) {
+        let whole = word.load(Ordering::Relaxed).to_le_bytes();
+        bytes.copy_from_slice(&whole[..bytes.len()]);
+    }
 }
 
 /// `rep movsb`.
