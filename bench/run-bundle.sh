@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|opencl|bench|fence|isolation|protections|heap|host|canary|watch|compare|all]
+#   ./run [suite|opencl|bench|fence|isolation|sharing|calls|protections|heap|host|canary|watch|compare|all]
 #
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
 # `protections` and `canary` are the parts of `bench` that tell what each
 # protection and canaries around CUDA buffers cost.
 # `fence` is the part of `bench` that tells what fences cost.
 # `isolation` is the part of `bench` that attacks tenants and the manager.
+# `calls` is the part of `bench` that times single calls of tenants.
+# `sharing`, which is not part of `bench`, compares tenants with MPS and time
+# slicing; $SECONDS_ALONE is how long each program runs alone (1.5 by default).
 # `watch` is the part of `bench` that is about the guard.
 # `host` is the part of `bench` that is about the host's time; with steps of
 # training where `python3` has PyTorch.
@@ -78,6 +81,7 @@ bench() {
 bench bench gpu gpu-bounds.json 540
 bench fence fence gpu-fence.json 240
 bench isolation isolation isolation-gpu.json 240
+bench calls calls gpu-calls.json 120
 bench protections protections gpu-protections.json 240
 bench heap heap gpu-heap.json 120
 bench watch watch gpu-watch.json 240
@@ -97,6 +101,15 @@ if [ "$what" = host ] || [ "$what" = bench ] || [ "$what" = all ]; then
     [ $code = 0 ] || status=1
 fi
 bench canary canary gpu-canary.json 240
+
+if [ "$what" = sharing ] || [ "$what" = all ]; then
+    timeout --kill-after=30 570 "$here/ringfence-bench" sharing --programs "$here" \
+        --ringfence "$here/ringfence" --json "$out/gpu-sharing.json" --commit "$(cat "$here/commit")" \
+        --seconds "${SECONDS_ALONE:-1.5}"
+    code=$?
+    [ $code = 124 ] && echo "the bench sharing ran out of time"
+    [ $code = 0 ] || status=1
+fi
 
 if [ "$what" = compare ]; then
     sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer)

@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A process that prints a line of JSON for each line on its standard input.
 pub struct Live {
@@ -23,6 +23,9 @@ pub struct Live {
     lines: Receiver<String>,
     patience: Duration,
 }
+
+/// What it may take from the end of its output to its own.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// What it prints for each.
 #[derive(Debug, Deserialize)]
@@ -76,14 +79,23 @@ impl Live {
         serde_json::from_str(&line).with_context(|| format!("in `{line}`"))
     }
 
+    /// Asks for its next line.
+    ///
+    /// # Errors
+    ///
+    /// It has ended.
+    pub fn ask(&mut self) -> Result<()> {
+        let input = self.input.as_mut().context("its input is closed")?;
+        input.write_all(b"\n").context("failed to ask a process")
+    }
+
     /// Its turn: the times that it measures now.
     ///
     /// # Errors
     ///
     /// As [`Live::line`]; or a time is not positive.
     pub fn turn(&mut self) -> Result<Vec<f64>> {
-        let input = self.input.as_mut().context("its input is closed")?;
-        input.write_all(b"\n").context("failed to ask a process")?;
+        self.ask()?;
         let turn: Turn = self.line()?;
         ensure!(
             !turn.times.is_empty() && turn.times.iter().all(|time| *time > 0.0),
@@ -102,13 +114,13 @@ impl Live {
         drop(self.input.take());
         // Its output ends with it.
         while self.lines.recv_timeout(self.patience).is_ok() {}
-        let status = self.child.try_wait()?;
-        let status = match status {
-            Some(status) => status,
-            None => {
-                std::thread::sleep(Duration::from_secs(1));
-                self.child.try_wait()?.context("a process did not end")?
+        let start = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
             }
+            ensure!(start.elapsed() < ENDING, "a process did not end");
+            std::thread::sleep(Duration::from_millis(2));
         };
         ensure!(status.success(), "a process that was measured: {status}");
         Ok(())

@@ -2,6 +2,7 @@
 
 mod canary;
 mod fence;
+mod fenced;
 mod gpu;
 mod guard;
 mod heap;
@@ -14,6 +15,7 @@ mod options;
 mod origins;
 mod plots;
 mod protections;
+mod sharing;
 mod turns;
 mod watch;
 
@@ -35,6 +37,8 @@ enum Bench {
     Canary(options::Options),
     /// What fences cost, by form.
     Fence(options::Options),
+    /// How many loads and stores there are in PTX, and how they are fenced.
+    Fenced(fenced::Fenced),
     /// Device-side malloc and free, against CUDA's own.
     Heap(heap::Heap),
     /// Launches, allocations and steps of training: what the host's time grows by.
@@ -47,6 +51,10 @@ enum Bench {
     Watch(options::Options),
     /// Attacks of tenants on each other and on the manager, beside a neighbour.
     Isolation(isolation::Isolation),
+    /// Programs that share a device: time slicing, MPS, and tenants.
+    Sharing(sharing::Sharing),
+    /// What single calls take, natively and of tenants.
+    Calls(sharing::calls::Calls),
     /// How fast PTX is instrumented.
     Instrument(instrument::Instrument),
     /// What the bounds of accesses are derived from, and why some are checked
@@ -59,12 +67,15 @@ fn main() -> ExitCode {
         Bench::Gpu(gpu) => gpu::measure(&gpu),
         Bench::Canary(options) => canary::measure(&options),
         Bench::Fence(options) => fence::measure(&options),
+        Bench::Fenced(fenced) => fenced::measure(&fenced),
         Bench::Heap(options) => heap::measure(&options),
         Bench::Host(host) => host::measure(&host),
         Bench::Protections(options) => protections::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),
         Bench::Isolation(isolation) => isolation::measure(&isolation),
+        Bench::Sharing(sharing) => sharing::measure(&sharing),
+        Bench::Calls(calls) => sharing::calls::measure(&calls),
         Bench::Instrument(instrument) => instrument::measure(&instrument),
         Bench::Origins(origins) => origins::measure(&origins),
     };

@@ -2,58 +2,18 @@
 //! times mean nothing; but all of it runs, and each form of fences computes what
 //! the kernels compute without.
 
-use std::path::{Path, PathBuf};
+mod common;
+
+use common::{compile, ringfence};
 use std::process::Command;
-
-/// The `ringfence` command: named by `cargo xtask test`, else the newest beside
-/// the tests.
-fn ringfence() -> PathBuf {
-    if let Some(command) = std::env::var_os("RINGFENCE_TEST_COMMAND") {
-        return command.into();
-    }
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let built = ["debug", "release"].map(|profile| target.join(profile).join("ringfence"));
-    let newest = built
-        .into_iter()
-        .filter(|path| path.with_file_name("libringfence.so").exists())
-        .filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)))
-        .max();
-    match newest {
-        Some((_, path)) => path,
-        None => panic!(
-            "no ringfence in {}; run `cargo xtask test`",
-            target.display()
-        ),
-    }
-}
-
-/// Compiles a program of the bench's.
-fn compile(source: &str, to: &Path, flags: &[&str]) {
-    let cuda = toolchain::cuda();
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let output = Command::new(cuda.nvcc())
-        .args(["-std=c++17", "-cudart=static", "-arch=sm_90"])
-        .args(flags)
-        .arg("-L")
-        .arg(cuda.libraries())
-        .arg("-I")
-        .arg(own.join("../suite/cases/include"))
-        .arg(own.join("kernels").join(source))
-        .arg("-o")
-        .arg(to)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{source}: {said}");
-}
 
 #[test]
 fn each_form_computes_what_the_kernels_do() {
     let folder = tempfile::tempdir().unwrap();
     let programs = folder.path();
     std::fs::create_dir(programs.join("ptx")).unwrap();
-    compile("fence.cu", &programs.join("fence"), &[]);
-    compile("bench.cu", &programs.join("ptx/bench.ptx"), &["-ptx"]);
+    compile(&["fence.cu"], &programs.join("fence"), &[]);
+    compile(&["bench.cu"], &programs.join("ptx/bench.ptx"), &["-ptx"]);
     let results = programs.join("results.json");
     let output = Command::new(env!("CARGO_BIN_EXE_ringfence-bench"))
         .args(["fence", "--device", "cpu", "--quick", "--timeout", "300"])

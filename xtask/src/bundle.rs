@@ -93,6 +93,7 @@ pub fn write() -> Result<()> {
     }));
     let linked = jobs.len();
     jobs.extend(isolation(&programs));
+    jobs.push(sharing(&programs));
     let programs_of_tenants = linked..jobs.len();
     jobs.push(bench("bench.cu", programs.join("bench.ptx"), &["-ptx"]));
     compile_all(
@@ -160,6 +161,21 @@ pub fn isolation(folder: &Path) -> Vec<Job> {
         job("neighbour", &["neighbour.cu"]),
         job("attacker", &attacker),
     ]
+}
+
+/// The program of the benches of sharing and of calls, for both devices.
+pub fn sharing(folder: &Path) -> Job {
+    let sources = root().join("bench/kernels/sharing");
+    let source = |name: &str| sources.join(name).with_extension("cu");
+    Job {
+        sources: [
+            "sharing", "compute", "memory", "gather", "launch", "train", "calls",
+        ]
+        .map(source)
+        .to_vec(),
+        flags: flags(Cudart::Static, Some(90)),
+        output: folder.join("sharing"),
+    }
 }
 
 /// The scripts that run what the folder holds.

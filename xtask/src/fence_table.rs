@@ -49,6 +49,57 @@ pub(crate) fn gpu_fence(results: &Value) -> Result<String> {
     Ok(out)
 }
 
+/// The table of accesses that were found and fenced, from `fenced.json`.
+///
+/// # Errors
+///
+/// The results lack a number.
+pub(crate) fn fenced(results: &Value) -> Result<String> {
+    const COLUMNS: [&str; 9] = [
+        "kernels",
+        "functions",
+        "loads",
+        "stores",
+        "fixed",
+        "global",
+        "generic",
+        "shared",
+        "variable",
+    ];
+    let summary = &results["summary"];
+    let whole = |value: &Value, key: &str| number(value, key).map(|number| number as u64);
+    let mut out = format!(
+        "{} loads and {} stores in {} files, of which {} are refused by name of what cannot be contained; in the others \
+         {} loads and {} stores are made safe, and the verifier accepts all of it.\n\n| PTX |",
+        whole(summary, "loads")?,
+        whole(summary, "stores")?,
+        whole(summary, "files")?,
+        whole(summary, "refused")?,
+        whole(summary, "fenced_loads")?,
+        whole(summary, "fenced_stores")?,
+    );
+    for column in COLUMNS {
+        let _ = write!(out, " {column} |");
+    }
+    let _ = writeln!(out, "\n| --- |{}", " ---: |".repeat(COLUMNS.len()));
+    let mut line = |name: &str, of: &Value| -> Result<()> {
+        let _ = write!(out, "| {name} |");
+        for column in COLUMNS {
+            let _ = write!(out, " {} |", whole(of, column)?);
+        }
+        out.push('\n');
+        Ok(())
+    };
+    for row in rows(results)? {
+        line(
+            row["folder"].as_str().context("a row without a folder")?,
+            row,
+        )?;
+    }
+    line("**all**", summary)?;
+    Ok(out)
+}
+
 fn spilled(registers: f64, local: f64) -> String {
     if local > 0.0 {
         format!("{registers} + {local} bytes")

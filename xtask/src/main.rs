@@ -33,6 +33,7 @@ mod modules;
 mod pages;
 mod readme;
 mod setup;
+mod sharing_table;
 mod site;
 mod suite_tables;
 mod workspace;

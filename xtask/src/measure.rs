@@ -26,6 +26,11 @@ pub fn run_all() -> Result<()> {
         .arg(&corpora)
         .arg("--json")
         .arg(results.join("origins.json")))?;
+    run(command(&bench, ["fenced", "--commit", &commit])
+        .arg("--ptx")
+        .arg(&corpora)
+        .arg("--json")
+        .arg(results.join("fenced.json")))?;
     let cases = target().join("suite-opencl");
     build::opencl_cases(&cases)?;
     let built = build::all()?;

@@ -8,7 +8,7 @@
 
 use crate::pages::documentation;
 use crate::workspace::root;
-use crate::{fence_table, headline, host_table, isolation_table, suite_tables};
+use crate::{fence_table, headline, host_table, isolation_table, sharing_table, suite_tables};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -99,6 +99,9 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "gpu-watch" => gpu_watch(results)?,
         "gpu-host" => host_table::gpu_host(results)?,
         "gpu-fence" => fence_table::gpu_fence(results)?,
+        "gpu-sharing" => sharing_table::gpu_sharing(results)?,
+        "gpu-calls" => sharing_table::gpu_calls(results)?,
+        "fenced" => fence_table::fenced(results)?,
         "isolation-cpu" | "isolation-gpu" => isolation_table::isolation(results)?,
         "gpu-canary" => gpu_canary(results)?,
         "gpu-heap" => gpu_heap(results)?,

@@ -24,11 +24,21 @@ impl Manager {
     ///
     /// It does not start.
     pub fn start(ringfence: &Path, device: &str) -> Result<Manager> {
+        Manager::start_with(ringfence, device, &[])
+    }
+
+    /// Starts one with further options.
+    ///
+    /// # Errors
+    ///
+    /// It does not start.
+    pub fn start_with(ringfence: &Path, device: &str, options: &[&str]) -> Result<Manager> {
         let folder = tempfile::tempdir()?;
         let mut command = Command::new(ringfence);
         command
             .args(["manager", "--device", device, "--socket"])
             .arg(folder.path().join("manager.sock"))
+            .args(options)
             .env_remove("RINGFENCE_OPTIONS");
         let mut program = Program::start(&mut command)?;
         let is_there = program.wait_for(LONG, |program| {

@@ -64,7 +64,11 @@ fn everything() -> String {
 }
 
 /// What lines of fences have.
-const FENCES: [&str; 11] = [
+const FENCES: [&str; 14] = [
+    // How many passes are left: a wrong number costs time only.
+    "32 %__rf_ahead,",
+    "64 %__rf_ahead,",
+    "64 %__rf_far,",
     "%__rf_group",
     "%__rf_go",
     "%__rf_a",
@@ -98,7 +102,8 @@ fn no_line_that_looks_or_clears_can_be_left_out() {
     let lines: Vec<&str> = text.lines().collect();
     let mut left_out = 0;
     for at in 0..lines.len() {
-        if !is_needed(lines[at]) {
+        // (Without its branch back, a strip has one pass.)
+        if !is_needed(lines[at]) || lines[at].contains("@%__rf_more") {
             continue;
         }
         let mut rest = lines.clone();
@@ -142,6 +147,14 @@ fn no_line_that_looks_or_clears_can_be_altered() {
         ("$__rf_cleared;", "$__rf_alone;"),
         ("bar.red.or", "bar.red.and"),
         (".pred %__rf_halt, 0,", ".pred %__rf_halt, 1,"),
+        ("%__rf_rest, -1", "%__rf_rest, -2"),
+        ("%__rf_rest, -1", "%__rf_rest, 0"),
+        ("%__rf_rest, 1;", "%__rf_rest, 0;"),
+        ("%__rf_rest, 1;", "%__rf_rest, 2;"),
+        ("%__rf_rest, 0;", "%__rf_rest, 1;"),
+        ("@%__rf_more ", ""),
+        ("@%__rf_more ", "@!%__rf_more "),
+        ("@%__rf_more ", "@%p1 "),
         ("%__rf_left, 50", "%__rf_left, 49"),
         ("%__rf_left, -1", "%__rf_left, -2"),
         ("%__rf_frame, 8", "%__rf_frame, 16"),
@@ -166,7 +179,7 @@ fn no_line_that_looks_or_clears_can_be_altered() {
         }
         // Not entered from the side, and not twice; but for what may happen twice.
         let line = lines[at].trim();
-        let mut begins = ["mov.", "st.", "@%__rf_halt", "ld.const", "$__rf"].iter();
+        let mut begins = ["mov.", "st.", "min.", "@%__rf_halt", "ld.const", "$__rf"].iter();
         if begins.any(|begin| line.starts_with(begin)) {
             continue;
         }
@@ -182,9 +195,9 @@ fn no_line_that_looks_or_clears_can_be_altered() {
     assert!(altered > 80, "{altered}");
 }
 
-/// A loop as the pass writes it.
+/// A loop as the pass writes it, whose passes cannot be counted ahead.
 fn looped() -> String {
-    let statements = "L: add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 50; @%p1 bra L;\nret;";
+    let statements = "L: add.s32 %r1, %r1, %r1; setp.lt.s32 %p1, %r1, 50; @%p1 bra L;\nret;";
     fenced(&module("", statements))
 }
 
@@ -271,6 +284,101 @@ fn an_enemys_loops_are_refused() {
             (mask, "%__rf_passes, 511;"),
         ],
     );
+}
+
+/// A loop that goes in strips.
+fn in_strips(body: &str) -> String {
+    let statements = format!("mov.u32 %r2, 9; L:\n{body}\n@%p1 bra L;\nret;");
+    fenced(&module("", &statements))
+}
+
+#[test]
+fn an_enemys_strips_are_refused() {
+    let loops = "a loop that does not look";
+    let text = in_strips("add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 50;");
+    let (body, test) = ("add.s32 %r1, %r1, 1;", "setp.lt.s32 %p1, %r1, 50;");
+    let limit = "min.u32 %__rf_rest, %__rf_ahead, 127;";
+    let cases = [
+        // The counter is changed between, or set again.
+        (body, "add.s32 %__rf_rest, %__rf_rest, 1;", loops),
+        (body, "@%p1 add.s32 %__rf_rest, %__rf_rest, 1;", loops),
+        (body, "mov.b64 {%__rf_rest, %r1}, %rd1;", loops),
+        (
+            body,
+            "min.u32 %__rf_rest, %__rf_ahead, 127; add.s32 %__rf_rest, %__rf_rest, 1;",
+            loops,
+        ),
+        // Entered from the side; or at the start, without a limit.
+        (body, "A: add.s32 %r1, %r1, 1; @%p1 bra A;", loops),
+        (
+            "mov.u32 %r2, 9;",
+            "mov.u32 %r2, 9; @%p1 bra $__rf_strip_3;",
+            loops,
+        ),
+        ("ret;", "@%p1 bra $__rf_strip_3; ret;", loops),
+        (
+            "add.s32 %__rf_rest, %__rf_rest, -1;",
+            "@%p1 bra N; add.s32 %__rf_rest, %__rf_rest, -1; N:",
+            loops,
+        ),
+        // A label between the limit and its sum.
+        (limit, "min.u32 %__rf_rest, %__rf_ahead, 127; I:", loops),
+        (limit, "min.u32 %__rf_rest, %__rf_ahead, -1;", loops),
+        (limit, "min.s32 %__rf_rest, %__rf_ahead, 127;", loops),
+        (limit, "min.u32 %__rf_rest, %__rf_far, 127;", loops),
+        // As many passes that it takes too long.
+        (
+            limit,
+            "min.u32 %__rf_rest, %__rf_ahead, 1000000000;",
+            "steps",
+        ),
+    ];
+    refused(&text, &cases);
+    // Inside, control may go forwards, and out.
+    accepted(
+        &text,
+        &[
+            (limit, "min.u32 %__rf_rest, %__rf_ahead, 7;"),
+            (
+                test,
+                "setp.lt.s32 %p1, %r1, 50; @%p1 bra F; mov.u32 %r3, 7; F:",
+            ),
+            (test, "setp.lt.s32 %p1, %r1, 50; @%p1 ret;"),
+        ],
+    );
+}
+
+#[test]
+fn loops_that_can_be_counted_go_in_strips() {
+    for body in [
+        "add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, %r2;",
+        "add.s32 %r1, %r1, 3; setp.le.u32 %p1, %r1, 50;",
+        "add.s32 %r1, %r1, -4; setp.ne.s32 %p1, %r1, 0;",
+        "sub.u32 %r1, %r1, 2; setp.gt.u32 %p1, %r1, 7;",
+        "add.s64 %rd2, %rd2, 16; setp.ne.s64 %p1, %rd2, %rd1;",
+        "add.s64 %rd2, %rd2, -8; setp.ge.s64 %p1, %rd2, 0;",
+    ] {
+        let text = in_strips(body);
+        assert!(text.contains("$__rf_strip_"), "{body}\n{text}");
+        assert_eq!(common::assemble(&text).err(), None);
+    }
+    for body in [
+        // The wrong way, or not by a constant, or not in each pass.
+        "add.s32 %r1, %r1, -1; setp.lt.s32 %p1, %r1, %r2;",
+        "add.s32 %r1, %r1, %r2; setp.lt.s32 %p1, %r1, 50;",
+        "@%p2 add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 50;",
+        "add.s32 %r1, %r1, 1; add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 50;",
+        // Compared before; a bound that changes; another one in between.
+        "setp.lt.s32 %p1, %r1, 50; add.s32 %r1, %r1, 1;",
+        "add.s32 %r1, %r1, 1; shr.u32 %r2, %r2, 1; setp.lt.s32 %p1, %r1, %r2;",
+        "add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 50; setp.lt.and.s32 %p1, %r1, 40, %p1;",
+        // Names in a scope of their own; calls and waits.
+        "{ .reg .b32 %r1; add.s32 %r1, %r1, 1; } setp.lt.s32 %p1, %r1, 50;",
+        "add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 50; nanosleep.u32 5;",
+    ] {
+        let text = in_strips(body);
+        assert!(!text.contains("$__rf_strip_"), "{body}\n{text}");
+    }
 }
 
 /// The same, of what may be read.

@@ -645,13 +645,20 @@ impl Session {
         Ok(Reply::Bytes)
     }
 
-    /// The part of the staging area that a copy of this place goes through.
+    /// The bytes of the staging area that a copy of this place is from or to.
     fn chunk(&self, place: Place, offset: u64) -> Result<Chunk<'_>, NotDone> {
         let length = place.width.checked_mul(place.height);
         let length = length.ok_or_else(|| invalid("more bytes than there are"))?;
         let staged = self.staged.as_ref();
         let staged = staged.ok_or_else(|| invalid("there is no staging area"))?;
         staged.chunk(offset, length).map_err(|why| invalid(&why))
+    }
+
+    /// Lets the driver copy from and to what is at this offset of the staging area.
+    fn make_known(&mut self, offset: u64) {
+        if let Some(staged) = &mut self.staged {
+            staged.make_known(offset);
+        }
     }
 
     /// As [`Session::write`]. The bytes may change until the device has them; they
@@ -661,6 +668,7 @@ impl Session {
         if !is_ready.ok_or_else(|| no_handle("stream"))? {
             return Err(NotDone::Busy);
         }
+        self.make_known(offset);
         let chunk = self.chunk(to, offset)?;
         let context = &self.device.context;
         match self.place(to)? {
@@ -685,6 +693,7 @@ impl Session {
         if !is_ready {
             return Err(NotDone::Busy);
         }
+        self.make_known(offset);
         let chunk = self.chunk(from, offset)?;
         let context = &self.device.context;
         match self.place(from)? {

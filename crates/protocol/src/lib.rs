@@ -35,6 +35,6 @@ pub use message::{
     Attribute, DeviceFacts, Hello, Kernel, Limit, Loaded, MAGIC, NAME_BYTES, Place, QUIET_IN_A_ROW,
     Reply, Request, Unprinted, VERSION, Variable, Welcome,
 };
-pub use ring::{Chunk, Chunks, Credentials, PeerError, Staging};
-pub use rings::RingChannel;
+pub use ring::{ALIGN as STAGING_ALIGN, Chunk, Chunks, Credentials, PeerError, Staging};
+pub use rings::{COPIED_THROUGH, PINNED_UNIT, RingChannel};
 pub use socket::{SYSTEM_SOCKET, SocketChannel, default_socket};

@@ -11,9 +11,18 @@ const REQUESTS: u64 = 1 << 20;
 /// Bytes of the ring of replies.
 const REPLIES: u64 = 256 << 10;
 
-/// Bytes of the staging area: what is under way of a large copy. Memory is taken
-/// for it when it is used.
-const STAGING: u64 = 8 << 20;
+/// Bytes at the start of the staging area that large copies go through: what is
+/// under way of them. Memory is taken for it when it is used.
+pub const COPIED_THROUGH: u64 = 8 << 20;
+
+/// Bytes of the staging area behind that: host memory that the tenant allocates
+/// as pinned, which is copied from and to as it is. Memory is taken for it when it
+/// is used.
+const PINNED: u64 = 1 << 30;
+
+/// The pinned part is made known to drivers in units of so many bytes; no copy
+/// goes beyond one.
+pub const PINNED_UNIT: u64 = 32 << 20;
 
 /// How long the other side may take to move to the rings.
 const MOVE: Duration = Duration::from_secs(30);
@@ -30,7 +39,8 @@ impl RingChannel {
     ///
     /// The tenant does not ask, or there is no memory.
     pub fn accept(socket: SocketChannel) -> Result<RingChannel, ChannelError> {
-        let layout = Layout::new(REQUESTS, REPLIES, STAGING).map_err(ring::HandshakeError::from)?;
+        let layout = Layout::new(REQUESTS, REPLIES, COPIED_THROUGH + PINNED);
+        let layout = layout.map_err(ring::HandshakeError::from)?;
         let end = ring::accept(socket.into_socket(), &layout, MOVE)?;
         Ok(RingChannel::over(end))
     }
@@ -45,7 +55,7 @@ impl RingChannel {
         Ok(RingChannel::over(end))
     }
 
-    /// The memory that large copies go through.
+    /// The memory that large copies go through, and pinned memory.
     pub fn staging(&self) -> &Staging {
         &self.channel.end().staging
     }

@@ -155,11 +155,6 @@ fn pieces<C>(data: &[C], position: u64, words: usize) -> (&[C], &[C]) {
     (&data[start..start + first], &data[..words - first])
 }
 
-/// Stores bytes in cells, the last word padded with zeros.
-pub(crate) fn copy_in<C: Cell>(cells: &[C], bytes: &[u8]) {
-    Writer::new(cells, &[]).all(&[bytes]);
-}
-
 /// Puts bytes together to words, and stores these in one or two pieces of a
 /// ring.
 struct Writer<'c, C> {
@@ -236,7 +231,7 @@ impl<'c, C: Cell> Writer<'c, C> {
 }
 
 /// Loads bytes from cells, each word once.
-pub(crate) fn copy_out<C: Cell>(cells: &[C], bytes: &mut [u8]) {
+fn copy_out<C: Cell>(cells: &[C], bytes: &mut [u8]) {
     let (words, rest) = bytes.as_chunks_mut::<WORD>();
     for (cell, word) in cells.iter().zip(&mut *words) {
         *word = cell.load(Ordering::Relaxed).to_le_bytes();

@@ -6,14 +6,18 @@
 //! thread that is not ours. So this module never hands out a reference to plain
 //! memory, only to atomics, for which every value is valid and whose loads may
 //! return anything at any time. A place is accessed with one size only: as
-//! words of 32 bits in page 0, of 64 bits behind it (`layout.rs`).
+//! words of 32 bits in page 0, of 64 bits behind it (`layout.rs`); but for bulk
+//! data, which a string instruction copies, and of which nothing is read that
+//! another thread of this process writes.
 
 #![allow(unsafe_code)]
 
 use crate::layout::{Layout, PAGE};
 use memmap2::{MmapOptions, MmapRaw, UncheckedAdvice};
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const WORD: usize = size_of::<AtomicU64>();
 
 /// Memory that another process can write.
 #[derive(Debug)]
@@ -70,5 +74,62 @@ impl Mapping {
             let start = self.pages.as_mut_ptr().add(PAGE as usize);
             std::slice::from_raw_parts(start.cast(), count)
         }
+    }
+}
+
+/// Stores bytes in words, of which there are enough.
+///
+/// By one string instruction where there is one: it stores whole lines, and does
+/// not load them first, as a loop over atomics does.
+pub(crate) fn store(words: &[AtomicU64], bytes: &[u8]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if size_of_val(words) >= bytes.len() {
+        let to = words.as_ptr().cast_mut().cast::<u8>();
+        // SAFETY: `bytes.len()` bytes are readable at `bytes`, and writable at `to`:
+        // the words hold as many, and atomics may be written behind shared
+        // references. The processor stores each byte once, as relaxed atomic stores
+        // would; nothing in Rust is told of the order. The two do not overlap:
+        // `bytes` is no memory that another process can write.
+        unsafe { copy(to, bytes.as_ptr(), bytes.len()) };
+        return;
+    }
+    for (word, bytes) in words.iter().zip(bytes.chunks(WORD)) {
+        let mut whole = [0; WORD];
+        whole[..bytes.len()].copy_from_slice(bytes);
+        word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+    }
+}
+
+/// Loads bytes from words, of which there are enough, each once.
+pub(crate) fn load(words: &[AtomicU64], bytes: &mut [u8]) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if size_of_val(words) >= bytes.len() {
+        // SAFETY: as in `store`, the other way around.
+        unsafe { copy(bytes.as_mut_ptr(), words.as_ptr().cast(), bytes.len()) };
+        return;
+    }
+    for (word, bytes) in words.iter().zip(bytes.chunks_mut(WORD)) {
+        let whole = word.load(Ordering::Relaxed).to_le_bytes();
+        bytes.copy_from_slice(&whole[..bytes.len()]);
+    }
+}
+
+/// `rep movsb`.
+///
+/// # Safety
+///
+/// So many bytes are readable at `from` and writable at `to`, and the two do not
+/// overlap.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
+    // SAFETY: this function's promise. The direction flag is clear (System V ABI).
+    unsafe {
+        std::arch::asm!(
+            "rep movsb",
+            inout("rcx") bytes => _,
+            inout("rdi") to => _,
+            inout("rsi") from => _,
+            options(nostack, preserves_flags)
+        );
     }
 }

@@ -7,7 +7,7 @@
 //! the client alone ([`crate::Chunks`]): chunks that overlap harm only the
 //! client that named them.
 
-use crate::frames::{copy_in, copy_out};
+use crate::mapping;
 use crate::shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -121,18 +121,18 @@ impl Chunk<'_> {
     /// If `bytes` has another length.
     pub fn read(&self, bytes: &mut [u8]) -> Result<(), StagingError> {
         self.same_length(bytes.len())?;
-        copy_out(self.words, bytes);
+        mapping::load(self.words, bytes);
         Ok(())
     }
 
-    /// Replaces all of its bytes. Up to seven bytes behind them become zero.
+    /// Replaces all of its bytes. Up to seven bytes behind them may become zero.
     ///
     /// # Errors
     ///
     /// If `bytes` has another length.
     pub fn write(&self, bytes: &[u8]) -> Result<(), StagingError> {
         self.same_length(bytes.len())?;
-        copy_in(self.words, bytes);
+        mapping::store(self.words, bytes);
         Ok(())
     }
 

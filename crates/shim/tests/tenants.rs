@@ -11,7 +11,8 @@ mod vandal;
 
 use manager::{DeviceChoice, Options, Server};
 use protocol::{
-    Channel, Frame, Hello, MAGIC, Place, Reply, Request, RingChannel, SocketChannel, VERSION,
+    COPIED_THROUGH, Channel, Frame, Hello, MAGIC, PINNED_UNIT, Place, Reply, Request, RingChannel,
+    SocketChannel, VERSION,
 };
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -846,6 +847,61 @@ int main() {
     assert_eq!(as_alone(source), "0 0 0 0\n0 0 0 0\n1\n1\n");
 }
 
+/// Pinned memory is copied from and to as it is; also from between two cache
+/// lines, over the end of a unit, where rows are apart, and where there is more of
+/// it than the manager shares.
+#[test]
+fn pinned_memory_is_copied_as_it_is() {
+    let source = "\
+#include <cstdio>
+#include <cstring>
+__global__ void shift(unsigned char *bytes, size_t n) {
+    for (size_t i = threadIdx.x + blockIdx.x * blockDim.x; i < n; i += blockDim.x * gridDim.x) bytes[i] += 1;
+}
+int main() {
+    const size_t n = (33 << 20) + 4321, width = 70001, height = 11, host_pitch = 70123;
+    unsigned char *from, *to, *device, *rows, *more;
+    size_t pitch, wrong = 0;
+    printf(\"%d \", cudaMallocHost(&from, n));
+    printf(\"%d \", cudaMallocHost(&to, n));
+    printf(\"%d \", cudaMalloc(&device, n));
+    for (size_t i = 0; i < n; ++i) from[i] = (unsigned char)(i * 7 + i / 255);
+    for (size_t skip : {0, 64, 5}) {
+        memset(to, 9, n);
+        printf(\"%d \", cudaMemcpy(device, from + skip, n - skip, cudaMemcpyHostToDevice));
+        shift<<<2, 64>>>(device, 100000);
+        printf(\"%d \", cudaMemcpyAsync(to + skip, device, n - skip, cudaMemcpyDeviceToHost));
+        printf(\"%d \", cudaDeviceSynchronize());
+        for (size_t i = skip; i < n; i += 97)
+            wrong += to[i] != (unsigned char)(from[i] + (i - skip < 100000));
+        for (size_t i = 0; i < skip; ++i) wrong += to[i] != 9;
+    }
+    printf(\"%zu\\n\", wrong);
+    printf(\"%d \", cudaMallocPitch(&rows, &pitch, width, height));
+    printf(\"%d \", cudaMemcpy2D(rows, pitch, from, host_pitch, width, height, cudaMemcpyHostToDevice));
+    memset(to, 9, n);
+    printf(\"%d \", cudaMemcpy2D(to, host_pitch, rows, pitch, width, height, cudaMemcpyDeviceToHost));
+    for (size_t y = 0; y < height; ++y) {
+        wrong += memcmp(&from[y * host_pitch], &to[y * host_pitch], width) != 0;
+        wrong += to[y * host_pitch + width] != 9;
+    }
+    printf(\"%d \", cudaMallocHost(&more, size_t(2) << 30));
+    memset(more + (1 << 30), 7, 1 << 20);
+    printf(\"%d \", cudaMemcpy(device, more + (1 << 30), 1 << 20, cudaMemcpyHostToDevice));
+    printf(\"%d \", cudaMemcpy(to, device, 1 << 20, cudaMemcpyDeviceToHost));
+    wrong += memcmp(to, more + (1 << 30), 1 << 20) != 0;
+    printf(\"%d %d %d \", cudaFreeHost(more), cudaFreeHost(from), cudaFreeHost(to));
+    unsigned char *again;
+    printf(\"%d %d \", cudaMallocHost(&again, n), cudaFreeHost(again + 1));
+    printf(\"%zu\\n\", wrong);
+}
+";
+    assert_eq!(
+        as_alone(source),
+        "0 0 0 0 0 0 0 0 0 0 0 0 0\n0 0 0 0 0 0 0 0 0 0 1 0\n"
+    );
+}
+
 /// Killed between any two bytes of a large copy: nothing is left of it, and
 /// nobody else sees anything.
 #[test]
@@ -905,6 +961,12 @@ fn only_the_staging_area_is_copied_through() {
         (Place::linear(own, 4096), size),
         (Place::linear(own, 4096), size - 64),
         (Place::linear(own, size + 1), 0),
+        // From what is copied through to what is pinned; from one unit to the next.
+        (Place::linear(own, 8192), COPIED_THROUGH - 4096),
+        (
+            Place::linear(own, 8192),
+            COPIED_THROUGH + PINNED_UNIT - 4096,
+        ),
         (Place::linear(own, 64), 1),
         (Place::linear(own, 64), u64::MAX - 63),
         (Place::linear(own - 64, 64), 0),

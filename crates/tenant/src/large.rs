@@ -3,8 +3,9 @@
 use crate::convert::Answer;
 use crate::copy::{Shape, Side, pieces, settle};
 use crate::link::Link;
+use crate::pinned::left_in_unit;
 use crate::staged::{self, PIECE, Pieces};
-use protocol::{Chunk, Request};
+use protocol::{Chunk, Request, STAGING_ALIGN as ALIGN};
 
 /// A large copy between host and device.
 struct Large {
@@ -14,6 +15,8 @@ struct Large {
     is_upload: bool,
     /// First row, first byte, shape of each piece.
     pieces: Vec<(u64, u64, Shape)>,
+    /// Where the pieces are in the staging area, as far as they are.
+    places: Vec<Option<u64>>,
     /// A piece whose rows are apart in host memory.
     gathered: Vec<u8>,
 }
@@ -43,6 +46,10 @@ impl Pieces for Large {
     fn bytes(&self, index: usize) -> u64 {
         let (_, _, shape) = self.pieces[index];
         shape.width * shape.height
+    }
+
+    fn place(&self, index: usize) -> Option<u64> {
+        self.places.get(index).copied().flatten()
     }
 
     fn request(&self, index: usize, offset: u64) -> Request {
@@ -115,22 +122,61 @@ impl Pieces for Large {
     }
 }
 
-/// Copies through the staging area.
+/// The pieces of a copy whose host side is pinned, in one piece: each lies in one
+/// unit of the staging area, and begins where the manager copies from or to; but
+/// for the first one, which may be copied through.
+fn pinned(start: u64, bytes: u64) -> impl Iterator<Item = ((u64, u64, Shape), Option<u64>)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let (offset, left) = (start + at, bytes.checked_sub(at).filter(|left| *left > 0)?);
+        let before = offset.next_multiple_of(ALIGN) - offset;
+        let (most, place) = match before {
+            0 => (left_in_unit(offset), Some(offset)),
+            before => (before, None),
+        };
+        let shape = Shape {
+            width: left.min(most),
+            height: 1,
+        };
+        let piece = ((0, at, shape), place);
+        at += shape.width;
+        Some(piece)
+    })
+}
+
+/// Copies through the staging area, or from and to the pinned part of it.
 ///
 /// # Safety
 /// The side that is not on the device is host memory with these rows.
 pub(crate) unsafe fn large(link: &Link, stream: u32, to: Side, from: Side, shape: Shape) -> Answer {
     let is_upload = to.on_device;
     let (host, device) = if is_upload { (from, to) } else { (to, from) };
+    let is_packed = |side: Side| side.pitch == shape.width;
+    let shape = match shape.height > 1 && is_packed(host) && is_packed(device) {
+        true => Shape {
+            width: shape.width * shape.height,
+            height: 1,
+        },
+        false => shape,
+    };
+    let start = match shape.height {
+        1 => link.state.pinned.lock().offset(host.address, shape.width),
+        _ => None,
+    };
+    let (pieces, places) = match start {
+        Some(start) => pinned(start, shape.width).unzip(),
+        None => (pieces(shape, PIECE).collect(), Vec::new()),
+    };
     let mut whole = Large {
         stream,
         host,
         device,
         is_upload,
-        pieces: pieces(shape, PIECE).collect(),
+        pieces,
+        places,
         gathered: Vec::new(),
     };
-    let mut done = 0;
+    let mut done = staged::run(link, 0, &mut whole)?;
     while done < whole.pieces.len() {
         settle(link, stream).and_then(|()| settle(link, 0))?;
         done = staged::run(link, done, &mut whole)?;

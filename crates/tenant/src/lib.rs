@@ -36,6 +36,7 @@ mod managed;
 mod memory;
 mod module;
 mod order;
+mod pinned;
 mod pointer;
 mod pool;
 mod printed;

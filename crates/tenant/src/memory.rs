@@ -65,6 +65,16 @@ fn allocate_host(link: &Link, size: usize, flags: u32) -> Result<*mut c_void, CU
     if size == 0 {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
+    let memory = HostMemory {
+        size: size as u64,
+        flags,
+        is_own: true,
+    };
+    let pinned = link.state.pinned.lock().take(link, size as u64);
+    if let Some(address) = pinned {
+        link.state.host.lock().insert(address, memory);
+        return Ok(std::ptr::with_exposed_provenance_mut(address as usize));
+    }
     // SAFETY: a new anonymous mapping, which replaces none.
     let made = unsafe {
         libc::mmap(
@@ -79,11 +89,6 @@ fn allocate_host(link: &Link, size: usize, flags: u32) -> Result<*mut c_void, CU
     if made == libc::MAP_FAILED {
         return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     }
-    let memory = HostMemory {
-        size: size as u64,
-        flags,
-        is_own: true,
-    };
     let address = made.expose_provenance() as u64;
     link.state.host.lock().insert(address, memory);
     Ok(made)
@@ -97,6 +102,9 @@ fn free_host(link: &Link, address: u64) -> Answer {
     };
     host.remove(&address);
     drop(host);
+    if link.state.pinned.lock().give_back(address) {
+        return Ok(());
+    }
     let at = std::ptr::with_exposed_provenance_mut(address as usize);
     // SAFETY: mapped by `allocate_host` with this size, and taken out of the
     // list, so that it is unmapped once. The program no longer uses it.

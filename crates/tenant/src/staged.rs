@@ -5,7 +5,7 @@
 use crate::convert::Answer;
 use crate::link::Link;
 use driver::sys::CUresult;
-use protocol::{Chunk, Chunks, Frame, Reply, Request};
+use protocol::{COPIED_THROUGH, Chunk, Chunks, Frame, Reply, Request};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
@@ -18,9 +18,11 @@ pub(crate) trait Pieces {
     fn count(&self) -> usize;
     /// Bytes of one.
     fn bytes(&self, index: usize) -> u64;
+    /// Where its bytes are in the area, if they are there already.
+    fn place(&self, index: usize) -> Option<u64>;
     /// What is asked for with one, whose bytes are at this offset of the area.
     fn request(&self, index: usize, offset: u64) -> Request;
-    /// Called before it is asked for.
+    /// Called before one is asked for whose bytes are elsewhere.
     fn before(&mut self, index: usize, chunk: Chunk<'_>);
     /// Called when it is done.
     fn after(&mut self, index: usize, chunk: Chunk<'_>);
@@ -45,18 +47,21 @@ pub(crate) fn run(link: &Link, first: usize, pieces: &mut dyn Pieces) -> Result<
         link.lose(&why.to_string());
         gone
     };
-    let mut chunks = Chunks::new(staging.size());
+    let mut chunks = Chunks::new(staging.size().min(COPIED_THROUGH));
     let mut under_way = VecDeque::new();
     let (mut next, mut done) = (first, first);
     let mut ended: Option<Answer> = None;
     loop {
         while ended.is_none() && next < pieces.count() && under_way.len() < DEPTH {
             let bytes = pieces.bytes(next);
-            let Some(offset) = chunks.take(bytes) else {
+            let place = pieces.place(next);
+            let Some(offset) = place.or_else(|| chunks.take(bytes)) else {
                 break;
             };
-            let chunk = staging.chunk(offset, bytes).map_err(|error| lost(&error))?;
-            pieces.before(next, chunk);
+            if place.is_none() {
+                let chunk = staging.chunk(offset, bytes).map_err(|error| lost(&error))?;
+                pieces.before(next, chunk);
+            }
             let request = pieces.request(next, offset);
             Frame::send(channel, &request, &[]).map_err(|error| lost(&error))?;
             under_way.push_back((next, offset));
@@ -65,11 +70,14 @@ pub(crate) fn run(link: &Link, first: usize, pieces: &mut dyn Pieces) -> Result<
         let Some((index, offset)) = under_way.pop_front() else {
             break;
         };
+        let is_taken = pieces.place(index).is_none();
         let reply = wire.frame.receive::<Reply>(channel);
         match reply.map_err(|error| lost(&error))? {
             Reply::Done if ended.is_none() => {
-                let chunk = staging.chunk(offset, pieces.bytes(index));
-                pieces.after(index, chunk.map_err(|error| lost(&error))?);
+                if is_taken {
+                    let chunk = staging.chunk(offset, pieces.bytes(index));
+                    pieces.after(index, chunk.map_err(|error| lost(&error))?);
+                }
                 done = index + 1;
             }
             Reply::Done => {}
@@ -86,7 +94,9 @@ pub(crate) fn run(link: &Link, first: usize, pieces: &mut dyn Pieces) -> Result<
             Reply::Refused(why) => return Err(lost(&why)),
             _ => return Err(lost(&"an answer does not fit its question")),
         }
-        chunks.give_back(offset).map_err(|error| lost(&error))?;
+        if is_taken {
+            chunks.give_back(offset).map_err(|error| lost(&error))?;
+        }
     }
     ended.unwrap_or(Ok(())).map(|()| done)
 }

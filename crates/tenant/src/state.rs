@@ -6,6 +6,7 @@ use crate::graph::Graphs;
 use crate::link::Link;
 use crate::managed::Managed;
 use crate::order::Order;
+use crate::pinned::Pinned;
 use crate::pool::Pools;
 use driver::sys::{CUdevice_attribute, CUresult};
 use parking_lot::Mutex;
@@ -109,6 +110,7 @@ pub(crate) struct State {
     pub(crate) captures: Captures,
     pub(crate) graphs: Graphs,
     pub(crate) managed: Managed,
+    pub(crate) pinned: Mutex<Pinned>,
     /// By first address.
     pub(crate) host: Mutex<BTreeMap<u64, HostMemory>>,
     base: u64,
@@ -150,6 +152,7 @@ impl State {
             captures: Captures::default(),
             graphs: Graphs::default(),
             managed: Managed::default(),
+            pinned: Mutex::default(),
             host: Mutex::default(),
             base: welcome.base,
             size: welcome.size,

@@ -12,6 +12,13 @@
 //!   path has L instructions, where a call counts as the steps of its callee.
 //!   An activation passes at most 2^k counted looks, with at most L steps before,
 //!   between and after them: (2^k + 1) (L + a look) steps.
+//! * A *strip* is a loop that does not look, but counts its passes ahead: a limit
+//!   sets a counter to a number from 1 to K; then comes the loop, which only the
+//!   limit leads into, and only at its first instruction; at its last, the counter
+//!   is decremented, and the loop goes back where it is not zero. Nothing between
+//!   writes the counter, or looks. So each limit is followed by K passes at most,
+//!   and by as many times the instructions of the loop. It is taken for a piece of
+//!   code of so many instructions, without the branch back.
 //! * Calls lead to no function that is called already (`function`), so these
 //!   bounds add up from the leaves. A callee that looks where it begins does not
 //!   return: the path ends there. That bounds trees of calls, too.
@@ -211,6 +218,8 @@ struct Graph<'f, 'm, 'a> {
     first: usize,
     /// Part of a look, by instruction.
     is_look: Vec<bool>,
+    /// Strips by their first instruction: one past the last, and their passes.
+    strips: FxHashMap<usize, (usize, u64)>,
     /// Passes between two loads of the word; 0 if no look counts.
     passes: u64,
     /// An instruction on a cycle.
@@ -221,6 +230,8 @@ impl<'f, 'm, 'a> Graph<'f, 'm, 'a> {
     fn of(flow: &'f Flow<'m, 'a>, intro: &Intro<'_>, source: &str) -> Self {
         let mut is_look = vec![false; flow.steps.len()];
         let mut passes = 0;
+        let mut limits = FxHashMap::default();
+        let mut backs = Vec::new();
         let mut at = intro.end;
         while at < flow.steps.len() {
             let length = match idiom::at(flow, at, source) {
@@ -229,18 +240,76 @@ impl<'f, 'm, 'a> Graph<'f, 'm, 'a> {
                     passes = passes.max(count);
                     length
                 }
+                Some((Idiom::Limit(most), length)) => {
+                    limits.insert(at + length, most);
+                    0
+                }
+                Some((Idiom::Again(first), length)) => {
+                    backs.push((first, at + length));
+                    0
+                }
                 _ => 0,
             };
             is_look[at..at + length].fill(true);
             at += length.max(1);
         }
-        Graph {
+        let mut graph = Graph {
             flow,
             first: intro.end,
             is_look,
+            strips: FxHashMap::default(),
             passes,
             cycle: None,
+        };
+        for (first, end) in backs {
+            if let Some(most) = limits.get(&first)
+                && graph.is_strip(first, end)
+            {
+                graph.strips.insert(first, (end, *most));
+            }
         }
+        graph
+    }
+
+    /// Whether the instructions from a limit to the branch back are a strip: only
+    /// that branch and the limit lead to the first of them, and nothing from outside
+    /// to any other; none of them looks, or writes the counter.
+    fn is_strip(&self, first: usize, end: usize) -> bool {
+        // The decrement, the comparison, and the branch.
+        let Some(decrement) = end.checked_sub(3).filter(|at| *at >= first) else {
+            return false;
+        };
+        let is_quiet = |at: usize| {
+            !self.is_look[at] && (at == decrement || !mentions_written(self.flow, at, idiom::REST))
+        };
+        let mut steps = self.flow.steps.iter().enumerate();
+        (first..end).all(is_quiet)
+            && steps.all(|(at, step)| {
+                let is_inside = (first..end).contains(&at);
+                let leads_in = |to: &usize| match is_inside {
+                    true => *to == first && at + 1 != end,
+                    false => (first..end).contains(to) && (*to, at + 1) != (first, first),
+                };
+                !step.is_lost && !step.next.iter().any(leads_in)
+            })
+    }
+
+    /// Steps of all passes of a strip but the last.
+    fn passes_before_last(&self, first: usize, bounds: &Bounds<'_>) -> u64 {
+        let Some((end, most)) = self.strips.get(&first) else {
+            return 0;
+        };
+        let steps = self.flow.steps[first..*end].iter();
+        let pass = steps.fold(0u64, |sum, step| {
+            sum.saturating_add(bounds.of(step.instruction).0)
+        });
+        pass.saturating_mul(most.saturating_sub(1))
+    }
+
+    /// Whether control goes from an instruction to another one by the branch back
+    /// of a strip.
+    fn is_back(&self, at: usize, to: usize) -> bool {
+        self.strips.get(&to).is_some_and(|(end, _)| at + 1 == *end)
     }
 
     /// The most steps between two looks; `None` if there is a cycle.
@@ -274,14 +343,18 @@ impl<'f, 'm, 'a> Graph<'f, 'm, 'a> {
                 }
                 state[at] = State::Open;
                 let (own, goes_on) = bounds.of(self.flow.steps[at].instruction);
+                let own = own.saturating_add(self.passes_before_last(at, bounds));
                 let next = &self.flow.steps[at].next;
                 match next.get(number) {
                     Some(&to) => {
                         stack.push((at, number + 1));
-                        stack.push((to, 0));
+                        if !self.is_back(at, to) {
+                            stack.push((to, 0));
+                        }
                     }
                     None => {
                         let after = next.iter().filter(|to| goes_on && **to < count);
+                        let after = after.filter(|to| !self.is_back(at, **to));
                         let after = after.map(|to| longest[*to]).max();
                         longest[at] = after.unwrap_or(0).saturating_add(own);
                         state[at] = State::Done;

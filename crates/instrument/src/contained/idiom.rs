@@ -19,6 +19,10 @@ pub(super) enum Idiom<'a> {
     LookUnless(&'a str),
     /// A look at each pass of so many.
     Counted(u64),
+    /// Counts the passes of a strip ahead: from one to so many.
+    Limit(u64),
+    /// Goes back to this instruction, where the passes counted ahead are not over.
+    Again(usize),
     /// The head of a kernel: a look where the grid has so many blocks or more;
     /// and whether it clears shared memory.
     Entry { blocks: u64, clears: bool },
@@ -41,6 +45,8 @@ pub(super) fn at<'a>(
     let (idiom, length) = reader
         .look()
         .or_else(|| reader.counted())
+        .or_else(|| reader.limit())
+        .or_else(|| reader.again())
         .or_else(|| reader.entry())
         .or_else(|| reader.frame())?;
     reader.is_closed(&idiom, length).then_some((idiom, length))
@@ -118,6 +124,33 @@ impl<'a> Reader<'_, '_, 'a, '_> {
         ];
         let is_so = self.are(0, &lines) && self.loads(3, "@%__rf_due ");
         is_so.then_some((Idiom::Counted(passes), 7))
+    }
+
+    fn limit(&self) -> Option<(Idiom<'a>, usize)> {
+        let most = u64::try_from(self.last_integer(0)?).ok()?;
+        let lines = [
+            format!("min.u32 %__rf_rest, %__rf_ahead, {most};"),
+            "add.s32 %__rf_rest, %__rf_rest, 1;".to_owned(),
+        ];
+        let is_so = most < u64::from(u32::MAX) && self.are(0, &lines);
+        is_so.then_some((Idiom::Limit(most + 1), 2))
+    }
+
+    fn again(&self) -> Option<(Idiom<'a>, usize)> {
+        let label = match self.instruction(2)?.operands.first()?.kind {
+            OperandKind::Name(label) => label,
+            _ => return None,
+        };
+        let lines = [
+            "add.s32 %__rf_rest, %__rf_rest, -1;".to_owned(),
+            "setp.ne.s32 %__rf_more, %__rf_rest, 0;".to_owned(),
+            format!("@%__rf_more bra {label};"),
+        ];
+        let behind = self.index + 3;
+        let next = &self.flow.steps.get(behind - 1)?.next;
+        let back = next.iter().find(|to| **to != behind)?;
+        let is_so = next.len() == 2 && self.are(0, &lines);
+        is_so.then_some((Idiom::Again(*back), 3))
     }
 
     fn entry(&self) -> Option<(Idiom<'a>, usize)> {
@@ -215,6 +248,8 @@ pub(super) fn take_stop() -> String {
 pub(super) const PASSES: &str = "%__rf_passes";
 /// The instruction that sets it, at the head of a body.
 pub(super) const START: &str = "mov.u32 %__rf_passes, 0;";
+/// The counter of the passes of a strip.
+pub(super) const REST: &str = "%__rf_rest";
 /// The instruction that changes it, in counted looks.
 const PASS: &str = "add.s32 %__rf_passes, %__rf_passes, 1;";
 

@@ -51,7 +51,11 @@ pub(super) fn read<'a>(flow: &Flow<'_, 'a>, source: &str) -> Intro<'a> {
                     cover(&mut intro.frames, name, 0, bytes);
                     intro.cleared_steps += 5 * bytes;
                 }
-                Idiom::Frame { .. } | Idiom::Counted(_) | Idiom::LookUnless(_) => break,
+                Idiom::Frame { .. }
+                | Idiom::Counted(_)
+                | Idiom::LookUnless(_)
+                | Idiom::Limit(_)
+                | Idiom::Again(_) => break,
             }
             at += length;
             continue;

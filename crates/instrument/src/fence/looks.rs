@@ -20,7 +20,9 @@
 //!   and need no load.
 
 use super::refuse::Refusals;
-use crate::patch::{line, put};
+use super::shared::pieces;
+use super::strips::{self, Strip};
+use crate::patch::{Patch, line, put};
 use analysis::{BlockId, Cfg, Code, ModuleSymbols};
 use model::layout::fence::{STOP, VARIABLE, stop};
 use ptx::{Function, Mnemonic, Modifier, Module};
@@ -34,6 +36,8 @@ const FAR: [u64; 2] = [1 << 22, 1 << 16];
 /// in, with a fence behind it.
 const FENCE: u64 = 48;
 const OTHER: u64 = 14;
+/// Steps of counting the passes of a strip, at most.
+const STRIP: u64 = 12;
 /// Steps of a look.
 const LOOK: u64 = 8;
 /// Steps before the program's own, apart from what clears frames and registers.
@@ -46,6 +50,10 @@ const CLEARING: u64 = 6 * (256 << 10) / 16;
 pub(super) struct Looks {
     /// Instructions before which one is counted.
     pub(super) before: FxHashSet<usize>,
+    /// Loops among them that go in strips, by their first instruction.
+    strips: FxHashMap<usize, Strip>,
+    /// The first instruction of each by its branch back.
+    branches: FxHashMap<usize, usize>,
     /// Passes between two that load; 0 if there are none.
     pub(super) passes: u64,
     /// Whether some may do without a load, so that the word must be set before.
@@ -56,12 +64,32 @@ pub(super) struct Looks {
     pub(super) blocks: u64,
 }
 
+impl Looks {
+    /// Writes what comes before an instruction, which begins at a place.
+    pub(super) fn write(&self, index: usize, at: u32, patch: &mut Patch) {
+        if self.before.contains(&index) {
+            patch.insert(at, |out| {
+                counted(self.passes, out);
+                if let Some(strip) = self.strips.get(&index) {
+                    strip.begin(out);
+                }
+            });
+        }
+        let strip = self.branches.get(&index);
+        if let Some(strip) = strip.and_then(|first| self.strips.get(first)) {
+            patch.insert(at, |out| strip.again(out));
+        }
+    }
+}
+
 /// What a function is for the decision.
 struct Known<'m, 'a> {
     function: &'m Function<'a>,
     code: Code<'m, 'a>,
     cfg: Cfg,
     heads: FxHashSet<BlockId>,
+    /// Loops in strips, by their only block.
+    strips: FxHashMap<BlockId, Strip>,
     /// Steps of the head.
     head: u64,
 }
@@ -130,13 +158,31 @@ impl<'m, 'a> Known<'m, 'a> {
         let frames: u64 = bytes.fold(0, |sum, size| sum.saturating_add(6 * size.min(1 << 20)));
         let registers = u64::from(code.registers());
         let clearing = if function.is_entry { CLEARING } else { 0 };
-        Some(Known {
+        let mut known = Known {
             function,
             head: HEAD + registers + frames + clearing,
             code,
             cfg,
             heads,
-        })
+            strips: FxHashMap::default(),
+        };
+        if function.is_entry {
+            known.strips = known.strips();
+        }
+        Some(known)
+    }
+
+    /// The loops that go in strips. (In other functions there is no room for the
+    /// steps of a strip.)
+    fn strips(&self) -> FxHashMap<BlockId, Strip> {
+        let pieces = pieces(self.function.body.as_ref());
+        let strip = |block: &BlockId| {
+            let body = self.cfg.instructions(*block);
+            let steps = body.map(|at| own_steps(self.code.instructions[at].instruction));
+            let found = Strip::of(&self.code, &self.cfg, *block, &pieces, steps.sum())?;
+            Some((*block, found))
+        };
+        self.heads.iter().filter_map(strip).collect()
     }
 
     fn callees(&self) -> impl Iterator<Item = &'a str> + '_ {
@@ -150,15 +196,26 @@ impl<'m, 'a> Known<'m, 'a> {
         let longest = self.longest(steps, looking).saturating_add(LOOK);
         let mut passes = 0;
         if !self.heads.is_empty() {
-            let far = FAR[usize::from(!self.function.is_entry)];
+            // Where all loops go in strips, loads are rare; and the fewer steps are
+            // left to a thread, the larger are the grids that need not look.
+            let far = match self.strips.len() == self.heads.len() {
+                true => FAR[0] / 4,
+                false => FAR[usize::from(!self.function.is_entry)],
+            };
             passes = (far / longest).clamp(1, MOST_PASSES);
             passes = 1 << passes.ilog2();
         }
         let bound = longest.saturating_mul(passes + 1).saturating_add(self.head);
         let first = |block: &BlockId| self.cfg.blocks[block.0 as usize].first as usize;
         let mut instructions = self.code.instructions.iter();
+        let strips = self.strips.iter();
         let looks = Looks {
             before: self.heads.iter().map(first).collect(),
+            branches: strips
+                .clone()
+                .map(|(b, strip)| (strip.branch, first(b)))
+                .collect(),
+            strips: strips.map(|(b, strip)| (first(b), strip.clone())).collect(),
             passes,
             may_skip: passes > 0 || instructions.any(|inst| sleeps(inst.instruction)),
             at_head: false,
@@ -183,15 +240,26 @@ impl<'m, 'a> Known<'m, 'a> {
                 if ends && instruction.guard.is_none() {
                     sum = 0;
                 }
-                let fences = FENCE * instruction.addresses().count() as u64;
-                let own = (OTHER + fences).saturating_add(inside.unwrap_or(0));
+                let own = own_steps(instruction).saturating_add(inside.unwrap_or(0));
                 sum = sum.saturating_add(own);
+            }
+            if let Some(strip) = self.strips.get(&block) {
+                let own = self.cfg.instructions(block);
+                let own = own.map(|at| own_steps(self.code.instructions[at].instruction));
+                let pass = own.sum::<u64>() + STRIP;
+                sum = sum.saturating_add(strip.passes.saturating_mul(pass));
             }
             longest[block.0 as usize] = sum;
             most = most.max(sum);
         }
         most
     }
+}
+
+/// Steps of an instruction of the program with its fences, without those of a
+/// callee.
+fn own_steps(instruction: &ptx::Instruction<'_>) -> u64 {
+    OTHER + FENCE * instruction.addresses().count() as u64
 }
 
 /// Blocks without which no cycle is left; inner loops come first, so that outer
@@ -314,6 +382,9 @@ pub(super) fn head(looks: &Looks, is_entry: bool, out: &mut String) {
     if looks.passes > 0 {
         line!(out, "mov.u32 %__rf_passes, 0;");
     }
+    if !looks.strips.is_empty() {
+        strips::head(out);
+    }
 }
 
 /// A look, with a load under a guard: text with a blank, or nothing.
@@ -337,7 +408,7 @@ pub(super) fn retire(out: &mut String) {
 }
 
 /// A counted look.
-pub(super) fn counted(passes: u64, out: &mut String) {
+fn counted(passes: u64, out: &mut String) {
     line!(out, "add.s32 %__rf_passes, %__rf_passes, 1;");
     line!(
         out,

@@ -38,6 +38,7 @@ mod refuse;
 mod relocations;
 mod rewrite;
 mod shared;
+mod strips;
 mod text;
 mod unwritten;
 

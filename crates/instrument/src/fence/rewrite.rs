@@ -138,11 +138,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
                 }
                 Statement::Instruction(instruction) => {
                     padding.before(index, instruction, &mut inside);
-                    if looks.before.contains(&index) {
-                        inside.insert(instruction.span.start, |out| {
-                            looks::counted(looks.passes, out);
-                        });
-                    }
+                    looks.write(index, instruction.span.start, &mut inside);
                     self.instruction(&mut state, index, instruction, &mut inside);
                     if looks::sleeps(instruction) {
                         inside.insert(instruction.span.end, |out| looks::after(instruction, out));

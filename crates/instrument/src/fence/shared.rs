@@ -234,7 +234,7 @@ fn goes_on(instruction: &Instruction<'_>) -> bool {
 }
 
 /// The registers that an instruction writes.
-fn written<'a>(instruction: &Instruction<'a>) -> Vec<&'a str> {
+pub(super) fn written<'a>(instruction: &Instruction<'a>) -> Vec<&'a str> {
     let mut out = Vec::new();
     let info = ptx::table::classify(instruction);
     for (number, operand) in instruction.operands.iter().enumerate() {
@@ -249,7 +249,7 @@ fn written<'a>(instruction: &Instruction<'a>) -> Vec<&'a str> {
 /// For each instruction, a number that those have in common between which there is
 /// no label and no brace: behind either, names may mean something else, and the
 /// verifier takes nothing for known.
-fn pieces(body: Option<&Block<'_>>) -> Vec<u32> {
+pub(super) fn pieces(body: Option<&Block<'_>>) -> Vec<u32> {
     let mut out = Vec::new();
     if let Some(body) = body {
         walk(body, &mut 0, &mut out);

@@ -1,0 +1,68 @@
+//! The benches of sharing and of calls, on the CPU device: their numbers mean
+//! nothing there; but all of it runs, and each program computes the same alone,
+//! beside others, and as a tenant.
+
+mod common;
+
+use common::{compile, ringfence};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+const SOURCES: [&str; 7] = [
+    "sharing/sharing.cu",
+    "sharing/compute.cu",
+    "sharing/memory.cu",
+    "sharing/gather.cu",
+    "sharing/launch.cu",
+    "sharing/train.cu",
+    "sharing/calls.cu",
+];
+
+/// Runs a bench; its results.
+fn run(bench: &str, programs: &Path, options: &[&str]) -> Value {
+    let results = programs.join("results.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_ringfence-bench"))
+        .args([bench, "--device", "cpu", "--timeout", "300"])
+        .args(["--memory", "64m"])
+        .args(options)
+        .arg("--programs")
+        .arg(programs)
+        .arg("--ringfence")
+        .arg(ringfence())
+        .arg("--json")
+        .arg(&results)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    serde_json::from_str(&std::fs::read_to_string(&results).unwrap()).unwrap()
+}
+
+#[test]
+fn programs_compute_the_same_alone_and_beside_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = folder.path();
+    compile(&SOURCES, &programs.join("sharing"), &[]);
+    // All five kinds of programs: L has three, E and G the others.
+    let options = ["--seconds", "0.1", "--workloads", "LEG"];
+    let results = run("sharing", programs, &options);
+    let summary = results["summary"].as_object().unwrap();
+    assert_eq!(summary["workloads"], 3);
+    assert_eq!(summary["failures"], 0);
+    assert!(summary["sharing_vs_time_slicing"].as_f64() > Some(0.0));
+    assert!(!summary.contains_key("sharing_vs_mps"), "there is none");
+    for row in results["rows"].as_array().unwrap() {
+        for number in ["in_sequence_s", "time_slicing_s", "tenants_s"] {
+            assert!(row[number].as_f64() > Some(0.0), "{row}");
+        }
+    }
+    let results = run("calls", programs, &["--turns", "1"]);
+    let summary = results["summary"].as_object().unwrap();
+    for name in ["launch_us", "pinned_to_device_gbs", "launches_per_second_4"] {
+        for side in ["native", "tenant"] {
+            let number = summary[&format!("{side}_{name}")].as_f64();
+            assert!(number > Some(0.0), "{side} {name}");
+        }
+    }
+}
