@@ -14,6 +14,7 @@ mod options;
 mod origins;
 mod plots;
 mod protections;
+mod shadow;
 mod turns;
 mod watch;
 
@@ -41,6 +42,8 @@ enum Bench {
     Host(host::Host),
     /// What each protection costs.
     Protections(options::Options),
+    /// What shadow memory costs.
+    Shadow(options::Options),
     /// What canary scans cost in OpenCL programs.
     Opencl(opencl::OpenCl),
     /// What the guard costs, and how soon it detects a write.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Bench::Heap(options) => heap::measure(&options),
         Bench::Host(host) => host::measure(&host),
         Bench::Protections(options) => protections::measure(&options),
+        Bench::Shadow(options) => shadow::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),
         Bench::Isolation(isolation) => isolation::measure(&isolation),
