@@ -103,19 +103,17 @@ pub(crate) fn check(
     let encoding = checked.encoding;
     let has_two = checked.form() == Form::Two;
     let may_be_single = encoding == Encoding::Block256 && checked.may_end_in_first_byte();
-    // Where nothing else needs a value, the comparison asks whether there is one.
-    let is_short = !has_two && !may_be_single;
     let first = at(pointer, checked.low, OFFSET, out);
     let (last, byte) = match has_two {
         true => {
-            load(encoding, &first, BYTE, true, out);
+            load(encoding, &first, BYTE, out);
             let less = checked.bytes as i64 - 1;
             line!(out, "add.s64 {SCRATCH2}, {first}, {less};");
-            load(encoding, SCRATCH2, BYTE2, true, out);
+            load(encoding, SCRATCH2, BYTE2, out);
             (SCRATCH2, BYTE2)
         }
         false => {
-            load(encoding, &first, BYTE, !is_short, out);
+            load(encoding, &first, BYTE, out);
             (first.as_str(), BYTE)
         }
     };
@@ -143,16 +141,6 @@ pub(crate) fn check(
         line!(
             out,
             "setp.{compare}.or.u32 {outside}, {byte}, {LAST}, {OTHER};"
-        );
-        if let Some(guard) = guard {
-            outside_only(outside, guard.register, guard.negated, out);
-        }
-        return;
-    }
-    if is_short {
-        line!(
-            out,
-            "setp.{compare}.and.u32 {outside}, {byte}, {LAST}, {COVERED};"
         );
         if let Some(guard) = guard {
             outside_only(outside, guard.register, guard.negated, out);
@@ -196,8 +184,9 @@ fn at(pointer: &dyn Display, low: i64, into: &str, out: &mut String) -> String {
 }
 
 /// Loads the shadow byte of an address, where there is one; else it is that of a
-/// whole block, if `has_default`.
-fn load(encoding: Encoding, address: &str, into: &str, has_default: bool, out: &mut String) {
+/// whole block. (Without that value the register would keep the one before, and
+/// the loads of several checks could not overlap.)
+fn load(encoding: Encoding, address: &str, into: &str, out: &mut String) {
     line!(
         out,
         "shr.u64 {SCRATCH}, {address}, {};",
@@ -208,9 +197,7 @@ fn load(encoding: Encoding, address: &str, into: &str, has_default: bool, out: &
     line!(out, "setp.lt.u32 {COVERED}, {PIECE}, {PIECES};");
     line!(out, "shr.u64 {SCRATCH}, {address}, {};", encoding.shift());
     line!(out, "add.s64 {SCRATCH}, {SCRATCH}, {SHADOW_BASE};");
-    if has_default {
-        line!(out, "mov.b32 {into}, {};", encoding.whole());
-    }
+    line!(out, "mov.b32 {into}, {};", encoding.whole());
     line!(out, "@{COVERED} ld.global.u8 {into}, [{SCRATCH}];");
 }
 

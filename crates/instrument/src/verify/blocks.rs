@@ -71,20 +71,17 @@ pub(super) fn window_of_launch(bytes: u64) -> String {
     )
 }
 
-/// Loads the shadow byte of an address, and with a default that of a whole block
-/// where there is none.
-fn load(encoding: Encoding, address: &str, into: &str, has_default: bool) -> String {
-    let default = match has_default {
-        true => format!("mov.b32 {into}, {};", encoding.whole()),
-        false => String::new(),
-    };
+/// Loads the shadow byte of an address, or that of a whole block where there is
+/// none.
+fn load(encoding: Encoding, address: &str, into: &str) -> String {
     format!(
         "shr.u64 {SCRATCH}, {address}, {}; cvt.u32.u64 {PIECE}, {SCRATCH}; \
          sub.s32 {PIECE}, {PIECE}, {FIRST_PIECE}; setp.lt.u32 {COVERED}, {PIECE}, {PIECES}; \
          shr.u64 {SCRATCH}, {address}, {}; add.s64 {SCRATCH}, {SCRATCH}, {SHADOW_BASE}; \
-         {default} @{COVERED} ld.global.u8 {into}, [{SCRATCH}]; ",
+         mov.b32 {into}, {}; @{COVERED} ld.global.u8 {into}, [{SCRATCH}]; ",
         encoding.shift() + 21,
-        encoding.shift()
+        encoding.shift(),
+        encoding.whole()
     )
 }
 
@@ -264,14 +261,12 @@ fn in_line(encoding: Encoding, at: u32, text: &str) -> Option<Read> {
         }
     };
     let (block, whole) = (encoding.block(), encoding.whole());
-    let short = reads(text, from, &load(encoding, &first, BYTE, false));
-    let is_short = short.is_some();
-    let mut from = short.or_else(|| reads(text, from, &load(encoding, &first, BYTE, true)))?;
+    let mut from = reads(text, from, &load(encoding, &first, BYTE))?;
     let mut second = None;
-    if !is_short && let Some(after) = reads(text, from, &format!("add.s64 {SCRATCH2}, {first},")) {
+    if let Some(after) = reads(text, from, &format!("add.s64 {SCRATCH2}, {first},")) {
         let less: u64 = operand(text, after).parse().ok()?;
         let after = reads(text, after, &format!("{less};"))?;
-        from = reads(text, after, &load(encoding, SCRATCH2, BYTE2, true))?;
+        from = reads(text, after, &load(encoding, SCRATCH2, BYTE2))?;
         second = Some(less);
     }
     let offset = format!(
@@ -300,7 +295,7 @@ fn in_line(encoding: Encoding, at: u32, text: &str) -> Option<Read> {
     let mut asks = encoding == Encoding::Block128;
     let compare = if asks { "le" } else { "lt" };
     let looks_up = reads(text, from, &format!("or.b32 {PIECE}, {byte},")).is_some();
-    if !asks && !is_short && looks_up {
+    if !asks && looks_up {
         let jump = format!(
             "or.b32 {PIECE}, {byte}, {LAST}; setp.ne.u32 {COVERED}, {PIECE}, 0; @{COVERED} bra"
         );
@@ -309,12 +304,7 @@ fn in_line(encoding: Encoding, at: u32, text: &str) -> Option<Read> {
         from = reads(text, from, &single(last, byte, &label))?;
         asks = true;
     }
-    let (predicate, mut guard, end) = compared(text, from, compare, byte, second.is_some())?;
-    // Without a default, it must ask whether there is a byte.
-    if (guard.as_deref() == Some(COVERED)) != is_short {
-        return None;
-    }
-    guard.take_if(|_| is_short);
+    let (predicate, guard, end) = compared(text, from, compare, byte, second.is_some())?;
     Some(Read {
         pointer,
         low,
