@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|opencl|bench|fence|isolation|sharing|calls|protections|heap|host|canary|watch|compare|all]
+#   ./run [suite|opencl|bench|fence|isolation|sharing|calls|protections|shadow|heap|host|canary|watch|compare|all]
 #
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
 # `protections` and `canary` are the parts of `bench` that tell what each
@@ -83,6 +83,7 @@ bench fence fence gpu-fence.json 240
 bench isolation isolation isolation-gpu.json 240
 bench calls calls gpu-calls.json 120
 bench protections protections gpu-protections.json 240
+bench shadow shadow gpu-shadow.json 300
 bench heap heap gpu-heap.json 120
 bench watch watch gpu-watch.json 240
 

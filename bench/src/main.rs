@@ -16,6 +16,7 @@ mod origins;
 mod plots;
 mod protections;
 mod sharing;
+mod shadow;
 mod turns;
 mod watch;
 
@@ -45,6 +46,8 @@ enum Bench {
     Host(host::Host),
     /// What each protection costs.
     Protections(options::Options),
+    /// What shadow memory costs.
+    Shadow(options::Options),
     /// What canary scans cost in OpenCL programs.
     Opencl(opencl::OpenCl),
     /// What the guard costs, and how soon it detects a write.
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Bench::Heap(options) => heap::measure(&options),
         Bench::Host(host) => host::measure(&host),
         Bench::Protections(options) => protections::measure(&options),
+        Bench::Shadow(options) => shadow::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),
         Bench::Isolation(isolation) => isolation::measure(&isolation),

@@ -49,6 +49,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("graphs", "graphs"),
     ("canary", "canaries, verified after kernels"),
     ("watch", "canaries, watched while kernels run"),
+    ("shadow", "shadow memory"),
     ("failures", "kernels that fail on the device"),
     ("alignment", "misaligned accesses"),
     ("printed", "strings that kernels print"),

@@ -3,6 +3,7 @@
 use crate::options::{InstrumentOptions, Pass};
 use anyhow::{Context, Result};
 use instrument::{Fenced, Holder, VerifyError};
+use model::layout::shadow::Encoding;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -10,7 +11,8 @@ use std::path::Path;
 pub fn instrument(options: &InstrumentOptions) -> Result<()> {
     let source = read_text(&options.input)?;
     let (text, sites) = match options.protect {
-        Pass::Bounds => check_bounds(&source, options)?,
+        Pass::Bounds => check(&source, options, None)?,
+        Pass::Shadow => check(&source, options, Some(options.shadow_encoding))?,
         Pass::Fence => fence(&source, options)?,
     };
     write(&options.output, &text)?;
@@ -20,9 +22,17 @@ pub fn instrument(options: &InstrumentOptions) -> Result<()> {
     Ok(())
 }
 
-/// PTX with checks of bounds, and its sites.
-fn check_bounds(source: &str, options: &InstrumentOptions) -> Result<(String, Value)> {
-    let instrumented = instrument::instrument(source, &instrument::Options::default())
+/// PTX with checks, and its sites.
+fn check(
+    source: &str,
+    options: &InstrumentOptions,
+    shadow: Option<Encoding>,
+) -> Result<(String, Value)> {
+    let wanted = instrument::Options {
+        shadow,
+        ..instrument::Options::default()
+    };
+    let instrumented = instrument::instrument(source, &wanted)
         .map_err(|error| anyhow::anyhow!("{}: {error}", options.input.display()))?;
     let kernels: Vec<_> = instrumented
         .entries

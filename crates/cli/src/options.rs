@@ -4,6 +4,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use model::exit_code::{EXIT_CODES, SIGNAL};
+use model::layout::shadow::Encoding;
 use model::settings::{CommandOption, SECTIONS, Setting};
 use model::{LeakCheck, Settings, SettingsError};
 use std::ffi::OsString;
@@ -155,8 +156,8 @@ pub struct InstrumentOptions {
     /// variables and how many accesses have which fence.
     #[arg(long, value_name = "FILE")]
     pub sites: Option<PathBuf>,
-    /// What is added: checks of bounds, or fences, which keep every access in
-    /// the memory of one tenant.
+    /// What is added: checks of bounds; checks against shadow memory; or fences,
+    /// which keep every access in the memory of one tenant.
     #[arg(long, value_enum, default_value = "bounds")]
     pub protect: Pass,
     /// How fences force an address into a partition: by a mask, for sizes that
@@ -164,6 +165,13 @@ pub struct InstrumentOptions {
     /// is recorded.
     #[arg(long, value_enum, value_name = "FORM", default_value = "mask")]
     pub fence_form: FenceForm,
+    /// How many bytes of memory one byte of shadow memory stands for: 128 or 256.
+    #[arg(long, value_name = "BYTES", default_value = "256", value_parser = encoding)]
+    pub shadow_encoding: Encoding,
+}
+
+fn encoding(text: &str) -> Result<Encoding, String> {
+    text.parse().map_err(|()| "expected 128 or 256".to_owned())
 }
 
 /// Passes from PTX to PTX.
@@ -171,6 +179,8 @@ pub struct InstrumentOptions {
 pub enum Pass {
     /// Checks of bounds.
     Bounds,
+    /// Checks against shadow memory.
+    Shadow,
     /// Fences.
     Fence,
 }

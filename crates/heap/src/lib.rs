@@ -9,7 +9,8 @@
 //! [`canary`] is the algebra of known bytes around a buffer, [`image_canary`]
 //! that of known pixels around an image; [`mipmaps`] that of images with
 //! levels; [`pieces`] divides their verification among the threads of a kernel,
-//! and [`choice`] decides between a kernel and the host. All are plain data:
+//! and [`choice`] decides between a kernel and the host. [`shadow`] is the
+//! algebra of shadow memory and redzones. All are plain data:
 //! nothing here locks, allocates device memory, or calls a driver.
 
 pub mod canary;
@@ -25,6 +26,7 @@ mod quarantine;
 #[cfg(test)]
 mod records;
 mod registry;
+pub mod shadow;
 #[cfg(test)]
 mod steps;
 mod tables;

@@ -19,6 +19,7 @@ mod output;
 mod parameters;
 mod patch;
 mod protocol;
+mod shadow;
 mod sites;
 mod support;
 mod verify;
@@ -32,7 +33,7 @@ pub use fence::{
 };
 pub use output::{DeviceVariable, EntryPlan, Instrumented, Obstacle, Options, Reason};
 pub use parameters::ParameterSlot;
-pub use verify::{VerifyError, verify, verify_heap_calls, verify_output};
+pub use verify::{VerifyError, verify, verify_heap_calls, verify_output, verify_shadow};
 
 /// Where the parameters of a kernel lie in the block that a launch passes, and
 /// the bytes of the block.
@@ -79,7 +80,13 @@ ret;
     fn threads_that_fail_a_check_trap_there_if_that_is_asked_for() {
         let made = |trap| {
             let checked = Checked::default();
-            instrument(ALL, &Options { checked, trap }).unwrap()
+            let shadow = None;
+            let options = Options {
+                checked,
+                trap,
+                shadow,
+            };
+            instrument(ALL, &options).unwrap()
         };
         let (plain, trapping) = (made(false), made(true));
         verify(ALL, &trapping.text).unwrap();
@@ -103,7 +110,7 @@ ret;
                 ALL,
                 &Options {
                     checked,
-                    trap: false,
+                    ..Options::default()
                 },
             )
             .unwrap();

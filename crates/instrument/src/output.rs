@@ -2,6 +2,7 @@
 
 use crate::parameters::ParameterSlot;
 use analysis::{Lost, Program};
+use model::layout::shadow::Encoding;
 use std::fmt;
 
 /// The options: what is instrumented.
@@ -12,6 +13,9 @@ pub struct Options {
     /// A thread that fails a check leaves its record and traps there, before
     /// the access.
     pub trap: bool,
+    /// Accesses to global memory are checked against shadow memory in place of
+    /// bounds, and no others are.
+    pub shadow: Option<Encoding>,
 }
 
 /// An instrumented module.
@@ -46,6 +50,8 @@ pub struct Instrumented {
     /// define. The driver compiles such PTX, but does not link it with the
     /// library (libcudadevrt) that defines the function.
     pub device_runtime: Option<String>,
+    /// See [`Options::shadow`].
+    pub shadow: Option<Encoding>,
 }
 
 /// A variable of a module, in global memory.
@@ -73,6 +79,8 @@ pub struct EntryPlan {
     /// Place of [`model::layout::LAUNCH_PARAMETER`] in the parameter block of
     /// the checked copy; `None` in lookup mode or if there is no copy.
     pub launch_parameter: Option<ParameterSlot>,
+    /// The launch parameter ends with the window of shadow memory.
+    pub takes_window: bool,
     /// Byte offsets, in the parameter block, of the pointers whose bounds the
     /// launch parameter carries, in its order.
     pub roots: Vec<u32>,

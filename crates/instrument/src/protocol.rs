@@ -96,12 +96,28 @@ pub(crate) mod register {
     pub(crate) const LANE: &str = "%__rf_lane";
     /// A generic address.
     pub(crate) const GENERIC: &str = "%__rf_w";
+    /// Shadow byte of the block that an access begins in, or is in.
+    pub(crate) const BYTE: &str = "%__rf_byte";
+    /// That of the block it ends in, if that may be another one.
+    pub(crate) const BYTE2: &str = "%__rf_byte2";
+    /// Offset of its last byte in that block.
+    pub(crate) const LAST: &str = "%__rf_last";
+    /// The piece of memory that an address is in, counted from the window's first.
+    pub(crate) const PIECE: &str = "%__rf_piece";
+    /// The window's first piece.
+    pub(crate) const FIRST_PIECE: &str = "%__rf_first";
+    /// How many pieces are in the window.
+    pub(crate) const PIECES: &str = "%__rf_pieces";
+    /// The address has shadow memory.
+    pub(crate) const COVERED: &str = "%__rf_covered";
 }
 
 /// Finds the extent that a pointer points into.
 pub(crate) const LOOKUP: &str = "__ringfence_lookup";
 /// Finds the end of a string.
 pub(crate) const TEXT: &str = "__ringfence_text";
+/// Checks an access to any number of blocks against shadow memory.
+pub(crate) const BLOCKS: &str = "__ringfence_blocks";
 /// Appends a record.
 pub(crate) const APPEND: &str = "__ringfence_append";
 /// The function that calls of `malloc` call instead.

@@ -6,6 +6,7 @@
 //! * `// ABSENT: text` no line of the output has this text.
 //! * `// SITE: description` all sites, in order, as `describe` spells them.
 //! * `// ENTRY: description` all entries, likewise.
+//! * `// SHADOW: encoding` the checks are against shadow memory.
 //!
 //! `RINGFENCE_BLESS=1` rewrites the SITE and ENTRY lines.
 
@@ -180,7 +181,13 @@ fn filetests() {
             wrong.push(format!("{name}: ptxas refuses the test itself:\n{message}"));
             continue;
         }
-        let done = common::instrument(&name, &module);
+        let done = match expected(&source, "SHADOW").first() {
+            Some(encoding) => {
+                let encoding = encoding.parse().expect("an encoding");
+                common::shadow(&name, &module, encoding)
+            }
+            None => common::instrument(&name, &module),
+        };
         if bless {
             let text = blessed(&source, &done);
             std::fs::write(&path, text).expect("a written file");

@@ -31,7 +31,7 @@ __global__ void other(float *out) { out[threadIdx.x] *= 2; }
 fn made(source: &str) -> Instrumented {
     let options = Options {
         checked: Checked::NONE,
-        trap: false,
+        ..Options::default()
     };
     instrument(source, &options).expect("an instrumented module")
 }

@@ -6,6 +6,7 @@
 
 mod common;
 
+use model::layout::shadow::Encoding;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A kind of defect.
@@ -47,7 +48,7 @@ fn inserted(text: &str) -> Vec<usize> {
     for (place, line) in text.lines().enumerate() {
         if line.starts_with(".func") || line.starts_with(".visible") || line.starts_with(".weak") {
             let known = [
-                "block", "lookup", "append", "text", "malloc", "free", "still",
+                "block", "blocks", "lookup", "append", "text", "malloc", "free", "still",
             ];
             let known = known.iter().any(|name| {
                 let name = format!("__ringfence_{name}");
@@ -109,7 +110,15 @@ fn words(line: &str) -> Vec<String> {
 fn others(register: &str) -> Vec<String> {
     let singles = [
         &["%__rf_o", "%__rf_t", "%__rf_u", "%__rf_wb", "%__rf_ws"][..],
-        &["%__rf_q", "%__rf_r"],
+        &["%__rf_q", "%__rf_r", "%__rf_covered"],
+        &[
+            "%__rf_byte",
+            "%__rf_byte2",
+            "%__rf_last",
+            "%__rf_piece",
+            "%__rf_first",
+            "%__rf_pieces",
+        ],
         &["%__rf_record_base", "%__rf_record_size", "%__rf_address"],
         &["%__rf_rb", "%__rf_rs"],
         &["%__rf_p", "%__rf_d", "%__rf_l"],
@@ -373,7 +382,12 @@ fn reason(lines: &[&str], place: usize, defect: &Defect) -> Option<&'static str>
     }
 }
 
-fn verified(source: &str, lines: &[&str], place: usize, defect: &Defect) -> bool {
+fn verified(
+    (source, shadow): (&str, Option<Encoding>),
+    lines: &[&str],
+    place: usize,
+    defect: &Defect,
+) -> bool {
     let mut text = String::new();
     let mut push = |line: &str| {
         text.push_str(line);
@@ -384,7 +398,10 @@ fn verified(source: &str, lines: &[&str], place: usize, defect: &Defect) -> bool
     lines[place + defect.replaces..]
         .iter()
         .for_each(|line| push(line));
-    instrument::verify(source, &text).is_ok()
+    match shadow {
+        Some(encoding) => instrument::verify_shadow(source, &text, encoding).is_ok(),
+        None => instrument::verify(source, &text).is_ok(),
+    }
 }
 
 #[test]
@@ -403,8 +420,16 @@ fn every_defect_of_a_line_is_refused() {
         if only.as_ref().is_some_and(|only| !name.contains(only)) {
             continue;
         }
-        let source = module_of(&std::fs::read_to_string(&path).expect("a readable file"));
-        let good = common::instrument(&name, &source).text;
+        let file = std::fs::read_to_string(&path).expect("a readable file");
+        let source = module_of(&file);
+        let shadow = file
+            .lines()
+            .find_map(|line| line.strip_prefix("// SHADOW: "));
+        let shadow = shadow.map(|text| text.parse::<Encoding>().expect("an encoding"));
+        let good = match shadow {
+            Some(encoding) => common::shadow(&name, &source, encoding).text,
+            None => common::instrument(&name, &source).text,
+        };
         let lines: Vec<&str> = good.lines().collect();
         let own = inserted(&good).into_iter().map(|place| (place, false));
         let program = programs(&good).into_iter().map(|place| (place, true));
@@ -417,7 +442,7 @@ fn every_defect_of_a_line_is_refused() {
             for defect in all {
                 let count = counts.entry(defect.kind).or_default();
                 count.0 += 1;
-                if !verified(&source, &lines, place, &defect) {
+                if !verified((&source, shadow), &lines, place, &defect) {
                     count.1 += 1;
                 } else if let Some(reason) = reason(&lines, place, &defect) {
                     *reasons.entry(reason).or_default() += 1;

@@ -4,6 +4,7 @@
 
 mod common;
 
+use model::layout::shadow::Encoding;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -46,7 +47,11 @@ fn judge(path: &Path) -> Option<String> {
     let source = std::fs::read_to_string(path).expect("a readable file");
     let original = common::assemble(&source);
     let done = common::instrument(&what, &source);
-    let instrumented = common::assemble(&done.text);
+    let shadow = common::shadow(&what, &source, Encoding::Block256);
+    let instrumented = common::assemble(&done.text).and_then(|()| match &original {
+        Ok(()) => common::assemble(&shadow.text),
+        Err(_) => Ok(()),
+    });
     match (original, instrumented) {
         (Ok(()), Ok(())) | (Err(_), Err(_)) => None,
         (Ok(()), Err(message)) => Some(format!(

@@ -112,7 +112,23 @@ pub struct CanaryCoverage {
     pub latency_microseconds: u64,
 }
 
-/// Why a buffer of a CUDA program has no canaries.
+/// Shadow memory of a CUDA program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ShadowCoverage {
+    /// Buffers that had redzones.
+    pub buffers: u64,
+    /// Their bytes.
+    pub memory: u64,
+    /// Bytes of memory that redzones took.
+    pub bytes: u64,
+    /// Bytes of shadow memory.
+    pub shadow: u64,
+    /// Buffers that are not covered, by reason.
+    pub bare: BTreeMap<BareReason, u64>,
+}
+
+/// Why a buffer of a CUDA program has no canaries, or no redzones and no shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BareReason {
@@ -127,6 +143,10 @@ pub enum BareReason {
     Graph,
     /// Made before canaries were, or after Ringfence failed to make them.
     Unprotected,
+    /// Allocated in stream order, which shadow memory does not follow.
+    InStreamOrder,
+    /// Too far from other buffers to have shadow memory.
+    FarAway,
 }
 
 fn is_zero_u32(count: &u32) -> bool {
@@ -174,6 +194,9 @@ pub struct Coverage {
     /// Canaries; `None`: there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canaries: Option<CanaryCoverage>,
+    /// Shadow memory; `None`: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shadow: Option<ShadowCoverage>,
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //!        +0x0_0000    u64 head          records asked for so far (atomic)
 //!        +0x0_0008    u64 miss_size     size that a failed lookup answers
 //!        +0x0_0010    u64 heap_chunks   chunks of the device heap (`heap`)
+//!        +0x0_0018    u32[2] window     pieces that shadow memory covers (`shadow`)
 //!        +0x0_4000    u32[]  blocks of checks that have ended (`canary`)
 //!        +0x1_0000    read sink, 64 KiB, always zero
 //!        +0x2_0000    write sink, 64 KiB, never read for meaning
@@ -26,6 +27,8 @@
 //! 0x2100_1000_0000  words of the guard (`guard`), host memory visible to the
 //!                   device
 //! 0x2100_2000_0000  when checks of canaries ran (`canary`), host memory
+//! 0x2400_0000_0000  shadow memory (`shadow`), device memory, mapped 2 MiB at
+//!                   a time
 //! 0x4000_0000_0000  blocks of the device heap (`heap`)
 //! ```
 
@@ -34,6 +37,7 @@ pub mod fence;
 pub mod guard;
 pub mod heap;
 pub mod records;
+pub mod shadow;
 pub mod shared;
 pub mod tenant;
 

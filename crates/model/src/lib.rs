@@ -20,7 +20,9 @@ pub use access::{
     AccessKind, AccessSite, Neighbour, Provenance, SiteId, SourceLocation, Space, StaticObject,
 };
 pub use checked::Checked;
-pub use coverage::{BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, UncheckedReason};
+pub use coverage::{
+    BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, ShadowCoverage, UncheckedReason,
+};
 pub use finding::{
     DeviceAccess, Failure, Finding, HostCall, HostFrame, KernelArgument, KernelRun,
     NearestAllocation, Overwritten, Relation, Rule, RunningKernel, Stopped, Subject,

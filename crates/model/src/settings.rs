@@ -74,6 +74,28 @@ pub struct Protections {
     /// CUDA programs.
     #[serde(default)]
     pub watch: bool,
+    /// Shadow memory, by rewriting PTX: CUDA programs. In place of `bounds` and
+    /// of canaries.
+    #[serde(default)]
+    pub shadow: bool,
+}
+
+/// Protections that can be on together.
+pub(crate) struct ProtectionList(Flags<Protections>);
+
+impl Form<Protections> for ProtectionList {
+    fn expected(&self) -> String {
+        format!("{}; shadow only alone", self.0.expected())
+    }
+
+    fn parse(&self, text: &str) -> Option<Protections> {
+        let parsed = self.0.parse(text);
+        parsed.filter(|protect| protect.conflict().is_none())
+    }
+
+    fn text(&self, value: &Protections) -> Option<String> {
+        self.0.text(value)
+    }
 }
 
 /// What canaries hold.
@@ -103,6 +125,7 @@ impl Protections {
         bounds: false,
         canary: false,
         watch: false,
+        shadow: false,
     };
 
     /// What is on unless something else is asked for.
@@ -110,13 +133,31 @@ impl Protections {
         bounds: true,
         canary: true,
         watch: false,
+        shadow: false,
     };
 
-    const FORM: Flags<Protections> = Flags {
+    const FORM: ProtectionList = ProtectionList(Flags {
         none: Protections::NONE,
         all: None,
-        flags: flags!(bounds, canary, watch),
-    };
+        flags: flags!(bounds, canary, watch, shadow),
+    });
+
+    /// Whether kernels are launched as checked copies, whatever their checks
+    /// compare with.
+    pub fn instruments(self) -> bool {
+        self.bounds || self.shadow
+    }
+
+    /// The protection that the shadow cannot be combined with, if one is on.
+    pub fn conflict(self) -> Option<&'static str> {
+        let others = [
+            (self.bounds, "bounds"),
+            (self.canary, "canary"),
+            (self.watch, "watch"),
+        ];
+        let mut others = others.into_iter().filter(|(is_on, _)| *is_on);
+        others.next().filter(|_| self.shadow).map(|(_, name)| name)
+    }
 }
 
 /// The spelling of a setting on the command line.
@@ -332,8 +373,8 @@ mod tests {
     }
 
     /// Texts, of which each setting takes one that is not its default.
-    const SAMPLES: [&str; 9] = [
-        "7", "64k", "cpu", "full", "watch", "fields", "device", "off", "on",
+    const SAMPLES: [&str; 10] = [
+        "7", "64k", "cpu", "full", "watch", "fields", "device", "off", "on", "128",
     ];
 
     #[test]
@@ -394,6 +435,8 @@ mod tests {
         assert_eq!(parse("bounds, canary"), Some((true, true)));
         assert_eq!(parse(""), None);
         assert_eq!(parse("bounds,fence"), None);
+        assert_eq!(parse("shadow"), Some((false, false)));
+        assert_eq!(parse("shadow,canary"), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! findings are written when they are found, and coverage is written again and
 //! again, the last one marked complete.
 
-use model::{CanaryCoverage, Coverage, DeviceKind, Finding};
+use model::{CanaryCoverage, Coverage, DeviceKind, Finding, ShadowCoverage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -184,6 +184,9 @@ pub fn merge_coverage(into: &mut Coverage, from: &Coverage) {
     if let Some(from) = &from.canaries {
         merge_canaries(into.canaries.get_or_insert_default(), from);
     }
+    if let Some(from) = &from.shadow {
+        merge_shadow(into.shadow.get_or_insert_default(), from);
+    }
     for (name, kernel) in &from.kernels {
         let merged = into.kernels.entry(name.clone()).or_default();
         merged.proved += kernel.proved;
@@ -201,6 +204,16 @@ pub fn merge_coverage(into: &mut Coverage, from: &Coverage) {
             let known = merged.unchecked_sites.entry(opcode.clone()).or_default();
             *known = (*known).max(*sites);
         }
+    }
+}
+
+fn merge_shadow(into: &mut ShadowCoverage, from: &ShadowCoverage) {
+    into.buffers += from.buffers;
+    into.memory += from.memory;
+    into.bytes += from.bytes;
+    into.shadow += from.shadow;
+    for (reason, buffers) in &from.bare {
+        *into.bare.entry(*reason).or_default() += buffers;
     }
 }
 

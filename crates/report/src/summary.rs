@@ -2,7 +2,10 @@
 
 use crate::demangle;
 use crate::text::{count, thousands};
-use model::{BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, UncheckedReason};
+use model::{
+    BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, ShadowCoverage, UncheckedReason,
+};
+use std::collections::BTreeMap;
 
 /// Names that the summary line spells out; the rest is counted.
 const NAMES: usize = 3;
@@ -113,6 +116,9 @@ pub fn summary(totals: &Totals) -> String {
         let verified: u64 = kernels.values().map(|kernel| kernel.verified).sum();
         line.push_str(&canary_line(canaries, verified));
     }
+    if let Some(shadow) = &totals.coverage.shadow {
+        line.push_str(&shadow_line(shadow));
+    }
     if totals.coverage.dropped_records > 0 {
         line.push_str(&format!(
             "; {} more than the ring could hold",
@@ -157,15 +163,28 @@ fn canary_line(canaries: &CanaryCoverage, verified: u64) -> String {
             launches(verified)
         ));
     }
-    let bare: Vec<String> = canaries
-        .bare
-        .iter()
-        .map(|(reason, buffers)| format!("{buffers} {}", describe_bare(*reason)))
-        .collect();
-    if !bare.is_empty() {
-        line.push_str(&format!("; without canaries: {}", bare.join(", ")));
+    if !canaries.bare.is_empty() {
+        line.push_str(&format!("; without canaries: {}", bare(&canaries.bare)));
     }
     line
+}
+
+/// `; shadow memory: 12 buffers; not covered: 2 of the host`.
+fn shadow_line(shadow: &ShadowCoverage) -> String {
+    let mut line = format!("; shadow memory: {}", count(shadow.buffers, "buffer"));
+    if !shadow.bare.is_empty() {
+        let bare = bare(&shadow.bare);
+        line.push_str(&format!("; not covered: {bare}"));
+    }
+    line
+}
+
+fn bare(buffers: &BTreeMap<BareReason, u64>) -> String {
+    let list: Vec<String> = buffers
+        .iter()
+        .map(|(reason, number)| format!("{number} {}", describe_bare(*reason)))
+        .collect();
+    list.join(", ")
 }
 
 fn launches(number: u64) -> String {
@@ -182,6 +201,8 @@ fn describe_bare(reason: BareReason) -> &'static str {
         BareReason::Foreign => "mapped or imported",
         BareReason::Graph => "of graphs",
         BareReason::Unprotected => "made before there were any",
+        BareReason::InStreamOrder => "allocated in stream order",
+        BareReason::FarAway => "too far from the others",
     }
 }
 
@@ -323,6 +344,7 @@ mod tests {
                 (Note::NotWatched, 4),
                 (Note::HeldByFailure, 3),
             ]),
+            shadow: None,
             canaries: None,
         };
         let totals = Totals {

@@ -1,5 +1,6 @@
 //! Exact bounds: a kernel is launched as it is, where its accesses are proved in
-//! bounds, or as its checked copy, with the bounds of its pointers.
+//! bounds, or as its checked copy, with the bounds of its pointers. Copies that
+//! are checked against shadow memory are launched in the same way.
 
 use crate::allocations::{Allocations, is_seen_by_the_host, is_user_address};
 use crate::checked_copies::Copies;
@@ -52,6 +53,7 @@ impl Protection for Bounds {
         Wanted::Bounds {
             checked: settings.check_only,
             trap: settings.trap,
+            shadow: settings.protect.shadow.then_some(settings.shadow_encoding),
         }
     }
 

@@ -60,7 +60,14 @@ impl Copies {
         }
         let id = self.below.launches.next();
         let launch_parameter = match entry.launch_parameter {
-            Some(_) => launch_parameter(id, &roots),
+            Some(_) => {
+                let mut bytes = launch_parameter(id, &roots);
+                if entry.takes_window {
+                    bytes.extend_from_slice(&self.below.metadata.shadow_window().to_le_bytes());
+                    bytes.extend_from_slice(&[0; 8]);
+                }
+                bytes
+            }
             None => LaunchParameter::new(),
         };
         let stack = self.below.launches.capture_stack(&function.stacks);

@@ -18,7 +18,10 @@
 //! | outside a declared part, and inside the allocation that holds the part | `intra-allocation-out-of-bounds` |
 //! | else | out of bounds in global memory |
 
+mod shadow;
 pub(crate) mod spaces;
+
+pub(crate) use shadow::{Around, by_address};
 
 use crate::plan::PartPlan;
 use crate::roots::Root;

@@ -8,12 +8,13 @@ use crate::turn::Turn;
 use driver::{Driver, DriverError, HostMapping, Store};
 use heap::{DeviceHeap, TableUpdate, Tables};
 use model::DeviceAddress;
+use model::layout::shadow::SHADOW_WINDOW;
 use model::layout::{
     CONTROL_BASE, CONTROL_SIZE, MISS_SIZE, REGION_COUNT, REGION_TABLE, RING_BASE, RING_SIZE,
     UNBOUNDED,
 };
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// See the module's header.
@@ -36,6 +37,8 @@ pub(crate) struct Metadata {
     heap: Mutex<HeapState>,
     /// Blocks of the heap have canaries.
     watches_heap: AtomicBool,
+    /// The words that say which addresses have shadow memory.
+    shadow_window: AtomicU64,
 }
 
 /// The device heap, as far as it is there.
@@ -70,6 +73,7 @@ impl Metadata {
             lost: OnceLock::new(),
             heap: Mutex::default(),
             watches_heap: AtomicBool::new(false),
+            shadow_window: AtomicU64::new(0),
         }
     }
 
@@ -125,6 +129,23 @@ impl Metadata {
             });
         }
         self.doubtful.store(false, Ordering::Release);
+    }
+
+    /// The window of shadow memory, as kernels get it.
+    pub fn shadow_window(&self) -> u64 {
+        self.shadow_window.load(Ordering::Acquire)
+    }
+
+    /// Shadow memory is mapped for another window.
+    ///
+    /// # Errors
+    ///
+    /// It could not be written to the device.
+    pub fn set_shadow_window(&self, words: u64) -> Result<(), DriverError> {
+        self.shadow_window.store(words, Ordering::Release);
+        self.env
+            .driver()
+            .write(DeviceAddress(SHADOW_WINDOW), &words.to_le_bytes())
     }
 
     /// The record ring, once attached.

@@ -3,6 +3,7 @@
 use crate::plan::{ModulePart, ModulePlan, Prepared};
 use fatbin::Kind;
 use instrument::{Instrumented, Options};
+use model::layout::shadow::Encoding;
 use model::{Checked, UncheckedReason};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub(crate) enum Wanted {
         checked: Checked,
         /// Threads that fail a check trap.
         trap: bool,
+        /// Checks are against shadow memory.
+        shadow: Option<Encoding>,
     },
     /// Calls of device-side `malloc` and `free` go to the heap that is watched;
     /// modules without such calls are only looked at.
@@ -91,9 +94,16 @@ pub(crate) fn prepare(
             return original((UncheckedReason::Excluded, message), Some(texts));
         }
     };
-    let trap = matches!(wanted, Wanted::Bounds { trap: true, .. });
+    let (trap, shadow) = match wanted {
+        Wanted::Bounds { trap, shadow, .. } => (trap, shadow),
+        _ => (false, None),
+    };
     let instrumented = |checked| -> Result<Vec<_>, _> {
-        let options = Options { checked, trap };
+        let options = Options {
+            checked,
+            trap,
+            shadow,
+        };
         texts
             .iter()
             .map(|text| instrument::instrument(text, &options))

@@ -26,8 +26,10 @@ use crate::modules::Modules;
 use crate::prepare::Wanted;
 use crate::protection::{Protection, Protections};
 use crate::records::{Reader, Records};
+use crate::redzones::Surroundings;
 use crate::reporter::Reporter;
 use crate::request::LaunchRequest;
+use crate::shadow::{self, Shadow};
 use crate::streams::Streams;
 use crate::violations::{self, Violations};
 use crate::watch::{self, Watch};
@@ -56,6 +58,7 @@ pub struct Runtime {
     failures: Arc<Failures>,
     watch: Arc<Watch>,
     canaries: Arc<Canaries>,
+    surroundings: Surroundings,
     protections: Arc<Protections>,
     frees: Arc<Frees>,
     host_calls: Arc<HostCalls>,
@@ -81,6 +84,7 @@ struct Base {
     failures: Arc<Failures>,
     watch: Arc<Watch>,
     canaries: Arc<Canaries>,
+    shadow: Arc<Shadow>,
     copies: Arc<Copies>,
 }
 
@@ -142,6 +146,12 @@ impl Base {
             records: records.clone(),
             watch: watch.clone(),
         }));
+        let shadow = Shadow::new(shadow::Below {
+            env: env.clone(),
+            memory: memory.clone(),
+            allocations: allocations.clone(),
+            metadata: metadata.clone(),
+        });
         let copies = Arc::new(Copies::new(checked_copies::Below {
             env: env.clone(),
             metadata: metadata.clone(),
@@ -166,13 +176,17 @@ impl Base {
             failures,
             watch,
             canaries,
+            shadow,
             copies,
         })
     }
 
     /// The protections that are active, after these. A new one has its line here.
     fn protections(&self, mut active: Vec<Arc<dyn Protection>>) -> Protections {
-        if self.env.settings().protect.bounds {
+        if self.shadow.is_wanted() {
+            active.push(self.shadow.clone());
+        }
+        if self.env.settings().protect.instruments() {
             active.push(Arc::new(self.bounds()));
         }
         if self.canaries.are_wanted() {
@@ -224,6 +238,7 @@ impl Base {
                 launches: self.launches.clone(),
                 heap: self.device_heap.clone(),
                 reporter: self.reporter.clone(),
+                shadow: self.shadow.clone(),
             }),
         })
     }
@@ -356,6 +371,7 @@ impl Runtime {
             device_heap: base.device_heap,
             failures: base.failures,
             watch: base.watch,
+            surroundings: Surroundings::new(base.canaries.clone(), base.shadow),
             canaries: base.canaries,
             protections,
             frees,
@@ -409,6 +425,11 @@ impl Runtime {
     /// The canaries around allocations.
     pub fn canaries(&self) -> &Canaries {
         &self.canaries
+    }
+
+    /// What surrounds allocations: canaries or redzones.
+    pub fn surroundings(&self) -> &Surroundings {
+        &self.surroundings
     }
 
     /// Frees by the host.

@@ -4,12 +4,13 @@ use crate::allocations::Allocations;
 use crate::device_heap::DeviceHeap;
 use crate::env::Env;
 use crate::findings::{self, Key};
-use crate::judge::{self, InHeap, Snapshot, Violation};
+use crate::judge::{self, Around, InHeap, Snapshot, Violation};
 use crate::launches::{Launch, Launches};
 use crate::memory::Memory;
 use crate::modules::Modules;
 use crate::plan::PartPlan;
 use crate::reporter::Reporter;
+use crate::shadow::Shadow;
 use heap::Registry;
 use host::Stack;
 use model::layout::Record;
@@ -25,6 +26,7 @@ pub(crate) struct Below {
     pub launches: Arc<Launches>,
     pub heap: Arc<DeviceHeap>,
     pub reporter: Arc<Reporter>,
+    pub shadow: Arc<Shadow>,
 }
 
 /// See the module's header.
@@ -36,6 +38,7 @@ pub(crate) struct Violations {
     launches: Arc<Launches>,
     heap: Arc<DeviceHeap>,
     reporter: Arc<Reporter>,
+    shadow: Arc<Shadow>,
 }
 
 impl judge::Memory for Violations {
@@ -81,6 +84,17 @@ impl Violations {
             launches: below.launches,
             heap: below.heap,
             reporter: below.reporter,
+            shadow: below.shadow,
+        }
+    }
+
+    /// What is at an address that shadow memory says is not addressable.
+    fn around(&self, address: DeviceAddress) -> Around {
+        match self.shadow.at(address) {
+            Some(placed) if placed.is_held => Around::Freed,
+            Some(placed) => Around::Buffer(placed.extent),
+            None if self.memory.was_freed(address) => Around::Freed,
+            None => Around::Nothing,
         }
     }
 
@@ -101,7 +115,10 @@ impl Violations {
             roots: launch.map(|launch| launch.roots.as_slice()),
             memory: self,
         };
-        let violations = judge::judge(&part, record, snapshot);
+        let violations = match self.shadow.is_wanted() {
+            true => judge::by_address(&part, record, &|address| self.around(address)),
+            false => judge::judge(&part, record, snapshot),
+        };
         if violations.is_empty() {
             let message = format!(
                 "the check of site {} in module {:#018x} failed at {:#x}, but none of its accesses lies outside the \

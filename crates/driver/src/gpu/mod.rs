@@ -37,6 +37,7 @@ use crate::{
 };
 use load::Library;
 use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
+use model::layout::shadow::{SHADOW_BASE, SHADOW_RESERVED};
 use model::layout::{CONTROL_BASE, METADATA_RESERVED};
 use model::{DeviceAddress, DeviceKind, Extent};
 use std::collections::HashMap;
@@ -204,6 +205,8 @@ impl Gpu {
     fn reserve(&self, address: DeviceAddress) -> Result<(), DriverError> {
         let (wanted, size) = if address.0 >= HEAP_BASE {
             (HEAP_BASE, HEAP_RESERVED)
+        } else if address.0 >= SHADOW_BASE {
+            (SHADOW_BASE, SHADOW_RESERVED)
         } else {
             (CONTROL_BASE, METADATA_RESERVED)
         };

@@ -64,7 +64,8 @@ impl Plan {
         for access in self.accesses.iter().filter(|access| access.leads) {
             let group = &mut self.groups[access.group as usize];
             let (bytes, at) = group.needs;
-            if bytes == 1 {
+            // Shadow memory has nothing to do with alignment: the device faults.
+            if bytes == 1 || group.source == Source::Byte {
                 continue;
             }
             let base = analysis.low_bits(access.instruction, access.operand);

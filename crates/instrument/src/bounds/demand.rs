@@ -28,10 +28,24 @@ impl Plan {
                 }
                 (Source::Root(root), ..) => self.need_root(about, root),
                 (Source::Shadow(_), Base::Register(value), _) => carried.push(value),
+                (Source::Byte, ..) => self.prove_by(about, index),
                 _ => {}
             }
         }
         self.need_carried(about, carried);
+    }
+
+    /// Notes the parameter whose bounds a proof needs. Checks need none.
+    fn prove_by(&mut self, about: About<'_, '_, '_>, group: usize) {
+        let Source::Root(root) = self.groups[group].proves else {
+            return;
+        };
+        if let Some(Root::KernelParameter { offset }) = about.analysis.provenance.root(root)
+            && about.analysis.code.function.is_entry
+            && !self.roots.contains(&offset)
+        {
+            self.roots.push(offset);
+        }
     }
 
     /// Notes that the bounds of a value are needed, if it has any.

@@ -15,8 +15,10 @@ use super::source::is_found_on_device;
 use super::text::*;
 use crate::patch::{Patch, line};
 use crate::protocol::LABEL_PREFIX;
+use crate::shadow;
 use analysis::{Analysis, Definition, Nameable, Register, Root, RootId, ValueId};
 use model::layout::UNBOUNDED;
+use model::layout::shadow::Encoding;
 use ptx::table::Extent;
 use ptx::{Guard, Instruction, Mnemonic, OperandKind};
 use rustc_hash::FxHashMap;
@@ -256,11 +258,18 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             Some(kept) => Op::Family(KEPT, kept),
             None => OUTSIDE,
         };
-        let (base, size) = self.bounds_for(group, pointer, guard, out);
-        if group.twin.is_none() {
-            self.compare(group, instruction, (pointer, base, size), outside, out);
+        let (base, size) = match self.plan.shadow {
+            Some(_) => (Op::Constant(0), Op::Constant(0)),
+            None => self.bounds_for(group, pointer, guard, out),
+        };
+        match self.plan.shadow {
+            _ if group.twin.is_some() => {}
+            Some(encoding) => {
+                self.compare_shadow(encoding, (group, instruction), pointer, outside, out);
+            }
+            None => self.compare(group, instruction, (pointer, base, size), outside, out),
         }
-        let host_knows = self.host_knows_bounds(group);
+        let host_knows = group.source == Source::Byte || self.host_knows_bounds(group);
         // Right after its twin, all but the site is in place already.
         let again = group.twin.is_some() && self.last_owner == Some(owner);
         self.last_owner = Some(owner);
@@ -353,6 +362,59 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             Extent::Operand(_) | Extent::Steps { .. } => {
                 let address = Address::Wide(pointer);
                 self.counted(group, instruction, (address, size), outside, out);
+            }
+        }
+        also_unless(group, instruction, outside, out);
+    }
+
+    /// Sets `outside` where a byte is not addressable.
+    fn compare_shadow(
+        &mut self,
+        encoding: Encoding,
+        (group, instruction): (&Group, &Instruction<'a>),
+        pointer: Op<'a>,
+        outside: Op<'a>,
+        out: &mut String,
+    ) {
+        let guard = instruction.guard;
+        let under = |out: &mut String| {
+            if let Some(guard) = guard {
+                outside_only(outside, guard.register, guard.negated, out);
+            }
+        };
+        match group.extent {
+            Extent::Bytes(bytes) | Extent::BytesUnless(bytes, _) => {
+                let checked = shadow::Checked {
+                    encoding,
+                    low: group.low,
+                    bytes,
+                    alignment: group.needs,
+                };
+                if checked.form() == shadow::Form::Many {
+                    shadow::call(&pointer, group.low, &bytes, &outside, out);
+                    under(out);
+                } else {
+                    let label = self.labels;
+                    self.labels += 1;
+                    shadow::check(&checked, &pointer, guard, &outside, label, out);
+                }
+            }
+            Extent::Operand(operand) | Extent::Steps { operand, .. } => {
+                let Some(count) = operand_name(instruction, operand) else {
+                    return;
+                };
+                counted_bytes(group, count, out);
+                // The function would read as many blocks as there are where the
+                // access is not made, too.
+                if let Some(guard) = guard {
+                    let (yes, no) = match guard.negated {
+                        true => (Op::Constant(0), SCRATCH),
+                        false => (SCRATCH, Op::Constant(0)),
+                    };
+                    line!(out, "selp.b64 {SCRATCH}, {yes}, {no}, {};", guard.register);
+                }
+                shadow::call(&pointer, group.low, &SCRATCH, &outside, out);
+                under(out);
             }
         }
         also_unless(group, instruction, outside, out);
@@ -456,12 +518,7 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
             return;
         };
         let size = reg(size, SCRATCH2, out);
-        if let Extent::Steps { step, last, .. } = group.extent {
-            line!(out, "mul.wide.u32 {SCRATCH}, {count}, {step};");
-            line!(out, "add.s64 {SCRATCH}, {SCRATCH}, {last};");
-        } else {
-            line!(out, "cvt.u64.u32 {SCRATCH}, {count};");
-        }
+        counted_bytes(group, count, out);
         // Outside if any byte is: offset > size, or more bytes than are left;
         // no bytes are never outside.
         line!(out, "setp.gt.u64 {outside}, {OFFSET}, {size};");
@@ -478,6 +535,16 @@ impl<'x, 'm, 'a> Emit<'x, 'm, 'a> {
         {
             outside_only(outside, register, negated, out);
         }
+    }
+}
+
+/// `SCRATCH` is how many bytes an access uses, where that is counted at run time.
+fn counted_bytes(group: &Group, count: &str, out: &mut String) {
+    if let Extent::Steps { step, last, .. } = group.extent {
+        line!(out, "mul.wide.u32 {SCRATCH}, {count}, {step};");
+        line!(out, "add.s64 {SCRATCH}, {SCRATCH}, {last};");
+    } else {
+        line!(out, "cvt.u64.u32 {SCRATCH}, {count};");
     }
 }
 

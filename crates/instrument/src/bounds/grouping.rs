@@ -8,6 +8,7 @@ use super::window::{FailurePolicy, Window, failure_policy};
 use crate::error::Error;
 use crate::sites::{NewSite, Sites};
 use analysis::{Lost, Referent, ValueId};
+use model::layout::shadow::Encoding;
 use model::{AccessKind, Provenance, SiteId, Space};
 use ptx::table::{Access, Effect, Extent, Info, Predication, used_bytes};
 use ptx::{Mnemonic, OperandKind};
@@ -40,6 +41,10 @@ struct Found<'x> {
     /// The constant of the address.
     offset: i64,
     in_doubt: bool,
+    /// Most bytes of a group.
+    span: u64,
+    /// It is checked by its address.
+    by_address: bool,
 }
 
 /// Why nothing is done about an access.
@@ -69,11 +74,11 @@ impl Found<'_> {
     fn is_groupable(&self) -> bool {
         // The completion of a barrier depends on which of its accesses failed.
         let completes = self.info.predication == Predication::Whole;
-        matches!(self.extent, Extent::Bytes(bytes) if bytes <= GROUP_SPAN)
+        // By lookup, each access has its own bounds.
+        let has_own_bounds = self.source == Source::Weak || self.in_doubt;
+        matches!(self.extent, Extent::Bytes(bytes) if bytes <= self.span)
             && !completes
-            // By address, each access has its own bounds.
-            && self.source != Source::Weak
-            && !self.in_doubt
+            && (self.by_address || !has_own_bounds)
             // Values in unreachable code have no names.
             && self.base != Base::Register(ValueId::NONE)
     }
@@ -122,6 +127,7 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             return Ok(());
         }
         let provenance = match found.in_doubt {
+            _ if found.by_address => Provenance::Lookup,
             true => Provenance::Several,
             false => self.provenance(found.source, found.base),
         };
@@ -142,6 +148,8 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
     ) -> Result<Found<'x>, Left> {
         let window = match access.space {
             ptx::table::Space::Global | ptx::table::Space::Generic => None,
+            // Only global memory has a shadow.
+            _ if self.plan.shadow.is_some() => return Err(Left::Alone),
             space => Some(Window::of(space).ok_or(Left::Alone)?),
         };
         let generic = access.space == ptx::table::Space::Generic;
@@ -158,7 +166,9 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             .ok_or(Left::Unchecked)?;
         let Some((base, source)) = (match window {
             Some(window) => self.source_in(reference, window),
-            None => self.source(reference, generic),
+            None => self
+                .source(reference, generic)
+                .or_else(|| self.by_address(reference)),
         }) else {
             let is_lost = window.is_some() && matches!(reference.referent, Referent::Wide(_));
             return Err(if is_lost {
@@ -167,7 +177,12 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
                 Left::Alone
             });
         };
-        if !self.is_asked_for(source, window) {
+        let by_address = self.plan.shadow.is_some();
+        let is_asked_for = match by_address {
+            true => self.checked.global,
+            false => self.is_asked_for(source, window),
+        };
+        if !is_asked_for {
             return Err(Left::Alone);
         }
         if instruction.opcode.mnemonic() == Mnemonic::Multimem || (generic && info.is_shared_only) {
@@ -195,6 +210,8 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             skipped,
             offset: address.offset,
             in_doubt: window.is_none() && self.is_in_doubt(base, source),
+            span: self.plan.shadow.map_or(GROUP_SPAN, Encoding::block),
+            by_address,
         })
     }
 
@@ -236,6 +253,7 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
     /// Counts a site that is checked.
     fn count(&mut self, found: &Found<'_>, provenance: Provenance, site: SiteId) {
         match provenance {
+            _ if found.by_address => self.plan.coverage.weak_sites += 1,
             Provenance::Unknown => {
                 self.plan.coverage.weak_sites += 1;
                 let lost = match found.base {
@@ -246,7 +264,8 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             }
             _ => self.plan.coverage.exact_sites += 1,
         }
-        self.plan.records_bounds |= !matches!(provenance, Provenance::KernelParameter { .. });
+        self.plan.records_bounds |=
+            !found.by_address && !matches!(provenance, Provenance::KernelParameter { .. });
     }
 
     /// The key of an access: accesses that share a check have the same one.
@@ -318,10 +337,14 @@ impl<'x, 'a> Planner<'x, '_, 'a> {
             twin,
             keeps: None,
             base: found.base,
-            source: found.source,
+            source: match found.by_address {
+                true => Source::Byte,
+                false => found.source,
+            },
+            proves: found.source,
             window: found.window,
             is_wide: found.window.is_some() && self.is_wide(found.source, found.base),
-            in_doubt: found.in_doubt,
+            in_doubt: found.in_doubt && !found.by_address,
             low: found.low(),
             extent: found.extent,
             writes,
@@ -367,7 +390,7 @@ fn merged(group: &Group, found: &Found<'_>) -> Option<Grown> {
         .max(low.checked_add_unsigned(width)?);
     let new_low = group.low.min(low);
     let span = u64::try_from(end.checked_sub(new_low)?).ok()?;
-    if span > GROUP_SPAN {
+    if span > found.span {
         return None;
     }
     Some(Grown {

@@ -114,6 +114,12 @@ impl Emit<'_, '_, '_> {
             ".reg .b64 {ADDRESS}, {RECORD_BASE}, {RECORD_SIZE}, {WEAK_BASE}, {WEAK_SIZE};"
         );
         line!(out, ".reg .b64 {OFFSET}, {SCRATCH}, {SCRATCH2};");
+        if self.plan.shadow.is_some() && !self.plan.groups.is_empty() {
+            let bounds = self.plan.roots.len() * size_of::<LaunchBounds>();
+            let at = size_of::<LaunchHeader>() + bounds;
+            let at = (self.plan.launch && self.plan.takes_window).then_some(at as u64);
+            crate::shadow::declare(at, out);
+        }
         if !self.plan.returned_bounds.stores.is_empty() {
             line!(out, ".reg .b64 {GIVEN_BASE}, {GIVEN_SIZE};");
         }

@@ -1,5 +1,8 @@
 //! This pass checks every memory access against the bounds of the allocation or
-//! variable that its pointer was derived from.
+//! variable that its pointer was derived from; or, where [`Options::shadow`] asks
+//! for it, every access to global memory against shadow memory. What the check
+//! compares with is all that differs (`Source::Byte`): groups, sinks, records and
+//! proofs are the same.
 //!
 //! Checks are part of the data flow, because branches are slower
 //! (measurements.md; cuCatch branches): check code compares, selects the
@@ -42,6 +45,7 @@ use crate::{device_heap, device_runtime, support};
 use across::FunctionSummary;
 use analysis::{Analysis, Lost, ModuleSymbols, Nameable, Texts, end_of_declarations};
 use demand::About;
+use model::layout::shadow::{Encoding, LAUNCH_WINDOW};
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use model::{Checked, KernelCoverage, SiteId};
 use plan::Plan;
@@ -55,16 +59,25 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
     }
     reserve_names(source)?;
     let tag = support::tag_of(source);
+    let checked = match options.shadow {
+        // Other spaces have no shadow.
+        Some(_) => Checked {
+            global: options.checked.global,
+            ..Checked::NONE
+        },
+        None => options.checked,
+    };
     let mut symbols = ModuleSymbols::of(&module);
-    if !options.checked.fields {
+    if !checked.fields {
         symbols.forget_fields();
     }
     let mut pass = Pass {
         module: &module,
         symbols: &symbols,
         texts: Texts::of(&module),
-        checked: options.checked,
+        checked,
         trap: options.trap,
+        shadow: options.shadow,
         sites: Sites::of(&module),
         out: String::with_capacity(source.len() * 3),
         entries: Vec::new(),
@@ -109,11 +122,15 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         heap,
         uses_device_heap,
         lost,
+        shadow,
         ..
     } = pass;
     if let (true, Some(at)) = (helpers_needed, helpers_at) {
         // Before the first function and the comments that precede it.
-        declarations.insert_str(0, &support::functions(&module, tag, uses_device_heap));
+        declarations.insert_str(
+            0,
+            &support::functions(&module, tag, uses_device_heap, shadow),
+        );
         out.insert_str(at, &declarations);
     }
     if !heap {
@@ -130,6 +147,7 @@ pub(crate) fn instrument(source: &str, options: &Options) -> Result<Instrumented
         uses_device_heap,
         stack_is_unknown: stack_is_unknown(&functions),
         device_runtime: device_runtime::called(&module).map(str::to_owned),
+        shadow,
     })
 }
 
@@ -150,6 +168,8 @@ struct Pass<'x, 'a> {
     checked: Checked,
     /// Threads that fail a check trap.
     trap: bool,
+    /// See [`Options::shadow`].
+    shadow: Option<Encoding>,
     sites: Sites<'a>,
     out: String,
     entries: Vec<EntryPlan>,
@@ -182,7 +202,7 @@ impl<'x, 'a> Pass<'x, 'a> {
         };
         let mut plan = Plan::of(
             about,
-            self.checked,
+            (self.checked, self.shadow),
             (self.symbols, &self.texts),
             &mut self.sites,
         )?;
@@ -255,7 +275,8 @@ impl<'x, 'a> Pass<'x, 'a> {
         let architecture = self.module.architecture();
         let limit = parameters::limit(self.module.version, architecture);
         summary.plan.launch = offset.saturating_add(size) <= limit;
-        if !summary.plan.launch && !summary.plan.roots.is_empty() {
+        let needs_bounds = summary.plan.shadow.is_none() && !summary.plan.roots.is_empty();
+        if !summary.plan.launch && needs_bounds {
             // Lookup mode: the device finds the bounds and must report them.
             summary.plan.records_bounds = true;
             for site in &mut self.sites.list[summary.sites.clone()] {
@@ -283,6 +304,7 @@ impl<'x, 'a> Pass<'x, 'a> {
             parameters: summary.slots.clone(),
             parameter_bytes: summary.parameter_bytes,
             launch_parameter,
+            takes_window: plan.takes_window,
             roots: match launch_parameter {
                 Some(_) => plan.roots.clone(),
                 None => Vec::new(),
@@ -370,7 +392,8 @@ impl<'x, 'a> Pass<'x, 'a> {
 /// Bytes of the parameter that holds the bounds.
 fn launch_size(plan: &Plan) -> u32 {
     let bounds = size_of::<LaunchHeader>() + size_of::<LaunchBounds>() * plan.roots.len();
-    bounds as u32 + if plan.takes_called { CALLED } else { 0 }
+    let window = if plan.takes_window { LAUNCH_WINDOW } else { 0 };
+    bounds as u32 + window as u32 + if plan.takes_called { CALLED } else { 0 }
 }
 
 impl<'x, 'a> Pass<'x, 'a> {

@@ -49,12 +49,7 @@ pub(super) fn operand_name<'a>(
 /// Clears the verdict where `predicate` is false (or, if negated, where it is
 /// true).
 pub(super) fn outside_only(outside: Op<'_>, predicate: &str, negated: bool, out: &mut String) {
-    if negated {
-        line!(out, "not.pred {OTHER}, {predicate};");
-        line!(out, "and.pred {outside}, {outside}, {OTHER};");
-    } else {
-        line!(out, "and.pred {outside}, {outside}, {predicate};");
-    }
+    crate::shadow::outside_only(&outside, predicate, negated, out);
 }
 
 /// Looks up `pointer` under `guard`. Where the guard is false, the results keep

@@ -14,6 +14,7 @@ use analysis::{
     SymbolId, Texts, ValueId,
 };
 use model::layout::LaunchBounds;
+use model::layout::shadow::Encoding;
 use model::{Checked, KernelCoverage, SiteId};
 use ptx::table::Extent;
 use ptx::{Mnemonic, Modifier, OperandKind, Span};
@@ -34,6 +35,8 @@ pub(super) enum Source {
     Block,
     /// Looked up from the address itself.
     Weak,
+    /// Shadow memory of the address itself.
+    Byte,
 }
 
 /// The address that is checked.
@@ -50,6 +53,9 @@ pub(super) enum Base {
 pub(super) struct Group {
     pub(super) base: Base,
     pub(super) source: Source,
+    /// The bounds that a proof compares with: the source, unless that is the
+    /// address itself.
+    pub(super) proves: Source,
     /// The members name this space; `None` for global and generic ones.
     pub(super) window: Option<Window>,
     /// The address, and all arithmetic that computed it, has 64 bits, although
@@ -200,12 +206,16 @@ pub(super) struct Plan {
     pub(super) own_frame: Option<window::OwnFrame>,
     /// Number of predicates that keep verdicts for twins.
     pub(super) kept_verdicts: u32,
+    /// Checks are against shadow memory.
+    pub(super) shadow: Option<Encoding>,
+    /// The launch parameter has the window of shadow memory.
+    pub(super) takes_window: bool,
 }
 
 impl Plan {
     pub(super) fn of<'a>(
         about: About<'_, '_, 'a>,
-        checked: Checked,
+        (checked, shadow): (Checked, Option<Encoding>),
         (symbols, texts): (&ModuleSymbols<'a>, &Texts<'a>),
         sites: &mut Sites<'_>,
     ) -> Result<Plan, Error> {
@@ -220,7 +230,11 @@ impl Plan {
                 let opcode = &inst.instruction.opcode;
                 opcode.mnemonic() == Mnemonic::Mapa || opcode.has(Modifier::SharedCluster)
             }),
-            plan: Plan::default(),
+            plan: Plan {
+                takes_window: shadow.is_some() && analysis.code.function.is_entry,
+                shadow,
+                ..Plan::default()
+            },
             open: FxHashMap::default(),
         };
         planner.accesses(sites)?;
@@ -321,7 +335,9 @@ impl<'a> Planner<'_, '_, 'a> {
             {
                 self.unchecked(index);
             }
-            self.print(index, sites)?;
+            if self.plan.shadow.is_none() {
+                self.print(index, sites)?;
+            }
             self.close(index);
         }
         Ok(())

@@ -84,7 +84,7 @@ fn held(analysis: &Analysis<'_, '_>, group: &Group) -> Option<Held> {
         symbol: Some(symbol),
         start,
     };
-    match group.source {
+    match group.proves {
         Source::Root(root) => match analysis.provenance.root(root)? {
             Root::KernelParameter { offset } => Some(Held {
                 bounds: Bounds::Parameter(offset),
@@ -108,7 +108,9 @@ fn held(analysis: &Analysis<'_, '_>, group: &Group) -> Option<Held> {
         },
         // (A constant address within a variable needs no check; this one is
         // outside.)
-        Source::Declared(_) | Source::Block | Source::Shadow(_) | Source::Weak => None,
+        Source::Declared(_) | Source::Block | Source::Shadow(_) | Source::Weak | Source::Byte => {
+            None
+        }
     }
 }
 

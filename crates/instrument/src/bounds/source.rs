@@ -58,6 +58,16 @@ impl Planner<'_, '_, '_> {
         Window::of_symbol(symbol.space) == Some(Window::Parameter)
     }
 
+    /// An address that is checked by its shadow, although its bounds are not
+    /// known; `None` if it is in no space that may have one.
+    pub(super) fn by_address(&self, reference: &Reference) -> Option<(Base, Source)> {
+        self.plan.shadow?;
+        match reference.referent {
+            Referent::Wide(_) => Some((Base::Register(reference.value), Source::Weak)),
+            Referent::Symbol(..) | Referent::Other(_) => None,
+        }
+    }
+
     /// The bounds for an address in a space of its own.
     pub(super) fn source_in(
         &self,
@@ -173,7 +183,7 @@ impl Planner<'_, '_, '_> {
         match source {
             // The address of a variable that another file declares.
             Source::Weak if matches!(base, Base::Symbol(_)) => Provenance::Lookup,
-            Source::Weak => Provenance::Unknown,
+            Source::Weak | Source::Byte => Provenance::Unknown,
             Source::Block => Provenance::Unknown,
             Source::Declared(_) | Source::Dynamic => Provenance::Variable,
             Source::Shadow(_) => Provenance::Several,

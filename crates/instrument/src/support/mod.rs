@@ -9,9 +9,11 @@
 mod dispatch;
 
 use crate::protocol::{APPEND, LOOKUP, TEXT};
+use crate::shadow;
 use analysis::prints;
 pub(crate) use dispatch::{Dispatch, prototype};
 use model::layout as l;
+use model::layout::shadow::Encoding;
 use std::mem::offset_of;
 
 /// Bytes that the system keeps at the start of each block's shared memory
@@ -35,7 +37,12 @@ pub(crate) fn tag_of(source: &str) -> u64 {
 }
 
 /// All functions, for a module of this version and target.
-pub(crate) fn functions(module: &ptx::Module<'_>, tag: u64, heap: bool) -> String {
+pub(crate) fn functions(
+    module: &ptx::Module<'_>,
+    tag: u64,
+    heap: bool,
+    shadow: Option<Encoding>,
+) -> String {
     let (lookup, append) = (lookup(module), append(module, tag));
     let heap = if heap { HEAP } else { "" };
     let text = if prints(module) {
@@ -43,7 +50,8 @@ pub(crate) fn functions(module: &ptx::Module<'_>, tag: u64, heap: bool) -> Strin
     } else {
         String::new()
     };
-    format!("\n{BLOCK}{lookup}{append}{text}{heap}")
+    let blocks = shadow.map_or_else(String::new, shadow::function);
+    format!("\n{BLOCK}{lookup}{append}{blocks}{text}{heap}")
 }
 
 /// Whether the module may use `isspacep.param`.

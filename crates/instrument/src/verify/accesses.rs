@@ -92,6 +92,10 @@ pub(super) fn duty(subject: &Subject<'_, '_>, input: &Input<'_, '_, '_>) -> Opti
     let reference = input.analysis.code.address_of(index, access.operand)?;
     let is_generic = access.space == Space::Generic;
     let duty = match access.space {
+        Space::Global | Space::Generic if input.shadow.is_some() => {
+            Duty::Address(extents::of_shadow(input, reference)?)
+        }
+        _ if input.shadow.is_some() => return None,
         Space::Global | Space::Generic => {
             Duty::Address(extents::of_address(input, reference, is_generic)?)
         }
@@ -255,6 +259,9 @@ impl State {
         let span = subject.new.span;
         if !self.is_checked_against(verdict, owed, input) {
             let message = match owed.in_doubt && verdict.found.is_none() {
+                _ if owed.extent == extents::Extent::Shadow => {
+                    "the access is not checked against shadow memory".into()
+                }
                 true => "the only source of the access's bounds may be no pointer".into(),
                 false => format!(
                     "`{}` and `{}` are not base and size of one thing, which the address is derived from",
@@ -264,7 +271,10 @@ impl State {
             errors.at(span, message);
         }
         let (_, offset) = subject.address().unwrap_or(("", 0));
-        if !self.is_aligned(verdict, (offset, subject.index), subject.access, input) {
+        let is_of_shadow = owed.extent == extents::Extent::Shadow;
+        if !is_of_shadow
+            && !self.is_aligned(verdict, (offset, subject.index), subject.access, input)
+        {
             errors.at(span, "the check lets misaligned addresses pass");
         }
         self.judge_lanes(verdict, subject, input, errors);
@@ -450,9 +460,13 @@ impl State {
             covers: verdict.count.is_none().then_some((low, end)),
             alignment,
             aligns,
+            aligned_at: offset,
+            blocks: verdict.blocks,
             span: subject.new.span,
         });
-        needs.alignment = needs.alignment.max(alignment);
+        if alignment > needs.alignment {
+            (needs.alignment, needs.aligned_at) = (alignment, offset);
+        }
         if let (Some(all), Some((first, end))) = (&mut needs.bytes, bytes) {
             *all = (all.0.min(first), all.1.max(end));
         }
@@ -470,6 +484,10 @@ impl Verdict {
 /// launch.
 pub(super) fn host_knows(extent: extents::Extent, input: &Input<'_, '_, '_>) -> bool {
     let analysis = input.analysis;
+    if extent == extents::Extent::Shadow {
+        // Only the address counts.
+        return true;
+    }
     input.launch.is_some()
         && analysis.code.function.is_entry
         && matches!(extent, extents::Extent::Root(root)

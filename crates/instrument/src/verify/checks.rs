@@ -19,6 +19,7 @@ use crate::protocol::register::{GIVEN_BASE, GIVEN_SIZE, SCRATCH, SITE, WEAK_BASE
 use crate::protocol::{PROTOTYPE, REGISTER_PREFIX};
 use analysis::{Analysis, ModuleSymbols, Nameable, Register, Texts};
 use model::layout::LAUNCH_PARAMETER;
+use model::layout::shadow::Encoding;
 use ptx::table::classify;
 use ptx::{Instruction, Mnemonic, OperandKind, Statement, Variable};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -61,6 +62,8 @@ pub(super) struct Input<'x, 'm, 'a> {
     pub(super) has_heap: bool,
     /// Registers with bounds that travel.
     pub(super) shadows: u32,
+    /// Checks are against shadow memory.
+    pub(super) shadow: Option<Encoding>,
     /// Labels that statements of the function name.
     pub(super) targets: &'x FxHashSet<&'a str>,
 }
@@ -300,6 +303,9 @@ impl State {
         if let Some(end) = self.heap_code(at, input) {
             return Some(end);
         }
+        if let Some(end) = self.shadow_code(at, input) {
+            return Some(end);
+        }
         if let Some(end) = self.own_frame_code(at, input) {
             return Some(end);
         }
@@ -374,7 +380,7 @@ impl State {
         self.must_be_set(errors, input.span);
         self.block_ends(input, errors, input.span);
         self.all_bounds_returned(input, errors);
-        self.all_needed(errors);
+        self.all_needed(input, errors);
         self.all_reported(input, errors);
         self.all_defined(input, errors);
         for (index, (site, span)) in self.heap_sites.iter().enumerate() {
@@ -387,12 +393,13 @@ impl State {
     }
 
     /// Every check must be used by an access.
-    fn all_needed(&mut self, errors: &mut Errors<'_>) {
+    fn all_needed(&mut self, input: &Input<'_, '_, '_>, errors: &mut Errors<'_>) {
         for (_, span) in std::mem::take(&mut self.unused_sites) {
             errors.at(span, "a check keeps the site of no access");
         }
         for needs in self.needs.values() {
-            if !needs.are_met() {
+            let encoding = input.shadow;
+            if !needs.are_met(encoding) {
                 errors.at(
                     needs.span,
                     "the check covers other bytes than the accesses that go by it",

@@ -27,6 +27,8 @@ pub(super) enum Extent {
     Block,
     /// The bounds found by looking up the address itself.
     Found,
+    /// None: shadow memory decides.
+    Shadow,
 }
 
 /// The bounds for a check, and whether the address itself is looked up if they
@@ -79,6 +81,21 @@ pub(super) fn of_address(
             })
         }
     }
+}
+
+/// That shadow memory decides, unless an address is in a space that has none.
+pub(super) fn of_shadow(input: &Input<'_, '_, '_>, reference: &Reference) -> Option<Owed> {
+    let has_one = match reference.referent {
+        Referent::Symbol(id, _) => {
+            input.analysis.code.symbols[id.0 as usize].space == SymbolSpace::Global
+        }
+        Referent::Other(_) => false,
+        Referent::Wide(_) => true,
+    };
+    has_one.then_some(Owed {
+        extent: Extent::Shadow,
+        in_doubt: false,
+    })
 }
 
 fn is_parameter(input: &Input<'_, '_, '_>, symbol: SymbolId) -> bool {
@@ -196,6 +213,9 @@ impl State {
         owed: Owed,
         input: &Input<'_, '_, '_>,
     ) -> bool {
+        if owed.extent == Extent::Shadow {
+            return verdict.blocks.is_some();
+        }
         let pair = (verdict.distance.base.as_str(), verdict.size.as_str());
         if verdict.count.is_some() && !self.is_whole(owed.extent, pair.1, input) {
             return false;
@@ -232,6 +252,7 @@ impl State {
             return false;
         }
         match extent {
+            Extent::Shadow => false,
             Extent::Symbol(size) => {
                 verdict.symbol.is_some()
                     && pair.0 == verdict.distance.pointer

@@ -37,6 +37,10 @@
 //! 10. **The tables fit** ([`verify_output`]): there is a site for each check,
 //!     and the bounds that the host passes are those that kernels take.
 //!
+//! Where accesses are checked against shadow memory, 3 is about all accesses
+//! that name global memory or no space, and in place of 5 and 6 the shadow bytes
+//! of all blocks with bytes of the access decide (`blocks`).
+//!
 //! Text that the verifier does not understand is refused.
 //!
 //! # What is believed
@@ -55,6 +59,7 @@
 
 mod accesses;
 mod alignment;
+mod blocks;
 mod calls;
 mod checks;
 mod definitions;
@@ -76,6 +81,7 @@ mod windows;
 mod written;
 
 use crate::output::Instrumented;
+use model::layout::shadow::Encoding;
 use module::Judge;
 use ptx::{Position, Span};
 
@@ -105,7 +111,8 @@ pub fn verify(source: &str, instrumented: &str) -> Result<(), Vec<VerifyError>> 
 /// # Errors
 /// All that is wrong, in text order.
 pub fn verify_output(source: &str, done: &Instrumented) -> Result<(), Vec<VerifyError>> {
-    let found = judge(source, &done.text, Wanted::Checks)?;
+    let wanted = done.shadow.map_or(Wanted::Checks, Wanted::Shadow);
+    let found = judge(source, &done.text, wanted)?;
     let mut errors = Errors {
         text: &done.text,
         list: Vec::new(),
@@ -140,6 +147,19 @@ pub fn verify_output(source: &str, done: &Instrumented) -> Result<(), Vec<Verify
     errors.into_result()
 }
 
+/// As [`verify`], of text whose accesses to global memory are checked against
+/// shadow memory, and no others.
+///
+/// # Errors
+/// All that is wrong, in text order.
+pub fn verify_shadow(
+    source: &str,
+    instrumented: &str,
+    encoding: Encoding,
+) -> Result<(), Vec<VerifyError>> {
+    judge(source, instrumented, Wanted::Shadow(encoding)).map(|_| ())
+}
+
 /// Checks PTX in which only calls of `malloc` and `free` were redirected:
 /// functions and their copies hold the program's statements in order, and differ
 /// only in where such calls, and calls of copies, go, and in what is passed to
@@ -156,6 +176,8 @@ pub fn verify_heap_calls(source: &str, instrumented: &str) -> Result<(), Vec<Ver
 enum Wanted {
     /// Check every access.
     Checks,
+    /// Check every access to global memory against shadow memory.
+    Shadow(Encoding),
     /// Redirect calls of `malloc` and `free`.
     HeapCalls,
 }

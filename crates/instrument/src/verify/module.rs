@@ -6,6 +6,7 @@ use super::{Errors, Wanted, checks, statements, through};
 use crate::protocol::{FREE, MALLOC};
 use crate::support;
 use analysis::{Analysis, ModuleSymbols, Nameable, Texts, mentioned};
+use model::layout::shadow::Encoding;
 use model::layout::{CHECKED_PREFIX, LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
 use ptx::{Function, Item, Mnemonic, Modifier, Module, Span, Statement};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -31,6 +32,8 @@ pub(super) struct Judge<'x, 'a> {
     /// Names that the source mentions otherwise than to call them.
     mentioned: FxHashSet<&'a str>,
     checks: bool,
+    /// Checks are against shadow memory.
+    shadow: Option<Encoding>,
     tag: u64,
     /// Calls of `malloc` and `free` go to the device heap.
     has_heap: bool,
@@ -62,7 +65,11 @@ impl<'x, 'a> Judge<'x, 'a> {
             texts: Texts::of(old),
             callees: Callees::of(old, new),
             mentioned: mentioned(old),
-            checks: wanted == Wanted::Checks,
+            checks: wanted != Wanted::HeapCalls,
+            shadow: match wanted {
+                Wanted::Shadow(encoding) => Some(encoding),
+                Wanted::Checks | Wanted::HeapCalls => None,
+            },
             tag: support::tag_of(old.source),
             has_heap: new.functions().any(|f| f.name == MALLOC || f.name == FREE),
             numbers: FxHashMap::default(),
@@ -87,7 +94,7 @@ impl<'x, 'a> Judge<'x, 'a> {
     fn items(&mut self, errors: &mut Errors<'_>) {
         let helpers = format!(
             ".version 6.2\n.target sm_70\n.address_size 64\n{}",
-            support::functions(self.old, self.tag, true)
+            support::functions(self.old, self.tag, true, self.shadow)
         );
         let helpers = ptx::parse(&helpers).ok();
         let mut expected = self.old.items.iter();
@@ -316,6 +323,7 @@ impl<'x, 'a> Judge<'x, 'a> {
             tag: self.tag,
             sites_before: before,
             shadows: shadows(function),
+            shadow: self.shadow,
             targets: &targets(original),
         };
         Some(checks::follow(&input, &matched, errors))

@@ -11,7 +11,9 @@ use crate::parameters;
 use crate::protocol::family::{
     IN_SPACE, IN_SPACE_WIDE, LIMIT, ROOT_BASE, SHADOW_BASE, SHADOW_SIZE,
 };
-use crate::protocol::register::{BLOCK, DYNAMIC, LANE, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE};
+use crate::protocol::register::{
+    BLOCK, DYNAMIC, FIRST_PIECE, LANE, SCRATCH, SCRATCH2, WEAK_BASE, WEAK_SIZE,
+};
 use crate::support::RESERVED_SHARED;
 use analysis::{Referent, Register, Root, RootId, ValueId};
 use model::layout::{LAUNCH_PARAMETER, LaunchBounds, LaunchHeader};
@@ -146,7 +148,13 @@ impl State {
     /// The code at the top of a body.
     fn head_code(&mut self, at: u32, input: &Input<'_, '_, '_>) -> Option<u32> {
         let text = input.new;
+        let is_entry = input.analysis.code.function.is_entry;
+        let window = match input.launch.filter(|_| is_entry) {
+            Some(bytes) => super::blocks::window_of_launch(bytes),
+            None => super::blocks::window(),
+        };
         let singles = [
+            (FIRST_PIECE, window),
             (LANE, format!("mov.u32 {LANE}, %laneid;")),
             (DYNAMIC, format!("mov.u32 {DYNAMIC}, %dynamic_smem_size;")),
             (
@@ -426,7 +434,9 @@ impl State {
             && input.analysis.code.function.is_entry
         {
             let taken = size_of::<LaunchBounds>() * self.roots.launched.len();
-            if size != (size_of::<LaunchHeader>() + taken) as u64 {
+            // Those that only a proof needs are the host's.
+            let is_all = input.shadow.is_none();
+            if is_all && size != (size_of::<LaunchHeader>() + taken) as u64 {
                 errors.at(
                     input.span,
                     "the launch parameter is not a header and bounds that are used",

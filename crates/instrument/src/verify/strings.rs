@@ -249,7 +249,9 @@ impl State {
             .then(|| input.index.get(&old.span.start))
             .flatten()
             .and_then(|&index| printing(input.analysis, input.symbols, input.texts, index))
-            .and_then(|printing| printing.print);
+            .and_then(|printing| printing.print)
+            // Only accesses of the kernel's own have a shadow.
+            .filter(|_| input.shadow.is_none());
         let Some(print) = print else {
             if self.strings.are_away() {
                 errors.at(new.span, "an argument of `printf` was not put back");

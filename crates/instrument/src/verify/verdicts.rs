@@ -2,6 +2,7 @@
 //! step.
 
 use super::alignment::Tested;
+use super::blocks::{self, Blocks};
 use super::checks::{State, Text, integer, is_shared_limit, name};
 use super::lookups::Found;
 use super::written::number;
@@ -9,6 +10,7 @@ use crate::protocol::family::{KEPT, REDIRECTED};
 use crate::protocol::register::{
     ADDRESS, LANE, OFFSET, OUTSIDE, RECORD_BASE, RECORD_SIZE, SCRATCH, SCRATCH2, SITE, WEAK_BASE,
 };
+use model::layout::shadow::Encoding;
 use ptx::Instruction;
 
 /// How far a pointer is from a base.
@@ -69,16 +71,27 @@ pub(super) struct Needs {
     /// The greatest alignment, and that which the verdict sees to.
     pub(super) alignment: u64,
     pub(super) aligns: Option<u64>,
+    /// The offset at which the greatest alignment is.
+    pub(super) aligned_at: i64,
+    /// See [`Verdict::blocks`].
+    pub(super) blocks: Option<(Blocks, bool)>,
     pub(super) span: ptx::Span,
 }
 
 impl Needs {
-    pub(super) fn are_met(&self) -> bool {
+    pub(super) fn are_met(&self, shadow: Option<Encoding>) -> bool {
         let bytes = match (self.bytes, self.covers) {
             (Some((low, end)), Some((from, to))) => low == from && to.is_none_or(|to| to == end),
             (bytes, covers) => bytes.is_none() && covers.is_none(),
         };
-        bytes && self.aligns.is_none_or(|aligns| aligns == self.alignment)
+        let aligned = (self.alignment, self.aligned_at);
+        let is_exact = match (shadow, self.blocks, self.bytes) {
+            (Some(encoding), Some(blocks), Some(bytes)) => {
+                blocks::is_exact(encoding, blocks, bytes, aligned)
+            }
+            _ => true,
+        };
+        bytes && is_exact && self.aligns.is_none_or(|aligns| aligns == self.alignment)
     }
 }
 
@@ -110,6 +123,9 @@ pub(super) struct Verdict {
     pub(super) found: Option<Found>,
     /// The symbol that the pointer is the address of, if an instruction names it.
     pub(super) symbol: Option<Text>,
+    /// How many blocks it is about, if shadow memory decides; and whether a byte
+    /// that is alone in its block is looked up.
+    pub(super) blocks: Option<(Blocks, bool)>,
     /// A number that is unique in the body.
     serial: u32,
 }
@@ -438,6 +454,7 @@ impl State {
             is_sealed: false,
             found,
             symbol,
+            blocks: None,
             serial: self.begun,
         };
         self.unsited.insert(predicate.to_owned());

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 use instrument::{Instrumented, Options};
+use model::layout::shadow::Encoding;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -58,10 +59,27 @@ pub fn assemble(ptx: &str) -> Result<(), String> {
     }
 }
 
-/// Instruments, and verifies the invariants of every result.
+/// Instruments, and verifies the invariants of every result; of checks against
+/// shadow memory, too.
 pub fn instrument(what: &str, source: &str) -> Instrumented {
-    let done = instrument::instrument(source, &Options::default())
-        .unwrap_or_else(|error| panic!("{what}: {error}"));
+    for encoding in Encoding::ALL {
+        shadow(what, source, encoding);
+    }
+    with(what, source, &Options::default())
+}
+
+/// With checks against shadow memory.
+pub fn shadow(what: &str, source: &str, encoding: Encoding) -> Instrumented {
+    let options = Options {
+        shadow: Some(encoding),
+        ..Options::default()
+    };
+    with(&format!("{what}, shadow {encoding}"), source, &options)
+}
+
+fn with(what: &str, source: &str, options: &Options) -> Instrumented {
+    let done =
+        instrument::instrument(source, options).unwrap_or_else(|error| panic!("{what}: {error}"));
     check(what, source, &done);
     done
 }

@@ -15,6 +15,7 @@ use super::{
     ApiErrors, CanaryChecker, CanaryPattern, CommandOption, DeviceKind, LeakCheck, Protections,
     Prove, Section, Setting,
 };
+use crate::layout::shadow::Encoding;
 use crate::{Checked, exit_code};
 use CommandOption::{Flag, Negation, Value};
 use serde::{Deserialize, Serialize};
@@ -118,7 +119,8 @@ settings! {
 "What is checked" {
     /// Protections that are on: bounds (exact bounds, for CUDA), canary (canaries
     /// around buffers, for CUDA and OpenCL), watch (canaries are also verified while
-    /// kernels run, for CUDA).
+    /// kernels run, for CUDA), shadow (one byte of shadow memory for a block of
+    /// memory, for CUDA, in place of all others).
     "protect" protect: Protections = Protections::DEFAULT, Protections::FORM, Value("LIST");
 
     /// Whether anything is checked; off, the program runs under the library without
@@ -196,6 +198,22 @@ settings! {
     /// device at a time.
     "watch-slice" watch_slice: Duration = Duration::from_millis(250), Milliseconds(1..=60_000),
         Value("MILLISECONDS");
+}
+"Shadow memory" {
+    /// How many bytes of memory one byte of shadow memory stands for.
+    "shadow-encoding" shadow_encoding: Encoding = Encoding::Block256, Encoding::FORM,
+        Value("BYTES");
+
+    /// How many percent of its size a buffer has as redzone on either side.
+    "redzone-percent" redzone_percent: u32 = 50, Number { what: "a percentage", range: 0..=400 },
+        Value("PERCENT");
+
+    /// The smallest redzone on either side of a buffer, in bytes.
+    "redzone-min" redzone_min: u64 = 256, Bytes(256..=1 << 30), Value("BYTES");
+
+    /// The largest redzone on either side of a buffer, in bytes: redzones take
+    /// memory.
+    "redzone-max" redzone_max: u64 = 1 << 20, Bytes(256..=1 << 30), Value("BYTES");
 }
 "At a finding" {
     /// Ends the program at the first finding.

@@ -53,6 +53,17 @@ impl CanaryPlan {
         })
     }
 
+    /// A buffer with redzones; `None` if they are too large.
+    pub(crate) fn redzoned(placed: heap::shadow::Redzoned) -> Option<CanaryPlan> {
+        let plan = CanaryPlan {
+            before: placed.before,
+            size: placed.size,
+            total: placed.total,
+            smaller: false,
+        };
+        plan.redzones(None).map(|_| plan)
+    }
+
     /// Bytes to ask the driver for.
     pub fn total(&self) -> u64 {
         self.total
@@ -67,7 +78,7 @@ impl CanaryPlan {
         self.total - self.before - self.size
     }
 
-    fn redzones(&self, slot: Option<u32>) -> Option<Redzones> {
+    pub(crate) fn redzones(&self, slot: Option<u32>) -> Option<Redzones> {
         Some(Redzones {
             before: u32::try_from(self.before).ok()?,
             after: u32::try_from(self.after()).ok()?,

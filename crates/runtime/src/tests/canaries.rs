@@ -28,6 +28,7 @@ fn bench(device: Fake) -> Bench {
             bounds: false,
             canary: true,
             watch: false,
+            shadow: false,
         },
         canary_budget: 100,
         ..Settings::default()

@@ -118,6 +118,7 @@ fn modules_that_need_the_device_runtime_are_left_to_devices_that_link_it() {
     let bounds = Wanted::Bounds {
         checked: Checked::default(),
         trap: false,
+        shadow: None,
     };
     let prepared = |text: &str, launches_itself, wanted| {
         prepare(&[ModulePart::Ptx(text)], Ok(90), launches_itself, wanted)

@@ -67,6 +67,7 @@ pub fn module(lookups: bool) -> Instrumented {
         sites.push(site(4, 4, 0, Provenance::Lookup));
     }
     let entry = EntryPlan {
+        takes_window: false,
         name: NAME.into(),
         checked_name: Some(format!("__ringfence_checked_{NAME}")),
         parameters: vec![
@@ -99,6 +100,7 @@ pub fn module(lookups: bool) -> Instrumented {
         uses_device_heap: false,
         stack_is_unknown: false,
         device_runtime: None,
+        shadow: None,
     }
 }
 

@@ -267,6 +267,7 @@ fn each_event_reaches_it_and_nothing_is_otherwise() {
             bounds,
             canary,
             watch,
+            shadow: false,
         };
         let none = Arc::new(NoneAtAll::default());
         // From one place: call stacks are part of findings.

@@ -5,6 +5,7 @@
 #![allow(dead_code)]
 
 pub mod guarded;
+pub mod shadowed;
 
 use emulate::Device;
 use emulate::device::{Host, Launch, Options};

@@ -111,7 +111,7 @@ pub(super) unsafe fn guarded(
     let Some(runtime) = session::runtime() else {
         return ask(bytes);
     };
-    let plans = runtime.canaries().plans(bytes as u64, head);
+    let plans = runtime.surroundings().plans(bytes as u64, head, fill);
     for plan in &plans {
         let Ok(total) = usize::try_from(plan.total()) else {
             continue;
@@ -130,7 +130,7 @@ pub(super) unsafe fn guarded(
                     size: bytes as u64,
                 };
                 runtime
-                    .canaries()
+                    .surroundings()
                     .allocated(kind, extent, owner(), plan, fill);
                 return CUresult::CUDA_SUCCESS;
             }
@@ -140,7 +140,7 @@ pub(super) unsafe fn guarded(
     let (result, padding) = padded(bytes, ask);
     if result == CUresult::CUDA_SUCCESS && !place.is_null() {
         if !plans.is_empty() {
-            runtime.canaries().bare(BareReason::OutOfMemory);
+            runtime.surroundings().bare(BareReason::OutOfMemory);
         }
         // SAFETY: written by a successful call.
         tell(
@@ -215,7 +215,7 @@ pub(super) unsafe fn foreign(result: CUresult, place: *const CUdeviceptr) -> CUr
 /// Memory that has no canaries, because others made it.
 pub(super) fn foreign_buffer() {
     if let Some(runtime) = session::runtime() {
-        runtime.canaries().bare(BareReason::Foreign);
+        runtime.surroundings().bare(BareReason::Foreign);
     }
 }
 
@@ -277,7 +277,9 @@ unsafe fn guarded_rows(
     ask: impl Fn(usize) -> CUresult,
 ) -> Option<CUresult> {
     let runtime = session::runtime()?;
-    let canary = usize::try_from(runtime.canaries().size()).ok()?;
+    let surroundings = runtime.surroundings();
+    let size = (width as u64).saturating_mul(height as u64);
+    let canary = usize::try_from(surroundings.bytes(size)).ok()?;
     if canary == 0 || width == 0 || place.is_null() || pitch.is_null() {
         return None;
     }
@@ -286,14 +288,15 @@ unsafe fn guarded_rows(
     let all = height.checked_add(rows.checked_mul(2)?)?;
     let result = with_room(|| ask(all));
     if result == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
-        runtime.canaries().bare(BareReason::OutOfMemory);
+        surroundings.bare(BareReason::OutOfMemory);
         return None;
     }
     if result == CUresult::CUDA_SUCCESS {
         // SAFETY: written by a successful call; the program has not seen the
         // address yet.
         let (base, pitch) = unsafe { (&mut *place, *pitch as u64) };
-        let before = match runtime.env().settings().canary_head {
+        let canary_head = runtime.env().settings().canary_head;
+        let before = match surroundings.has_head(canary_head) {
             true => rows as u64,
             false => 0,
         };
@@ -308,9 +311,7 @@ unsafe fn guarded_rows(
             base: DeviceAddress(*base),
             size: pitch * height as u64,
         };
-        runtime
-            .canaries()
-            .allocated(AllocationKind::Device, extent, own(), &plan, Fill::Now);
+        surroundings.allocated(AllocationKind::Device, extent, own(), &plan, Fill::Now);
     }
     Some(result)
 }
@@ -320,7 +321,7 @@ fn bare_host(result: CUresult) {
     if result == CUresult::CUDA_SUCCESS
         && let Some(runtime) = session::runtime()
     {
-        runtime.canaries().bare(BareReason::Host);
+        runtime.surroundings().bare(BareReason::Host);
     }
 }
 

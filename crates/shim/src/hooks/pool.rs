@@ -64,7 +64,7 @@ unsafe fn allocate(
     let result = if is_capturing() {
         let (result, padding) = padded(bytes, ask);
         if result == CUresult::CUDA_SUCCESS && !place.is_null() {
-            runtime.canaries().bare(BareReason::Graph);
+            runtime.surroundings().bare(BareReason::Graph);
             // SAFETY: written by a successful call.
             tell(
                 AllocationKind::Pool,

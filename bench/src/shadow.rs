@@ -1,0 +1,171 @@
+//! What shadow memory costs: kernels with every launch checked and with proofs,
+//! in both encodings, beside bounds; memory; allocation.
+
+use crate::options::Options;
+use crate::turns::{Variant, in_turn, kernel_lines, numbers};
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use suite::results::{geometric_mean, round};
+
+/// Flat numbers of `gpu-shadow.json`.
+#[derive(Debug, Serialize)]
+struct Summary {
+    /// Geometric mean of kernel time over native, with blocks of 256 bytes and
+    /// proofs.
+    geomean: f64,
+    /// With every launch checked.
+    checked_geomean: f64,
+    /// The same with blocks of 128 bytes.
+    checked_128_geomean: f64,
+    /// Checked against exact bounds in global memory, for comparison.
+    bounds_checked_geomean: f64,
+    /// The largest ratio with every launch checked.
+    worst: f64,
+    /// Kernels of these means.
+    kernels: usize,
+    /// Shadow memory in percent of the buffers of the kernels' program.
+    memory_percent: f64,
+    /// Redzones, likewise.
+    redzone_percent: f64,
+    /// Of a pair of cudaMalloc and cudaFree of 4 KiB, native, in microseconds.
+    native_allocate_us: f64,
+    /// What shadow memory adds.
+    allocate_us: f64,
+    /// The same of 4 MiB.
+    native_allocate_large_us: f64,
+    allocate_large_us: f64,
+}
+
+/// One kernel; times in milliseconds.
+#[derive(Debug, Serialize)]
+struct Row {
+    kernel: String,
+    size: u64,
+    native_ms: f64,
+    /// Kernel time over native, by variant.
+    #[serde(flatten)]
+    ratios: BTreeMap<&'static str, f64>,
+}
+
+const KERNELS: [(&str, Variant<'static>); 5] = [
+    ("native", Variant::Native),
+    ("proofs", Variant::Ringfence(&["--protect", "shadow"])),
+    (
+        "checked",
+        Variant::Ringfence(&["--protect", "shadow", "--prove", "off"]),
+    ),
+    (
+        "checked_128",
+        Variant::Ringfence(&[
+            "--protect",
+            "shadow",
+            "--prove",
+            "off",
+            "--shadow-encoding",
+            "128",
+        ]),
+    ),
+    (
+        "bounds",
+        Variant::Ringfence(&[
+            "--protect",
+            "bounds",
+            "--prove",
+            "off",
+            "--check-only",
+            "global",
+        ]),
+    ),
+];
+
+const ALLOCATIONS: [Variant<'static>; 2] = [
+    Variant::Native,
+    Variant::Ringfence(&["--protect", "shadow"]),
+];
+
+/// Measures everything and writes the results.
+///
+/// # Errors
+///
+/// A program fails, runs out of time, or computes something else.
+pub fn measure(options: &Options) -> Result<()> {
+    let mut rows = kernels(options, "bench")?;
+    rows.extend(kernels(options, "spaces")?);
+    let ratios = |name: &str| -> Result<Vec<f64>> {
+        let ratios: Option<Vec<f64>> = rows.iter().map(|r| r.ratios.get(name).copied()).collect();
+        ratios.context("a variant was not measured")
+    };
+    let mean = |name: &str| {
+        let mean = geometric_mean(ratios(name)?);
+        mean.map(round).context("a kernel took no time at all")
+    };
+    let allocations = in_turn(ALLOCATIONS.len(), options.rounds(5), |variant| {
+        let found = numbers(&options.host("allocate", ALLOCATIONS[variant])?)?;
+        for name in ["small_us", "large_us"] {
+            ensure!(found.contains_key(name), "it printed no {name}");
+        }
+        Ok(found)
+    })?;
+    let native = |size: &'static str| allocations.median(0, |numbers| numbers[size]);
+    let added = |size: &'static str| allocations.added(1, 0, |numbers| numbers[size]);
+    let memory = memory(options)?;
+    let summary = Summary {
+        geomean: mean("proofs")?,
+        checked_geomean: mean("checked")?,
+        checked_128_geomean: mean("checked_128")?,
+        bounds_checked_geomean: mean("bounds")?,
+        worst: ratios("checked")?.into_iter().fold(0.0, f64::max),
+        kernels: rows.len(),
+        memory_percent: memory.0,
+        redzone_percent: memory.1,
+        native_allocate_us: round(native("small_us")?),
+        allocate_us: round(added("small_us")?),
+        native_allocate_large_us: round(native("large_us")?),
+        allocate_large_us: round(added("large_us")?),
+    };
+    println!("{}", serde_json::to_string_pretty(&summary)?);
+    options.write(summary, rows)
+}
+
+/// Shadow memory and redzones of the kernels' program, in percent of its
+/// buffers.
+fn memory(options: &Options) -> Result<(f64, f64)> {
+    let folder = tempfile::tempdir()?;
+    let report = folder.path().join("report.json");
+    let path = report.to_str().context("the temporary folder's name")?;
+    let variant = Variant::Ringfence(&["--protect", "shadow", "--json", path]);
+    options.runner().run("bench", options.size(), variant)?;
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&report)?)?;
+    let bytes = |name: &str| {
+        let value = report["coverage"]["shadow"][name].as_u64();
+        value.with_context(|| format!("the report has no `{name}` of shadow memory"))
+    };
+    let memory = bytes("memory")? as f64;
+    ensure!(memory > 0.0, "no buffer had redzones");
+    let percent = |bytes: u64| round(100.0 * bytes as f64 / memory);
+    Ok((percent(bytes("shadow")?), percent(bytes("bytes")?)))
+}
+
+/// All kernels of a program, under all variants.
+fn kernels(options: &Options, program: &str) -> Result<Vec<Row>> {
+    let (runner, size) = (options.runner(), options.size());
+    let rounds = in_turn(KERNELS.len(), options.rounds(2), |variant| {
+        kernel_lines(&runner.run(program, size, KERNELS[variant].1)?)
+    })?;
+    let rows = rounds.first().iter().enumerate().map(|(index, line)| {
+        let native_ms = rounds.time(0, index)?;
+        let mut ratios = BTreeMap::new();
+        for (variant, (name, _)) in KERNELS.iter().enumerate().skip(1) {
+            ratios.insert(*name, round(rounds.time(variant, index)? / native_ms));
+        }
+        println!("{:<16} native {native_ms:>9.4} ms  {ratios:?}", line.kernel);
+        Ok(Row {
+            kernel: line.kernel.clone(),
+            size: line.size,
+            native_ms,
+            ratios,
+        })
+    });
+    rows.collect()
+}

@@ -1,0 +1,160 @@
+//! Shadow memory: one byte that says which bytes of a block of memory a kernel
+//! may access (GASan, section 3.1). Written by the host, read by check code.
+//!
+//! ```text
+//! 0x2000_0000_0018  u32 first   the first piece that is covered
+//!                   u32 pieces  how many are
+//! 0x2400_0000_0000  the shadow byte of block 0, then of block 1, and so on
+//! ```
+//!
+//! The memory of one mapping granule of shadow is a *piece*. Only the pieces of
+//! one window have shadow memory. (Kernels get the window of the moment with the
+//! launch parameter, behind the bounds.) Addresses outside of the window are not
+//! checked, and memory inside of it that Ringfence did not allocate is
+//! addressable as a whole. Shadow memory is mapped before the window grows, and
+//! stays mapped.
+
+use crate::settings::form::{Form, Words};
+use serde::{Deserialize, Serialize};
+
+/// `u32[2]` in the control page: the window's first piece and its pieces.
+pub const SHADOW_WINDOW: u64 = super::CONTROL_BASE + 0x18;
+/// The shadow byte of the block at address 0.
+pub const SHADOW_BASE: u64 = 0x2400_0000_0000;
+/// log2 of the addresses that may have a shadow.
+pub const ADDRESS_BITS: u32 = 47;
+/// Bytes reserved for shadow memory, for the smaller block.
+pub const SHADOW_RESERVED: u64 = 1 << (ADDRESS_BITS - Encoding::Block128.shift());
+/// log2 of the bytes of shadow memory that are mapped together.
+pub const SHADOW_GRANULE_SHIFT: u32 = 21;
+/// Bytes of shadow memory that are mapped together.
+pub const SHADOW_GRANULE: u64 = 1 << SHADOW_GRANULE_SHIFT;
+/// Most pieces in a window.
+pub const SHADOW_PIECES: u32 = 4096;
+
+/// Bytes of the launch parameter that hold the window, behind all bounds: the two
+/// words, and zeros.
+pub const LAUNCH_WINDOW: u64 = 16;
+
+/// What a shadow byte says about its block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Encoding {
+    /// Blocks of 128 bytes; the first `n` are addressable (GASan-128).
+    #[serde(rename = "128")]
+    Block128,
+    /// Blocks of 256 bytes; for 0, none are addressable, else the first `n + 1`
+    /// (GASan-256). A block with one addressable byte has 0, too: a check that
+    /// is about exactly this byte asks the lookup tables.
+    #[serde(rename = "256")]
+    Block256,
+}
+
+impl Encoding {
+    /// All of them.
+    pub const ALL: [Encoding; 2] = [Encoding::Block128, Encoding::Block256];
+
+    pub(crate) const FORM: Words<Encoding> = Words(&[
+        (Encoding::Block128, &["128"]),
+        (Encoding::Block256, &["256"]),
+    ]);
+
+    /// log2 of the bytes of a block.
+    pub const fn shift(self) -> u32 {
+        match self {
+            Encoding::Block128 => 7,
+            Encoding::Block256 => 8,
+        }
+    }
+
+    /// Bytes of a block.
+    pub const fn block(self) -> u64 {
+        1 << self.shift()
+    }
+
+    /// The byte of a block that is addressable as a whole.
+    pub const fn whole(self) -> u8 {
+        match self {
+            Encoding::Block128 => 128,
+            Encoding::Block256 => 255,
+        }
+    }
+
+    /// The byte of a block of which the first `bytes` are addressable.
+    pub const fn value(self, bytes: u64) -> u8 {
+        let bytes = if bytes > self.block() {
+            self.block()
+        } else {
+            bytes
+        };
+        match self {
+            Encoding::Block128 => bytes as u8,
+            Encoding::Block256 => bytes.saturating_sub(1) as u8,
+        }
+    }
+
+    /// How many bytes of a block are addressable at least. (One byte alone
+    /// cannot be told from none in blocks of 256.)
+    pub const fn addressable(self, value: u8) -> u64 {
+        match (self, value) {
+            (_, 0) => 0,
+            (Encoding::Block128, value) => value as u64,
+            (Encoding::Block256, value) => value as u64 + 1,
+        }
+    }
+
+    /// log2 of the bytes of a piece.
+    pub const fn piece_shift(self) -> u32 {
+        self.shift() + SHADOW_GRANULE_SHIFT
+    }
+
+    /// Where the shadow byte of an address is.
+    pub const fn shadow_of(self, address: u64) -> u64 {
+        SHADOW_BASE + (address >> self.shift())
+    }
+}
+
+impl std::fmt::Display for Encoding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.block())
+    }
+}
+
+impl std::str::FromStr for Encoding {
+    type Err = ();
+
+    /// The bytes of a block.
+    fn from_str(text: &str) -> Result<Encoding, ()> {
+        Encoding::FORM.parse(text).ok_or(())
+    }
+}
+
+const _: () = {
+    assert!(SHADOW_WINDOW + 8 <= super::canary::CHECK_BLOCKS);
+    assert!(super::heap::HEAP_CHUNKS_MAPPED + 8 <= SHADOW_WINDOW);
+    assert!(super::CONTROL_BASE + super::METADATA_RESERVED <= SHADOW_BASE);
+    assert!(SHADOW_BASE + SHADOW_RESERVED <= super::heap::HEAP_BASE);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_those_of_the_paper() {
+        let (small, large) = (Encoding::Block128, Encoding::Block256);
+        for bytes in 0..=256u64 {
+            let expected = bytes.min(128) as u8;
+            assert_eq!(small.value(bytes), expected);
+            assert_eq!(small.addressable(small.value(bytes)), bytes.min(128));
+            // One byte alone has no value of its own.
+            let known = if bytes == 1 { 0 } else { bytes };
+            assert_eq!(large.addressable(large.value(bytes)), known);
+        }
+        for encoding in Encoding::ALL {
+            assert_eq!(encoding.whole(), encoding.value(encoding.block()));
+            assert_eq!(encoding.to_string().parse(), Ok(encoding));
+        }
+        assert_eq!("64".parse::<Encoding>(), Err(()));
+    }
+}
