@@ -11,7 +11,7 @@
 // many, or one has failed. Prints `attempts N`, `leaked WORDS` if it saw the
 // neighbour's secret, `refused CODE` for each module that was not loaded, and
 // `answer WHAT CODE`. Attacks of the
-// classes `loops` and `kill` run until somebody ends them; they print `running`.
+// classes `loops`, `waits` and `kill` run until somebody ends them; they print `running`.
 #include "attack.cuh"
 #include "neighbour.cuh"
 #include "tour.h"
@@ -69,6 +69,13 @@ static void endless(Target &t, const Attack &attack) {
     for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
+__global__ void without_end(volatile uint32_t *data) {
+    while (data[threadIdx.x] != 1) {
+    }
+}
+
+__global__ void printing(uint32_t *data) { printf("%u of %p\n", threadIdx.x, data); }
+
 __global__ void busy(uint32_t *data, int n) {
     for (int at = threadIdx.x; at < n; at += blockDim.x) data[at] = data[at] * 3 + at;
 }
@@ -82,10 +89,38 @@ static const char SMALL[] = ".version 8.0\n.target sm_75\n.address_size 64\n"
     std::vector<char> host(n, 0x5a);
     uint32_t *device;
     CHECK(cudaMalloc(&device, n));
+    CHECK(cudaMemset(device, 0, n));
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    cudaGraphExec_t graph = nullptr;
+    if (what == "graphs") {
+        cudaGraph_t made;
+        CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        for (int launch = 0; launch < 20; launch++) busy<<<1, 64, 0, stream>>>(device, 64);
+        CHECK(cudaStreamEndCapture(stream, &made));
+        CHECK(cudaGraphInstantiateWithFlags(&graph, made, 0));
+    }
+    bool is_endless = what == "endless kernels" || what == "waits";
+    if (is_endless) without_end<<<64, 64, 0, stream>>>(device);
     std::printf("attempts 1\nrunning\n");
     std::fflush(stdout);
     for (;;) {
-        if (what == "copies") {
+        if (what == "endless kernels") {
+            without_end<<<64, 64>>>(device);
+            usleep(1000);
+        } else if (what == "waits") {
+            CHECK(cudaDeviceSynchronize());
+        } else if (what == "graphs") {
+            for (int launch = 0; launch < 10; launch++) CHECK(cudaGraphLaunch(graph, stream));
+            CHECK(cudaStreamSynchronize(stream));
+        } else if (what == "resets") {
+            CHECK(cudaDeviceReset());
+            CHECK(cudaMalloc(&device, n));
+            busy<<<1, 64>>>(device, 64);
+        } else if (what == "printing") {
+            printing<<<2, 32>>>(device);
+            CHECK(cudaDeviceSynchronize());
+        } else if (what == "copies") {
             CHECK(cudaMemcpy(device, host.data(), n, cudaMemcpyHostToDevice));
             CHECK(cudaMemcpy(host.data(), device, n, cudaMemcpyDeviceToHost));
         } else if (what == "launches") {
@@ -165,6 +200,7 @@ int main(int argc, char **argv) {
     const std::vector<Attack> *all = of == "accesses"   ? &ACCESSES
                                      : of == "ends"     ? &ENDS
                                      : of == "loops"    ? &LOOPS
+                                     : of == "waits"    ? &WAITING
                                      : of == "calls"    ? &CALLS
                                      : of == "copies"   ? &COPIES
                                      : of == "residues" ? &RESIDUES
@@ -172,9 +208,10 @@ int main(int argc, char **argv) {
     for (size_t at = 0; all && at < all->size(); at++) {
         const Attack &what = (*all)[at];
         if (name != what.name) continue;
-        if (t.is_beside) return beside(t, what, span, of == "loops");
+        bool is_endless = of == "loops" || of == "waits";
+        if (t.is_beside) return beside(t, what, span, is_endless);
         t.make();
-        if (of == "loops") endless(t, what);
+        if (is_endless) endless(t, what);
         attack(t, what, span);
         return 0;
     }

@@ -217,6 +217,12 @@ pub struct ManagerOptions {
     /// needs a moment without kernels; then it is ended. 0: for ever.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub kernel_time: u32,
+    /// How long the work of two tenants may stand still at the same time; then the
+    /// kernels of the one that began first are ended. 0: for ever [default: as
+    /// --kernel-time on a GPU, whose kernels keep others from running; 0 on the
+    /// CPU device].
+    #[arg(long, value_name = "SECONDS")]
+    pub stall_time: Option<u32>,
 }
 
 /// The devices of a manager.

@@ -32,6 +32,31 @@ pub struct Options {
     /// How long kernels of one tenant may keep the others from loading code; they
     /// are ended then. `None`: for ever.
     pub kernel_time: Option<Duration>,
+    /// How long the work of two tenants may stand still; the kernels of the one
+    /// that began first are ended then.
+    pub stall_time: StallTime,
+}
+
+/// How long the work of tenants may stand still beside that of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StallTime {
+    /// On a GPU, as long as [`Options::kernel_time`]; on the CPU device, whose
+    /// streams share the processors, for ever.
+    OfDevice,
+    /// For ever.
+    Unlimited,
+    /// So long.
+    Limited(Duration),
+}
+
+impl Options {
+    fn stall_limit(&self) -> Option<Duration> {
+        match (self.stall_time, &self.device) {
+            (StallTime::OfDevice, DeviceChoice::Gpu(_)) => self.kernel_time,
+            (StallTime::OfDevice, DeviceChoice::Cpu(_)) | (StallTime::Unlimited, _) => None,
+            (StallTime::Limited(limit), _) => Some(limit),
+        }
+    }
 }
 
 /// A manager that cannot be started.
@@ -94,7 +119,7 @@ impl Server {
         let addresses = addresses.ok_or(StartError::Memory(memory))?;
         // The socket first: a second manager shall not touch the device.
         let (listener, lock) = listen(&options.socket)?;
-        let device = Device::open(&options.device, options.kernel_time)?;
+        let device = Device::open(&options.device, options.kernel_time, options.stall_limit())?;
         Ok(Server {
             listener,
             _lock: lock,
@@ -119,6 +144,12 @@ impl Server {
         spawn("ringfence-remains", move || {
             keeper.graveyard.keep(&keeper.device);
         });
+        if self.manager.device.progress.is_limited() {
+            let device = Arc::clone(&self.manager.device);
+            spawn("ringfence-budget", move || {
+                device.progress.keep(&device.context);
+            });
+        }
         for socket in self.listener.incoming() {
             match socket {
                 Ok(socket) => Manager::connected(&self.manager, socket),
@@ -296,7 +327,11 @@ impl Manager {
             .map_err(|error| failed(&error))?;
         let slot = self.addresses.take();
         let slot = slot.ok_or_else(|| failed(&"all partitions are taken"))?;
-        let partition = Partition::map(&device.context, slot, memory, device.reserved_shared);
+        let stream = device.context.stream().map_err(|error| failed(&error))?;
+        let stream = Arc::new(stream);
+        device.progress.watch_newcomer(&stream);
+        let at = (&device.context, &*stream);
+        let partition = Partition::map(at, slot, memory, device.reserved_shared);
         let partition = partition.map_err(|error| failed(&error))?;
         Session::new(Arc::clone(device), partition).map_err(|error| failed(&error))
     }

@@ -9,7 +9,7 @@ mod support;
 #[path = "../../ring/tests/support/mod.rs"]
 mod vandal;
 
-use manager::{DeviceChoice, Options, Server};
+use manager::{DeviceChoice, Options, Server, StallTime};
 use protocol::{
     Channel, Frame, Hello, MAGIC, Place, Reply, Request, RingChannel, SocketChannel, VERSION,
 };
@@ -31,6 +31,7 @@ static SOCKET: LazyLock<PathBuf> = LazyLock::new(|| {
         device: DeviceChoice::Cpu(2),
         memory_per_tenant: MEMORY,
         kernel_time: Some(Duration::from_secs(2)),
+        stall_time: StallTime::OfDevice,
     };
     let server = Server::start(&options).expect("a manager");
     std::thread::spawn(move || server.run());
@@ -254,6 +255,7 @@ fn two_managers_cannot_have_one_socket() {
         device: DeviceChoice::Cpu(1),
         memory_per_tenant: MEMORY,
         kernel_time: Some(Duration::from_secs(2)),
+        stall_time: StallTime::OfDevice,
     };
     let error = Server::start(&options).err().expect("refused").to_string();
     assert!(error.contains("another manager has the socket"), "{error}");
