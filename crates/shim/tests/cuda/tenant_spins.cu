@@ -62,6 +62,8 @@ int main() {
             error = cudaDeviceReset();
             if (error == cudaSuccess) error = make();
         }
+        // (An error that was told is not told again.)
+        cudaGetLastError();
         std::printf("%d\n", error);
         std::fflush(stdout);
     }
