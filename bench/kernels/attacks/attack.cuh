@@ -39,6 +39,9 @@ struct Attack {
     bool is_reader = false;
 };
 
+// Loads the code of `LOOPS`.
+void load_loops();
+
 extern const std::vector<Attack> ACCESSES, ENDS, LOOPS, WAITING, CALLS, COPIES, RESIDUES;
 
 inline uint64_t random_number(uint64_t seed) {

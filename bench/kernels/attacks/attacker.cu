@@ -2,7 +2,7 @@
 //
 //   attacker CLASS NAME [--attempts N] [--first N] [--milliseconds N] [--large]
 //            [--secret ADDRESS --integers ADDRESS --floats ADDRESS --bytes N]
-//            [--partition ADDRESS]
+//            [--partition ADDRESS] [--at-a-word]
 //   attacker tour all                  calls all that tenants have
 //   attacker CLASS NAME ... --beside   with a neighbour in its own context, as
 //                                      threads of one program
@@ -10,8 +10,10 @@
 // Makes attempts, from the first one on, until the time is over and there are so
 // many, or one has failed. Prints `attempts N`, `leaked WORDS` if it saw the
 // neighbour's secret, `refused CODE` for each module that was not loaded, and
-// `answer WHAT CODE`. Attacks of the
-// classes `loops`, `waits` and `kill` run until somebody ends them; they print `running`.
+// `answer WHAT CODE`. Attacks of the classes `loops`, `waits` and `kill` run until
+// somebody ends them; they print `running`. With `--at-a-word`, code is loaded
+// first; then it prints `loaded` and waits for a line: so several attackers begin
+// together, and none keeps another one from loading.
 #include "attack.cuh"
 #include "neighbour.cuh"
 #include "tour.h"
@@ -179,10 +181,12 @@ int main(int argc, char **argv) {
     }
     Target t;
     Span span;
+    bool waits_for_word = false;
     for (int at = 3; at < argc; at++) {
         std::string option = argv[at];
         if (option == "--beside") t.is_beside = true;
         else if (option == "--large") t.is_large = true;
+        else if (option == "--at-a-word") waits_for_word = true;
         else if (at + 1 == argc) return 2;
         else {
             uint64_t number = std::strtoull(argv[++at], nullptr, 0);
@@ -211,6 +215,12 @@ int main(int argc, char **argv) {
         bool is_endless = of == "loops" || of == "waits";
         if (t.is_beside) return beside(t, what, span, is_endless);
         t.make();
+        if (waits_for_word) {
+            load_loops();
+            std::printf("loaded\n");
+            std::fflush(stdout);
+            std::getchar();
+        }
         if (is_endless) endless(t, what);
         attack(t, what, span);
         return 0;

@@ -112,6 +112,11 @@ static void short_kernels(Target &t, unsigned) {
     });
 }
 
+void load_loops() {
+    cudaFuncAttributes attributes;
+    CHECK(cudaFuncGetAttributes(&attributes, attack_memory_loop));
+}
+
 // More blocks than a device holds at a time: nothing else runs beside them.
 static dim3 many(const Target &t) { return dim3(t.is_large ? 8192 : 64); }
 static dim3 threads(const Target &t) { return dim3(t.is_large ? 1024 : 64); }

@@ -111,9 +111,23 @@ pub fn endless(
     let mut made = Made::default();
     let mut programs = Vec::new();
     for _ in 0..tenants {
-        let mut program = Program::start(&mut command(bench, neighbour, group, name))?;
-        wait_until_it_runs(&mut program)?;
+        let mut command = command(bench, neighbour, group, name);
+        if tenants > 1 {
+            command.arg("--at-a-word");
+        }
+        let mut program = Program::start(&mut command)?;
+        if tenants > 1 {
+            wait_for_line(&mut program, "loaded")?;
+        }
         programs.push(program);
+    }
+    if tenants > 1 {
+        programs
+            .iter_mut()
+            .try_for_each(|program| program.say("go"))?;
+    }
+    for program in &mut programs {
+        wait_until_it_runs(program)?;
     }
     std::thread::sleep(bench.options.hold(tenants));
     neighbour.goes_on(3);
@@ -130,9 +144,13 @@ pub fn endless(
 }
 
 fn wait_until_it_runs(program: &mut Program) -> Result<()> {
+    wait_for_line(program, "running")
+}
+
+fn wait_for_line(program: &mut Program, text: &str) -> Result<()> {
     let is_there = program.wait_for(LONG, |program| {
         let lines = program.lines();
-        lines.iter().any(|line| line.text == "running") || program.ended().is_some()
+        lines.iter().any(|line| line.text == text) || program.ended().is_some()
     });
     ensure!(
         is_there && program.ended().is_none(),
