@@ -273,3 +273,71 @@ impl Progress {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, DeviceChoice};
+
+    fn open(stall: Option<Duration>) -> Device {
+        Device::open(&DeviceChoice::Cpu(1), None, stall).unwrap()
+    }
+
+    /// How many marks stand in a stream after so many pieces of work, which are over
+    /// by now.
+    fn marks_after(device: &Device, puts: u32, is_slow: bool) -> usize {
+        let stream = Arc::new(device.context.stream().unwrap());
+        let marks = device.progress.watch_newcomer(&stream);
+        marks.state.lock().is_slow = is_slow;
+        for _ in 0..puts {
+            marks.put(&device.context, &stream).unwrap();
+        }
+        marks.state.lock().pending.len()
+    }
+
+    #[test]
+    fn marks_are_few_where_work_is_short_and_never_too_many() {
+        let device = open(Some(Duration::from_secs(1)));
+        for (puts, short, long) in [
+            (0, 0, 0),
+            (1, 0, 0),
+            (2, 1, 1),
+            (3, 2, 2),
+            (9, 4, 8),
+            (17, 5, 16),
+            (33, 6, 20),
+            (81, 9, 32),
+            (5000, MARKS, MARKS),
+        ] {
+            assert_eq!(marks_after(&device, puts, false), short, "{puts}");
+            assert_eq!(marks_after(&device, puts, true), long, "{puts}");
+        }
+        let unjudged = open(None);
+        assert_eq!(marks_after(&unjudged, 100, true), 0);
+    }
+
+    #[test]
+    fn what_is_over_shows_and_what_is_gone_is_forgotten() {
+        let device = open(Some(Duration::from_secs(1)));
+        let (progress, start) = (&device.progress, Instant::now());
+        let stream = Arc::new(device.context.stream().unwrap());
+        let marks = progress.watch_newcomer(&stream);
+        let seen = progress.seen(start);
+        assert_eq!(seen.len(), 1);
+        assert_eq!((seen[0].work, seen[0].role), (Work::Idle, Role::Newcomer));
+        for _ in 0..20 {
+            marks.put(&device.context, &stream).unwrap();
+        }
+        while !stream.is_idle().unwrap() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let before = marks.state.lock().done;
+        assert_eq!(progress.seen(start)[0].work, Work::Idle);
+        let state = marks.state.lock();
+        assert!(state.done > before && state.pending.is_empty() && state.open.is_none());
+        assert_eq!(state.spare.len(), 5);
+        drop(state);
+        drop(stream);
+        assert_eq!(progress.seen(start).len(), 0);
+    }
+}
