@@ -15,8 +15,8 @@ mod options;
 mod origins;
 mod plots;
 mod protections;
-mod sharing;
 mod shadow;
+mod sharing;
 mod turns;
 mod watch;
 

@@ -153,6 +153,7 @@ pub fn isolation(folder: &Path) -> Vec<Job> {
         "attacker.cu",
         "accesses.cu",
         "ends.cu",
+        "waits.cu",
         "calls.cu",
         "copies.cu",
         "tour.cu",

@@ -39,7 +39,10 @@ struct Attack {
     bool is_reader = false;
 };
 
-extern const std::vector<Attack> ACCESSES, ENDS, LOOPS, CALLS, COPIES, RESIDUES;
+// Loads the code of `LOOPS`.
+void load_loops();
+
+extern const std::vector<Attack> ACCESSES, ENDS, LOOPS, WAITING, CALLS, COPIES, RESIDUES;
 
 inline uint64_t random_number(uint64_t seed) {
     seed += 0x9e3779b97f4a7c15;

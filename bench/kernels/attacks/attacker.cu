@@ -2,7 +2,7 @@
 //
 //   attacker CLASS NAME [--attempts N] [--first N] [--milliseconds N] [--large]
 //            [--secret ADDRESS --integers ADDRESS --floats ADDRESS --bytes N]
-//            [--partition ADDRESS]
+//            [--partition ADDRESS] [--at-a-word]
 //   attacker tour all                  calls all that tenants have
 //   attacker CLASS NAME ... --beside   with a neighbour in its own context, as
 //                                      threads of one program
@@ -10,8 +10,10 @@
 // Makes attempts, from the first one on, until the time is over and there are so
 // many, or one has failed. Prints `attempts N`, `leaked WORDS` if it saw the
 // neighbour's secret, `refused CODE` for each module that was not loaded, and
-// `answer WHAT CODE`. Attacks of the
-// classes `loops` and `kill` run until somebody ends them; they print `running`.
+// `answer WHAT CODE`. Attacks of the classes `loops`, `waits` and `kill` run until
+// somebody ends them; they print `running`. With `--at-a-word`, code is loaded
+// first; then it prints `loaded` and waits for a line: so several attackers begin
+// together, and none keeps another one from loading.
 #include "attack.cuh"
 #include "neighbour.cuh"
 #include "tour.h"
@@ -69,6 +71,13 @@ static void endless(Target &t, const Attack &attack) {
     for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
 
+__global__ void without_end(volatile uint32_t *data) {
+    while (data[threadIdx.x] != 1) {
+    }
+}
+
+__global__ void printing(uint32_t *data) { printf("%u of %p\n", threadIdx.x, data); }
+
 __global__ void busy(uint32_t *data, int n) {
     for (int at = threadIdx.x; at < n; at += blockDim.x) data[at] = data[at] * 3 + at;
 }
@@ -82,10 +91,38 @@ static const char SMALL[] = ".version 8.0\n.target sm_75\n.address_size 64\n"
     std::vector<char> host(n, 0x5a);
     uint32_t *device;
     CHECK(cudaMalloc(&device, n));
+    CHECK(cudaMemset(device, 0, n));
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    cudaGraphExec_t graph = nullptr;
+    if (what == "graphs") {
+        cudaGraph_t made;
+        CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        for (int launch = 0; launch < 20; launch++) busy<<<1, 64, 0, stream>>>(device, 64);
+        CHECK(cudaStreamEndCapture(stream, &made));
+        CHECK(cudaGraphInstantiateWithFlags(&graph, made, 0));
+    }
+    bool is_endless = what == "endless kernels" || what == "waits";
+    if (is_endless) without_end<<<64, 64, 0, stream>>>(device);
     std::printf("attempts 1\nrunning\n");
     std::fflush(stdout);
     for (;;) {
-        if (what == "copies") {
+        if (what == "endless kernels") {
+            without_end<<<64, 64>>>(device);
+            usleep(1000);
+        } else if (what == "waits") {
+            CHECK(cudaDeviceSynchronize());
+        } else if (what == "graphs") {
+            for (int launch = 0; launch < 10; launch++) CHECK(cudaGraphLaunch(graph, stream));
+            CHECK(cudaStreamSynchronize(stream));
+        } else if (what == "resets") {
+            CHECK(cudaDeviceReset());
+            CHECK(cudaMalloc(&device, n));
+            busy<<<1, 64>>>(device, 64);
+        } else if (what == "printing") {
+            printing<<<2, 32>>>(device);
+            CHECK(cudaDeviceSynchronize());
+        } else if (what == "copies") {
             CHECK(cudaMemcpy(device, host.data(), n, cudaMemcpyHostToDevice));
             CHECK(cudaMemcpy(host.data(), device, n, cudaMemcpyDeviceToHost));
         } else if (what == "launches") {
@@ -144,10 +181,12 @@ int main(int argc, char **argv) {
     }
     Target t;
     Span span;
+    bool waits_for_word = false;
     for (int at = 3; at < argc; at++) {
         std::string option = argv[at];
         if (option == "--beside") t.is_beside = true;
         else if (option == "--large") t.is_large = true;
+        else if (option == "--at-a-word") waits_for_word = true;
         else if (at + 1 == argc) return 2;
         else {
             uint64_t number = std::strtoull(argv[++at], nullptr, 0);
@@ -165,6 +204,7 @@ int main(int argc, char **argv) {
     const std::vector<Attack> *all = of == "accesses"   ? &ACCESSES
                                      : of == "ends"     ? &ENDS
                                      : of == "loops"    ? &LOOPS
+                                     : of == "waits"    ? &WAITING
                                      : of == "calls"    ? &CALLS
                                      : of == "copies"   ? &COPIES
                                      : of == "residues" ? &RESIDUES
@@ -172,9 +212,16 @@ int main(int argc, char **argv) {
     for (size_t at = 0; all && at < all->size(); at++) {
         const Attack &what = (*all)[at];
         if (name != what.name) continue;
-        if (t.is_beside) return beside(t, what, span, of == "loops");
+        bool is_endless = of == "loops" || of == "waits";
+        if (t.is_beside) return beside(t, what, span, is_endless);
         t.make();
-        if (of == "loops") endless(t, what);
+        if (waits_for_word) {
+            load_loops();
+            std::printf("loaded\n");
+            std::fflush(stdout);
+            std::getchar();
+        }
+        if (is_endless) endless(t, what);
         attack(t, what, span);
         return 0;
     }

@@ -1,6 +1,8 @@
 // Kernels that end their context, and kernels that do not end.
 #include "attack.cuh"
 #include <cassert>
+#include <chrono>
+#include <thread>
 
 __global__ void attack_trap(const uint32_t *own) {
     if (own[threadIdx.x] == 0) asm volatile("trap;");
@@ -63,6 +65,58 @@ __device__ __noinline__ uint32_t tree(uint32_t value) {
 
 __global__ void attack_call_tree(uint32_t *own) { own[threadIdx.x % 64] = tree<28>(threadIdx.x); }
 
+// Ends by itself, soon.
+__global__ void attack_short(uint32_t *own) {
+    for (int pass = 0; pass < 300; pass++) __nanosleep(1000000);
+    own[0] = 1;
+}
+
+static const char EMPTY[] = ".version 8.0\n.target sm_75\n.address_size 64\n"
+                            ".visible .entry nothing(.param .u64 a) { ret; }\n";
+
+// Does something again and again on a thread of its own, also when it fails.
+template <typename F>
+static void again(F something) {
+    std::thread([=] {
+        for (;;)
+            if (!something()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }).detach();
+}
+
+// Few blocks, and very many grids: devices have a limit of grids, and queues that
+// several streams share.
+static void small_grids(Target &t, unsigned) {
+    for (int grid = 0; grid < 28; grid++) {
+        cudaStream_t stream;
+        if (cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess) return;
+        attack_memory_loop<<<1, 32, 0, stream>>>(t.own);
+    }
+}
+
+// The kernels are ended while code is loaded.
+static void while_loading(Target &t, unsigned at) {
+    attack_memory_loop<<<t.is_large ? 8192 : 64, t.is_large ? 1024 : 64, 0, t.stream>>>(t.own);
+    if (at > 0) return;
+    again([] {
+        CUmodule module;
+        if (DRIVER(cuModuleLoadData)(&module, EMPTY) != CUDA_SUCCESS) return false;
+        return DRIVER(cuModuleUnload)(module) == CUDA_SUCCESS;
+    });
+}
+
+// No kernel runs for long, and there is always another one.
+static void short_kernels(Target &t, unsigned) {
+    again([stream = t.stream, own = t.own, blocks = t.is_large ? 264 : 16, threads = t.is_large ? 1024 : 64] {
+        for (int launch = 0; launch < 4; launch++) attack_short<<<blocks, threads, 0, stream>>>(own);
+        return cudaStreamSynchronize(stream) == cudaSuccess;
+    });
+}
+
+void load_loops() {
+    cudaFuncAttributes attributes;
+    CHECK(cudaFuncGetAttributes(&attributes, attack_memory_loop));
+}
+
 // More blocks than a device holds at a time: nothing else runs beside them.
 static dim3 many(const Target &t) { return dim3(t.is_large ? 8192 : 64); }
 static dim3 threads(const Target &t) { return dim3(t.is_large ? 1024 : 64); }
@@ -77,4 +131,7 @@ const std::vector<Attack> LOOPS = {
     {"huge trip count", ENDLESS(attack_trip_count, t.own, 1ull << 62)},
     {"huge grid", [](Target &t, unsigned) { attack_grid<<<0x7fffffff, threads(t), 0, t.stream>>>(t.own); }},
     {"call tree", ENDLESS(attack_call_tree, t.own)},
+    {"many small grids", small_grids},
+    {"ended while it loads code", while_loading},
+    {"kernels that end in time", short_kernels},
 };

@@ -26,8 +26,14 @@ pub enum Kind {
     Program {
         /// The group.
         group: &'static str,
-        /// It runs until it is killed.
-        is_endless: bool,
+    },
+    /// By the program `attacker`, of this group of its attacks, in so many processes
+    /// that run until they are killed.
+    Endless {
+        /// The group.
+        group: &'static str,
+        /// The processes, each a tenant.
+        tenants: usize,
     },
     /// By the program `attacker`, which is killed in the middle of this.
     Killed {
@@ -42,10 +48,7 @@ const fn program(class: &'static str, group: &'static str, name: &'static str) -
     Attack {
         class,
         name,
-        kind: Kind::Program {
-            group,
-            is_endless: false,
-        },
+        kind: Kind::Program { group },
         is_cpu_only: false,
     }
 }
@@ -58,11 +61,22 @@ const fn endless(name: &'static str) -> Attack {
     Attack {
         class: "kernels that do not end",
         name,
-        kind: Kind::Program {
+        kind: Kind::Endless {
             group: "loops",
-            is_endless: true,
+            tenants: 1,
         },
         is_cpu_only: false,
+    }
+}
+
+const fn waiting(name: &'static str) -> Attack {
+    Attack {
+        class: "threads that wait for ever",
+        kind: Kind::Endless {
+            group: "waits",
+            tenants: 1,
+        },
+        ..endless(name)
     }
 }
 
@@ -116,6 +130,24 @@ pub const ATTACKS: &[Attack] = &[
     endless("huge trip count"),
     endless("huge grid"),
     endless("call tree"),
+    endless("many small grids"),
+    endless("ended while it loads code"),
+    endless("kernels that end in time"),
+    Attack {
+        class: "tenants that work together",
+        kind: Kind::Endless {
+            group: "loops",
+            tenants: 2,
+        },
+        ..endless("loop of loads")
+    },
+    waiting("two barriers"),
+    waiting("barrier for more threads"),
+    waiting("lanes and block"),
+    waiting("mbarrier"),
+    waiting("cooperative grid"),
+    waiting("cluster"),
+    waiting("dependent launches"),
     program("addresses in host calls", "copies", "memcpy from"),
     program("addresses in host calls", "copies", "memcpy to"),
     program("addresses in host calls", "copies", "memcpy within"),
@@ -149,6 +181,11 @@ pub const ATTACKS: &[Attack] = &[
     killed("in launches", "launches"),
     killed("in loading of modules", "modules"),
     killed("in allocations", "allocations"),
+    killed("in endless kernels", "endless kernels"),
+    killed("in waits for endless kernels", "waits"),
+    killed("in launches of graphs", "graphs"),
+    killed("in resets", "resets"),
+    killed("in printing", "printing"),
     protocol("kill -9", "in half a message", rings::half_a_message),
     protocol("exhaustion", "memory", exhaustion::memory),
     protocol("exhaustion", "streams", exhaustion::streams),

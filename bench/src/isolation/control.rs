@@ -39,8 +39,13 @@ const TRIES: u32 = 5;
 /// # Errors
 ///
 /// The program does not start.
-pub fn run(bench: &Bench<'_>, group: &str, name: &str) -> Result<Control> {
+pub fn run(bench: &Bench<'_>, (group, name): (&str, &str), is_endless: bool) -> Result<Control> {
     let options = bench.options;
+    // What stands still for so long beside an attack that does not end.
+    let stall = match is_endless {
+        true => options.control_stall(),
+        false => options.stall(),
+    };
     let mut command = bench.runner().command("attacker", Variant::Native);
     command
         .args([group, name, "--beside", "--attempts", "48"])
@@ -51,16 +56,15 @@ pub fn run(bench: &Bench<'_>, group: &str, name: &str) -> Result<Control> {
     // did not overlap.
     let neighbour = loop {
         tries += 1;
-        match Neighbour::start(&mut command, options.stall()) {
+        match Neighbour::start(&mut command, stall) {
             Ok(neighbour) => break neighbour,
             Err(error) if tries == TRIES => return Err(error),
             Err(_) => {}
         }
     };
-    let limit = match group {
-        // It never ends.
-        "loops" => options.stall() + Duration::from_secs(3),
-        _ => LIMIT,
+    let limit = match is_endless {
+        true => stall + Duration::from_secs(3),
+        false => LIMIT,
     };
     let (fate, said) = neighbour.wait(&bench.expected, limit);
     let has_leaked = said.iter().any(|line| line.starts_with("leaked "));
@@ -77,7 +81,7 @@ fn why_not(group: &str, is_on_gpu: bool) -> &'static str {
         "residues" if !is_on_gpu => {
             "the CPU device clears memory, and registers, shared and local memory for each block"
         }
-        "loops" => "the device runs the neighbour beside it",
+        "loops" | "waits" => "the device runs the neighbour beside it",
         "residues" => "what a kernel had left was overwritten before it was read",
         _ => "the neighbour does not notice it",
     }

@@ -16,8 +16,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// Messages of one connection at most.
-const IN_A_CONNECTION: usize = 250;
+/// Messages of one connection at most: on the CPU device, and on a GPU, where a
+/// partition and its code take longer to make.
+const IN_A_CONNECTION: [usize; 2] = [250, 1000];
 /// Messages that may be sent for one type, for one that must arrive.
 const TRIES: u64 = 40;
 /// How many types of requests there are.
@@ -220,6 +221,7 @@ pub fn sessions(bench: &Bench<'_>, _neighbour: &mut Neighbour) -> Result<Made> {
     }
     let mut raw = fuzz.connect()?;
     let mut in_connection = 0;
+    let most = IN_A_CONNECTION[usize::from(bench.options.is_on_gpu())];
     for (name, all) in by_type.iter().filter(|(name, _)| *name != "Hello") {
         for _ in 0..limit {
             if arrived(&fuzz, name) >= wanted {
@@ -227,7 +229,7 @@ pub fn sessions(bench: &Bench<'_>, _neighbour: &mut Neighbour) -> Result<Made> {
             }
             let recorded = all[fuzz.random.below(all.len())];
             in_connection += 1;
-            if !fuzz.message(&mut raw, recorded)? || in_connection > IN_A_CONNECTION {
+            if !fuzz.message(&mut raw, recorded)? || in_connection > most {
                 raw = fuzz.connect()?;
                 in_connection = 0;
             }

@@ -61,29 +61,8 @@ fn command(bench: &Bench<'_>, neighbour: &Neighbour, group: &str, name: &str) ->
 /// # Errors
 ///
 /// The program does not start, or does not do what it should.
-pub fn run(
-    bench: &Bench<'_>,
-    neighbour: &mut Neighbour,
-    group: &str,
-    name: &str,
-    is_endless: bool,
-) -> Result<Made> {
+pub fn run(bench: &Bench<'_>, neighbour: &mut Neighbour, group: &str, name: &str) -> Result<Made> {
     let mut made = Made::default();
-    if is_endless {
-        let mut program = Program::start(&mut command(bench, neighbour, group, name))?;
-        wait_until_it_runs(&mut program)?;
-        // Longer than the neighbour may take for a round.
-        let hold = bench.options.stall() + Duration::from_secs(1);
-        std::thread::sleep(hold);
-        ensure!(
-            program.ended().is_none(),
-            "the attacker has ended by itself: {}",
-            program.error()
-        );
-        program.kill();
-        add(&mut made, &program);
-        return Ok(made);
-    }
     if group == "residues" {
         // A neighbour that has come and gone.
         let mut gone = bench.tenant("neighbour");
@@ -118,10 +97,60 @@ pub fn run(
     Ok(made)
 }
 
+/// Makes an attack that goes on until it is ended, by several tenants.
+///
+/// # Errors
+///
+/// A program does not start, or ends by itself.
+pub fn endless(
+    bench: &Bench<'_>,
+    neighbour: &mut Neighbour,
+    (group, name): (&str, &str),
+    tenants: usize,
+) -> Result<Made> {
+    let mut made = Made::default();
+    let mut programs = Vec::new();
+    for _ in 0..tenants {
+        let mut command = command(bench, neighbour, group, name);
+        if tenants > 1 {
+            command.arg("--at-a-word");
+        }
+        let mut program = Program::start(&mut command)?;
+        if tenants > 1 {
+            wait_for_line(&mut program, "loaded")?;
+        }
+        programs.push(program);
+    }
+    if tenants > 1 {
+        programs
+            .iter_mut()
+            .try_for_each(|program| program.say("go"))?;
+    }
+    for program in &mut programs {
+        wait_until_it_runs(program)?;
+    }
+    std::thread::sleep(bench.options.hold(tenants));
+    neighbour.goes_on(3);
+    for mut program in programs {
+        ensure!(
+            program.ended().is_none(),
+            "the attacker has ended by itself: {}",
+            program.error()
+        );
+        program.kill();
+        add(&mut made, &program);
+    }
+    Ok(made)
+}
+
 fn wait_until_it_runs(program: &mut Program) -> Result<()> {
+    wait_for_line(program, "running")
+}
+
+fn wait_for_line(program: &mut Program, text: &str) -> Result<()> {
     let is_there = program.wait_for(LONG, |program| {
         let lines = program.lines();
-        lines.iter().any(|line| line.text == "running") || program.ended().is_some()
+        lines.iter().any(|line| line.text == text) || program.ended().is_some()
     });
     ensure!(
         is_there && program.ended().is_none(),

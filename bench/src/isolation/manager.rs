@@ -1,5 +1,6 @@
 //! The manager that is attacked.
 
+use super::Isolation;
 use super::process::Program;
 use super::raw::Raw;
 use anyhow::{Result, ensure};
@@ -8,8 +9,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long it may take to start, and to give back what tenants had that are gone.
+/// How long it may take to start.
 const LONG: Duration = Duration::from_secs(30);
+/// How long it may take to give back what tenants had that are gone.
+const GIVEN_BACK: Duration = Duration::from_secs(20);
 
 /// A manager, until this is dropped.
 pub struct Manager {
@@ -23,11 +26,12 @@ impl Manager {
     /// # Errors
     ///
     /// It does not start.
-    pub fn start(ringfence: &Path, device: &str) -> Result<Manager> {
-        Manager::start_with(ringfence, device, &[])
+    pub fn start(ringfence: &Path, options: &Isolation) -> Result<Manager> {
+        let kernel_time = options.kernel_time().to_string();
+        Manager::start_with(ringfence, &options.device, &["--kernel-time", &kernel_time])
     }
 
-    /// Starts one with further options.
+    /// Starts one on a device with further options.
     ///
     /// # Errors
     ///
@@ -75,7 +79,7 @@ impl Manager {
             let made = Raw::connect(&self.socket(), 0).and_then(|mut raw| raw.allocate(1 << 20));
             match made {
                 Ok(_) => return None,
-                Err(error) if start.elapsed() > LONG => {
+                Err(error) if start.elapsed() > GIVEN_BACK => {
                     return Some(format!("the manager takes no tenant: {error:#}"));
                 }
                 // What others had may not be free again yet.

@@ -24,7 +24,7 @@ mod rings;
 
 use crate::options::{Places, device};
 use crate::turns::{Runner, Variant};
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use attacks::{ATTACKS, Attack, Kind};
 use control::Control;
 use manager::Manager;
@@ -63,6 +63,10 @@ pub struct Isolation {
     /// Seconds in which the neighbour must finish each round.
     #[arg(long, default_value_t = 5)]
     stall: u64,
+    /// Seconds that the manager gives kernels that keep others from running or
+    /// loading [default: 1 on a GPU, as the manager itself on the CPU device].
+    #[arg(long)]
+    kernel_time: Option<u64>,
     /// Only attacks whose class or name contains this.
     #[arg(long, default_value = "")]
     only: String,
@@ -78,6 +82,33 @@ impl Isolation {
 
     fn stall(&self) -> Duration {
         Duration::from_secs(self.stall)
+    }
+
+    /// What the manager gives kernels, in seconds. (On the CPU device nothing stands
+    /// still because of others, and loading on a busy machine takes its time.)
+    fn kernel_time(&self) -> u64 {
+        self.kernel_time
+            .unwrap_or(if self.is_on_gpu() { 1 } else { 30 })
+    }
+
+    /// What counts as a stall in the control of an attack that does not end: a
+    /// round takes some hundredths of a second on a GPU.
+    fn control_stall(&self) -> Duration {
+        match self.is_on_gpu() {
+            true => self.stall().min(Duration::from_secs(2)),
+            false => self.stall(),
+        }
+    }
+
+    /// How long attacks that do not end go on before the neighbour's next rounds
+    /// decide: on the CPU device longer than a round may take; on a GPU until
+    /// the manager must have ended the kernels of all attackers.
+    fn hold(&self, tenants: usize) -> Duration {
+        let second = Duration::from_secs(1);
+        match self.is_on_gpu() {
+            true => Duration::from_secs(self.kernel_time()) * tenants as u32 + second,
+            false => self.stall() + second,
+        }
     }
 
     /// What the programs of both sides have in common.
@@ -127,9 +158,14 @@ pub fn measure(options: &Isolation) -> Result<()> {
         if !is_asked_for || (options.is_on_gpu() && attack.is_cpu_only) {
             continue;
         }
-        let row = bench
-            .row(attack)
-            .with_context(|| format!("{}: {}", attack.class, attack.name))?;
+        // One that could not be made must not cost the results of all others.
+        let row = match bench.row(attack) {
+            Ok(row) => row,
+            Err(error) => {
+                bench.restart_if_faulty()?;
+                not_made(attack, &error)
+            }
+        };
         println!(
             "{:>5.1} s  {:<28} {:<28} {:>8} attempts; unfenced: {:<16} neighbour: {:<16} {} {}",
             start.elapsed().as_secs_f64(),
@@ -149,7 +185,36 @@ pub fn measure(options: &Isolation) -> Result<()> {
         true => device(),
         false => (processor(), "none".to_owned()),
     };
-    options.places.write_of(device, summary, rows)
+    let failed: Vec<&str> = rows
+        .iter()
+        .filter(|row| row.outcome == NOT_MADE)
+        .map(|row| row.attack)
+        .collect();
+    let failed = failed.join(", ");
+    options.places.write_of(device, summary, rows)?;
+    ensure!(
+        failed.is_empty(),
+        "attacks that could not be made: {failed}"
+    );
+    Ok(())
+}
+
+/// The outcome of an attack that the bench could not make.
+const NOT_MADE: &str = "not made";
+
+fn not_made(attack: &Attack, error: &anyhow::Error) -> Row {
+    let mut more = Map::new();
+    more.insert("note".into(), json!(format!("{error:#}")));
+    Row {
+        class: attack.class,
+        attack: attack.name,
+        attempts: 0,
+        control: NOT_MADE,
+        neighbour: NOT_MADE,
+        outcome: NOT_MADE,
+        rounds: 0,
+        more,
+    }
 }
 
 impl<'b> Bench<'b> {
@@ -161,7 +226,7 @@ impl<'b> Bench<'b> {
         let expected = neighbour::alone(&mut command, PERIOD)?;
         let bench = Bench {
             options,
-            manager: Manager::start(&options.places.ringfence, &options.device)?,
+            manager: Manager::start(&options.places.ringfence, options)?,
             expected,
         };
         let as_tenant = neighbour::alone(
@@ -215,24 +280,44 @@ impl<'b> Bench<'b> {
         }
     }
 
+    fn restart(&mut self) -> Result<()> {
+        self.manager = Manager::start(&self.options.places.ringfence, self.options)?;
+        Ok(())
+    }
+
+    fn restart_if_faulty(&mut self) -> Result<()> {
+        match self.fault() {
+            Some(_) => self.restart(),
+            None => Ok(()),
+        }
+    }
+
     fn row(&mut self, attack: &Attack) -> Result<Row> {
         let control = match attack.kind {
-            Kind::Program { group, .. } => control::run(self, group, attack.name)?,
+            Kind::Program { group } => control::run(self, (group, attack.name), false)?,
+            Kind::Endless { group, .. } => control::run(self, (group, attack.name), true)?,
             Kind::Protocol(_) | Kind::Killed { .. } => Control::NoCounterpart,
         };
         let mut neighbour = self.neighbour()?;
         let before = neighbour.rounds();
         let made = match attack.kind {
-            Kind::Program { group, is_endless } => {
-                hostile::run(self, &mut neighbour, group, attack.name, is_endless)
+            Kind::Program { group } => hostile::run(self, &mut neighbour, group, attack.name),
+            Kind::Endless { group, tenants } => {
+                hostile::endless(self, &mut neighbour, (group, attack.name), tenants)
             }
             Kind::Killed { what } => hostile::killed(self, &mut neighbour, what),
             Kind::Protocol(attack) => attack(self, &mut neighbour),
         };
         let rounds = neighbour.rounds() - before;
-        neighbour.goes_on(2);
-        let fate = neighbour.finish(&self.expected);
-        let mut fault = self.fault();
+        let fate = match neighbour.goes_on(2) {
+            true => neighbour.finish(&self.expected),
+            false => neighbour.stop(&self.expected),
+        };
+        // Beside what stalls a neighbour, one that comes would wait in vain.
+        let mut fault = match fate {
+            Fate::Stalled => Some("not asked, as the neighbour stalled".to_owned()),
+            _ => self.fault(),
+        };
         let mut made = match made {
             Ok(made) => made,
             // A manager that is gone, or that does not answer.
@@ -248,7 +333,7 @@ impl<'b> Bench<'b> {
         }
         if let Some(fault) = fault {
             made.more.insert("note".into(), json!(fault));
-            self.manager = Manager::start(&self.options.places.ringfence, &self.options.device)?;
+            self.restart()?;
         }
         if let Control::NotShown(why) = control {
             made.more.insert("note".into(), json!(why));
@@ -290,7 +375,7 @@ fn outcome(control: Control, fate: &Fate, is_faulty: bool, made: &Made) -> &'sta
 fn summary(rows: &[Row]) -> Map<String, Value> {
     let counted: Vec<&Row> = rows
         .iter()
-        .filter(|row| row.outcome != "not shown")
+        .filter(|row| !["not shown", NOT_MADE].contains(&row.outcome))
         .collect();
     let count = |is_so: &dyn Fn(&Row) -> bool| counted.iter().filter(|row| is_so(row)).count();
     let classes: BTreeSet<&str> = counted.iter().map(|row| row.class).collect();
@@ -304,7 +389,9 @@ fn summary(rows: &[Row]) -> Map<String, Value> {
         json!(count(&|row| ["contained", "refused"].contains(&row.outcome))),
     );
     put("refused", json!(count(&|row| row.outcome == "refused")));
-    put("not_shown", json!(rows.len() - counted.len()));
+    let all = |outcome: &str| rows.iter().filter(|row| row.outcome == outcome).count();
+    put("not_shown", json!(all("not shown")));
+    put("not_made", json!(all(NOT_MADE)));
     put("classes", json!(classes.len()));
     put("attempts", json!(attempts));
     put(
@@ -347,6 +434,7 @@ mod tests {
             row("a", "stalled", "harmed"),
             row("b", "no counterpart", "refused"),
             row("c", "not shown", "not shown"),
+            row("c", NOT_MADE, NOT_MADE),
         ];
         let summary = summary(&rows);
         for (name, number) in [
@@ -355,6 +443,7 @@ mod tests {
             ("contained", 2),
             ("refused", 1),
             ("not_shown", 1),
+            ("not_made", 1),
             ("classes", 2),
             ("attempts", 30),
             ("shown_unfenced", 2),

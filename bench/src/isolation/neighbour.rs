@@ -159,6 +159,11 @@ impl Neighbour {
         gaps.max().unwrap_or_default()
     }
 
+    /// Ends it where it does not go on; what became of it.
+    pub fn stop(mut self, expected: &[String]) -> Fate {
+        self.fate(expected)
+    }
+
     /// Ends it in good order; what became of it.
     pub fn finish(mut self, expected: &[String]) -> Fate {
         self.program.end_input();

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,6 +78,16 @@ impl Program {
             self.status = self.child.try_wait().unwrap_or_default();
         }
         self.status
+    }
+
+    /// Sends a line to its standard input.
+    ///
+    /// # Errors
+    ///
+    /// It does not take it.
+    pub fn say(&mut self, line: &str) -> Result<()> {
+        let input = self.input.as_mut().context("its input has ended")?;
+        writeln!(input, "{line}").context("it takes no line")
     }
 
     /// Ends its standard input.

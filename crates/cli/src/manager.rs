@@ -3,7 +3,7 @@
 use crate::options::{ManagerDevice, ManagerOptions};
 use crate::terminal;
 use anyhow::{Context, Result};
-use manager::{DeviceChoice, Options, Server};
+use manager::{DeviceChoice, Options, Server, StallTime};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -27,6 +27,11 @@ pub fn manager(options: &ManagerOptions) -> Result<()> {
             seconds => Some(Duration::from_secs(seconds.into())),
         },
         slices: options.slices.clone(),
+        stall_time: match options.stall_time {
+            None => StallTime::OfDevice,
+            Some(0) => StallTime::Unlimited,
+            Some(seconds) => StallTime::Limited(Duration::from_secs(seconds.into())),
+        },
     })?;
     terminal::say(&format!(
         "the manager of {} takes tenants at {}",

@@ -235,6 +235,12 @@ pub struct ManagerOptions {
     /// control socket that `ringfence slice` uses lies there, too.
     #[arg(long, value_name = "FOLDER")]
     pub slices: Option<PathBuf>,
+    /// How long the work of two tenants may stand still at the same time; then the
+    /// kernels of the one that began first are ended. 0: for ever [default: as
+    /// --kernel-time on a GPU, whose kernels keep others from running; 0 on the
+    /// CPU device].
+    #[arg(long, value_name = "SECONDS")]
+    pub stall_time: Option<u32>,
 }
 
 /// Options of `ringfence slice`.

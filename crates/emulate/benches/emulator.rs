@@ -148,6 +148,7 @@ fn params(values: &[(u64, usize)]) -> Vec<u8> {
 fn measure(machine: &Machine, program: &Program, memory: &Memory, case: &Case) -> Row {
     let cancel = AtomicBool::new(false);
     let config = LaunchConfig {
+        contained: None,
         grid: case.grid,
         block: case.block,
         cluster: [1; 3],

@@ -1,8 +1,10 @@
 //! The device that the manager owns, and what is asked of it once.
 
+use crate::blocks;
+use crate::progress::Progress;
 use crate::quiet::Quiet;
 use driver::DriverError;
-use driver::calls::{Calls, Context, Module};
+use driver::calls::{Calls, Context, Module, Stream};
 use driver::gpu::Gpu;
 use driver::sys::{CUdevice_attribute as A, CUresult};
 use protocol::{Attribute, DeviceFacts};
@@ -60,12 +62,48 @@ pub(crate) struct Device {
     pub(crate) capability: u32,
     /// Shared memory that the system takes from each block, in bytes.
     pub(crate) reserved_shared: u32,
+    /// Blocks that a tenant may have in flight.
+    pub(crate) most_blocks: Option<u64>,
     limits: Limits,
     cpu: Option<&'static cpu_api::Cpu>,
     /// When none of its kernels runs.
     pub(crate) quiet: Arc<Quiet>,
+    /// How the work of its streams gets on.
+    pub(crate) progress: Arc<Progress>,
     /// The context has failed: nothing runs any more.
     is_lost: AtomicBool,
+}
+
+/// What the kernels of one tenant end by, on the CPU device: blocks that have not
+/// begun never do, and a block whose threads wait for each other for ever ends.
+#[derive(Clone)]
+pub(crate) struct Contained {
+    cpu: &'static cpu_api::Cpu,
+    ends: Arc<cpu_api::Contained>,
+}
+
+impl Contained {
+    /// Of the kernels of a stream, too.
+    ///
+    /// # Errors
+    ///
+    /// There is no such stream.
+    pub(crate) fn add(&self, stream: &Stream) -> Result<(), DriverError> {
+        let added = self
+            .cpu
+            .stream_contain(stream.raw(), Arc::clone(&self.ends));
+        added.map_err(|code| DriverError {
+            call: "the CPU device",
+            code,
+            message: "a stream cannot be contained".into(),
+        })
+    }
+
+    /// Whether a block of theirs has ended since the last call because its threads
+    /// waited for each other for ever.
+    pub(crate) fn take_deadlock(&self) -> bool {
+        self.ends.take_deadlock()
+    }
 }
 
 /// Largest launches.
@@ -107,10 +145,12 @@ const WITHHELD: [A; 26] = [
 
 impl Device {
     /// Opens the device; its context is current on this thread.
-    /// `budget`: how long kernels may keep others from loading code.
+    /// `budget`: how long kernels may keep others from loading code; `stall`: how
+    /// long the work of two tenants may stand still.
     pub(crate) fn open(
         choice: &DeviceChoice,
         budget: Option<Duration>,
+        stall: Option<Duration>,
     ) -> Result<Device, OpenError> {
         let (calls, cpu) = match choice {
             DeviceChoice::Gpu(path) => {
@@ -160,9 +200,12 @@ impl Device {
             facts,
             capability,
             reserved_shared,
+            // (The CPU device drops blocks that have not begun.)
+            most_blocks: cpu.map_or_else(|| blocks::most(budget), |_| None),
             limits,
             cpu,
             quiet: Arc::new(Quiet::new(budget)),
+            progress: Arc::new(Progress::new(stall)),
             is_lost: AtomicBool::new(false),
         })
     }
@@ -176,6 +219,14 @@ impl Device {
             Ok(all) => all.into_iter().next(),
             Err(code) => Some(format!("error {} when it was examined", code.0)),
         }
+    }
+
+    /// What the kernels of a tenant end by, on the CPU device; on a GPU they end by
+    /// their own looks at the word alone.
+    pub(crate) fn contained(&self, word: u64) -> Option<Contained> {
+        let cpu = self.cpu?;
+        let ends = Arc::new(cpu_api::Contained::new(word));
+        Some(Contained { cpu, ends })
     }
 
     /// Whether it is the CPU device.

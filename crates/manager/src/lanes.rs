@@ -2,8 +2,10 @@
 //! the default stream of CUDA orders is made here by events, so that it orders
 //! the streams of this tenant alone.
 
+use crate::device::Contained;
 use crate::numbers::Numbers;
 use crate::partition::Stopper;
+use crate::progress::{Marks, Progress};
 use crate::quiet::{Putting, Quiescent, Quiet};
 use crate::quota;
 use driver::DriverError;
@@ -31,6 +33,8 @@ impl From<DriverError> for NotPut {
 /// A stream.
 struct Lane {
     stream: Arc<Stream>,
+    /// Show how its work gets on.
+    marks: Arc<Marks>,
     /// Ordered with the default stream.
     is_blocking: bool,
     /// Recorded behind its work when another stream has to wait for that.
@@ -49,7 +53,9 @@ struct Lane {
 pub(crate) struct Common {
     pub(crate) context: Context,
     pub(crate) quiet: Arc<Quiet>,
+    pub(crate) progress: Arc<Progress>,
     pub(crate) stopper: Arc<Stopper>,
+    pub(crate) contained: Option<Contained>,
 }
 
 /// A stream, to put something into it now.
@@ -69,8 +75,12 @@ impl std::ops::Deref for Put<'_> {
 impl Lane {
     fn new(common: &Common, is_blocking: bool) -> Result<Lane, DriverError> {
         let stream = Arc::new(common.context.stream()?);
+        if let Some(contained) = &common.contained {
+            contained.add(&stream)?;
+        }
         common.quiet.watch(&stream, &common.stopper);
         Ok(Lane {
+            marks: common.progress.watch(&stream, &common.stopper),
             stream,
             is_blocking,
             mark: common.context.event(false)?,
@@ -161,6 +171,7 @@ impl Lanes {
             return Err(NotPut::Full);
         }
         let putting = common.quiet.put();
+        lane.marks.put(&common.context, &lane.stream)?;
         Ok(Put {
             stream: in_order(default, others, number)?,
             _putting: Some(putting),
@@ -198,6 +209,13 @@ impl Lanes {
             return Ok(None);
         };
         Ok(Some(is_idle && (!waits || self.default.is_idle()?)))
+    }
+
+    /// Whether threads of a kernel have waited for each other for ever since the last
+    /// call. Only the CPU device can tell.
+    pub(crate) fn take_deadlock(&self) -> bool {
+        let contained = self.common.contained.as_ref();
+        contained.is_some_and(Contained::take_deadlock)
     }
 
     /// Whether all streams are idle.

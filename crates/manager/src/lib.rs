@@ -6,7 +6,8 @@
 //!                               ├▶ numbers   handles: only what the tenant was given
 //!                               ├▶ modules   code: only what the verifier accepts
 //!                               └▶ lanes     streams: in order for the tenant, with no other
-//!                                    └▶ quiet  quiescence, in which code is loaded
+//!                                    ├▶ quiet     quiescence, in which code is loaded
+//!                                    └▶ progress  whose kernels keep others from running
 //! ```
 //!
 //! * **One context.** Each tenant has a partition of its addresses; fences keep
@@ -26,6 +27,8 @@
 //! it has not found there.
 
 mod addresses;
+mod blocks;
+mod budget;
 mod common;
 mod control;
 mod device;
@@ -36,6 +39,7 @@ mod memory;
 mod modules;
 mod numbers;
 mod partition;
+mod progress;
 mod quiet;
 mod quota;
 mod remains;
@@ -46,4 +50,4 @@ mod staged;
 mod threads;
 
 pub use device::{DeviceChoice, OpenError};
-pub use server::{Options, Server, StartError};
+pub use server::{Options, Server, StallTime, StartError};

@@ -5,8 +5,9 @@ use crate::slices::Place;
 use driver::DriverError;
 use driver::calls::{Context, Reservation, Stream};
 use model::layout::fence::{FenceTable, GRANULE, HEADROOM, MARGIN, NoPartition, stop};
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A partition without memory.
@@ -20,34 +21,99 @@ pub(crate) enum PartitionError {
     Range(#[from] driver::calls::OutOfReservation),
 }
 
+/// Why the kernels of a tenant were ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Why {
+    /// It is gone.
+    Gone = 1,
+    /// Another one waited to load code for longer than the budget.
+    Load = 2,
+    /// The work of another one stood still for longer than the budget.
+    Stall = 3,
+}
+
+impl Why {
+    /// What the tenant is told.
+    pub(crate) fn told(self) -> &'static str {
+        match self {
+            Why::Gone => "its kernels were ended",
+            Why::Load => {
+                "its kernels ran for longer than the manager's --kernel-time while another tenant waited to load code; they were ended"
+            }
+            Why::Stall => {
+                "its kernels ran for longer than the manager's --stall-time while the work of another tenant stood still; they were ended"
+            }
+        }
+    }
+}
+
 /// Ends the kernels of a tenant.
 pub(crate) struct Stopper {
     reservation: Arc<Reservation>,
     /// The address of the word that each thread looks at.
     word: u64,
-    has_stopped: AtomicBool,
+    /// No other one has it.
+    number: u64,
+    /// Held while the word is written.
+    writing: Mutex<()>,
+    /// A [`Why`], or 0.
+    stopped: AtomicU8,
 }
 
+/// The number of the next [`Stopper`].
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
 impl Stopper {
+    fn new(reservation: &Arc<Reservation>, word: u64) -> Stopper {
+        Stopper {
+            reservation: Arc::clone(reservation),
+            word,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            writing: Mutex::new(()),
+            stopped: AtomicU8::new(0),
+        }
+    }
+
+    /// The address of the word that each thread looks at.
+    pub(crate) fn word(&self) -> u64 {
+        self.word
+    }
+
+    /// Tells its tenant from all others, those that are gone too.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Ends the kernels that run and those that are queued: each thread retires
     /// where it next looks at the word. Waits for none. Whether it did not
     /// happen before.
-    pub(crate) fn stop(&self, context: &Context) -> Result<bool, PartitionError> {
+    pub(crate) fn stop(&self, context: &Context, why: Why) -> Result<bool, PartitionError> {
+        let _writing = self.writing.lock();
         let place = self.reservation.slice(self.word, 4)?;
         context.write(place, &1u32.to_le_bytes())?;
-        Ok(!self.has_stopped.swap(true, Ordering::AcqRel))
+        let stopped =
+            self.stopped
+                .compare_exchange(0, why as u8, Ordering::AcqRel, Ordering::Acquire);
+        Ok(stopped.is_ok())
     }
 
-    /// Whether its kernels were ended.
-    pub(crate) fn has_stopped(&self) -> bool {
-        self.has_stopped.load(Ordering::Acquire)
+    /// Why its kernels were ended; `None` if they were not.
+    pub(crate) fn stopped(&self) -> Option<Why> {
+        match self.stopped.load(Ordering::Acquire) {
+            0 => None,
+            number if number == Why::Load as u8 => Some(Why::Load),
+            number if number == Why::Stall as u8 => Some(Why::Stall),
+            _ => Some(Why::Gone),
+        }
     }
 
     /// Lets kernels run again; the last one that was ended must be over.
     pub(crate) fn start(&self, context: &Context) -> Result<(), PartitionError> {
+        let _writing = self.writing.lock();
         let place = self.reservation.slice(self.word, 4)?;
         context.write(place, &0u32.to_le_bytes())?;
-        self.has_stopped.store(false, Ordering::Release);
+        self.stopped.store(0, Ordering::Release);
         Ok(())
     }
 }
@@ -64,16 +130,15 @@ pub(crate) struct Partition {
 
 impl Partition {
     /// Maps the memory of a place into its addresses, with sink pages everywhere
-    /// else, and clears all of it.
+    /// else, and clears all of it in a stream.
     pub(crate) fn map(
-        context: &Context,
+        (context, stream): (&Context, &Stream),
         place: Place,
         reserved_shared: u32,
     ) -> Result<Partition, PartitionError> {
         let (base, size, memory) = (place.base(), place.size(), place.memory());
         let table = FenceTable::new((base, size), base - BEFORE, reserved_shared, true)?;
         let reservation = context.reserve(base - BEFORE, BEFORE + size + MARGIN)?;
-        let stream = context.stream()?;
         let clear = |address, bytes| -> Result<(), PartitionError> {
             let rows = reservation.rows(address, bytes, bytes, 1)?;
             Ok(stream.fill(rows, 4, 0)?)
@@ -103,12 +168,8 @@ impl Partition {
         let rest = base + HEADROOM + memory;
         map_repeatedly(&reservation, rest, base + size + MARGIN, &sink, SINK)?;
         clear(rest, SINK)?;
-        wait(&stream)?;
-        let stopper = Stopper {
-            reservation: Arc::clone(&reservation),
-            word: table.stop + u64::from(stop::WORD),
-            has_stopped: AtomicBool::new(false),
-        };
+        wait(stream)?;
+        let stopper = Stopper::new(&reservation, table.stop + u64::from(stop::WORD));
         Ok(Partition {
             reservation,
             stopper: Arc::new(stopper),

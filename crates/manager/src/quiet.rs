@@ -16,7 +16,7 @@
 //! because nobody could load code beside an endless kernel.
 
 use crate::log;
-use crate::partition::Stopper;
+use crate::partition::{Stopper, Why};
 use driver::DriverError;
 use driver::calls::{Context, Stream};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -156,7 +156,7 @@ impl Quiet {
             }
         }
         for stopper in long {
-            match stopper.stop(context) {
+            match stopper.stop(context, Why::Load) {
                 Ok(true) => log::line(
                     "warning: kernels of a tenant ran beyond --kernel-time while another one waited to load code; they are ended",
                 ),

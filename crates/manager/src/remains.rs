@@ -6,7 +6,7 @@ use crate::device::Device;
 use crate::lanes::Lanes;
 use crate::log;
 use crate::modules::Loaded;
-use crate::partition::Partition;
+use crate::partition::{Partition, Why};
 use crate::quiet::Waiter;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -65,7 +65,8 @@ impl Graveyard {
         if remains.is_over() {
             return remains.clear(device);
         }
-        if let Err(error) = remains.partition.stopper().stop(&device.context) {
+        let stop = remains.partition.stopper().stop(&device.context, Why::Gone);
+        if let Err(error) = stop {
             log::line(&format!(
                 "error: kernels of a tenant that is gone cannot be ended: {error}"
             ));

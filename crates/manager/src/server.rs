@@ -39,6 +39,31 @@ pub struct Options {
     /// The folder of slices: sockets with limits of their own, which are made at
     /// the control socket in it. `None`: there are none.
     pub slices: Option<PathBuf>,
+    /// How long the work of two tenants may stand still; the kernels of the one
+    /// that began first are ended then.
+    pub stall_time: StallTime,
+}
+
+/// How long the work of tenants may stand still beside that of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StallTime {
+    /// On a GPU, as long as [`Options::kernel_time`]; on the CPU device, whose
+    /// streams share the processors, for ever.
+    OfDevice,
+    /// For ever.
+    Unlimited,
+    /// So long.
+    Limited(Duration),
+}
+
+impl Options {
+    fn stall_limit(&self) -> Option<Duration> {
+        match (self.stall_time, &self.device) {
+            (StallTime::OfDevice, DeviceChoice::Gpu(_)) => self.kernel_time,
+            (StallTime::OfDevice, DeviceChoice::Cpu(_)) | (StallTime::Unlimited, _) => None,
+            (StallTime::Limited(limit), _) => Some(limit),
+        }
+    }
 }
 
 /// A manager that cannot be started.
@@ -115,7 +140,7 @@ impl Server {
         let control = control.transpose()?;
         let addresses = Arc::new(addresses);
         let folder = options.slices.clone().unwrap_or_default();
-        let device = Device::open(&options.device, options.kernel_time)?;
+        let device = Device::open(&options.device, options.kernel_time, options.stall_limit())?;
         Ok(Server {
             listener,
             _lock: lock,
@@ -155,6 +180,12 @@ impl Server {
             control::start(&Arc::new(control), listener);
             lock
         });
+        if self.manager.device.progress.is_limited() {
+            let device = Arc::clone(&self.manager.device);
+            spawn("ringfence-budget", move || {
+                device.progress.keep(&device.context);
+            });
+        }
         for socket in self.listener.incoming() {
             match socket {
                 Ok(socket) => {
@@ -350,7 +381,11 @@ impl Manager {
             .context
             .make_current()
             .map_err(|error| failed(&error))?;
-        let partition = Partition::map(&device.context, place, device.reserved_shared);
+        let stream = device.context.stream().map_err(|error| failed(&error))?;
+        let stream = Arc::new(stream);
+        device.progress.watch_newcomer(&stream);
+        let at = (&device.context, &*stream);
+        let partition = Partition::map(at, place, device.reserved_shared);
         let partition = partition.map_err(|error| failed(&error))?;
         Session::new(Arc::clone(device), partition).map_err(|error| failed(&error))
     }

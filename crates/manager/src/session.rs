@@ -1,5 +1,6 @@
 //! A tenant, and what is done about each of its requests.
 
+use crate::blocks::{self, Blocks, Room};
 use crate::common::{CommonError, Library};
 use crate::device::Device;
 use crate::lanes::{Common, Lanes, NotPut};
@@ -30,6 +31,7 @@ pub(crate) struct Session {
     library: Library,
     leaving: Leaving,
     lanes: Lanes,
+    blocks: Blocks,
     events: Numbers<Event>,
     modules: Numbers<Module>,
     kernels: Numbers<Kernel>,
@@ -141,6 +143,7 @@ impl Session {
         let (base, size) = partition.allocatable();
         Ok(Session {
             lanes: lanes(&device, &partition)?,
+            blocks: Blocks::new(device.most_blocks),
             memory: Memory::new(base, size, quota::ALLOCATIONS),
             library: Library::new(),
             leaving: Leaving::default(),
@@ -173,7 +176,7 @@ impl Session {
         let modules = std::mem::replace(&mut self.modules, Numbers::new(1, quota::MODULES));
         self.device.quiet.discard(Box::new(modules));
         (self.upload, self.pending) = (Vec::new(), None);
-        if self.partition.stopper().has_stopped() {
+        if self.partition.stopper().stopped().is_some() {
             self.partition.stopper().start(&self.device.context)?;
         }
         let counters = self
@@ -218,12 +221,14 @@ impl Session {
     /// `out` gets the payload of the reply.
     fn handle(&mut self, request: Request, payload: &[u8], out: &mut Vec<u8>) -> Reply {
         out.clear();
-        if self.failed.is_none() && self.partition.stopper().has_stopped() {
+        if self.failed.is_none()
+            && let Some(why) = self.partition.stopper().stopped()
+        {
             let code = CUresult::CUDA_ERROR_LAUNCH_TIMEOUT;
             self.failed = Some(code);
             return Reply::Failed {
                 code: code.0,
-                message: "its kernels ran for longer than the manager's --kernel-time while another tenant waited to load code; they were ended".into(),
+                message: why.told().into(),
             };
         }
         let answer = match self.failed {
@@ -534,6 +539,22 @@ impl Session {
         if !self.device.fits(launch.grid, launch.block) {
             return Err(invalid("the grid or the block is too large, or empty"));
         }
+        let lanes = &mut self.lanes;
+        match self
+            .blocks
+            .take(blocks::of(launch.grid), || lanes.all_idle())?
+        {
+            Room::Now => {}
+            Room::Later => return Err(NotDone::Busy),
+            Room::Never(most) => {
+                return Err(NotDone::Failed(
+                    CUresult::CUDA_ERROR_NOT_SUPPORTED,
+                    format!(
+                        "a grid of more than {most} blocks, which could not be ended within the manager's --kernel-time"
+                    ),
+                ));
+            }
+        }
         // Set before the launch: should it fail halfway, the counters are read.
         self.are_unread |= kernel.may_fail;
         self.library.launched(&kernel.uses);
@@ -739,6 +760,12 @@ impl Session {
 
     /// Reads the counters of threads that were retired, once kernels are over.
     fn look_at_counters(&mut self, is_idle: bool) -> Result<(), NotDone> {
+        if is_idle && self.lanes.take_deadlock() {
+            let code = CUresult::CUDA_ERROR_LAUNCH_TIMEOUT;
+            self.failed = Some(code);
+            let message = "threads of a kernel waited for each other for ever; they were ended";
+            return Err(NotDone::Failed(code, message.into()));
+        }
         if !is_idle || !self.are_unread {
             return Ok(());
         }
@@ -771,7 +798,9 @@ fn lanes(device: &Device, partition: &Partition) -> Result<Lanes, DriverError> {
     Lanes::new(Common {
         context: device.context.clone(),
         quiet: Arc::clone(&device.quiet),
+        progress: Arc::clone(&device.progress),
         stopper: Arc::clone(partition.stopper()),
+        contained: device.contained(partition.stopper().word()),
     })
 }
 

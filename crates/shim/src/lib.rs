@@ -21,6 +21,7 @@ mod exports;
 mod failure;
 mod hooks;
 mod image;
+mod launcher;
 mod load;
 mod nvtx;
 mod output;

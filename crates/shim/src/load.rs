@@ -3,6 +3,7 @@
 
 use crate::environment::{device_kind, leave_error, settings};
 use crate::exports::TABLE;
+use crate::launcher;
 use crate::process;
 use crate::stderr::say;
 use model::{DeviceKind, exit_code};
@@ -38,6 +39,7 @@ extern "C" fn before_main(_count: c_int, _arguments: Strings, environment: Strin
             environ = environment;
         }
     }
+    launcher::end_with_it();
     // Errors in settings are reported at the first CUDA call: most processes that
     // inherit the environment never make one.
     let Ok(settings) = settings() else {

@@ -9,7 +9,7 @@ mod support;
 #[path = "../../ring/tests/support/mod.rs"]
 mod vandal;
 
-use manager::{DeviceChoice, Options, Server};
+use manager::{DeviceChoice, Options, Server, StallTime};
 use protocol::{
     COPIED_THROUGH, Channel, Frame, Hello, MAGIC, PINNED_UNIT, Place, Reply, Request, RingChannel,
     SocketChannel, VERSION,
@@ -33,6 +33,7 @@ static SOCKET: LazyLock<PathBuf> = LazyLock::new(|| {
         memory_per_tenant: MEMORY,
         slices: None,
         kernel_time: Some(Duration::from_secs(2)),
+        stall_time: StallTime::OfDevice,
     };
     let server = Server::start(&options).expect("a manager");
     std::thread::spawn(move || server.run());
@@ -257,6 +258,7 @@ fn two_managers_cannot_have_one_socket() {
         memory_per_tenant: MEMORY,
         slices: None,
         kernel_time: Some(Duration::from_secs(2)),
+        stall_time: StallTime::OfDevice,
     };
     let error = Server::start(&options).err().expect("refused").to_string();
     assert!(error.contains("another manager has the socket"), "{error}");

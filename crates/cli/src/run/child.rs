@@ -34,6 +34,14 @@ pub struct Start<'a> {
     pub settings: &'a Settings,
 }
 
+/// This process, and its name as the kernel has it: the program ends with it, also
+/// where a signal ends it that cannot be passed on.
+fn own_name() -> String {
+    // (Without it the program lives on.)
+    let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    format!("{} {}", std::process::id(), name.trim_end())
+}
+
 /// Runs the program to its end.
 ///
 /// # Errors
@@ -52,6 +60,7 @@ pub fn run(start: &Start<'_>) -> Result<Ended> {
         .args(&start.arguments[1..])
         .envs(start.environment.iter().map(|(key, value)| (*key, value)))
         .env("RINGFENCE_SETTINGS", settings)
+        .env("RINGFENCE_LAUNCHER", own_name())
         .spawn()
         .with_context(|| format!("cannot start {}", start.program.display()))?;
     let handle = signals.handle();

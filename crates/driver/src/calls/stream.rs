@@ -62,6 +62,11 @@ fn is_over(answer: Result<(), DriverError>) -> Result<bool, DriverError> {
 }
 
 impl Stream {
+    /// The driver's handle, to tell the device itself about it.
+    pub fn raw(&self) -> u64 {
+        self.raw.0
+    }
+
     /// Whether all work that was put in is over. Never waits.
     ///
     /// # Errors

@@ -22,6 +22,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub use crate::engine::Contained;
 pub use basics::{Host, Options, Result};
 pub use objects::array::ArrayShape;
 pub use objects::capture::CaptureInfo;

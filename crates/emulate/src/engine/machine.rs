@@ -2,6 +2,7 @@
 //! round robin, and collects what they print.
 
 use super::children::{Child, Children, DEEPEST, Grid};
+use super::contained::Contained;
 use super::context::{BARRIERS, Barrier, Block, ClusterBarrier, Context, Launch};
 use super::fault::{Fault, FaultKind};
 use super::heap::DeviceHeap;
@@ -93,6 +94,8 @@ pub struct LaunchConfig<'a> {
     pub cancel: &'a AtomicBool,
     /// All blocks are resident at once, so that they may wait for each other.
     pub cooperative: bool,
+    /// Set for programs that share the device with others.
+    pub contained: Option<&'a Contained>,
 }
 
 /// What a launch did.
@@ -474,7 +477,7 @@ impl Run<'_> {
                 .collect();
             self.run(&mut context, &mut residents, &mine);
         } else {
-            while !self.stop.load(Ordering::Relaxed) {
+            while !self.stop.load(Ordering::Relaxed) && !self.is_ended(&mut context) {
                 let cluster = self.next.fetch_add(1, Ordering::Relaxed);
                 if cluster >= self.clusters {
                     break;
@@ -483,6 +486,12 @@ impl Run<'_> {
             }
         }
         self.executed.fetch_add(context.executed, Ordering::Relaxed);
+    }
+
+    /// Whether no further block begins.
+    fn is_ended(&self, context: &mut Context<'_>) -> bool {
+        let contained = self.config.contained;
+        contained.is_some_and(|contained| contained.is_ended(&mut context.view))
     }
 
     fn end(&self, fault: Fault) {
@@ -611,8 +620,11 @@ impl Run<'_> {
         ControlFlow::Continue(())
     }
 
-    /// End the launch: no warp can go on.
+    /// End the launch, or these blocks alone: no warp can go on.
     fn deadlock(&self, context: &mut Context<'_>, residents: &[Resident]) {
+        if let Some(contained) = self.config.contained {
+            return contained.deadlocked();
+        }
         let stuck = residents.iter().enumerate().find_map(|(slot, resident)| {
             let index = resident.done.iter().position(|done| !done)?;
             Some((slot, &resident.warps[index]))

@@ -14,9 +14,11 @@
 //! | `ops` | the families of instructions |
 //! | `machine` | grids, blocks, threads of the host |
 //! | `children` | what kernels launch |
+//! | `contained` | launches of programs that others do not trust |
 
 mod access;
 mod children;
+mod contained;
 mod context;
 mod decode;
 mod fault;
@@ -31,6 +33,7 @@ pub(crate) mod ops;
 mod program;
 mod warp;
 
+pub use contained::Contained;
 pub use fault::{Fault, FaultKind, LoadError};
 pub use heap::DeviceHeap;
 pub use machine::{LaunchConfig, Machine, Options, Printer, Stats, Stream};

@@ -193,6 +193,7 @@ impl Bench {
 
 fn config<'c>((grid, block): Shape, params: &'c [u8], cancel: &'c AtomicBool) -> LaunchConfig<'c> {
     LaunchConfig {
+        contained: None,
         grid,
         block,
         cluster: [1; 3],

@@ -138,7 +138,7 @@ impl Device {
 
     pub(crate) fn node_work(&self, node: &GraphNode) -> Result<Work> {
         Ok(match node {
-            GraphNode::Kernel(launch) => Work::Kernel(self.kernel_call(launch.clone())?),
+            GraphNode::Kernel(launch) => Work::Kernel(Arc::new(self.kernel_call(launch.clone())?)),
             GraphNode::Copy(copy) => self.checked(*copy)?.map_or(Work::Nothing, Work::Copy),
             GraphNode::Fill(fill) => self.checked_fill(*fill)?.map_or(Work::Nothing, Work::Fill),
             GraphNode::Host(function) => Work::Host(function.clone()),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 impl Device {
     /// Checks a launch against the limits of device and kernel.
-    pub(crate) fn kernel_call(&self, mut launch: Launch) -> Result<Arc<KernelCall>> {
+    pub(crate) fn kernel_call(&self, mut launch: Launch) -> Result<KernelCall> {
         let function = self.function_of(launch.function)?;
         let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
         let fits = |size: [u32; 3], limit: [u32; 3]| {
@@ -63,15 +63,20 @@ impl Device {
                 return Err(CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
             }
         }
-        Ok(Arc::new(KernelCall { launch, function }))
+        Ok(KernelCall {
+            launch,
+            function,
+            contained: None,
+        })
     }
 
     /// `cuLaunchKernel` and kin.
     pub fn launch(&self, launch: Launch, stream: u64) -> Result<()> {
         self.enter()?;
         let stream = self.state.stream(stream)?;
-        let call = self.kernel_call(launch)?;
-        self.enqueue(&stream, Work::Kernel(call), false)
+        let mut call = self.kernel_call(launch)?;
+        call.contained = stream.contained.get().cloned();
+        self.enqueue(&stream, Work::Kernel(Arc::new(call)), false)
     }
 
     /// `cuOccupancyMaxActiveBlocksPerMultiprocessor`

@@ -6,6 +6,7 @@ use crate::device::objects::queue::{GREATEST_PRIORITY, LEGACY, NON_BLOCKING, PER
 use crate::device::objects::ticket::Ticket;
 use crate::device::objects::work::{HostFunction, WaitRelation, Work};
 use crate::device::state::{Device, State};
+use crate::engine::Contained;
 use driver::sys::CUresult;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -166,6 +167,16 @@ impl Device {
     /// `cuStreamGetId`
     pub fn stream_id(&self, handle: u64) -> Result<u64> {
         Ok(self.state.stream(handle)?.handle)
+    }
+
+    /// Kernels that are put into the stream from now on end as [`Contained`] says.
+    /// The first call for a stream counts.
+    pub fn stream_contain(&self, handle: u64, contained: Arc<Contained>) -> Result<()> {
+        self.enter()?;
+        let stream = self.state.stream(handle)?;
+        // (A second one changes nothing.)
+        let _ = stream.contained.set(contained);
+        Ok(())
     }
 
     /// `cuStreamQuery`

@@ -170,7 +170,7 @@ impl Driver for Device {
                 parameters: launch.parameters.to_vec(),
                 ..Launch::default()
             })?;
-            self.enqueue(&stream, Work::Kernel(call), false)
+            self.enqueue(&stream, Work::Kernel(Arc::new(call)), false)
         };
         put().map_err(|code| call_error("cuLaunchKernel", code))
     }

@@ -2,7 +2,7 @@
 
 use super::module::Function;
 use crate::device::core::Core;
-use crate::engine::{Fault, FaultKind, LaunchConfig};
+use crate::engine::{Contained, Fault, FaultKind, LaunchConfig};
 use driver::sys::CUresult;
 use driver::{DeviceFailure, FailedKernel};
 use model::{Stopped, ThreadCoordinates};
@@ -31,6 +31,8 @@ pub struct Launch {
 pub(crate) struct KernelCall {
     pub launch: Launch,
     pub function: Arc<Function>,
+    /// Of the stream that it is put into.
+    pub contained: Option<Arc<Contained>>,
 }
 
 impl KernelCall {
@@ -47,6 +49,7 @@ impl KernelCall {
             threads: core.threads as usize,
             cancel: &cancel,
             cooperative: self.launch.cooperative,
+            contained: self.contained.as_deref(),
         };
         let outcome = core.machine.launch(
             &self.function.program,

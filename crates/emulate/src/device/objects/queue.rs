@@ -11,11 +11,12 @@ use super::capture::Capturing;
 use super::ticket::Ticket;
 use super::work::Work;
 use crate::device::core::Core;
+use crate::engine::Contained;
 use driver::DeviceFailure;
 use driver::sys::CUresult;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// `CU_STREAM_LEGACY`; 0 means it too.
 pub(crate) const LEGACY: u64 = 1;
@@ -56,6 +57,8 @@ pub(crate) struct Stream {
     queue: Mutex<Queue>,
     wake: Condvar,
     pub capturing: Mutex<Option<Capturing>>,
+    /// Set for streams of programs that share the device with others.
+    pub contained: OnceLock<Arc<Contained>>,
 }
 
 impl Stream {
@@ -68,6 +71,7 @@ impl Stream {
             queue: Mutex::default(),
             wake: Condvar::new(),
             capturing: Mutex::new(None),
+            contained: OnceLock::new(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The device as a program sees it, without the C functions.
 
 mod capture;
+mod contained;
 mod faults;
 mod memory;
 mod nodes;
@@ -84,6 +85,24 @@ again:
 }
 
 .visible .entry stop() { trap; }
+
+// Writes a word for each block; blocks of odd numbers wait for 64 threads before.
+.visible .entry meet(.param .u64 p)
+{
+    .reg .pred %q;
+    .reg .b32 %r<4>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [p];
+    mov.u32 %r1, %ctaid.x;
+    and.b32 %r2, %r1, 1;
+    setp.ne.u32 %q, %r2, 0;
+    @%q bar.sync 1, 64;
+    mul.wide.u32 %rd2, %r1, 4;
+    add.u64 %rd3, %rd1, %rd2;
+    mov.u32 %r3, 1;
+    st.global.u32 [%rd3], %r3;
+    ret;
+}
 
 // Static shared memory of 16 KiB.
 .visible .entry shared(.param .u64 p)

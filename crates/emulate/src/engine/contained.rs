@@ -1,0 +1,43 @@
+//! Launches of programs that share the device with others who do not trust them.
+//!
+//! Their kernels end once a word is set (`model::layout::fence::stop`): blocks that
+//! have not begun by then do not begin, as each would only find the word set. And
+//! where all threads of a block wait for each other for ever, the block alone
+//! ends; for other programs that is an error of the context.
+
+use crate::mapping::View;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the launches of one such program share.
+#[derive(Debug)]
+pub struct Contained {
+    word: u64,
+    is_deadlocked: AtomicBool,
+}
+
+impl Contained {
+    /// With the address of a 32-bit word, not zero where kernels are to end.
+    pub fn new(word: u64) -> Contained {
+        Contained {
+            word,
+            is_deadlocked: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a block has ended since the last call because all of its threads
+    /// waited for each other.
+    pub fn take_deadlock(&self) -> bool {
+        // (Mostly it is not, and then nobody else shall wait for the line.)
+        self.is_deadlocked.load(Ordering::Acquire)
+            && self.is_deadlocked.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn deadlocked(&self) {
+        self.is_deadlocked.store(true, Ordering::Release);
+    }
+
+    /// Whether kernels are to end. A word that is not there ends nothing.
+    pub(crate) fn is_ended(&self, view: &mut View<'_>) -> bool {
+        view.load::<u32>(self.word).is_ok_and(|word| word != 0)
+    }
+}

@@ -1,0 +1,470 @@
+//! Which tenant's kernels are ended because those of another one do not get a
+//! turn: the rule alone, without a device and without a clock.
+//!
+//! A device starts the blocks of a kernel where others leave room, and takes no
+//! multiprocessor from a kernel that runs. So a stream whose work stands still is
+//! one of two: its kernel runs for long, or it waits for somebody else's. From
+//! outside both look the same. The rule:
+//!
+//! * Each stream that has work has a clock. It begins when work is put into the
+//!   idle stream, and begins anew whenever some of its work is over. Streams, not
+//!   tenants: who fills the device in one stream shows no progress by short
+//!   kernels in another one.
+//! * Nobody is ended unless the clocks of two tenants are beyond the budget. Who
+//!   shares the device with idle tenants, with such as wait for their own host, or
+//!   with such as get on, may run for ever.
+//! * Then the tenant whose clock began first is ended: a kernel that keeps others
+//!   from running has begun before they stood still.
+//! * After that no clock counts until the kernels of that tenant are over, and
+//!   then all begin anew: who was kept from running by it has its whole budget.
+//! * A tenant that was ended before has half of the budget, then a quarter, down to
+//!   a sixteenth: starting again is no way to keep the device.
+//!
+//! So of `n` tenants that keep the device together, the last is ended after `n`
+//! budgets, and after as much again as their kernels take to end.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+/// A stream that is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Whose it is.
+    pub(crate) tenant: u64,
+    /// Which: no other stream has the number.
+    pub(crate) stream: u64,
+    /// What is known of its work.
+    pub(crate) work: Work,
+    /// What may be done about it.
+    pub(crate) role: Role,
+}
+
+/// What a stream counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// It waits for others, and others for it.
+    Tenant,
+    /// It only waits for others: memory is cleared in it for a tenant that comes.
+    Newcomer,
+    /// Its kernels were told to end: it counts for nothing.
+    Ended,
+}
+
+/// What is known of the work of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// There is none.
+    Idle,
+    /// Some is not over.
+    Queued {
+        /// A number that changes whenever a piece is over.
+        done: u64,
+        /// When the first piece that may not be over was put in.
+        since: Duration,
+    },
+}
+
+/// The clock of a stream.
+#[derive(Clone, Copy)]
+struct Clock {
+    done: u64,
+    began: Duration,
+    /// When its first piece was put in: decides between equal clocks.
+    put: Duration,
+}
+
+/// The clocks of all streams. All times are since one moment in the past.
+pub(crate) struct Budget {
+    limit: Duration,
+    clocks: HashMap<u64, Clock>,
+    /// Before this no clock counts.
+    from: Duration,
+    /// A tenant that was ended, and when.
+    ending: Option<(u64, Duration)>,
+    /// How often tenants were ended.
+    offences: HashMap<u64, u32>,
+}
+
+/// How often the budget of a tenant is halved at most.
+const HALVINGS: u32 = 4;
+
+impl Budget {
+    /// With this budget.
+    pub(crate) fn new(limit: Duration) -> Budget {
+        Budget {
+            limit,
+            clocks: HashMap::new(),
+            from: Duration::ZERO,
+            ending: None,
+            offences: HashMap::new(),
+        }
+    }
+
+    /// Looks at all streams there are; the tenant whose kernels are to be ended now.
+    pub(crate) fn look(&mut self, now: Duration, seen: &[Seen]) -> Option<u64> {
+        let tenants: HashSet<u64> = seen.iter().map(|one| one.tenant).collect();
+        self.offences.retain(|tenant, _| tenants.contains(tenant));
+        self.advance(now, seen);
+        if self.is_ending(now, seen) {
+            self.from = now;
+            return None;
+        }
+        let tenant = self.judge(now, seen)?;
+        *self.offences.entry(tenant).or_default() += 1;
+        self.ending = Some((tenant, now));
+        self.from = now;
+        Some(tenant)
+    }
+
+    /// Sets the clocks.
+    fn advance(&mut self, now: Duration, seen: &[Seen]) {
+        let mut clocks = HashMap::with_capacity(self.clocks.len());
+        for one in seen {
+            let Work::Queued { done, since } = one.work else {
+                continue;
+            };
+            let put = since.min(now);
+            let began = match self.clocks.get(&one.stream) {
+                Some(clock) if clock.done == done => clock.began,
+                // Some time since the last look.
+                Some(_) => now,
+                None => put,
+            };
+            clocks.insert(one.stream, Clock { done, began, put });
+        }
+        self.clocks = clocks;
+    }
+
+    /// Whether the kernels of the tenant that was ended last are not over. What
+    /// does not end at all holds up the others for a budget, no longer.
+    fn is_ending(&mut self, now: Duration, seen: &[Seen]) -> bool {
+        let Some((tenant, since)) = self.ending else {
+            return false;
+        };
+        let is_busy =
+            |one: &Seen| one.tenant == tenant && one.role == Role::Ended && one.work != Work::Idle;
+        let goes_on = now.saturating_sub(since) < self.limit && seen.iter().any(is_busy);
+        if !goes_on {
+            self.ending = None;
+            // Once more: they were over some time since the last look.
+            self.from = now;
+        }
+        goes_on
+    }
+
+    fn judge(&self, now: Duration, seen: &[Seen]) -> Option<u64> {
+        let standing: Vec<(&Seen, &Clock)> = seen
+            .iter()
+            .filter(|one| one.role != Role::Ended)
+            .filter_map(|one| Some((one, self.clocks.get(&one.stream)?)))
+            .collect();
+        let age = |clock: &Clock| now.saturating_sub(clock.began.max(self.from));
+        let is_to_end = |(one, clock): &&(&Seen, &Clock)| {
+            let limit = self.limit_of(one.tenant);
+            let waits =
+                |(other, its): &(&Seen, &Clock)| other.tenant != one.tenant && age(its) > limit;
+            one.role == Role::Tenant && age(clock) > limit && standing.iter().any(waits)
+        };
+        let first = standing
+            .iter()
+            .filter(is_to_end)
+            .min_by_key(|(one, clock)| (clock.began, clock.put, one.stream));
+        first.map(|(one, _)| one.tenant)
+    }
+
+    fn limit_of(&self, tenant: u64) -> Duration {
+        let offences = self.offences.get(&tenant).copied().unwrap_or(0);
+        self.limit / (1 << offences.min(HALVINGS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LIMIT: Duration = Duration::from_secs(8);
+    /// Between two looks.
+    const STEP: Duration = Duration::from_millis(500);
+
+    /// What a stream does from a look on: none of its work is over, or some is at
+    /// each look, or it has none.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Now {
+        Stands,
+        GetsOn,
+        Idle,
+    }
+    use Now::{GetsOn, Idle, Stands};
+
+    /// Streams, each of a tenant, until who keeps them from running is ended.
+    struct World {
+        budget: Budget,
+        now: Duration,
+        looks: u64,
+        streams: Vec<(u64, Now, Duration)>,
+        roles: HashMap<u64, Role>,
+    }
+
+    impl World {
+        fn new() -> World {
+            World {
+                budget: Budget::new(LIMIT),
+                now: Duration::ZERO,
+                looks: 0,
+                streams: Vec::new(),
+                roles: HashMap::new(),
+            }
+        }
+
+        /// Sets what a stream does; it is made when it is named first.
+        fn set(&mut self, stream: usize, tenant: u64, does: Now) {
+            while self.streams.len() <= stream {
+                self.streams.push((tenant, Idle, Duration::ZERO));
+            }
+            if self.streams[stream].1 == Idle {
+                self.streams[stream].2 = self.now;
+            }
+            (self.streams[stream].0, self.streams[stream].1) = (tenant, does);
+        }
+
+        fn look(&mut self) -> Option<u64> {
+            self.now += STEP;
+            self.looks += 1;
+            let seen: Vec<Seen> = self
+                .streams
+                .iter()
+                .enumerate()
+                .map(|(stream, (tenant, does, put))| Seen {
+                    tenant: *tenant,
+                    stream: stream as u64,
+                    work: match does {
+                        Idle => Work::Idle,
+                        Stands => Work::Queued {
+                            done: 0,
+                            since: *put,
+                        },
+                        GetsOn => Work::Queued {
+                            done: self.looks,
+                            since: *put,
+                        },
+                    },
+                    role: self.roles.get(tenant).copied().unwrap_or(Role::Tenant),
+                })
+                .collect();
+            let ended = self.budget.look(self.now, &seen);
+            if let Some(tenant) = ended {
+                self.roles.insert(tenant, Role::Ended);
+            }
+            ended
+        }
+
+        /// Who is ended within this time, and after how long.
+        fn run(&mut self, time: Duration) -> Option<(u64, Duration)> {
+            let start = self.now;
+            while self.now - start < time {
+                if let Some(tenant) = self.look() {
+                    return Some((tenant, self.now - start));
+                }
+            }
+            None
+        }
+    }
+
+    const LONG: Duration = Duration::from_secs(1000);
+
+    /// Streams from their start, each with its tenant and what it does; who is
+    /// ended first, if anybody.
+    type Case = (&'static str, &'static [(u64, Now)], Option<u64>);
+
+    const CASES: &[Case] = &[
+        ("nobody has work", &[(1, Idle), (2, Idle)], None),
+        ("alone", &[(1, Stands)], None),
+        ("beside an idle tenant", &[(1, Stands), (2, Idle)], None),
+        ("beside one that gets on", &[(1, Stands), (2, GetsOn)], None),
+        ("only own streams wait", &[(1, Stands), (1, Stands)], None),
+        ("another one waits", &[(1, Stands), (2, Stands)], Some(1)),
+        (
+            "another one gets on in one stream only",
+            &[(1, Stands), (2, GetsOn), (2, Stands)],
+            Some(1),
+        ),
+        (
+            "short kernels hide nothing",
+            &[(1, GetsOn), (1, Stands), (1, GetsOn), (2, Stands)],
+            Some(1),
+        ),
+        (
+            "in the order of their beginnings",
+            &[(3, Stands), (1, Stands), (2, Stands)],
+            Some(3),
+        ),
+    ];
+
+    #[test]
+    fn who_began_first_is_ended_where_another_one_waits() {
+        for (what, streams, ended) in CASES {
+            let mut world = World::new();
+            for (stream, (tenant, does)) in streams.iter().enumerate() {
+                world.set(stream, *tenant, *does);
+                assert_eq!(world.look(), None, "{what}");
+            }
+            let found = world.run(LONG);
+            assert_eq!(found.map(|(tenant, _)| tenant), *ended, "{what}");
+            if let Some((_, after)) = found {
+                assert!(after > LIMIT - 3 * STEP && after <= LIMIT + STEP, "{what}");
+            }
+        }
+    }
+
+    /// The neighbour got on until the endless kernel began.
+    #[test]
+    fn who_got_on_until_then_is_not_ended() {
+        let mut world = World::new();
+        world.set(0, 2, GetsOn);
+        assert_eq!(world.run(LONG), None);
+        world.set(1, 1, Stands);
+        world.look();
+        world.set(0, 2, Stands);
+        let (tenant, after) = world.run(LONG).unwrap();
+        assert_eq!(tenant, 1);
+        assert!(after <= LIMIT + 2 * STEP, "{after:?}");
+        // Its kernels are over; the neighbour gets on, and is idle now and then.
+        world.set(1, 1, Idle);
+        for does in [GetsOn, Idle, GetsOn, Stands] {
+            world.set(0, 2, does);
+            assert_eq!(world.run(LONG), None);
+        }
+    }
+
+    #[test]
+    fn a_kernel_that_ends_in_time_is_not_ended() {
+        let mut world = World::new();
+        world.set(1, 2, Stands);
+        for _ in 0..20 {
+            world.set(0, 1, Stands);
+            assert_eq!(world.run(LIMIT - 2 * STEP), None);
+            // Then both get on for a moment.
+            for stream in [0, 1] {
+                world.set(stream, stream as u64 + 1, GetsOn);
+            }
+            assert_eq!(world.look(), None);
+            world.set(1, 2, Stands);
+        }
+    }
+
+    /// A neighbour waits for as many budgets as there are tenants against it, and
+    /// is not ended itself.
+    #[test]
+    fn tenants_that_work_together_are_ended_one_after_the_other() {
+        let mut world = World::new();
+        let (tenants, neighbour) = (4, 9);
+        for tenant in 1..=tenants {
+            world.set(tenant as usize, tenant, Stands);
+            world.look();
+        }
+        world.set(0, neighbour, Stands);
+        let start = world.now;
+        for tenant in 1..=tenants {
+            assert_eq!(world.run(LONG).map(|(who, _)| who), Some(tenant));
+            world.set(tenant as usize, tenant, Idle);
+        }
+        let most = (LIMIT + 3 * STEP) * tenants as u32;
+        assert!(world.now - start <= most, "{:?}", world.now - start);
+        assert_eq!(world.run(LONG), None);
+    }
+
+    /// Kernels that do not end although they were told to hold up the others for one
+    /// budget more.
+    #[test]
+    fn what_does_not_end_delays_no_longer_than_a_budget() {
+        let mut world = World::new();
+        for (stream, tenant) in [1, 2, 3].into_iter().enumerate() {
+            world.set(stream, tenant, Stands);
+            world.look();
+        }
+        assert_eq!(world.run(LONG).map(|(who, _)| who), Some(1));
+        let (tenant, after) = world.run(LONG).unwrap();
+        assert_eq!(tenant, 2);
+        assert!(after > 2 * LIMIT - STEP, "{after:?}");
+        assert!(after <= 2 * LIMIT + 3 * STEP, "{after:?}");
+    }
+
+    /// Who begins again after each end has less time, and the neighbour as much as
+    /// before.
+    #[test]
+    fn who_was_ended_before_is_ended_earlier() {
+        let mut world = World::new();
+        world.set(0, 1, Stands);
+        world.look();
+        world.set(1, 2, Stands);
+        let mut last = LONG;
+        for round in 0..8 {
+            let (tenant, after) = world.run(LONG).unwrap();
+            assert_eq!(tenant, 1);
+            assert!(after <= last, "round {round}: {after:?} after {last:?}");
+            last = after;
+            world.set(0, 1, Idle);
+            assert_eq!(world.look(), None);
+            world.roles.remove(&1);
+            world.set(0, 1, Stands);
+        }
+        assert!(last <= LIMIT / 8, "{last:?}");
+    }
+
+    #[test]
+    fn one_that_comes_is_waited_for_and_not_ended() {
+        let mut world = World::new();
+        world.roles.insert(0, Role::Newcomer);
+        world.set(0, 0, Stands);
+        world.look();
+        world.set(1, 1, Stands);
+        assert_eq!(world.run(LONG).map(|(who, _)| who), Some(1));
+        assert_eq!(world.run(LONG), None);
+    }
+
+    proptest! {
+        /// Whatever streams do: who is ended has stood still in one stream for
+        /// its budget, which is a sixteenth at least, and so has another tenant;
+        /// nobody is ended twice in a row without a budget between.
+        #[test]
+        fn nobody_is_ended_without_cause(
+            steps in prop::collection::vec((0usize..6, 0u8..6), 0..400),
+        ) {
+            let mut world = World::new();
+            // When each stream last did anything but stand still.
+            let mut moved = [Duration::ZERO; 6];
+            let mut last_end: Option<Duration> = None;
+            for (stream, does) in steps {
+                let does = match does {
+                    0 => Idle,
+                    1 => GetsOn,
+                    _ => Stands,
+                };
+                let tenant = 1 + stream as u64 / 2;
+                world.roles.remove(&tenant);
+                world.set(stream, tenant, does);
+                for _ in 0..3 {
+                    let ended = world.look();
+                    for (at, (_, does, _)) in world.streams.iter().enumerate() {
+                        if *does != Stands {
+                            moved[at] = world.now;
+                        }
+                    }
+                    let Some(tenant) = ended else { continue };
+                    let least = LIMIT / (1 << HALVINGS);
+                    let stood = |mine: bool| {
+                        let mut streams = world.streams.iter().zip(moved);
+                        streams.any(|((whose, ..), moved)| {
+                            (*whose == tenant) == mine && world.now - moved > least
+                        })
+                    };
+                    prop_assert!(stood(true) && stood(false), "{tenant}");
+                    let since = last_end.map(|last| world.now - last);
+                    prop_assert!(since.is_none_or(|since| since > least));
+                    last_end = Some(world.now);
+                }
+            }
+        }
+    }
+}

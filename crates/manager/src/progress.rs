@@ -1,0 +1,343 @@
+//! Which streams get on, and the end of kernels that keep others from it.
+//!
+//! A driver tells whether a stream is empty, and not how much of its work is over.
+//! So events stand between pieces of work, *marks*: few where work is short, since
+//! a mark costs the host and the device about a microsecond, and many where it is
+//! long. A thread looks at the marks of all streams, and [`crate::budget`] decides.
+//!
+//! On the CPU device, streams share the processors fairly, so there is no such
+//! thread unless a time is asked for.
+
+use crate::budget::{Budget, Role, Seen, Work};
+use crate::log;
+use crate::partition::{Stopper, Why};
+use driver::DriverError;
+use driver::calls::{Context, Event, Stream};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How often all streams are looked at, if the budget is not much shorter.
+const PERIOD: Duration = Duration::from_millis(100);
+/// Looks within one budget, at least.
+const LOOKS: u32 = 10;
+
+/// Marks of one stream that are not known to be over, at most: with the work
+/// itself they must fit into the driver's queue (`crate::quota::QUEUED`).
+const MARKS: usize = 64;
+
+/// Streams of tenants, and whether their work gets on.
+pub(crate) struct Progress {
+    /// How long work may stand still; `None`: for ever, and there are no marks.
+    limit: Option<Duration>,
+    watched: Mutex<Vec<Watched>>,
+    /// How many streams there were.
+    made: AtomicU64,
+}
+
+/// A stream.
+struct Watched {
+    stream: Weak<Stream>,
+    marks: Arc<Marks>,
+    tenant: u64,
+    /// `None`: it has no kernels ([`Role::Newcomer`]).
+    stopper: Option<Weak<Stopper>>,
+}
+
+/// The marks in one stream.
+pub(crate) struct Marks {
+    number: u64,
+    are_wanted: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// In the order of the stream.
+    pending: VecDeque<Mark>,
+    spare: Vec<Event>,
+    /// When the first piece of work behind the last mark was put in.
+    open: Option<Instant>,
+    /// Pieces since the stream was idle, and since the last mark.
+    puts: u64,
+    unmarked: u64,
+    /// Changes whenever work is over.
+    done: u64,
+    /// Nothing was over between two looks.
+    is_slow: bool,
+}
+
+/// An event between two pieces of work.
+struct Mark {
+    event: Event,
+    /// When the first piece between this mark and the one before was put in.
+    put: Instant,
+}
+
+impl State {
+    /// Whether a mark belongs behind what is in the stream. Short kernels get one
+    /// for 16, and those that come first one for 1, 1, 2, 4 and 8. Long ones get
+    /// one each, unless there are very many of them.
+    fn needs_mark(&self) -> bool {
+        if self.open.is_none() || self.pending.len() >= MARKS {
+            return false;
+        }
+        let apart = match self.pending.len() {
+            _ if !self.is_slow => 16,
+            0..16 => 1,
+            16..32 => 4,
+            _ => 16,
+        };
+        self.unmarked >= apart || (self.puts <= 16 && self.puts.is_power_of_two())
+    }
+
+    fn over(&mut self, mark: Mark) {
+        self.spare.push(mark.event);
+        self.done += 1;
+    }
+
+    /// What is in the stream now.
+    fn look(&mut self, stream: &Stream) -> Result<Option<Instant>, DriverError> {
+        let before = self.done;
+        while let Some(mark) = self.pending.front() {
+            if !mark.event.is_over()? {
+                break;
+            }
+            if let Some(mark) = self.pending.pop_front() {
+                self.over(mark);
+            }
+        }
+        if stream.is_idle()? {
+            while let Some(mark) = self.pending.pop_front() {
+                self.over(mark);
+            }
+            (self.open, self.puts, self.unmarked) = (None, 0, 0);
+            self.done += 1;
+            self.is_slow = false;
+            return Ok(None);
+        }
+        self.is_slow = self.done == before;
+        let first = self.pending.front().map(|mark| mark.put).or(self.open);
+        Ok(Some(first.unwrap_or_else(Instant::now)))
+    }
+}
+
+impl Marks {
+    /// Something is put into the stream next.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    pub(crate) fn put(&self, context: &Context, stream: &Stream) -> Result<(), DriverError> {
+        if !self.are_wanted {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        if state.needs_mark()
+            && let Some(put) = state.open.take()
+        {
+            let event = match state.spare.pop() {
+                Some(event) => event,
+                None => context.event(false)?,
+            };
+            event.record(stream)?;
+            state.pending.push_back(Mark { event, put });
+            state.unmarked = 0;
+        }
+        state.open.get_or_insert_with(Instant::now);
+        state.puts += 1;
+        state.unmarked += 1;
+        Ok(())
+    }
+}
+
+impl Progress {
+    /// Of a device on which work may stand still for so long.
+    pub(crate) fn new(limit: Option<Duration>) -> Progress {
+        Progress {
+            limit,
+            watched: Mutex::default(),
+            made: AtomicU64::new(0),
+        }
+    }
+
+    /// Looks at a stream of a tenant from now on.
+    pub(crate) fn watch(&self, stream: &Arc<Stream>, stopper: &Arc<Stopper>) -> Arc<Marks> {
+        self.add(stream, stopper.number(), Some(Arc::downgrade(stopper)))
+    }
+
+    /// Looks at a stream from now on in which memory is cleared for a tenant that
+    /// comes.
+    pub(crate) fn watch_newcomer(&self, stream: &Arc<Stream>) -> Arc<Marks> {
+        // (Those of tenants count from 1 on.)
+        self.add(stream, 0, None)
+    }
+
+    fn add(&self, stream: &Arc<Stream>, tenant: u64, stopper: Option<Weak<Stopper>>) -> Arc<Marks> {
+        let marks = Arc::new(Marks {
+            number: self.made.fetch_add(1, Ordering::Relaxed),
+            are_wanted: self.limit.is_some(),
+            state: Mutex::default(),
+        });
+        let mut watched = self.watched.lock();
+        // (Those that are gone go here where nobody looks.)
+        watched.retain(|watched| watched.stream.strong_count() > 0);
+        watched.push(Watched {
+            stream: Arc::downgrade(stream),
+            marks: Arc::clone(&marks),
+            tenant,
+            stopper,
+        });
+        marks
+    }
+
+    /// All streams that there are.
+    fn seen(&self, start: Instant) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        self.watched.lock().retain(|watched| {
+            let Some(stream) = watched.stream.upgrade() else {
+                return false;
+            };
+            let stopper = watched.stopper.as_ref().map(Weak::upgrade);
+            let role = match stopper {
+                None => Role::Newcomer,
+                Some(Some(stopper)) if stopper.stopped().is_none() => Role::Tenant,
+                Some(_) => Role::Ended,
+            };
+            let mut state = watched.marks.state.lock();
+            // The device's failure is noticed by who asks for something.
+            let work = match state.look(&stream) {
+                Ok(Some(put)) => Work::Queued {
+                    done: state.done,
+                    since: put.saturating_duration_since(start),
+                },
+                Ok(None) | Err(_) => Work::Idle,
+            };
+            seen.push(Seen {
+                tenant: watched.tenant,
+                stream: watched.marks.number,
+                work,
+                role,
+            });
+            true
+        });
+        seen
+    }
+
+    /// Ends the kernels of a tenant.
+    fn end(&self, tenant: u64, context: &Context) {
+        let mut stopper = None;
+        for watched in self.watched.lock().iter() {
+            if watched.tenant == tenant {
+                stopper = watched.stopper.as_ref().and_then(Weak::upgrade);
+            }
+        }
+        match stopper.map(|stopper| stopper.stop(context, Why::Stall)) {
+            Some(Ok(true)) => log::line(
+                "warning: kernels of a tenant ran beyond --stall-time while the work of another one stood still; they are ended",
+            ),
+            Some(Err(error)) => log::line(&format!(
+                "error: kernels of a tenant that keep others from running cannot be ended: {error}"
+            )),
+            Some(Ok(false)) | None => {}
+        }
+    }
+
+    /// Whether there is anything to [keep](Self::keep).
+    pub(crate) fn is_limited(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    /// Ends kernels that keep others from running for longer than they may, for
+    /// ever.
+    pub(crate) fn keep(&self, context: &Context) {
+        let Some(limit) = self.limit else {
+            return;
+        };
+        if let Err(error) = context.make_current() {
+            log::line(&format!(
+                "error: kernels that keep others from running will not be ended: {error}"
+            ));
+            return;
+        }
+        let start = Instant::now();
+        let mut budget = Budget::new(limit);
+        loop {
+            std::thread::sleep(PERIOD.min(limit / LOOKS));
+            let seen = self.seen(start);
+            if let Some(tenant) = budget.look(start.elapsed(), &seen) {
+                self.end(tenant, context);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::{Device, DeviceChoice};
+
+    fn open(stall: Option<Duration>) -> Device {
+        Device::open(&DeviceChoice::Cpu(1), None, stall).unwrap()
+    }
+
+    /// How many marks stand in a stream after so many pieces of work, which are over
+    /// by now.
+    fn marks_after(device: &Device, puts: u32, is_slow: bool) -> usize {
+        let stream = Arc::new(device.context.stream().unwrap());
+        let marks = device.progress.watch_newcomer(&stream);
+        marks.state.lock().is_slow = is_slow;
+        for _ in 0..puts {
+            marks.put(&device.context, &stream).unwrap();
+        }
+        marks.state.lock().pending.len()
+    }
+
+    #[test]
+    fn marks_are_few_where_work_is_short_and_never_too_many() {
+        let device = open(Some(Duration::from_secs(1)));
+        for (puts, short, long) in [
+            (0, 0, 0),
+            (1, 0, 0),
+            (2, 1, 1),
+            (3, 2, 2),
+            (9, 4, 8),
+            (17, 5, 16),
+            (33, 6, 20),
+            (81, 9, 32),
+            (5000, MARKS, MARKS),
+        ] {
+            assert_eq!(marks_after(&device, puts, false), short, "{puts}");
+            assert_eq!(marks_after(&device, puts, true), long, "{puts}");
+        }
+        let unjudged = open(None);
+        assert_eq!(marks_after(&unjudged, 100, true), 0);
+    }
+
+    #[test]
+    fn what_is_over_shows_and_what_is_gone_is_forgotten() {
+        let device = open(Some(Duration::from_secs(1)));
+        let (progress, start) = (&device.progress, Instant::now());
+        let stream = Arc::new(device.context.stream().unwrap());
+        let marks = progress.watch_newcomer(&stream);
+        let seen = progress.seen(start);
+        assert_eq!(seen.len(), 1);
+        assert_eq!((seen[0].work, seen[0].role), (Work::Idle, Role::Newcomer));
+        for _ in 0..20 {
+            marks.put(&device.context, &stream).unwrap();
+        }
+        while !stream.is_idle().unwrap() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let before = marks.state.lock().done;
+        assert_eq!(progress.seen(start)[0].work, Work::Idle);
+        let state = marks.state.lock();
+        assert!(state.done > before && state.pending.is_empty() && state.open.is_none());
+        assert_eq!(state.spare.len(), 5);
+        drop(state);
+        drop(stream);
+        assert_eq!(progress.seen(start).len(), 0);
+    }
+}
