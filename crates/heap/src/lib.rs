@@ -9,7 +9,8 @@
 //! [`canary`] is the algebra of known bytes around a buffer, [`image_canary`]
 //! that of known pixels around an image; [`mipmaps`] that of images with
 //! levels; [`pieces`] divides their verification among the threads of a kernel,
-//! and [`choice`] decides between a kernel and the host. All are plain data:
+//! and [`choice`] decides between a kernel and the host. [`placed`] is where
+//! allocations lie that Ringfence places itself. All are plain data:
 //! nothing here locks, allocates device memory, or calls a driver.
 
 pub mod canary;
@@ -20,6 +21,7 @@ pub mod mipmaps;
 mod order;
 mod parts;
 pub mod pieces;
+pub mod placed;
 mod placement;
 mod quarantine;
 #[cfg(test)]
