@@ -53,6 +53,15 @@ impl std::fmt::Display for DriverError {
 
 impl std::error::Error for DriverError {}
 
+/// The error of a device without virtual memory management.
+fn unmappable(call: &'static str) -> DriverError {
+    DriverError {
+        call,
+        code: CUresult::CUDA_ERROR_NOT_SUPPORTED,
+        message: "the device has no virtual memory management".into(),
+    }
+}
+
 /// Memory of the program to be released to the device, long after the program
 /// freed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +126,48 @@ pub trait Driver: Send + Sync {
     /// metadata region or the device heap of `model::layout`; `size` is a
     /// multiple of 2 MiB. If an address range is in use, the error names it.
     fn map_fixed(&self, address: DeviceAddress, size: u64) -> Result<(), DriverError>;
+
+    /// Reserves exactly these addresses, for [`Driver::map_memory`]. A second call
+    /// for the same ones does nothing. If an address range is in use, the error
+    /// names it.
+    fn reserve_fixed(&self, extent: Extent) -> Result<(), DriverError> {
+        let _ = extent;
+        Err(unmappable("cuMemAddressReserve"))
+    }
+
+    /// Takes physical memory of the current device, a multiple of 2 MiB. Pass the
+    /// handle to [`Driver::release_memory`] in the end; what is mapped stays then,
+    /// until it is unmapped. The content is not defined.
+    fn create_memory(&self, size: u64) -> Result<u64, DriverError> {
+        let _ = size;
+        Err(unmappable("cuMemCreate"))
+    }
+
+    /// Maps all of such memory at reserved addresses, a multiple of 2 MiB, for
+    /// kernels of the current device and of those that can access its memory. It
+    /// may be mapped at several addresses.
+    fn map_memory(&self, extent: Extent, memory: u64) -> Result<(), DriverError> {
+        let _ = (extent, memory);
+        Err(unmappable("cuMemMap"))
+    }
+
+    /// Unmaps what one call of [`Driver::map_memory`] mapped. No kernel may be
+    /// running that accesses it and should not fail.
+    fn unmap_memory(&self, extent: Extent) -> Result<(), DriverError> {
+        let _ = extent;
+        Err(unmappable("cuMemUnmap"))
+    }
+
+    /// The handle is not needed any more.
+    fn release_memory(&self, memory: u64) -> Result<(), DriverError> {
+        let _ = memory;
+        Err(unmappable("cuMemRelease"))
+    }
+
+    /// Bytes of memory that the current device has.
+    fn total_memory(&self) -> Result<u64, DriverError> {
+        Err(unmappable("cuDeviceTotalMem"))
+    }
 
     /// Map zero-filled host memory at exactly this address, which is also its
     /// device address. Stays until the process ends.
