@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|opencl|bench|fence|isolation|protections|heap|host|canary|watch|compare|all]
+#   ./run [suite|opencl|bench|fence|isolation|protections|heap|host|canary|pages|watch|compare|all]
 #
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
-# `protections` and `canary` are the parts of `bench` that tell what each
-# protection and canaries around CUDA buffers cost.
+# `protections`, `canary` and `pages` are the parts of `bench` that tell what
+# each protection, canaries around CUDA buffers and unmapped pages there cost.
 # `fence` is the part of `bench` that tells what fences cost.
 # `isolation` is the part of `bench` that attacks tenants and the manager.
 # `watch` is the part of `bench` that is about the guard.
@@ -97,6 +97,7 @@ if [ "$what" = host ] || [ "$what" = bench ] || [ "$what" = all ]; then
     [ $code = 0 ] || status=1
 fi
 bench canary canary gpu-canary.json 240
+bench pages pages gpu-pages.json 240
 
 if [ "$what" = compare ]; then
     sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer)

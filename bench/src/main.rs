@@ -12,6 +12,7 @@ mod live;
 mod opencl;
 mod options;
 mod origins;
+mod pages;
 mod plots;
 mod protections;
 mod turns;
@@ -39,6 +40,8 @@ enum Bench {
     Heap(heap::Heap),
     /// Launches, allocations and steps of training: what the host's time grows by.
     Host(host::Host),
+    /// What unmapped pages around CUDA buffers cost.
+    Pages(options::Options),
     /// What each protection costs.
     Protections(options::Options),
     /// What canary scans cost in OpenCL programs.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Bench::Fence(options) => fence::measure(&options),
         Bench::Heap(options) => heap::measure(&options),
         Bench::Host(host) => host::measure(&host),
+        Bench::Pages(options) => pages::measure(&options),
         Bench::Protections(options) => protections::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),
         Bench::Watch(options) => watch::measure(&options),

@@ -27,12 +27,14 @@
 //!                   device
 //! 0x2100_2000_0000  when checks of canaries ran (`canary`), host memory
 //! 0x4000_0000_0000  blocks of the device heap (`heap`)
+//! 0x4100_0000_0000  allocations whose addresses Ringfence chooses (`placed`)
 //! ```
 
 pub mod canary;
 pub mod fence;
 pub mod guard;
 pub mod heap;
+pub mod placed;
 pub mod records;
 pub mod shared;
 pub mod tenant;

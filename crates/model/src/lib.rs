@@ -20,7 +20,10 @@ pub use access::{
     AccessKind, AccessSite, Neighbour, Provenance, SiteId, SourceLocation, Space, StaticObject,
 };
 pub use checked::Checked;
-pub use coverage::{BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, UncheckedReason};
+pub use coverage::{
+    BareReason, CanaryCoverage, Coverage, ElsewhereReason, KernelCoverage, Note, PagesCoverage,
+    UncheckedReason,
+};
 pub use finding::{
     DeviceAccess, Failure, Finding, HostCall, HostFrame, KernelArgument, KernelRun,
     NearestAllocation, Overwritten, Relation, Rule, RunningKernel, Stopped, Subject,
@@ -28,8 +31,8 @@ pub use finding::{
 };
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
 pub use settings::{
-    ApiErrors, CanaryChecker, CanaryPattern, DeviceKind, LeakCheck, Protections, Prove, Settings,
-    SettingsError,
+    ApiErrors, CanaryChecker, CanaryPattern, DeviceKind, LeakCheck, MemoryBudget, PagesPlace,
+    Protections, Prove, Settings, SettingsError,
 };
 pub use times::{
     Durations, KernelTimes, LaunchTimes, ProcessTimes, Ran, TIMES_SUFFIX, TIMES_VERSION, TimesFile,

@@ -74,6 +74,39 @@ pub struct Protections {
     /// CUDA programs.
     #[serde(default)]
     pub watch: bool,
+    /// Buffers end at unmapped pages: CUDA programs.
+    #[serde(default)]
+    pub pages: bool,
+}
+
+/// Which end of a buffer lies at an unmapped page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PagesPlace {
+    /// Its end.
+    End,
+    /// Its start.
+    Start,
+}
+
+/// How much of the device's memory may be used for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryBudget {
+    /// This many bytes.
+    Bytes(u64),
+    /// This part of all that the device has.
+    Percent(u32),
+}
+
+impl MemoryBudget {
+    /// In bytes, of a device with this many.
+    pub fn of(self, total: u64) -> u64 {
+        match self {
+            MemoryBudget::Bytes(bytes) => bytes,
+            MemoryBudget::Percent(percent) => total / 100 * u64::from(percent),
+        }
+    }
 }
 
 /// What canaries hold.
@@ -103,6 +136,7 @@ impl Protections {
         bounds: false,
         canary: false,
         watch: false,
+        pages: false,
     };
 
     /// What is on unless something else is asked for.
@@ -110,12 +144,22 @@ impl Protections {
         bounds: true,
         canary: true,
         watch: false,
+        pages: false,
+    };
+
+    /// For code with and without PTX: exact bounds where they can be checked,
+    /// canaries and unmapped pages where not.
+    const AUTO: Protections = Protections {
+        bounds: true,
+        canary: true,
+        watch: false,
+        pages: true,
     };
 
     const FORM: Flags<Protections> = Flags {
         none: Protections::NONE,
-        all: None,
-        flags: flags!(bounds, canary, watch),
+        all: Some(("auto", Protections::AUTO)),
+        flags: flags!(bounds, canary, watch, pages),
     };
 }
 

@@ -2,7 +2,10 @@
 
 use crate::demangle;
 use crate::text::{count, thousands};
-use model::{BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, UncheckedReason};
+use model::{
+    BareReason, CanaryCoverage, Coverage, ElsewhereReason, KernelCoverage, Note, PagesCoverage,
+    UncheckedReason,
+};
 
 /// Names that the summary line spells out; the rest is counted.
 const NAMES: usize = 3;
@@ -113,6 +116,9 @@ pub fn summary(totals: &Totals) -> String {
         let verified: u64 = kernels.values().map(|kernel| kernel.verified).sum();
         line.push_str(&canary_line(canaries, verified));
     }
+    if let Some(pages) = &totals.coverage.pages {
+        line.push_str(&pages_line(pages));
+    }
     if totals.coverage.dropped_records > 0 {
         line.push_str(&format!(
             "; {} more than the ring could hold",
@@ -166,6 +172,58 @@ fn canary_line(canaries: &CanaryCoverage, verified: u64) -> String {
         line.push_str(&format!("; without canaries: {}", bare.join(", ")));
     }
     line
+}
+
+/// `; pages: 7 buffers end at unmapped pages, 2 share pages; 4.0 MiB of memory for
+/// 1.2 MiB of buffers`.
+fn pages_line(pages: &PagesCoverage) -> String {
+    let mut line = format!(
+        "; pages: {} at unmapped pages",
+        count(pages.exact, "buffer")
+    );
+    if pages.shared > 0 {
+        line.push_str(&format!(", {} sharing pages", thousands(pages.shared)));
+    }
+    if pages.memory > 0 {
+        let (memory, bytes) = (mebibytes(pages.memory), mebibytes(pages.bytes));
+        line.push_str(&format!(", {memory} MiB of memory for {bytes} MiB"));
+    }
+    if pages.seed != 0 {
+        line.push_str(&format!(", a sample by --seed {}", pages.seed));
+    }
+    if pages.reused > 0 {
+        let reused = count(pages.reused, "buffer");
+        line.push_str(&format!(", addresses used again for {reused}"));
+    }
+    let elsewhere = pages.elsewhere.iter();
+    let elsewhere: Vec<String> = elsewhere
+        .map(|(reason, buffers)| format!("{buffers} {}", describe_elsewhere(*reason)))
+        .collect();
+    if !elsewhere.is_empty() {
+        line.push_str(&format!(
+            "; not at unmapped pages: {}",
+            elsewhere.join(", ")
+        ));
+    }
+    line
+}
+
+/// With one digit after the point.
+fn mebibytes(bytes: u64) -> String {
+    let tenths = (bytes * 10).div_ceil(1 << 20);
+    format!("{}.{}", thousands(tenths / 10), tenths % 10)
+}
+
+fn describe_elsewhere(reason: ElsewhereReason) -> &'static str {
+    match reason {
+        ElsewhereReason::OutOfMemory => "because memory was short",
+        ElsewhereReason::Managed => "managed",
+        ElsewhereReason::Pool => "of pools that the program made",
+        ElsewhereReason::Foreign => "mapped or imported",
+        ElsewhereReason::Captured => "allocated during a capture",
+        ElsewhereReason::Refused => "refused by the driver",
+        ElsewhereReason::NotExported => "that could not be exported",
+    }
 }
 
 fn launches(number: u64) -> String {
@@ -324,6 +382,7 @@ mod tests {
                 (Note::HeldByFailure, 3),
             ]),
             canaries: None,
+            pages: None,
         };
         let totals = Totals {
             findings: 1,
@@ -335,6 +394,26 @@ mod tests {
             incomplete: vec![42],
         };
         insta::assert_snapshot!(summary(&totals));
+    }
+
+    #[test]
+    fn pages_are_said_with_what_they_cost() {
+        let pages = PagesCoverage {
+            exact: 1200,
+            shared: 2,
+            bytes: 3 << 20,
+            memory: (1026 << 20) - 1,
+            reused: 1,
+            elsewhere: BTreeMap::from([(ElsewhereReason::Managed, 3)]),
+            seed: 7,
+        };
+        assert_eq!(
+            pages_line(&pages),
+            "; pages: 1,200 buffers at unmapped pages, 2 sharing pages, 1,026.0 MiB of memory for 3.0 MiB, a sample by \
+             --seed 7, addresses used again for 1 buffer; not at unmapped pages: 3 managed"
+        );
+        let none = PagesCoverage::default();
+        assert_eq!(pages_line(&none), "; pages: 0 buffers at unmapped pages");
     }
 
     #[test]

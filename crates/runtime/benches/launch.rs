@@ -103,6 +103,7 @@ fn canaries(results: &mut Vec<String>, launch_backtraces: u32, name: &str) {
             bounds: false,
             canary: true,
             watch: false,
+            pages: false,
         },
         launch_backtraces,
         ..Settings::default()

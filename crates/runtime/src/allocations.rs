@@ -9,6 +9,7 @@ use crate::streams::{StreamUse, Streams};
 use heap::{Entry, Layer, Owner, PartError};
 use host::Stack;
 use model::layout::UNBOUNDED;
+use model::layout::placed::is_placed;
 use model::{AllocationKind, DeviceAddress, Extent};
 use std::sync::Arc;
 
@@ -195,6 +196,31 @@ impl Allocations {
                 .map(|entry| &entry.allocation)
                 .filter(|allocation| allocation.kind != AllocationKind::Mapped)
                 .map(|allocation| allocation.extent)
+        })
+    }
+
+    /// The owner of the allocation that holds an address, if Ringfence has chosen
+    /// where it lies: about such memory the driver answers otherwise than about
+    /// its own.
+    pub fn owner_of_placed(&self, address: DeviceAddress) -> Option<Owner> {
+        if !is_placed(address.0) {
+            return None;
+        }
+        self.memory
+            .read(|registry| registry.holding(address).map(|entry| entry.owner))
+    }
+
+    /// Bytes that the program has of a pool, and that Ringfence made in its place.
+    pub fn placed_in_pool(&self, pool: u64) -> u64 {
+        if pool == 0 {
+            return 0;
+        }
+        self.memory.look(|registry, _, pending| {
+            let theirs = registry.iter().filter(|entry| {
+                let base = entry.allocation.extent.base.0;
+                entry.owner.pool == pool && is_placed(base) && !pending.contains_key(&base)
+            });
+            theirs.map(|entry| entry.allocation.extent.size).sum()
         })
     }
 

@@ -2,11 +2,12 @@
 //! from then on, and what was put into its streams never runs.
 
 use crate::env::Env;
-use crate::findings::Key;
+use crate::findings::{self, Key};
 use crate::functions::{Counted, Function};
 use crate::kernel::Kernel;
 use crate::launches::Launches;
 use crate::launches::RecentLaunch;
+use crate::memory::Memory;
 use crate::modules::Modules;
 use crate::records::Records;
 use crate::reporter::Reporter;
@@ -22,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Failures of the process.
 pub struct Failures {
     env: Arc<Env>,
+    memory: Arc<Memory>,
     modules: Arc<Modules>,
     launches: Arc<Launches>,
     records: Arc<Records>,
@@ -39,6 +41,7 @@ pub struct Failures {
 impl Failures {
     pub(crate) fn new(
         env: Arc<Env>,
+        memory: Arc<Memory>,
         modules: Arc<Modules>,
         launches: Arc<Launches>,
         records: Arc<Records>,
@@ -46,6 +49,7 @@ impl Failures {
     ) -> Failures {
         Failures {
             env,
+            memory,
             modules,
             launches,
             records,
@@ -215,9 +219,13 @@ impl Failures {
         } else {
             stacks::resolve(&stacks::capture(callers), callers, None)
         };
+        let address = DeviceAddress(kernel.as_ref().map_or(0, |kernel| kernel.address));
+        let placed = self
+            .memory
+            .look(|registry, _, pending| findings::placed_near(address, registry, pending));
         Finding {
             rule: Rule::KernelFailed,
-            address: DeviceAddress(kernel.as_ref().map_or(0, |kernel| kernel.address)),
+            address,
             subject: Subject::Failure(Failure {
                 error: error.name().unwrap_or("an unknown error").into(),
                 code: error.0,
@@ -228,7 +236,7 @@ impl Failures {
                 called_at,
                 launched_at,
             }),
-            intended: None,
+            intended: placed.map(|near| near.resolve(address, callers)),
             nearest: None,
             occurrences: 1,
         }

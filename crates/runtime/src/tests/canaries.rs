@@ -28,6 +28,7 @@ fn bench(device: Fake) -> Bench {
             bounds: false,
             canary: true,
             watch: false,
+            pages: false,
         },
         canary_budget: 100,
         ..Settings::default()

@@ -22,6 +22,7 @@ fn bench() -> Bench {
             bounds: true,
             canary: false,
             watch: true,
+            pages: false,
         },
         ..Settings::default()
     };

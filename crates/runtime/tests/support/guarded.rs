@@ -88,6 +88,7 @@ impl Bench {
                 bounds: true,
                 canary: false,
                 watch: true,
+                pages: false,
             },
             watch_slice: slice,
             session: Some(session.path().to_path_buf()),
