@@ -9,6 +9,7 @@
 mod api;
 pub mod arguments;
 pub mod calls;
+pub mod core_dump;
 mod device;
 mod end;
 mod failure;
