@@ -10,6 +10,7 @@ use crate::{
     SupportStream, kernel_error,
 };
 use model::{DeviceAddress, DeviceKind, Extent};
+use std::path::Path;
 
 /// A driver call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -265,6 +266,14 @@ pub trait Driver: Send + Sync {
     /// Whether a kernel has failed in the current context, and what is known
     /// of it. Never waits.
     fn failure(&self) -> Option<DeviceFailure>;
+
+    /// From now on the device leaves what it knows of a kernel that fails in this
+    /// file, for [`Driver::failure`]. Does nothing on a device that reports it
+    /// anyway. To be called before the program has a context.
+    fn dump_failures(&self, file: &Path) -> Result<(), DriverError> {
+        let _ = file;
+        Ok(())
+    }
 
     /// Handles of kernels that were put into streams and have not run to their
     /// end, each as often as it was launched, since the last call of this.

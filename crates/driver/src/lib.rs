@@ -38,7 +38,7 @@ pub mod sys {
 
 pub use device::{Driver, DriverError, Release, ReleaseCall, Store};
 pub use end::end_process;
-pub use failure::{DeviceFailure, FailedKernel, describe, kernel_error};
+pub use failure::{DeviceFailure, FailedKernel, FailedThread, describe, kernel_error};
 pub use generated::api::{Api, COUNT, FUNCTIONS, index};
 pub use generated::extra::{EXTRA, extra_index};
 pub use generated::signatures;

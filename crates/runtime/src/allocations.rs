@@ -267,8 +267,9 @@ impl Allocations {
     pub(crate) fn ask_driver(&self, address: DeviceAddress) -> Option<Extent> {
         // What is in the quarantine the driver still has, the program has not;
         // what a pool has not handed out has no owner, nor has what is reserved
-        // and not mapped.
+        // and not mapped. What was placed is known.
         if !is_user_address(address.0)
+            || is_placed(address.0)
             || self.memory.is_held(address)
             || self.memory.reservation_of(address).is_some()
             || self.pool_of(address).is_some()
@@ -297,6 +298,7 @@ impl Allocations {
     /// bounds that Ringfence knows.
     pub(crate) fn outside(&self, pointer: DeviceAddress) -> Option<Extent> {
         let nobodys = self.memory.is_held(pointer)
+            || is_placed(pointer.0)
             || self.memory.reservation_of(pointer).is_some()
             || self.pool_of(pointer).is_some();
         let within = |near| {

@@ -20,6 +20,7 @@ macro_rules! call {
     };
 }
 
+mod core_dump;
 mod events;
 mod support;
 
@@ -32,8 +33,8 @@ use crate::sys::{
     CUstream_flags, CUstreamCaptureMode,
 };
 use crate::{
-    Api, DeviceFailure, Driver, DriverError, HostMapping, Release, ReleaseCall, Store, StreamEvent,
-    SupportKernel, SupportLaunch, SupportModule, SupportStream, kernel_error,
+    Api, DeviceFailure, Driver, DriverError, FailedKernel, HostMapping, Release, ReleaseCall,
+    Store, StreamEvent, SupportKernel, SupportLaunch, SupportModule, SupportStream, kernel_error,
 };
 use load::Library;
 use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
@@ -53,6 +54,10 @@ pub struct Gpu {
     /// The first device's name, once it was queried: while the process exits,
     /// the driver refuses all calls.
     name: OnceLock<String>,
+    /// Where the driver writes core dumps, if it does.
+    dump: OnceLock<core_dump::DumpFile>,
+    /// What was in the first one.
+    dumped: OnceLock<Option<FailedKernel>>,
 }
 
 /// Which devices' kernels reach the metadata.
@@ -86,6 +91,8 @@ impl Gpu {
             state: Mutex::default(),
             reach: OnceLock::new(),
             name: OnceLock::new(),
+            dump: OnceLock::new(),
+            dumped: OnceLock::new(),
         })
     }
 
@@ -646,13 +653,17 @@ impl Driver for Gpu {
         };
         let code = self.is_stream_idle(legacy).err()?.code;
         kernel_error(code)?;
-        // The driver reports no more than that.
+        // Without a core dump, the driver reports no more than that.
         Some(DeviceFailure {
             code,
-            kernel: None,
+            kernel: self.dumped_kernel(),
             detail: String::new(),
             device_lacks: false,
         })
+    }
+
+    fn dump_failures(&self, file: &Path) -> Result<(), DriverError> {
+        self.ask_for_dumps(file)
     }
 
     fn take_not_run(&self) -> Vec<u64> {

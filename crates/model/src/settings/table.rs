@@ -240,6 +240,11 @@ settings! {
         (DeviceKind::Gpu, &["gpu"]), (DeviceKind::Cpu, &["cpu"]), (DeviceKind::Tenant, &["tenant"]),
     ])), Value("DEVICE"), "the GPU where there is one";
 
+    /// On a GPU, has the driver write a core dump when a kernel fails, from which the
+    /// finding names the kernel, the thread and the address. The driver must be of CUDA
+    /// 12.5 or newer.
+    "core-dump" core_dump: bool = false, SWITCH, Value("ON|OFF");
+
     /// Path of the real libcuda.so.1.
     "driver" driver: Option<PathBuf> = None, Unset(Text("the path of libcuda.so.1")),
         Value("FILE"), "the driver that the system's loader finds";

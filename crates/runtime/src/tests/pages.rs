@@ -5,7 +5,7 @@ use crate::{
     FreeCall, FreeRequest, Owner, Placement, PlacementRequest, StreamName, StreamUse, Where,
 };
 use driver::sys::CUresult;
-use driver::{DeviceFailure, FailedKernel};
+use driver::{DeviceFailure, FailedKernel, FailedThread};
 use model::layout::placed::{MAPPING_GRANULE, PLACED_BASE};
 use model::{
     AllocationKind, DeviceAddress, ElsewhereReason, Finding, MemoryBudget, PagesCoverage,
@@ -280,6 +280,10 @@ fn memory_of_a_context_goes_with_it() {
 
 /// What is reported when a kernel could not access an address.
 fn fault(bench: &Bench, address: u64) -> Finding {
+    fault_of(bench, address, Vec::new())
+}
+
+fn fault_of(bench: &Bench, address: u64, threads: Vec<FailedThread>) -> Finding {
     let place = Where::Stream {
         name: STREAM.name,
         handle: 5,
@@ -302,6 +306,7 @@ fn fault(bench: &Bench, address: u64) -> Finding {
                 instruction: "ld.global.u32".into(),
             },
             address,
+            threads,
         }),
         detail: "not mapped".into(),
         device_lacks: false,
@@ -346,4 +351,32 @@ fn a_fault_elsewhere_names_no_buffer() {
     let bench = bench(settings(), 64 * MIB);
     allocate(&bench, 4096).unwrap();
     assert_eq!(fault(&bench, 16).intended, None);
+}
+
+#[test]
+fn of_the_addresses_in_a_core_dump_the_one_counts_that_nothing_has() {
+    let bench = bench(settings(), 64 * MIB);
+    let base = allocate(&bench, 4096).unwrap().base.0;
+    let thread = |number: u32, address| FailedThread {
+        thread: ThreadCoordinates {
+            block: [3, 0, 0],
+            thread: [number, 0, 0],
+        },
+        address,
+    };
+    let threads = vec![
+        thread(0, base),
+        thread(1, 0x10),
+        thread(2, base + 4096),
+        thread(3, base + 4100),
+    ];
+    let finding = fault_of(&bench, 0, threads);
+    assert_eq!(finding.address.0, base + 4096);
+    let near = finding.intended.as_ref().unwrap();
+    assert_eq!(near.relation, Relation::After(0));
+    let stopped = finding.failure().unwrap().stopped.as_ref().unwrap();
+    assert_eq!(
+        (stopped.thread.block, stopped.thread.thread),
+        ([3, 0, 0], [2, 0, 0])
+    );
 }
