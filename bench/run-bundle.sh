@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs suite and benches of this folder on the machine's GPU.
 #
-#   ./run [suite|opencl|bench|fence|isolation|sharing|calls|protections|shadow|heap|host|canary|watch|compare|all]
+#   ./run [suite|opencl|bench|fence|isolation|sharing|calls|protections|shadow|heap|host|canary|pages|watch|compare|all]
 #
 # `opencl` is the part of `suite` and `bench` that is about OpenCL.
-# `protections` and `canary` are the parts of `bench` that tell what each
-# protection and canaries around CUDA buffers cost.
+# `protections`, `canary` and `pages` are the parts of `bench` that tell what
+# each protection, canaries around CUDA buffers and unmapped pages there cost.
 # `fence` is the part of `bench` that tells what fences cost.
 # `isolation` is the part of `bench` that attacks tenants and the manager.
 # `calls` is the part of `bench` that times single calls of tenants.
@@ -102,6 +102,7 @@ if [ "$what" = host ] || [ "$what" = bench ] || [ "$what" = all ]; then
     [ $code = 0 ] || status=1
 fi
 bench canary canary gpu-canary.json 240
+bench pages pages gpu-pages.json 240
 
 if [ "$what" = sharing ] || [ "$what" = all ]; then
     timeout --kill-after=30 570 "$here/ringfence-bench" sharing --programs "$here" \

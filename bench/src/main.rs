@@ -13,6 +13,7 @@ mod live;
 mod opencl;
 mod options;
 mod origins;
+mod pages;
 mod plots;
 mod protections;
 mod shadow;
@@ -44,6 +45,8 @@ enum Bench {
     Heap(heap::Heap),
     /// Launches, allocations and steps of training: what the host's time grows by.
     Host(host::Host),
+    /// What unmapped pages around CUDA buffers cost.
+    Pages(options::Options),
     /// What each protection costs.
     Protections(options::Options),
     /// What shadow memory costs.
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Bench::Fenced(fenced) => fenced::measure(&fenced),
         Bench::Heap(options) => heap::measure(&options),
         Bench::Host(host) => host::measure(&host),
+        Bench::Pages(options) => pages::measure(&options),
         Bench::Protections(options) => protections::measure(&options),
         Bench::Shadow(options) => shadow::measure(&options),
         Bench::Opencl(options) => opencl::measure(&options),

@@ -36,7 +36,8 @@
 //! argument `bad`: half to compile, and nothing the compiler can know.
 //!
 //! `kernel` names one of the kernels that could have failed when the device
-//! stopped one, and `error` the number of the error. What stands under `also`
+//! stopped one, and `error` the number of the error. `size`, `at` and `live` are
+//! asked for only where the device reports the address that it could not access. What stands under `also`
 //! belongs to both twins: kernels whose failure is part of what is tested.
 //!
 //! A case with a `premise` needs something of the device that it finds out

@@ -418,8 +418,10 @@ fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
     if let Some(difference) = wrong_lifetime(finding) {
         return Some(difference);
     }
+    // Which buffer it was follows from the address that could not be accessed.
+    let has_address = finding.failure().is_none() || finding.address.0 != 0;
     let is_freed = |near: &NearestAllocation| near.freed || !near.freed_at.is_empty();
-    if expect.live && finding.intended.as_ref().is_none_or(is_freed) {
+    if expect.live && has_address && finding.intended.as_ref().is_none_or(is_freed) {
         return Some("expected an allocation that was not freed".into());
     }
     if let Some(error) = expect.error
@@ -445,7 +447,7 @@ fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
             expect.places[0].0, expect.places[0].1
         ));
     }
-    if let Some(at) = expect.at {
+    if let Some(at) = expect.at.filter(|_| has_address) {
         let found = finding
             .intended
             .as_ref()
@@ -460,7 +462,7 @@ fn difference(expect: &Expectation, finding: &Finding) -> Option<String> {
             ));
         }
     }
-    if let Some(size) = expect.size {
+    if let Some(size) = expect.size.filter(|_| has_address) {
         let found = finding
             .intended
             .as_ref()

@@ -31,6 +31,7 @@ mod measure;
 mod messages;
 mod modules;
 mod pages;
+mod pages_table;
 mod readme;
 mod setup;
 mod sharing_table;

@@ -8,7 +8,9 @@
 
 use crate::pages::documentation;
 use crate::workspace::root;
-use crate::{fence_table, headline, host_table, isolation_table, sharing_table, suite_tables};
+use crate::{
+    fence_table, headline, host_table, isolation_table, pages_table, sharing_table, suite_tables,
+};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -104,6 +106,7 @@ fn render(name: &str, results: &Value) -> Result<String> {
         "fenced" => fence_table::fenced(results)?,
         "isolation-cpu" | "isolation-gpu" => isolation_table::isolation(results)?,
         "gpu-canary" => gpu_canary(results)?,
+        "gpu-pages" => pages_table::gpu_pages(results)?,
         "gpu-heap" => gpu_heap(results)?,
         "suite-cpu" | "suite-gpu" => suite(results)?,
         "opencl-cpu" | "opencl-gpu" => scans(name, results)?,

@@ -429,7 +429,8 @@ mod tests {
     #[test]
     fn every_option_sets_what_the_setting_of_its_name_does() {
         let samples = [
-            "7", "64k", "cpu", "full", "watch", "fields", "device", "off", "on", "", "-1", "300",
+            "7", "16", "64k", "cpu", "full", "watch", "fields", "device", "start", "off", "on", "",
+            "-1", "300",
         ];
         for setting in Setting::all() {
             let name = setting.name;

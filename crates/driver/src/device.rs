@@ -10,6 +10,7 @@ use crate::{
     SupportStream, kernel_error,
 };
 use model::{DeviceAddress, DeviceKind, Extent};
+use std::path::Path;
 
 /// A driver call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,15 @@ impl std::fmt::Display for DriverError {
 }
 
 impl std::error::Error for DriverError {}
+
+/// The error of a device without virtual memory management.
+fn unmappable(call: &'static str) -> DriverError {
+    DriverError {
+        call,
+        code: CUresult::CUDA_ERROR_NOT_SUPPORTED,
+        message: "the device has no virtual memory management".into(),
+    }
+}
 
 /// Memory of the program to be released to the device, long after the program
 /// freed it.
@@ -117,6 +127,48 @@ pub trait Driver: Send + Sync {
     /// metadata region or the device heap of `model::layout`; `size` is a
     /// multiple of 2 MiB. If an address range is in use, the error names it.
     fn map_fixed(&self, address: DeviceAddress, size: u64) -> Result<(), DriverError>;
+
+    /// Reserves exactly these addresses, for [`Driver::map_memory`]. A second call
+    /// for the same ones does nothing. If an address range is in use, the error
+    /// names it.
+    fn reserve_fixed(&self, extent: Extent) -> Result<(), DriverError> {
+        let _ = extent;
+        Err(unmappable("cuMemAddressReserve"))
+    }
+
+    /// Takes physical memory of the current device, a multiple of 2 MiB. Pass the
+    /// handle to [`Driver::release_memory`] in the end; what is mapped stays then,
+    /// until it is unmapped. The content is not defined.
+    fn create_memory(&self, size: u64) -> Result<u64, DriverError> {
+        let _ = size;
+        Err(unmappable("cuMemCreate"))
+    }
+
+    /// Maps all of such memory at reserved addresses, a multiple of 2 MiB, for
+    /// kernels of the current device and of those that can access its memory. It
+    /// may be mapped at several addresses.
+    fn map_memory(&self, extent: Extent, memory: u64) -> Result<(), DriverError> {
+        let _ = (extent, memory);
+        Err(unmappable("cuMemMap"))
+    }
+
+    /// Unmaps what one call of [`Driver::map_memory`] mapped. No kernel may be
+    /// running that accesses it and should not fail.
+    fn unmap_memory(&self, extent: Extent) -> Result<(), DriverError> {
+        let _ = extent;
+        Err(unmappable("cuMemUnmap"))
+    }
+
+    /// The handle is not needed any more.
+    fn release_memory(&self, memory: u64) -> Result<(), DriverError> {
+        let _ = memory;
+        Err(unmappable("cuMemRelease"))
+    }
+
+    /// Bytes of memory that the current device has.
+    fn total_memory(&self) -> Result<u64, DriverError> {
+        Err(unmappable("cuDeviceTotalMem"))
+    }
 
     /// Map zero-filled host memory at exactly this address, which is also its
     /// device address. Stays until the process ends.
@@ -214,6 +266,14 @@ pub trait Driver: Send + Sync {
     /// Whether a kernel has failed in the current context, and what is known
     /// of it. Never waits.
     fn failure(&self) -> Option<DeviceFailure>;
+
+    /// From now on the device leaves what it knows of a kernel that fails in this
+    /// file, for [`Driver::failure`]. Does nothing on a device that reports it
+    /// anyway. To be called before the program has a context.
+    fn dump_failures(&self, file: &Path) -> Result<(), DriverError> {
+        let _ = file;
+        Ok(())
+    }
 
     /// Handles of kernels that were put into streams and have not run to their
     /// end, each as often as it was launched, since the last call of this.

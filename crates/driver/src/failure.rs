@@ -2,7 +2,7 @@
 //! details about it.
 
 use crate::sys::CUresult;
-use model::Stopped;
+use model::{Stopped, ThreadCoordinates};
 
 /// What an error means, if it reports that a kernel failed: every later call in
 /// its context returns it, too (`cuda.h`, `cudaError_enum`).
@@ -107,13 +107,27 @@ pub struct DeviceFailure {
 /// A kernel that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedKernel {
-    /// Handle that was launched.
+    /// Handle that was launched; 0 if the device reports only the name.
     pub function: u64,
     /// Its name.
     pub name: String,
     /// Where it was stopped.
     pub stopped: Stopped,
-    /// The address that it could not access; 0 if it was something else.
+    /// The address that it could not access; 0 if it was something else, or is
+    /// not known.
+    pub address: u64,
+    /// Threads that were at the place where it failed, with what each accessed
+    /// there: some of them may have been right, and registers may have changed
+    /// since. Empty where `address` is known.
+    pub threads: Vec<FailedThread>,
+}
+
+/// A thread of a kernel that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailedThread {
+    /// Which.
+    pub thread: ThreadCoordinates,
+    /// The address that it accessed, as far as its registers tell.
     pub address: u64,
 }
 

@@ -9,6 +9,7 @@
 mod api;
 pub mod arguments;
 pub mod calls;
+pub mod core_dump;
 mod device;
 mod end;
 mod failure;
@@ -37,7 +38,7 @@ pub mod sys {
 
 pub use device::{Driver, DriverError, Release, ReleaseCall, Store};
 pub use end::end_process;
-pub use failure::{DeviceFailure, FailedKernel, describe, kernel_error};
+pub use failure::{DeviceFailure, FailedKernel, FailedThread, describe, kernel_error};
 pub use generated::api::{Api, COUNT, FUNCTIONS, index};
 pub use generated::extra::{EXTRA, extra_index};
 pub use generated::signatures;

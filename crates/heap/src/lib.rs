@@ -10,7 +10,8 @@
 //! that of known pixels around an image; [`mipmaps`] that of images with
 //! levels; [`pieces`] divides their verification among the threads of a kernel,
 //! and [`choice`] decides between a kernel and the host. [`shadow`] is the
-//! algebra of shadow memory and redzones. All are plain data:
+//! algebra of shadow memory and redzones, and [`placed`] is where allocations lie
+//! that Ringfence places itself. All are plain data:
 //! nothing here locks, allocates device memory, or calls a driver.
 
 pub mod canary;
@@ -21,6 +22,7 @@ pub mod mipmaps;
 mod order;
 mod parts;
 pub mod pieces;
+pub mod placed;
 mod placement;
 mod quarantine;
 #[cfg(test)]

@@ -776,6 +776,12 @@ impl<T: Clone> Registry<T> {
         self.freed.iter().map(|freed| &freed.entry)
     }
 
+    /// The kept freed allocations, the latest last, with the notes about their
+    /// frees.
+    pub fn all_freed(&self) -> impl DoubleEndedIterator<Item = &Freed<T>> {
+        self.freed.iter()
+    }
+
     /// The latest freed allocation with exactly this extent.
     pub fn freed_extent(&self, extent: Extent) -> Option<&Freed<T>> {
         self.freed

@@ -83,7 +83,8 @@ pub struct KernelCoverage {
     /// the callees are unknown: the callee looks its pointers up.
     #[serde(default, skip_serializing_if = "is_zero_u32")]
     pub calls_without_bounds: u32,
-    /// Launches of the unchecked ones after which canaries were verified.
+    /// Launches of the unchecked ones after which canaries were verified, or that
+    /// ran while buffers lay at unmapped pages.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub verified: u64,
 }
@@ -149,6 +150,47 @@ pub enum BareReason {
     FarAway,
 }
 
+/// Buffers that end at unmapped pages (`--protect pages`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PagesCoverage {
+    /// Buffers that had pages of their own.
+    pub exact: u64,
+    /// Buffers that shared pages with others, at addresses of their own.
+    pub shared: u64,
+    /// Most bytes of placed buffers at a time.
+    pub bytes: u64,
+    /// Most bytes of device memory that were mapped for them at a time.
+    pub memory: u64,
+    /// Buffers that got addresses which others had had before.
+    pub reused: u64,
+    /// Buffers elsewhere, by reason.
+    pub elsewhere: BTreeMap<ElsewhereReason, u64>,
+    /// The seed of the sample of buffers that had pages of their own; 0: there
+    /// was no sample.
+    pub seed: u64,
+}
+
+/// Why a buffer of a CUDA program does not lie at unmapped pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ElsewhereReason {
+    /// No memory was left for it there.
+    OutOfMemory,
+    /// Managed memory, which the driver maps by itself.
+    Managed,
+    /// From a pool that the program made.
+    Pool,
+    /// Mapped by the program, or from another interface or process.
+    Foreign,
+    /// Allocated while a stream was captured, perhaps by a graph.
+    Captured,
+    /// The driver does not map memory there.
+    Refused,
+    /// It lies there, and could not be exported to another process.
+    NotExported,
+}
+
 fn is_zero_u32(count: &u32) -> bool {
     *count == 0
 }
@@ -197,6 +239,9 @@ pub struct Coverage {
     /// Shadow memory; `None`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowCoverage>,
+    /// Buffers at unmapped pages; `None`: there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pages: Option<PagesCoverage>,
 }
 
 #[cfg(test)]

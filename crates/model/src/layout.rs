@@ -30,12 +30,14 @@
 //! 0x2400_0000_0000  shadow memory (`shadow`), device memory, mapped 2 MiB at
 //!                   a time
 //! 0x4000_0000_0000  blocks of the device heap (`heap`)
+//! 0x4100_0000_0000  allocations whose addresses Ringfence chooses (`placed`)
 //! ```
 
 pub mod canary;
 pub mod fence;
 pub mod guard;
 pub mod heap;
+pub mod placed;
 pub mod records;
 pub mod shadow;
 pub mod shared;

@@ -21,7 +21,8 @@ pub use access::{
 };
 pub use checked::Checked;
 pub use coverage::{
-    BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, ShadowCoverage, UncheckedReason,
+    BareReason, CanaryCoverage, Coverage, ElsewhereReason, KernelCoverage, Note, PagesCoverage,
+    ShadowCoverage, UncheckedReason,
 };
 pub use finding::{
     DeviceAccess, Failure, Finding, HostCall, HostFrame, KernelArgument, KernelRun,
@@ -30,8 +31,8 @@ pub use finding::{
 };
 pub use memory::{Allocation, AllocationKind, DeviceAddress, Extent};
 pub use settings::{
-    ApiErrors, CanaryChecker, CanaryPattern, DeviceKind, LeakCheck, Protections, Prove, Settings,
-    SettingsError,
+    ApiErrors, CanaryChecker, CanaryPattern, DeviceKind, LeakCheck, MemoryBudget, PagesPlace,
+    Protections, Prove, Settings, SettingsError,
 };
 pub use times::{
     Durations, KernelTimes, LaunchTimes, ProcessTimes, Ran, TIMES_SUFFIX, TIMES_VERSION, TimesFile,

@@ -78,6 +78,9 @@ pub struct Protections {
     /// of canaries.
     #[serde(default)]
     pub shadow: bool,
+    /// Buffers end at unmapped pages: CUDA programs.
+    #[serde(default)]
+    pub pages: bool,
 }
 
 /// Protections that can be on together.
@@ -95,6 +98,36 @@ impl Form<Protections> for ProtectionList {
 
     fn text(&self, value: &Protections) -> Option<String> {
         self.0.text(value)
+    }
+}
+
+/// Which end of a buffer lies at an unmapped page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PagesPlace {
+    /// Its end.
+    End,
+    /// Its start.
+    Start,
+}
+
+/// How much of the device's memory may be used for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryBudget {
+    /// This many bytes.
+    Bytes(u64),
+    /// This part of all that the device has.
+    Percent(u32),
+}
+
+impl MemoryBudget {
+    /// In bytes, of a device with this many.
+    pub fn of(self, total: u64) -> u64 {
+        match self {
+            MemoryBudget::Bytes(bytes) => bytes,
+            MemoryBudget::Percent(percent) => total / 100 * u64::from(percent),
+        }
     }
 }
 
@@ -126,6 +159,7 @@ impl Protections {
         canary: false,
         watch: false,
         shadow: false,
+        pages: false,
     };
 
     /// What is on unless something else is asked for.
@@ -134,12 +168,23 @@ impl Protections {
         canary: true,
         watch: false,
         shadow: false,
+        pages: false,
+    };
+
+    /// For code with and without PTX: exact bounds where they can be checked,
+    /// canaries and unmapped pages where not.
+    const AUTO: Protections = Protections {
+        bounds: true,
+        canary: true,
+        watch: false,
+        shadow: false,
+        pages: true,
     };
 
     const FORM: ProtectionList = ProtectionList(Flags {
         none: Protections::NONE,
-        all: None,
-        flags: flags!(bounds, canary, watch, shadow),
+        all: Some(("auto", Protections::AUTO)),
+        flags: flags!(bounds, canary, watch, shadow, pages),
     });
 
     /// Whether kernels are launched as checked copies, whatever their checks
@@ -154,6 +199,7 @@ impl Protections {
             (self.bounds, "bounds"),
             (self.canary, "canary"),
             (self.watch, "watch"),
+            (self.pages, "pages"),
         ];
         let mut others = others.into_iter().filter(|(is_on, _)| *is_on);
         others.next().filter(|_| self.shadow).map(|(_, name)| name)

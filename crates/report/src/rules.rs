@@ -302,6 +302,10 @@ const RULES: &[RuleHelp] = &[
                Usual causes: an access that Ringfence does not check (in code without PTX, in inline assembly, in a\n\
                launch that was not instrumented), a failed `assert`, `__trap()`, unbounded recursion.\n\
                \n\
+               Under --protect pages, each buffer ends at an unmapped page, and freed addresses are not used again: the\n\
+               cause is an access beyond a buffer, or after its free. Where the device reports the address, the report\n\
+               names the buffer, the distance, and where it was allocated and freed.\n\
+               \n\
                On a GPU the driver does not say which kernel failed: with CUDA_LAUNCH_BLOCKING=1 the report names one.\n\
                Memory that could not be freed after the failure is counted, and not reported as leaks.",
     },

@@ -4,7 +4,7 @@
 //! findings are written when they are found, and coverage is written again and
 //! again, the last one marked complete.
 
-use model::{CanaryCoverage, Coverage, DeviceKind, Finding, ShadowCoverage};
+use model::{CanaryCoverage, Coverage, DeviceKind, Finding, PagesCoverage, ShadowCoverage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -187,6 +187,9 @@ pub fn merge_coverage(into: &mut Coverage, from: &Coverage) {
     if let Some(from) = &from.shadow {
         merge_shadow(into.shadow.get_or_insert_default(), from);
     }
+    if let Some(from) = &from.pages {
+        merge_pages(into.pages.get_or_insert_default(), from);
+    }
     for (name, kernel) in &from.kernels {
         let merged = into.kernels.entry(name.clone()).or_default();
         merged.proved += kernel.proved;
@@ -214,6 +217,21 @@ fn merge_shadow(into: &mut ShadowCoverage, from: &ShadowCoverage) {
     into.shadow += from.shadow;
     for (reason, buffers) in &from.bare {
         *into.bare.entry(*reason).or_default() += buffers;
+    }
+}
+
+fn merge_pages(into: &mut PagesCoverage, from: &PagesCoverage) {
+    into.exact += from.exact;
+    into.shared += from.shared;
+    into.bytes += from.bytes;
+    into.memory += from.memory;
+    into.reused += from.reused;
+    for (reason, buffers) in &from.elsewhere {
+        *into.elsewhere.entry(*reason).or_default() += buffers;
+    }
+    // Each process has its own; that of one is enough to repeat that one.
+    if into.seed == 0 {
+        into.seed = from.seed;
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::demangle;
 use crate::text::{count, thousands};
 use model::{
-    BareReason, CanaryCoverage, Coverage, KernelCoverage, Note, ShadowCoverage, UncheckedReason,
+    BareReason, CanaryCoverage, Coverage, ElsewhereReason, KernelCoverage, Note, PagesCoverage,
+    ShadowCoverage, UncheckedReason,
 };
 use std::collections::BTreeMap;
 
@@ -119,6 +120,9 @@ pub fn summary(totals: &Totals) -> String {
     if let Some(shadow) = &totals.coverage.shadow {
         line.push_str(&shadow_line(shadow));
     }
+    if let Some(pages) = &totals.coverage.pages {
+        line.push_str(&pages_line(pages));
+    }
     if totals.coverage.dropped_records > 0 {
         line.push_str(&format!(
             "; {} more than the ring could hold",
@@ -179,12 +183,64 @@ fn shadow_line(shadow: &ShadowCoverage) -> String {
     line
 }
 
+/// `; pages: 7 buffers end at unmapped pages, 2 share pages; 4.0 MiB of memory for
+/// 1.2 MiB of buffers`.
+fn pages_line(pages: &PagesCoverage) -> String {
+    let mut line = format!(
+        "; pages: {} at unmapped pages",
+        count(pages.exact, "buffer")
+    );
+    if pages.shared > 0 {
+        line.push_str(&format!(", {} sharing pages", thousands(pages.shared)));
+    }
+    if pages.memory > 0 {
+        let (memory, bytes) = (mebibytes(pages.memory), mebibytes(pages.bytes));
+        line.push_str(&format!(", {memory} MiB of memory for {bytes} MiB"));
+    }
+    if pages.seed != 0 {
+        line.push_str(&format!(", a sample by --seed {}", pages.seed));
+    }
+    if pages.reused > 0 {
+        let reused = count(pages.reused, "buffer");
+        line.push_str(&format!(", addresses used again for {reused}"));
+    }
+    let elsewhere = pages.elsewhere.iter();
+    let elsewhere: Vec<String> = elsewhere
+        .map(|(reason, buffers)| format!("{buffers} {}", describe_elsewhere(*reason)))
+        .collect();
+    if !elsewhere.is_empty() {
+        line.push_str(&format!(
+            "; not at unmapped pages: {}",
+            elsewhere.join(", ")
+        ));
+    }
+    line
+}
+
 fn bare(buffers: &BTreeMap<BareReason, u64>) -> String {
     let list: Vec<String> = buffers
         .iter()
         .map(|(reason, number)| format!("{number} {}", describe_bare(*reason)))
         .collect();
     list.join(", ")
+}
+
+/// With one digit after the point.
+fn mebibytes(bytes: u64) -> String {
+    let tenths = (bytes * 10).div_ceil(1 << 20);
+    format!("{}.{}", thousands(tenths / 10), tenths % 10)
+}
+
+fn describe_elsewhere(reason: ElsewhereReason) -> &'static str {
+    match reason {
+        ElsewhereReason::OutOfMemory => "because memory was short",
+        ElsewhereReason::Managed => "managed",
+        ElsewhereReason::Pool => "of pools that the program made",
+        ElsewhereReason::Foreign => "mapped or imported",
+        ElsewhereReason::Captured => "allocated during a capture",
+        ElsewhereReason::Refused => "refused by the driver",
+        ElsewhereReason::NotExported => "that could not be exported",
+    }
 }
 
 fn launches(number: u64) -> String {
@@ -346,6 +402,7 @@ mod tests {
             ]),
             shadow: None,
             canaries: None,
+            pages: None,
         };
         let totals = Totals {
             findings: 1,
@@ -357,6 +414,26 @@ mod tests {
             incomplete: vec![42],
         };
         insta::assert_snapshot!(summary(&totals));
+    }
+
+    #[test]
+    fn pages_are_said_with_what_they_cost() {
+        let pages = PagesCoverage {
+            exact: 1200,
+            shared: 2,
+            bytes: 3 << 20,
+            memory: (1026 << 20) - 1,
+            reused: 1,
+            elsewhere: BTreeMap::from([(ElsewhereReason::Managed, 3)]),
+            seed: 7,
+        };
+        assert_eq!(
+            pages_line(&pages),
+            "; pages: 1,200 buffers at unmapped pages, 2 sharing pages, 1,026.0 MiB of memory for 3.0 MiB, a sample by \
+             --seed 7, addresses used again for 1 buffer; not at unmapped pages: 3 managed"
+        );
+        let none = PagesCoverage::default();
+        assert_eq!(pages_line(&none), "; pages: 0 buffers at unmapped pages");
     }
 
     #[test]

@@ -53,7 +53,12 @@ pub fn finding(finding: &Finding) -> String {
                 frames(&mut lines, &call.called_at);
             }
         }
-        Subject::Failure(failure) => failed(&mut lines, failure),
+        Subject::Failure(failure) => {
+            failed(&mut lines, failure);
+            if finding.intended.is_some() {
+                memory(&mut lines, finding, "the pages there belong to");
+            }
+        }
         Subject::Leak => {
             if let Some(leaked) = &finding.intended {
                 lines.push(1, &format!("{} was never freed", describe(leaked)));

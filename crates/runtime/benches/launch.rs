@@ -104,6 +104,7 @@ fn canaries(results: &mut Vec<String>, launch_backtraces: u32, name: &str) {
             canary: true,
             watch: false,
             shadow: false,
+            pages: false,
         },
         launch_backtraces,
         ..Settings::default()

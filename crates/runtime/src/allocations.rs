@@ -9,6 +9,7 @@ use crate::streams::{StreamUse, Streams};
 use heap::{Entry, Layer, Owner, PartError};
 use host::Stack;
 use model::layout::UNBOUNDED;
+use model::layout::placed::is_placed;
 use model::{AllocationKind, DeviceAddress, Extent};
 use std::sync::Arc;
 
@@ -198,6 +199,31 @@ impl Allocations {
         })
     }
 
+    /// The owner of the allocation that holds an address, if Ringfence has chosen
+    /// where it lies: about such memory the driver answers otherwise than about
+    /// its own.
+    pub fn owner_of_placed(&self, address: DeviceAddress) -> Option<Owner> {
+        if !is_placed(address.0) {
+            return None;
+        }
+        self.memory
+            .read(|registry| registry.holding(address).map(|entry| entry.owner))
+    }
+
+    /// Bytes that the program has of a pool, and that Ringfence made in its place.
+    pub fn placed_in_pool(&self, pool: u64) -> u64 {
+        if pool == 0 {
+            return 0;
+        }
+        self.memory.look(|registry, _, pending| {
+            let theirs = registry.iter().filter(|entry| {
+                let base = entry.allocation.extent.base.0;
+                entry.owner.pool == pool && is_placed(base) && !pending.contains_key(&base)
+            });
+            theirs.map(|entry| entry.allocation.extent.size).sum()
+        })
+    }
+
     /// Whether an address lies in canaries or padding, which no allocation owns
     /// although the driver has them.
     pub fn is_nobodys(&self, address: DeviceAddress) -> bool {
@@ -241,8 +267,9 @@ impl Allocations {
     pub(crate) fn ask_driver(&self, address: DeviceAddress) -> Option<Extent> {
         // What is in the quarantine the driver still has, the program has not;
         // what a pool has not handed out has no owner, nor has what is reserved
-        // and not mapped.
+        // and not mapped. What was placed is known.
         if !is_user_address(address.0)
+            || is_placed(address.0)
             || self.memory.is_held(address)
             || self.memory.reservation_of(address).is_some()
             || self.pool_of(address).is_some()
@@ -271,6 +298,7 @@ impl Allocations {
     /// bounds that Ringfence knows.
     pub(crate) fn outside(&self, pointer: DeviceAddress) -> Option<Extent> {
         let nobodys = self.memory.is_held(pointer)
+            || is_placed(pointer.0)
             || self.memory.reservation_of(pointer).is_some()
             || self.pool_of(pointer).is_some();
         let within = |near| {

@@ -2,18 +2,23 @@
 //! from then on, and what was put into its streams never runs.
 
 use crate::env::Env;
-use crate::findings::Key;
+use crate::findings::{self, Key};
 use crate::functions::{Counted, Function};
 use crate::kernel::Kernel;
 use crate::launches::Launches;
 use crate::launches::RecentLaunch;
+use crate::memory::Memory;
 use crate::modules::Modules;
 use crate::records::Records;
 use crate::reporter::Reporter;
 use driver::sys::CUresult;
-use driver::{DeviceFailure, kernel_error};
+use driver::{DeviceFailure, FailedKernel, FailedThread, kernel_error};
 use host::stacks;
-use model::{DeviceAddress, Failure, Finding, Rule, RunningKernel, Subject, UncheckedReason};
+use model::layout::CHECKED_PREFIX;
+use model::layout::placed::is_placed;
+use model::{
+    DeviceAddress, DeviceKind, Failure, Finding, Rule, RunningKernel, Subject, UncheckedReason,
+};
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
@@ -22,6 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Failures of the process.
 pub struct Failures {
     env: Arc<Env>,
+    memory: Arc<Memory>,
     modules: Arc<Modules>,
     launches: Arc<Launches>,
     records: Arc<Records>,
@@ -36,16 +42,35 @@ pub struct Failures {
     held: AtomicU64,
 }
 
+/// Has the device leave core dumps, if the user wants that.
+fn ask_for_dumps(env: &Env) {
+    let settings = env.settings();
+    if !settings.check || !settings.core_dump {
+        return;
+    }
+    let folder = settings.session.clone().unwrap_or_else(std::env::temp_dir);
+    let file = folder.join(format!("ringfence-core-{}", std::process::id()));
+    if let Err(error) = env.driver().dump_failures(&file) {
+        let message = format!(
+            "findings will not name the kernel that fails, because the driver writes no core dumps: {error}"
+        );
+        env.error(&message, false);
+    }
+}
+
 impl Failures {
     pub(crate) fn new(
         env: Arc<Env>,
+        memory: Arc<Memory>,
         modules: Arc<Modules>,
         launches: Arc<Launches>,
         records: Arc<Records>,
         reporter: Arc<Reporter>,
     ) -> Failures {
+        ask_for_dumps(&env);
         Failures {
             env,
+            memory,
             modules,
             launches,
             records,
@@ -164,11 +189,15 @@ impl Failures {
     ) -> Finding {
         let callers = self.env.callers();
         let kernel = known.and_then(|known| known.kernel);
+        let kernel = kernel.map(|kernel| self.with_address(kernel));
         let mut kernels: Vec<RunningKernel> = Vec::new();
         let mut launch = 0;
         if let Some(kernel) = &kernel {
             let original = self.modules.program_handle(kernel.function);
-            let of_it = |recent: &&RecentLaunch| Some(recent.function) == original;
+            let of_it = |recent: &&RecentLaunch| match kernel.function {
+                0 => self.modules.name_of(recent.function).as_ref() == Some(&kernel.name),
+                _ => Some(recent.function) == original,
+            };
             let recent = outstanding.iter().find(of_it);
             launch = recent.map_or(0, |recent| recent.launch);
             kernels.push(RunningKernel {
@@ -215,9 +244,13 @@ impl Failures {
         } else {
             stacks::resolve(&stacks::capture(callers), callers, None)
         };
+        let address = DeviceAddress(kernel.as_ref().map_or(0, |kernel| kernel.address));
+        let placed = self
+            .memory
+            .look(|registry, _, pending| findings::placed_near(address, registry, pending));
         Finding {
             rule: Rule::KernelFailed,
-            address: DeviceAddress(kernel.as_ref().map_or(0, |kernel| kernel.address)),
+            address,
             subject: Subject::Failure(Failure {
                 error: error.name().unwrap_or("an unknown error").into(),
                 code: error.0,
@@ -228,10 +261,30 @@ impl Failures {
                 called_at,
                 launched_at,
             }),
-            intended: None,
+            intended: placed.map(|near| near.resolve(address, callers)),
             nearest: None,
             occurrences: 1,
         }
+    }
+
+    /// The kernel with the first address that no live allocation holds, of those
+    /// that its threads may have accessed.
+    fn with_address(&self, mut kernel: FailedKernel) -> FailedKernel {
+        if let Some(name) = kernel.name.strip_prefix(CHECKED_PREFIX) {
+            kernel.name = name.to_owned();
+        }
+        let is_wrong = |thread: &&FailedThread| {
+            let address = DeviceAddress(thread.address);
+            let holds = self
+                .memory
+                .read(|registry| registry.holding(address).is_some());
+            is_placed(thread.address) && !holds
+        };
+        if let Some(thread) = kernel.threads.iter().find(is_wrong) {
+            kernel.address = thread.address;
+            kernel.stopped.thread = thread.thread;
+        }
+        kernel
     }
 
     /// Kernels that never ran to their end were neither checked nor proved.
@@ -240,8 +293,9 @@ impl Failures {
             function.counts.take_back(counted);
             function.counts.unchecked(UncheckedReason::Unfinished);
         };
-        // A device that names the kernel also reports which others did not run.
-        if known.is_none_or(|known| known.kernel.is_none()) {
+        // The CPU device reports which others did not run.
+        let reports = self.env.driver().kind() == DeviceKind::Cpu;
+        if !reports || known.is_none_or(|known| known.kernel.is_none()) {
             for recent in outstanding {
                 if let (Some(Kernel(function)), Some(counted)) =
                     (self.modules.kernel(recent.function), recent.counted)

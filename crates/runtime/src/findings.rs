@@ -9,6 +9,7 @@ use crate::memory::PendingFree;
 use heap::canary::Side;
 use heap::{Entry, Redzones, Registry};
 use host::stacks::{self, Stack};
+use model::layout::placed::{MAPPING_GRANULE, PLACED_RESERVED, is_placed};
 use model::layout::{Record, THREAD_Z_MASK, UNBOUNDED};
 use model::{
     Allocation, AllocationKind, DeviceAccess, DeviceAddress, Extent, Finding, HostCall,
@@ -254,6 +255,58 @@ pub(crate) fn call_context(
         .map(live)
         .or_else(|| registry.freed(pointer).map(Near::freed));
     with_nearest(intended, address, registry)
+}
+
+/// The allocation that an address is beside, or in, of those that lie at
+/// addresses of their own ([`model::layout::placed`]): freed ones too, because
+/// their addresses are not given out again. `None`: it is none of these
+/// addresses.
+pub(crate) fn placed_near(
+    address: DeviceAddress,
+    registry: &Registry<Stack>,
+    pending: &FxHashMap<u64, PendingFree>,
+) -> Option<Near> {
+    if !is_placed(address.0) {
+        return None;
+    }
+    let distance = |extent: Extent| match relation(extent, address) {
+        Relation::Inside(_) => 0,
+        // A byte past the end is nearer than none. The gap behind an allocation is
+        // its own, but for what another has before it.
+        Relation::After(bytes) => bytes + 1,
+        Relation::Before(bytes) if bytes > MAPPING_GRANULE / 2 => bytes + PLACED_RESERVED,
+        Relation::Before(bytes) => bytes,
+    };
+    let neighbours = registry.neighbours(address);
+    let live = neighbours
+        .below
+        .into_iter()
+        .chain(neighbours.above)
+        .filter(|entry| is_placed(entry.allocation.extent.base.0))
+        .min_by_key(|entry| distance(entry.allocation.extent));
+    let freed = registry
+        .all_freed()
+        .filter(|freed| is_placed(freed.entry.allocation.extent.base.0))
+        // The latest of several at one address.
+        .rev()
+        .min_by_key(|freed| distance(freed.entry.allocation.extent));
+    let of_live = |entry: &Entry<Stack>| Near {
+        freed: pending
+            .get(&entry.allocation.extent.base.0)
+            .map(|pending| pending.stack.clone()),
+        ..Near::live(entry)
+    };
+    match (live, freed) {
+        (Some(entry), Some(freed)) => {
+            let is_nearer =
+                distance(freed.entry.allocation.extent) < distance(entry.allocation.extent);
+            Some(match is_nearer {
+                true => Near::freed(freed),
+                false => of_live(entry),
+            })
+        }
+        (live, freed) => live.map(of_live).or_else(|| freed.map(Near::freed)),
+    }
 }
 
 fn with_nearest(

@@ -237,6 +237,11 @@ impl Frees {
             if let Some(entry) = &known {
                 let how = Leaves::InCapture(Some(stream));
                 self.below.protections.each(|one| one.freed(entry, how));
+                if self.below.protections.give_back(entry, how) {
+                    let stack = self.below.env.stack();
+                    self.below.memory.remove(request.address, stack);
+                    return CUresult::CUDA_SUCCESS;
+                }
             }
             return forward(driver);
         }
@@ -248,6 +253,14 @@ impl Frees {
         }
         let stack = self.below.env.stack();
         self.below.memory.remove(request.address, stack);
+        if let Some(entry) = &known
+            && self
+                .below
+                .protections
+                .give_back(entry, Leaves::InCapture(None))
+        {
+            return CUresult::CUDA_SUCCESS;
+        }
         let answer = forward(driver);
         if let Some(entry) = known.filter(|_| answer != CUresult::CUDA_SUCCESS) {
             self.below
@@ -394,6 +407,13 @@ impl Frees {
             self.release(surplus);
             return Some(CUresult::CUDA_SUCCESS);
         }
+        let how = match request.call {
+            FreeCall::FreeAsync { stream } => Leaves::InStream(stream),
+            _ => Leaves::Now,
+        };
+        if self.below.protections.give_back(entry, how) {
+            return Some(CUresult::CUDA_SUCCESS);
+        }
         let answer = forward(DeviceAddress(extent.base.0 - u64::from(redzones.before)));
         if answer != CUresult::CUDA_SUCCESS {
             self.below.memory.restore(extent.base, serial);
@@ -407,7 +427,11 @@ impl Frees {
     fn holding(&self, request: &FreeRequest, entry: &Entry<Stack>, cost: u64) -> Option<Holding> {
         let kind = entry.allocation.kind;
         let context = entry.owner.context;
-        if !is_memory(kind) || context == 0 || !self.below.memory.holds(cost) {
+        if !is_memory(kind)
+            || context == 0
+            || !self.below.memory.holds(cost)
+            || self.below.protections.have_placed(entry)
+        {
             return None;
         }
         let call = match request.call {
@@ -465,7 +489,7 @@ impl Frees {
         let list = self.below.memory.take_held(|_| true);
         let any = !list.is_empty();
         self.release(list);
-        any
+        self.below.protections.make_room() | any
     }
 
     /// Gives memory in the quarantine back of which this address is a part.

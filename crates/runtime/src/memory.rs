@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Freed allocations that findings can still name.
 const HISTORY: usize = 1 << 14;
+/// The same, where their addresses are not used again.
+const LONG_HISTORY: usize = 1 << 17;
 /// Allocations in the quarantine: fewer, so that the history still knows each.
 const QUARANTINED: usize = 1 << 12;
 
@@ -143,9 +145,14 @@ impl State {
 }
 
 impl Memory {
-    pub fn new(quarantine: u64) -> Memory {
+    /// `quarantine`: bytes of freed memory that may be kept. `remembers`: freed
+    /// allocations can still be told by their addresses long after.
+    pub fn new(quarantine: u64, remembers: bool) -> Memory {
         let state = State {
-            registry: Registry::new(HISTORY),
+            registry: Registry::new(match remembers {
+                true => LONG_HISTORY,
+                false => HISTORY,
+            }),
             quarantine: Quarantine::new(quarantine, QUARANTINED),
             pending: FxHashMap::default(),
             changes: None,
@@ -639,7 +646,7 @@ mod tests {
 
     #[test]
     fn what_mapped_memory_took_in_is_inserted_before() {
-        let memory = Memory::new(0);
+        let memory = Memory::new(0, false);
         memory.take_changes();
         let none = Owner::default;
         memory.reserve(Extent {
@@ -675,7 +682,7 @@ mod tests {
 
     #[test]
     fn the_first_changes_are_all_that_lives_and_later_ones_are_net() {
-        let memory = Memory::new(0);
+        let memory = Memory::new(0, false);
         for base in [0x100, 0x200, 0x300] {
             memory.insert(AllocationKind::Device, extent(base), None, None);
         }

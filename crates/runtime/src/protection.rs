@@ -16,7 +16,7 @@ use crate::streams::{StreamName, StreamUse, Where};
 use heap::{Entry, Held};
 use host::Stack;
 use model::layout::Record;
-use model::{Coverage, Extent};
+use model::{Coverage, DeviceAddress, ElsewhereReason, Extent};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// At which events a protection acts, of those that are too frequent to call
@@ -34,6 +34,29 @@ pub(crate) struct ActsAt {
     pub unchecked: bool,
     /// New memory: [`Protection::allocated`].
     pub allocations: bool,
+    /// Memory that is asked for: [`Protection::place`].
+    pub placements: bool,
+}
+
+/// Memory that the program asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacementRequest {
+    /// Bytes.
+    pub size: u64,
+    /// Why it cannot be placed, if that is known.
+    pub obstacle: Option<ElsewhereReason>,
+}
+
+/// Where a protection has placed an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// The program's first byte.
+    pub base: DeviceAddress,
+    /// Bytes before it that nothing else uses, and that canaries may lie in: a
+    /// multiple of 16.
+    pub before: u64,
+    /// The same, after the program's last byte; they end at a multiple of 16.
+    pub after: u64,
 }
 
 /// What is needed before an allocation is freed for the host and all streams.
@@ -75,6 +98,33 @@ pub(crate) trait Protection: Send + Sync {
     /// At which of the most frequent events it acts; asked once.
     fn acts_at(&self) -> ActsAt {
         ActsAt::default()
+    }
+
+    /// Makes memory that the program asks for; `None`: the driver does.
+    fn place(&self, _request: &PlacementRequest) -> Option<Placement> {
+        None
+    }
+
+    /// Memory of the program is elsewhere, for this reason, that this would
+    /// otherwise have placed.
+    fn elsewhere(&self, _reason: ElsewhereReason) {}
+
+    /// Whether this allocation was placed by [`Protection::place`], and not given
+    /// back.
+    fn has_placed(&self, _entry: &Entry<Stack>) -> bool {
+        false
+    }
+
+    /// Takes the memory of such an allocation away, after
+    /// [`Protection::freed`]. Returns whether it was one; else the driver frees it.
+    fn give_back(&self, _entry: &Entry<Stack>, _how: Leaves) -> bool {
+        false
+    }
+
+    /// The program needs memory: gives back what was freed and is kept still, if
+    /// anything is. May wait for kernels.
+    fn make_room(&self) -> bool {
+        false
     }
 
     /// Decides how a kernel is launched, and counts it. The first protection that
@@ -176,6 +226,7 @@ pub(crate) trait Protection: Send + Sync {
 /// The protections that are active.
 pub(crate) struct Protections {
     all: Box<[Arc<dyn Protection>]>,
+    placing: Box<[Arc<dyn Protection>]>,
     deciding: Box<[Arc<dyn Protection>]>,
     extending: Box<[Arc<dyn Protection>]>,
     following: Box<[Arc<dyn Protection>]>,
@@ -194,6 +245,7 @@ impl Protections {
             chosen.cloned().collect()
         };
         Protections {
+            placing: those(|at| at.placements),
             deciding: those(|at| at.decisions),
             extending: those(|at| at.extensions),
             following: those(|at| at.launches),
@@ -218,6 +270,37 @@ impl Protections {
     pub fn wanted(&self) -> Wanted {
         let wants = self.all.iter().map(|one| one.wants());
         wants.fold(Wanted::Look, Wanted::or)
+    }
+
+    /// [`Protection::place`], by the first one that does.
+    pub fn place(&self, request: &PlacementRequest) -> Option<Placement> {
+        self.placing.iter().find_map(|one| one.place(request))
+    }
+
+    /// Whether some protection places memory.
+    pub fn place_any(&self) -> bool {
+        !self.placing.is_empty()
+    }
+
+    /// [`Protection::elsewhere`].
+    pub fn elsewhere(&self, reason: ElsewhereReason) {
+        self.placing.iter().for_each(|one| one.elsewhere(reason));
+    }
+
+    /// [`Protection::has_placed`].
+    pub fn have_placed(&self, entry: &Entry<Stack>) -> bool {
+        self.placing.iter().any(|one| one.has_placed(entry))
+    }
+
+    /// [`Protection::give_back`].
+    pub fn give_back(&self, entry: &Entry<Stack>, how: Leaves) -> bool {
+        self.placing.iter().any(|one| one.give_back(entry, how))
+    }
+
+    /// [`Protection::make_room`], by all.
+    pub fn make_room(&self) -> bool {
+        let made = self.placing.iter().map(|one| one.make_room());
+        made.fold(false, |any, one| any | one)
     }
 
     /// [`Protection::decide`].

@@ -23,8 +23,9 @@ use crate::lookups::Lookups;
 use crate::memory::Memory;
 use crate::metadata::Metadata;
 use crate::modules::Modules;
+use crate::pages::Pages;
 use crate::prepare::Wanted;
-use crate::protection::{Protection, Protections};
+use crate::protection::{Placement, PlacementRequest, Protection, Protections};
 use crate::records::{Reader, Records};
 use crate::redzones::Surroundings;
 use crate::reporter::Reporter;
@@ -34,8 +35,8 @@ use crate::streams::Streams;
 use crate::violations::{self, Violations};
 use crate::watch::{self, Watch};
 use driver::Driver;
-use model::Settings;
 use model::layout::Record;
+use model::{ElsewhereReason, Settings};
 use std::sync::Arc;
 
 /// What Ringfence knows and does in one process. All methods may be called
@@ -92,11 +93,11 @@ impl Base {
     fn new(settings: Settings, driver: Arc<dyn Driver>) -> Result<Base, StartError> {
         let env = Env::new(settings, driver)?;
         let settings = env.settings();
-        let memory = Arc::new(Memory::new(if settings.check {
-            settings.quarantine_size
-        } else {
-            0
-        }));
+        let quarantine = match settings.check {
+            true => settings.quarantine_size,
+            false => 0,
+        };
+        let memory = Arc::new(Memory::new(quarantine, settings.protect.pages));
         let streams = Arc::new(Streams::default());
         let metadata = Arc::new(Metadata::new(env.clone()));
         let lookups = Lookups::new(env.clone(), memory.clone(), metadata.clone());
@@ -122,6 +123,7 @@ impl Base {
         ));
         let failures = Arc::new(Failures::new(
             env.clone(),
+            memory.clone(),
             modules.clone(),
             launches.clone(),
             records.clone(),
@@ -194,6 +196,10 @@ impl Base {
         }
         if self.watch.is_wanted() {
             active.push(Arc::new(self.guarded()));
+        }
+        let settings = self.env.settings();
+        if settings.check && settings.protect.pages {
+            active.push(Arc::new(Pages::new(self.env.clone())));
         }
         Protections::new(active)
     }
@@ -455,6 +461,23 @@ impl Runtime {
     /// How the process ends.
     pub fn ending(&self) -> &Ending {
         &self.ending
+    }
+
+    /// Memory that a protection makes for the program; `None`: the driver is to
+    /// make it.
+    pub fn place(&self, request: &PlacementRequest) -> Option<Placement> {
+        self.protections.place(request)
+    }
+
+    /// Whether a protection may make memory of the program.
+    pub fn places(&self) -> bool {
+        self.protections.place_any()
+    }
+
+    /// Memory of the program lies elsewhere than protections would have placed
+    /// it: counts it.
+    pub fn placed_elsewhere(&self, reason: ElsewhereReason) {
+        self.protections.elsewhere(reason);
     }
 
     /// Decides what is launched for the program. Call it for every launch, and

@@ -7,7 +7,7 @@
 //! theirs become findings before they are made.
 
 use crate::functions::Function;
-use driver::Driver;
+use driver::{Driver, SupportStream};
 use heap::{Blocking, Point, StreamOrder};
 use model::{DeviceAddress, Extent, Rule};
 use parking_lot::Mutex;
@@ -85,6 +85,16 @@ pub struct StreamUse {
 }
 
 impl StreamUse {
+    /// The stream as the driver is given it.
+    pub(crate) fn support(self) -> SupportStream {
+        // What has no lasting handle is the calling thread's own stream.
+        const PER_THREAD: u64 = 2;
+        SupportStream::Program {
+            handle: self.name.lasting_handle().unwrap_or(PER_THREAD),
+            per_thread: false,
+        }
+    }
+
     fn kind(self) -> Blocking {
         match self.name {
             StreamName::Legacy { .. } => Blocking::Legacy,

@@ -9,4 +9,5 @@ mod findings;
 mod frees;
 mod launch;
 mod none_at_all;
+mod pages;
 mod watch;

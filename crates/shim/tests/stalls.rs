@@ -23,6 +23,7 @@ static SOCKET: LazyLock<PathBuf> = LazyLock::new(|| {
         memory_per_tenant: 64 << 20,
         kernel_time: None,
         stall_time: StallTime::Limited(LIMIT),
+        slices: None,
     };
     let server = Server::start(&options).expect("a manager");
     std::thread::spawn(move || server.run());

@@ -20,6 +20,7 @@ macro_rules! call {
     };
 }
 
+mod core_dump;
 mod events;
 mod support;
 
@@ -32,8 +33,8 @@ use crate::sys::{
     CUstream_flags, CUstreamCaptureMode,
 };
 use crate::{
-    Api, DeviceFailure, Driver, DriverError, HostMapping, Release, ReleaseCall, Store, StreamEvent,
-    SupportKernel, SupportLaunch, SupportModule, SupportStream, kernel_error,
+    Api, DeviceFailure, Driver, DriverError, FailedKernel, HostMapping, Release, ReleaseCall,
+    Store, StreamEvent, SupportKernel, SupportLaunch, SupportModule, SupportStream, kernel_error,
 };
 use load::Library;
 use model::layout::heap::{HEAP_BASE, HEAP_RESERVED};
@@ -54,6 +55,10 @@ pub struct Gpu {
     /// The first device's name, once it was queried: while the process exits,
     /// the driver refuses all calls.
     name: OnceLock<String>,
+    /// Where the driver writes core dumps, if it does.
+    dump: OnceLock<core_dump::DumpFile>,
+    /// What was in the first one.
+    dumped: OnceLock<Option<FailedKernel>>,
 }
 
 /// Which devices' kernels reach the metadata.
@@ -71,6 +76,8 @@ struct State {
     home: CUcontext,
     /// The address ranges that are reserved, by their first byte.
     reserved: Vec<u64>,
+    /// What [`Gpu::peers`] answers for each device of placed memory.
+    peers: HashMap<i32, Vec<i32>>,
     support: support::Support,
 }
 
@@ -85,6 +92,8 @@ impl Gpu {
             state: Mutex::default(),
             reach: OnceLock::new(),
             name: OnceLock::new(),
+            dump: OnceLock::new(),
+            dumped: OnceLock::new(),
         })
     }
 
@@ -210,6 +219,10 @@ impl Gpu {
         } else {
             (CONTROL_BASE, METADATA_RESERVED)
         };
+        self.reserve_at(wanted, size)
+    }
+
+    fn reserve_at(&self, wanted: u64, size: u64) -> Result<(), DriverError> {
         if self.lock().reserved.contains(&wanted) {
             return Ok(());
         }
@@ -275,6 +288,50 @@ impl Gpu {
             devices,
             everywhere,
         })
+    }
+
+    /// Physical memory of a device. `for_program`: other devices of the machine,
+    /// such as network cards, may be to reach it, as they reach that of cuMemAlloc.
+    fn create(&self, device: i32, bytes: usize, for_program: bool) -> Result<u64, DriverError> {
+        let mut properties = CUmemAllocationProp::zeroed();
+        properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        properties.location = on_device(device);
+        if for_program {
+            let attribute =
+                CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED;
+            let mut capable = 0;
+            let asked = call!(self, cuDeviceGetAttribute(&mut capable, attribute, device));
+            properties.allocFlags.gpuDirectRDMACapable = u8::from(asked.is_ok() && capable != 0);
+        }
+        let mut handle = 0;
+        call!(self, cuMemCreate(&mut handle, bytes, &properties, 0))?;
+        Ok(handle)
+    }
+
+    /// Lets kernels of these devices access mapped memory.
+    fn give_access(&self, address: u64, bytes: usize, devices: &[i32]) -> Result<(), DriverError> {
+        let access: Vec<CUmemAccessDesc> = devices
+            .iter()
+            .map(|device| CUmemAccessDesc {
+                location: on_device(*device),
+                flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            })
+            .collect();
+        call!(
+            self,
+            cuMemSetAccess(address, bytes, access.as_ptr(), access.len())
+        )
+    }
+
+    /// The device of the current context and those that can access its memory.
+    fn peers_of_current(&self) -> Result<Vec<i32>, DriverError> {
+        let device = self.device()?;
+        if let Some(known) = self.lock().peers.get(&device) {
+            return Ok(known.clone());
+        }
+        let devices = self.peers(device)?.devices;
+        self.lock().peers.insert(device, devices.clone());
+        Ok(devices)
     }
 
     /// Whether kernels of the current context's device reach the metadata.
@@ -352,15 +409,7 @@ impl Driver for Gpu {
         self.within(|context| {
             let device = self.device()?;
             self.reserve(address)?;
-            let location = CUmemLocation {
-                type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-                id: device,
-            };
-            let mut properties = CUmemAllocationProp::zeroed();
-            properties.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-            properties.location = location;
-            let mut handle = 0;
-            call!(self, cuMemCreate(&mut handle, bytes, &properties, 0))?;
+            let handle = self.create(device, bytes, false)?;
             let mapped = call!(self, cuMemMap(address.0, bytes, 0, handle, 0));
             // The mapping holds its own reference.
             call!(self, cuMemRelease(handle)).and(mapped)?;
@@ -371,25 +420,47 @@ impl Driver for Gpu {
                     self.reach.get_or_init(|| peers)
                 }
             };
-            let access: Vec<CUmemAccessDesc> = reach
-                .devices
-                .iter()
-                .map(|device| CUmemAccessDesc {
-                    location: CUmemLocation {
-                        id: *device,
-                        ..location
-                    },
-                    flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-                })
-                .collect();
-            call!(
-                self,
-                cuMemSetAccess(address.0, bytes, access.as_ptr(), access.len())
-            )?;
+            self.give_access(address.0, bytes, &reach.devices)?;
             self.lock().home = context;
             Ok(())
         })?;
         self.fill(address, 0, size / 4)
+    }
+
+    fn reserve_fixed(&self, extent: Extent) -> Result<(), DriverError> {
+        self.relaxed(|| self.reserve_at(extent.base.0, extent.size))
+    }
+
+    fn create_memory(&self, size: u64) -> Result<u64, DriverError> {
+        self.within(|_| self.create(self.device()?, size as usize, true))
+    }
+
+    fn map_memory(&self, extent: Extent, memory: u64) -> Result<(), DriverError> {
+        let (address, bytes) = (extent.base.0, extent.size as usize);
+        self.within(|_| {
+            let devices = self.peers_of_current()?;
+            call!(self, cuMemMap(address, bytes, 0, memory, 0))?;
+            let given = self.give_access(address, bytes, &devices);
+            if given.is_err() {
+                // The first error is the one to return.
+                let _ = call!(self, cuMemUnmap(address, bytes));
+            }
+            given
+        })
+    }
+
+    fn unmap_memory(&self, extent: Extent) -> Result<(), DriverError> {
+        self.relaxed(|| call!(self, cuMemUnmap(extent.base.0, extent.size as usize)))
+    }
+
+    fn release_memory(&self, memory: u64) -> Result<(), DriverError> {
+        self.relaxed(|| call!(self, cuMemRelease(memory)))
+    }
+
+    fn total_memory(&self) -> Result<u64, DriverError> {
+        let mut bytes = 0;
+        call!(self, cuDeviceTotalMem_v2(&mut bytes, self.device()?))?;
+        Ok(bytes as u64)
     }
 
     fn map_host_fixed(
@@ -585,13 +656,17 @@ impl Driver for Gpu {
         };
         let code = self.is_stream_idle(legacy).err()?.code;
         kernel_error(code)?;
-        // The driver reports no more than that.
+        // Without a core dump, the driver reports no more than that.
         Some(DeviceFailure {
             code,
-            kernel: None,
+            kernel: self.dumped_kernel(),
             detail: String::new(),
             device_lacks: false,
         })
+    }
+
+    fn dump_failures(&self, file: &Path) -> Result<(), DriverError> {
+        self.ask_for_dumps(file)
     }
 
     fn take_not_run(&self) -> Vec<u64> {
@@ -647,6 +722,14 @@ impl Driver for Gpu {
             }
         };
         self.in_context(release.context, || self.relaxed(give_back))
+    }
+}
+
+/// The memory of a device, as a place.
+fn on_device(device: i32) -> CUmemLocation {
+    CUmemLocation {
+        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+        id: device,
     }
 }
 

@@ -1,6 +1,6 @@
 //! How the value of a setting is read from text and written as text.
 
-use super::CanaryPattern;
+use super::{CanaryPattern, MemoryBudget};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -226,6 +226,31 @@ fn in_bytes(bytes: u64) -> String {
     }
 }
 
+/// Bytes of device memory, or a percentage of it.
+pub(crate) struct Budget;
+
+impl Form<MemoryBudget> for Budget {
+    fn expected(&self) -> String {
+        let bytes = Form::<u64>::expected(&Bytes(0..=u64::MAX));
+        format!("{bytes}, or a percentage of the device's memory such as 25%")
+    }
+
+    fn parse(&self, text: &str) -> Option<MemoryBudget> {
+        let Some(percent) = text.strip_suffix('%') else {
+            return Bytes(0..=u64::MAX).parse(text).map(MemoryBudget::Bytes);
+        };
+        let percent = percent.parse().ok().filter(|percent| *percent <= 100)?;
+        Some(MemoryBudget::Percent(percent))
+    }
+
+    fn text(&self, value: &MemoryBudget) -> Option<String> {
+        Some(match value {
+            MemoryBudget::Bytes(bytes) => in_bytes(*bytes),
+            MemoryBudget::Percent(percent) => format!("{percent}%"),
+        })
+    }
+}
+
 /// A text that is not empty; what it is, with its article.
 pub(crate) struct Text(pub &'static str);
 
@@ -322,6 +347,25 @@ mod tests {
             let written = read.map_or(String::new(), |bytes| form.text(&bytes).unwrap());
             assert_eq!(written, again, "{text}");
         }
+    }
+
+    #[test]
+    fn budgets_are_bytes_or_a_percentage() {
+        for (text, budget, again) in [
+            ("25%", Some(MemoryBudget::Percent(25)), "25%"),
+            ("0%", Some(MemoryBudget::Percent(0)), "0%"),
+            ("8g", Some(MemoryBudget::Bytes(8 << 30)), "8g"),
+            ("101%", None, ""),
+            ("-1%", None, ""),
+            ("%", None, ""),
+            ("8x", None, ""),
+        ] {
+            assert_eq!(Budget.parse(text), budget, "{text}");
+            let written = budget.and_then(|budget| Budget.text(&budget));
+            assert_eq!(written.unwrap_or_default(), again);
+        }
+        assert_eq!(MemoryBudget::Percent(25).of(1000), 250);
+        assert_eq!(MemoryBudget::Bytes(7).of(1000), 7);
     }
 
     #[test]

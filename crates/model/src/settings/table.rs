@@ -9,11 +9,12 @@
 //! does not show it.
 
 use super::form::{
-    Bytes, FILE, Form, Milliseconds, Number, OFF, Pattern, SWITCH, Text, U8, U32, U64, Unset, Words,
+    Budget, Bytes, FILE, Form, Milliseconds, Number, OFF, Pattern, SWITCH, Text, U8, U32, U64,
+    Unset, Words,
 };
 use super::{
-    ApiErrors, CanaryChecker, CanaryPattern, CommandOption, DeviceKind, LeakCheck, Protections,
-    Prove, Section, Setting,
+    ApiErrors, CanaryChecker, CanaryPattern, CommandOption, DeviceKind, LeakCheck, MemoryBudget,
+    PagesPlace, Protections, Prove, Section, Setting,
 };
 use crate::layout::shadow::Encoding;
 use crate::{Checked, exit_code};
@@ -119,8 +120,9 @@ settings! {
 "What is checked" {
     /// Protections that are on: bounds (exact bounds, for CUDA), canary (canaries
     /// around buffers, for CUDA and OpenCL), watch (canaries are also verified while
-    /// kernels run, for CUDA), shadow (one byte of shadow memory for a block of
-    /// memory, for CUDA, in place of all others).
+    /// kernels run, for CUDA), pages (buffers end at unmapped pages, for CUDA), shadow
+    /// (one byte of shadow memory for a block of memory, for CUDA, in place of all
+    /// others). auto is bounds, canary and pages.
     "protect" protect: Protections = Protections::DEFAULT, Protections::FORM, Value("LIST");
 
     /// Whether anything is checked; off, the program runs under the library without
@@ -215,6 +217,31 @@ settings! {
     /// memory.
     "redzone-max" redzone_max: u64 = 1 << 20, Bytes(256..=1 << 30), Value("BYTES");
 }
+"Pages" {
+    /// Which end of a buffer lies at an unmapped page under `--protect pages`.
+    "pages-place" pages_place: PagesPlace = PagesPlace::End, Words(&[
+        (PagesPlace::End, &["end"]), (PagesPlace::Start, &["start"]),
+    ]), Value("WHERE");
+
+    /// What the address of a buffer is a multiple of. CUDA promises 512 bytes, for
+    /// textures; up to so many bytes, less one, lie between the end of a buffer and
+    /// the unmapped page, and hold a canary. Programs must bear a smaller number.
+    "pages-align" pages_align: u64 = 512, Words(&[
+        (512, &["512"]), (256, &["256"]), (128, &["128"]), (64, &["64"]), (32, &["32"]),
+        (16, &["16"]), (8, &["8"]), (4, &["4"]), (2, &["2"]), (1, &["1"]),
+    ]), Value("BYTES");
+
+    /// How much device memory may be spent so that buffers below 1 MiB, which would
+    /// share 2 MiB, have them alone. While less than half of it is spent, each buffer
+    /// has; after that a sample of them, by `--seed`; the others share.
+    "pages-budget" pages_budget: MemoryBudget = MemoryBudget::Percent(25), Budget, Value("BYTES|PERCENT");
+
+    /// The smallest buffer that may have 2 MiB alone; smaller ones share.
+    "pages-from" pages_from: u64 = 0, Bytes(0..=u64::MAX), Value("BYTES");
+
+    /// The largest buffer that may have 2 MiB alone, of those below 1 MiB.
+    "pages-to" pages_to: u64 = 1 << 20, Bytes(0..=u64::MAX), Value("BYTES");
+}
 "At a finding" {
     /// Ends the program at the first finding.
     "halt-on-error" halt_on_error: bool = false, SWITCH, Flag;
@@ -231,6 +258,11 @@ settings! {
         (DeviceKind::Gpu, &["gpu"]), (DeviceKind::Cpu, &["cpu"]), (DeviceKind::Tenant, &["tenant"]),
     ])), Value("DEVICE"), "the GPU where there is one";
 
+    /// On a GPU, has the driver write a core dump when a kernel fails, from which the
+    /// finding names the kernel, the thread and the address. The driver must be of CUDA
+    /// 12.5 or newer.
+    "core-dump" core_dump: bool = false, SWITCH, Value("ON|OFF");
+
     /// Path of the real libcuda.so.1.
     "driver" driver: Option<PathBuf> = None, Unset(Text("the path of libcuda.so.1")),
         Value("FILE"), "the driver that the system's loader finds";
@@ -241,8 +273,8 @@ settings! {
     /// Bytes of device memory that a tenant needs; 0 is as much as the manager gives.
     "tenant-memory" tenant_memory: u64 = 0, Bytes(0..=u64::MAX), Value("BYTES");
 
-    /// Seed of the CPU device's warp schedule and of random canaries; with 0,
-    /// canaries differ from run to run.
+    /// Seed of the CPU device's warp schedule, of random canaries and of the sample of
+    /// `--pages-budget`; with 0, canaries and the sample differ from run to run.
     "seed" seed: u64 = 0, U64, Value("N");
 
     /// How many threads the CPU device has; 0 is one for each core.

@@ -261,8 +261,9 @@ impl Canaries {
     /// should have watched them, and cannot.
     #[inline]
     pub(super) fn is_verifying(&self) -> bool {
+        let protect = self.env.settings().protect;
         self.active.load(Ordering::Acquire)
-            && (self.env.settings().protect.canary || self.watch.is_off())
+            && (protect.canary || !protect.watch || self.watch.is_off())
     }
 
     /// The slots of what the pointer arguments at these offsets point to;

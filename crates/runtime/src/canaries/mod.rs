@@ -109,7 +109,8 @@ impl Canaries {
         let settings = below.env.settings();
         let protect = settings.protect;
         Canaries {
-            wanted: settings.check && (protect.canary || protect.watch),
+            // Under pages they lie in what is left of a buffer's pages.
+            wanted: settings.check && (protect.canary || protect.watch || protect.pages),
             size: settings.canary_size.next_multiple_of(16),
             head: settings.canary_head,
             keys: Keys::of(settings),

@@ -42,6 +42,18 @@ impl CanaryPlan {
         })
     }
 
+    /// A buffer that lies between so many bytes of its own, which end at multiples
+    /// of 16. `None`: there is no room for a canary.
+    pub fn between(before: u64, size: u64, after: u64) -> Option<CanaryPlan> {
+        Some(CanaryPlan {
+            before,
+            size,
+            total: before.checked_add(size)?.checked_add(after)?,
+            smaller: false,
+        })
+        .filter(|_| before + after != 0)
+    }
+
     /// Rows of a pitched allocation: whole rows are canaries. The buffer ends
     /// where its last row does.
     pub fn of_rows(pitch: u64, rows: u64, before: u64, after: u64) -> Option<CanaryPlan> {

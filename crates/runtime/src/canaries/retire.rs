@@ -87,7 +87,7 @@ impl Canaries {
         serial: u64,
         stream: Option<StreamUse>,
     ) {
-        let place = stream.map_or(SupportStream::Own, of_program);
+        let place = stream.map_or(SupportStream::Own, StreamUse::support);
         let name = stream.map(|stream| stream.name);
         self.retire_in(redzones, serial, name, place, false);
     }
@@ -106,7 +106,7 @@ impl Canaries {
         serial: u64,
         stream: StreamUse,
     ) {
-        let place = of_program(stream);
+        let place = stream.support();
         self.retire_in(redzones, serial, Some(stream.name), place, true);
     }
 
@@ -252,15 +252,5 @@ impl Canaries {
             Some(Ok(())) => table.emptied(slot),
             Some(Err(_)) | None => table.lost(slot),
         }
-    }
-}
-
-/// A stream as the driver is given it.
-fn of_program(stream: StreamUse) -> SupportStream {
-    // What has no lasting handle is the calling thread's own stream.
-    const PER_THREAD: u64 = 2;
-    SupportStream::Program {
-        handle: stream.name.lasting_handle().unwrap_or(PER_THREAD),
-        per_thread: false,
     }
 }

@@ -23,6 +23,7 @@ use crate::reporter::Reporter;
 use crate::streams::{StreamUse, Streams, UseOrder, User};
 use heap::{Entry, Quarantine, Registry};
 use host::Stack;
+use model::layout::placed::is_placed;
 use model::{AllocationKind, ApiErrors, DeviceAddress, Extent, Rule};
 use report::count;
 use smallvec::SmallVec;
@@ -335,7 +336,11 @@ impl HostCalls {
             });
             // What was freed may be the program's own memory by now.
             let certain = |stale: &Wrong| {
-                let own = || self.below.memory.is_held(pointer) || !maps::is_accessible(pointer.0);
+                let own = || {
+                    self.below.memory.is_held(pointer)
+                        || is_placed(pointer.0)
+                        || !maps::is_accessible(pointer.0)
+                };
                 stale.bounds.contains(pointer) && own()
             };
             return match (side.place, stale) {
@@ -417,9 +422,11 @@ fn known(registry: &Registry<Stack>, quarantine: &Quarantine<Holding>, side: &Si
         let stale = || registry.may_be_freed(pointer) || registry.pool_at(pointer).is_some();
         return match side.place {
             // The addresses of the quarantine are in no other use, those of a
-            // pool neither.
+            // pool and of placed memory neither.
             Place::Host
-                if quarantine.find(pointer).is_none() && registry.pool_at(pointer).is_none() =>
+                if quarantine.find(pointer).is_none()
+                    && registry.pool_at(pointer).is_none()
+                    && !is_placed(pointer.0) =>
             {
                 Known::Good
             }

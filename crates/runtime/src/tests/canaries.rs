@@ -29,6 +29,7 @@ fn bench(device: Fake) -> Bench {
             canary: true,
             watch: false,
             shadow: false,
+            pages: false,
         },
         canary_budget: 100,
         ..Settings::default()

@@ -118,6 +118,7 @@ fn a_device_that_knows_the_kernel_names_it_alone() {
             name: NAME.into(),
             stopped: stopped.clone(),
             address: 0,
+            threads: Vec::new(),
         }),
         detail: "the CPU device stopped: trap".into(),
         device_lacks: false,

@@ -6,14 +6,16 @@ use super::fake::{Bench, CONTEXT, Fake, KERNEL, MODULE, extent, module, record};
 use crate::functions::Function;
 use crate::memory::Holding;
 use crate::prepare::Wanted;
-use crate::protection::{ActsAt, BeforeFree, Leaves, Protection};
+use crate::protection::{ActsAt, BeforeFree, Leaves, Placement, PlacementRequest, Protection};
 use crate::request::{Accounted, LaunchRequest, Submitted};
 use crate::{FreeCall, FreeRequest, LaunchDecision, Owner, StreamName, StreamUse, Where};
 use driver::sys::CUresult;
 use heap::{Entry, Held};
 use host::Stack;
 use model::layout::Record;
-use model::{AllocationKind, Coverage, DeviceAddress, Extent, Protections, Settings};
+use model::{
+    AllocationKind, Coverage, DeviceAddress, ElsewhereReason, Extent, Protections, Settings,
+};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +45,33 @@ impl Protection for NoneAtAll {
             launches: true,
             unchecked: true,
             allocations: true,
+            placements: true,
         }
+    }
+
+    fn place(&self, request: &PlacementRequest) -> Option<Placement> {
+        assert_eq!(request.obstacle, None);
+        self.reached("place");
+        None
+    }
+
+    fn elsewhere(&self, _: ElsewhereReason) {
+        self.reached("elsewhere");
+    }
+
+    fn has_placed(&self, _: &Entry<Stack>) -> bool {
+        self.reached("has_placed");
+        false
+    }
+
+    fn give_back(&self, _: &Entry<Stack>, _: Leaves) -> bool {
+        self.reached("give_back");
+        false
+    }
+
+    fn make_room(&self) -> bool {
+        self.reached("make_room");
+        false
     }
 
     fn decide(
@@ -202,6 +230,12 @@ fn run(protect: Protections, more: Vec<Arc<dyn Protection>>) -> Outcome {
         let allocations = runtime.allocations();
         allocations.allocated_by(kind, extent(base, 64), owner);
     };
+    let request = PlacementRequest {
+        size: 64,
+        obstacle: None,
+    };
+    assert_eq!(runtime.place(&request), None);
+    runtime.placed_elsewhere(ElsewhereReason::Managed);
     for base in [A, B, C, D] {
         allocate(base, AllocationKind::Device);
     }
@@ -268,6 +302,7 @@ fn each_event_reaches_it_and_nothing_is_otherwise() {
             canary,
             watch,
             shadow: false,
+            pages: false,
         };
         let none = Arc::new(NoneAtAll::default());
         // From one place: call stacks are part of findings.
@@ -287,13 +322,18 @@ fn each_event_reaches_it_and_nothing_is_otherwise() {
             "context_destroyed",
             "context_gone",
             "decide",
+            "elsewhere",
             "exit_begins",
             "finish",
             "freed",
             "freed in a capture",
             "freed in a stream",
+            "give_back",
             "graph_submitted",
+            "has_placed",
+            "make_room",
             "not_freed",
+            "place",
             "record",
             "refused",
             "releasing",

@@ -23,6 +23,7 @@ fn bench() -> Bench {
             canary: false,
             watch: true,
             shadow: false,
+            pages: false,
         },
         ..Settings::default()
     };

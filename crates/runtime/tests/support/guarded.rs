@@ -89,6 +89,7 @@ impl Bench {
                 canary: false,
                 watch: true,
                 shadow: false,
+                pages: false,
             },
             watch_slice: slice,
             session: Some(session.path().to_path_buf()),

@@ -5,10 +5,12 @@
 //! sides (`Canaries::plans`), or, where there are none, for a little, so
 //! that an address one past the end never is another allocation's first
 //! (`Allocations::padded_size`). If it has no room for that, it gets the program's
-//! own number. Behind a canary the program's address is not the device's: every
+//! own number. A protection may make the memory itself, at an address of its
+//! choice (`Runtime::place`). Behind a canary the program's address is not the device's: every
 //! call that needs the latter gets it from `Allocations::driver_address`.
 
 use super::define::{hook, hooks};
+use super::placed::{placed, placed_rows};
 use crate::queries::is_capturing;
 use crate::session::{self, next};
 use driver::sys::{
@@ -16,7 +18,7 @@ use driver::sys::{
     CUdeviceptr, CUexternalMemory, CUgraphicsResource, CUmemPoolPtrExportData, CUmemoryPool,
     CUmipmappedArray, CUresult,
 };
-use model::{AllocationKind, BareReason, DeviceAddress, Extent};
+use model::{AllocationKind, BareReason, DeviceAddress, ElsewhereReason, Extent};
 use runtime::{CanaryPlan, Fill, FreeCall, FreeRequest, Owner, Redzones};
 use std::ffi::c_void;
 
@@ -89,6 +91,8 @@ pub(super) struct Request {
     pub head: bool,
     /// When its canaries are written.
     pub fill: Fill,
+    /// Why no protection can place it, if that is known.
+    pub obstacle: Option<ElsewhereReason>,
 }
 
 /// Allocates memory of the program: with canaries if there is to be any and
@@ -107,10 +111,18 @@ pub(super) unsafe fn guarded(
         bytes,
         head,
         fill,
+        obstacle,
     } = request;
     let Some(runtime) = session::runtime() else {
         return ask(bytes);
     };
+    // SAFETY: null, or the program's place for an address.
+    if let Some(place) = unsafe { place.as_mut() }
+        && let Some(base) = placed(runtime, kind, bytes, obstacle, &owner, fill)
+    {
+        *place = base;
+        return CUresult::CUDA_SUCCESS;
+    }
     let plans = runtime.surroundings().plans(bytes as u64, head, fill);
     for plan in &plans {
         let Ok(total) = usize::try_from(plan.total()) else {
@@ -216,6 +228,7 @@ pub(super) unsafe fn foreign(result: CUresult, place: *const CUdeviceptr) -> CUr
 pub(super) fn foreign_buffer() {
     if let Some(runtime) = session::runtime() {
         runtime.surroundings().bare(BareReason::Foreign);
+        runtime.placed_elsewhere(ElsewhereReason::Foreign);
     }
 }
 
@@ -254,6 +267,11 @@ fn at_once(kind: AllocationKind, bytes: usize) -> Request {
         bytes,
         head: true,
         fill: Fill::Now,
+        obstacle: match kind {
+            AllocationKind::Managed => Some(ElsewhereReason::Managed),
+            _ if is_capturing() => Some(ElsewhereReason::Captured),
+            _ => None,
+        },
     }
 }
 
@@ -335,6 +353,11 @@ hook!(cuMemAllocPitch_v2(
     let more = session::runtime().is_some() && height > 0 && width <= PADDED_ROW;
     // SAFETY: the program's arguments.
     unsafe {
+        if let Some(result) = placed_rows(place, pitch, (width, height, element), &own, || {
+            allocate(place, pitch, width, 1, element)
+        }) {
+            return result;
+        }
         if more && let Some(result) = guarded_rows(place, pitch, width, height, |rows| {
             allocate(place, pitch, width, rows, element)
         }) {

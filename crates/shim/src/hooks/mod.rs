@@ -21,6 +21,7 @@ mod mapped;
 mod memory;
 mod module;
 mod order;
+mod placed;
 mod pool;
 mod query;
 mod replace;

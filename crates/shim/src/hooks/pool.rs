@@ -11,7 +11,7 @@ use crate::queries::{ask_captured, is_capturing};
 use crate::session::{self, next};
 use driver::SupportStream;
 use driver::sys::{CUdeviceptr, CUmemPool_attribute, CUmemoryPool, CUresult, CUstream};
-use model::{AllocationKind, BareReason, DeviceAddress, Extent};
+use model::{AllocationKind, BareReason, DeviceAddress, ElsewhereReason, Extent};
 use runtime::{Fill, FreeCall, Owner, StreamUse};
 use std::ffi::c_void;
 
@@ -45,6 +45,24 @@ fn current_pool() -> CUmemoryPool {
     pool
 }
 
+/// Whether a pool is one of those that the driver makes: memory of it lies on
+/// the current device, and is for this process alone.
+fn is_default(pool: CUmemoryPool) -> bool {
+    let mut default = CUmemoryPool::NULL;
+    let Some(api) = next() else { return false };
+    let (Some(device_of), Some(pool_of)) = (api.cuCtxGetDevice, api.cuDeviceGetDefaultMemPool)
+    else {
+        return false;
+    };
+    let mut device = 0;
+    // SAFETY: places for both answers.
+    unsafe {
+        device_of(&mut device) == CUresult::CUDA_SUCCESS
+            && pool_of(&mut default, device) == CUresult::CUDA_SUCCESS
+            && default == pool
+    }
+}
+
 /// Allocates memory in stream order. While a stream is captured, that may be a
 /// node of a graph.
 ///
@@ -65,6 +83,7 @@ unsafe fn allocate(
         let (result, padding) = padded(bytes, ask);
         if result == CUresult::CUDA_SUCCESS && !place.is_null() {
             runtime.surroundings().bare(BareReason::Graph);
+            runtime.placed_elsewhere(ElsewhereReason::Captured);
             // SAFETY: written by a successful call.
             tell(
                 AllocationKind::Pool,
@@ -91,6 +110,7 @@ unsafe fn allocate(
                 handle: stream.0,
                 per_thread,
             }),
+            obstacle: (!is_default(pool)).then_some(ElsewhereReason::Pool),
         };
         // SAFETY: the caller's word.
         unsafe { guarded(request, place, owner, ask) }
@@ -185,17 +205,25 @@ hook!(cuMemPoolGetAttribute(
     attribute: CUmemPool_attribute,
     value: *mut c_void,
 ) |get| {
+    use CUmemPool_attribute as A;
     // SAFETY: the program's arguments.
     let result = unsafe { get(pool, attribute, value) };
+    let is_used = attribute == A::CU_MEMPOOL_ATTR_USED_MEM_CURRENT;
+    let is_reserved = attribute == A::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
     if result == CUresult::CUDA_SUCCESS
-        && attribute == CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT
+        && (is_used || is_reserved)
         && !value.is_null()
         && let Some(runtime) = session::runtime()
     {
-        let held = runtime.frees().quarantined_of_pool(pool.0);
+        let held = match is_used {
+            true => runtime.frees().quarantined_of_pool(pool.0),
+            false => 0,
+        };
+        // What a protection made in the pool's place.
+        let placed = runtime.allocations().placed_in_pool(pool.0);
         let value = value.cast::<u64>();
-        // SAFETY: this attribute is a 64-bit count, just written.
-        unsafe { *value = (*value).saturating_sub(held) };
+        // SAFETY: both attributes are 64-bit counts, just written.
+        unsafe { *value = (*value).saturating_sub(held) + placed };
     }
     result
 });

@@ -76,15 +76,36 @@ hook!(cuMemGetAddressRange_v2(base: *mut CUdeviceptr, size: *mut usize, address:
     result
 });
 
+/// What the device answers about memory of its own, where Ringfence made it: the
+/// driver knows no context of mapped memory.
+fn of_owner(attribute: CUpointer_attribute, address: u64) -> Option<u64> {
+    use CUpointer_attribute as A;
+    let owner = || {
+        let allocations = session::runtime()?.allocations();
+        allocations.owner_of_placed(DeviceAddress(address))
+    };
+    match attribute {
+        A::CU_POINTER_ATTRIBUTE_CONTEXT => Some(owner()?.context),
+        A::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE => Some(owner()?.pool),
+        _ => None,
+    }
+}
+
 /// Corrects one attribute that the device has written to `data`.
 ///
 /// # Safety
 /// `data` was written by a successful call for `attribute`.
 unsafe fn correct(data: *mut c_void, attribute: CUpointer_attribute, address: u64) {
+    if data.is_null() {
+        return;
+    }
+    if let Some(answer) = of_owner(attribute, address) {
+        // SAFETY: both attributes are handles.
+        unsafe { *data.cast::<u64>() = answer };
+    }
     let is_start = attribute == CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR;
     let is_size = attribute == CUpointer_attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE;
     if (is_start || is_size)
-        && !data.is_null()
         && let Some(extent) = extent_of(address)
     {
         let answer = if is_start { extent.base.0 } else { extent.size };
@@ -97,9 +118,12 @@ hook!(cuPointerGetAttribute(data: *mut c_void, attribute: CUpointer_attribute, a
     if is_hidden(address) {
         return CUresult::CUDA_ERROR_INVALID_VALUE;
     }
-    // SAFETY: the program's arguments.
+    // SAFETY: the program's arguments; handles have room for handles.
     unsafe {
-        let result = get(data, attribute, address);
+        let mut result = get(data, attribute, address);
+        if !data.is_null() && of_owner(attribute, address).is_some() {
+            result = CUresult::CUDA_SUCCESS;
+        }
         if result == CUresult::CUDA_SUCCESS {
             correct(data, attribute, address);
         }

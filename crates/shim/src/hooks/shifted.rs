@@ -11,11 +11,12 @@ use super::define::{hook, hooks};
 use super::memory::{foreign, foreign_buffer, freeing, tell};
 use crate::session;
 use driver::sys::{
-    CUdeviceptr, CUipcMemHandle, CUmemAllocationHandleType, CUmemPoolProps, CUmemPoolPtrExportData,
-    CUmemoryPool, CUresult, CUstream,
+    CUdeviceptr, CUipcMemHandle, CUmemAllocationHandleType, CUmemGenericAllocationHandle,
+    CUmemPoolProps, CUmemPoolPtrExportData, CUmemoryPool, CUresult, CUstream,
 };
-use model::{AllocationKind, DeviceAddress};
-use runtime::{Owner, Redzones};
+use model::{AllocationKind, DeviceAddress, ElsewhereReason};
+use runtime::{Owner, Redzones, Runtime};
+use std::ffi::c_void;
 use std::path::PathBuf;
 
 hooks!(
@@ -23,6 +24,7 @@ hooks!(
     cuIpcOpenMemHandle,
     cuIpcOpenMemHandle_v2,
     cuIpcCloseMemHandle,
+    cuMemRetainAllocationHandle,
     cuMemPoolCreate,
     cuMemPoolExportPointer,
     cuStreamAttachMemAsync,
@@ -81,6 +83,38 @@ fn published(handle: &CUipcMemHandle) -> Option<(u32, u64)> {
     Some((before.parse().ok()?, size.parse().ok()?))
 }
 
+/// The driver exports no mapped memory this way: says so, because the program gets
+/// an error that it would not get otherwise.
+fn not_exported(runtime: &Runtime, base: u64) {
+    runtime.placed_elsewhere(ElsewhereReason::NotExported);
+    let message = format!(
+        "the buffer at {base:#x} lies at unmapped pages, and the driver exports no such memory to other processes \
+         (cuIpcGetMemHandle failed): run programs that share memory between processes without --protect pages"
+    );
+    runtime.env().error(&message, false);
+}
+
+/// Whether memory at an address of the program was placed by a protection.
+fn is_placed(address: u64) -> bool {
+    let owner = |runtime: &'static Runtime| {
+        let allocations = runtime.allocations();
+        allocations.owner_of_placed(DeviceAddress(address))
+    };
+    session::runtime().and_then(owner).is_some()
+}
+
+hook!(cuMemRetainAllocationHandle(
+    handle: *mut CUmemGenericAllocationHandle,
+    address: *mut c_void,
+) |retain| {
+    // Memory of cuMemAlloc has none.
+    if is_placed(address as u64) {
+        return CUresult::CUDA_ERROR_INVALID_VALUE;
+    }
+    // SAFETY: the program's arguments.
+    unsafe { retain(handle, address) }
+});
+
 hook!(cuIpcGetMemHandle(handle: *mut CUipcMemHandle, base: CUdeviceptr) |get| {
     // What other processes write there is not seen.
     if let Some(runtime) = session::runtime() {
@@ -92,6 +126,8 @@ hook!(cuIpcGetMemHandle(handle: *mut CUipcMemHandle, base: CUdeviceptr) |get| {
         let result = get(handle, own_address(base));
         if result == CUresult::CUDA_SUCCESS && let Some(handle) = handle.as_ref() {
             publish(handle, base);
+        } else if is_placed(base) && let Some(runtime) = session::runtime() {
+            not_exported(runtime, base);
         }
         result
     }

@@ -106,7 +106,8 @@ impl Device {
         let mut allocations = self.state.allocations.lock();
         self.state.sweep(&mut allocations);
         let of_device = kind != AllocationKind::Host;
-        if of_device && size > self.total_memory().saturating_sub(allocations.used) {
+        let used = allocations.used + self.state.vmm.lock().used;
+        if of_device && size > self.total_memory().saturating_sub(used) {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
         let memory = &self.state.memory;
@@ -306,10 +307,8 @@ impl Device {
     pub fn memory_info(&self) -> Result<(u64, u64)> {
         self.enter()?;
         let total = self.total_memory();
-        Ok((
-            total.saturating_sub(self.state.allocations.lock().used),
-            total,
-        ))
+        let used = self.state.allocations.lock().used + self.state.vmm.lock().used;
+        Ok((total.saturating_sub(used), total))
     }
 
     /// Everything that a context allocated goes with it.

@@ -8,7 +8,7 @@ use crate::device::objects::queue::Stream;
 use crate::device::objects::queue::{GREATEST_PRIORITY, PER_THREAD};
 use crate::device::objects::work::Work;
 use crate::device::state::Device;
-use crate::mapping::{AccessFault, MapError};
+use crate::mapping::{AccessFault, MapError, Protection};
 use driver::sys::{CUresult, CUstream_flags};
 use driver::{
     DeviceFailure, Driver, DriverError, HostMapping, Release, ReleaseCall, StreamEvent,
@@ -85,6 +85,59 @@ impl Driver for Device {
             .memory
             .map_fixed(address.0, size)
             .map_err(|error| map_error("cuMemMap", &error))
+    }
+
+    fn reserve_fixed(&self, extent: Extent) -> Result<(), DriverError> {
+        let (base, size) = (extent.base.0, extent.size);
+        let call = "cuMemAddressReserve";
+        if self.has_reservation(base, size) {
+            return Ok(());
+        }
+        let at = self
+            .reserve(size, 0, base)
+            .map_err(|code| call_error(call, code))?;
+        if at == base {
+            return Ok(());
+        }
+        // The conflict is the error to return, not a failure to release.
+        let _ = self.address_free(at, size);
+        let end = extent.end();
+        Err(DriverError {
+            call,
+            code: CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+            message: format!("the address range {} to {end} is in use", extent.base),
+        })
+    }
+
+    fn create_memory(&self, size: u64) -> Result<u64, DriverError> {
+        self.memory_create(size)
+            .map_err(|code| call_error("cuMemCreate", code))
+    }
+
+    fn map_memory(&self, extent: Extent, memory: u64) -> Result<(), DriverError> {
+        let (base, size) = (extent.base.0, extent.size);
+        self.memory_map(base, size, 0, memory)
+            .map_err(|code| call_error("cuMemMap", code))?;
+        let given = self.memory_access(base, size, Protection::ReadWrite);
+        given.map_err(|code| {
+            // The first error is the one to return.
+            let _ = self.memory_unmap(base, size);
+            call_error("cuMemSetAccess", code)
+        })
+    }
+
+    fn unmap_memory(&self, extent: Extent) -> Result<(), DriverError> {
+        self.memory_unmap(extent.base.0, extent.size)
+            .map_err(|code| call_error("cuMemUnmap", code))
+    }
+
+    fn release_memory(&self, memory: u64) -> Result<(), DriverError> {
+        self.memory_release(memory)
+            .map_err(|code| call_error("cuMemRelease", code))
+    }
+
+    fn total_memory(&self) -> Result<u64, DriverError> {
+        Ok(Device::total_memory(self))
     }
 
     fn map_host_fixed(

@@ -28,7 +28,15 @@ impl Device {
         self.reserve(size, align, hint)
     }
 
-    fn reserve(&self, size: u64, align: u64, hint: u64) -> Result<u64> {
+    /// Whether exactly this is reserved.
+    pub(super) fn has_reservation(&self, address: u64, size: u64) -> bool {
+        let vmm = self.state.vmm.lock();
+        let known = vmm.reservations.get(&address);
+        known.is_some_and(|reservation| reservation.size == size)
+    }
+
+    /// [`Device::address_reserve`], also while a stream is captured.
+    pub(super) fn reserve(&self, size: u64, align: u64, hint: u64) -> Result<u64> {
         let align = align.max(GRANULE);
         if size == 0 || !size.is_multiple_of(GRANULE) || !align.is_power_of_two() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -87,11 +95,12 @@ impl Device {
         if size == 0 || !size.is_multiple_of(GRANULE) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        if size > self.total_memory() {
-            return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
-        }
+        let used = self.state.allocations.lock().used;
         let handle = self.handle();
         let mut vmm = self.state.vmm.lock();
+        if size > self.total_memory().saturating_sub(used + vmm.used) {
+            return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        }
         let offset = vmm.pages.take(size);
         let offset = offset.map_err(|_| CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         let physical = Physical {
@@ -101,6 +110,7 @@ impl Device {
             mappings: 0,
         };
         vmm.physical.insert(handle, physical);
+        vmm.used += size;
         Ok(handle)
     }
 

@@ -94,6 +94,7 @@ impl KernelCall {
                 function: self.launch.function,
                 name: fault.kernel,
                 address: fault.address,
+                threads: Vec::new(),
                 stopped: Stopped {
                     detail: fault.message,
                     thread: ThreadCoordinates {

@@ -26,6 +26,8 @@ pub(crate) struct Vmm {
     pub pages: Pages,
     pub reservations: BTreeMap<u64, Reservation>,
     pub physical: BTreeMap<u64, Physical>,
+    /// Bytes of it.
+    pub used: u64,
     /// Mappings by first byte: length and physical memory.
     pub mappings: BTreeMap<u64, (u64, u64)>,
 }
@@ -38,6 +40,7 @@ impl Vmm {
             && physical.mappings == 0
         {
             self.pages.give_back(physical.offset, physical.size);
+            self.used -= physical.size;
             self.physical.remove(&handle);
         }
     }

@@ -50,6 +50,49 @@ pub struct Fake {
     pub refusal: Mutex<CUresult>,
     /// How often they were waited for.
     pub own_waits: AtomicU64,
+    /// Virtual memory.
+    pub vmm: Mutex<FakeVmm>,
+    /// Streams have not come to events yet.
+    pub behind: AtomicBool,
+}
+
+/// Virtual memory, as the driver has it.
+#[derive(Default)]
+pub struct FakeVmm {
+    /// The device's memory; 0: it has no virtual memory management.
+    pub total: u64,
+    /// Physical memory by handle: bytes, and whether it was released.
+    pub physical: BTreeMap<u64, (u64, bool)>,
+    /// Mappings by first byte: bytes and handle.
+    pub mapped: BTreeMap<u64, (u64, u64)>,
+    next: u64,
+}
+
+impl FakeVmm {
+    /// Bytes of physical memory in use.
+    pub fn used(&self) -> u64 {
+        self.physical.values().map(|(size, _)| size).sum()
+    }
+
+    /// Whether an address is mapped.
+    pub fn holds(&self, address: u64) -> bool {
+        let below = self.mapped.range(..=address).next_back();
+        below.is_some_and(|(base, (size, _))| address - base < *size)
+    }
+
+    fn drop_unused(&mut self) {
+        let mapped: Vec<u64> = self.mapped.values().map(|(_, handle)| *handle).collect();
+        self.physical
+            .retain(|handle, (_, released)| !*released || mapped.contains(handle));
+    }
+}
+
+fn refused(call: &'static str, code: CUresult) -> DriverError {
+    DriverError {
+        call,
+        code,
+        message: "refused".into(),
+    }
 }
 
 impl Fake {
@@ -148,6 +191,57 @@ impl Driver for Fake {
         Ok(mapping)
     }
 
+    fn reserve_fixed(&self, _: Extent) -> Result<(), DriverError> {
+        match self.vmm.lock().total {
+            0 => Err(refused(
+                "cuMemAddressReserve",
+                CUresult::CUDA_ERROR_NOT_SUPPORTED,
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn total_memory(&self) -> Result<u64, DriverError> {
+        Ok(self.vmm.lock().total)
+    }
+
+    fn create_memory(&self, size: u64) -> Result<u64, DriverError> {
+        let mut vmm = self.vmm.lock();
+        assert!(size > 0 && size.is_multiple_of(CONTROL_SIZE));
+        if vmm.used() + size > vmm.total {
+            return Err(refused("cuMemCreate", CUresult::CUDA_ERROR_OUT_OF_MEMORY));
+        }
+        vmm.next += 1;
+        let handle = vmm.next;
+        vmm.physical.insert(handle, (size, false));
+        Ok(handle)
+    }
+
+    fn map_memory(&self, extent: Extent, memory: u64) -> Result<(), DriverError> {
+        let mut vmm = self.vmm.lock();
+        assert_eq!(vmm.physical[&memory], (extent.size, false));
+        assert!(extent.base.0.is_multiple_of(CONTROL_SIZE));
+        let below = vmm.mapped.range(..extent.end().0).next_back();
+        assert!(below.is_none_or(|(base, (size, _))| base + size <= extent.base.0));
+        vmm.mapped.insert(extent.base.0, (extent.size, memory));
+        Ok(())
+    }
+
+    fn unmap_memory(&self, extent: Extent) -> Result<(), DriverError> {
+        let mut vmm = self.vmm.lock();
+        let (size, _) = vmm.mapped.remove(&extent.base.0).expect("it is mapped");
+        assert_eq!(size, extent.size);
+        vmm.drop_unused();
+        Ok(())
+    }
+
+    fn release_memory(&self, memory: u64) -> Result<(), DriverError> {
+        let mut vmm = self.vmm.lock();
+        vmm.physical.get_mut(&memory).expect("it is there").1 = true;
+        vmm.drop_unused();
+        Ok(())
+    }
+
     fn restore_host(&self, mapping: HostMapping) -> Result<(), DriverError> {
         match mapping.extent().base.0 {
             RING_BASE => _ = self.restored.fetch_add(1, Ordering::Relaxed),
@@ -240,7 +334,7 @@ impl Driver for Fake {
     }
 
     fn is_over(&self, _: StreamEvent) -> Result<bool, DriverError> {
-        Ok(true)
+        Ok(!self.behind.load(Ordering::Relaxed))
     }
 
     fn destroy_event(&self, _: StreamEvent) {}

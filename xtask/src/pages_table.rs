@@ -1,0 +1,61 @@
+//! The table of `gpu-pages.json`: what unmapped pages around buffers cost.
+
+use crate::readme::{number, rows};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// The table, and what the summary says.
+///
+/// # Errors
+///
+/// A number is missing.
+pub fn gpu_pages(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let mut out =
+        String::from("| kernel | native, ms | at unmapped pages |\n| --- | ---: | ---: |\n");
+    let all = rows(results)?;
+    for row in all.iter().filter(|row| !row["kernel"].is_null()) {
+        let _ = writeln!(
+            out,
+            "| {} | {:.3} | {:.3} |",
+            row["kernel"].as_str().context("a row without a kernel")?,
+            number(row, "native_ms")?,
+            number(row, "ratio")?
+        );
+    }
+    let _ = writeln!(
+        out,
+        "| **geometric mean** | | **{:.3}** |",
+        number(summary, "geomean")?
+    );
+    out += "\n| buffer, bytes | memory, native | with its own pages | sharing pages | cudaMalloc, µs, native | with its own pages | sharing pages |\n";
+    out += "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+    for row in all.iter().filter(|row| !row["buffer"].is_null()) {
+        let _ = writeln!(
+            out,
+            "| {} | {:.0} | {:.0} | {:.0} | {:.1} | {:.1} | {:.1} |",
+            row["buffer"],
+            number(row, "native_bytes")?,
+            number(row, "own_bytes")?,
+            number(row, "shared_bytes")?,
+            number(row, "native_us")?,
+            number(row, "own_us")?,
+            number(row, "shared_us")?
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\nKernel time over native, and memory that a buffer takes of what the device has free, medians, variants in \
+         turn. The worst kernel takes {:.3} of its native time. A pair of cudaMalloc and cudaFree of 4 KiB takes \
+         {:.1} µs natively and {:.1} µs more with pages of its own ({:.1} µs more where pages are shared); of 4 MiB, \
+         {:.1} µs and {:.1} µs more.",
+        number(summary, "worst")?,
+        number(summary, "native_allocate_us")?,
+        number(summary, "allocate_us")?,
+        number(summary, "shared_allocate_us")?,
+        number(summary, "native_allocate_large_us")?,
+        number(summary, "allocate_large_us")?
+    );
+    Ok(out)
+}
