@@ -134,7 +134,14 @@ impl Options {
             ))
         };
         let mut of = BTreeMap::new();
-        for subcommand in ["run", "instrument", "inspect", "explain", "manager"] {
+        for subcommand in [
+            "run",
+            "instrument",
+            "inspect",
+            "explain",
+            "manager",
+            "tenants",
+        ] {
             of.insert(subcommand, help("ringfence", subcommand)?);
         }
         of.insert("foreign", help("ringfence-suite", "foreign")?);

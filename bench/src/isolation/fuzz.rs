@@ -147,6 +147,9 @@ impl Fuzz<'_> {
         }
         match raw.frame.receive::<Reply>(&mut raw.channel) {
             Ok(Reply::Refused(_)) | Err(_) => return Ok(false),
+            Ok(Reply::Busy) if meant == Some(Request::Load) => {
+                raw.ask(&Request::Load, &[])?;
+            }
             Ok(_) => {}
         }
         if let Some((request, _)) = meant {

@@ -11,6 +11,7 @@ mod instrument;
 mod manager;
 mod options;
 mod run;
+mod tenants;
 mod terminal;
 
 use clap::Parser;
@@ -32,7 +33,9 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Instrument(options) => instrument::instrument(&options).map(|()| 0),
         Command::Inspect(options) => inspect::inspect(&options).map(|()| 0),
-        Command::Manager(options) => manager::manager(&options).map(|()| 0),
+        Command::Manager(options) => manager::manager(*options).map(|()| 0),
+        Command::Tenants(options) => tenants::tenants(&options).map(|()| 0),
+        Command::CompileWorker => return manager::worker(),
         Command::Explain { rule } => explain::explain(rule.as_deref()).map(|()| 0),
     };
     match result {

@@ -2,6 +2,7 @@
 //! have them. Every option of `run` sets a field of `model::Settings` and
 //! overrides `RINGFENCE_OPTIONS`.
 
+use crate::manager::config::ManagerOptions;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use model::exit_code::{EXIT_CODES, SIGNAL};
 use model::settings::{CommandOption, SECTIONS, Setting};
@@ -43,7 +44,12 @@ pub enum Command {
     /// Show the kernels of a program, library, cubin, fat binary or PTX file.
     Inspect(InspectOptions),
     /// Own a device, and run programs on it that do not trust each other.
-    Manager(ManagerOptions),
+    Manager(Box<ManagerOptions>),
+    /// Show who is on a manager's device.
+    Tenants(TenantsOptions),
+    /// A process of a manager that compiles for it.
+    #[command(name = crate::manager::WORKER, hide = true)]
+    CompileWorker,
     /// Explain a rule, or list all rules.
     Explain {
         /// The rule's id, such as global-out-of-bounds-write; or `suppressions` for the form of that file.
@@ -192,40 +198,19 @@ impl From<FenceForm> for instrument::FenceForm {
     }
 }
 
-/// Options of `ringfence manager`.
+/// Options of `ringfence tenants`.
 #[derive(Debug, Args)]
-pub struct ManagerOptions {
-    /// Where tenants connect [default: /run/ringfence.sock for root, else
-    /// ringfence.sock in the user's runtime directory].
+pub struct TenantsOptions {
+    /// The socket of the manager's tenants [default: /run/ringfence.sock for root,
+    /// else ringfence.sock in the user's runtime directory].
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// The device [default: the GPU where there is one].
-    #[arg(long, value_enum, value_name = "DEVICE")]
-    pub device: Option<ManagerDevice>,
-    /// Path of the real libcuda.so.1 [default: the driver that the system's
-    /// loader finds].
-    #[arg(long, value_name = "FILE")]
-    pub driver: Option<PathBuf>,
-    /// How many threads the CPU device has; 0 is one for each core.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub cpu_threads: u32,
-    /// Bytes of device memory that a tenant may have, with k, m or g for powers of
-    /// 1024.
-    #[arg(long, value_name = "BYTES", default_value = "256m")]
-    pub memory_per_tenant: MemorySize,
-    /// How long a kernel may run while another tenant waits to load code, which
-    /// needs a moment without kernels; then it is ended. 0: for ever.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    pub kernel_time: u32,
-}
-
-/// The devices of a manager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ManagerDevice {
-    /// The first GPU.
-    Gpu,
-    /// The CPU device.
-    Cpu,
+    /// Machine-readable: one JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+    /// Again and again, so many seconds apart.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub watch: Option<u32>,
 }
 
 /// Bytes, as text with a suffix.
@@ -239,6 +224,32 @@ impl std::str::FromStr for MemorySize {
         model::settings::bytes(text).map(MemorySize).ok_or_else(|| {
             "expected a number of bytes, with k, m or g for powers of 1024".to_owned()
         })
+    }
+}
+
+/// In a file a number, or text as on the command line.
+impl<'de> serde::Deserialize<'de> for MemorySize {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl serde::de::Visitor<'_> for Either {
+            type Value = MemorySize;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number of bytes, or text such as \"4g\"")
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<MemorySize, E> {
+                let number = u64::try_from(number);
+                number
+                    .map(MemorySize)
+                    .map_err(|_| E::custom("expected a number of bytes"))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<MemorySize, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        from.deserialize_any(Either)
     }
 }
 

@@ -4,7 +4,8 @@
 //! ```text
 //! tenant ── request ─▶ session ─┬▶ memory    addresses: only the tenant's allocations
 //!                               ├▶ numbers   handles: only what the tenant was given
-//!                               ├▶ modules   code: only what the verifier accepts
+//!                               ├▶ compile   code: only what the verifier accepts
+//!                               ├▶ modules   where its variables lie
 //!                               └▶ lanes     streams: in order for the tenant, with no other
 //!                                    └▶ quiet  quiescence, in which code is loaded
 //! ```
@@ -26,14 +27,18 @@
 //! it has not found there.
 
 mod addresses;
+mod admin;
 mod common;
+mod compile;
 mod device;
 mod lanes;
 mod leaving;
 mod log;
 mod memory;
+mod metrics;
 mod modules;
 mod numbers;
+mod ownership;
 mod partition;
 mod quiet;
 mod quota;
@@ -41,6 +46,11 @@ mod remains;
 mod server;
 mod session;
 mod staged;
+mod tenants;
 
+pub use compile::{CompileLimits, Worker, work};
 pub use device::{DeviceChoice, OpenError};
+pub use log::{LogFormat, line as log_line, set_log_format};
+pub use metrics::MetricsAddress;
+pub use quota::{QUEUED, Quota, TENANTS};
 pub use server::{Options, Server, StartError};

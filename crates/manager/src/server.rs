@@ -1,19 +1,26 @@
 //! The socket that tenants connect to, and a thread for each of them.
 
 use crate::addresses::Addresses;
+use crate::admin;
+use crate::compile::{CompileLimits, Compiler, Worker};
 use crate::device::{Device, DeviceChoice, OpenError};
 use crate::log;
+use crate::metrics::{Listener, MetricsAddress};
+use crate::ownership::{self, Ownership};
 use crate::partition::Partition;
-use crate::quota;
+use crate::quota::{self, Quota};
 use crate::remains::Graveyard;
 use crate::session::Session;
+use crate::tenants::{Tenant, Tenants};
 use model::layout::fence::HEADROOM;
 use protocol::{
-    Channel, ChannelError, Frame, Hello, MAGIC, NAME_BYTES, Reply, Request, RingChannel,
-    SocketChannel, VERSION, Welcome,
+    Channel, ChannelError, Credentials, Frame, Hello, MAGIC, NAME_BYTES, Overview, Reply, Request,
+    RingChannel, SocketChannel, VERSION, Welcome,
 };
+use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,11 +34,35 @@ pub struct Options {
     pub socket: PathBuf,
     /// The device.
     pub device: DeviceChoice,
-    /// Bytes of device memory that a tenant may have; rounded up to 64 MiB.
-    pub memory_per_tenant: u64,
+    /// What a tenant may have.
+    pub quota: Quota,
+    /// What tenants of some users may have instead, by user.
+    pub users: BTreeMap<u32, Quota>,
     /// How long kernels of one tenant may keep the others from loading code; they
     /// are ended then. `None`: for ever.
     pub kernel_time: Option<Duration>,
+    /// What the compilation of a module may take.
+    pub compile: CompileLimits,
+    /// What compiles.
+    pub worker: Worker,
+    /// Where metrics are served.
+    pub metrics: Option<MetricsAddress>,
+}
+
+impl Options {
+    /// With defaults for all else.
+    pub fn new(socket: PathBuf, device: DeviceChoice, worker: Worker) -> Options {
+        Options {
+            socket,
+            device,
+            quota: Quota::default(),
+            users: BTreeMap::new(),
+            kernel_time: Some(Duration::from_secs(30)),
+            compile: CompileLimits::default(),
+            worker,
+            metrics: None,
+        }
+    }
 }
 
 /// A manager that cannot be started.
@@ -48,12 +79,28 @@ pub enum StartError {
         /// Why.
         error: std::io::Error,
     },
+    /// Another one has the device.
+    #[error(
+        "another manager has the device `{0}`; stop it: two would both give out all of its memory"
+    )]
+    Owned(String),
+    /// The metrics' address.
+    #[error("metrics cannot be served at {address}: {error}")]
+    Metrics {
+        /// The address.
+        address: MetricsAddress,
+        /// Why.
+        error: std::io::Error,
+    },
     /// Something else is there.
     #[error("{} is no socket; choose another path with --socket", .0.display())]
     NoSocket(PathBuf),
     /// The device.
     #[error(transparent)]
     Device(#[from] OpenError),
+    /// What compiles for the device.
+    #[error("the driver's compiler cannot be started in a process of its own: {0}")]
+    Compiler(String),
     /// The memory of a tenant.
     #[error("a tenant cannot have {0} bytes of memory; choose less with --memory-per-tenant")]
     Memory(u64),
@@ -62,6 +109,8 @@ pub enum StartError {
 /// A manager that tenants can connect to.
 pub struct Server {
     listener: UnixListener,
+    admin: UnixListener,
+    metrics: Option<Listener>,
     /// Locked as long as the manager lives.
     _lock: File,
     manager: Arc<Manager>,
@@ -71,7 +120,12 @@ pub struct Server {
 struct Manager {
     device: Arc<Device>,
     addresses: Arc<Addresses>,
-    memory_per_tenant: u64,
+    compiler: Arc<Compiler>,
+    quota: Quota,
+    users: BTreeMap<u32, Quota>,
+    tenants: Tenants,
+    /// Of a GPU.
+    _ownership: Option<Ownership>,
     graveyard: Graveyard,
     connections: AtomicUsize,
 }
@@ -86,22 +140,47 @@ impl Server {
     ///
     /// See [`StartError`].
     pub fn start(options: &Options) -> Result<Server, StartError> {
-        let memory = options.memory_per_tenant;
-        let rounded = memory.checked_next_multiple_of(HEADROOM);
-        let rounded = rounded.filter(|memory| *memory > 0);
-        let rounded = rounded.ok_or(StartError::Memory(memory))?;
-        let addresses = Addresses::new(rounded, options.device.mappings());
-        let addresses = addresses.ok_or(StartError::Memory(memory))?;
+        let rounded = |quota: &Quota| {
+            let memory = quota.memory.checked_next_multiple_of(HEADROOM);
+            let memory = memory.filter(|memory| *memory > 0);
+            let memory = memory.ok_or(StartError::Memory(quota.memory))?;
+            Ok::<_, StartError>(Quota { memory, ..*quota })
+        };
+        let quota = rounded(&options.quota)?;
+        let users = options.users.iter();
+        let users = users.map(|(user, quota)| Ok((*user, rounded(quota)?)));
+        let users = users.collect::<Result<BTreeMap<_, _>, StartError>>()?;
+        let most = users
+            .values()
+            .fold(quota.memory, |most, quota| most.max(quota.memory));
+        let addresses = Addresses::new(most, options.device.mappings());
+        let addresses = addresses.ok_or(StartError::Memory(most))?;
         // The socket first: a second manager shall not touch the device.
-        let (listener, lock) = listen(&options.socket)?;
+        let lock = lock(&options.socket)?;
+        let listener = listen(&options.socket)?;
+        let admin = private(&protocol::admin_socket(&options.socket))?;
+        let metrics = options.metrics.as_ref().map(metrics_at).transpose()?;
         let device = Device::open(&options.device, options.kernel_time)?;
+        let ownership = own(&device)?;
+        let driver = match &options.device {
+            DeviceChoice::Gpu(path) => Some(path.clone()),
+            DeviceChoice::Cpu(_) => None,
+        };
+        let compiler = Compiler::new(options.worker.clone(), options.compile, driver);
+        let compiler = compiler.map_err(StartError::Compiler)?;
         Ok(Server {
             listener,
+            admin,
+            metrics,
             _lock: lock,
             manager: Arc::new(Manager {
                 device: Arc::new(device),
                 addresses: Arc::new(addresses),
-                memory_per_tenant: rounded,
+                compiler: Arc::new(compiler),
+                quota,
+                users,
+                tenants: Tenants::default(),
+                _ownership: ownership,
                 graveyard: Graveyard::default(),
                 connections: AtomicUsize::new(0),
             }),
@@ -119,6 +198,16 @@ impl Server {
         spawn("ringfence-remains", move || {
             keeper.graveyard.keep(&keeper.device);
         });
+        let (manager, admin) = (Arc::clone(&self.manager), self.admin);
+        spawn("ringfence-admin", move || {
+            admin::serve(&admin, || manager.overview());
+        });
+        if let Some(metrics) = self.metrics {
+            let manager = Arc::clone(&self.manager);
+            spawn("ringfence-metrics", move || {
+                metrics.serve(|| manager.overview());
+            });
+        }
         for socket in self.listener.incoming() {
             match socket {
                 Ok(socket) => Manager::connected(&self.manager, socket),
@@ -141,9 +230,9 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> bool {
     thread.is_ok()
 }
 
-/// Makes the socket, and the lock file beside it, by which a manager knows
-/// that no other one has the socket.
-fn listen(path: &Path) -> Result<(UnixListener, File), StartError> {
+/// Locks the file beside the socket, by which a manager knows that no other one has
+/// the socket.
+fn lock(path: &Path) -> Result<File, StartError> {
     let failed = |error| StartError::Socket {
         path: path.to_owned(),
         error,
@@ -151,15 +240,24 @@ fn listen(path: &Path) -> Result<(UnixListener, File), StartError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let mut open = File::options();
-    let lock = open.create(true).write(true).truncate(false).open(name);
+    // Nobody else can take the lock.
+    let open = open.create(true).write(true).truncate(false).mode(0o600);
+    let lock = open.open(name);
     let lock = lock.map_err(failed)?;
     match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(StartError::Running(path.to_owned())),
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(StartError::Running(path.to_owned())),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
     }
+}
+
+/// Makes a socket, in the place of one that a manager has left that is gone.
+fn listen(path: &Path) -> Result<UnixListener, StartError> {
+    let failed = |error| StartError::Socket {
+        path: path.to_owned(),
+        error,
+    };
     match std::fs::symlink_metadata(path) {
-        // Of a manager that is gone.
         Ok(found) if std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => {
             std::fs::remove_file(path).map_err(failed)?;
         }
@@ -167,7 +265,46 @@ fn listen(path: &Path) -> Result<(UnixListener, File), StartError> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
-    Ok((UnixListener::bind(path).map_err(failed)?, lock))
+    UnixListener::bind(path).map_err(failed)
+}
+
+/// A socket that only this user, and root, can connect to.
+fn private(path: &Path) -> Result<UnixListener, StartError> {
+    let listener = listen(path)?;
+    let own = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(path, own).map_err(|error| StartError::Socket {
+        path: path.to_owned(),
+        error,
+    })?;
+    Ok(listener)
+}
+
+/// What listens for who asks for metrics.
+fn metrics_at(address: &MetricsAddress) -> Result<Listener, StartError> {
+    let at = |path: &Path| {
+        listen(path).map_err(|error| match error {
+            StartError::Socket { error, .. } => error,
+            other => std::io::Error::other(other),
+        })
+    };
+    Listener::bind(address, at).map_err(|error| StartError::Metrics {
+        address: address.clone(),
+        error,
+    })
+}
+
+/// Takes the device from other managers, if it is a GPU; each has a CPU device of its
+/// own.
+fn own(device: &Device) -> Result<Option<Ownership>, StartError> {
+    if device.is_cpu() {
+        return Ok(None);
+    }
+    let name = || device.facts.name.clone();
+    match ownership::take(&device.facts.uuid) {
+        Ok(Some(ownership)) => Ok(Some(ownership)),
+        Ok(None) => Err(StartError::Owned(name())),
+        Err(error) => Err(StartError::Owned(format!("{} ({error})", name()))),
+    }
 }
 
 /// One connection among those that are counted.
@@ -208,12 +345,15 @@ impl Manager {
             }
         };
         let mut frame = Frame::default();
-        let (session, name) = match self.admit(&mut channel, &mut frame) {
-            Ok((session, name)) if name.is_empty() => (session, peer.to_string()),
+        let (session, tenant) = match self.admit(&mut channel, peer, &mut frame) {
             Ok(admitted) => admitted,
             Err(why) => {
+                self.tenants.turn_away();
                 let why_here = log::clean(&why);
-                log::line(&format!("{peer} was not admitted: {why_here}"));
+                log::about(
+                    &format!("{peer} was not admitted: {why_here}"),
+                    &[("pid", peer.pid.into()), ("uid", peer.uid.into())],
+                );
                 // It may be gone already.
                 let _ = Frame::send(&mut channel, &Reply::Refused(why), &[]);
                 return;
@@ -222,8 +362,9 @@ impl Manager {
         let mut leaving = Leaving {
             manager: self,
             session: Some(session),
+            tenant: Arc::clone(&tenant),
         };
-        log::line(&format!("tenant `{name}` ({peer}) is here"));
+        tenant.log(&format!("{} is here", tenant.title()));
         let end = match RingChannel::accept(channel) {
             Ok(mut channel) => match &mut leaving.session {
                 Some(session) => {
@@ -234,15 +375,34 @@ impl Manager {
             },
             Err(error) => error,
         };
-        log::line(&format!("tenant `{name}` is gone: {end}"));
+        tenant.log(&format!("{} is gone: {end}", tenant.title()));
+    }
+
+    /// What the administrator is told.
+    fn overview(&self) -> Overview {
+        let (uptime_seconds, mut totals, tenants) = self.tenants.overview();
+        let counts = &self.compiler.counts;
+        totals.compiled = counts.compiled.load(Ordering::Relaxed);
+        totals.cached = counts.cached.load(Ordering::Relaxed);
+        totals.not_compiled = counts.refused.load(Ordering::Relaxed);
+        let (taken, all) = self.addresses.count();
+        Overview {
+            device: self.device.facts.name.clone(),
+            uptime_seconds,
+            partitions_taken: taken as u64,
+            partitions: all as u64,
+            totals,
+            tenants,
+        }
     }
 
     /// Reads who it is, and makes its partition; else why not.
     fn admit(
         &self,
         channel: &mut SocketChannel,
+        peer: Credentials,
         frame: &mut Frame,
-    ) -> Result<(Session, String), String> {
+    ) -> Result<(Session, Arc<Tenant>), String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         let patience = channel.set_patience(Some(HANDSHAKE));
         patience.map_err(|error| told(&error))?;
@@ -256,17 +416,27 @@ impl Manager {
             return Err("the device has failed; the manager must be restarted".into());
         }
         let Hello { name, memory, .. } = hello;
-        if memory > self.memory_per_tenant {
+        let quota = *self.users.get(&peer.uid).unwrap_or(&self.quota);
+        if memory > quota.memory {
             return Err(format!(
-                "{memory} bytes of memory are asked for, and a tenant may have {}",
-                self.memory_per_tenant
+                "{memory} bytes of memory are asked for, and a tenant may have {} (user {})",
+                quota.memory, peer.uid
             ));
         }
         let wanted = match memory {
-            0 => self.memory_per_tenant,
+            0 => quota.memory,
             memory => memory.next_multiple_of(HEADROOM),
         };
-        let session = self.make(wanted)?;
+        let name = log::clean(&name);
+        let tenant = self.tenants.admit(name, peer, &quota, wanted);
+        let tenant = tenant.ok_or_else(|| {
+            format!(
+                "user {} has {} tenants, and may have no more at a time",
+                peer.uid, quota.tenants
+            )
+        })?;
+        let made = self.make(wanted, quota, &tenant);
+        let session = made.inspect_err(|_| self.tenants.withdraw(&tenant))?;
         let (base, size) = session.addresses();
         let welcome = Reply::Welcome(Welcome {
             base,
@@ -275,14 +445,15 @@ impl Manager {
             device: self.device.facts.clone(),
         });
         if let Err(error) = Frame::send(channel, &welcome, &[]) {
+            self.tenants.withdraw(&tenant);
             self.graveyard.add(&self.device, session.into_remains());
             return Err(error.to_string());
         }
-        Ok((session, log::clean(&name)))
+        Ok((session, tenant))
     }
 
     /// A tenant with so many bytes of memory.
-    fn make(&self, memory: u64) -> Result<Session, String> {
+    fn make(&self, memory: u64, quota: Quota, tenant: &Arc<Tenant>) -> Result<Session, String> {
         let device = &self.device;
         let failed = |error: &dyn std::fmt::Display| {
             let (taken, all) = self.addresses.count();
@@ -298,7 +469,14 @@ impl Manager {
         let slot = slot.ok_or_else(|| failed(&"all partitions are taken"))?;
         let partition = Partition::map(&device.context, slot, memory, device.reserved_shared);
         let partition = partition.map_err(|error| failed(&error))?;
-        Session::new(Arc::clone(device), partition).map_err(|error| failed(&error))
+        let compiler = Arc::clone(&self.compiler);
+        let session = Session::new(
+            (Arc::clone(device), compiler),
+            partition,
+            quota,
+            Arc::clone(tenant),
+        );
+        session.map_err(|error| failed(&error))
     }
 }
 
@@ -307,10 +485,12 @@ impl Manager {
 struct Leaving<'m> {
     manager: &'m Manager,
     session: Option<Session>,
+    tenant: Arc<Tenant>,
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
+        self.manager.tenants.leave(&self.tenant);
         if let Some(session) = self.session.take() {
             self.manager
                 .graveyard

@@ -3,27 +3,34 @@
 mod code;
 
 use crate::common::{CommonError, Library};
+use crate::compile::{Compiler, Contained, Job};
 use crate::device::Device;
 use crate::lanes::{Common, Lanes, NotPut};
 use crate::leaving::Leaving;
 use crate::memory::{ALIGNMENT, Memory, Use};
-use crate::modules::{Contained, Kernel, Loaded, Refused};
+use crate::modules::{Kernel, Loaded, Refused};
 use crate::numbers::Numbers;
 use crate::partition::{Partition, PartitionError};
 use crate::quiet::Waiter;
-use crate::quota;
+use crate::quota::Quota;
 use crate::remains::Remains;
 use crate::staged::Staged;
+use crate::tenants::Tenant;
 use driver::DriverError;
 use driver::calls::{Event, Launch, OutOfReservation, Rows};
 use driver::sys::CUresult;
 use model::layout::fence::retired;
 use protocol::{Chunk, Limit, MAX_PAYLOAD, Place, QUIET_IN_A_ROW, Reply, Request, Staging};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A tenant.
 pub(crate) struct Session {
     device: Arc<Device>,
+    compiler: Arc<Compiler>,
+    quota: Quota,
+    /// What the administrator is told.
+    tenant: Arc<Tenant>,
     partition: Partition,
     memory: Memory,
     /// What all of its modules have in common.
@@ -33,10 +40,10 @@ pub(crate) struct Session {
     events: Numbers<Event>,
     modules: Numbers<Module>,
     kernels: Numbers<Kernel>,
-    /// Code that is not loaded yet.
+    /// Code that nobody has asked to load yet.
     upload: Vec<u8>,
-    /// Code that is loaded as soon as no kernel runs.
-    pending: Option<(Contained, Waiter)>,
+    /// Code that is not loaded yet.
+    pending: Option<Pending>,
     /// A kernel that counts in them was launched since the counters of the
     /// partition were read.
     are_unread: bool,
@@ -52,6 +59,14 @@ pub(crate) struct Session {
 struct Module {
     loaded: Loaded,
     kernels: Vec<u32>,
+}
+
+/// A module on its way.
+enum Pending {
+    /// It is being compiled.
+    Compiling(Job),
+    /// It is loaded as soon as no kernel runs.
+    Compiled(Arc<Contained>, Waiter),
 }
 
 /// Why a request is not done.
@@ -124,6 +139,14 @@ fn over_quota(what: &str) -> NotDone {
     )
 }
 
+/// Whether an error means that a quota or the verifier refuses something.
+fn is_refusal(code: CUresult) -> bool {
+    matches!(
+        code,
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY | CUresult::CUDA_ERROR_NOT_PERMITTED
+    )
+}
+
 /// What is said to a request, but for a payload.
 type Answer = Result<Reply, NotDone>;
 
@@ -137,16 +160,21 @@ fn done_if(is_over: bool) -> Answer {
 
 impl Session {
     /// A tenant with nothing in its partition.
-    pub(crate) fn new(device: Arc<Device>, partition: Partition) -> Result<Session, DriverError> {
+    pub(crate) fn new(
+        (device, compiler): (Arc<Device>, Arc<Compiler>),
+        partition: Partition,
+        quota: Quota,
+        tenant: Arc<Tenant>,
+    ) -> Result<Session, DriverError> {
         let (base, size) = partition.allocatable();
         Ok(Session {
-            lanes: lanes(&device, &partition)?,
-            memory: Memory::new(base, size, quota::ALLOCATIONS),
+            lanes: lanes(&device, &partition, &quota)?,
+            memory: Memory::new(base, size, quota.allocations),
             library: Library::new(),
             leaving: Leaving::default(),
-            events: Numbers::new(1, quota::EVENTS),
-            modules: Numbers::new(1, quota::MODULES),
-            kernels: Numbers::new(1, quota::KERNELS),
+            events: Numbers::new(1, quota.events),
+            modules: Numbers::new(1, quota.modules),
+            kernels: Numbers::new(1, quota.kernels),
             upload: Vec::new(),
             pending: None,
             are_unread: false,
@@ -154,7 +182,10 @@ impl Session {
             late: None,
             staged: None,
             device,
+            compiler,
             partition,
+            quota,
+            tenant,
         })
     }
 
@@ -164,15 +195,16 @@ impl Session {
             return Err(NotDone::Busy);
         }
         let (base, size) = self.partition.allocatable();
-        self.lanes = lanes(&self.device, &self.partition)?;
-        self.memory = Memory::new(base, size, quota::ALLOCATIONS);
+        self.lanes = lanes(&self.device, &self.partition, &self.quota)?;
+        self.memory = Memory::new(base, size, self.quota.allocations);
         self.library = Library::new();
         self.leaving = Leaving::default();
-        self.events = Numbers::new(1, quota::EVENTS);
-        self.kernels = Numbers::new(1, quota::KERNELS);
-        let modules = std::mem::replace(&mut self.modules, Numbers::new(1, quota::MODULES));
+        self.events = Numbers::new(1, self.quota.events);
+        self.kernels = Numbers::new(1, self.quota.kernels);
+        let modules = std::mem::replace(&mut self.modules, Numbers::new(1, self.quota.modules));
         self.device.quiet.discard(Box::new(modules));
         (self.upload, self.pending) = (Vec::new(), None);
+        self.tenant.kernels.store(0, Ordering::Relaxed);
         if self.partition.stopper().has_stopped() {
             self.partition.stopper().start(&self.device.context)?;
         }
@@ -196,14 +228,14 @@ impl Session {
             let code = code.0;
             return Reply::Failed { code, message };
         }
-        self.lanes.set_room(quota::QUEUED);
+        self.lanes.set_room(self.quota.queued);
         self.handle(request, payload, out)
     }
 
     /// Does what is asked for and wants no answer. `false`: not yet, work must be
     /// over first.
     pub(crate) fn handle_quietly(&mut self, request: &Request, payload: &[u8]) -> bool {
-        self.lanes.set_room(quota::QUEUED + QUIET_IN_A_ROW);
+        self.lanes.set_room(self.quota.queued + QUIET_IN_A_ROW);
         match self.handle(request.clone(), payload, &mut Vec::new()) {
             Reply::Busy => return false,
             // Of several, the first.
@@ -221,6 +253,7 @@ impl Session {
         if self.failed.is_none() && self.partition.stopper().has_stopped() {
             let code = CUresult::CUDA_ERROR_LAUNCH_TIMEOUT;
             self.failed = Some(code);
+            self.tenant.fault("its kernels were ended");
             return Reply::Failed {
                 code: code.0,
                 message: "its kernels ran for longer than the manager's --kernel-time while another tenant waited to load code; they were ended".into(),
@@ -233,11 +266,16 @@ impl Session {
             Some(code) => Err(NotDone::Failed(code, String::new())),
             None => self.answer(request, payload, out),
         };
+        let (free, total) = self.memory.info();
+        self.tenant.memory.store(total - free, Ordering::Relaxed);
         match answer {
             Ok(reply) => reply,
             Err(NotDone::Busy) => Reply::Busy,
             Err(NotDone::Failed(code, message)) => {
                 out.clear();
+                if !message.is_empty() && is_refusal(code) {
+                    self.tenant.refusal(&message);
+                }
                 if self.failed.is_none() {
                     self.device.notice(code, &message);
                 }
@@ -622,6 +660,8 @@ impl Session {
             return Ok(());
         };
         self.failed = Some(code);
+        self.tenant
+            .fault("threads of a kernel reached a trap, or an assertion failed");
         Err(NotDone::Failed(
             code,
             "threads of a kernel reached a trap, or an assertion failed".into(),
@@ -630,8 +670,9 @@ impl Session {
 }
 
 /// Streams for a tenant that has none.
-fn lanes(device: &Device, partition: &Partition) -> Result<Lanes, DriverError> {
+fn lanes(device: &Device, partition: &Partition, quota: &Quota) -> Result<Lanes, DriverError> {
     Lanes::new(Common {
+        streams: quota.streams,
         context: device.context.clone(),
         quiet: Arc::clone(&device.quiet),
         stopper: Arc::clone(partition.stopper()),

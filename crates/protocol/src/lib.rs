@@ -17,11 +17,13 @@
 //! No request waits for a kernel: where one must be over first, the reply is
 //! [`Reply::Busy`], and the tenant asks again.
 
+mod admin;
 mod channel;
 mod message;
 mod rings;
 mod socket;
 
+pub use admin::{AdminReply, AdminRequest, Overview, TenantRow, Totals, admin_socket};
 pub use channel::{Channel, ChannelError, Frame, MAX_FRAME, MAX_MESSAGE, MAX_PAYLOAD};
 pub use message::{
     Attribute, DeviceFacts, Hello, Kernel, Limit, Loaded, MAGIC, NAME_BYTES, Place, QUIET_IN_A_ROW,

@@ -9,7 +9,7 @@ mod support;
 #[path = "../../ring/tests/support/mod.rs"]
 mod vandal;
 
-use manager::{DeviceChoice, Options, Server};
+use manager::{DeviceChoice, Options, Quota, Server, Worker};
 use protocol::{
     Channel, Frame, Hello, MAGIC, Place, Reply, Request, RingChannel, SocketChannel, VERSION,
 };
@@ -23,15 +23,39 @@ use support::{build, library};
 
 const MEMORY: u64 = 64 << 20;
 
+/// A manager of the CPU device. Its workers are this executable again.
+fn options(socket: PathBuf, threads: u32) -> Options {
+    let worker = Worker {
+        program: "/proc/self/exe".into(),
+        arguments: ["--exact", "compile_worker"].map(Into::into).into(),
+        environment: vec![(WORKER.into(), "1".into())],
+    };
+    Options {
+        quota: Quota {
+            memory: MEMORY,
+            ..Quota::default()
+        },
+        kernel_time: Some(Duration::from_secs(2)),
+        ..Options::new(socket, DeviceChoice::Cpu(threads), worker)
+    }
+}
+
+/// Set in workers.
+const WORKER: &str = "RINGFENCE_TEST_WORKER";
+
+/// Not a test, but what the manager's workers run.
+#[test]
+fn compile_worker() {
+    if std::env::var_os(WORKER).is_some() {
+        manager::work();
+        std::process::exit(0);
+    }
+}
+
 /// The manager of all tests here: a process has one CPU device.
 static SOCKET: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("temporary folder").keep();
-    let options = Options {
-        socket: folder.join("manager.sock"),
-        device: DeviceChoice::Cpu(2),
-        memory_per_tenant: MEMORY,
-        kernel_time: Some(Duration::from_secs(2)),
-    };
+    let options = options(folder.join("manager.sock"), 2);
     let server = Server::start(&options).expect("a manager");
     std::thread::spawn(move || server.run());
     options.socket
@@ -249,12 +273,7 @@ fn no_manager_is_one_clear_error() {
 
 #[test]
 fn two_managers_cannot_have_one_socket() {
-    let options = Options {
-        socket: SOCKET.clone(),
-        device: DeviceChoice::Cpu(1),
-        memory_per_tenant: MEMORY,
-        kernel_time: Some(Duration::from_secs(2)),
-    };
+    let options = options(SOCKET.clone(), 1);
     let error = Server::start(&options).err().expect("refused").to_string();
     assert!(error.contains("another manager has the socket"), "{error}");
     // The first one is as it was.
@@ -288,8 +307,15 @@ impl Raw {
     }
 
     fn ask(&mut self, request: &Request, payload: &[u8]) -> Reply {
-        Frame::send(&mut self.channel, request, payload).expect("sent");
-        self.frame.receive(&mut self.channel).expect("a reply")
+        loop {
+            Frame::send(&mut self.channel, request, payload).expect("sent");
+            let reply = self.frame.receive(&mut self.channel).expect("a reply");
+            // A module is compiled meanwhile.
+            if *request != Request::Load || reply != Reply::Busy {
+                return reply;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// What came with the last reply.

@@ -1,14 +1,15 @@
 //! A tenant's code: modules that are uploaded, loaded and unloaded, their kernels,
 //! and launches of these.
 
-use super::{Answer, Module, NotDone, Session, invalid, no_handle, over_quota};
+use super::{Answer, Module, NotDone, Pending, Session, invalid, no_handle, over_quota};
+use crate::compile::Compiler;
 use crate::modules::{self, Into, Kernel, Refused};
 use crate::quiet::Waiter;
-use crate::quota;
 use driver::calls::Launch;
 use driver::sys::{CUfunction_attribute, CUresult};
 use protocol::{Attribute, Limit, Reply};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 impl Session {
     pub(super) fn kernel(&self, number: u32) -> Result<&Kernel, NotDone> {
@@ -16,29 +17,45 @@ impl Session {
     }
 
     pub(super) fn upload(&mut self, payload: &[u8]) -> Answer {
-        if (self.upload.len() + payload.len()) as u64 > quota::CODE {
+        if (self.upload.len() + payload.len()) as u64 > self.quota.code {
             self.upload = Vec::new();
-            return Err(Refused::TooLarge(quota::CODE + 1).into());
+            return Err(Refused::TooLarge(self.quota.code).into());
         }
         self.upload.extend_from_slice(payload);
         Ok(Reply::Done)
     }
 
     pub(super) fn load(&mut self) -> Answer {
-        if self.pending.is_none() {
-            let code = std::mem::take(&mut self.upload);
-            if !self.modules.has_room_for(1) {
-                return Err(over_quota("modules"));
-            }
-            let contained = modules::contain(&self.device, &code)?;
-            self.pending = Some((contained, Waiter::new(&self.device.quiet)));
-        }
-        let Some((contained, mut waiter)) = self.pending.take() else {
-            return Err(NotDone::Busy);
-        };
         let device = Arc::clone(&self.device);
+        let pending = match self.pending.take() {
+            Some(pending) => pending,
+            None => {
+                let code = std::mem::take(&mut self.upload);
+                if !self.modules.has_room_for(1) {
+                    return Err(over_quota("modules"));
+                }
+                let longest = self.quota.code;
+                Pending::Compiling(Compiler::start(&self.compiler, &device, code, longest))
+            }
+        };
+        let (contained, mut waiter) = match pending {
+            Pending::Compiling(job) => match job.result() {
+                Some(result) => (
+                    result.map_err(Refused::from)?,
+                    Waiter::new(&self.device.quiet),
+                ),
+                None => {
+                    self.pending = Some(Pending::Compiling(job));
+                    return Err(NotDone::Busy);
+                }
+            },
+            Pending::Compiled(contained, waiter) => (contained, waiter),
+        };
+        if !self.kernels.has_room_for(contained.kernels.len()) {
+            return Err(over_quota("kernels"));
+        }
         let Some(quiescent) = waiter.try_enter(&device.quiet, &device.context)? else {
-            self.pending = Some((contained, waiter));
+            self.pending = Some(Pending::Compiled(contained, waiter));
             return Err(NotDone::Busy);
         };
         let stream = self.lanes.put_in(&quiescent, crate::lanes::DEFAULT)?;
@@ -50,14 +67,9 @@ impl Session {
             library: &mut self.library,
             stream: &stream,
         };
-        let loaded = modules::load(&mut into, contained)?;
+        let loaded = modules::load(&mut into, &contained)?;
         drop(stream);
         drop(quiescent);
-        if !self.kernels.has_room_for(loaded.kernels.len()) {
-            modules::release(&loaded.variables, &mut self.memory);
-            self.device.quiet.discard(Box::new(loaded));
-            return Err(over_quota("kernels"));
-        }
         let mut numbers = Vec::with_capacity(loaded.kernels.len());
         let mut kernels = Vec::with_capacity(loaded.kernels.len());
         for kernel in &loaded.kernels {
@@ -74,6 +86,8 @@ impl Session {
         }
         let variables = loaded.variables.clone();
         let prints = loaded.uses.contains(&Limit::Print);
+        let count = loaded.kernels.len() as u64;
+        self.tenant.kernels.fetch_add(count, Ordering::Relaxed);
         let module = self.modules.add(Module {
             loaded,
             kernels: numbers,
@@ -95,6 +109,8 @@ impl Session {
         }
         if let Some(module) = self.modules.remove(number) {
             modules::release(&module.loaded.variables, &mut self.memory);
+            let count = module.kernels.len() as u64;
+            self.tenant.kernels.fetch_sub(count, Ordering::Relaxed);
             for kernel in module.kernels {
                 self.kernels.remove(kernel);
             }
@@ -142,6 +158,7 @@ impl Session {
         self.library.launched(&kernel.uses);
         let stream = self.lanes.put(stream)?;
         kernel.function.launch(launch, parameters, &stream)?;
+        self.tenant.launches.fetch_add(1, Ordering::Relaxed);
         Ok(Reply::Done)
     }
 }
