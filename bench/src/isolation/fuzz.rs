@@ -147,7 +147,7 @@ impl Fuzz<'_> {
         }
         match raw.frame.receive::<Reply>(&mut raw.channel) {
             Ok(Reply::Refused(_)) | Err(_) => return Ok(false),
-            Ok(Reply::Busy) if meant == Some(Request::Load) => {
+            Ok(Reply::Busy) if matches!(meant, Some((Request::Load, _))) => {
                 raw.ask(&Request::Load, &[])?;
             }
             Ok(_) => {}
