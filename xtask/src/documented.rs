@@ -134,7 +134,15 @@ impl Options {
             ))
         };
         let mut of = BTreeMap::new();
-        for subcommand in ["run", "instrument", "inspect", "explain", "manager", "cdi"] {
+        for subcommand in [
+            "run",
+            "instrument",
+            "inspect",
+            "explain",
+            "manager",
+            "tenants",
+            "cdi",
+        ] {
             of.insert(subcommand, help("ringfence", subcommand)?);
         }
         of.insert("foreign", help("ringfence-suite", "foreign")?);

@@ -148,6 +148,9 @@ impl Fuzz<'_> {
         }
         match raw.frame.receive::<Reply>(&mut raw.channel) {
             Ok(Reply::Refused(_)) | Err(_) => return Ok(false),
+            Ok(Reply::Busy) if matches!(meant, Some((Request::Load, _))) => {
+                raw.ask(&Request::Load, &[])?;
+            }
             Ok(_) => {}
         }
         if let Some((request, _)) = meant {

@@ -74,8 +74,15 @@ impl Raw {
     ///
     /// The connection has ended.
     pub fn ask(&mut self, request: &Request, payload: &[u8]) -> Result<Reply, ChannelError> {
-        Frame::send(&mut self.channel, request, payload)?;
-        self.frame.receive(&mut self.channel)
+        loop {
+            Frame::send(&mut self.channel, request, payload)?;
+            let reply = self.frame.receive(&mut self.channel)?;
+            // A module is compiled meanwhile.
+            if *request != Request::Load || reply != Reply::Busy {
+                return Ok(reply);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// An allocation.

@@ -12,6 +12,7 @@ mod manager;
 mod options;
 mod run;
 mod slice;
+mod tenants;
 mod terminal;
 
 use clap::Parser;
@@ -33,9 +34,11 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Instrument(options) => instrument::instrument(&options).map(|()| 0),
         Command::Inspect(options) => inspect::inspect(&options).map(|()| 0),
-        Command::Manager(options) => manager::manager(&options).map(|()| 0),
+        Command::Manager(options) => manager::manager(*options).map(|()| 0),
         Command::Slice(options) => slice::slice(&options).map(|()| 0),
         Command::Cdi(options) => slice::cdi(&options).map(|()| 0),
+        Command::Tenants(options) => tenants::tenants(&options).map(|()| 0),
+        Command::CompileWorker => return manager::worker(),
         Command::Explain { rule } => explain::explain(rule.as_deref()).map(|()| 0),
     };
     match result {

@@ -1,45 +1,68 @@
 //! `ringfence manager`: owns a device, and runs tenants on it.
 
-use crate::options::{ManagerDevice, ManagerOptions};
-use crate::terminal;
+pub mod config;
+
 use anyhow::{Context, Result};
-use manager::{DeviceChoice, Options, Server, StallTime};
+use config::{ManagerDevice, ManagerOptions};
+use manager::{DeviceChoice, Options, Server, Worker};
+use sd_notify::NotifyState;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, ExitCode};
 
 /// Runs a manager until it is ended.
-pub fn manager(options: &ManagerOptions) -> Result<()> {
+pub fn manager(options: ManagerOptions) -> Result<()> {
     load_eagerly()?;
+    let options = options.with_file()?;
+    manager::set_log_format(options.log_format());
     let device = match options.device.unwrap_or_else(present) {
         ManagerDevice::Gpu => DeviceChoice::Gpu(options.driver.clone()),
-        ManagerDevice::Cpu => DeviceChoice::Cpu(options.cpu_threads),
+        ManagerDevice::Cpu => DeviceChoice::Cpu(options.cpu_threads()),
     };
-    let socket = options.socket.clone();
-    let socket = socket.unwrap_or_else(protocol::default_socket);
+    let (quota, users) = options.quotas();
+    let compile = options.compile();
+    let (kernel_time, stall_time) = (options.kernel_time(), options.stall_time());
+    let socket = options.socket.unwrap_or_else(protocol::default_socket);
     let server = Server::start(&Options {
-        socket: socket.clone(),
-        device,
-        memory_per_tenant: options.memory_per_tenant.0,
-        kernel_time: match options.kernel_time {
-            0 => None,
-            seconds => Some(Duration::from_secs(seconds.into())),
-        },
+        quota,
+        users,
+        kernel_time,
+        stall_time,
         slices: options.slices.clone(),
-        stall_time: match options.stall_time {
-            None => StallTime::OfDevice,
-            Some(0) => StallTime::Unlimited,
-            Some(seconds) => StallTime::Limited(Duration::from_secs(seconds.into())),
-        },
+        compile,
+        metrics: options.metrics,
+        ..Options::new(socket.clone(), device, own_worker())
     })?;
-    terminal::say(&format!(
+    manager::log_line(&format!(
         "the manager of {} takes tenants at {}",
         server.device_name(),
         socket.display()
     ));
+    // To a service manager, if one has started it.
+    if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
+        manager::log_line(&format!(
+            "warning: the service manager cannot be told that it is ready: {error}"
+        ));
+    }
     server.run();
     Ok(())
+}
+
+/// Name of the subcommand by which the manager starts its own executable again.
+pub const WORKER: &str = "compile-worker";
+
+/// The manager's own executable, also when its file has been replaced.
+fn own_worker() -> Worker {
+    Worker {
+        program: "/proc/self/exe".into(),
+        arguments: vec![WORKER.into()],
+        environment: Vec::new(),
+    }
+}
+
+/// A worker of a manager.
+pub fn worker() -> ExitCode {
+    manager::work()
 }
 
 /// Starts again with drivers told to load kernels with their module. They load

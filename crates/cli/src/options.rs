@@ -2,6 +2,7 @@
 //! have them. Every option of `run` sets a field of `model::Settings` and
 //! overrides `RINGFENCE_OPTIONS`.
 
+use crate::manager::config::ManagerOptions;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand, ValueEnum};
 use model::exit_code::{EXIT_CODES, SIGNAL};
 use model::layout::shadow::Encoding;
@@ -44,11 +45,16 @@ pub enum Command {
     /// Show the kernels of a program, library, cubin, fat binary or PTX file.
     Inspect(InspectOptions),
     /// Own a device, and run programs on it that do not trust each other.
-    Manager(ManagerOptions),
+    Manager(Box<ManagerOptions>),
+    /// Show who is on a manager's device.
+    Tenants(TenantsOptions),
     /// Make, end and show slices of a manager's device, for containers and jobs.
     Slice(SliceOptions),
     /// Write a specification by which podman and docker give containers slices.
     Cdi(CdiOptions),
+    /// A process of a manager that compiles for it.
+    #[command(name = crate::manager::WORKER, hide = true)]
+    CompileWorker,
     /// Explain a rule, or list all rules.
     Explain {
         /// The rule's id, such as global-out-of-bounds-write; or `suppressions` for the form of that file.
@@ -206,41 +212,19 @@ impl From<FenceForm> for instrument::FenceForm {
     }
 }
 
-/// Options of `ringfence manager`.
+/// Options of `ringfence tenants`.
 #[derive(Debug, Args)]
-pub struct ManagerOptions {
-    /// Where tenants connect [default: /run/ringfence.sock for root, else
-    /// ringfence.sock in the user's runtime directory].
+pub struct TenantsOptions {
+    /// The socket of the manager's tenants [default: /run/ringfence.sock for root,
+    /// else ringfence.sock in the user's runtime directory].
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
-    /// The device [default: the GPU where there is one].
-    #[arg(long, value_enum, value_name = "DEVICE")]
-    pub device: Option<ManagerDevice>,
-    /// Path of the real libcuda.so.1 [default: the driver that the system's
-    /// loader finds].
-    #[arg(long, value_name = "FILE")]
-    pub driver: Option<PathBuf>,
-    /// How many threads the CPU device has; 0 is one for each core.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub cpu_threads: u32,
-    /// Bytes of device memory that a tenant may have, with k, m or g for powers of
-    /// 1024.
-    #[arg(long, value_name = "BYTES", default_value = "256m")]
-    pub memory_per_tenant: MemorySize,
-    /// How long a kernel may run while another tenant waits to load code, which
-    /// needs a moment without kernels; then it is ended. 0: for ever.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    pub kernel_time: u32,
-    /// Where slices are made, which are sockets with limits of their own; the
-    /// control socket that `ringfence slice` uses lies there, too.
-    #[arg(long, value_name = "FOLDER")]
-    pub slices: Option<PathBuf>,
-    /// How long the work of two tenants may stand still at the same time; then the
-    /// kernels of the one that began first are ended. 0: for ever [default: as
-    /// --kernel-time on a GPU, whose kernels keep others from running; 0 on the
-    /// CPU device].
-    #[arg(long, value_name = "SECONDS")]
-    pub stall_time: Option<u32>,
+    /// Machine-readable: one JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+    /// Again and again, so many seconds apart.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub watch: Option<u32>,
 }
 
 /// Options of `ringfence slice`.
@@ -300,15 +284,6 @@ pub struct CdiOptions {
     pub output: Option<PathBuf>,
 }
 
-/// The devices of a manager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ManagerDevice {
-    /// The first GPU.
-    Gpu,
-    /// The CPU device.
-    Cpu,
-}
-
 /// Bytes, as text with a suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySize(pub u64);
@@ -320,6 +295,32 @@ impl std::str::FromStr for MemorySize {
         model::settings::bytes(text).map(MemorySize).ok_or_else(|| {
             "expected a number of bytes, with k, m or g for powers of 1024".to_owned()
         })
+    }
+}
+
+/// In a file a number, or text as on the command line.
+impl<'de> serde::Deserialize<'de> for MemorySize {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl serde::de::Visitor<'_> for Either {
+            type Value = MemorySize;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a number of bytes, or text such as \"4g\"")
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<MemorySize, E> {
+                let number = u64::try_from(number);
+                number
+                    .map(MemorySize)
+                    .map_err(|_| E::custom("expected a number of bytes"))
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<MemorySize, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        from.deserialize_any(Either)
     }
 }
 

@@ -152,20 +152,7 @@ impl Device {
         budget: Option<Duration>,
         stall: Option<Duration>,
     ) -> Result<Device, OpenError> {
-        let (calls, cpu) = match choice {
-            DeviceChoice::Gpu(path) => {
-                let gpu = Gpu::open(path.as_deref())?;
-                (Calls::of_gpu(Arc::new(gpu)), None)
-            }
-            DeviceChoice::Cpu(threads) => {
-                let options = cpu_api::Options {
-                    threads: *threads,
-                    ..cpu_api::Options::default()
-                };
-                let cpu = cpu_api::open(options, OUTPUT).map_err(OpenError::Cpu)?;
-                (cpu_api::calls(cpu), Some(cpu))
-            }
-        };
+        let (calls, cpu) = calls_of(choice)?;
         let context = Context::open(calls)?;
         let attribute = |attribute| context.attribute(attribute);
         let number = |which| attribute(which).map(|value| value.max(0) as u32);
@@ -260,6 +247,34 @@ impl Device {
     pub(crate) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
+}
+
+/// The functions of a device; the CPU device itself, if it is that.
+fn calls_of(choice: &DeviceChoice) -> Result<(Calls, Option<&'static cpu_api::Cpu>), OpenError> {
+    match choice {
+        DeviceChoice::Gpu(path) => {
+            let gpu = Gpu::open(path.as_deref())?;
+            Ok((Calls::of_gpu(Arc::new(gpu)), None))
+        }
+        DeviceChoice::Cpu(threads) => {
+            let options = cpu_api::Options {
+                threads: *threads,
+                ..cpu_api::Options::default()
+            };
+            let cpu = cpu_api::open(options, OUTPUT).map_err(OpenError::Cpu)?;
+            Ok((cpu_api::calls(cpu), Some(cpu)))
+        }
+    }
+}
+
+/// A context of a device, current on this thread.
+///
+/// # Errors
+///
+/// The device cannot be used.
+pub(crate) fn context_of(choice: &DeviceChoice) -> Result<Context, OpenError> {
+    let (calls, _) = calls_of(choice)?;
+    Ok(Context::open(calls)?)
 }
 
 /// All attributes that the driver knows.

@@ -51,6 +51,8 @@ struct Lane {
 
 /// What the streams of a tenant have in common.
 pub(crate) struct Common {
+    /// How many there may be, besides the default one.
+    pub(crate) streams: usize,
     pub(crate) context: Context,
     pub(crate) quiet: Arc<Quiet>,
     pub(crate) progress: Arc<Progress>,
@@ -114,8 +116,8 @@ impl Lanes {
     pub(crate) fn new(common: Common) -> Result<Lanes, DriverError> {
         Ok(Lanes {
             default: Lane::new(&common, true)?,
+            others: Numbers::new(DEFAULT + 1, common.streams),
             common,
-            others: Numbers::new(DEFAULT + 1, quota::STREAMS),
             room: quota::QUEUED,
         })
     }

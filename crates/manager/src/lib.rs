@@ -4,7 +4,8 @@
 //! ```text
 //! tenant ── request ─▶ session ─┬▶ memory    addresses: only the tenant's allocations
 //!                               ├▶ numbers   handles: only what the tenant was given
-//!                               ├▶ modules   code: only what the verifier accepts
+//!                               ├▶ compile   code: only what the verifier accepts
+//!                               ├▶ modules   where its variables lie
 //!                               └▶ lanes     streams: in order for the tenant, with no other
 //!                                    ├▶ quiet     quiescence, in which code is loaded
 //!                                    └▶ progress  whose kernels keep others from running
@@ -27,17 +28,21 @@
 //! it has not found there.
 
 mod addresses;
+mod admin;
 mod blocks;
 mod budget;
 mod common;
+mod compile;
 mod control;
 mod device;
 mod lanes;
 mod leaving;
 mod log;
 mod memory;
+mod metrics;
 mod modules;
 mod numbers;
+mod ownership;
 mod partition;
 mod progress;
 mod quiet;
@@ -47,7 +52,12 @@ mod server;
 mod session;
 mod slices;
 mod staged;
+mod tenants;
 mod threads;
 
+pub use compile::{CompileLimits, Worker, work};
 pub use device::{DeviceChoice, OpenError};
+pub use log::{LogFormat, line as log_line, set_log_format};
+pub use metrics::MetricsAddress;
+pub use quota::{QUEUED, Quota, TENANTS};
 pub use server::{Options, Server, StallTime, StartError};

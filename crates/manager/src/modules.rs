@@ -1,29 +1,20 @@
-//! From the code that a tenant sends to a module in its partition.
-//!
-//! ```text
-//! bytes ▸ fatbin ▸ PTX ▸ fence ▸ verify_contained ▸ compile | load ▸ table, variables
-//! ```
-//!
-//! The second part is done while no kernel runs (`quiet`), and is
-//! short.
-//!
-//! What decides is the verifier, which trusts nothing that comes before it. This
-//! module must never give the driver code that it has not accepted.
+//! From compiled code to a module in a tenant's partition: it is loaded, its
+//! variables are placed, and its table says where. This is done while no kernel runs
+//! (`quiet`), and is short; what takes long came before (`compile`).
 
 use crate::common::{CommonError, Library};
+use crate::compile::{Contained, Fault, Global, NotCompiled, NotTaken, Place, WorkerError};
 use crate::device::Device;
 use crate::memory::{ALIGNMENT, Memory, Use};
 use crate::partition::Partition;
 use crate::quiet::Quiescent;
 use crate::quota;
 use driver::DriverError;
-use driver::calls::{Context, Function, Image, LoadError, OutOfReservation, Stream};
+use driver::calls::{Context, Function, OutOfReservation, Stream};
 use driver::sys::{CUfunction_attribute as A, CUresult};
-use instrument::{FenceError, FenceForm, Fenced, FencedVariable, Holder, fence, verify_contained};
 use model::layout::fence::VARIABLE;
 use protocol::{Attribute, Limit, Variable};
 use std::collections::BTreeMap;
-use std::ffi::CString;
 
 /// A module that a tenant has loaded.
 pub(crate) struct Loaded {
@@ -57,32 +48,53 @@ pub(crate) struct Kernel {
 /// A module that is not loaded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("the module is {0} bytes large; at most {limit} are taken", limit = quota::CODE)]
+    #[error(
+        "the module is more than {0} bytes large, which the manager takes of this tenant at most"
+    )]
     TooLarge(u64),
-    #[error("the module is no fat binary and no PTX: {0}")]
-    Unreadable(String),
-    #[error("the module holds no PTX for this device, only machine code, which cannot be fenced")]
-    NoPtx,
-    #[error("the module cannot be fenced:\n{0}")]
-    Fence(#[from] FenceError),
-    #[error("the verifier refuses the module:\n{0}")]
-    Verifier(String),
+    #[error("{}", of_fault(.0))]
+    Code(NotTaken),
+    #[error(transparent)]
+    Compile(NotCompiled),
     #[error("the device cannot execute the module: {0}")]
     Lacks(String),
-    #[error("the driver refuses the module: {}\n{}", .0.error, .0.log)]
-    Load(LoadError),
+    #[error("variable `{0}` is smaller in the driver's code than in the text")]
+    Smaller(String),
     #[error(transparent)]
     Common(#[from] CommonError),
     #[error("its variables take {0} bytes, which the memory of the tenant has not left")]
     NoMemory(u64),
     #[error("kernel `{0}` takes {1} bytes of local memory for each thread; tenants have {limit}", limit = quota::LOCAL)]
     Local(String, u64),
-    #[error("a launch of kernel `{0}` takes more parameters than PTX allows")]
-    Parameters(String),
     #[error(transparent)]
     Driver(#[from] DriverError),
     #[error(transparent)]
     Range(#[from] OutOfReservation),
+}
+
+/// What is wrong with the code of a module.
+fn of_fault(NotTaken { fault, about }: &NotTaken) -> String {
+    match fault {
+        Fault::Unreadable => format!("the module is no fat binary and no PTX: {about}"),
+        Fault::NoPtx => {
+            "the module holds no PTX for this device, only machine code, which cannot be fenced"
+                .into()
+        }
+        Fault::Syntax | Fault::Unfenced => format!("the module cannot be fenced:\n{about}"),
+        Fault::Verifier => format!("the verifier refuses the module:\n{about}"),
+        Fault::Parameters => {
+            format!("a launch of kernel `{about}` takes more parameters than PTX allows")
+        }
+    }
+}
+
+impl From<NotCompiled> for Refused {
+    fn from(error: NotCompiled) -> Refused {
+        match error {
+            NotCompiled::Taken(not_taken) => Refused::Code(not_taken),
+            other => Refused::Compile(other),
+        }
+    }
 }
 
 impl Refused {
@@ -92,15 +104,20 @@ impl Refused {
             Refused::TooLarge(_) | Refused::NoMemory(_) | Refused::Local(..) => {
                 CUresult::CUDA_ERROR_OUT_OF_MEMORY
             }
-            Refused::Unreadable(_) => CUresult::CUDA_ERROR_INVALID_IMAGE,
-            Refused::NoPtx => CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
-            Refused::Fence(FenceError::Module(_)) => CUresult::CUDA_ERROR_INVALID_PTX,
-            Refused::Fence(FenceError::Refused(_)) | Refused::Verifier(_) | Refused::Lacks(_) => {
+            Refused::Code(not_taken) => match not_taken.fault {
+                Fault::Unreadable => CUresult::CUDA_ERROR_INVALID_IMAGE,
+                Fault::NoPtx => CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU,
+                Fault::Syntax | Fault::Parameters => CUresult::CUDA_ERROR_INVALID_PTX,
+                Fault::Unfenced | Fault::Verifier => CUresult::CUDA_ERROR_NOT_PERMITTED,
+            },
+            Refused::Compile(NotCompiled::Driver(error)) => error.error.code,
+            Refused::Compile(NotCompiled::Worker(
+                WorkerError::Memory(_) | WorkerError::Large(_),
+            )) => CUresult::CUDA_ERROR_OUT_OF_MEMORY,
+            Refused::Compile(_) | Refused::Lacks(_) | Refused::Smaller(_) => {
                 CUresult::CUDA_ERROR_NOT_PERMITTED
             }
-            Refused::Load(error) => error.error.code,
             Refused::Common(error) => error.code(),
-            Refused::Parameters(_) => CUresult::CUDA_ERROR_INVALID_PTX,
             Refused::Driver(error) => error.code,
             Refused::Range(_) => CUresult::CUDA_ERROR_INVALID_VALUE,
         }
@@ -126,9 +143,6 @@ const ATTRIBUTES: [A; 15] = [
     A::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
 ];
 
-/// Bytes of parameters at most (PTX ISA, 5.1.6.1).
-const PARAMETERS: u32 = 32_764;
-
 impl Kernel {
     /// Its attributes, as far as the device has them.
     pub(crate) fn attributes(&self) -> Vec<Attribute> {
@@ -140,81 +154,6 @@ impl Kernel {
         });
         known.collect()
     }
-}
-
-/// The PTX in what a tenant sends.
-fn text(bytes: &[u8], capability: u32) -> Result<String, Refused> {
-    if bytes.len() as u64 > quota::CODE {
-        return Err(Refused::TooLarge(bytes.len() as u64));
-    }
-    let unreadable = |error: &dyn std::fmt::Display| Refused::Unreadable(error.to_string());
-    let text = match driver::image::parts_of_file(bytes).first() {
-        Some(fatbin::ModulePart::Fatbin(bytes)) => {
-            let entries = fatbin::parse(bytes).map_err(|error| unreadable(&error))?;
-            let best = fatbin::best_ptx(&entries, capability).ok_or(Refused::NoPtx)?;
-            let payload = best.payload(quota::CODE);
-            let payload = payload.map_err(|error| unreadable(&error))?.into_owned();
-            String::from_utf8(payload).map_err(|error| unreadable(&error))?
-        }
-        Some(fatbin::ModulePart::Ptx(text)) => (*text).to_owned(),
-        Some(fatbin::ModulePart::Elf(_)) => return Err(Refused::NoPtx),
-        None => return Err(Refused::Unreadable("it is no text".into())),
-    };
-    Ok(text.trim_end_matches('\0').to_owned())
-}
-
-/// A kernel of PTX, and its parameters as [`Kernel`] has them.
-struct Entry {
-    name: String,
-    parameters: Vec<(u32, u32)>,
-    parameter_bytes: u32,
-}
-
-/// PTX that the verifier has accepted, and what the driver has made of it.
-pub(crate) struct Contained {
-    fenced: Fenced,
-    image: Image,
-    kernels: Vec<Entry>,
-    /// Names of constant variables that are the program's.
-    constants: Vec<String>,
-}
-
-/// Fences a module, has it judged, and compiles it.
-pub(crate) fn contain(device: &Device, bytes: &[u8]) -> Result<Contained, Refused> {
-    let source = text(bytes, device.capability)?;
-    let fenced = fence(&source, FenceForm::Mask)?;
-    if let Err(errors) = verify_contained(&fenced.text) {
-        let lines: Vec<String> = errors.iter().take(8).map(ToString::to_string).collect();
-        return Err(Refused::Verifier(lines.join("\n")));
-    }
-    let module = ptx::parse(&fenced.text);
-    let module = module.map_err(|_| Refused::Unreadable("its fenced form is no PTX".into()))?;
-    let mut kernels = Vec::new();
-    for function in module.functions().filter(|function| function.is_entry) {
-        let (parameters, bytes) = instrument::parameter_block(function);
-        if bytes > PARAMETERS {
-            return Err(Refused::Parameters(function.name.to_owned()));
-        }
-        let parameters = parameters.iter().map(|slot| (slot.offset, slot.size));
-        kernels.push(Entry {
-            name: function.name.to_owned(),
-            parameters: parameters.collect(),
-            parameter_bytes: bytes,
-        });
-    }
-    let constants = module.variables().filter(|variable| {
-        variable.space == ptx::VariableSpace::Const && variable.name != VARIABLE
-    });
-    let constants = constants.map(|variable| variable.name.to_owned()).collect();
-    let code = CString::new(fenced.text.as_str());
-    let code = code.map_err(|_| Refused::Unreadable("it holds a zero".into()))?;
-    let image = device.context.compile(&code).map_err(Refused::Load)?;
-    Ok(Contained {
-        fenced,
-        image,
-        kernels,
-        constants,
-    })
 }
 
 /// Where a module is loaded, and when.
@@ -239,16 +178,16 @@ struct Placed {
 /// Loads a module into a partition, and places its variables among the tenant's
 /// allocations, by copies in a stream, which must be over before a kernel of the
 /// module runs.
-pub(crate) fn load(into: &mut Into<'_>, contained: Contained) -> Result<Loaded, Refused> {
+pub(crate) fn load(into: &mut Into<'_>, contained: &Contained) -> Result<Loaded, Refused> {
     let device = into.device;
     let module = device.context.load(&contained.image)?;
     if let Some(what) = device.lacks(&module) {
         return Err(Refused::Lacks(what));
     }
-    let may_fail = contained.fenced.counts.retiring > 0;
+    let may_fail = contained.may_fail;
     let mut variables = Vec::new();
     let mut constants = BTreeMap::new();
-    let placed = place(into, &contained.fenced, &module, &mut variables);
+    let placed = place(into, &contained.globals, &module, &mut variables);
     let placed = placed.and_then(|placed| {
         for name in &contained.constants {
             let own = module.variable(name)?;
@@ -261,17 +200,17 @@ pub(crate) fn load(into: &mut Into<'_>, contained: Contained) -> Result<Loaded, 
             });
             constants.insert(address, own);
         }
-        relocate(into, &contained.fenced, &module, &placed.places)?;
+        relocate(into, contained, &module, &placed.places)?;
         let table = module.variable(VARIABLE)?;
         device.context.write_variable(&table, 0, &placed.table)?;
         Ok(placed.uses)
     });
     let loaded = placed.and_then(|uses| {
-        let kernels = contained.kernels.into_iter().map(|entry| {
+        let kernels = contained.kernels.iter().map(|entry| {
             Ok(Kernel {
                 function: function(&device.context, into.quiescent, &module, &entry.name)?,
-                name: entry.name,
-                parameters: entry.parameters,
+                name: entry.name.clone(),
+                parameters: entry.parameters.clone(),
                 parameter_bytes: entry.parameter_bytes,
                 may_fail,
                 uses: uses.clone(),
@@ -321,7 +260,7 @@ pub(crate) fn release(variables: &[Variable], memory: &mut Memory) {
 /// Places the variables; `own` gets those that no other module has.
 fn place(
     into: &mut Into<'_>,
-    fenced: &Fenced,
+    globals: &[Global],
     module: &driver::calls::Module,
     own: &mut Vec<Variable>,
 ) -> Result<Placed, Refused> {
@@ -330,8 +269,10 @@ fn place(
         places: Vec::new(),
         uses: Vec::new(),
     };
-    for wanted in &fenced.variables {
-        let common = Library::which(&wanted.name).filter(|_| wanted.is_common);
+    for wanted in globals {
+        // By its name, if it is no larger than what stands there: the verifier has
+        // accepted accesses to all of its bytes.
+        let common = Library::which(&wanted.name).filter(|_| wanted.size <= ALIGNMENT);
         let address = match common {
             Some(which) => {
                 placed.uses.push(which);
@@ -349,13 +290,15 @@ fn place(
 /// Places a variable of the module's own.
 fn place_own(
     into: &mut Into<'_>,
-    wanted: &FencedVariable,
+    wanted: &Global,
     module: &driver::calls::Module,
     placed: &mut Vec<Variable>,
 ) -> Result<u64, Refused> {
     let own = module.variable(&wanted.name)?;
-    // What the driver has is what the table is about.
     let size = own.size();
+    if size < wanted.size {
+        return Err(Refused::Smaller(wanted.name.clone()));
+    }
     let address = into
         .memory
         .take(size, wanted.alignment.into(), Use::Variable)
@@ -378,16 +321,16 @@ fn place_own(
 /// variables that hold them.
 fn relocate(
     into: &Into<'_>,
-    fenced: &Fenced,
+    contained: &Contained,
     module: &driver::calls::Module,
     places: &[(u64, bool)],
 ) -> Result<(), Refused> {
-    for relocation in &fenced.relocations {
-        let unplaced = || Refused::Verifier("an initializer names what was not placed".into());
+    for relocation in &contained.relocations {
+        let unplaced = || Refused::Lacks("an initializer names what was not placed".into());
         let (target, _) = *places.get(relocation.target).ok_or_else(unplaced)?;
         let bytes = relocation.value(target);
         match &relocation.holder {
-            Holder::Placed(index) => {
+            Place::Placed(index) => {
                 // What modules have in common has no initializer of theirs.
                 let (start, _) = places
                     .get(*index)
@@ -401,7 +344,7 @@ fn relocate(
                     into.stream.fill(rows, 1, byte.into())?;
                 }
             }
-            Holder::Constant(name) => {
+            Place::Constant(name) => {
                 let own = module.variable(name)?;
                 let context = &into.device.context;
                 context.write_variable(&own, relocation.offset, &bytes)?;

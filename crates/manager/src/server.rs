@@ -1,23 +1,29 @@
 //! The socket that tenants connect to, and a thread for each of them.
 
 use crate::addresses::Addresses;
+use crate::admin;
+use crate::compile::{CompileLimits, Compiler, Worker};
 use crate::control::{self, Control};
 use crate::device::{Device, DeviceChoice, OpenError};
 use crate::log;
+use crate::metrics::{Listener, MetricsAddress};
+use crate::ownership::{self, Ownership};
 use crate::partition::Partition;
-use crate::quota;
+use crate::quota::{self, Quota};
 use crate::remains::Graveyard;
 use crate::session::Session;
 use crate::slices::{Connected, Place, SliceId, Slices};
+use crate::tenants::{Tenant, Tenants};
 use crate::threads::spawn;
 use model::layout::fence::HEADROOM;
 use protocol::{
-    CONTROL_SOCKET, Channel, ChannelError, Frame, Hello, MAGIC, NAME_BYTES, Reply, Request,
-    RingChannel, SocketChannel, VERSION, Welcome,
+    CONTROL_SOCKET, Channel, ChannelError, Credentials, Frame, Hello, MAGIC, NAME_BYTES, Overview,
+    Reply, Request, RingChannel, SocketChannel, VERSION, Welcome,
 };
-use std::fs::{File, Permissions, TryLockError};
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,8 +37,10 @@ pub struct Options {
     pub socket: PathBuf,
     /// The device.
     pub device: DeviceChoice,
-    /// Bytes of device memory that a tenant may have; rounded up to 64 MiB.
-    pub memory_per_tenant: u64,
+    /// What a tenant may have.
+    pub quota: Quota,
+    /// What tenants of some users may have instead, by user.
+    pub users: BTreeMap<u32, Quota>,
     /// How long kernels of one tenant may keep the others from loading code; they
     /// are ended then. `None`: for ever.
     pub kernel_time: Option<Duration>,
@@ -42,6 +50,12 @@ pub struct Options {
     /// How long the work of two tenants may stand still; the kernels of the one
     /// that began first are ended then.
     pub stall_time: StallTime,
+    /// What the compilation of a module may take.
+    pub compile: CompileLimits,
+    /// What compiles.
+    pub worker: Worker,
+    /// Where metrics are served.
+    pub metrics: Option<MetricsAddress>,
 }
 
 /// How long the work of tenants may stand still beside that of another one.
@@ -57,6 +71,22 @@ pub enum StallTime {
 }
 
 impl Options {
+    /// With defaults for all else.
+    pub fn new(socket: PathBuf, device: DeviceChoice, worker: Worker) -> Options {
+        Options {
+            socket,
+            device,
+            quota: Quota::default(),
+            users: BTreeMap::new(),
+            kernel_time: Some(Duration::from_secs(30)),
+            slices: None,
+            stall_time: StallTime::OfDevice,
+            compile: CompileLimits::default(),
+            worker,
+            metrics: None,
+        }
+    }
+
     fn stall_limit(&self) -> Option<Duration> {
         match (self.stall_time, &self.device) {
             (StallTime::OfDevice, DeviceChoice::Gpu(_)) => self.kernel_time,
@@ -80,12 +110,28 @@ pub enum StartError {
         /// Why.
         error: std::io::Error,
     },
+    /// Another one has the device.
+    #[error(
+        "another manager has the device `{0}`; stop it: two would both give out all of its memory"
+    )]
+    Owned(String),
+    /// The metrics' address.
+    #[error("metrics cannot be served at {address}: {error}")]
+    Metrics {
+        /// The address.
+        address: MetricsAddress,
+        /// Why.
+        error: std::io::Error,
+    },
     /// Something else is there.
     #[error("{} is no socket; choose another path with --socket", .0.display())]
     NoSocket(PathBuf),
     /// The device.
     #[error(transparent)]
     Device(#[from] OpenError),
+    /// What compiles for the device.
+    #[error("the driver's compiler cannot be started in a process of its own: {0}")]
+    Compiler(String),
     /// The memory of a tenant.
     #[error("a tenant cannot have {0} bytes of memory; choose less with --memory-per-tenant")]
     Memory(u64),
@@ -102,6 +148,8 @@ pub enum StartError {
 /// A manager that tenants can connect to.
 pub struct Server {
     listener: UnixListener,
+    admin: UnixListener,
+    metrics: Option<Listener>,
     /// Locked as long as the manager lives.
     _lock: File,
     /// The control socket, and its lock.
@@ -112,8 +160,14 @@ pub struct Server {
 /// What all tenants share.
 struct Manager {
     device: Arc<Device>,
+    addresses: Arc<Addresses>,
     slices: Arc<Slices>,
-    memory_per_tenant: u64,
+    compiler: Arc<Compiler>,
+    quota: Quota,
+    users: BTreeMap<u32, Quota>,
+    tenants: Tenants,
+    /// Of a GPU.
+    _ownership: Option<Ownership>,
     graveyard: Graveyard,
     connections: AtomicUsize,
 }
@@ -128,27 +182,53 @@ impl Server {
     ///
     /// See [`StartError`].
     pub fn start(options: &Options) -> Result<Server, StartError> {
-        let memory = options.memory_per_tenant;
-        let rounded = memory.checked_next_multiple_of(HEADROOM);
-        let rounded = rounded.filter(|memory| *memory > 0);
-        let rounded = rounded.ok_or(StartError::Memory(memory))?;
-        let addresses = Addresses::new(rounded, options.device.mappings());
-        let addresses = addresses.ok_or(StartError::Memory(memory))?;
+        let rounded = |quota: &Quota| {
+            let memory = quota.memory.checked_next_multiple_of(HEADROOM);
+            let memory = memory.filter(|memory| *memory > 0);
+            let memory = memory.ok_or(StartError::Memory(quota.memory))?;
+            Ok::<_, StartError>(Quota { memory, ..*quota })
+        };
+        let quota = rounded(&options.quota)?;
+        let users = options.users.iter();
+        let users = users.map(|(user, quota)| Ok((*user, rounded(quota)?)));
+        let users = users.collect::<Result<BTreeMap<_, _>, StartError>>()?;
+        let most = users
+            .values()
+            .fold(quota.memory, |most, quota| most.max(quota.memory));
+        let addresses = Addresses::new(most, options.device.mappings());
+        let addresses = addresses.ok_or(StartError::Memory(most))?;
+        let addresses = Arc::new(addresses);
         // The socket first: a second manager shall not touch the device.
-        let (listener, lock) = listen(&options.socket)?;
+        let lock = lock(&options.socket)?;
+        let listener = listen(&options.socket)?;
+        let admin = private(&protocol::admin_socket(&options.socket))?;
+        let metrics = options.metrics.as_ref().map(metrics_at).transpose()?;
         let control = options.slices.as_deref().map(listen_for_control);
         let control = control.transpose()?;
-        let addresses = Arc::new(addresses);
         let folder = options.slices.clone().unwrap_or_default();
         let device = Device::open(&options.device, options.kernel_time, options.stall_limit())?;
+        let ownership = own(&device)?;
+        let driver = match &options.device {
+            DeviceChoice::Gpu(path) => Some(path.clone()),
+            DeviceChoice::Cpu(_) => None,
+        };
+        let compiler = Compiler::new(options.worker.clone(), options.compile, driver);
+        let compiler = compiler.map_err(StartError::Compiler)?;
         Ok(Server {
             listener,
+            admin,
+            metrics,
             _lock: lock,
             control,
             manager: Arc::new(Manager {
                 device: Arc::new(device),
-                slices: Arc::new(Slices::new(folder, addresses, rounded)),
-                memory_per_tenant: rounded,
+                slices: Arc::new(Slices::new(folder, Arc::clone(&addresses), most)),
+                addresses,
+                compiler: Arc::new(compiler),
+                quota,
+                users,
+                tenants: Tenants::default(),
+                _ownership: ownership,
                 graveyard: Graveyard::default(),
                 connections: AtomicUsize::new(0),
             }),
@@ -172,7 +252,7 @@ impl Server {
             let control = Control {
                 slices: Arc::clone(&self.manager.slices),
                 device: Arc::clone(&self.manager.device),
-                memory_per_tenant: self.manager.memory_per_tenant,
+                memory_per_tenant: self.manager.quota.memory,
                 take: Box::new(move |socket, connected| {
                     Manager::connected(&manager, socket, Via::Slice(connected));
                 }),
@@ -184,6 +264,16 @@ impl Server {
             let device = Arc::clone(&self.manager.device);
             spawn("ringfence-budget", move || {
                 device.progress.keep(&device.context);
+            });
+        }
+        let (manager, admin) = (Arc::clone(&self.manager), self.admin);
+        spawn("ringfence-admin", move || {
+            admin::serve(&admin, || manager.overview());
+        });
+        if let Some(metrics) = self.metrics {
+            let manager = Arc::clone(&self.manager);
+            spawn("ringfence-metrics", move || {
+                metrics.serve(|| manager.overview());
             });
         }
         for socket in self.listener.incoming() {
@@ -206,9 +296,9 @@ impl Server {
     }
 }
 
-/// Makes the socket, and the lock file beside it, by which a manager knows
-/// that no other one has the socket.
-fn listen(path: &Path) -> Result<(UnixListener, File), StartError> {
+/// Locks the file beside the socket, by which a manager knows that no other one has
+/// the socket.
+fn lock(path: &Path) -> Result<File, StartError> {
     let failed = |error| StartError::Socket {
         path: path.to_owned(),
         error,
@@ -216,15 +306,24 @@ fn listen(path: &Path) -> Result<(UnixListener, File), StartError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
     let mut open = File::options();
-    let lock = open.create(true).write(true).truncate(false).open(name);
+    // Nobody else can take the lock.
+    let open = open.create(true).write(true).truncate(false).mode(0o600);
+    let lock = open.open(name);
     let lock = lock.map_err(failed)?;
     match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(StartError::Running(path.to_owned())),
-        Err(TryLockError::Error(error)) => return Err(failed(error)),
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(StartError::Running(path.to_owned())),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
     }
+}
+
+/// Makes a socket, in the place of one that a manager has left that is gone.
+fn listen(path: &Path) -> Result<UnixListener, StartError> {
+    let failed = |error| StartError::Socket {
+        path: path.to_owned(),
+        error,
+    };
     match std::fs::symlink_metadata(path) {
-        // Of a manager that is gone.
         Ok(found) if std::os::unix::fs::FileTypeExt::is_socket(&found.file_type()) => {
             std::fs::remove_file(path).map_err(failed)?;
         }
@@ -232,7 +331,46 @@ fn listen(path: &Path) -> Result<(UnixListener, File), StartError> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
-    Ok((UnixListener::bind(path).map_err(failed)?, lock))
+    UnixListener::bind(path).map_err(failed)
+}
+
+/// A socket that only this user, and root, can connect to.
+fn private(path: &Path) -> Result<UnixListener, StartError> {
+    let listener = listen(path)?;
+    let own = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(path, own).map_err(|error| StartError::Socket {
+        path: path.to_owned(),
+        error,
+    })?;
+    Ok(listener)
+}
+
+/// What listens for who asks for metrics.
+fn metrics_at(address: &MetricsAddress) -> Result<Listener, StartError> {
+    let at = |path: &Path| {
+        listen(path).map_err(|error| match error {
+            StartError::Socket { error, .. } => error,
+            other => std::io::Error::other(other),
+        })
+    };
+    Listener::bind(address, at).map_err(|error| StartError::Metrics {
+        address: address.clone(),
+        error,
+    })
+}
+
+/// Takes the device from other managers, if it is a GPU; each has a CPU device of its
+/// own.
+fn own(device: &Device) -> Result<Option<Ownership>, StartError> {
+    if device.is_cpu() {
+        return Ok(None);
+    }
+    let name = || device.facts.name.clone();
+    match ownership::take(&device.facts.uuid) {
+        Ok(Some(ownership)) => Ok(Some(ownership)),
+        Ok(None) => Err(StartError::Owned(name())),
+        Err(error) => Err(StartError::Owned(format!("{} ({error})", name()))),
+    }
 }
 
 /// Makes the folder of slices, and the control socket in it.
@@ -243,9 +381,8 @@ fn listen_for_control(folder: &Path) -> Result<(UnixListener, File), StartError>
     };
     Slices::make_folders(folder).map_err(failed)?;
     let path = folder.join(CONTROL_SOCKET);
-    let control = listen(&path)?;
-    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(failed)?;
-    Ok(control)
+    let lock = lock(&path)?;
+    Ok((private(&path)?, lock))
 }
 
 /// One connection among those that are counted.
@@ -305,12 +442,15 @@ impl Manager {
             }
         };
         let mut frame = Frame::default();
-        let (session, name) = match self.admit(&mut channel, &mut frame, slice) {
-            Ok((session, name)) if name.is_empty() => (session, peer.to_string()),
+        let (session, tenant) = match self.admit(&mut channel, peer, &mut frame, slice) {
             Ok(admitted) => admitted,
             Err(why) => {
+                self.tenants.turn_away();
                 let why_here = log::clean(&why);
-                log::line(&format!("{peer} was not admitted: {why_here}"));
+                log::about(
+                    &format!("{peer} was not admitted: {why_here}"),
+                    &[("pid", peer.pid.into()), ("uid", peer.uid.into())],
+                );
                 // It may be gone already.
                 let _ = Frame::send(&mut channel, &Reply::Refused(why), &[]);
                 return;
@@ -319,9 +459,10 @@ impl Manager {
         let mut leaving = Leaving {
             manager: self,
             session: Some(session),
+            tenant: Arc::clone(&tenant),
         };
-        let place = slice.map_or_else(String::new, |slice| format!(", slice {}", slice.name));
-        log::line(&format!("tenant `{name}` ({peer}{place}) is here"));
+        let place = slice.map_or_else(String::new, |slice| format!(", in slice {}", slice.name));
+        tenant.log(&format!("{} is here{place}", tenant.title()));
         let end = match RingChannel::accept(channel) {
             Ok(mut channel) => match &mut leaving.session {
                 Some(session) => {
@@ -332,16 +473,35 @@ impl Manager {
             },
             Err(error) => error,
         };
-        log::line(&format!("tenant `{name}` is gone: {end}"));
+        tenant.log(&format!("{} is gone: {end}", tenant.title()));
+    }
+
+    /// What the administrator is told.
+    fn overview(&self) -> Overview {
+        let (uptime_seconds, mut totals, tenants) = self.tenants.overview();
+        let counts = &self.compiler.counts;
+        totals.compiled = counts.compiled.load(Ordering::Relaxed);
+        totals.cached = counts.cached.load(Ordering::Relaxed);
+        totals.not_compiled = counts.refused.load(Ordering::Relaxed);
+        let (taken, all) = self.addresses.count();
+        Overview {
+            device: self.device.facts.name.clone(),
+            uptime_seconds,
+            partitions_taken: taken as u64,
+            partitions: all as u64,
+            totals,
+            tenants,
+        }
     }
 
     /// Reads who it is, and makes its partition; else why not.
     fn admit(
         &self,
         channel: &mut SocketChannel,
+        peer: Credentials,
         frame: &mut Frame,
         slice: Option<&SliceId>,
-    ) -> Result<(Session, String), String> {
+    ) -> Result<(Session, Arc<Tenant>), String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         let patience = channel.set_patience(Some(HANDSHAKE));
         patience.map_err(|error| told(&error))?;
@@ -355,9 +515,20 @@ impl Manager {
             return Err("the device has failed; the manager must be restarted".into());
         }
         let Hello { name, memory, .. } = hello;
-        let place = self.slices.admit(slice, memory)?;
+        let quota = *self.users.get(&peer.uid).unwrap_or(&self.quota);
+        let place = self.slices.admit(slice, memory, quota.memory)?;
         let wanted = place.memory();
-        let session = self.make(place)?;
+        let tenant = self
+            .tenants
+            .admit(log::clean(&name), peer, &quota, wanted)
+            .ok_or_else(|| {
+                format!(
+                    "user {} has {} tenants, and may have no more at a time",
+                    peer.uid, quota.tenants
+                )
+            })?;
+        let made = self.make(place, quota, &tenant);
+        let session = made.inspect_err(|_| self.tenants.withdraw(&tenant))?;
         let (base, size) = session.addresses();
         let welcome = Reply::Welcome(Welcome {
             base,
@@ -366,14 +537,15 @@ impl Manager {
             device: self.device.facts.clone(),
         });
         if let Err(error) = Frame::send(channel, &welcome, &[]) {
+            self.tenants.withdraw(&tenant);
             self.graveyard.add(&self.device, session.into_remains());
             return Err(error.to_string());
         }
-        Ok((session, log::clean(&name)))
+        Ok((session, tenant))
     }
 
     /// A tenant with this memory and these addresses.
-    fn make(&self, place: Place) -> Result<Session, String> {
+    fn make(&self, place: Place, quota: Quota, tenant: &Arc<Tenant>) -> Result<Session, String> {
         let device = &self.device;
         let failed =
             |error: &dyn std::fmt::Display| format!("there is no room for another tenant: {error}");
@@ -387,7 +559,14 @@ impl Manager {
         let at = (&device.context, &*stream);
         let partition = Partition::map(at, place, device.reserved_shared);
         let partition = partition.map_err(|error| failed(&error))?;
-        Session::new(Arc::clone(device), partition).map_err(|error| failed(&error))
+        let compiler = Arc::clone(&self.compiler);
+        let session = Session::new(
+            (Arc::clone(device), compiler),
+            partition,
+            quota,
+            Arc::clone(tenant),
+        );
+        session.map_err(|error| failed(&error))
     }
 }
 
@@ -396,10 +575,12 @@ impl Manager {
 struct Leaving<'m> {
     manager: &'m Manager,
     session: Option<Session>,
+    tenant: Arc<Tenant>,
 }
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
+        self.manager.tenants.leave(&self.tenant);
         if let Some(session) = self.session.take() {
             self.manager
                 .graveyard

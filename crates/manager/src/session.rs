@@ -1,30 +1,37 @@
 //! A tenant, and what is done about each of its requests.
 
-use crate::blocks::{self, Blocks, Room};
+mod code;
+
+use crate::blocks::Blocks;
 use crate::common::{CommonError, Library};
+use crate::compile::{Compiler, Contained, Job};
 use crate::device::Device;
 use crate::lanes::{Common, Lanes, NotPut};
 use crate::leaving::Leaving;
 use crate::memory::{ALIGNMENT, Memory, Use};
-use crate::modules::{self, Contained, Into, Kernel, Loaded, Refused};
+use crate::modules::{Kernel, Loaded, Refused};
 use crate::numbers::Numbers;
 use crate::partition::{Partition, PartitionError};
 use crate::quiet::Waiter;
-use crate::quota;
+use crate::quota::Quota;
 use crate::remains::Remains;
 use crate::staged::Staged;
+use crate::tenants::Tenant;
 use driver::DriverError;
 use driver::calls::{Event, Launch, OutOfReservation, Rows};
-use driver::sys::{CUfunction_attribute, CUresult};
+use driver::sys::CUresult;
 use model::layout::fence::retired;
-use protocol::{
-    Attribute, Chunk, Limit, MAX_PAYLOAD, Place, QUIET_IN_A_ROW, Reply, Request, Staging,
-};
+use protocol::{Chunk, Limit, MAX_PAYLOAD, Place, QUIET_IN_A_ROW, Reply, Request, Staging};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A tenant.
 pub(crate) struct Session {
     device: Arc<Device>,
+    compiler: Arc<Compiler>,
+    quota: Quota,
+    /// What the administrator is told.
+    tenant: Arc<Tenant>,
     partition: Partition,
     memory: Memory,
     /// What all of its modules have in common.
@@ -35,10 +42,10 @@ pub(crate) struct Session {
     events: Numbers<Event>,
     modules: Numbers<Module>,
     kernels: Numbers<Kernel>,
-    /// Code that is not loaded yet.
+    /// Code that nobody has asked to load yet.
     upload: Vec<u8>,
-    /// Code that is loaded as soon as no kernel runs.
-    pending: Option<(Contained, Waiter)>,
+    /// Code that is not loaded yet.
+    pending: Option<Pending>,
     /// A kernel that counts in them was launched since the counters of the
     /// partition were read.
     are_unread: bool,
@@ -54,6 +61,14 @@ pub(crate) struct Session {
 struct Module {
     loaded: Loaded,
     kernels: Vec<u32>,
+}
+
+/// A module on its way.
+enum Pending {
+    /// It is being compiled.
+    Compiling(Job),
+    /// It is loaded as soon as no kernel runs.
+    Compiled(Arc<Contained>, Waiter),
 }
 
 /// Why a request is not done.
@@ -126,6 +141,14 @@ fn over_quota(what: &str) -> NotDone {
     )
 }
 
+/// Whether an error means that a quota or the verifier refuses something.
+fn is_refusal(code: CUresult) -> bool {
+    matches!(
+        code,
+        CUresult::CUDA_ERROR_OUT_OF_MEMORY | CUresult::CUDA_ERROR_NOT_PERMITTED
+    )
+}
+
 /// What is said to a request, but for a payload.
 type Answer = Result<Reply, NotDone>;
 
@@ -139,17 +162,22 @@ fn done_if(is_over: bool) -> Answer {
 
 impl Session {
     /// A tenant with nothing in its partition.
-    pub(crate) fn new(device: Arc<Device>, partition: Partition) -> Result<Session, DriverError> {
+    pub(crate) fn new(
+        (device, compiler): (Arc<Device>, Arc<Compiler>),
+        partition: Partition,
+        quota: Quota,
+        tenant: Arc<Tenant>,
+    ) -> Result<Session, DriverError> {
         let (base, size) = partition.allocatable();
         Ok(Session {
-            lanes: lanes(&device, &partition)?,
+            lanes: lanes(&device, &partition, &quota)?,
             blocks: Blocks::new(device.most_blocks),
-            memory: Memory::new(base, size, quota::ALLOCATIONS),
+            memory: Memory::new(base, size, quota.allocations),
             library: Library::new(),
             leaving: Leaving::default(),
-            events: Numbers::new(1, quota::EVENTS),
-            modules: Numbers::new(1, quota::MODULES),
-            kernels: Numbers::new(1, quota::KERNELS),
+            events: Numbers::new(1, quota.events),
+            modules: Numbers::new(1, quota.modules),
+            kernels: Numbers::new(1, quota.kernels),
             upload: Vec::new(),
             pending: None,
             are_unread: false,
@@ -157,7 +185,10 @@ impl Session {
             late: None,
             staged: None,
             device,
+            compiler,
             partition,
+            quota,
+            tenant,
         })
     }
 
@@ -167,15 +198,16 @@ impl Session {
             return Err(NotDone::Busy);
         }
         let (base, size) = self.partition.allocatable();
-        self.lanes = lanes(&self.device, &self.partition)?;
-        self.memory = Memory::new(base, size, quota::ALLOCATIONS);
+        self.lanes = lanes(&self.device, &self.partition, &self.quota)?;
+        self.memory = Memory::new(base, size, self.quota.allocations);
         self.library = Library::new();
         self.leaving = Leaving::default();
-        self.events = Numbers::new(1, quota::EVENTS);
-        self.kernels = Numbers::new(1, quota::KERNELS);
-        let modules = std::mem::replace(&mut self.modules, Numbers::new(1, quota::MODULES));
+        self.events = Numbers::new(1, self.quota.events);
+        self.kernels = Numbers::new(1, self.quota.kernels);
+        let modules = std::mem::replace(&mut self.modules, Numbers::new(1, self.quota.modules));
         self.device.quiet.discard(Box::new(modules));
         (self.upload, self.pending) = (Vec::new(), None);
+        self.tenant.kernels.store(0, Ordering::Relaxed);
         if self.partition.stopper().stopped().is_some() {
             self.partition.stopper().start(&self.device.context)?;
         }
@@ -199,14 +231,14 @@ impl Session {
             let code = code.0;
             return Reply::Failed { code, message };
         }
-        self.lanes.set_room(quota::QUEUED);
+        self.lanes.set_room(self.quota.queued);
         self.handle(request, payload, out)
     }
 
     /// Does what is asked for and wants no answer. `false`: not yet, work must be
     /// over first.
     pub(crate) fn handle_quietly(&mut self, request: &Request, payload: &[u8]) -> bool {
-        self.lanes.set_room(quota::QUEUED + QUIET_IN_A_ROW);
+        self.lanes.set_room(self.quota.queued + QUIET_IN_A_ROW);
         match self.handle(request.clone(), payload, &mut Vec::new()) {
             Reply::Busy => return false,
             // Of several, the first.
@@ -226,6 +258,7 @@ impl Session {
         {
             let code = CUresult::CUDA_ERROR_LAUNCH_TIMEOUT;
             self.failed = Some(code);
+            self.tenant.fault("its kernels were ended");
             return Reply::Failed {
                 code: code.0,
                 message: why.told().into(),
@@ -238,11 +271,16 @@ impl Session {
             Some(code) => Err(NotDone::Failed(code, String::new())),
             None => self.answer(request, payload, out),
         };
+        let (free, total) = self.memory.info();
+        self.tenant.memory.store(total - free, Ordering::Relaxed);
         match answer {
             Ok(reply) => reply,
             Err(NotDone::Busy) => Reply::Busy,
             Err(NotDone::Failed(code, message)) => {
                 out.clear();
+                if !message.is_empty() && is_refusal(code) {
+                    self.tenant.refusal(&message);
+                }
                 if self.failed.is_none() {
                     self.device.notice(code, &message);
                 }
@@ -417,150 +455,6 @@ impl Session {
             }
             _ => Err(invalid("no request about events")),
         }
-    }
-
-    fn kernel(&self, number: u32) -> Result<&Kernel, NotDone> {
-        self.kernels.get(number).ok_or_else(|| no_handle("kernel"))
-    }
-
-    fn upload(&mut self, payload: &[u8]) -> Answer {
-        if (self.upload.len() + payload.len()) as u64 > quota::CODE {
-            self.upload = Vec::new();
-            return Err(Refused::TooLarge(quota::CODE + 1).into());
-        }
-        self.upload.extend_from_slice(payload);
-        Ok(Reply::Done)
-    }
-
-    fn load(&mut self) -> Answer {
-        if self.pending.is_none() {
-            let code = std::mem::take(&mut self.upload);
-            if !self.modules.has_room_for(1) {
-                return Err(over_quota("modules"));
-            }
-            let contained = modules::contain(&self.device, &code)?;
-            self.pending = Some((contained, Waiter::new(&self.device.quiet)));
-        }
-        let Some((contained, mut waiter)) = self.pending.take() else {
-            return Err(NotDone::Busy);
-        };
-        let device = Arc::clone(&self.device);
-        let Some(quiescent) = waiter.try_enter(&device.quiet, &device.context)? else {
-            self.pending = Some((contained, waiter));
-            return Err(NotDone::Busy);
-        };
-        let stream = self.lanes.put_in(&quiescent, crate::lanes::DEFAULT)?;
-        let mut into = Into {
-            device: &device,
-            quiescent: &quiescent,
-            partition: &self.partition,
-            memory: &mut self.memory,
-            library: &mut self.library,
-            stream: &stream,
-        };
-        let loaded = modules::load(&mut into, contained)?;
-        drop(stream);
-        drop(quiescent);
-        if !self.kernels.has_room_for(loaded.kernels.len()) {
-            modules::release(&loaded.variables, &mut self.memory);
-            self.device.quiet.discard(Box::new(loaded));
-            return Err(over_quota("kernels"));
-        }
-        let mut numbers = Vec::with_capacity(loaded.kernels.len());
-        let mut kernels = Vec::with_capacity(loaded.kernels.len());
-        for kernel in &loaded.kernels {
-            let number = self.kernels.add(kernel.clone());
-            let number = number.ok_or_else(|| over_quota("kernels"))?;
-            numbers.push(number);
-            kernels.push(protocol::Kernel {
-                kernel: number,
-                name: kernel.name.clone(),
-                parameters: kernel.parameters.clone(),
-                parameter_bytes: kernel.parameter_bytes,
-                attributes: kernel.attributes(),
-            });
-        }
-        let variables = loaded.variables.clone();
-        let prints = loaded.uses.contains(&Limit::Print);
-        let module = self.modules.add(Module {
-            loaded,
-            kernels: numbers,
-        });
-        Ok(Reply::Loaded(protocol::Loaded {
-            module: module.ok_or_else(|| over_quota("modules"))?,
-            kernels,
-            variables,
-            prints,
-        }))
-    }
-
-    fn unload(&mut self, number: u32) -> Answer {
-        if self.modules.get(number).is_none() {
-            return Err(no_handle("module"));
-        }
-        if !self.lanes.all_idle()? {
-            return Err(NotDone::Busy);
-        }
-        if let Some(module) = self.modules.remove(number) {
-            modules::release(&module.loaded.variables, &mut self.memory);
-            for kernel in module.kernels {
-                self.kernels.remove(kernel);
-            }
-            self.device.quiet.discard(Box::new(module.loaded));
-        }
-        Ok(Reply::Done)
-    }
-
-    fn set_attribute(&mut self, kernel: u32, wanted: Attribute) -> Answer {
-        use CUfunction_attribute as A;
-        let kernel = self.kernel(kernel)?;
-        let attribute = A(wanted.attribute);
-        let is_own = matches!(
-            attribute,
-            A::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-                | A::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
-        );
-        if !is_own {
-            return Err(NotDone::Failed(
-                CUresult::CUDA_ERROR_NOT_SUPPORTED,
-                format!("tenants cannot set attribute {} of a kernel", attribute.0),
-            ));
-        }
-        kernel.function.set_attribute(attribute, wanted.value)?;
-        Ok(Reply::Attributes(kernel.attributes()))
-    }
-
-    fn launch(&mut self, kernel: u32, stream: u32, launch: Launch, parameters: &[u8]) -> Answer {
-        let kernel = self.kernels.get(kernel);
-        let kernel = kernel.ok_or_else(|| no_handle("kernel"))?;
-        if parameters.len() != kernel.parameter_bytes as usize {
-            return Err(invalid("the parameters are not as long as the kernel's"));
-        }
-        if !self.device.fits(launch.grid, launch.block) {
-            return Err(invalid("the grid or the block is too large, or empty"));
-        }
-        let lanes = &mut self.lanes;
-        match self
-            .blocks
-            .take(blocks::of(launch.grid), || lanes.all_idle())?
-        {
-            Room::Now => {}
-            Room::Later => return Err(NotDone::Busy),
-            Room::Never(most) => {
-                return Err(NotDone::Failed(
-                    CUresult::CUDA_ERROR_NOT_SUPPORTED,
-                    format!(
-                        "a grid of more than {most} blocks, which could not be ended within the manager's --kernel-time"
-                    ),
-                ));
-            }
-        }
-        // Set before the launch: should it fail halfway, the counters are read.
-        self.are_unread |= kernel.may_fail;
-        self.library.launched(&kernel.uses);
-        let stream = self.lanes.put(stream)?;
-        kernel.function.launch(launch, parameters, &stream)?;
-        Ok(Reply::Done)
     }
 
     fn printed(&mut self, out: &mut Vec<u8>) -> Answer {
@@ -786,6 +680,8 @@ impl Session {
             return Ok(());
         };
         self.failed = Some(code);
+        self.tenant
+            .fault("threads of a kernel reached a trap, or an assertion failed");
         Err(NotDone::Failed(
             code,
             "threads of a kernel reached a trap, or an assertion failed".into(),
@@ -794,8 +690,9 @@ impl Session {
 }
 
 /// Streams for a tenant that has none.
-fn lanes(device: &Device, partition: &Partition) -> Result<Lanes, DriverError> {
+fn lanes(device: &Device, partition: &Partition, quota: &Quota) -> Result<Lanes, DriverError> {
     Lanes::new(Common {
+        streams: quota.streams,
         context: device.context.clone(),
         quiet: Arc::clone(&device.quiet),
         progress: Arc::clone(&device.progress),

@@ -253,15 +253,16 @@ impl Slices {
     }
 
     /// Finds room for a tenant that asks for `memory` bytes, 0 for what it may
-    /// have: in its slice, and beside the other slices, of which each can always
-    /// have one tenant.
+    /// have: in its slice, or else at most `limit`, and beside the other slices, of
+    /// which each can always have one tenant.
     pub(crate) fn admit(
         self: &Arc<Slices>,
         slice: Option<&SliceId>,
         memory: u64,
+        limit: u64,
     ) -> Result<Place, String> {
         let Some(slice) = slice else {
-            let memory = self.within(memory, self.most)?;
+            let memory = self.within(memory, limit)?;
             let slot = self.slot(&self.all.lock(), false)?;
             return Ok(self.place(slot, None, memory));
         };
@@ -489,7 +490,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let slices = slices(folder.path());
         let (slice, ..) = slices.add(&new("a", 256 * MIB)).unwrap();
-        let asked = |memory| slices.admit(Some(&slice), memory);
+        let asked = |memory| slices.admit(Some(&slice), memory, MIB << 20);
         let refused = |memory| asked(memory).err().expect("a refusal");
         assert!(refused(257 * MIB).contains("a tenant may have 268435456"));
         assert!(refused(u64::MAX).contains("a tenant may have"));
@@ -504,7 +505,7 @@ mod tests {
             let (slices, slice) = (Arc::clone(&slices), slice.clone());
             move || {
                 slices
-                    .admit(Some(&slice), 64 * MIB)
+                    .admit(Some(&slice), 64 * MIB, MIB << 20)
                     .map(|place| place.memory())
             }
         });
@@ -526,16 +527,16 @@ mod tests {
         let (small, ..) = slices.add(&new("small", 64 * MIB)).unwrap();
         let (large, ..) = slices.add(&new("large", 1024 * 1024 * MIB)).unwrap();
         let mut places = Vec::new();
-        while let Ok(place) = slices.admit(Some(&large), 64 * MIB) {
+        while let Ok(place) = slices.admit(Some(&large), 64 * MIB, MIB << 20) {
             places.push(place);
         }
         assert_eq!(places.len() as u32, quota::SLICE_TENANTS);
-        while let Ok(place) = slices.admit(None, 64 * MIB) {
+        while let Ok(place) = slices.admit(None, 64 * MIB, MIB << 20) {
             places.push(place);
         }
         let (taken, all) = slices.addresses.count();
         assert_eq!(all - taken, 1);
-        assert!(slices.admit(Some(&small), 0).is_ok());
+        assert!(slices.admit(Some(&small), 0, MIB << 20).is_ok());
     }
 
     #[test]
@@ -549,7 +550,7 @@ mod tests {
         };
         let held = std::fs::File::open(&state.folder).unwrap();
         let before = inode(&state.folder);
-        let place = slices.admit(Some(&old), 0).unwrap();
+        let place = slices.admit(Some(&old), 0, MIB << 20).unwrap();
         assert!(slices.add(&new("a", 64 * MIB)).is_err());
         slices.remove("a").unwrap();
         assert!(!state.folder.exists());
@@ -557,7 +558,7 @@ mod tests {
         // A container that still has the old folder mounted does not see it.
         assert_ne!(inode(&state.folder), before);
         drop(held);
-        assert!(slices.admit(Some(&old), 0).is_err());
+        assert!(slices.admit(Some(&old), 0, MIB << 20).is_err());
         // What the old one's tenant had is not given back to the young one.
         drop(place);
         let state = &slices.states()[0];

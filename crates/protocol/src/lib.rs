@@ -19,12 +19,14 @@
 //! No request waits for a kernel: where one must be over first, the reply is
 //! [`Reply::Busy`], and the tenant asks again.
 
+mod admin;
 mod channel;
 mod control;
 mod message;
 mod rings;
 mod socket;
 
+pub use admin::{AdminReply, AdminRequest, Overview, TenantRow, Totals, admin_socket};
 pub use channel::{Channel, ChannelError, Frame, MAX_FRAME, MAX_MESSAGE, MAX_PAYLOAD};
 pub use control::{
     CONTROL_MAGIC, CONTROL_SOCKET, CONTROL_VERSION, Control, ControlError, ControlReply,

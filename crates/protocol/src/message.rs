@@ -92,7 +92,8 @@ pub enum Request {
     Hello(Hello),
     /// More of a module's code: the payload. [`Reply::Done`]
     Upload,
-    /// Loads what was uploaded: a fat binary or PTX text. [`Reply::Loaded`]
+    /// Loads what was uploaded: a fat binary or PTX text. [`Reply::Loaded`], or
+    /// [`Reply::Busy`] while it is compiled.
     Load,
     /// Unloads a module. [`Reply::Done`], [`Reply::Busy`]
     Unload {

@@ -2,9 +2,11 @@
 //! CPU device nobody keeps others from running, so the manager is told to judge
 //! stalls all the same.
 
+#[path = "support/managers.rs"]
+mod managers;
 mod support;
 
-use manager::{DeviceChoice, Options, Server, StallTime};
+use manager::{Options, Server, StallTime};
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -18,17 +20,20 @@ const LIMIT: Duration = Duration::from_secs(3);
 static SOCKET: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("temporary folder").keep();
     let options = Options {
-        socket: folder.join("manager.sock"),
-        device: DeviceChoice::Cpu(2),
-        memory_per_tenant: 64 << 20,
         kernel_time: None,
         stall_time: StallTime::Limited(LIMIT),
-        slices: None,
+        ..managers::options(folder.join("manager.sock"), 2)
     };
     let server = Server::start(&options).expect("a manager");
     std::thread::spawn(move || server.run());
     options.socket
 });
+
+/// Not a test, but what the manager's workers run.
+#[test]
+fn compile_worker() {
+    managers::work_if_asked();
+}
 
 static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| build(&["-arch=sm_75"], "tenant_spins.cu"));
 

@@ -1,6 +1,8 @@
 //! Programs built by the pinned nvcc as tenants of a manager that owns the CPU
 //! device, one of them hostile.
 
+#[path = "support/managers.rs"]
+mod managers;
 #[path = "tenants/printed.rs"]
 mod printed;
 #[path = "tenants/reach.rs"]
@@ -9,7 +11,8 @@ mod support;
 #[path = "../../ring/tests/support/mod.rs"]
 mod vandal;
 
-use manager::{DeviceChoice, Options, Server, StallTime};
+use manager::Server;
+use managers::{MEMORY, options};
 use protocol::{
     COPIED_THROUGH, Channel, Frame, Hello, MAGIC, PINNED_UNIT, Place, Reply, Request, RingChannel,
     SocketChannel, VERSION,
@@ -22,19 +25,16 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 use support::{build, library};
 
-const MEMORY: u64 = 64 << 20;
+/// Not a test, but what the manager's workers run.
+#[test]
+fn compile_worker() {
+    managers::work_if_asked();
+}
 
 /// The manager of all tests here: a process has one CPU device.
 static SOCKET: LazyLock<PathBuf> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("temporary folder").keep();
-    let options = Options {
-        socket: folder.join("manager.sock"),
-        device: DeviceChoice::Cpu(2),
-        memory_per_tenant: MEMORY,
-        slices: None,
-        kernel_time: Some(Duration::from_secs(2)),
-        stall_time: StallTime::OfDevice,
-    };
+    let options = options(folder.join("manager.sock"), 2);
     let server = Server::start(&options).expect("a manager");
     std::thread::spawn(move || server.run());
     options.socket
@@ -252,14 +252,7 @@ fn no_manager_is_one_clear_error() {
 
 #[test]
 fn two_managers_cannot_have_one_socket() {
-    let options = Options {
-        socket: SOCKET.clone(),
-        device: DeviceChoice::Cpu(1),
-        memory_per_tenant: MEMORY,
-        slices: None,
-        kernel_time: Some(Duration::from_secs(2)),
-        stall_time: StallTime::OfDevice,
-    };
+    let options = options(SOCKET.clone(), 1);
     let error = Server::start(&options).err().expect("refused").to_string();
     assert!(error.contains("another manager has the socket"), "{error}");
     // The first one is as it was.
@@ -293,8 +286,15 @@ impl Raw {
     }
 
     fn ask(&mut self, request: &Request, payload: &[u8]) -> Reply {
-        Frame::send(&mut self.channel, request, payload).expect("sent");
-        self.frame.receive(&mut self.channel).expect("a reply")
+        loop {
+            Frame::send(&mut self.channel, request, payload).expect("sent");
+            let reply = self.frame.receive(&mut self.channel).expect("a reply");
+            // A module is compiled meanwhile.
+            if *request != Request::Load || reply != Reply::Busy {
+                return reply;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// What came with the last reply.

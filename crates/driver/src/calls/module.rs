@@ -46,6 +46,61 @@ pub struct LoadError {
 /// Code as the driver has compiled it.
 pub struct Image(Vec<u8>);
 
+impl Image {
+    /// Machine code that the driver has compiled in another process, which is
+    /// trusted as the driver is; `None` if it is not a whole ELF file. Drivers get no
+    /// length with it, so that they would read beyond the end of part of one.
+    pub fn of_cubin(bytes: Vec<u8>) -> Option<Image> {
+        is_whole_elf(&bytes).then_some(Image(bytes))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Whether all that the headers of a 64-bit little-endian ELF file point to lies in
+/// it.
+fn is_whole_elf(bytes: &[u8]) -> bool {
+    let number = |at: usize, size: usize| -> Option<u64> {
+        let mut all = [0; 8];
+        all.get_mut(..size)?
+            .copy_from_slice(bytes.get(at..at.checked_add(size)?)?);
+        Some(u64::from_le_bytes(all))
+    };
+    let is_inside = |at: u64, size: u64| {
+        let end = at.checked_add(size);
+        end.is_some_and(|end| end <= bytes.len() as u64)
+    };
+    // Offset, entry size and count of a table, where the header has them; and in an
+    // entry its offset and size, and whether it takes bytes of the file.
+    let is_whole = |header: [usize; 3], least: u64, entry: [usize; 2], kind: Option<usize>| {
+        let offset = number(header[0], 8)?;
+        let (size, count) = (number(header[1], 2)?, number(header[2], 2)?);
+        let is_table = count == 0 || (size >= least && is_inside(offset, size * count));
+        let mut entries = (0..count).map(|index| {
+            let at = usize::try_from(offset + index * size).ok()?;
+            if let Some(kind) = kind
+                && number(at + kind, 4)? == NOBITS
+            {
+                return Some(true);
+            }
+            Some(is_inside(
+                number(at + entry[0], 8)?,
+                number(at + entry[1], 8)?,
+            ))
+        });
+        Some(is_table && entries.all(|entry| entry == Some(true)))
+    };
+    bytes.starts_with(b"\x7fELF\x02\x01")
+        && is_whole([32, 54, 56], 56, [8, 32], None) == Some(true)
+        && is_whole([40, 58, 60], 64, [24, 32], Some(4)) == Some(true)
+}
+
+/// `SHT_NOBITS`
+const NOBITS: u64 = 8;
+
 /// The shape of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -384,5 +439,49 @@ impl Drop for Inner {
     fn drop(&mut self) {
         // Nobody is left who could act on an error.
         let _ = call!(self.context.calls(), cuModuleUnload(self.raw));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An ELF file of a header, one program header and two section headers, of which
+    /// the second one has no bytes.
+    fn elf() -> Vec<u8> {
+        let mut bytes = vec![0; 64 + 56 + 128];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        put(0, b"\x7fELF\x02\x01");
+        put(32, &64u64.to_le_bytes());
+        put(40, &120u64.to_le_bytes());
+        for (at, value) in [(54, 56u16), (56, 1), (58, 64), (60, 2)] {
+            put(at, &value.to_le_bytes());
+        }
+        put(64 + 8, &64u64.to_le_bytes());
+        put(64 + 32, &184u64.to_le_bytes());
+        put(120 + 24, &64u64.to_le_bytes());
+        put(120 + 32, &8u64.to_le_bytes());
+        put(184 + 4, &8u32.to_le_bytes());
+        put(184 + 32, &u64::MAX.to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn only_a_whole_file_is_an_image() {
+        let whole = elf();
+        assert!(Image::of_cubin(whole.clone()).is_some());
+        for end in 0..whole.len() {
+            let part = whole[..end].to_vec();
+            assert!(Image::of_cubin(part).is_none(), "{end} bytes");
+        }
+        // Offsets and sizes that lead out of it.
+        for at in [32, 40, 64 + 8, 64 + 32, 120 + 24, 120 + 32] {
+            for value in [u64::MAX, u64::MAX - 64, 249] {
+                let mut broken = whole.clone();
+                broken[at..at + 8].copy_from_slice(&value.to_le_bytes());
+                assert!(Image::of_cubin(broken).is_none(), "{value} at {at}");
+            }
+        }
+        assert!(Image::of_cubin(b"\x01RFLINK\x01".to_vec()).is_none());
     }
 }

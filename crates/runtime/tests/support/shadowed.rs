@@ -110,6 +110,7 @@ impl World {
             canary: false,
             watch: false,
             shadow: true,
+            pages: false,
         };
         let runtime = Runtime::new(settings, device.clone()).unwrap();
         let text = text();
