@@ -26,6 +26,7 @@ fn settings() -> Settings {
             bounds: false,
             canary: false,
             watch: false,
+            shadow: false,
             pages: true,
         },
         seed: 1,
