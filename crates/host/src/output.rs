@@ -157,7 +157,7 @@ impl Output {
     /// What was checked so far; `complete`: this is final.
     pub fn coverage(&self, coverage: &Coverage, complete: bool) {
         self.event(&Event::Coverage {
-            coverage: coverage.clone(),
+            coverage: Box::new(coverage.clone()),
             complete,
         });
     }

@@ -45,7 +45,7 @@ pub enum Event {
     /// What was checked so far.
     Coverage {
         /// The counters.
-        coverage: Coverage,
+        coverage: Box<Coverage>,
         /// Whether the process ended normally and this is final.
         complete: bool,
     },
@@ -162,7 +162,7 @@ pub fn read_processes(text: &str) -> Vec<Process> {
                 }
             }
             Event::Coverage { coverage, complete } => {
-                process.coverage = coverage;
+                process.coverage = *coverage;
                 process.complete |= complete;
             }
             Event::Error { message, fatal } => {
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn exec_starts_a_new_process_under_the_same_id() {
         let done = Event::Coverage {
-            coverage: Coverage::default(),
+            coverage: Box::default(),
             complete: true,
         };
         let text = line(&start()) + &line(&start()) + &line(&done);

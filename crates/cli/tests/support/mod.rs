@@ -164,7 +164,7 @@ pub fn coverage(checked: u64, unchecked: u64, complete: bool) -> Event {
     if unchecked > 0 {
         kernel.unchecked.insert(UncheckedReason::NoPtx, unchecked);
     }
-    let mut coverage = Coverage::default();
+    let mut coverage = Box::<Coverage>::default();
     coverage.kernels.insert("_Z5scalePfi".into(), kernel);
     Event::Coverage { coverage, complete }
 }
