@@ -83,7 +83,7 @@ impl Failures {
     }
 
     /// Whether a kernel has failed in this context.
-    fn stands(&self, context: u64) -> bool {
+    pub(crate) fn stands(&self, context: u64) -> bool {
         self.contexts.lock().contains(&context)
     }
 

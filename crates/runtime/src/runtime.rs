@@ -24,8 +24,9 @@ use crate::memory::Memory;
 use crate::metadata::Metadata;
 use crate::modules::Modules;
 use crate::pages::Pages;
+use crate::placements::Placements;
 use crate::prepare::Wanted;
-use crate::protection::{Placement, PlacementRequest, Protection, Protections};
+use crate::protection::{Protection, Protections};
 use crate::records::{Reader, Records};
 use crate::redzones::Surroundings;
 use crate::reporter::Reporter;
@@ -35,8 +36,8 @@ use crate::streams::Streams;
 use crate::violations::{self, Violations};
 use crate::watch::{self, Watch};
 use driver::Driver;
+use model::Settings;
 use model::layout::Record;
-use model::{ElsewhereReason, Settings};
 use std::sync::Arc;
 
 /// What Ringfence knows and does in one process. All methods may be called
@@ -59,7 +60,7 @@ pub struct Runtime {
     failures: Arc<Failures>,
     watch: Arc<Watch>,
     canaries: Arc<Canaries>,
-    surroundings: Surroundings,
+    placements: Placements,
     protections: Arc<Protections>,
     frees: Arc<Frees>,
     host_calls: Arc<HostCalls>,
@@ -284,6 +285,15 @@ impl Base {
         })
     }
 
+    fn placements(&self, protections: &Arc<Protections>) -> Placements {
+        Placements::new(
+            self.env.clone(),
+            self.failures.clone(),
+            protections.clone(),
+            Surroundings::new(self.canaries.clone(), self.shadow.clone()),
+        )
+    }
+
     fn launcher(&self, protections: &Arc<Protections>) -> Launcher {
         Launcher::new(launcher::Below {
             env: self.env.clone(),
@@ -361,6 +371,7 @@ impl Runtime {
         });
         Ok(Arc::new(Runtime {
             host_waits: base.host_waits(&protections),
+            placements: base.placements(&protections),
             launcher: base.launcher(&protections),
             env: base.env,
             memory: base.memory,
@@ -377,7 +388,6 @@ impl Runtime {
             device_heap: base.device_heap,
             failures: base.failures,
             watch: base.watch,
-            surroundings: Surroundings::new(base.canaries.clone(), base.shadow),
             canaries: base.canaries,
             protections,
             frees,
@@ -433,9 +443,9 @@ impl Runtime {
         &self.canaries
     }
 
-    /// What surrounds allocations: canaries or redzones.
-    pub fn surroundings(&self) -> &Surroundings {
-        &self.surroundings
+    /// Where buffers lie, and what surrounds them.
+    pub fn placements(&self) -> &Placements {
+        &self.placements
     }
 
     /// Frees by the host.
@@ -463,23 +473,6 @@ impl Runtime {
         &self.ending
     }
 
-    /// Memory that a protection makes for the program; `None`: the driver is to
-    /// make it.
-    pub fn place(&self, request: &PlacementRequest) -> Option<Placement> {
-        self.protections.place(request)
-    }
-
-    /// Whether a protection may make memory of the program.
-    pub fn places(&self) -> bool {
-        self.protections.place_any()
-    }
-
-    /// Memory of the program lies elsewhere than protections would have placed
-    /// it: counts it.
-    pub fn placed_elsewhere(&self, reason: ElsewhereReason) {
-        self.protections.elsewhere(reason);
-    }
-
     /// Decides what is launched for the program. Call it for every launch, and
     /// launch what [`Ticket::decision`] says.
     #[inline]
@@ -498,24 +491,23 @@ impl Runtime {
         self.ending.leave_coverage();
     }
 
-    /// A context is gone, and with it all that it allocated.
-    pub fn context_gone(&self, context: u64) {
-        let theirs = self.memory.context_gone(context, &self.env.stack());
-        self.protections
-            .each(|one| one.context_gone(context, &theirs));
-        let could_free = |context| self.failures.could_free(context);
-        self.reporter.leaks(&theirs, could_free);
-        self.failures.context_gone(context);
-        self.deep_stacks.context_gone(context);
-        let recent = self.launches.recent();
-        recent.over(|launch| launch.context == context);
-        self.metadata.forget_heap_of(context);
-    }
-
     /// The program has destroyed or reset a context, after
-    /// [`Runtime::synchronized`]. What Ringfence keeps on the device may be
-    /// gone with it; the next launch finds out.
-    pub fn context_destroyed(&self) {
+    /// [`Runtime::synchronized`]. `context`: which, if it is known; all that it
+    /// allocated is gone with it. What Ringfence keeps on the device may be gone,
+    /// too; the next launch finds out.
+    pub fn context_gone(&self, context: Option<u64>) {
+        if let Some(context) = context {
+            let theirs = self.memory.context_gone(context, &self.env.stack());
+            self.protections
+                .each(|one| one.context_gone(context, &theirs));
+            let could_free = |context| self.failures.could_free(context);
+            self.reporter.leaks(&theirs, could_free);
+            self.failures.context_gone(context);
+            self.deep_stacks.context_gone(context);
+            let recent = self.launches.recent();
+            recent.over(|launch| launch.context == context);
+            self.metadata.forget_heap_of(context);
+        }
         self.metadata.doubt();
         self.protections.each(|one| one.context_destroyed());
     }

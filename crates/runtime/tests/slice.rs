@@ -306,7 +306,7 @@ fn freed_and_null_parameters() {
 fn findings_arrive_after_the_context_was_reset() {
     with(|slice| {
         slice.device.primary_reset().unwrap();
-        slice.runtime.context_destroyed();
+        slice.runtime.context_gone(None);
         let context = slice.device.primary_retain().unwrap();
         slice.device.context_set(context).unwrap();
         slice.load();

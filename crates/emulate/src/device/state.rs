@@ -136,6 +136,15 @@ impl Device {
             return Err(CUresult::CUDA_ERROR_NOT_INITIALIZED);
         }
         self.state.check()?;
+        self.enter_to_map()
+    }
+
+    /// What calls that map memory start with. They work in a context in which a
+    /// kernel has failed, too (seen on an H200, driver 580).
+    pub(crate) fn enter_to_map(&self) -> Result<()> {
+        if !self.is_initialized() {
+            return Err(CUresult::CUDA_ERROR_NOT_INITIALIZED);
+        }
         context::current()
             .map(drop)
             .ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)

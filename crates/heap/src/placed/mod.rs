@@ -1,5 +1,5 @@
 //! Where allocations lie that Ringfence places itself, in an address range of
-//! its own ([`model::layout::PLACED_BASE`]).
+//! its own (`PLACED_BASE` in `model::layout::placed`).
 //!
 //! * [`Ranges`] gives each allocation addresses of its own, with a gap on either
 //!   side, and does not give them out again while others are left;

@@ -203,7 +203,7 @@ fn freed_buffers_that_are_held_leave_the_table_together() {
     assert_eq!(slots.len(), 10);
     // A slot of a context that is gone is emptied by the host.
     free(&buffers[10]);
-    runtime.context_gone(CONTEXT);
+    runtime.context_gone(Some(CONTEXT));
     assert_eq!(taken_out(&bench).len(), 2);
 }
 

@@ -351,7 +351,7 @@ fn memory_goes_with_its_context_and_only_that() {
         .allocations()
         .allocated_by(AllocationKind::Device, extent(B + 0x1000, 8), other);
     bench.free(A);
-    bench.runtime.context_gone(CONTEXT);
+    bench.runtime.context_gone(Some(CONTEXT));
     assert!(!bench.runtime.allocations().is_quarantined(DeviceAddress(A)));
     assert!(bench.released().is_empty());
     let lives = |address| {

@@ -202,12 +202,12 @@ fn an_address_range_that_is_taken_is_one_fatal_error() {
 fn metadata_that_a_context_took_with_it_is_an_error_and_no_crash() {
     let bench = Bench::new();
     assert!(!is_original(&bench.launch(0, 0)));
-    bench.runtime.context_destroyed();
+    bench.runtime.context_gone(None);
     assert!(!is_original(&bench.launch(0, 0)));
     assert!(!is_original(&bench.launch(0, 0)));
     assert_eq!(bench.device.restored.load(Ordering::Relaxed), 1);
     bench.device.lost.store(true, Ordering::Relaxed);
-    bench.runtime.context_destroyed();
+    bench.runtime.context_gone(None);
     assert!(is_original(&bench.launch(0, 0)));
     assert!(is_original(&bench.launch(0, 0)));
     let process = bench.process();

@@ -234,8 +234,8 @@ fn run(protect: Protections, more: Vec<Arc<dyn Protection>>) -> Outcome {
         size: 64,
         obstacle: None,
     };
-    assert_eq!(runtime.place(&request), None);
-    runtime.placed_elsewhere(ElsewhereReason::Managed);
+    assert_eq!(runtime.placements().place(&request), None);
+    runtime.placements().elsewhere(ElsewhereReason::Managed);
     for base in [A, B, C, D] {
         allocate(base, AllocationKind::Device);
     }
@@ -277,8 +277,7 @@ fn run(protect: Protections, more: Vec<Arc<dyn Protection>>) -> Outcome {
     assert!(runtime.frees().empty_quarantine());
     runtime.frees().stream_ending(5);
     runtime.modules().unloading(MODULE);
-    runtime.context_gone(CONTEXT);
-    runtime.context_destroyed();
+    runtime.context_gone(Some(CONTEXT));
     runtime.ending().exit_begins();
     runtime.ending().end();
     let findings = bench.process().findings;

@@ -42,7 +42,7 @@ fn bench(settings: Settings, total: u64) -> Bench {
 
 /// Allocates as the shim does, but for canaries.
 fn allocate(bench: &Bench, size: u64) -> Option<Placement> {
-    let placement = bench.runtime.place(&PlacementRequest {
+    let placement = bench.runtime.placements().place(&PlacementRequest {
         size,
         obstacle: None,
     })?;
@@ -111,6 +111,19 @@ fn each_start_lies_at_an_unmapped_page_if_that_is_asked_for() {
         assert!(!vmm.holds(placement.base.0 - 1));
         assert!(vmm.holds(placement.base.0 + size + placement.after - 1));
     }
+}
+
+#[test]
+fn nothing_is_placed_after_a_kernel_has_failed() {
+    let bench = bench(settings(), 1 << 40);
+    assert!(allocate(&bench, MIB).is_some());
+    let failed = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS;
+    let failures = bench.runtime.failures();
+    failures.kernel_failed(failed, "cuCtxSynchronize");
+    // The program's own call returns the error.
+    assert_eq!(allocate(&bench, MIB), None);
+    bench.runtime.context_gone(Some(CONTEXT));
+    assert!(allocate(&bench, MIB).is_some());
 }
 
 #[test]
@@ -273,7 +286,7 @@ fn memory_of_a_context_goes_with_it() {
     let first = allocate(&bench, 20 * MIB).unwrap().base;
     let second = allocate(&bench, 1000).unwrap().base;
     free_by(&bench, second, FreeCall::Free, true);
-    bench.runtime.context_gone(CONTEXT);
+    bench.runtime.context_gone(Some(CONTEXT));
     assert_eq!(bench.device.vmm.lock().used(), 0);
     let next = allocate(&bench, 20 * MIB).unwrap().base;
     assert!(next > first && next > second);

@@ -131,7 +131,11 @@ impl World {
 
     /// A buffer as the shim makes it, all of whose memory is filled.
     fn buffer(&mut self, size: u64) -> u64 {
-        let plans = self.runtime.surroundings().plans(size, true, Fill::Now);
+        let plans = self
+            .runtime
+            .placements()
+            .surroundings()
+            .plans(size, true, Fill::Now);
         let plan = plans[0];
         let kind = AllocationKind::Device;
         let start = self.device.allocate(plan.total(), kind, 0).unwrap();
@@ -145,7 +149,7 @@ impl World {
             context: self.device.current_context(),
             ..Owner::default()
         };
-        let surroundings = self.runtime.surroundings();
+        let surroundings = self.runtime.placements().surroundings();
         surroundings.allocated(kind, extent, owner, &plan, Fill::Now);
         self.buffers.push(Buffer {
             start: start.0,

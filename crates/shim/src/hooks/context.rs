@@ -138,10 +138,8 @@ fn forget(context: CUcontext) {
 /// it.
 fn destroyed(result: CUresult, context: CUcontext) {
     if let Some(runtime) = session::runtime() {
-        if result == CUresult::CUDA_SUCCESS && context != CUcontext::NULL {
-            runtime.context_gone(context.0);
-        }
-        runtime.context_destroyed();
+        let is_known = result == CUresult::CUDA_SUCCESS && context != CUcontext::NULL;
+        runtime.context_gone(is_known.then_some(context.0));
     }
 }
 

@@ -123,7 +123,10 @@ pub(super) unsafe fn guarded(
         *place = base;
         return CUresult::CUDA_SUCCESS;
     }
-    let plans = runtime.surroundings().plans(bytes as u64, head, fill);
+    let plans = runtime
+        .placements()
+        .surroundings()
+        .plans(bytes as u64, head, fill);
     for plan in &plans {
         let Ok(total) = usize::try_from(plan.total()) else {
             continue;
@@ -142,6 +145,7 @@ pub(super) unsafe fn guarded(
                     size: bytes as u64,
                 };
                 runtime
+                    .placements()
                     .surroundings()
                     .allocated(kind, extent, owner(), plan, fill);
                 return CUresult::CUDA_SUCCESS;
@@ -152,7 +156,10 @@ pub(super) unsafe fn guarded(
     let (result, padding) = padded(bytes, ask);
     if result == CUresult::CUDA_SUCCESS && !place.is_null() {
         if !plans.is_empty() {
-            runtime.surroundings().bare(BareReason::OutOfMemory);
+            runtime
+                .placements()
+                .surroundings()
+                .bare(BareReason::OutOfMemory);
         }
         // SAFETY: written by a successful call.
         tell(
@@ -227,8 +234,11 @@ pub(super) unsafe fn foreign(result: CUresult, place: *const CUdeviceptr) -> CUr
 /// Memory that has no canaries, because others made it.
 pub(super) fn foreign_buffer() {
     if let Some(runtime) = session::runtime() {
-        runtime.surroundings().bare(BareReason::Foreign);
-        runtime.placed_elsewhere(ElsewhereReason::Foreign);
+        runtime
+            .placements()
+            .surroundings()
+            .bare(BareReason::Foreign);
+        runtime.placements().elsewhere(ElsewhereReason::Foreign);
     }
 }
 
@@ -295,7 +305,7 @@ unsafe fn guarded_rows(
     ask: impl Fn(usize) -> CUresult,
 ) -> Option<CUresult> {
     let runtime = session::runtime()?;
-    let surroundings = runtime.surroundings();
+    let surroundings = runtime.placements().surroundings();
     let size = (width as u64).saturating_mul(height as u64);
     let canary = usize::try_from(surroundings.bytes(size)).ok()?;
     if canary == 0 || width == 0 || place.is_null() || pitch.is_null() {
@@ -339,7 +349,7 @@ fn bare_host(result: CUresult) {
     if result == CUresult::CUDA_SUCCESS
         && let Some(runtime) = session::runtime()
     {
-        runtime.surroundings().bare(BareReason::Host);
+        runtime.placements().surroundings().bare(BareReason::Host);
     }
 }
 

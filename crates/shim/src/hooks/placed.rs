@@ -26,7 +26,7 @@ pub(super) fn placed(
         size: bytes as u64,
         obstacle,
     };
-    let placement = runtime.place(&request)?;
+    let placement = runtime.placements().place(&request)?;
     let extent = Extent {
         base: placement.base,
         size: request.size,
@@ -52,13 +52,13 @@ pub(super) unsafe fn placed_rows(
     owner: &dyn Fn() -> Owner,
     ask: impl Fn() -> CUresult,
 ) -> Option<CUresult> {
-    let runtime = session::runtime().filter(|runtime| runtime.places())?;
+    let runtime = session::runtime().filter(|runtime| runtime.placements().are_made())?;
     let (width, height, element) = rows;
     if width == 0 || height == 0 || place.is_null() || pitch.is_null() {
         return None;
     }
     if is_capturing() {
-        runtime.placed_elsewhere(ElsewhereReason::Captured);
+        runtime.placements().elsewhere(ElsewhereReason::Captured);
         return None;
     }
     let key = (width, element, owner().context);

@@ -82,8 +82,8 @@ unsafe fn allocate(
     let result = if is_capturing() {
         let (result, padding) = padded(bytes, ask);
         if result == CUresult::CUDA_SUCCESS && !place.is_null() {
-            runtime.surroundings().bare(BareReason::Graph);
-            runtime.placed_elsewhere(ElsewhereReason::Captured);
+            runtime.placements().surroundings().bare(BareReason::Graph);
+            runtime.placements().elsewhere(ElsewhereReason::Captured);
             // SAFETY: written by a successful call.
             tell(
                 AllocationKind::Pool,

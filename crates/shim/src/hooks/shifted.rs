@@ -86,7 +86,7 @@ fn published(handle: &CUipcMemHandle) -> Option<(u32, u64)> {
 /// The driver exports no mapped memory this way: says so, because the program gets
 /// an error that it would not get otherwise.
 fn not_exported(runtime: &Runtime, base: u64) {
-    runtime.placed_elsewhere(ElsewhereReason::NotExported);
+    runtime.placements().elsewhere(ElsewhereReason::NotExported);
     let message = format!(
         "the buffer at {base:#x} lies at unmapped pages, and the driver exports no such memory to other processes \
          (cuIpcGetMemHandle failed): run programs that share memory between processes without --protect pages"

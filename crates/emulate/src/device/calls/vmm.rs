@@ -24,7 +24,7 @@ impl Device {
     /// `cuMemAddressReserve`; `hint` 0 is anywhere. As the driver does, a
     /// hint that does not fit gives another address.
     pub fn address_reserve(&self, size: u64, align: u64, hint: u64) -> Result<u64> {
-        self.enter()?;
+        self.enter_to_map()?;
         self.reserve(size, align, hint)
     }
 
@@ -91,7 +91,7 @@ impl Device {
 
     /// `cuMemCreate`
     pub fn memory_create(&self, size: u64) -> Result<u64> {
-        self.enter()?;
+        self.enter_to_map()?;
         if size == 0 || !size.is_multiple_of(GRANULE) {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
@@ -137,7 +137,7 @@ impl Device {
 
     /// `cuMemMap`; nothing may touch it before [`Device::memory_access`].
     pub fn memory_map(&self, address: u64, size: u64, offset: u64, handle: u64) -> Result<()> {
-        self.enter()?;
+        self.enter_to_map()?;
         if offset != 0
             || size == 0
             || !size.is_multiple_of(GRANULE)
@@ -208,7 +208,7 @@ impl Device {
 
     /// `cuMemSetAccess`: whole mappings, one or several.
     pub fn memory_access(&self, address: u64, size: u64, protection: Protection) -> Result<()> {
-        self.enter()?;
+        self.enter_to_map()?;
         let mut vmm = self.state.vmm.lock();
         let end = address
             .checked_add(size)
