@@ -25,7 +25,7 @@ const LIMIT_SECONDS: &str = "120";
 
 /// The labels that blocks may have. Only the first two hold commands.
 #[cfg(test)]
-const LABELS: [&str; 6] = ["sh", "sh no_run", "text", "json", "cpp", "yaml"];
+const LABELS: [&str; 7] = ["sh", "sh no_run", "text", "json", "cpp", "yaml", "toml"];
 
 /// Options of other programs that the pages mention.
 const OTHERS: [&str; 4] = ["--dry-run", "--gres", "--path", "--release"];

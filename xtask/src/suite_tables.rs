@@ -50,6 +50,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("canary", "canaries, verified after kernels"),
     ("watch", "canaries, watched while kernels run"),
     ("shadow", "shadow memory"),
+    ("pages", "buffers at unmapped pages"),
     ("failures", "kernels that fail on the device"),
     ("alignment", "misaligned accesses"),
     ("printed", "strings that kernels print"),

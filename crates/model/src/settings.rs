@@ -419,8 +419,8 @@ mod tests {
     }
 
     /// Texts, of which each setting takes one that is not its default.
-    const SAMPLES: [&str; 10] = [
-        "7", "64k", "cpu", "full", "watch", "fields", "device", "off", "on", "128",
+    const SAMPLES: [&str; 11] = [
+        "7", "64k", "cpu", "full", "watch", "fields", "device", "start", "off", "on", "128",
     ];
 
     #[test]

@@ -13,7 +13,8 @@
 use crate::environment::leave_error;
 use crate::positions::COUNT;
 use crate::state::{
-    Captures, ExportedPools, Guard, Heaps, LastWords, Life, Modules, Named, Replays, Threads, Times,
+    Captures, ExportedPools, Guard, Heaps, LastWords, Life, Modules, Named, Pitches, Replays,
+    Threads, Times,
 };
 use crate::stderr::say;
 use crate::table::Table;
@@ -54,6 +55,8 @@ pub struct Session {
     pub exported_pools: ExportedPools,
     /// Loaded modules.
     pub modules: Modules,
+    /// How far apart rows of pitched memory are.
+    pub pitches: Pitches,
     /// Instantiated graphs.
     pub replays: Replays,
     /// What is known of kernels that run beside the guard (`--protect watch`).
@@ -202,6 +205,7 @@ impl Session {
             threads: Threads::default(),
             exported_pools: ExportedPools::default(),
             modules: Modules::default(),
+            pitches: Pitches::default(),
             replays: Replays::default(),
             guard: (settings.protect.watch && settings.check).then(Guard::default),
             times: settings.time_kernels.is_some().then(Times::default),

@@ -2,15 +2,10 @@
 
 use crate::queries::is_capturing;
 use crate::session::{self, next};
+use crate::state::Rows;
 use driver::sys::CUresult;
 use model::{AllocationKind, ElsewhereReason, Extent};
-use parking_lot::Mutex;
 use runtime::{CanaryPlan, Fill, Owner, PlacementRequest, Runtime};
-use std::collections::BTreeMap;
-
-/// Bytes from row to row that the device has answered, by bytes of a row and of an
-/// element, and by context.
-static PITCHES: Mutex<BTreeMap<(usize, u32, u64), usize>> = Mutex::new(BTreeMap::new());
 
 /// Memory that a protection makes for the program, and its address; `None`: the
 /// driver is to make it.
@@ -61,9 +56,13 @@ pub(super) unsafe fn placed_rows(
         runtime.placements().elsewhere(ElsewhereReason::Captured);
         return None;
     }
-    let key = (width, element, owner().context);
-    let known = PITCHES.lock().get(&key).copied();
-    let bytes = match known {
+    let pitches = &session::get()?.pitches;
+    let key = Rows {
+        width,
+        element,
+        context: owner().context,
+    };
+    let bytes = match pitches.known(key) {
         Some(known) => known,
         None => {
             // The device alone knows how far apart its rows are.
@@ -75,7 +74,7 @@ pub(super) unsafe fn placed_rows(
             let (row, bytes) = unsafe { (*place, *pitch) };
             // SAFETY: the row that was allocated for this.
             let _ = unsafe { next()?.cuMemFree_v2?(row) };
-            PITCHES.lock().insert(key, bytes);
+            pitches.answered(key, bytes);
             bytes
         }
     };

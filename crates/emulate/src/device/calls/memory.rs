@@ -106,8 +106,7 @@ impl Device {
         let mut allocations = self.state.allocations.lock();
         self.state.sweep(&mut allocations);
         let of_device = kind != AllocationKind::Host;
-        let used = allocations.used + self.state.vmm.lock().used;
-        if of_device && size > self.total_memory().saturating_sub(used) {
+        if of_device && size > self.total_memory().saturating_sub(allocations.used) {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
         let memory = &self.state.memory;

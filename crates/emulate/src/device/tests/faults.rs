@@ -183,7 +183,7 @@ fn modules_give_functions_and_variables() {
     let device = &rig.device;
     assert_eq!(
         device.function_names(rig.module).expect("loaded"),
-        ["add", "shared", "spin", "stop"]
+        ["add", "meet", "shared", "spin", "stop"]
     );
     assert_eq!(
         device.function(rig.module, "nothing"),
