@@ -191,8 +191,8 @@ fn scripts(bundle: &Path) -> Result<()> {
 }
 
 /// Packs the cases, which `run` unpacks: they share most of their bytes, the
-/// CUDA runtime library, which a dictionary finds that is larger than all of
-/// them.
+/// CUDA runtime library. The dictionary is larger than all of them, so that each
+/// repetition is found.
 fn pack(bundle: &Path) -> Result<()> {
     const XZ: &str = "xz --threads=2 --lzma2=preset=1,dict=96MiB";
     run(

@@ -1,7 +1,7 @@
 //! The table of `gpu-pages.json`: what unmapped pages around buffers cost.
 
-use crate::readme::{number, rows};
-use anyhow::{Context, Result};
+use crate::readme::{kernel_ratios, number, rows};
+use anyhow::Result;
 use serde_json::Value;
 use std::fmt::Write;
 
@@ -12,23 +12,8 @@ use std::fmt::Write;
 /// A number is missing.
 pub fn gpu_pages(results: &Value) -> Result<String> {
     let summary = &results["summary"];
-    let mut out =
-        String::from("| kernel | native, ms | at unmapped pages |\n| --- | ---: | ---: |\n");
     let all = rows(results)?;
-    for row in all.iter().filter(|row| !row["kernel"].is_null()) {
-        let _ = writeln!(
-            out,
-            "| {} | {:.3} | {:.3} |",
-            row["kernel"].as_str().context("a row without a kernel")?,
-            number(row, "native_ms")?,
-            number(row, "ratio")?
-        );
-    }
-    let _ = writeln!(
-        out,
-        "| **geometric mean** | | **{:.3}** |",
-        number(summary, "geomean")?
-    );
+    let mut out = kernel_ratios(all, "at unmapped pages", number(summary, "geomean")?)?;
     out += "\n| buffer, bytes | memory, native | with its own pages | sharing pages | cudaMalloc, µs, native | with its own pages | sharing pages |\n";
     out += "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
     for row in all.iter().filter(|row| !row["buffer"].is_null()) {

@@ -365,11 +365,11 @@ const CHECKED: [(&str, &str); 6] = [
     ("fields", "and fields"),
 ];
 
-fn gpu_canary(results: &Value) -> Result<String> {
-    let summary = &results["summary"];
-    let mut out = String::from("| kernel | native, ms | with canaries |\n| --- | ---: | ---: |\n");
-    let all = rows(results)?;
-    for row in all.iter().filter(|row| !row["kernel"].is_null()) {
+/// A table of kernels: their native time, and what they take over it. `what` is the
+/// last column, `mean` its geometric mean.
+pub fn kernel_ratios(rows: &[Value], what: &str, mean: f64) -> Result<String> {
+    let mut out = format!("| kernel | native, ms | {what} |\n| --- | ---: | ---: |\n");
+    for row in rows.iter().filter(|row| !row["kernel"].is_null()) {
         let _ = writeln!(
             out,
             "| {} | {:.3} | {:.3} |",
@@ -378,11 +378,14 @@ fn gpu_canary(results: &Value) -> Result<String> {
             number(row, "ratio")?
         );
     }
-    let _ = writeln!(
-        out,
-        "| **geometric mean** | | **{:.3}** |",
-        number(summary, "kernels_geomean")?
-    );
+    let _ = writeln!(out, "| **geometric mean** | | **{mean:.3}** |");
+    Ok(out)
+}
+
+fn gpu_canary(results: &Value) -> Result<String> {
+    let summary = &results["summary"];
+    let all = rows(results)?;
+    let mut out = kernel_ratios(all, "with canaries", number(summary, "kernels_geomean")?)?;
     out += "\n| buffer, bytes | memory, native | with canaries | cudaMalloc, µs, native | with canaries |\n";
     out += "| ---: | ---: | ---: | ---: | ---: |\n";
     for row in all.iter().filter(|row| !row["buffer"].is_null()) {

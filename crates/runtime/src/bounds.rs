@@ -42,8 +42,8 @@ pub(crate) struct Bounds {
     heap: Arc<DeviceHeap>,
     copies: Arc<Copies>,
     window: LaunchWindow,
-    /// Launches that come again may run the program's kernel without a look at
-    /// anything else.
+    /// Launches that repeat a proved one run the program's kernel, and nothing else
+    /// is examined.
     elides: bool,
 }
 
@@ -205,10 +205,10 @@ impl Bounds {
         Ok(Counted::Checked)
     }
 
-    /// Whether a launch is as one before it that was proved, and that all the
-    /// conditions were true of which [`Bounds::choose`] asks first: they stay
-    /// so, but for a plan that the driver rejects later, and the proof does not
-    /// need the checked copy.
+    /// Whether a launch repeats one that was proved. The earlier launch met all
+    /// other conditions of [`Bounds::choose`], and these do not change. Only a plan
+    /// can: the driver may reject the checked copy later, which a proved launch does
+    /// not use.
     #[inline]
     fn comes_again(&self, function: &Function, request: &LaunchRequest<'_>) -> bool {
         let Some(entry) = function.entry.as_deref() else {
