@@ -27,9 +27,13 @@ pub struct Host {
     /// The program for it (`bench/torch/steps.py`).
     #[arg(long, requires = "python")]
     steps: Option<PathBuf>,
-    /// The same for PyTorch, which is slow to start.
-    #[arg(long, default_value_t = 3)]
+    /// How often PyTorch is started anew. Steps differ more between two processes of
+    /// one variant than between two turns of a process.
+    #[arg(long, default_value_t = 8)]
     python_starts: usize,
+    /// Turns of each of these processes.
+    #[arg(long, default_value_t = 20)]
+    python_turns: usize,
 }
 
 /// Flat numbers of `gpu-host.json`. Microseconds are those that the defaults
@@ -220,7 +224,7 @@ fn torch(host: &Host, python: &Path, steps: &Path, rows: &mut Vec<Row>) -> Resul
     let rounds = side_by_side(
         variants.len(),
         options.rounds(host.python_starts),
-        options.rounds(host.turns),
+        options.rounds(host.python_turns),
         |variant| {
             let mut command = runner.command(program, variants[variant]);
             Live::start(command.arg(steps).args(options.size()), COMPILING)

@@ -76,7 +76,7 @@ fn begin<'a>(
     let function = black_box(2);
     runtime.begin_launch(LaunchRequest {
         function,
-        kernel: runtime.modules().kernel(function),
+        kernel: runtime.modules().kernel_to_launch(function),
         shape,
         stream: None,
         read,

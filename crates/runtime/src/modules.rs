@@ -178,9 +178,16 @@ impl Modules {
     }
 
     /// The kernel that the program has this handle of.
-    #[inline]
     pub fn kernel(&self, handle: u64) -> Option<Kernel> {
         self.functions.get(handle).map(Kernel)
+    }
+
+    /// The same, for a launch that begins ([`Runtime::begin_launch`]).
+    ///
+    /// [`Runtime::begin_launch`]: crate::Runtime::begin_launch
+    #[inline]
+    pub fn kernel_to_launch(&self, handle: u64) -> Option<Kernel> {
+        self.functions.take(handle).map(Kernel)
     }
 
     /// The program's handle of the kernel that this instrumented copy is of.

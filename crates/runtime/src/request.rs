@@ -12,7 +12,8 @@ use std::sync::Arc;
 pub struct LaunchRequest<'a> {
     /// Handle of the program's kernel.
     pub function: u64,
-    /// The kernel ([`Modules::kernel`](crate::Modules::kernel)); `None` if the handle is not known.
+    /// The kernel ([`Modules::kernel_to_launch`](crate::Modules::kernel_to_launch));
+    /// `None` if the handle is not known.
     pub kernel: Option<Kernel>,
     /// Its grid and block.
     pub shape: &'a LaunchShape,

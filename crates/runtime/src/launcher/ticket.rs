@@ -7,6 +7,7 @@
 //! program's own kernel.
 
 use super::Launcher;
+use crate::functions;
 use crate::kernel::Kernel;
 use crate::request::{Accounted, LaunchDecision, LaunchRequest, Submitted};
 use crate::streams::Where;
@@ -99,6 +100,9 @@ impl Ticket<'_> {
                 unchecked,
                 read: &|offset, size| self.request.read(offset, size),
             });
+        }
+        if let Some(Kernel(function)) = self.request.kernel {
+            functions::put_back(function);
         }
     }
 

@@ -29,7 +29,10 @@ pub(crate) struct RecentLaunch {
     pub counted: Option<Counted>,
 }
 
+/// A line of the cache each: between two launches the driver displaces what lay
+/// there, and a launch is to miss but one.
 #[derive(Default)]
+#[repr(align(64))]
 struct Slot {
     /// Number of the launch plus one, and whether it is over; 0: being written.
     number: AtomicU64,

@@ -171,7 +171,7 @@ impl Bench {
     ) -> Ticket<'a> {
         self.runtime.begin_launch(LaunchRequest {
             function,
-            kernel: self.runtime.modules().kernel(function),
+            kernel: self.runtime.modules().kernel_to_launch(function),
             shape: &SHAPE,
             stream: None,
             read,

@@ -205,7 +205,7 @@ pub(super) unsafe fn launch(
         out_of_reach(runtime, function);
         return original(Ran::Unchecked);
     }
-    let kernel = runtime.modules().kernel(function);
+    let kernel = runtime.modules().kernel_to_launch(function);
     if let Some(kernel) = &kernel {
         find_limit(kernel);
     }

@@ -1,9 +1,14 @@
 //! The kernels that the program has handles of, and how their launches went.
 
+mod memo;
+
+pub(crate) use memo::put_back;
+
 use crate::plan::ModulePlan;
 use crate::proof::Answers;
 use crate::seen::Seen;
 use instrument::EntryPlan;
+use memo::Versions;
 use model::{Coverage, KernelCoverage, UncheckedReason};
 use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
@@ -156,6 +161,8 @@ impl Counts {
 #[derive(Default)]
 pub(crate) struct Functions {
     by_handle: RwLock<FxHashMap<u64, Arc<Function>>>,
+    /// Of `by_handle`.
+    versions: Versions,
     /// From an instrumented copy to the program's kernel.
     originals: RwLock<FxHashMap<u64, u64>>,
     /// Launches of kernels whose module was unloaded.
@@ -170,7 +177,11 @@ const UNKNOWN: &str = "(unknown kernel)";
 impl Functions {
     pub fn insert(&self, function: Function) {
         let (handle, copy) = (function.handle, function.checked);
-        let old = self.by_handle.write().insert(handle, Arc::new(function));
+        let old = {
+            let mut functions = self.by_handle.write();
+            self.versions.changed();
+            functions.insert(handle, Arc::new(function))
+        };
         if let Some(old) = old {
             self.retire(&old);
         }
@@ -179,9 +190,15 @@ impl Functions {
         }
     }
 
-    #[inline]
     pub fn get(&self, handle: u64) -> Option<Arc<Function>> {
         self.by_handle.read().get(&handle).cloned()
+    }
+
+    /// The same for a launch, which gives it to [`put_back`] when it
+    /// is over.
+    #[inline]
+    pub fn take(&self, handle: u64) -> Option<Arc<Function>> {
+        self.versions.take(handle, || self.get(handle))
     }
 
     /// Whether a handle is known with this name and copy.
@@ -218,13 +235,16 @@ impl Functions {
 
     pub fn unload(&self, module: u64) {
         let mut gone = Vec::new();
-        self.by_handle.write().retain(|_, function| {
+        let mut functions = self.by_handle.write();
+        self.versions.changed();
+        functions.retain(|_, function| {
             let keep = function.module != module;
             if !keep {
                 gone.push(function.clone());
             }
             keep
         });
+        drop(functions);
         for function in gone {
             self.retire(&function);
         }
