@@ -85,10 +85,6 @@ pub(super) enum Known {
     },
     /// At most this, in 32 bits.
     Index(u64),
-    /// A multiple of 32 that is not zero.
-    SomeWarps,
-    /// A number of threads in whole warps that a block can have.
-    Warps,
     /// The bit of the lane that executes it.
     OwnLane,
     /// A mask of lanes that holds that bit.

@@ -34,6 +34,7 @@
 //!    a bound that the compiler knows.
 //! 5. **Kernels end** once the host has said so: each thread then executes a
 //!    bounded number of instructions. The argument is in `ends`.
+//!    Barriers are such that all that are left of a block open them (`lanes`, `waits`).
 //! 6. **Nothing that others left is read**: registers, parameters of functions,
 //!    shared and local memory are written first. The argument is in `residue`.
 //! 7. **Nothing else is there.** Instructions, directives, declarations and
@@ -51,10 +52,11 @@
 //! * ptxas and the driver: that they compile PTX as the ISA says, check types and
 //!   names, and place frames and return addresses apart.
 //!
-//! # What is not judged
+//! # What is not refused
 //!
-//! Threads that wait for each other at different barriers or warp-wide
-//! instructions, and so for ever (`ends`).
+//! Kernels whose threads may wait for each other for ever in instructions for several
+//! lanes of a warp: what the answer says of each is proved (`waits`), and the host
+//! decides which run.
 
 mod dominance;
 mod ends;
@@ -70,20 +72,31 @@ mod names;
 mod reach;
 mod residue;
 mod rows;
+mod uniform;
+mod waits;
 mod whole;
 
 use crate::verify::VerifyError;
 use function::{Functions, Variables};
 use model::layout::fence as layout;
+pub use waits::{Ends, Waiting};
 use ptx::{Item, Linkage, Module, Span, Type, Value, VariableSpace};
 use rustc_hash::FxHashSet;
+
+/// PTX that is contained.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contained {
+    /// The kernels of which not all launches are proved to end, because threads may
+    /// wait for each other for ever.
+    pub waiting: Vec<Waiting>,
+}
 
 /// Checks that PTX is contained.
 ///
 /// # Errors
 ///
 /// All that is not, in the order of the text.
-pub fn verify_contained(text: &str) -> Result<(), Vec<VerifyError>> {
+pub fn verify_contained(text: &str) -> Result<Contained, Vec<VerifyError>> {
     let module = match ptx::parse(text) {
         Ok(module) => module,
         Err(all) => {
@@ -98,8 +111,9 @@ pub fn verify_contained(text: &str) -> Result<(), Vec<VerifyError>> {
         text,
         list: Vec::new(),
     };
-    judge(&module, &mut errors);
-    errors.into_result()
+    let waiting = judge(&module, &mut errors);
+    errors.into_result()?;
+    Ok(Contained { waiting })
 }
 
 /// Errors with places.
@@ -132,7 +146,7 @@ impl Errors<'_> {
     }
 }
 
-fn judge(module: &Module<'_>, errors: &mut Errors<'_>) {
+fn judge(module: &Module<'_>, errors: &mut Errors<'_>) -> Vec<Waiting> {
     if module.address_size != 64 {
         errors.at(Span::default(), "addresses have no 64 bits");
     }
@@ -179,7 +193,7 @@ fn judge(module: &Module<'_>, errors: &mut Errors<'_>) {
             shared.insert(function.name);
         }
     }
-    whole::judge(&bodies, &shared, module.source, errors);
+    whole::judge(&bodies, &shared, module.source, errors)
 }
 
 /// A variable at file scope.

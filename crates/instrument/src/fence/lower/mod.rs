@@ -6,6 +6,7 @@
 //! refuses it by name. No line begins or ends elsewhere than before, so that
 //! refusals name lines of the program's text.
 
+mod barriers;
 mod frames;
 mod library;
 mod linkage;
@@ -22,9 +23,10 @@ use ptx::Module;
 type Rewrite = for<'a> fn(&Module<'a>, &mut Refusals<'_>) -> Option<String>;
 
 /// In this order. Frames are last: what stands before adds calls.
-const ALL: [Rewrite; 5] = [
+const ALL: [Rewrite; 6] = [
     linkage::own,
     strides::constant,
+    barriers::look,
     library::redirect,
     through::name,
     frames::merge,
