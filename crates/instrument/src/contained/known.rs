@@ -4,10 +4,10 @@
 //! same one. An instruction that is none of those listed makes a value of which
 //! nothing is known.
 
-use super::function::Variables;
 use super::invariants::Invariants;
 use super::lanes;
 use super::reach::Between;
+use super::variables::Variables;
 use model::layout::fence as layout;
 use ptx::{Guard, Instruction, OperandKind};
 use rustc_hash::FxHashMap;

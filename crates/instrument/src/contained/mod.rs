@@ -73,15 +73,18 @@ mod reach;
 mod residue;
 mod rows;
 mod uniform;
+mod variables;
 mod waits;
 mod whole;
 
 use crate::verify::VerifyError;
-use function::{Functions, Variables};
+use function::Functions;
 use model::layout::fence as layout;
-pub use waits::{Ends, Waiting};
 use ptx::{Item, Linkage, Module, Span, Type, Value, VariableSpace};
 use rustc_hash::FxHashSet;
+use std::rc::Rc;
+use variables::Variables;
+pub use waits::{Ends, Waiting};
 
 /// PTX that is contained.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -111,9 +114,17 @@ pub fn verify_contained(text: &str) -> Result<Contained, Vec<VerifyError>> {
         text,
         list: Vec::new(),
     };
-    let waiting = judge(&module, &mut errors);
+    let mut waiting = judge(&module, &mut errors);
     errors.into_result()?;
-    Ok(Contained { waiting })
+    waiting.sort_by_key(|(offset, _)| *offset);
+    let waiting = with_lines(text, waiting).map(|(line, (kernel, ends))| Waiting {
+        kernel: kernel.to_owned(),
+        line,
+        ends,
+    });
+    Ok(Contained {
+        waiting: waiting.collect(),
+    })
 }
 
 /// Errors with places.
@@ -134,19 +145,27 @@ impl Errors<'_> {
             return Ok(());
         }
         self.list.sort_by_key(|(offset, _)| *offset);
-        let (mut line, mut counted) = (1, 0);
-        let errors = self.list.into_iter().map(|(offset, message)| {
-            let end = (offset as usize).clamp(counted, self.text.len());
-            let breaks = self.text.as_bytes()[counted..end].iter();
-            line += breaks.filter(|byte| **byte == b'\n').count() as u32;
-            counted = end;
-            VerifyError { message, line }
-        });
+        let errors =
+            with_lines(self.text, self.list).map(|(line, message)| VerifyError { message, line });
         Err(errors.collect())
     }
 }
 
-fn judge(module: &Module<'_>, errors: &mut Errors<'_>) -> Vec<Waiting> {
+/// Lines, from 1, of offsets in a text that do not descend.
+fn with_lines<T>(text: &str, list: Vec<(u32, T)>) -> impl Iterator<Item = (u32, T)> {
+    let (mut line, mut counted) = (1, 0);
+    list.into_iter().map(move |(offset, of)| {
+        let end = (offset as usize).clamp(counted, text.len());
+        let breaks = text.as_bytes()[counted..end].iter();
+        line += breaks.filter(|byte| **byte == b'\n').count() as u32;
+        counted = end;
+        (line, of)
+    })
+}
+
+/// Answers which kernels may wait for ever: where that is in doubt, their names, and
+/// which launches end.
+fn judge<'a>(module: &Module<'a>, errors: &mut Errors<'_>) -> Vec<(u32, (&'a str, Ends))> {
     if module.address_size != 64 {
         errors.at(Span::default(), "addresses have no 64 bits");
     }
@@ -180,6 +199,7 @@ fn judge(module: &Module<'_>, errors: &mut Errors<'_>) -> Vec<Waiting> {
         );
     }
     variables.frames = frames::of(module, errors);
+    let variables = Rc::new(variables);
     let functions = Functions::of(module, errors);
     let bodies = whole::bodies(module);
     let mut shared = FxHashSet::default();

@@ -247,8 +247,7 @@ impl<'f, 'm, 'a> Body<'f, 'm, 'a> {
                     continue;
                 }
                 (seen[at], is_changed) = (level, true);
-                if self.onward(at).any(|to| waits[to] == Next::Several)
-                    || !self.is_one(&waits, at)
+                if self.onward(at).any(|to| waits[to] == Next::Several) || !self.is_one(&waits, at)
                 {
                     found.doubt(level, self.start_of(at));
                 }
@@ -345,7 +344,11 @@ impl<'f, 'm, 'a> Body<'f, 'm, 'a> {
         }
         let parents = dominance::parents(graph)?;
         let of = |at: usize| (*parents.get(at + 1)?)?.checked_sub(1);
-        Some((0..self.next.len()).map(|at| of(at).map(|to| to as usize)).collect())
+        Some(
+            (0..self.next.len())
+                .map(|at| of(at).map(|to| to as usize))
+                .collect(),
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use super::ends::Bounds;
 use super::flow::Flow;
 use super::intro::{self, Intro, Sequences};
-use super::waits::{self, Ends, Waiting};
+use super::waits::{self, Ends};
 use super::{Errors, residue};
 use ptx::{Function, Mnemonic, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -43,13 +43,14 @@ impl<'a> Body<'_, 'a> {
 }
 
 /// Judges all bodies; `shared` names the functions that access shared memory. Answers
-/// which kernels are not known to end in each launch.
+/// which kernels may wait for ever: where that is in doubt, their names, and which
+/// launches end.
 pub(super) fn judge<'a>(
     bodies: &[Body<'_, 'a>],
     shared: &FxHashSet<&'a str>,
     source: &str,
     errors: &mut Errors<'_>,
-) -> Vec<Waiting> {
+) -> Vec<(u32, (&'a str, Ends))> {
     let by_name: FxHashMap<&str, &Body<'_, 'a>> = bodies
         .iter()
         .map(|body| (body.function.name, body))
@@ -80,11 +81,7 @@ pub(super) fn judge<'a>(
         let (ends, at) = found.of_kernel();
         if function.is_entry && ends != Ends::Always {
             let at = at.unwrap_or(function.name_span.start);
-            waiting.push(Waiting {
-                kernel: function.name.to_owned(),
-                line: ptx::Position::of(source, at).line,
-                ends,
-            });
+            waiting.push((at, (function.name, ends)));
         }
     }
     waiting

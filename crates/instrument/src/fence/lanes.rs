@@ -99,7 +99,10 @@ impl<'a> Active<'a> {
             return self.forget();
         }
         let written = super::shared::written(instruction);
-        if self.register.is_some_and(|register| written.contains(&register)) {
+        if self
+            .register
+            .is_some_and(|register| written.contains(&register))
+        {
             self.forget();
         }
         let is_it = instruction.opcode.mnemonic() == Mnemonic::Activemask;

@@ -29,6 +29,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The counters of all barriers, in shared memory.
 const COUNTERS: &str = "__ringfence_barriers";
+/// Its bytes, and what its address is a multiple of. The program's own variables lie
+/// beside it: their addresses, and that of dynamic shared memory, keep their low bits.
+const SPACE: i64 = 1024;
 /// Begins the names of registers, which are in a scope of their own.
 const REGISTER: &str = "%__ringfence_w";
 /// Threads of a block, at most.
@@ -51,6 +54,8 @@ mod state {
     /// Bytes of all.
     pub const BYTES: i64 = 16;
 }
+
+const _: () = assert!(state::BYTES * BARRIERS <= SPACE);
 
 /// What threads do at a barrier.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,7 +85,7 @@ struct Barrier<'i, 'a> {
 /// Replaces the barriers of a module, if it has any that must be.
 pub(super) fn look(module: &Module<'_>, refusals: &mut Refusals<'_>) -> Option<String> {
     let mut edits = Edits::new();
-    let mut most = None;
+    let mut has_counters = false;
     let mut number = 0;
     for function in module.functions() {
         refusals.enter(Some(function.name));
@@ -108,8 +113,9 @@ pub(super) fn look(module: &Module<'_>, refusals: &mut Refusals<'_>) -> Option<S
                 refusals.add(barrier.instruction.span, reason);
                 continue;
             }
-            let text = barrier.text(&constants, (module.source, number), &mut most);
+            let text = barrier.text(&constants, (module.source, number));
             let Some(text) = text else { continue };
+            has_counters = true;
             number += 1;
             let span = barrier.instruction.span;
             let text = super::with_lines(text, span.text(module.source));
@@ -117,13 +123,12 @@ pub(super) fn look(module: &Module<'_>, refusals: &mut Refusals<'_>) -> Option<S
         }
     }
     refusals.enter(None);
-    if let Some(most) = most {
-        let bytes = state::BYTES * (most + 1);
+    if has_counters {
         let place = module.items.iter().filter_map(|item| match item {
             Item::Header(span) => Some(span.end),
             _ => None,
         });
-        let text = format!(" .shared .align 8 .b8 {COUNTERS}[{bytes}];");
+        let text = format!(" .shared .align {SPACE} .b8 {COUNTERS}[{SPACE}];");
         edits.insert(place.max()?, text);
     }
     (!edits.is_empty()).then(|| edits.apply(module.source))
@@ -215,13 +220,8 @@ impl<'i, 'a> Barrier<'i, 'a> {
             .then_some("no number of threads in warps")
     }
 
-    /// What takes the place of a barrier for a number of threads. `most` becomes the number of the last one that there is.
-    fn text(
-        &self,
-        constants: &Constants<'_>,
-        (source, label): (&str, usize),
-        most: &mut Option<i64>,
-    ) -> Option<String> {
+    /// What takes the place of a barrier for a number of threads.
+    fn text(&self, constants: &Constants<'_>, (source, label): (&str, usize)) -> Option<String> {
         const W: &str = REGISTER;
         let (operand, known) = (self.threads?, value(self.threads?, constants));
         let mut out = String::new();
@@ -238,12 +238,8 @@ impl<'i, 'a> Barrier<'i, 'a> {
              .reg .b32 {W}a, {W}c, {W}m, {W}x, {W}g, {W}n, {W}r, {W}t;"
         ));
         let (base, first) = match self.number(constants) {
-            Some(id) => {
-                *most = (*most).max(Some(id));
-                (COUNTERS.to_owned(), state::BYTES * id)
-            }
+            Some(id) => (COUNTERS.to_owned(), state::BYTES * id),
             None => {
-                *most = Some(BARRIERS - 1);
                 let id = self.id.span.text(source);
                 add(format_args!("min.u32 {W}x, {id}, {};", BARRIERS - 1));
                 add(format_args!("mov.u32 {W}a, {COUNTERS};"));
@@ -300,9 +296,7 @@ impl<'i, 'a> Barrier<'i, 'a> {
         add(format_args!("mov.u32 {W}r, 0;"));
         if self.reduced.is_some() {
             let votes = at(state::VOTES);
-            add(format_args!(
-                "@{W}l atom.shared.exch.b32 {W}r, {votes}, 0;"
-            ));
+            add(format_args!("@{W}l atom.shared.exch.b32 {W}r, {votes}, 0;"));
         }
         let done = at(state::DONE);
         add(format_args!("@{W}l st.volatile.shared.u32 {arrived}, 0;"));

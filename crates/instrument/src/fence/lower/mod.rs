@@ -10,6 +10,7 @@ mod barriers;
 mod frames;
 mod library;
 mod linkage;
+mod masks;
 mod strides;
 mod through;
 
@@ -23,9 +24,10 @@ use ptx::Module;
 type Rewrite = for<'a> fn(&Module<'a>, &mut Refusals<'_>) -> Option<String>;
 
 /// In this order. Frames are last: what stands before adds calls.
-const ALL: [Rewrite; 6] = [
+const ALL: [Rewrite; 7] = [
     linkage::own,
     strides::constant,
+    masks::constant,
     barriers::look,
     library::redirect,
     through::name,
