@@ -25,7 +25,7 @@ mod support;
 mod verify;
 
 pub use analysis::{BoundedPointer, Input, LaunchShape, Lost, Program, Values};
-pub use contained::verify_contained;
+pub use contained::{Contained, Ends, Waiting, verify_contained};
 pub use error::Error;
 pub use fence::{
     FenceCounts, FenceError, FenceForm, Fenced, FencedSite, FencedVariable, Holder, Refusal,

@@ -116,6 +116,10 @@ fn what_cannot_be_contained_is_refused_by_name() {
         ("bar.sync 1, 33;", "no number of threads"),
         ("bar.arrive 1, 0;", "no number of threads"),
         ("barrier.sync 17, 64;", "no such barrier"),
+        (
+            "bar.sync 3; bar.sync 3, 64;",
+            "is also one of the whole block",
+        ),
         ("shfl.idx.b32 %r1, %r2, 0, 31;", "takes no mask of lanes"),
         ("vote.all.pred %p, %p;", "takes no mask of lanes"),
         (
@@ -202,8 +206,8 @@ fn items_that_cannot_be_contained_are_refused() {
     }
 }
 
-/// Barriers that may not exist or are for parts of warps, and masks that may lack
-/// the lane that executes them.
+/// Barriers that may not open for all that are left of a block, and masks that may
+/// lack the lane that executes them.
 #[test]
 fn an_enemys_meetings_are_refused() {
     let source = kernel("ld.global.u32 %r1, [%rd1];");
@@ -212,11 +216,14 @@ fn an_enemys_meetings_are_refused() {
     assert!(fenced.contains(load), "{fenced}");
     let statements = [
         "bar.sync %r2;",
-        "bar.sync 1, %r2;",
-        "min.u32 %r3, %r2, 16; bar.sync %r3;",
-        "and.b32 %r3, %r2, -32; bar.sync 1, %r3;",
-        "and.b32 %r3, %r2, -32; max.u32 %r3, %r3, 32; bar.sync 1, %r3;",
-        "and.b32 %r3, %r2, -16; max.u32 %r3, %r3, 32; min.u32 %r3, %r3, 1024; bar.sync 1, %r3;",
+        "bar.sync 1;",
+        "bar.sync 0, 64;",
+        "bar.sync 0, %r2;",
+        "bar.arrive 0, 64;",
+        "barrier.sync 1;",
+        "barrier.sync.aligned 0, 32;",
+        "bar.red.popc.u32 %r1, 1, %p;",
+        "bar.red.popc.u32 %r1, 0, 64, %p;",
         "bar.red.popc.u32 %r1, %r2, %p;",
         "bar.warp.sync %r2;",
         "bar.warp.sync 1;",
@@ -287,28 +294,37 @@ fn advice_is_dropped() {
     }
 }
 
-/// Barriers, counts of threads and masks of lanes in registers are forced into
-/// what the device has; constants that are right stay.
+/// Barriers of the block are all the first one, and masks of lanes in registers are
+/// forced into what the device has.
 #[test]
 fn what_lanes_meet_with_is_bounded() {
     let cases = [
-        ("bar.sync %r2;", "bar.sync %__rf_id;"),
-        ("@%p barrier.sync %r2, 64;", "barrier.sync %__rf_id, 64;"),
-        ("bar.arrive 1, %r2;", "bar.arrive 1, %__rf_team;"),
-        ("bar.sync %r1, %r2;", "bar.sync %__rf_id, %__rf_team;"),
+        ("bar.sync %r2;", "bar.sync 0;"),
+        ("@%p barrier.sync %r2;", "@%p barrier.sync 0;"),
+        ("bar.sync 15;", "bar.sync 0;"),
         (
             "bar.red.popc.u32 %r1, %r2, %p;",
-            "bar.red.popc.u32 %r1, %__rf_id, %p;",
+            "bar.red.popc.u32 %r1, 0, %p;",
         ),
         (
-            "bar.red.and.pred %p, 1, %r2, !%p;",
-            "bar.red.and.pred %p, 1, %__rf_team, !%p;",
+            "activemask.b32 %r2; bar.warp.sync %r2;",
+            "bar.warp.sync %r2;",
+        ),
+        (
+            "@%p activemask.b32 %r2; bar.warp.sync %r2;",
+            "bar.warp.sync %__rf_lanes;",
+        ),
+        (
+            "activemask.b32 %r2; L: bar.warp.sync %r2;",
+            "bar.warp.sync %__rf_lanes;",
+        ),
+        (
+            "activemask.b32 %r2; { .reg .b32 %r2; bar.warp.sync %r2; }",
+            "bar.warp.sync %__rf_lanes;",
         ),
         ("bar.warp.sync %r2;", "bar.warp.sync %__rf_lanes;"),
         ("bar.warp.sync 15;", "bar.warp.sync %__rf_lanes;"),
         ("bar.warp.sync 0xffffffff;", "bar.warp.sync 0xffffffff;"),
-        ("bar.sync 15;", "bar.sync 15;"),
-        ("bar.sync 2, 1024;", "bar.sync 2, 1024;"),
         (
             "shfl.sync.idx.b32 %r1|%p, %r2, 0, 31, %r2;",
             "shfl.sync.idx.b32 %r1|%p, %r2, 0, 31, %__rf_lanes;",

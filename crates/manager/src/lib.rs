@@ -59,5 +59,5 @@ pub use compile::{CompileLimits, Worker, work};
 pub use device::{DeviceChoice, OpenError};
 pub use log::{LogFormat, line as log_line, set_log_format};
 pub use metrics::MetricsAddress;
-pub use quota::{QUEUED, Quota, TENANTS};
+pub use quota::{QUEUED, Quota, TENANTS, Waits};
 pub use server::{Options, Server, StallTime, StartError};

@@ -3,7 +3,7 @@
 //! (`quiet`), and is short; what takes long came before (`compile`).
 
 use crate::common::{CommonError, Library};
-use crate::compile::{Contained, Fault, Global, NotCompiled, NotTaken, Place, WorkerError};
+use crate::compile::{Contained, Ends, Fault, Global, NotCompiled, NotTaken, Place, WorkerError};
 use crate::device::Device;
 use crate::memory::{ALIGNMENT, Memory, Use};
 use crate::partition::Partition;
@@ -43,6 +43,7 @@ pub(crate) struct Kernel {
     pub(crate) may_fail: bool,
     /// What its module has in common with others.
     pub(crate) uses: Vec<Limit>,
+    pub(crate) ends: Ends,
 }
 
 /// A module that is not loaded.
@@ -214,6 +215,7 @@ pub(crate) fn load(into: &mut Into<'_>, contained: &Contained) -> Result<Loaded,
                 parameter_bytes: entry.parameter_bytes,
                 may_fail,
                 uses: uses.clone(),
+                ends: entry.ends,
             })
         });
         Ok((kernels.collect::<Result<Vec<_>, Refused>>()?, uses))

@@ -24,6 +24,18 @@ pub struct Quota {
     /// over. Requests without a reply may go beyond it by
     /// [`protocol::QUIET_IN_A_ROW`].
     pub queued: u32,
+    /// Which kernels run, whose threads wait for each other.
+    pub waits: Waits,
+}
+
+/// Which kernels run, whose threads wait in hardware for lanes of their warp.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waits {
+    /// All. On a GPU, threads that wait for each other for ever cannot be ended.
+    #[default]
+    Any,
+    /// Those that are proved to end.
+    Proved,
 }
 
 impl Default for Quota {
@@ -38,6 +50,7 @@ impl Default for Quota {
             allocations: 64 << 10,
             code: 64 << 20,
             queued: QUEUED,
+            waits: Waits::Any,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::options::MemorySize;
 use clap::{Args, ValueEnum};
-use manager::{CompileLimits, LogFormat, MetricsAddress, QUEUED, Quota, StallTime, TENANTS};
+use manager::{CompileLimits, LogFormat, MetricsAddress, QUEUED, Quota, StallTime, TENANTS, Waits};
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -111,6 +111,20 @@ pub struct Limits {
     /// Launches, copies and memsets in one stream that are not over [default: 512].
     #[arg(long, value_name = "N")]
     pub max_queued: Option<Count<1, { QUEUED as u64 }>>,
+    /// Which kernels run, whose threads wait for lanes of their warp: on a GPU, threads
+    /// that wait for each other for ever cannot be ended [default: any].
+    #[arg(long, value_enum, value_name = "KERNELS")]
+    pub waits: Option<WaitsOf>,
+}
+
+/// Which kernels run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitsOf {
+    /// All.
+    Any,
+    /// Those that are proved to end.
+    Proved,
 }
 
 /// Seconds of a day.
@@ -345,6 +359,7 @@ impl Limits {
             max_allocations: self.max_allocations.or(file.max_allocations),
             max_code: self.max_code.or(file.max_code),
             max_queued: self.max_queued.or(file.max_queued),
+            waits: self.waits.or(file.waits),
         }
     }
 
@@ -361,6 +376,10 @@ impl Limits {
             allocations: number(self.max_allocations.map(|count| count.0), rest.allocations),
             code: self.max_code.map_or(rest.code, |size| size.0),
             queued: (self.max_queued).map_or(rest.queued, |count| count.0 as u32),
+            waits: self.waits.map_or(rest.waits, |waits| match waits {
+                WaitsOf::Any => Waits::Any,
+                WaitsOf::Proved => Waits::Proved,
+            }),
         }
     }
 }
@@ -401,10 +420,12 @@ log-format = "json"
 memory-per-tenant = "1g"
 max-streams = 8
 max-queued = 16
+waits = "proved"
 
 [users.1000]
 memory-per-tenant = "4g"
 max-events = 1
+waits = "any"
 "#;
 
     #[test]
@@ -417,6 +438,7 @@ max-events = 1
         );
         let of_user = users[&1000];
         assert_eq!((of_user.memory, of_user.events), (4 << 30, 1));
+        assert_eq!((quota.waits, of_user.waits), (Waits::Proved, Waits::Any));
         assert_eq!(
             of_user.streams, 8,
             "what is not said for a user is said for all"

@@ -47,6 +47,12 @@ impl Dominance {
     }
 }
 
+/// The parent of each node in the dominator tree of a graph that begins at node 0;
+/// `None` where that would take time that is not in proportion to the edges.
+pub(super) fn parents(next: Vec<Vec<u32>>) -> Option<Vec<Option<u32>>> {
+    Graph { next }.dominators()
+}
+
 /// Edges between nodes; node 0 is where the function begins.
 #[derive(Default)]
 struct Graph {

@@ -27,11 +27,8 @@
 //!   How long a device takes to begin and end so many blocks is the host's
 //!   business, which bounds grids.
 //!
-//! A thread may *wait*: for others at `bar`, `barrier`, `bar.warp`, and in
-//! instructions for several lanes (`.sync`), until they arrive or retire. A
-//! barrier for a number of threads does not count those that retired. Where
-//! threads wait for each other at different such places none goes on. The word
-//! does not help then: no instruction cancels such a wait.
+//! A thread may *wait* for others in hardware: at barriers of the block, and in
+//! instructions for several lanes (`.sync`). `waits` is about these.
 //! `nanosleep` (at most 2 ms) and `mbarrier.try_wait` (its limit) are followed
 //! by a look, so that a thread waits in one of them at most.
 

@@ -41,6 +41,8 @@ pub(super) struct Flow<'m, 'a> {
     pub(super) returned: Vec<u32>,
     /// Variables in local memory: bytes and alignment.
     pub(super) locals: FxHashMap<&'a str, (u64, u32)>,
+    /// Parameters in memory.
+    parameters: Vec<&'a str>,
     labels: FxHashMap<(usize, &'a str), usize>,
     tables: FxHashMap<(usize, &'a str), &'m [&'a str]>,
     /// The scope around each.
@@ -64,6 +66,7 @@ impl<'m, 'a> Flow<'m, 'a> {
             assigned: Vec::new(),
             returned: Vec::new(),
             locals: FxHashMap::default(),
+            parameters: Vec::new(),
             labels: FxHashMap::default(),
             tables: FxHashMap::default(),
             parents: vec![0],
@@ -78,6 +81,9 @@ impl<'m, 'a> Flow<'m, 'a> {
             let register = flow.declare(variable, 0);
             flow.returned.push(register);
         }
+        let in_memory = |variable: &&Variable<'_>| variable.space == VariableSpace::Param;
+        let parameters = function.parameters.iter().filter(in_memory);
+        flow.parameters = parameters.map(|variable| variable.name).collect();
         flow.block(body, 0);
         for index in 0..flow.steps.len() {
             (flow.steps[index].next, flow.steps[index].is_lost) = flow.next_of(index);
@@ -94,6 +100,11 @@ impl<'m, 'a> Flow<'m, 'a> {
     /// The register that a name stands for at an instruction.
     pub(super) fn register(&self, index: usize, name: &str) -> Option<u32> {
         self.resolve(self.steps[index].scope, name)
+    }
+
+    /// Whether a name is that of a parameter in memory.
+    pub(super) fn is_parameter(&self, name: &str) -> bool {
+        self.parameters.contains(&name)
     }
 
     fn declare(&mut self, variable: &Variable<'a>, scope: usize) -> u32 {

@@ -1,11 +1,12 @@
 //! The functions of a module: their statements, calls and accesses.
 
 use super::dominance::Dominance;
-use super::frames::{self, Frames};
+use super::frames;
 use super::intro::Sequences;
 use super::invariants::{Invariants, Walked};
 use super::known::{Known, Registers, Space as Within};
 use super::names::{Outside, halved};
+use super::variables::Variables;
 use super::{Errors, lanes, rows};
 use model::layout::fence::{self as layout, EXTENT, REACH, STACK};
 use ptx::table::{Access, Extent, Info, Role, Space};
@@ -14,98 +15,7 @@ use ptx::{
     Statement, VariableSpace,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
-
-/// A variable in local or constant memory.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Variable<'a> {
-    name: &'a str,
-    pub(super) space: Within,
-    pub(super) size: u64,
-    pub(super) alignment: u32,
-}
-
-/// Names at file scope, and their declarations.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Variables<'a> {
-    /// In local and constant memory.
-    list: Vec<Variable<'a>>,
-    /// In global memory, in the order of the table: bytes and alignment.
-    global: Vec<(u64, u32)>,
-    /// In shared memory: bytes, if the text has them, and alignment.
-    shared: FxHashMap<&'a str, (Option<u64>, u32)>,
-    /// Parameters and temporaries of calls, the innermost scope last: bytes.
-    parameters: Vec<(&'a str, u64)>,
-    names: FxHashSet<&'a str>,
-    /// The variable that holds all frames, if kernels declare one.
-    pub(super) frames: Option<Frames>,
-}
-
-impl<'a> Variables<'a> {
-    /// None, but the name of the table is in use.
-    pub(super) fn new() -> Self {
-        let mut none = Variables::default();
-        none.names.insert(layout::VARIABLE);
-        none
-    }
-
-    /// Adds a variable; false if its name is in use.
-    pub(super) fn add(&mut self, variable: &ptx::Variable<'a>) -> bool {
-        let alignment = variable.alignment().max(1);
-        let size = variable.size();
-        match variable.space {
-            VariableSpace::Global => self.global.push((size.unwrap_or(0), alignment)),
-            VariableSpace::Shared => {
-                let is_own = matches!(
-                    variable.linkage,
-                    ptx::Linkage::Local | ptx::Linkage::Visible
-                );
-                let size = size.filter(|_| is_own);
-                self.shared.insert(variable.name, (size, alignment));
-            }
-            VariableSpace::Local | VariableSpace::Const => self.list.push(Variable {
-                name: variable.name,
-                space: match variable.space {
-                    VariableSpace::Local => Within::Local,
-                    _ => Within::Const,
-                },
-                size: size.unwrap_or(0),
-                alignment,
-            }),
-            VariableSpace::Param => {
-                self.parameters.push((variable.name, size.unwrap_or(0)));
-                return true;
-            }
-            VariableSpace::Reg | VariableSpace::Sreg | VariableSpace::Tex => return true,
-        }
-        self.names.insert(variable.name)
-    }
-
-    /// Takes in a parameter of a kernel, of which code may take the address.
-    fn add_parameter(&mut self, parameter: &ptx::Variable<'a>) -> bool {
-        self.list.push(Variable {
-            name: parameter.name,
-            space: Within::Param,
-            size: parameter.size().unwrap_or(0),
-            alignment: parameter.alignment().max(1),
-        });
-        self.names.insert(parameter.name)
-    }
-
-    /// Variables in the table.
-    pub(super) fn in_table(&self) -> usize {
-        self.global.len()
-    }
-
-    /// The number of a variable in local or constant memory.
-    pub(super) fn number(&self, name: &str) -> Option<usize> {
-        self.list.iter().position(|variable| variable.name == name)
-    }
-
-    /// The variable of this number.
-    pub(super) fn get(&self, number: usize) -> Option<Variable<'a>> {
-        self.list.get(number).copied()
-    }
-}
+use std::rc::Rc;
 
 /// The functions of a module, by name.
 pub(super) struct Functions<'a> {
@@ -203,20 +113,7 @@ impl<'a> Functions<'a> {
         if found.defined.len() != callable().count() {
             errors.at(Span::default(), "a function is defined twice");
         }
-        // Each function in whose calls there is none left to follow.
-        let mut bounded: FxHashSet<&str> = FxHashSet::default();
-        loop {
-            let before = bounded.len();
-            for function in functions() {
-                let mut callees = calls(function);
-                if callees.all(|name| name.is_some_and(|name| bounded.contains(name))) {
-                    bounded.insert(function.name);
-                }
-            }
-            if bounded.len() == before {
-                break;
-            }
-        }
+        let (bounded, _) = bounded(functions());
         for function in functions().filter(|function| !bounded.contains(function.name)) {
             errors.at(
                 function.name_span,
@@ -232,7 +129,7 @@ impl<'a> Functions<'a> {
     pub(super) fn judge(
         &self,
         function: &Function<'a>,
-        variables: &Variables<'a>,
+        variables: &Rc<Variables<'a>>,
         sequences: &Sequences,
         errors: &mut Errors<'_>,
     ) -> bool {
@@ -251,7 +148,7 @@ impl<'a> Functions<'a> {
             }
         }
         let mut body = Body {
-            variables: variables.clone(),
+            variables: Variables::in_function(variables),
             registers: Registers::default(),
             declared: FxHashSet::default(),
             families: Vec::new(),
@@ -314,6 +211,47 @@ impl<'a> Functions<'a> {
         }
         body.accesses_shared
     }
+}
+
+/// The functions whose calls end: each of which all callees are among them. And how many
+/// steps it took to find them.
+fn bounded<'f, 'a: 'f>(
+    functions: impl Iterator<Item = &'f Function<'a>>,
+) -> (FxHashSet<&'a str>, usize) {
+    let mut callers: FxHashMap<&str, Vec<&'a str>> = FxHashMap::default();
+    // How many of its calls lead to what is not known to end.
+    let mut open: FxHashMap<&str, usize> = FxHashMap::default();
+    let mut ready = Vec::new();
+    for function in functions {
+        let mut count = 0;
+        for callee in calls(function) {
+            count += 1;
+            if let Some(callee) = callee {
+                callers.entry(callee).or_default().push(function.name);
+            }
+        }
+        match count {
+            0 => ready.push(function.name),
+            count => *open.entry(function.name).or_default() += count,
+        }
+    }
+    let (mut bounded, mut steps) = (FxHashSet::default(), 0);
+    while let Some(name) = ready.pop() {
+        steps += 1;
+        if !bounded.insert(name) {
+            continue;
+        }
+        for caller in callers.get(name).into_iter().flatten() {
+            steps += 1;
+            if let Some(count) = open.get_mut(caller) {
+                *count -= 1;
+                if *count == 0 {
+                    ready.push(caller);
+                }
+            }
+        }
+    }
+    (bounded, steps)
 }
 
 /// Whom a function calls: `None` for a call through a pointer.
@@ -387,7 +325,7 @@ impl<'a> Body<'_, '_, 'a> {
             VariableSpace::Local | VariableSpace::Shared => self.variables.add(variable),
             // Where its scope begins: many have the same name, but none that of a
             // variable.
-            VariableSpace::Param => !self.variables.names.contains(variable.name),
+            VariableSpace::Param => !self.variables.has(variable.name),
             _ => {
                 self.errors.at(span, "a declaration that is not allowed");
                 true
@@ -415,11 +353,14 @@ impl<'a> Body<'_, '_, 'a> {
     /// No name is that of a register and of a variable, or of a special register:
     /// in some scope it would stand for the other.
     fn names_are_apart(&mut self, function: &Function<'a>) {
-        let names = self.variables.names.iter().chain(SPECIAL);
-        let twice: Vec<&str> = names
-            .copied()
-            .filter(|name| self.is_register(name))
-            .collect();
+        let singles = self.declared.iter().copied();
+        let mut twice: Vec<&str> = singles.filter(|name| self.variables.has(name)).collect();
+        for (prefix, _) in &self.families {
+            let named = self.variables.beginning_with(prefix);
+            twice.extend(named.filter(|name| self.is_register(name)));
+        }
+        let special = SPECIAL.iter().copied();
+        twice.extend(special.filter(|name| self.is_register(name)));
         for name in twice {
             let message = format!("`{name}` is the name of a register, too");
             self.errors.at(function.name_span, message);
@@ -471,7 +412,7 @@ impl<'a> Body<'_, '_, 'a> {
     }
 
     fn block(&mut self, block: &Block<'a>) {
-        let outer = self.variables.parameters.len();
+        let outer = self.variables.parameters();
         for statement in &block.statements {
             match statement {
                 Statement::Label(_) => self.registers.forget(),
@@ -504,7 +445,7 @@ impl<'a> Body<'_, '_, 'a> {
                 }
             }
         }
-        self.variables.parameters.truncate(outer);
+        self.variables.leave(outer);
     }
 
     /// Code before and after may not follow each other.
@@ -722,12 +663,11 @@ impl<'a> Body<'_, '_, 'a> {
         };
         match space {
             Space::Param => {
-                let mut parameters = self.variables.parameters.iter().rev();
-                let found = parameters.find(|(parameter, _)| *parameter == name);
-                found.is_some_and(|(_, size)| inside(*size, place.alignment))
+                let size = self.variables.parameter(name);
+                size.is_some_and(|size| inside(size, place.alignment))
             }
-            Space::Shared => match self.variables.shared.get(name) {
-                Some((Some(size), alignment)) => inside(*size, *alignment),
+            Space::Shared => match self.variables.shared(name) {
+                Some((Some(size), alignment)) => inside(size, alignment),
                 _ => false,
             },
             Space::Local | Space::Const => {
@@ -832,13 +772,13 @@ impl<'a> Body<'_, '_, 'a> {
         }
         match known {
             Known::Variable(index) => {
-                let Some((size, alignment)) = self.variables.global.get(index) else {
+                let Some((size, alignment)) = self.variables.global(index) else {
                     return false;
                 };
                 let end = u64::try_from(place.offset)
                     .ok()
                     .and_then(|at| at.checked_add(place.bytes));
-                end.is_some_and(|end| end <= *size) && place.alignment <= *alignment && is_aligned
+                end.is_some_and(|end| end <= size) && place.alignment <= alignment && is_aligned
             }
             _ => false,
         }
@@ -894,5 +834,28 @@ fn copied(instruction: &Instruction<'_>) -> Option<u64> {
             Some(bytes as u64)
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Callers first, so that a search by passes over the text would take one for each.
+    #[test]
+    fn calls_are_followed_in_proportion_to_their_number() {
+        const FUNCTIONS: usize = 2000;
+        let mut text = ".version 8.0\n.target sm_90\n.address_size 64\n".to_owned();
+        for number in 0..FUNCTIONS {
+            let next = number + 1;
+            text += &format!(".func f{number}() {{ call f{next}; call f{next}; ret; }}\n");
+        }
+        for (last, expected) in [("ret;", FUNCTIONS + 1), ("call f0; ret;", 0)] {
+            let text = format!("{text}.func f{FUNCTIONS}() {{ {last} }}\n");
+            let module = ptx::parse(&text).unwrap();
+            let (found, steps) = bounded(module.functions());
+            assert_eq!(found.len(), expected);
+            assert!(steps <= 4 * FUNCTIONS, "{steps}");
+        }
     }
 }

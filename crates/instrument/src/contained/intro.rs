@@ -22,6 +22,8 @@ pub(super) struct Intro<'a> {
     pub(super) blocks: Option<u64>,
     /// Shared memory is zero.
     pub(super) clears: bool,
+    /// The known sequences in it: the first instruction of each, and one past its last.
+    pub(super) sequences: Vec<(usize, usize)>,
     /// Steps of loops that clear frames.
     pub(super) cleared_steps: u64,
     /// Bytes of local variables that are written, before anything can read them:
@@ -57,6 +59,7 @@ pub(super) fn read<'a>(flow: &Flow<'_, 'a>, source: &str) -> Intro<'a> {
                 | Idiom::Limit(_)
                 | Idiom::Again(_) => break,
             }
+            intro.sequences.push((at, at + length));
             at += length;
             continue;
         }

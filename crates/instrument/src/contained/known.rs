@@ -4,10 +4,10 @@
 //! same one. An instruction that is none of those listed makes a value of which
 //! nothing is known.
 
-use super::function::Variables;
 use super::invariants::Invariants;
 use super::lanes;
 use super::reach::Between;
+use super::variables::Variables;
 use model::layout::fence as layout;
 use ptx::{Guard, Instruction, OperandKind};
 use rustc_hash::FxHashMap;
@@ -85,10 +85,6 @@ pub(super) enum Known {
     },
     /// At most this, in 32 bits.
     Index(u64),
-    /// A multiple of 32 that is not zero.
-    SomeWarps,
-    /// A number of threads in whole warps that a block can have.
-    Warps,
     /// The bit of the lane that executes it.
     OwnLane,
     /// A mask of lanes that holds that bit.

@@ -1,20 +1,14 @@
 //! Operands of barriers and of exchanges between lanes: what the device has no
 //! answer to would end the context.
 //!
-//! A barrier is one of sixteen, a count of threads is one of whole warps that a
-//! block can have, and a mask of lanes holds the lane that executes the
-//! instruction (PTX ISA, 9.7.13). Each is such a constant, or the result of the
+//! A barrier of a block is the first one, for all of its threads: one that is for some
+//! of them, or another one beside it, may never open, and a thread that waits there
+//! cannot be ended (`waits`). A mask of lanes holds the lane that executes the
+//! instruction (PTX ISA, 9.7.13). It is the constant of all lanes, or the result of the
 //! instructions in [`Registers`] that force it to be one.
 
 use super::known::{Known, Registers};
 use ptx::{Instruction, Mnemonic, Modifier, OperandKind};
-
-/// Threads of a warp.
-const WARP: i64 = 32;
-/// Threads that a block can have.
-const MOST: i64 = 1024;
-/// Barriers of a block.
-const BARRIERS: i64 = 16;
 
 /// What is wrong with an instruction, if anything is.
 pub(super) fn judge(
@@ -32,41 +26,18 @@ pub(super) fn judge(
         Mnemonic::Shfl | Mnemonic::Vote | Mnemonic::Match | Mnemonic::Redux | Mnemonic::Elect => {
             mask(kinds.last(), registers)
         }
-        Mnemonic::Bar | Mnemonic::Barrier => {
-            let is_red = opcode.has(Modifier::Red);
-            match (is_red, &kinds[..]) {
-                (true, [_, id, _]) | (false, [id]) => barrier(id, registers),
-                (true, [_, id, count, _]) | (false, [id, count]) => {
-                    barrier(id, registers)?;
-                    threads(count, registers)
-                }
-                _ => Err("a barrier whose operands are not understood"),
-            }
+        Mnemonic::Bar | Mnemonic::Barrier if !opcode.has(Modifier::Cluster) => {
+            let id = match (opcode.has(Modifier::Red), &kinds[..]) {
+                (true, [_, id, _]) | (false, [id]) => id,
+                _ => return Err("a barrier that may wait for some threads only"),
+            };
+            let is_first = matches!(id, OperandKind::Integer(0)) && !opcode.has(Modifier::Arrive);
+            is_first
+                .then_some(())
+                .ok_or("a barrier that is not the first one")
         }
         _ => Ok(()),
     }
-}
-
-fn barrier(kind: &OperandKind<'_>, registers: &Registers<'_>) -> Result<(), &'static str> {
-    let is_right = match kind {
-        OperandKind::Integer(id) => (0..BARRIERS).contains(id),
-        OperandKind::Name(name) => {
-            matches!(registers.known(name), Known::Index(most) if most < BARRIERS as u64)
-        }
-        _ => false,
-    };
-    is_right.then_some(()).ok_or("a barrier that may not exist")
-}
-
-fn threads(kind: &OperandKind<'_>, registers: &Registers<'_>) -> Result<(), &'static str> {
-    let is_right = match kind {
-        OperandKind::Integer(count) => (WARP..=MOST).contains(count) && count % WARP == 0,
-        OperandKind::Name(name) => registers.known(name) == Known::Warps,
-        _ => false,
-    };
-    is_right
-        .then_some(())
-        .ok_or("a barrier for a number of threads that may not be one of warps")
 }
 
 fn mask(kind: Option<&&OperandKind<'_>>, registers: &Registers<'_>) -> Result<(), &'static str> {
@@ -94,14 +65,8 @@ pub(super) fn result(
         {
             Some(Known::WithOwnLane)
         }
-        ("max.u32", [_, Name(a), Integer(WARP)])
-            if matches!(registers.known(a), Known::Multiple(32)) =>
-        {
-            Some(Known::SomeWarps)
-        }
-        ("min.u32", [_, Name(a), Integer(MOST)]) if registers.known(a) == Known::SomeWarps => {
-            Some(Known::Warps)
-        }
+        // The lanes that execute it, of which this is one.
+        ("activemask.b32", [_]) => Some(Known::WithOwnLane),
         _ => None,
     }
 }

@@ -34,6 +34,7 @@
 //!    a bound that the compiler knows.
 //! 5. **Kernels end** once the host has said so: each thread then executes a
 //!    bounded number of instructions. The argument is in `ends`.
+//!    Barriers are such that all that are left of a block open them (`lanes`, `waits`).
 //! 6. **Nothing that others left is read**: registers, parameters of functions,
 //!    shared and local memory are written first. The argument is in `residue`.
 //! 7. **Nothing else is there.** Instructions, directives, declarations and
@@ -51,10 +52,11 @@
 //! * ptxas and the driver: that they compile PTX as the ISA says, check types and
 //!   names, and place frames and return addresses apart.
 //!
-//! # What is not judged
+//! # What is not refused
 //!
-//! Threads that wait for each other at different barriers or warp-wide
-//! instructions, and so for ever (`ends`).
+//! Kernels whose threads may wait for each other for ever in instructions for several
+//! lanes of a warp: what the answer says of each is proved (`waits`), and the host
+//! decides which run.
 
 mod dominance;
 mod ends;
@@ -70,20 +72,34 @@ mod names;
 mod reach;
 mod residue;
 mod rows;
+mod uniform;
+mod variables;
+mod waits;
 mod whole;
 
 use crate::verify::VerifyError;
-use function::{Functions, Variables};
+use function::Functions;
 use model::layout::fence as layout;
 use ptx::{Item, Linkage, Module, Span, Type, Value, VariableSpace};
 use rustc_hash::FxHashSet;
+use std::rc::Rc;
+use variables::Variables;
+pub use waits::{Ends, Waiting};
+
+/// PTX that is contained.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contained {
+    /// The kernels of which not all launches are proved to end, because threads may
+    /// wait for each other for ever.
+    pub waiting: Vec<Waiting>,
+}
 
 /// Checks that PTX is contained.
 ///
 /// # Errors
 ///
 /// All that is not, in the order of the text.
-pub fn verify_contained(text: &str) -> Result<(), Vec<VerifyError>> {
+pub fn verify_contained(text: &str) -> Result<Contained, Vec<VerifyError>> {
     let module = match ptx::parse(text) {
         Ok(module) => module,
         Err(all) => {
@@ -98,8 +114,17 @@ pub fn verify_contained(text: &str) -> Result<(), Vec<VerifyError>> {
         text,
         list: Vec::new(),
     };
-    judge(&module, &mut errors);
-    errors.into_result()
+    let mut waiting = judge(&module, &mut errors);
+    errors.into_result()?;
+    waiting.sort_by_key(|(offset, _)| *offset);
+    let waiting = with_lines(text, waiting).map(|(line, (kernel, ends))| Waiting {
+        kernel: kernel.to_owned(),
+        line,
+        ends,
+    });
+    Ok(Contained {
+        waiting: waiting.collect(),
+    })
 }
 
 /// Errors with places.
@@ -120,19 +145,27 @@ impl Errors<'_> {
             return Ok(());
         }
         self.list.sort_by_key(|(offset, _)| *offset);
-        let (mut line, mut counted) = (1, 0);
-        let errors = self.list.into_iter().map(|(offset, message)| {
-            let end = (offset as usize).clamp(counted, self.text.len());
-            let breaks = self.text.as_bytes()[counted..end].iter();
-            line += breaks.filter(|byte| **byte == b'\n').count() as u32;
-            counted = end;
-            VerifyError { message, line }
-        });
+        let errors =
+            with_lines(self.text, self.list).map(|(line, message)| VerifyError { message, line });
         Err(errors.collect())
     }
 }
 
-fn judge(module: &Module<'_>, errors: &mut Errors<'_>) {
+/// Lines, from 1, of offsets in a text that do not descend.
+fn with_lines<T>(text: &str, list: Vec<(u32, T)>) -> impl Iterator<Item = (u32, T)> {
+    let (mut line, mut counted) = (1, 0);
+    list.into_iter().map(move |(offset, of)| {
+        let end = (offset as usize).clamp(counted, text.len());
+        let breaks = text.as_bytes()[counted..end].iter();
+        line += breaks.filter(|byte| **byte == b'\n').count() as u32;
+        counted = end;
+        (line, of)
+    })
+}
+
+/// Answers which kernels may wait for ever: where that is in doubt, their names, and
+/// which launches end.
+fn judge<'a>(module: &Module<'a>, errors: &mut Errors<'_>) -> Vec<(u32, (&'a str, Ends))> {
     if module.address_size != 64 {
         errors.at(Span::default(), "addresses have no 64 bits");
     }
@@ -166,6 +199,7 @@ fn judge(module: &Module<'_>, errors: &mut Errors<'_>) {
         );
     }
     variables.frames = frames::of(module, errors);
+    let variables = Rc::new(variables);
     let functions = Functions::of(module, errors);
     let bodies = whole::bodies(module);
     let mut shared = FxHashSet::default();
@@ -179,7 +213,7 @@ fn judge(module: &Module<'_>, errors: &mut Errors<'_>) {
             shared.insert(function.name);
         }
     }
-    whole::judge(&bodies, &shared, module.source, errors);
+    whole::judge(&bodies, &shared, module.source, errors)
 }
 
 /// A variable at file scope.

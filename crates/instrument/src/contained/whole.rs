@@ -3,6 +3,7 @@
 use super::ends::Bounds;
 use super::flow::Flow;
 use super::intro::{self, Intro, Sequences};
+use super::waits::{self, Ends};
 use super::{Errors, residue};
 use ptx::{Function, Mnemonic, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -41,19 +42,23 @@ impl<'a> Body<'_, 'a> {
     }
 }
 
-/// Judges all bodies; `shared` names the functions that access shared memory.
+/// Judges all bodies; `shared` names the functions that access shared memory. Answers
+/// which kernels may wait for ever: where that is in doubt, their names, and which
+/// launches end.
 pub(super) fn judge<'a>(
     bodies: &[Body<'_, 'a>],
     shared: &FxHashSet<&'a str>,
     source: &str,
     errors: &mut Errors<'_>,
-) {
+) -> Vec<(u32, (&'a str, Ends))> {
     let by_name: FxHashMap<&str, &Body<'_, 'a>> = bodies
         .iter()
         .map(|body| (body.function.name, body))
         .collect();
     let mut bounds = Bounds::default();
     let mut reaching = shared.clone();
+    let mut waits = waits::Judged::default();
+    let mut waiting = Vec::new();
     for body in callees_first(bodies, &by_name) {
         let (function, intro) = (body.function, &body.intro);
         if body.callees().any(|callee| reaching.contains(callee)) {
@@ -71,7 +76,15 @@ pub(super) fn judge<'a>(
         }
         bounds.judge(function, (&body.flow, intro), source, errors);
         residue::judge(function, &body.flow, intro, errors);
+        let found = waits::judge(&body.flow, intro, function.is_entry, &waits);
+        waits.insert(function.name, found);
+        let (ends, at) = found.of_kernel();
+        if function.is_entry && ends != Ends::Always {
+            let at = at.unwrap_or(function.name_span.start);
+            waiting.push((at, (function.name, ends)));
+        }
     }
+    waiting
 }
 
 /// Each body behind those that it calls. (Where calls lead to themselves, which

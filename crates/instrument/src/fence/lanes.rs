@@ -2,28 +2,19 @@
 //! of a warp.
 //!
 //! They access nothing, but what they are given in registers may be what the
-//! device has no answer to, and ends the context: a barrier that does not exist, a
-//! count of threads that is no number of warps, a mask of lanes without the lane
-//! that executes the instruction. (PTX ISA, 9.7.13: barriers are 0 to 15, counts
-//! are multiples of the warp's size, and "the behavior is undefined if the
-//! executing thread is not in the membermask".) Each is forced into what is
-//! allowed, which changes nothing of what is.
+//! device has no answer to, and ends the context: a mask of lanes without the lane
+//! that executes the instruction. (PTX ISA, 9.7.13: "the behavior is undefined if the
+//! executing thread is not in the membermask".) It is forced into the mask, which
+//! changes nothing where it is there. Barriers of a block are all the first one, and
+//! for all of its threads (`lower::barriers`).
 
 use super::text;
 use crate::patch::{Patch, put};
-use model::layout::fence::{BARRIERS, BLOCK_THREADS, WARP};
 use ptx::table::{Convergence, Info};
-use ptx::{Instruction, Mnemonic, Modifier, Operand, OperandKind};
-
-/// How an operand is forced into what is allowed.
-#[derive(Clone, Copy)]
-enum Kind {
-    Barrier,
-    Threads,
-    Mask,
-}
+use ptx::{Instruction, Mnemonic, Modifier, OperandKind};
 
 /// Forces the operands of an instruction; false if it has none that must be.
+/// `active` is a register that holds the lanes which execute it.
 ///
 /// # Errors
 ///
@@ -31,67 +22,92 @@ enum Kind {
 pub(super) fn bound(
     instruction: &Instruction<'_>,
     info: &Info,
+    active: Option<&str>,
     patch: &mut Patch,
 ) -> Result<bool, String> {
-    let operands = operands(instruction, info)?;
-    let mut before = String::new();
-    let mut changed = Vec::new();
-    for (operand, kind) in operands {
-        let own = match (kind, &operand.kind) {
-            (Kind::Barrier, OperandKind::Integer(id)) if (0..BARRIERS).contains(id) => continue,
-            (Kind::Threads, OperandKind::Integer(count))
-                if (WARP..=BLOCK_THREADS).contains(count) && count % WARP == 0 =>
-            {
-                continue;
-            }
-            (Kind::Mask, OperandKind::Integer(mask)) if *mask as u32 == u32::MAX => continue,
-            (Kind::Barrier, OperandKind::Name(from)) => text::barrier(from, &mut before),
-            (Kind::Threads, OperandKind::Name(from)) => text::threads(from, &mut before),
-            (Kind::Mask, OperandKind::Name(from)) => text::lanes(from, &mut before),
-            (Kind::Mask, OperandKind::Integer(mask)) => {
-                text::lanes(&format!("{}", *mask as u32), &mut before)
-            }
-            (Kind::Barrier, _) => return Err("there is no such barrier".to_owned()),
-            (Kind::Threads, _) => return Err("no number of threads in warps".to_owned()),
-            (Kind::Mask, _) => return Err("its mask of lanes is not understood".to_owned()),
+    let opcode = &instruction.opcode;
+    if info.convergence != Convergence::Mask {
+        let is_barrier = matches!(opcode.mnemonic(), Mnemonic::Bar | Mnemonic::Barrier);
+        return match !is_barrier || opcode.has(Modifier::Cluster) || is_of_all(instruction) {
+            true => Ok(false),
+            false => Err("its operands are not understood".to_owned()),
         };
-        changed.push((operand.span, own));
     }
-    if changed.is_empty() {
-        return Ok(false);
-    }
+    let mask = instruction.operands.last();
+    let mask = mask.ok_or("it has no mask of lanes")?;
+    let mut before = String::new();
+    let own = match &mask.kind {
+        OperandKind::Integer(lanes) if *lanes as u32 == u32::MAX => return Ok(false),
+        OperandKind::Name(from) if active == Some(*from) => return Ok(false),
+        OperandKind::Name(from) => text::lanes(from, &mut before),
+        OperandKind::Integer(lanes) => text::lanes(&format!("{}", *lanes as u32), &mut before),
+        _ => return Err("its mask of lanes is not understood".to_owned()),
+    };
     patch.insert(instruction.span.start, |out| {
-        put(out, format_args!("{before}"))
+        put(out, format_args!("{before}"));
     });
-    for (span, own) in changed {
-        patch.edit(span.start, span.end, |out| out.push_str(own));
-    }
+    patch.edit(mask.span.start, mask.span.end, |out| out.push_str(own));
     Ok(true)
 }
 
-/// The operands that must be bounded, in the order of the text.
-fn operands<'i, 'a>(
-    instruction: &'i Instruction<'a>,
-    info: &Info,
-) -> Result<Vec<(&'i Operand<'a>, Kind)>, String> {
-    let all = &instruction.operands;
-    let opcode = &instruction.opcode;
-    let is_barrier = matches!(opcode.mnemonic(), Mnemonic::Bar | Mnemonic::Barrier);
-    if info.convergence == Convergence::Mask {
-        let mask = all.last().ok_or("it has no mask of lanes")?;
-        return Ok(vec![(mask, Kind::Mask)]);
-    }
-    if !is_barrier || opcode.has(Modifier::Cluster) {
-        return Ok(Vec::new());
-    }
-    // The result before, and the predicate behind.
-    let rest = match opcode.has(Modifier::Red) {
-        true => all.get(1..all.len().saturating_sub(1)),
-        false => all.get(..),
+/// Whether a barrier is the first one, for all threads of the block.
+fn is_of_all(instruction: &Instruction<'_>) -> bool {
+    let id = match (
+        instruction.opcode.has(Modifier::Red),
+        &instruction.operands[..],
+    ) {
+        (true, [_, id, _]) | (false, [id]) => id,
+        _ => return false,
     };
-    match rest {
-        Some([barrier]) => Ok(vec![(barrier, Kind::Barrier)]),
-        Some([barrier, threads]) => Ok(vec![(barrier, Kind::Barrier), (threads, Kind::Threads)]),
-        _ => Err("its operands are not understood".to_owned()),
+    matches!(id.kind, OperandKind::Integer(0))
+}
+
+/// The register that holds the lanes which execute what follows, up to the next
+/// label, branch or call: that of an `activemask` that all of them executed.
+#[derive(Default)]
+pub(super) struct Active<'a> {
+    register: Option<&'a str>,
+    /// Scopes around it.
+    depth: usize,
+}
+
+impl<'a> Active<'a> {
+    pub(super) fn get(&self) -> Option<&'a str> {
+        self.register
+    }
+
+    /// What follows is in so many scopes. In another one, the name may be that of
+    /// another register.
+    pub(super) fn enter(&mut self, depth: usize) {
+        if depth != self.depth {
+            *self = Active {
+                register: None,
+                depth,
+            };
+        }
+    }
+
+    /// Others may come to what follows.
+    pub(super) fn forget(&mut self) {
+        self.register = None;
+    }
+
+    /// Takes in an instruction, after it was rewritten.
+    pub(super) fn executed(&mut self, instruction: &Instruction<'a>) {
+        let info = ptx::table::classify(instruction);
+        if info.is_none_or(|info| info.is_control || info.convergence == Convergence::Block) {
+            return self.forget();
+        }
+        let written = super::shared::written(instruction);
+        if self
+            .register
+            .is_some_and(|register| written.contains(&register))
+        {
+            self.forget();
+        }
+        let is_it = instruction.opcode.mnemonic() == Mnemonic::Activemask;
+        if let (true, None, [register]) = (is_it, instruction.guard, &written[..]) {
+            self.register = Some(*register);
+        }
     }
 }

@@ -262,37 +262,59 @@ fn own_steps(instruction: &ptx::Instruction<'_>) -> u64 {
     OTHER + FENCE * instruction.addresses().count() as u64
 }
 
+/// Steps of the search for heads, at most, times the blocks and edges of a function.
+/// Real code takes as many as its loops are deep.
+const SEARCH: usize = 64;
+
 /// Blocks without which no cycle is left; inner loops come first, so that outer
 /// ones need one only for passes that go around the inner ones.
 fn heads(cfg: &Cfg) -> FxHashSet<BlockId> {
+    search(cfg).0
+}
+
+/// The heads, and how many steps it took to find them.
+///
+/// Each cycle has a block that is first in the order, and an edge of the cycle leads
+/// back to it. So a block that an edge leads back to becomes a head, if a cycle goes
+/// through it and blocks behind it, and through no head. Where that takes too long, all
+/// of the rest become heads.
+fn search(cfg: &Cfg) -> (FxHashSet<BlockId>, usize) {
+    let place = |block: BlockId| cfg.position[block.0 as usize];
     let mut candidates: Vec<BlockId> = Vec::new();
+    let mut edges = 0;
     for &block in &cfg.order {
         for &to in &cfg.blocks[block.0 as usize].successors {
-            if cfg.position[to.0 as usize] <= cfg.position[block.0 as usize] {
+            edges += 1;
+            if place(to) <= place(block) {
                 candidates.push(to);
             }
         }
     }
-    candidates.sort_unstable_by_key(|block| std::cmp::Reverse(cfg.position[block.0 as usize]));
+    candidates.sort_unstable_by_key(|block| std::cmp::Reverse(place(*block)));
     candidates.dedup();
+    let most = SEARCH * (cfg.blocks.len() + edges);
+    let mut steps = 0;
     let mut heads = FxHashSet::default();
+    // The candidate for which each block was seen last.
+    let mut seen: Vec<Option<BlockId>> = vec![None; cfg.blocks.len()];
     for head in candidates {
-        let mut seen: FxHashSet<BlockId> = FxHashSet::default();
         let mut stack = vec![head];
         while let Some(block) = stack.pop() {
             for &to in &cfg.blocks[block.0 as usize].successors {
-                if to == head {
+                steps += 1;
+                if to == head || steps > most {
                     heads.insert(head);
                     stack.clear();
                     break;
                 }
-                if !heads.contains(&to) && seen.insert(to) {
+                let is_new = seen[to.0 as usize].replace(head) != Some(head);
+                if is_new && place(to) > place(head) && !heads.contains(&to) {
                     stack.push(to);
                 }
             }
         }
     }
-    heads
+    (heads, steps)
 }
 
 /// Blocks, each behind those that follow it without a head between them.
@@ -434,5 +456,86 @@ pub(super) fn after(instruction: &ptx::Instruction<'_>, out: &mut String) {
             put(&mut guard, format_args!("@!{done} "));
             look(&guard, out);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Heads of a kernel of these statements, and the steps that it took.
+    fn heads_of(statements: &str) -> (FxHashSet<BlockId>, usize, Cfg) {
+        let text = format!(
+            ".version 8.0\n.target sm_90\n.address_size 64\n.entry k() {{ .reg .pred %p; .reg .b32 %r;\n{statements}\nret; }}\n"
+        );
+        let module = ptx::parse(&text).unwrap();
+        let symbols = ModuleSymbols::of(&module);
+        let function = module.functions().next().unwrap();
+        let code = Code::of(&symbols, function).unwrap();
+        let cfg = Cfg::of(&code);
+        let (heads, steps) = search(&cfg);
+        (heads, steps, cfg)
+    }
+
+    /// Whether each cycle has a head.
+    fn are_complete(heads: &FxHashSet<BlockId>, cfg: &Cfg) -> bool {
+        let mut before = vec![0; cfg.blocks.len()];
+        let all = || cfg.order.iter().filter(|block| !heads.contains(block));
+        for to in all().flat_map(|block| &cfg.blocks[block.0 as usize].successors) {
+            before[to.0 as usize] += 1;
+        }
+        let mut ready: Vec<BlockId> = all()
+            .filter(|block| before[block.0 as usize] == 0)
+            .copied()
+            .collect();
+        let mut done = 0;
+        while let Some(block) = ready.pop() {
+            done += 1;
+            for &to in &cfg.blocks[block.0 as usize].successors {
+                before[to.0 as usize] -= 1;
+                if before[to.0 as usize] == 0 && !heads.contains(&to) {
+                    ready.push(to);
+                }
+            }
+        }
+        done == all().count()
+    }
+
+    #[test]
+    fn heads_are_found_in_proportion_to_the_text() {
+        let shapes: [(&str, fn(usize, usize) -> String); 3] = [
+            ("any", |at, of| {
+                format!("L{at}: @%p bra L{};\n", at * 7919 % of)
+            }),
+            ("backwards", |at, _| {
+                format!("L{at}: @%p bra L{};\n", at / 2)
+            }),
+            ("each around the next", |at, of| match at < of / 2 {
+                true => format!("L{at}: add.s32 %r, %r, 1;\n"),
+                false => format!("@%p bra L{};\n", of - 1 - at),
+            }),
+        ];
+        for (what, line) in shapes {
+            const LINES: usize = 20_000;
+            let text: String = (0..LINES).map(|at| line(at, LINES)).collect();
+            let (heads, steps, cfg) = heads_of(&text);
+            assert!(are_complete(&heads, &cfg), "{what}");
+            // Each line has two edges and a block.
+            assert!(steps <= SEARCH * 4 * LINES, "{what}: {steps}");
+        }
+    }
+
+    #[test]
+    fn only_loops_that_go_around_others_have_heads_of_their_own() {
+        let count = |statements: &str| heads_of(statements).0.len();
+        assert_eq!(count("O: add.s32 %r, %r, 1; I: @%p bra I; @%p bra O;"), 1);
+        assert_eq!(
+            count("O: add.s32 %r, %r, 1; @%p bra N; I: @%p bra I; N: @%p bra O;"),
+            2
+        );
+        assert_eq!(
+            count("@%p bra N; add.s32 %r, %r, 1; N: add.s32 %r, %r, 2;"),
+            0
+        );
     }
 }

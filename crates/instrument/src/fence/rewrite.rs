@@ -48,6 +48,7 @@ pub(super) struct Body<'f, 'm, 'a> {
     uses: Uses,
     pub(super) pointers: Pointers<'a>,
     groups: Groups,
+    active: lanes::Active<'a>,
 }
 
 impl Body<'_, '_, '_> {
@@ -110,6 +111,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
             uses: Uses::default(),
             pointers: Pointers::default(),
             groups: Groups::default(),
+            active: lanes::Active::default(),
         };
         state.groups = self.groups(&state);
         let mut unwritten = unwritten::find(&analysis, &state.groups);
@@ -129,6 +131,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
         let mut frames = clear::Frames::new(head_at);
         for (depth, statement) in function.statements() {
             frames.statement(depth, statement, self.refusals, &mut inside);
+            state.active.enter(depth);
             match statement {
                 Statement::Pragma(span) => inside.edit(span.start, span.end, |_| {}),
                 Statement::Loc(loc) => refuse::drop_names(loc, &mut inside),
@@ -143,8 +146,10 @@ impl<'a> Rewrite<'_, '_, 'a> {
                     if looks::sleeps(instruction) {
                         inside.insert(instruction.span.end, |out| looks::after(instruction, out));
                     }
+                    state.active.executed(instruction);
                     index += 1;
                 }
+                Statement::Label(_) => state.active.forget(),
                 Statement::Other(span) => self.refusals.add(*span, "a directive is not understood"),
                 _ => {}
             }
@@ -241,7 +246,7 @@ impl<'a> Rewrite<'_, '_, 'a> {
             body.uses.addresses = true;
             jump(body.analysis, index, instruction, patch)
         } else if info.convergence != Convergence::None && info.accesses.is_empty() {
-            let bounded = lanes::bound(instruction, &info, patch);
+            let bounded = lanes::bound(instruction, &info, body.active.get(), patch);
             body.uses.lanes |= bounded == Ok(true);
             bounded.map(drop)
         } else if info.accesses.is_empty() {

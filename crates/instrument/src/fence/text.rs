@@ -57,11 +57,7 @@ pub(super) mod register {
     pub const INDEX: &str = "%__rf_i";
     /// The access stays in shared memory, which is large enough.
     pub const GO: &str = "%__rf_go";
-    /// A barrier, a count of threads, a mask of lanes.
-    pub const BARRIER: &str = "%__rf_id";
-    /// See `BARRIER`.
-    pub const THREADS: &str = "%__rf_team";
-    /// See `BARRIER`.
+    /// A mask of lanes.
     pub const LANES: &str = "%__rf_lanes";
     /// The address lies in a window.
     pub const INSIDE: &str = "%__rf_p";
@@ -83,14 +79,14 @@ pub(super) struct Uses {
     pub shared: bool,
     /// How many groups of accesses in shared memory there are.
     pub groups: usize,
-    /// Registers for barriers and masks of lanes.
+    /// The register for masks of lanes.
     pub lanes: bool,
 }
 
 /// Declarations, and what is loaded once, at the top of a body.
 pub(super) fn head(form: FenceForm, uses: Uses, out: &mut String) {
     if uses.lanes {
-        line!(out, "\n\t.reg .b32 {BARRIER}, {THREADS}, {LANES};");
+        line!(out, "\n\t.reg .b32 {LANES};");
     }
     if !uses.addresses {
         return;
@@ -352,21 +348,6 @@ pub(super) fn retire(guard: &str, counter: u32, out: &mut String) {
 /// Forces the index of a jump into its table, of so many targets.
 pub(super) fn index(from: &str, targets: usize, out: &mut String) {
     line!(out, "min.u32 {INDEX}, {from}, {};", targets - 1);
-}
-
-/// Forces the number of a barrier into those that a block has.
-pub(super) fn barrier(from: &str, out: &mut String) -> &'static str {
-    line!(out, "min.u32 {BARRIER}, {from}, {};", layout::BARRIERS - 1);
-    BARRIER
-}
-
-/// Forces a count of threads to be one of whole warps that a block can have.
-pub(super) fn threads(from: &str, out: &mut String) -> &'static str {
-    let (warp, most) = (layout::WARP, layout::BLOCK_THREADS);
-    line!(out, "and.b32 {THREADS}, {from}, -{warp};");
-    line!(out, "max.u32 {THREADS}, {THREADS}, {warp};");
-    line!(out, "min.u32 {THREADS}, {THREADS}, {most};");
-    THREADS
 }
 
 /// Puts the lane that executes it into a mask of lanes.

@@ -37,7 +37,7 @@ mod worker;
 pub(crate) use claims::Refuted;
 pub use process::Worker;
 pub(crate) use process::WorkerError;
-pub(crate) use steps::{Entry, Fault, Global, NotTaken, Place, Relocation};
+pub(crate) use steps::{Ends, Entry, Fault, Global, NotTaken, Place, Relocation};
 pub use worker::work;
 
 use crate::device::Device;

@@ -140,6 +140,37 @@ pub(crate) struct Entry {
     pub(crate) parameters: Vec<(u32, u32)>,
     /// Bytes of all.
     pub(crate) parameter_bytes: u32,
+    pub(crate) ends: Ends,
+}
+
+/// Which launches of a kernel are proved to end once they must, although threads wait
+/// for each other in hardware ([`instrument::Ends`]). The number is the line of the
+/// judged text that it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Ends {
+    Always,
+    InFlatBlocks(u32),
+    Unknown(u32),
+}
+
+impl Ends {
+    fn of(kernel: &str, contained: &instrument::Contained) -> Ends {
+        let waiting = contained.waiting.iter().find(|one| one.kernel == kernel);
+        match waiting.map(|one| (one.ends, one.line)) {
+            None | Some((instrument::Ends::Always, _)) => Ends::Always,
+            Some((instrument::Ends::InFlatBlocks, line)) => Ends::InFlatBlocks(line),
+            Some((instrument::Ends::Unknown, line)) => Ends::Unknown(line),
+        }
+    }
+
+    /// The line that leaves it in doubt whether a launch with blocks of this size ends.
+    pub(crate) fn doubt(self, [x, y, z]: [u32; 3]) -> Option<u32> {
+        match self {
+            Ends::Always => None,
+            Ends::InFlatBlocks(_) if (y, z) == (1, 1) || x.is_multiple_of(32) => None,
+            Ends::InFlatBlocks(line) | Ends::Unknown(line) => Some(line),
+        }
+    }
 }
 
 /// A variable in global memory.
@@ -196,14 +227,11 @@ pub(super) fn judged(text: &[u8]) -> Result<Judged, NotTaken> {
     if text.contains('\0') {
         return Err(verifier("it holds a zero"));
     }
-    if let Err(errors) = verify_contained(text) {
-        let lines: Vec<String> = errors
-            .iter()
-            .take(LISTED)
-            .map(ToString::to_string)
-            .collect();
-        return Err(verifier(&lines.join("\n")));
-    }
+    let contained = verify_contained(text).map_err(|errors| {
+        let listed = errors.iter().take(LISTED);
+        let lines: Vec<String> = listed.map(ToString::to_string).collect();
+        verifier(&lines.join("\n"))
+    })?;
     let module = ptx::parse(text).map_err(|_| verifier("it is no PTX"))?;
     let mut kernels = Vec::new();
     for function in module.functions().filter(|function| function.is_entry) {
@@ -216,6 +244,7 @@ pub(super) fn judged(text: &[u8]) -> Result<Judged, NotTaken> {
             name: function.name.to_owned(),
             parameters: parameters.collect(),
             parameter_bytes: bytes,
+            ends: Ends::of(function.name, &contained),
         });
     }
     let in_space = |space| {
@@ -274,6 +303,26 @@ ld.param.u64 %p, [a]; ld.global.u32 %v, [%p]; st.global.u32 [first], %v; ret; }
             addend,
         };
         assert_eq!(claims.relocations, [of_second(0, 0), of_second(8, 4)]);
+    }
+
+    #[test]
+    fn the_judge_says_which_launches_end() {
+        let ends = |statements: &str| {
+            let source = SOURCE.replace("ret;", statements);
+            let (_, text) = fenced(source.as_bytes(), 75, 1 << 20).unwrap();
+            judged(text.as_bytes()).unwrap().kernels[0].ends
+        };
+        let (flat, deep, rows) = ([64, 1, 1], [16, 4, 1], [32, 2, 2]);
+        assert_eq!(ends("bar.sync 0; ret;"), Ends::Always);
+        let branch = ".reg .pred %q; .reg .b32 %t; mov.u32 %t, %tid.x; setp.lt.u32 %q, %t, LIMIT; \
+                      @%q bra A; bar.warp.sync -1; A: bar.sync 0; ret;";
+        let of_rows = ends(&branch.replace("LIMIT", "32"));
+        assert!(matches!(of_rows, Ends::InFlatBlocks(_)));
+        assert_eq!(of_rows.doubt(flat), None);
+        assert_eq!(of_rows.doubt(rows), None);
+        assert!(of_rows.doubt(deep).is_some());
+        let unknown = ends(&branch.replace("LIMIT", "31"));
+        assert!(unknown.doubt(flat).is_some() && unknown.doubt(rows).is_some());
     }
 
     #[test]

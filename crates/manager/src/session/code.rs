@@ -6,6 +6,7 @@ use crate::blocks::{self, Room};
 use crate::compile::Compiler;
 use crate::modules::{self, Into, Kernel, Refused};
 use crate::quiet::Waiter;
+use crate::quota::Waits;
 use driver::calls::Launch;
 use driver::sys::{CUfunction_attribute, CUresult};
 use protocol::{Attribute, Limit, Reply};
@@ -153,6 +154,17 @@ impl Session {
         }
         if !self.device.fits(launch.grid, launch.block) {
             return Err(invalid("the grid or the block is too large, or empty"));
+        }
+        if self.quota.waits == Waits::Proved
+            && let Some(line) = kernel.ends.doubt(launch.block)
+        {
+            return Err(NotDone::Failed(
+                CUresult::CUDA_ERROR_NOT_PERMITTED,
+                format!(
+                    "kernel `{}` may wait for ever, and the manager's --waits takes only those that are proved to end: lanes of a warp may wait in different orders, or for some lanes (line {line} of its fenced PTX)",
+                    kernel.name
+                ),
+            ));
         }
         let lanes = &mut self.lanes;
         match self

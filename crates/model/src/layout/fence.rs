@@ -65,9 +65,7 @@ const _: () = assert!(REACH + EXTENT <= MARGIN);
 /// Barriers of a block (PTX ISA, `bar`).
 pub const BARRIERS: i64 = 16;
 
-/// Threads that a block can have, and those of a warp.
-pub const BLOCK_THREADS: i64 = 1024;
-/// See [`BLOCK_THREADS`].
+/// Threads of a warp.
 pub const WARP: i64 = 32;
 
 /// Counters of threads that would have ended the context and retire instead: a

@@ -6,9 +6,11 @@
 //! refuses it by name. No line begins or ends elsewhere than before, so that
 //! refusals name lines of the program's text.
 
+mod barriers;
 mod frames;
 mod library;
 mod linkage;
+mod masks;
 mod strides;
 mod through;
 
@@ -22,9 +24,11 @@ use ptx::Module;
 type Rewrite = for<'a> fn(&Module<'a>, &mut Refusals<'_>) -> Option<String>;
 
 /// In this order. Frames are last: what stands before adds calls.
-const ALL: [Rewrite; 5] = [
+const ALL: [Rewrite; 7] = [
     linkage::own,
     strides::constant,
+    masks::constant,
+    barriers::look,
     library::redirect,
     through::name,
     frames::merge,

@@ -42,7 +42,7 @@ fn stride(instruction: &Instruction<'_>) -> Option<usize> {
 
 /// The registers that one instruction alone writes, a move of a constant: the
 /// constant. `None` for all others that are written.
-fn constants<'a>(function: &Function<'a>) -> FxHashMap<&'a str, Option<i64>> {
+pub(super) fn constants<'a>(function: &Function<'a>) -> FxHashMap<&'a str, Option<i64>> {
     let mut out: FxHashMap<&str, Option<i64>> = FxHashMap::default();
     for instruction in function.instructions() {
         let is_move = instruction.opcode.mnemonic() == Mnemonic::Mov

@@ -1,0 +1,336 @@
+//! Barriers of a block become such that threads which wait at them can be ended.
+//!
+//! A device waits at a barrier in hardware: no instruction asks whether it has
+//! opened, and none cancels the wait. One barrier of the whole block opens all the
+//! same once threads must end, because threads that have exited count as arrived.
+//! So that one stays, and all others are replaced:
+//!
+//! * **A barrier of the whole block** (`bar.sync a`, `bar.red.op d, a, p`) becomes
+//!   barrier 0, whatever its number. In a program that ends all threads execute
+//!   such barriers in one order, so that it makes no difference which is which.
+//! * **A barrier for a number of threads** (`bar.sync a, b`, `bar.arrive a, b`,
+//!   `bar.red.op d, a, b, p`) becomes counters in shared memory, and a loop that
+//!   looks whether the thread must end, like all loops.
+//!
+//! The counters of a barrier are those of [`state`]. The lanes that execute the
+//! instruction together have one arrival, of the first of them, for 32 threads: so
+//! the device counts (PTX ISA, `barrier`: arrivals are those of warps). Lanes that
+//! are not `.aligned` wait for their warp first, as they do in hardware. The arrival
+//! that makes the barrier complete takes the counters back, and then publishes
+//! generation and result, as one word of 64 bits. A program can write to the
+//! counters, and then waits for ever: until it is told to end.
+
+use super::super::refuse::Refusals;
+use super::strides;
+use crate::patch::put;
+use model::layout::fence::{BARRIERS, WARP};
+use ptx::{Edits, Instruction, Item, Mnemonic, Modifier, Module, OperandKind};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The counters of all barriers, in shared memory.
+const COUNTERS: &str = "__ringfence_barriers";
+/// Its bytes, and what its address is a multiple of. The program's own variables lie
+/// beside it: their addresses, and that of dynamic shared memory, keep their low bits.
+const SPACE: i64 = 1024;
+/// Begins the names of registers, which are in a scope of their own.
+const REGISTER: &str = "%__ringfence_w";
+/// Threads of a block, at most.
+const THREADS: i64 = 1024;
+/// `activemask` came with this version of PTX.
+const LEAST_VERSION: (u32, u32) = (6, 2);
+
+/// Offsets of the counters of one barrier.
+mod state {
+    /// A `u32`: threads that have arrived.
+    pub const ARRIVED: i64 = 0;
+    /// A `u32`: threads that brought a predicate, times 2^16; and those of which it
+    /// held.
+    pub const VOTES: i64 = 4;
+    /// A `u64`: the votes when it last completed, and how often it has completed, in
+    /// the upper half.
+    pub const DONE: i64 = 8;
+    /// Its upper half.
+    pub const GENERATION: i64 = 12;
+    /// Bytes of all.
+    pub const BYTES: i64 = 16;
+}
+
+const _: () = assert!(state::BYTES * BARRIERS <= SPACE);
+
+/// What threads do at a barrier.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Sync,
+    Arrive,
+    Red(Reduction),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reduction {
+    Popc,
+    And,
+    Or,
+}
+
+/// A barrier of a block, in an instruction.
+struct Barrier<'i, 'a> {
+    instruction: &'i Instruction<'a>,
+    kind: Kind,
+    id: &'i ptx::Operand<'a>,
+    threads: Option<&'i ptx::Operand<'a>>,
+    /// The result and the predicate of a reduction.
+    reduced: Option<(&'i ptx::Operand<'a>, &'i ptx::Operand<'a>)>,
+}
+
+/// Replaces the barriers of a module, if it has any that must be.
+pub(super) fn look(module: &Module<'_>, refusals: &mut Refusals<'_>) -> Option<String> {
+    let mut edits = Edits::new();
+    let mut has_counters = false;
+    let mut number = 0;
+    for function in module.functions() {
+        refusals.enter(Some(function.name));
+        let all: Vec<Barrier<'_, '_>> = function.instructions().filter_map(Barrier::of).collect();
+        if all.is_empty() {
+            continue;
+        }
+        let constants = strides::constants(function);
+        if !are_apart(&all, &constants, refusals) {
+            continue;
+        }
+        for barrier in &all {
+            if let Some(reason) = barrier.is_wrong(&constants) {
+                refusals.add(barrier.instruction.span, reason);
+                continue;
+            }
+            if barrier.threads.is_none() {
+                if !matches!(barrier.id.kind, OperandKind::Integer(0)) {
+                    edits.replace(barrier.id.span, "0");
+                }
+                continue;
+            }
+            if module.version < LEAST_VERSION {
+                let reason = "a barrier for a number of threads, before PTX 6.2";
+                refusals.add(barrier.instruction.span, reason);
+                continue;
+            }
+            let text = barrier.text(&constants, (module.source, number));
+            let Some(text) = text else { continue };
+            has_counters = true;
+            number += 1;
+            let span = barrier.instruction.span;
+            let text = super::with_lines(text, span.text(module.source));
+            edits.replace(span, text);
+        }
+    }
+    refusals.enter(None);
+    if has_counters {
+        let place = module.items.iter().filter_map(|item| match item {
+            Item::Header(span) => Some(span.end),
+            _ => None,
+        });
+        let text = format!(" .shared .align {SPACE} .b8 {COUNTERS}[{SPACE}];");
+        edits.insert(place.max()?, text);
+    }
+    (!edits.is_empty()).then(|| edits.apply(module.source))
+}
+
+/// What an operand is, where the text has it.
+fn value(operand: &ptx::Operand<'_>, constants: &Constants<'_>) -> Option<i64> {
+    match operand.kind {
+        OperandKind::Integer(value) => Some(value),
+        OperandKind::Name(name) => constants.get(name).copied().flatten(),
+        _ => None,
+    }
+}
+
+/// Registers that hold a constant.
+type Constants<'a> = FxHashMap<&'a str, Option<i64>>;
+
+/// Whether no barrier of a function is one of the whole block and one for a number
+/// of threads, which could be the same: the two are no longer.
+fn are_apart(
+    all: &[Barrier<'_, '_>],
+    constants: &Constants<'_>,
+    refusals: &mut Refusals<'_>,
+) -> bool {
+    let whole = all.iter().filter(|barrier| barrier.threads.is_none());
+    let whole: FxHashSet<i64> = whole.filter_map(|one| one.number(constants)).collect();
+    let mut are = true;
+    for barrier in all.iter().filter(|barrier| barrier.threads.is_some()) {
+        if barrier
+            .number(constants)
+            .is_some_and(|id| whole.contains(&id))
+        {
+            let reason = "a barrier for a number of threads is also one of the whole block";
+            refusals.add(barrier.instruction.span, reason);
+            are = false;
+        }
+    }
+    are
+}
+
+impl<'i, 'a> Barrier<'i, 'a> {
+    fn of(instruction: &'i Instruction<'a>) -> Option<Self> {
+        let opcode = &instruction.opcode;
+        let is_barrier = matches!(opcode.mnemonic(), Mnemonic::Bar | Mnemonic::Barrier)
+            && !opcode.has_any(&[Modifier::Warp, Modifier::Cluster]);
+        if !is_barrier {
+            return None;
+        }
+        let has = |modifier| opcode.has(modifier);
+        let kind = match () {
+            () if has(Modifier::Red) && has(Modifier::Popc) => Kind::Red(Reduction::Popc),
+            () if has(Modifier::Red) && has(Modifier::And) => Kind::Red(Reduction::And),
+            () if has(Modifier::Red) && has(Modifier::Or) => Kind::Red(Reduction::Or),
+            () if has(Modifier::Red) => return None,
+            () if has(Modifier::Arrive) => Kind::Arrive,
+            () => Kind::Sync,
+        };
+        let (id, threads, reduced) = match (kind, &instruction.operands[..]) {
+            (Kind::Red(_), [to, id, from]) => (id, None, Some((to, from))),
+            (Kind::Red(_), [to, id, threads, from]) => (id, Some(threads), Some((to, from))),
+            (Kind::Sync, [id]) => (id, None, None),
+            (Kind::Sync | Kind::Arrive, [id, threads]) => (id, Some(threads), None),
+            _ => return None,
+        };
+        Some(Barrier {
+            instruction,
+            kind,
+            id,
+            threads,
+            reduced,
+        })
+    }
+
+    /// Its number, where the text has it.
+    fn number(&self, constants: &Constants<'_>) -> Option<i64> {
+        value(self.id, constants)
+    }
+
+    /// Why a device would not take its constants (PTX ISA, `barrier`).
+    fn is_wrong(&self, constants: &Constants<'_>) -> Option<&'static str> {
+        let id = self.number(constants);
+        if id.is_some_and(|id| !(0..BARRIERS).contains(&id)) {
+            return Some("there is no such barrier");
+        }
+        let threads = self.threads.and_then(|threads| value(threads, constants));
+        let is_right = |count: i64| (WARP..=THREADS).contains(&count) && count % WARP == 0;
+        threads
+            .is_some_and(|count| !is_right(count))
+            .then_some("no number of threads in warps")
+    }
+
+    /// What takes the place of a barrier for a number of threads.
+    fn text(&self, constants: &Constants<'_>, (source, label): (&str, usize)) -> Option<String> {
+        const W: &str = REGISTER;
+        let (operand, known) = (self.threads?, value(self.threads?, constants));
+        let mut out = String::new();
+        let mut add = |text: std::fmt::Arguments<'_>| put(&mut out, format_args!("{text} "));
+        if let Some(guard) = self.instruction.guard {
+            let not = if guard.negated { "" } else { "!" };
+            add(format_args!(
+                "@{not}{} bra $__ringfence_past{label};",
+                guard.register
+            ));
+        }
+        add(format_args!(
+            "{{ .reg .pred {W}f, {W}l, {W}s; .reg .b64 {W}d; \
+             .reg .b32 {W}a, {W}c, {W}m, {W}x, {W}g, {W}n, {W}r, {W}t;"
+        ));
+        let (base, first) = match self.number(constants) {
+            Some(id) => (COUNTERS.to_owned(), state::BYTES * id),
+            None => {
+                let id = self.id.span.text(source);
+                add(format_args!("min.u32 {W}x, {id}, {};", BARRIERS - 1));
+                add(format_args!("mov.u32 {W}a, {COUNTERS};"));
+                let bytes = state::BYTES;
+                add(format_args!("mad.lo.s32 {W}a, {W}x, {bytes}, {W}a;"));
+                (format!("{W}a"), 0)
+            }
+        };
+        let threads = match known {
+            Some(threads) => threads.to_string(),
+            // As the device has them.
+            None => {
+                let threads = operand.span.text(source);
+                add(format_args!("and.b32 {W}c, {threads}, -{WARP};"));
+                add(format_args!("max.u32 {W}c, {W}c, {WARP};"));
+                add(format_args!("min.u32 {W}c, {W}c, {THREADS};"));
+                format!("{W}c")
+            }
+        };
+        let at = |offset: i64| format!("[{base}+{}]", first + offset);
+        let is_aligned = self.instruction.opcode.mnemonic() == Mnemonic::Bar
+            || self.instruction.opcode.has(Modifier::Aligned);
+        if !is_aligned {
+            add(format_args!("bar.warp.sync 0xffffffff;"));
+        }
+        // What each lane has written is before the arrival of the first.
+        add(format_args!(
+            "membar.cta; activemask.b32 {W}m; bar.warp.sync {W}m;"
+        ));
+        add(format_args!("mov.u32 {W}x, %lanemask_lt;"));
+        add(format_args!("and.b32 {W}x, {W}x, {W}m;"));
+        add(format_args!("setp.eq.s32 {W}f, {W}x, 0;"));
+        if let Some((_, from)) = self.reduced {
+            let from = from.span.text(source);
+            add(format_args!("vote.sync.ballot.b32 {W}r, {from}, {W}m;"));
+            add(format_args!("popc.b32 {W}r, {W}r; popc.b32 {W}x, {W}m;"));
+            add(format_args!("shl.b32 {W}x, {W}x, 16;"));
+            add(format_args!("add.s32 {W}r, {W}r, {W}x;"));
+            let votes = at(state::VOTES);
+            add(format_args!("@{W}f red.shared.add.u32 {votes}, {W}r;"));
+        }
+        let generation = at(state::GENERATION);
+        add(format_args!("mov.u32 {W}g, 0;"));
+        add(format_args!(
+            "@{W}f ld.volatile.shared.u32 {W}g, {generation};"
+        ));
+        let arrived = at(state::ARRIVED);
+        add(format_args!("membar.cta; mov.u32 {W}n, 0;"));
+        add(format_args!(
+            "@{W}f atom.shared.add.u32 {W}n, {arrived}, {WARP};"
+        ));
+        add(format_args!("membar.cta; add.s32 {W}n, {W}n, {WARP};"));
+        add(format_args!("setp.ge.and.u32 {W}l, {W}n, {threads}, {W}f;"));
+        add(format_args!("mov.u32 {W}r, 0;"));
+        if self.reduced.is_some() {
+            let votes = at(state::VOTES);
+            add(format_args!("@{W}l atom.shared.exch.b32 {W}r, {votes}, 0;"));
+        }
+        let done = at(state::DONE);
+        add(format_args!("@{W}l st.volatile.shared.u32 {arrived}, 0;"));
+        add(format_args!("add.s32 {W}t, {W}g, 1;"));
+        add(format_args!("mov.b64 {W}d, {{{W}r, {W}t}}; membar.cta;"));
+        add(format_args!("@{W}l st.volatile.shared.u64 {done}, {W}d;"));
+        if self.kind != Kind::Arrive {
+            // All wait for the generation that the first of them has seen.
+            add(format_args!("brev.b32 {W}x, {W}m; clz.b32 {W}x, {W}x;"));
+            add(format_args!(
+                "shfl.sync.idx.b32 {W}g, {W}g, {W}x, 31, {W}m;"
+            ));
+            add(format_args!("$__ringfence_wait{label}:"));
+            add(format_args!("ld.volatile.shared.u64 {W}d, {done};"));
+            add(format_args!("mov.b64 {{{W}r, {W}t}}, {W}d;"));
+            add(format_args!("setp.eq.s32 {W}s, {W}t, {W}g;"));
+            add(format_args!(
+                "@{W}s bra $__ringfence_wait{label}; membar.cta;"
+            ));
+        }
+        if let (Kind::Red(reduction), Some((to, _))) = (self.kind, self.reduced) {
+            let to = to.span.text(source);
+            add(format_args!("and.b32 {W}t, {W}r, 0xffff;"));
+            add(format_args!("shr.u32 {W}r, {W}r, 16;"));
+            match reduction {
+                Reduction::Popc => add(format_args!("mov.u32 {to}, {W}t;")),
+                Reduction::And => add(format_args!("setp.eq.s32 {to}, {W}t, {W}r;")),
+                Reduction::Or => add(format_args!("setp.ne.s32 {to}, {W}t, 0;")),
+            }
+        }
+        add(format_args!("}}"));
+        if self.instruction.guard.is_some() {
+            add(format_args!("$__ringfence_past{label}:"));
+        }
+        Some(out)
+    }
+}
